@@ -103,7 +103,7 @@ pub struct Gateway {
     pub antedate: Antedate,
     /// Where metrics and status are served over HTTP; `None`: nowhere.
     pub http: Option<Http>,
-    /// What a line of the log looks like.
+    /// Form of the log's lines.
     pub log: LogFormat,
 }
 

@@ -14,7 +14,7 @@ use crate::{Gateway, Polling, Realtime};
 /// Above all ordinary threads, below the kernel's interrupt threads (50), which bring the frames.
 pub const PRIORITY: u8 = 10;
 
-/// What of the kernel's rules and this machine the rules below look at.
+/// Facts about the kernel and this machine that the rules below use.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Machine {
     /// All CPUs that are on.
@@ -23,7 +23,7 @@ pub struct Machine {
     pub allowed: Cpus,
     /// Those that the kernel keeps free of whoever does not ask for them.
     pub isolated: Cpus,
-    /// What brings frames of the gateway's interfaces to CPUs.
+    /// Interrupts and softirqs that bring frames of the gateway's interfaces to CPUs.
     pub bringers: Vec<Bringer>,
     /// Whether the kernel leaves ordinary threads a share beside real-time ones (sched_rt_runtime_us).
     pub throttles: bool,
@@ -93,7 +93,7 @@ pub fn refusal(
     }
 }
 
-/// What brings frames to a CPU that a worker is to have for itself.
+/// The first interrupt or softirq on a CPU that a worker is to have for itself, in words, with the cure.
 fn interrupted(own: &Cpus, machine: &Machine) -> Option<String> {
     let there = machine.bringers.iter().find(|bringer| !bringer.cpus.and(own).0.is_empty())?;
     let Bringer { file, interface, cpus } = there;
@@ -115,7 +115,7 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// What the rules give on this machine, and why, in words; nothing is asked of the kernel yet.
+    /// Outcome of the rules on this machine, and the reason in words. Asks nothing of the kernel yet.
     ///
     /// # Errors
     /// Why workers are ordinary threads.

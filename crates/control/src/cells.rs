@@ -452,7 +452,7 @@ impl Gateway {
             let CellSnapshot { counters, mut relations } = job.data;
             if let Some(kernel) = &cell.kernel {
                 for (number, status) in relations.iter_mut().enumerate() {
-                    // What cannot be read is not there.
+                    // A relation that cannot be read shows no figures of the kernel.
                     let _ = kernel.complete(number, status);
                 }
             }

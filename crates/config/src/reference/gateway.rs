@@ -75,7 +75,7 @@ pub(super) const GATEWAY: Section = Section {
             name: "http",
             kind: texts::ADDRESS,
             absent: Means("no HTTP"),
-            meaning: "Address of the status page, of `/metrics` and of `/status.json`. There is no password: use a loopback address unless all that reach the address may read the status.",
+            meaning: "Address of the status page, of `/metrics` and of `/status`. There is no password: use a loopback address unless all that reach the address may read the status.",
             example: r#"http = "127.0.0.1:9464""#,
         },
         Key {
