@@ -35,7 +35,9 @@ pub fn cell(
     join: Option<&Bundle>,
 ) -> Result<Vec<String>, InitError> {
     let name = &answers.name;
-    let mut files = Files::new(setting, name, &["toml", "cak", "key", "bundle"])?;
+    let endings: &[&str] =
+        if join.is_some() { &["toml", "cak", "key"] } else { &["toml", "cak", "key", "bundle"] };
+    let mut files = Files::new(setting, name, endings)?;
     let relations = match join {
         Some(bundle) => bundle.values("relation").map(Relation::parse).collect(),
         None => answers.relations.iter().map(|text| Relation::parse(text)).collect::<Result<Vec<_>, _>>(),

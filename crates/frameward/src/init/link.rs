@@ -28,7 +28,8 @@ pub fn link(
     answers: &LinkAnswers,
     join: Option<&Bundle>,
 ) -> Result<Vec<String>, InitError> {
-    let mut files = Files::new(setting, &answers.name, &["toml", "cak", "bundle"])?;
+    let endings: &[&str] = if join.is_some() { &["toml", "cak"] } else { &["toml", "cak", "bundle"] };
+    let mut files = Files::new(setting, &answers.name, endings)?;
     let cak = Cak::drawn_or_of(join)?;
     cak.write(&mut files, "cak", "", &cak.what())?;
     let LinkAnswers { name, plain, protected } = answers;

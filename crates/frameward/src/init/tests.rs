@@ -51,6 +51,18 @@ fn a_link_of_two_boxes_has_one_cak_and_two_configurations_that_are_valid() {
 }
 
 #[test]
+fn a_bundle_may_lie_where_the_files_go() {
+    let (here, there) = (TestDirectory::new("init-carry"), TestDirectory::new("init-carried"));
+    link(&setting(&here), &answers("press"), None).unwrap();
+    let carried = there.path().join("press.bundle");
+    std::fs::copy(here.path().join("press.bundle"), &carried).unwrap();
+    let bundle = Bundle::read(&carried, "link").unwrap();
+    link(&setting(&there), &answers("press"), Some(&bundle)).unwrap();
+    assert_eq!(files(&there), ["press.bundle", "press.cak", "press.toml"]);
+    assert_eq!(std::fs::read(&carried).unwrap(), std::fs::read(here.path().join("press.bundle")).unwrap());
+}
+
+#[test]
 fn nothing_is_overwritten_and_a_failure_leaves_nothing() {
     let here = TestDirectory::new("init-refused");
     for kept in ["press.toml", "press.cak", "press.bundle"] {
