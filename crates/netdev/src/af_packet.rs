@@ -34,6 +34,7 @@ use nix::sys::socket::{getsockopt, setsockopt};
 use crate::burst::{BURST_FRAMES, Burst};
 use crate::interface::Interface;
 use crate::mapping::Mapping;
+use crate::messages;
 use crate::packet_socket as packet;
 use crate::pool::{HEADROOM, Pool, Slot};
 use crate::port::{self, ETHERNET_HEADER, Port, PortCounters, PortError};
@@ -174,28 +175,23 @@ impl AfPacket {
     }
 
     /// Offers messages to the driver until it has taken all or the retries are spent.
-    fn send_all(&mut self, messages: &mut [libc::mmsghdr]) {
+    fn send_all(&mut self, all: &mut [libc::mmsghdr]) {
         let (mut sent, mut retries) = (0, 0);
-        while sent < messages.len() {
-            let rest = &mut messages[sent..];
+        while sent < all.len() {
+            let rest = &mut all[sent..];
             // SAFETY: the messages point to iovecs and those to frames that live until transmit() returns.
-            let result = unsafe {
-                libc::sendmmsg(
-                    self.sender.as_raw_fd(),
-                    rest.as_mut_ptr(),
-                    rest.len() as libc::c_uint,
-                    libc::MSG_DONTWAIT,
-                )
-            };
-            if result > 0 {
-                for message in &rest[..result as usize] {
-                    self.counters.tx_frames += 1;
-                    self.counters.tx_octets += u64::from(message.msg_len);
+            let error = match unsafe { messages::send(self.sender.as_raw_fd(), rest) } {
+                Ok(taken) => {
+                    for message in &rest[..taken] {
+                        self.counters.tx_frames += 1;
+                        self.counters.tx_octets += u64::from(message.msg_len);
+                    }
+                    sent += taken;
+                    continue;
                 }
-                sent += result as usize;
-                continue;
-            }
-            match io::Error::last_os_error().raw_os_error() {
+                Err(error) => error,
+            };
+            match error.raw_os_error() {
                 Some(libc::EMSGSIZE) => {
                     self.counters.tx_too_long += 1;
                     sent += 1;

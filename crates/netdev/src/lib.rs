@@ -8,6 +8,7 @@ pub mod burst;
 pub mod interface;
 mod mapping;
 pub mod memory;
+mod messages;
 mod netlink;
 mod packet_socket;
 pub mod pool;

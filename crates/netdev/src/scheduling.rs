@@ -46,7 +46,9 @@ impl Scheduling {
             Self::Ordinary => (libc::SCHED_OTHER, 0),
             Self::Fifo(priority) => (libc::SCHED_FIFO, libc::c_int::from(priority)),
         };
-        let parameters = libc::sched_param { sched_priority: priority };
+        // SAFETY: all zero are valid parameters; musl's have more members than the kernel's.
+        let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+        parameters.sched_priority = priority;
         // nix has no call for it.
         // SAFETY: the calling thread is alive; the parameters live through the call.
         match unsafe { libc::pthread_setschedparam(libc::pthread_self(), policy, &raw const parameters) } {

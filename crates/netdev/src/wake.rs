@@ -64,8 +64,8 @@ impl Waiter {
 
     /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed.
     pub fn wait(&mut self, most: Duration) {
-        let seconds = libc::time_t::try_from(most.as_secs()).unwrap_or(libc::time_t::MAX);
-        let most = libc::timespec { tv_sec: seconds, tv_nsec: most.subsec_nanos().into() };
+        let seconds = i64::try_from(most.as_secs()).unwrap_or(i64::MAX);
+        let most = libc::timespec { tv_sec: seconds as _, tv_nsec: most.subsec_nanos().into() };
         // SAFETY: the array and the time live across the call, and the array's length is given with it; no signal
         // mask is set.
         unsafe {

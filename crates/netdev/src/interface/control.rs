@@ -103,10 +103,11 @@ impl Control {
         request
     }
 
-    fn call(&self, number: libc::Ioctl, request: &mut libc::ifreq) -> io::Result<()> {
+    /// Numbers are of another type in each C library's ioctl.
+    fn call(&self, number: libc::c_ulong, request: &mut libc::ifreq) -> io::Result<()> {
         // SAFETY: the request is the structure that all these ioctls take; where it carries a pointer, ethtool()
         // has put it there, to a buffer that lives longer than the call.
-        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number, ptr::from_mut(request)) };
+        let result = unsafe { libc::ioctl(self.socket.as_raw_fd(), number as _, ptr::from_mut(request)) };
         if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
     }
 }

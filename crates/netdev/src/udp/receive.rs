@@ -113,7 +113,7 @@ impl Inbox {
                 socket,
                 self.places.headers.as_mut_ptr(),
                 MESSAGES as libc::c_uint,
-                libc::MSG_DONTWAIT,
+                libc::MSG_DONTWAIT as _,
                 ptr::null_mut(),
             )
         };
@@ -154,7 +154,8 @@ impl Inbox {
             counters.rx_truncated += 1;
             return None;
         };
-        let segment = self.places.data[message].segment(header.msg_hdr.msg_controllen);
+        let controls: usize = header.msg_hdr.msg_controllen as _;
+        let segment = self.places.data[message].segment(controls);
         Some(Rest { from, segment: segment.unwrap_or(len).max(1), start, end: start + len })
     }
 }

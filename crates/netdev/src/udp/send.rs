@@ -18,6 +18,7 @@ use arrayvec::ArrayVec;
 use super::UdpCounters;
 use super::address::SockAddr;
 use super::ancillary::{Ancillary, SENT};
+use crate::messages;
 
 /// The most packets of one call.
 pub const SEND_PACKETS: usize = 64;
@@ -104,7 +105,7 @@ impl Outbox {
             grouped += group.packets;
             groups.push(group);
         }
-        let mut messages = ArrayVec::<libc::mmsghdr, SEND_PACKETS>::new();
+        let mut headers = ArrayVec::<libc::mmsghdr, SEND_PACKETS>::new();
         for group in &mut groups {
             // SAFETY: all zero is a valid message.
             let mut message: libc::mmsghdr = unsafe { mem::zeroed() };
@@ -117,25 +118,24 @@ impl Outbox {
                 header.msg_controllen = group.data.len() as _;
                 header.msg_control = group.data.as_mut_ptr().cast();
             }
-            messages.push(message);
+            headers.push(message);
         }
         let mut sent = 0;
-        while sent < messages.len() {
-            let rest = &mut messages[sent..];
+        while sent < headers.len() {
+            let rest = &mut headers[sent..];
             // SAFETY: the messages lead to names, ancillary data and vectors that live until the end of this function, and
             // those to octets that are borrowed for as long.
-            let result = unsafe {
-                libc::sendmmsg(socket, rest.as_mut_ptr(), rest.len() as libc::c_uint, libc::MSG_DONTWAIT)
-            };
-            if let Ok(taken @ 1..) = usize::try_from(result) {
-                for (message, group) in rest.iter().zip(&groups[sent..]).take(taken) {
-                    counters.tx_packets += group.packets as u64;
-                    counters.tx_octets += u64::from(message.msg_len);
+            let error = match unsafe { messages::send(socket, rest) } {
+                Ok(taken) => {
+                    for (message, group) in rest.iter().zip(&groups[sent..]).take(taken) {
+                        counters.tx_packets += group.packets as u64;
+                        counters.tx_octets += u64::from(message.msg_len);
+                    }
+                    sent += taken;
+                    continue;
                 }
-                sent += taken;
-                continue;
-            }
-            let error = io::Error::last_os_error();
+                Err(error) => error,
+            };
             match classify(&error, groups[sent].packets as u64, counters) {
                 Refused::Dropped => sent += 1,
                 Refused::Segments => return groups[sent].first,
