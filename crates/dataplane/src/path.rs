@@ -26,7 +26,7 @@ use std::mem;
 use std::time;
 
 use arrayvec::ArrayVec;
-use secy::reassemble::SDU_OCTETS;
+use secy::SDU_OCTETS;
 use secy::{
     CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outbox, Outgoing, SecY, Settings,
 };

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use control::{KeyAgreement, Recorded, Recorder};
 use dataplane::fragmenter::FragmentConfig;
 use mka::{Announced, CakEntry, Settings, SuiteRule, SuiteTiming};
-use secy::reassemble::SDU_OCTETS;
+use secy::SDU_OCTETS;
 use secy::{ConfidentialityOffset, Protection};
 use suite::CipherSuite;
 use suite::mka::Cak;
