@@ -1,12 +1,12 @@
 //! Cells: control owns the handshakes of their relations, and carries over between them, their link's worker and the wire.
 //!
 //! ```text
-//!  wire ── HELLOs ──▶ MAC? ──▶ ring ──▶ Handshake ── events ──▶ KeyChange ── job: KeyChanges ──▶ Relations
-//!       ◀── HELLOs ── ring ◀──── Handshake ◀────────── ring ◀── Event: heard, epoch begun ◀──
+//!  wire ── HELLOs ──▶ MAC? ──▶ mailbox ──▶ Handshake ── events ──▶ KeyChange ── job: KeyChanges ──▶ Relations
+//!       ◀── HELLOs ── mailbox ◀──── Handshake ◀────────── mailbox ◀── Event: heard, epoch begun ◀──
 //! ```
 //!
 //! Nothing here waits for a worker but adding, changing and removing a cell, and its report. HELLOs and events of one turn
-//! are bounded by their rings. An answer leaves with the turn in which its question was heard: a worker that hears a
+//! are bounded by their mailboxes. An answer leaves with the turn in which its question was heard: a worker that hears a
 //! HELLO wakes control, and control wakes the worker.
 
 mod kernel;
@@ -28,7 +28,7 @@ pub use self::kernel::{CellPath, PathWanted};
 use self::recent::RecentCounters;
 use self::silence::SilentRelations;
 use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
-use dataplane::cell::ends::{ControlEnd, HelloFrame, ends};
+use dataplane::cell::mailbox::{self, ControlMailbox, HelloFrame};
 use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, OtherFrames};
 use dataplane::job::Progress;
 use dataplane::worker::WorkerHandle;
@@ -111,7 +111,7 @@ pub(super) struct CellControl {
     settings: CellSettings,
     kernel: Option<KernelCell>,
     path: CellPath,
-    rings: ControlEnd,
+    mailbox: ControlMailbox,
     relations: Vec<RelationControl>,
     /// Key changes that the worker has not got yet.
     changes: Vec<(usize, KeyChange)>,
@@ -148,7 +148,7 @@ impl CellControl {
         let relations =
             Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
         let (kernel, path) = KernelCell::load(settings.path, &settings.settings, &settings.relations)?;
-        let (end, rings) = ends(relations.count());
+        let (worker, mailbox) = mailbox::pair(relations.count());
         let handshake = |of: &RelationSettings| {
             let mut seed = Zeroizing::new([0; 32]);
             getrandom::fill(&mut *seed).map_err(|error| CellError::Random(error.into()))?;
@@ -164,7 +164,7 @@ impl CellControl {
             HelloFilter::new(of.handshake.hello_codec(), of.handshake.expected_nonces())
         };
         let doors = handshakes.iter().map(filter).collect();
-        let cell = Box::new(Cell::new(relations, rest, end, doors));
+        let cell = Box::new(Cell::new(relations, rest, worker, doors));
         let hello_before = HelloCounters::default();
         Ok((
             cell,
@@ -172,7 +172,7 @@ impl CellControl {
                 settings,
                 kernel,
                 path,
-                rings,
+                mailbox,
                 relations: handshakes,
                 changes: Vec::new(),
                 says: Vec::new(),
@@ -212,13 +212,13 @@ impl CellControl {
         let here = |(there, change): (usize, KeyChange)| Some((places[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
         self.silences = before.silences.renumbered(&places);
-        while let Ok((there, event)) = before.rings.events.pop() {
+        while let Some((there, event)) = before.mailbox.events.receive() {
             if let Some(number) = places[usize::from(there)] {
                 self.hear_event(number, event, notices);
             }
         }
         (self.hello_before, self.lately) = (before.hello_before, before.lately);
-        self.hello_before.add(&before.rings.shared_counters.counters());
+        self.hello_before.add(&before.mailbox.shared_counters.counters());
         for relation in before.relations {
             self.hello_before.add(relation.handshake.counters());
         }
@@ -226,15 +226,15 @@ impl CellControl {
 
     /// Handles HELLOs and events, and does what is due.
     fn turn(&mut self, around: &mut Context<'_>) {
-        for _ in 0..self.rings.heard.slots() {
-            let Ok(hello) = self.rings.heard.pop() else { break };
+        for _ in 0..self.mailbox.hellos.waiting() {
+            let Some(hello) = self.mailbox.hellos.receive() else { break };
             let number = usize::from(hello.relation);
             // The handshake has counted the fault.
             let _ = self.relations[number].handshake.handle_frame(around.moment, &hello.octets);
             self.follow(number);
         }
-        for _ in 0..self.rings.events.slots() {
-            let Ok((relation, event)) = self.rings.events.pop() else { break };
+        for _ in 0..self.mailbox.events.waiting() {
+            let Some((relation, event)) = self.mailbox.events.receive() else { break };
             self.hear_event(relation.into(), event, around.notices);
         }
         let told = self.kernel.as_mut().map(|kernel| kernel.poll_events(around.now)).unwrap_or_default();
@@ -254,8 +254,7 @@ impl CellControl {
         self.lately = lately;
         self.commit(around);
         self.say();
-        // Said in this turn, or in one before in which there was no room.
-        if self.rings.says.slots() < self.rings.says.buffer().capacity() {
+        if self.mailbox.hellos.take_wake_flag() {
             around.worker.wake();
         }
     }
@@ -317,8 +316,8 @@ impl CellControl {
             self.says.clear();
         }
         for hello in self.says.drain(..) {
-            // A full ring means that the worker is stuck; whoever misses a HELLO hears the next one.
-            let _ = self.rings.says.push(hello);
+            // No room means that the worker is stuck; whoever misses a HELLO hears the next one.
+            self.mailbox.hellos.send(hello);
         }
     }
 
@@ -369,7 +368,7 @@ impl CellControl {
 
     fn hello(&self) -> HelloCounters {
         let mut sum = self.hello_before;
-        sum.add(&self.rings.shared_counters.counters());
+        sum.add(&self.mailbox.shared_counters.counters());
         self.relations.iter().for_each(|relation| sum.add(relation.handshake.counters()));
         sum
     }

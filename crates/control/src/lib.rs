@@ -309,7 +309,7 @@ impl Gateway {
     /// Gives a link to a worker.
     fn place(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
         let (worker, slot) = self.free_slot()?;
-        // If the ring is full the worker is stuck; the next job reports it.
+        // Without room the worker is stuck; the next job reports it.
         let begun = link.pool().is_some();
         let datapath = Some(Datapath::Link(Box::new(link)));
         let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));

@@ -11,9 +11,8 @@
 use std::time::Duration;
 
 use arrayvec::ArrayVec;
-use secy::SDU_OCTETS;
 use secy::fragment::{Fragment, Plan, PlannedFrame, Rules, Sdu};
-use secy::{FrameLayout, Settings};
+use secy::{FrameLayout, SDU_OCTETS, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 

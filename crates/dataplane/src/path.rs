@@ -13,8 +13,8 @@
 //!
 //! Where the link has a cell, frames of its relations go through that instead, before all others (`cyclic.rs`).
 //!
-//! Where keys are agreed on, EAPOL of the protected side goes to the KaY through a ring (`eapol`), and what the KaY says
-//! leaves in clear, by a way of its own.
+//! Where keys are agreed on, EAPOL of the protected side goes to the KaY through a mailbox (`kay.rs`), and what the KaY
+//! says leaves in clear, by a way of its own.
 //!
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
 
@@ -26,16 +26,16 @@ use std::mem;
 use std::time;
 
 use arrayvec::ArrayVec;
-use secy::SDU_OCTETS;
 use secy::{
-    CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outbox, Outgoing, SecY, Settings,
+    CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outbox, Outgoing, SDU_OCTETS, SecY,
+    Settings,
 };
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{EtherType, Instant};
 
 use crate::cell::Cell;
-use crate::eapol::LinkEnd;
 use crate::fragmenter::{FragmentConfig, Fragmenter, FragmenterCounters};
+pub use kay::KayMailbox;
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
 use netdev::port::Port;
@@ -84,7 +84,7 @@ pub struct Path {
     /// Of the paths that this one took over from, and of dividers that others followed.
     divided_before: FragmenterCounters,
     /// To and from the KaY, if keys are agreed on.
-    kay: Option<LinkEnd>,
+    kay: Option<KayMailbox>,
     /// Whose relations do not go through the SecY.
     cell: Option<Box<Cell>>,
 }
@@ -218,7 +218,7 @@ impl Path {
         self.counters.add(&mem::take(&mut predecessor.counters));
         self.divided_before.add(&predecessor.fragmenter_counters());
         if let Some(kay) = predecessor.kay.take() {
-            self.connect(kay);
+            self.set_kay(kay);
         }
         self.cell = predecessor.cell.take();
         let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());

@@ -68,7 +68,7 @@ use tokio::sync::Notify;
 use tunnel::{Mode, PeerId};
 
 use counters::SharedCounters;
-use dataplane::site::ManagerEnd;
+use dataplane::site::{DatagramConsumer, ManagerMailbox};
 use error::DisconnectReason;
 use roster::Roster;
 use socket::RingSocket;
@@ -174,11 +174,15 @@ impl Manager {
     ///
     /// # Panics
     /// If a peer that is not plain has no public key.
-    pub fn start(settings: ManagerSettings, end: ManagerEnd, socket: UdpSocket) -> io::Result<Self> {
+    pub fn start(
+        settings: ManagerSettings,
+        mailbox: ManagerMailbox,
+        datagrams: DatagramConsumer,
+        socket: UdpSocket,
+    ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
-        let bell = end.socket()?;
-        let (rings, datagrams) = end.split();
+        let bell = mailbox.socket()?;
         let shared_counters = Arc::new(SharedCounters::default());
         let key = settings.identity.recognition_key();
         let ids = transport::ConnectionIds::new(&key);
@@ -197,9 +201,9 @@ impl Manager {
             #[cfg(test)]
             defect: std::sync::atomic::AtomicBool::new(false),
         });
-        let rings = Mutex::new(rings);
+        let mailbox = Mutex::new(mailbox);
         let thread =
-            thread::start(Parts { settings, tls, key, rings, bell, local, shared: Arc::clone(&shared) })?;
+            thread::start(Parts { settings, tls, key, mailbox, bell, local, shared: Arc::clone(&shared) })?;
         Ok(Self { shared, thread: Some(thread) })
     }
 

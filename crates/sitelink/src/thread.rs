@@ -21,7 +21,7 @@ use super::driver::Driver;
 use super::guard::Failed;
 use super::tls::Tls;
 use super::{ManagerSettings, Shared, guard};
-use dataplane::site::ManagerRings;
+use dataplane::site::ManagerMailbox;
 
 /// Names that are resolved at a time.
 const RESOLVERS: usize = 4;
@@ -38,7 +38,7 @@ pub(super) struct Parts {
     pub(super) tls: Tls,
     pub(super) key: RecognitionKey,
     /// Locked for a turn at a time.
-    pub(super) rings: Mutex<ManagerRings>,
+    pub(super) mailbox: Mutex<ManagerMailbox>,
     pub(super) bell: UnixStream,
     pub(super) local: SocketAddr,
     pub(super) shared: Arc<Shared>,
@@ -128,10 +128,10 @@ impl Parts {
             .max_blocking_threads(RESOLVERS)
             .thread_name("fw-names")
             .build()?;
-        let Self { settings, tls, key, rings, bell, local, shared } = self;
+        let Self { settings, tls, key, mailbox, bell, local, shared } = self;
         let bell = bell.try_clone()?;
         let ended = runtime.block_on(async {
-            Driver::new(settings, tls, key, rings, bell, *local, shared)?.run().await;
+            Driver::new(settings, tls, key, mailbox, bell, *local, shared)?.run().await;
             Ok(())
         });
         // Nobody is waited for: a name may take its time to be resolved.

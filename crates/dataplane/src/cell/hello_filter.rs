@@ -30,7 +30,7 @@ use wire::fieldbus::{HandshakeNonce, HelloState, MAC_OCTETS};
 use wire::time::{Instant, TokenBucket};
 
 use super::CellCounters;
-use super::ends::{CellEnd, HelloFrame};
+use super::mailbox::{HelloFrame, WorkerMailbox};
 
 /// MACs of a turn in each share: a few microseconds.
 const MACS: usize = 4;
@@ -110,12 +110,12 @@ impl HelloFilters {
         frame: &[u8],
         now: Moment,
         counters: &mut CellCounters,
-        end: &CellEnd,
+        mailbox: &WorkerMailbox,
     ) {
         let Some(filter) = self.filters.get_mut(relation) else { return };
         let claim = match filter.line.parse(frame) {
             Ok(claim) => claim,
-            Err(discard) => return end.shared_counters.discard(discard),
+            Err(discard) => return mailbox.shared_counters.discard(discard),
         };
         let named = claim.answers(&filter.names);
         if named && filter.is_known(claim.mac(), now) {
@@ -132,13 +132,18 @@ impl HelloFilters {
     }
 
     /// Looks at the MACs of some that wait, and gives control what is true.
-    pub(super) fn check_macs(&mut self, now: Moment, counters: &mut CellCounters, end: &mut CellEnd) {
+    pub(super) fn check_macs(
+        &mut self,
+        now: Moment,
+        counters: &mut CellCounters,
+        mailbox: &mut WorkerMailbox,
+    ) {
         for share in [Share::Named, Share::Others] {
             for _ in 0..MACS {
                 let Some(frame) = self.waiting[share as usize].pop_front() else { break };
                 let Some(filter) = self.filters.get_mut(usize::from(frame.relation)) else { continue };
                 filter.waiting[share as usize] -= 1;
-                match filter.admit(&frame, now, counters, end) {
+                match filter.admit(&frame, now, counters, mailbox) {
                     Ok(None) => {}
                     Ok(Some(nonce)) => {
                         // A relation stands in the list once, with the newest that asked.
@@ -146,7 +151,7 @@ impl HelloFilters {
                             self.answers.push_back(frame.relation);
                         }
                     }
-                    Err(discard) => end.shared_counters.discard(discard),
+                    Err(discard) => mailbox.shared_counters.discard(discard),
                 }
             }
         }
@@ -161,11 +166,11 @@ impl HelloFilters {
     }
 
     /// The next answer.
-    pub(super) fn next_answer(&mut self, end: &CellEnd) -> Option<HelloFrame> {
+    pub(super) fn next_answer(&mut self, mailbox: &WorkerMailbox) -> Option<HelloFrame> {
         let relation = usize::from(self.answers.pop_front()?);
         let filter = self.filters.get_mut(relation)?;
         let octets: [u8; HELLO_FRAME_OCTETS] = filter.line.answer(&filter.names, filter.answer.take()?);
-        end.shared_counters.answered();
+        mailbox.shared_counters.answered();
         Some(HelloFrame::new(relation, &octets))
     }
 
@@ -194,7 +199,7 @@ impl HelloFilter {
         frame: &HelloFrame,
         now: Moment,
         counters: &mut CellCounters,
-        end: &mut CellEnd,
+        mailbox: &mut WorkerMailbox,
     ) -> Result<Option<HandshakeNonce>, HelloDiscard> {
         let claim = self.line.parse(&frame.octets)?;
         let named = claim.answers(&self.names);
@@ -207,7 +212,8 @@ impl HelloFilter {
             counters.in_hello_answered += 1;
             return Ok(Some(hello.own));
         }
-        if (named || self.late.take(Instant::after_start(now.since(Moment::START)))) && end.give(frame) {
+        let admitted = named || self.late.take(Instant::after_start(now.since(Moment::START)));
+        if admitted && mailbox.hellos.send(frame.clone()) {
             counters.in_hello_given += 1;
             if named {
                 self.know(claim.mac(), now);

@@ -2,22 +2,19 @@
 
 use std::io;
 
-use super::{
-    Consumer, Datapaths, Job, Producer, RING, RingBuffer, Waiter, WorkerEvent, WorkerHandle, thread, wake,
-};
+use super::{Datapaths, Job, MESSAGES, Mailbox, Waiter, WorkerEvent, WorkerHandle, mailbox, thread, wake};
 
 /// The other end of a handle.
 pub struct ManualWorker {
-    jobs: Consumer<Box<dyn Job>>,
-    // Kept, so that the handle finds somebody at its other ends.
-    _events: Producer<WorkerEvent>,
+    mailbox: Mailbox<WorkerEvent, Box<dyn Job>>,
+    // Kept, so that the handle finds somebody at its other end.
     _waiter: Waiter,
 }
 
 impl ManualWorker {
     /// The next job, if there is one.
     pub fn job(&mut self) -> Option<Box<dyn Job>> {
-        self.jobs.pop().ok()
+        self.mailbox.receive()
     }
 }
 
@@ -27,10 +24,9 @@ impl WorkerHandle {
     /// # Errors
     /// If no socket pair can be had.
     pub fn manual() -> io::Result<(Self, ManualWorker)> {
-        let (jobs, job_ring) = RingBuffer::new(RING);
-        let (event_ring, events) = RingBuffer::new(RING);
+        let (mailbox, workers_mailbox) = mailbox::pair(MESSAGES, MESSAGES);
         let (waker, waiter) = wake::pair()?;
-        let held = ManualWorker { jobs: job_ring, _events: event_ring, _waiter: waiter };
-        Ok((Self { jobs, events, waker, thread: thread::spawn(Datapaths::default) }, held))
+        let held = ManualWorker { mailbox: workers_mailbox, _waiter: waiter };
+        Ok((Self { mailbox, waker, thread: thread::spawn(Datapaths::default) }, held))
     }
 }
