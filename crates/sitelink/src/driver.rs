@@ -23,9 +23,11 @@ use super::answer::Answer;
 use super::dial::{Dial, Name};
 use super::guard;
 use super::peer::Peer;
+use super::random;
+use super::settings::{ManagerPeer, ManagerSettings};
+use super::shared::{DriverEvent, Shared};
 use super::tls::Tls;
 use super::transport::{self, code};
-use super::{DriverEvent, ManagerPeer, ManagerSettings, Shared};
 use dataplane::site::{DATAGRAM_OCTETS, ManagerMailbox};
 
 /// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
@@ -153,12 +155,12 @@ impl<'r> Driver<'r> {
         let mut session = Session::new(
             SessionSettings {
                 peer: id,
-                instance: Instance(random()),
+                instance: Instance(random::octets()),
                 mode: peer.mode,
                 lanes: settings.lanes,
                 window: settings.window,
                 epoch_life: settings.epoch_life,
-                draw: || EpochSecret::new(&Zeroizing::new(random::<EPOCH_SECRET_OCTETS>())),
+                draw: || EpochSecret::new(&Zeroizing::new(random::octets::<EPOCH_SECRET_OCTETS>())),
             },
             shared.now(),
         );
@@ -390,11 +392,4 @@ fn follow(
         }
     });
     Some(following.abort_handle())
-}
-
-/// Octets that nobody can foretell.
-fn random<const OCTETS: usize>() -> [u8; OCTETS] {
-    let mut octets = [0; OCTETS];
-    getrandom::fill(&mut octets).expect("invariant: the operating system has random numbers");
-    octets
 }

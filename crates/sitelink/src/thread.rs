@@ -18,9 +18,10 @@ use suite::identity::RecognitionKey;
 use tokio::runtime::Builder;
 
 use super::driver::Driver;
-use super::guard::Failed;
+use super::guard::{self, Failed};
+use super::settings::ManagerSettings;
+use super::shared::Shared;
 use super::tls::Tls;
-use super::{ManagerSettings, Shared, guard};
 use dataplane::site::ManagerMailbox;
 
 /// Names that are resolved at a time.
@@ -144,8 +145,8 @@ impl Parts {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use super::super::Manager;
     use super::super::stand::{Site, identities, peer, socket, until};
-    use super::super::{Manager, Shared};
     use super::*;
 
     fn manager(site: &Site) -> &Manager {
