@@ -10,6 +10,7 @@
 //! HELLO wakes control, and control wakes the worker.
 
 mod kernel;
+mod kernel_faults;
 mod key_changes;
 mod recent;
 mod silence;
@@ -25,6 +26,7 @@ use zeroize::Zeroizing;
 
 use self::kernel::KernelCell;
 pub use self::kernel::{CellPath, PathWanted};
+use self::kernel_faults::{Duty, KernelFaults};
 use self::recent::RecentCounters;
 use self::silence::SilentRelations;
 use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
@@ -69,6 +71,8 @@ pub struct CellStatus {
     pub hello_lately: HelloCounters,
     /// The relations, by number.
     pub relations: Vec<RelationStatus>,
+    /// What the kernel does not do for how many relations, why, and what to do.
+    pub kernel_faults: Option<String>,
 }
 
 /// Why a cell was not added or changed.
@@ -121,6 +125,7 @@ pub(super) struct CellControl {
     hello_before: HelloCounters,
     lately: RecentCounters,
     silences: SilentRelations,
+    kernel_faults: KernelFaults,
 }
 
 /// Control's part of a relation.
@@ -179,6 +184,7 @@ impl CellControl {
                 hello_before,
                 lately: RecentCounters::default(),
                 silences: SilentRelations::default(),
+                kernel_faults: KernelFaults::default(),
             }),
         ))
     }
@@ -253,6 +259,7 @@ impl CellControl {
         lately.mark(around.now, || self.hello());
         self.lately = lately;
         self.commit(around);
+        self.report_kernel_faults(around.notices);
         self.say();
         if self.mailbox.hellos.take_wake_flag() {
             around.worker.wake();
@@ -333,13 +340,25 @@ impl CellControl {
         }
     }
 
+    /// Reports what the kernel does not do for relations.
+    fn report_kernel_faults(&mut self, notices: &mut Vec<Notice>) {
+        for (why, relations) in self.kernel_faults.take_unreported() {
+            let relations = relations.into_iter().map(|number| self.settings.relations[number].relation);
+            let cell = self.settings.name.clone();
+            notices.push(Notice::KernelFault { cell, relations: relations.collect(), why });
+        }
+    }
+
     /// Gives the worker the changes that were made.
     fn commit(&mut self, around: &mut Context<'_>) {
-        let Self { changes, kernel, relations, .. } = self;
+        let Self { changes, kernel, relations, kernel_faults, .. } = self;
         let mut in_kernel = |(number, change): (usize, KeyChange)| {
             let Some(kernel) = kernel else { return (number, change) };
-            // A change that the kernel does not carry out leaves the relation without a session, which the peer's silence tells.
-            let _ = kernel.change(number, &change);
+            let changed = kernel.change(number, &change);
+            // Keys that were not taken are missing until others are entered, whatever else the kernel does.
+            if changed.is_err() || matches!(change, KeyChange::Enter(_)) {
+                kernel_faults.note(number, Duty::TakeKeys, changed);
+            }
             // The worker has the names that go with it.
             (number, KeyChange::Collect)
         };
@@ -444,15 +463,14 @@ impl Gateway {
         }
         let mut snapshots = self.gather(asked, |job: &LinkJob<CellSnapshot>| job.slot);
         let mut statuses = Vec::new();
-        for LinkControl { name, worker, slot, cell, .. } in &self.links {
-            let Some((cell, job)) = cell.as_ref().zip(snapshots.remove(&(*worker, *slot))) else {
+        for LinkControl { name, worker, slot, cell, .. } in &mut self.links {
+            let Some((cell, job)) = cell.as_deref_mut().zip(snapshots.remove(&(*worker, *slot))) else {
                 continue;
             };
             let CellSnapshot { counters, mut relations } = job.data;
             if let Some(kernel) = &cell.kernel {
                 for (number, status) in relations.iter_mut().enumerate() {
-                    // A relation that cannot be read shows no figures of the kernel.
-                    let _ = kernel.complete(number, status);
+                    cell.kernel_faults.note(number, Duty::ShowState, kernel.complete(number, status));
                 }
             }
             let CellSettings { name: cell_name, rest, .. } = &cell.settings;
@@ -460,8 +478,17 @@ impl Gateway {
             let hello_lately = cell.lately.of(&hello);
             let name_of_cell = cell_name.clone();
             let (path, rest) = (cell.path.clone(), *rest);
-            let status =
-                CellStatus { name: name_of_cell, rest, path, counters, hello, hello_lately, relations };
+            let kernel_faults = cell.kernel_faults.summary();
+            let status = CellStatus {
+                name: name_of_cell,
+                rest,
+                path,
+                counters,
+                hello,
+                hello_lately,
+                relations,
+                kernel_faults,
+            };
             statuses.push((name.clone(), status));
         }
         statuses

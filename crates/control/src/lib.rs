@@ -137,6 +137,16 @@ pub enum Notice {
         /// The longest time without a verified frame of any of them since this was told last; it may go on.
         gap: Duration,
     },
+    /// The kernel does not do what it should for these relations of a cell, so their frames may not pass. Told once for each reason,
+    /// and again when it is another one.
+    KernelFault {
+        /// The cell's name.
+        cell: String,
+        /// The relations, in the order of the settings; at least one.
+        relations: Vec<fieldbus::relation::Relation>,
+        /// What it does not do, why, and what to do.
+        why: String,
+    },
     /// A worker has ended without being told to: its links forward nothing.
     WorkerEnded {
         /// The names of its links and sites.
