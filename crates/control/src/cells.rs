@@ -13,102 +13,30 @@ mod kernel;
 mod kernel_faults;
 mod key_changes;
 mod recent;
+mod settings;
 mod silence;
 
-use std::io;
 use std::time::Instant;
 
 use fieldbus::handshake::{Handshake, HandshakeEvent, HelloCounters};
 use fieldbus::session::SessionNumber;
-use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, RelationStatus, Relations, RelationsError};
-use suite::fieldbus::MasterKey;
+use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, Relations};
 use zeroize::Zeroizing;
 
 use self::kernel::KernelCell;
 pub use self::kernel::{CellPath, PathWanted};
 use self::kernel_faults::{Duty, KernelFaults};
 use self::recent::RecentCounters;
+pub use self::settings::{CellError, CellSettings, CellStatus};
 use self::silence::SilentRelations;
 use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
 use dataplane::cell::mailbox::{self, ControlMailbox, HelloFrame};
-use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, OtherFrames};
+use dataplane::cell::{Cell, CellSnapshot, HelloFilter};
 use dataplane::job::Progress;
 use dataplane::worker::WorkerHandle;
 
 use crate::jobs::LinkJob;
 use key_changes::KeyChanges;
-
-/// Settings of a cell.
-pub struct CellSettings {
-    /// The cell's name, which notices have.
-    pub name: String,
-    /// Settings that both gateways have in common.
-    pub master: MasterKey,
-    /// Protection of frames. `mtu` is that of the link's protected side.
-    pub settings: fieldbus::Settings,
-    /// The relations; a relation's number is its place here.
-    pub relations: Vec<RelationSettings>,
-    /// Treatment of other frames.
-    pub rest: OtherFrames,
-    /// Where frames are to be protected and verified.
-    pub path: PathWanted,
-}
-
-/// The state of a cell at one moment; each relation's figures are of one moment, and those of all are of few milliseconds.
-#[derive(Clone, Debug)]
-pub struct CellStatus {
-    /// The cell's name.
-    pub name: String,
-    /// Treatment of other frames.
-    pub rest: OtherFrames,
-    /// Where frames are protected and verified.
-    pub path: CellPath,
-    /// Counters of frames of no relation, and of HELLOs on their way.
-    pub counters: CellCounters,
-    /// Counters of its handshakes.
-    pub hello: HelloCounters,
-    /// The same, of the last five to ten seconds.
-    pub hello_lately: HelloCounters,
-    /// The relations, by number.
-    pub relations: Vec<RelationStatus>,
-    /// What the kernel does not do for how many relations, why, and what to do.
-    pub kernel_faults: Option<String>,
-}
-
-/// Why a cell was not added or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum CellError {
-    /// There is no such link.
-    #[error("there is no link of that name")]
-    NoLink,
-    /// The link has a cell already, or has none to be changed.
-    #[error("the link has a cell already, or none that could be changed")]
-    NotSo,
-    /// Its relations cannot be.
-    #[error("{}", describe(.0))]
-    Relations(RelationsError),
-    /// The kernel was demanded, and does not take it.
-    #[error("io = \"kernel\" is not possible: {0}")]
-    Kernel(#[from] xdp::XdpError),
-    /// No random values.
-    #[error("no random values: {0}")]
-    Random(io::Error),
-    /// Its worker does not answer.
-    #[error(transparent)]
-    WorkerUnresponsive(#[from] WorkerUnresponsive),
-}
-
-fn describe(error: &RelationsError) -> String {
-    match error {
-        RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MAX),
-        RelationsError::Same(one, other) => format!(
-            "relations {} and {} have the same addresses and FrameID in one direction",
-            one + 1,
-            other + 1
-        ),
-        RelationsError::NoTable => "no table of these addresses can be made".into(),
-    }
-}
 
 /// Control's part of a cell.
 pub(super) struct CellControl {

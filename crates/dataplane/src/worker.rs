@@ -8,7 +8,6 @@
 //! Because a worker owns its SAs, a PN is taken without an atomic and a nonce cannot be used by two threads; and
 //! because tables change only between turns, no frame in flight meets a half-changed one.
 
-pub mod manual;
 mod polling;
 
 use std::io;
@@ -282,5 +281,32 @@ impl Worker {
                 Datapath::Site(site) => self.waiter.watch(site.poll_descriptors()),
             }
         }
+    }
+}
+
+/// A worker without a thread: its owner takes the jobs and runs them, as a test does that holds the clock.
+pub struct ManualWorker {
+    mailbox: Mailbox<WorkerEvent, Box<dyn Job>>,
+    // Kept, so that the handle finds somebody at its other end.
+    _waiter: Waiter,
+}
+
+impl ManualWorker {
+    /// The next job, if there is one.
+    pub fn job(&mut self) -> Option<Box<dyn Job>> {
+        self.mailbox.receive()
+    }
+}
+
+impl WorkerHandle {
+    /// A handle whose worker is the caller.
+    ///
+    /// # Errors
+    /// If no socket pair can be had.
+    pub fn manual() -> io::Result<(Self, ManualWorker)> {
+        let (mailbox, workers_mailbox) = mailbox::pair(MESSAGES, MESSAGES);
+        let (waker, waiter) = wake::pair()?;
+        let held = ManualWorker { mailbox: workers_mailbox, _waiter: waiter };
+        Ok((Self { mailbox, waker, thread: thread::spawn(Datapaths::default) }, held))
     }
 }

@@ -8,14 +8,16 @@ use std::time::Duration;
 use fieldbus::Mode;
 use fieldbus::relation::Relation;
 use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
+use suite::fieldbus::MasterKey;
 use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{MacAddr, Sci};
 
 use super::*;
+use dataplane::cell::OtherFrames;
 use dataplane::job::{Datapath, Datapaths, Progress};
 use dataplane::link::Link;
 use dataplane::path::Path;
-use dataplane::worker::manual::ManualWorker;
+use dataplane::worker::ManualWorker;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 
