@@ -29,8 +29,8 @@ use fieldbus::handshake::{ExpectedNonces, HELLO_FRAME_OCTETS, HelloCodec, HelloD
 use wire::fieldbus::{HandshakeNonce, HelloState, MAC_OCTETS};
 use wire::time::{Instant, TokenBucket};
 
-use super::CellCounters;
-use super::mailbox::{HelloFrame, WorkerMailbox};
+use super::counters::CellCounters;
+use super::mailbox::{HelloFrame, LATE_AT_ONCE, WorkerMailbox};
 
 /// MACs of a turn in each share: a few microseconds.
 const MACS: usize = 4;
@@ -43,9 +43,6 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// HELLOs of a relation that are known again. Two are right at a time: a peer that asks, and one that has entered.
 const KNOWN: usize = 4;
 
-/// HELLOs of a relation that come to control though they name a nonce of the past, at once. They are true and late: control counts
-/// them, and needs none. One in a session may be of a nonce that the worker has not been told yet, and for that one there is room.
-pub(super) const LATE_AT_ONCE: u32 = 4;
 const LATE: TokenBucket = TokenBucket::new(LATE_AT_ONCE, Duration::from_millis(10));
 
 /// The two shares of the budget.

@@ -6,8 +6,8 @@
 //!  worker ◀─ HELLOs ──────────── control
 //! ```
 //!
-//! HELLOs take no room of events. A HELLO that finds no room is dropped and counted: handshakes say all again. An event that finds none
-//! waits in the data path. The worker counts in place of the handshakes.
+//! HELLOs take no room of events. A HELLO that finds no room is dropped and counted: handshakes say all again. An event
+//! that finds none waits in the data path. The worker counts in place of the handshakes.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,8 +19,11 @@ use fieldbus::handshake::{HelloCounters, HelloDiscard};
 use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
 use wire::fieldbus::HELLO_OCTETS;
 
-use super::hello_filter::LATE_AT_ONCE;
 use crate::mailbox::{self, Mailbox};
+
+/// HELLOs of a relation that come to control though they name a nonce of the past, at once. They are true and late: control counts
+/// them, and needs none. One in a session may be of a nonce that the worker has not been told yet, and for that one there is room.
+pub(super) const LATE_AT_ONCE: u32 = 4;
 
 /// Octets of a HELLO with all that may stand in front of it; what stands behind is padding.
 const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS + HELLO_OCTETS;

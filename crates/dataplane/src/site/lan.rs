@@ -6,7 +6,7 @@ use wire::EtherType;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::mkpdu::is_eapol_mka;
 
-use super::SitePathCounters;
+use super::counters::SitePathCounters;
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 use netdev::port::{Port, PortCounters};

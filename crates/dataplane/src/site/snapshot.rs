@@ -7,7 +7,7 @@ use tunnel::{NumberedFlow, PeerCounters, PeerId, SiteCounters, Station};
 use wire::Instant;
 
 use super::Site;
-use super::SitePathCounters;
+use super::counters::SitePathCounters;
 use super::endpoints::WanPort;
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;

@@ -1,0 +1,36 @@
+//! Counters of a site outside the tunnel's forwarding half.
+
+wire::counters! {
+    /// Frames and packets that were counted outside the forwarding half. "Out" is from the LAN, "in" is towards it.
+    SitePathCounters {
+        /// MKPDUs of the LAN that went to the management channel.
+        out_eapol = "OutEapol",
+        /// MKPDUs of the LAN that went to plain peers, once for each.
+        out_eapol_plain = "OutEapolPlain",
+        /// MKPDUs of the LAN, but too many waited for the management channel, or longer than it takes.
+        out_eapol_dropped = "OutEapolDropped" [discard],
+        /// MKPDUs of senders that were not heard before, or of one that says very many: beyond what is taken of these in
+        /// a second.
+        out_mkpdus_flood = "OutMkpdusFlood" [discard],
+        /// EAPOL frames of the LAN that are no MKPDU: these are not carried.
+        out_eapol_other = "OutEapolOther" [discard],
+        /// MAC control of the LAN, such as PAUSE, which never goes further than one hop.
+        out_pkts_mac_control = "OutPktsMacControl" [discard],
+        /// Frames for a peer whose address is not known.
+        out_pkts_no_endpoint = "OutPktsNoEndpoint" [discard],
+        /// Packets of the management channel.
+        in_datagrams = "InDatagrams",
+        /// Packets with the management channel's mark, but too many waited for it.
+        in_datagrams_dropped = "InDatagramsDropped" [discard],
+        /// Packets to the port of header encryption or the plain one, from nobody's address.
+        in_pkts_unknown_address = "InPktsUnknownAddress" [discard],
+        /// EAPOL frames from the management channel for the LAN.
+        in_eapol = "InEapol",
+        /// Frames for the LAN while its interface was not there.
+        in_pkts_no_lan = "InPktsNoLan" [discard],
+        /// Frames for the LAN, but no chunk was free.
+        in_pkts_no_chunk = "InPktsNoChunk" [discard],
+        /// Frames for the LAN that are longer than a chunk.
+        in_pkts_too_long = "InPktsTooLong" [discard],
+    }
+}
