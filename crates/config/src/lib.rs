@@ -224,7 +224,7 @@ pub struct Link {
     pub validate_frames: ValidateFrames,
     /// Whether late and duplicate frames are discarded.
     pub replay_protect: bool,
-    /// PNs that a frame may be late, at most [`secy::pn::ReplayWindow::WIDEST`].
+    /// PNs that a frame may be late, at most [`secy::ReplayWindow::WIDEST`].
     pub replay_window: u32,
     /// The MTU of the protected side.
     pub mtu: Mtu,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ::mka::SuiteRule;
-use secy::pn::ReplayWindow;
+use secy::ReplayWindow;
 use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use toml::{Spanned, Value};

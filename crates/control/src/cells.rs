@@ -1,117 +1,49 @@
 //! Cells: control owns the handshakes of their relations, and carries over between them, their link's worker and the wire.
 //!
 //! ```text
-//!  wire ── HELLOs ──▶ MAC? ──▶ ring ──▶ Handshake ── events ──▶ KeyChange ── job: KeyChanges ──▶ Relations
-//!       ◀── HELLOs ── ring ◀──── Handshake ◀────────── ring ◀── Event: heard, epoch begun ◀──
+//!  wire ── HELLOs ──▶ MAC? ──▶ mailbox ──▶ Handshake ── events ──▶ KeyChange ── job: KeyChanges ──▶ Relations
+//!       ◀── HELLOs ── mailbox ◀──── Handshake ◀────────── mailbox ◀── Event: heard, epoch begun ◀──
 //! ```
 //!
 //! Nothing here waits for a worker but adding, changing and removing a cell, and its report. HELLOs and events of one turn
-//! are bounded by their rings. An answer leaves with the turn in which its question was heard: a worker that hears a
+//! are bounded by their mailboxes. An answer leaves with the turn in which its question was heard: a worker that hears a
 //! HELLO wakes control, and control wakes the worker.
 
 mod kernel;
+mod kernel_faults;
 mod key_changes;
 mod recent;
+mod settings;
 mod silence;
 
-use std::io;
 use std::time::Instant;
 
 use fieldbus::handshake::{Handshake, HandshakeEvent, HelloCounters};
 use fieldbus::session::SessionNumber;
-use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, RelationStatus, Relations, RelationsError};
-use suite::fieldbus::MasterKey;
+use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, Relations};
 use zeroize::Zeroizing;
 
 use self::kernel::KernelCell;
 pub use self::kernel::{CellPath, PathWanted};
+use self::kernel_faults::{Duty, KernelFaults};
 use self::recent::RecentCounters;
+pub use self::settings::{CellError, CellSettings, CellStatus};
 use self::silence::SilentRelations;
 use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
-use dataplane::cell::ends::{ControlEnd, HelloFrame, ends};
-use dataplane::cell::{Cell, CellCounters, CellSnapshot, HelloFilter, OtherFrames};
+use dataplane::cell::mailbox::{self, ControlMailbox, HelloFrame};
+use dataplane::cell::{Cell, CellSnapshot, HelloFilter};
 use dataplane::job::Progress;
 use dataplane::worker::WorkerHandle;
 
 use crate::jobs::LinkJob;
 use key_changes::KeyChanges;
 
-/// Settings of a cell.
-pub struct CellSettings {
-    /// The cell's name, which notices have.
-    pub name: String,
-    /// Settings that both gateways have in common.
-    pub master: MasterKey,
-    /// Protection of frames. `mtu` is that of the link's protected side.
-    pub settings: fieldbus::Settings,
-    /// The relations; a relation's number is its place here.
-    pub relations: Vec<RelationSettings>,
-    /// Treatment of other frames.
-    pub rest: OtherFrames,
-    /// Where frames are to be protected and verified.
-    pub path: PathWanted,
-}
-
-/// The state of a cell at one moment; each relation's figures are of one moment, and those of all are of few milliseconds.
-#[derive(Clone, Debug)]
-pub struct CellStatus {
-    /// The cell's name.
-    pub name: String,
-    /// Treatment of other frames.
-    pub rest: OtherFrames,
-    /// Where frames are protected and verified.
-    pub path: CellPath,
-    /// Counters of frames of no relation, and of HELLOs on their way.
-    pub counters: CellCounters,
-    /// Counters of its handshakes.
-    pub hello: HelloCounters,
-    /// The same, of the last five to ten seconds.
-    pub hello_lately: HelloCounters,
-    /// The relations, by number.
-    pub relations: Vec<RelationStatus>,
-}
-
-/// Why a cell was not added or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum CellError {
-    /// There is no such link.
-    #[error("there is no link of that name")]
-    NoLink,
-    /// The link has a cell already, or has none to be changed.
-    #[error("the link has a cell already, or none that could be changed")]
-    NotSo,
-    /// Its relations cannot be.
-    #[error("{}", describe(.0))]
-    Relations(RelationsError),
-    /// The kernel was demanded, and does not take it.
-    #[error("io = \"kernel\" is not possible: {0}")]
-    Kernel(#[from] xdp::XdpError),
-    /// No random values.
-    #[error("no random values: {0}")]
-    Random(io::Error),
-    /// Its worker does not answer.
-    #[error(transparent)]
-    WorkerUnresponsive(#[from] WorkerUnresponsive),
-}
-
-fn describe(error: &RelationsError) -> String {
-    match error {
-        RelationsError::TooMany => format!("a cell has at most {} relations", Relations::MAX),
-        RelationsError::Same(one, other) => format!(
-            "relations {} and {} have the same addresses and FrameID in one direction",
-            one + 1,
-            other + 1
-        ),
-        RelationsError::NoTable => "no table of these addresses can be made".into(),
-    }
-}
-
 /// Control's part of a cell.
 pub(super) struct CellControl {
     settings: CellSettings,
     kernel: Option<KernelCell>,
     path: CellPath,
-    rings: ControlEnd,
+    mailbox: ControlMailbox,
     relations: Vec<RelationControl>,
     /// Key changes that the worker has not got yet.
     changes: Vec<(usize, KeyChange)>,
@@ -121,6 +53,7 @@ pub(super) struct CellControl {
     hello_before: HelloCounters,
     lately: RecentCounters,
     silences: SilentRelations,
+    kernel_faults: KernelFaults,
 }
 
 /// Control's part of a relation.
@@ -148,7 +81,7 @@ impl CellControl {
         let relations =
             Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
         let (kernel, path) = KernelCell::load(settings.path, &settings.settings, &settings.relations)?;
-        let (end, rings) = ends(relations.count());
+        let (worker, mailbox) = mailbox::pair(relations.count());
         let handshake = |of: &RelationSettings| {
             let mut seed = Zeroizing::new([0; 32]);
             getrandom::fill(&mut *seed).map_err(|error| CellError::Random(error.into()))?;
@@ -164,7 +97,7 @@ impl CellControl {
             HelloFilter::new(of.handshake.hello_codec(), of.handshake.expected_nonces())
         };
         let doors = handshakes.iter().map(filter).collect();
-        let cell = Box::new(Cell::new(relations, rest, end, doors));
+        let cell = Box::new(Cell::new(relations, rest, worker, doors));
         let hello_before = HelloCounters::default();
         Ok((
             cell,
@@ -172,13 +105,14 @@ impl CellControl {
                 settings,
                 kernel,
                 path,
-                rings,
+                mailbox,
                 relations: handshakes,
                 changes: Vec::new(),
                 says: Vec::new(),
                 hello_before,
                 lately: RecentCounters::default(),
                 silences: SilentRelations::default(),
+                kernel_faults: KernelFaults::default(),
             }),
         ))
     }
@@ -212,13 +146,13 @@ impl CellControl {
         let here = |(there, change): (usize, KeyChange)| Some((places[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
         self.silences = before.silences.renumbered(&places);
-        while let Ok((there, event)) = before.rings.events.pop() {
+        while let Some((there, event)) = before.mailbox.events.receive() {
             if let Some(number) = places[usize::from(there)] {
                 self.hear_event(number, event, notices);
             }
         }
         (self.hello_before, self.lately) = (before.hello_before, before.lately);
-        self.hello_before.add(&before.rings.shared_counters.counters());
+        self.hello_before.add(&before.mailbox.shared_counters.counters());
         for relation in before.relations {
             self.hello_before.add(relation.handshake.counters());
         }
@@ -226,15 +160,15 @@ impl CellControl {
 
     /// Handles HELLOs and events, and does what is due.
     fn turn(&mut self, around: &mut Context<'_>) {
-        for _ in 0..self.rings.heard.slots() {
-            let Ok(hello) = self.rings.heard.pop() else { break };
+        for _ in 0..self.mailbox.hellos.waiting() {
+            let Some(hello) = self.mailbox.hellos.receive() else { break };
             let number = usize::from(hello.relation);
             // The handshake has counted the fault.
             let _ = self.relations[number].handshake.handle_frame(around.moment, &hello.octets);
             self.follow(number);
         }
-        for _ in 0..self.rings.events.slots() {
-            let Ok((relation, event)) = self.rings.events.pop() else { break };
+        for _ in 0..self.mailbox.events.waiting() {
+            let Some((relation, event)) = self.mailbox.events.receive() else { break };
             self.hear_event(relation.into(), event, around.notices);
         }
         let told = self.kernel.as_mut().map(|kernel| kernel.poll_events(around.now)).unwrap_or_default();
@@ -253,9 +187,9 @@ impl CellControl {
         lately.mark(around.now, || self.hello());
         self.lately = lately;
         self.commit(around);
+        self.report_kernel_faults(around.notices);
         self.say();
-        // Said in this turn, or in one before in which there was no room.
-        if self.rings.says.slots() < self.rings.says.buffer().capacity() {
+        if self.mailbox.hellos.take_wake_flag() {
             around.worker.wake();
         }
     }
@@ -317,8 +251,8 @@ impl CellControl {
             self.says.clear();
         }
         for hello in self.says.drain(..) {
-            // A full ring means that the worker is stuck; whoever misses a HELLO hears the next one.
-            let _ = self.rings.says.push(hello);
+            // No room means that the worker is stuck; whoever misses a HELLO hears the next one.
+            self.mailbox.hellos.send(hello);
         }
     }
 
@@ -334,13 +268,25 @@ impl CellControl {
         }
     }
 
+    /// Reports what the kernel does not do for relations.
+    fn report_kernel_faults(&mut self, notices: &mut Vec<Notice>) {
+        for (why, relations) in self.kernel_faults.take_unreported() {
+            let relations = relations.into_iter().map(|number| self.settings.relations[number].relation);
+            let cell = self.settings.name.clone();
+            notices.push(Notice::KernelFault { cell, relations: relations.collect(), why });
+        }
+    }
+
     /// Gives the worker the changes that were made.
     fn commit(&mut self, around: &mut Context<'_>) {
-        let Self { changes, kernel, relations, .. } = self;
+        let Self { changes, kernel, relations, kernel_faults, .. } = self;
         let mut in_kernel = |(number, change): (usize, KeyChange)| {
             let Some(kernel) = kernel else { return (number, change) };
-            // A change that the kernel does not carry out leaves the relation without a session, which the peer's silence tells.
-            let _ = kernel.change(number, &change);
+            let changed = kernel.change(number, &change);
+            // Keys that were not taken are missing until others are entered, whatever else the kernel does.
+            if changed.is_err() || matches!(change, KeyChange::Enter(_)) {
+                kernel_faults.note(number, Duty::TakeKeys, changed);
+            }
             // The worker has the names that go with it.
             (number, KeyChange::Collect)
         };
@@ -369,7 +315,7 @@ impl CellControl {
 
     fn hello(&self) -> HelloCounters {
         let mut sum = self.hello_before;
-        sum.add(&self.rings.shared_counters.counters());
+        sum.add(&self.mailbox.shared_counters.counters());
         self.relations.iter().for_each(|relation| sum.add(relation.handshake.counters()));
         sum
     }
@@ -445,15 +391,14 @@ impl Gateway {
         }
         let mut snapshots = self.gather(asked, |job: &LinkJob<CellSnapshot>| job.slot);
         let mut statuses = Vec::new();
-        for LinkControl { name, worker, slot, cell, .. } in &self.links {
-            let Some((cell, job)) = cell.as_ref().zip(snapshots.remove(&(*worker, *slot))) else {
+        for LinkControl { name, worker, slot, cell, .. } in &mut self.links {
+            let Some((cell, job)) = cell.as_deref_mut().zip(snapshots.remove(&(*worker, *slot))) else {
                 continue;
             };
             let CellSnapshot { counters, mut relations } = job.data;
             if let Some(kernel) = &cell.kernel {
                 for (number, status) in relations.iter_mut().enumerate() {
-                    // A relation that cannot be read shows no figures of the kernel.
-                    let _ = kernel.complete(number, status);
+                    cell.kernel_faults.note(number, Duty::ShowState, kernel.complete(number, status));
                 }
             }
             let CellSettings { name: cell_name, rest, .. } = &cell.settings;
@@ -461,8 +406,17 @@ impl Gateway {
             let hello_lately = cell.lately.of(&hello);
             let name_of_cell = cell_name.clone();
             let (path, rest) = (cell.path.clone(), *rest);
-            let status =
-                CellStatus { name: name_of_cell, rest, path, counters, hello, hello_lately, relations };
+            let kernel_faults = cell.kernel_faults.summary();
+            let status = CellStatus {
+                name: name_of_cell,
+                rest,
+                path,
+                counters,
+                hello,
+                hello_lately,
+                relations,
+                kernel_faults,
+            };
             statuses.push((name.clone(), status));
         }
         statuses

@@ -184,8 +184,8 @@ impl Disk {
         }
     }
 
-    /// Notices about its silence.
-    fn evaluate(&mut self, now: Instant) -> Option<Notice> {
+    /// A notice about its silence, if there is one to give.
+    fn silence_notice(&mut self, now: Instant) -> Option<Notice> {
         let path = self.path.clone();
         match (self.silent(now), self.told) {
             (Some(silent), None) => {
@@ -273,7 +273,7 @@ impl Gateway {
                 Done::Reserved { ticket, reservation } => self.reserved(ticket, reservation, now),
                 Done::Floors { read: Some(read), took, written } => {
                     self.disk.writes_floors = false;
-                    self.notices.extend(self.floor_keeper.evaluate(read, took, written));
+                    self.notices.extend(self.floor_keeper.write_notice(read, took, written));
                 }
                 Done::Floors { read: None, written, .. } => {
                     self.notices.extend(written.err().map(|error| Notice::FloorsFailed { error }));
@@ -281,7 +281,7 @@ impl Gateway {
                 Done::Other => {}
             }
         }
-        self.notices.extend(self.disk.evaluate(now));
+        self.notices.extend(self.disk.silence_notice(now));
     }
 
     /// Waits until all requests are done.

@@ -84,8 +84,8 @@ impl FloorKeeper {
         Self { due: now + PERIOD, covered: now, told_failed: None, told_late: None }
     }
 
-    /// Notices about floors that were read then, and were on disk `took` later.
-    pub(super) fn evaluate(
+    /// A notice about floors that were read then and were on disk `took` later, or could not be written.
+    pub(super) fn write_notice(
         &mut self,
         read: FloorReading,
         took: Duration,
@@ -208,7 +208,7 @@ mod tests {
             };
             let read_at = start + Duration::from_millis(ms);
             let read = FloorReading { at: read_at, began: start, complete };
-            let notice = keeper.evaluate(read, Duration::from_millis(took), written);
+            let notice = keeper.write_notice(read, Duration::from_millis(took), written);
             let notice = match notice {
                 None => String::new(),
                 Some(Notice::FloorsLate { open }) => format!("late {}", open.as_millis()),

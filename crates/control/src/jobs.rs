@@ -98,7 +98,7 @@ impl Gateway {
         self.workers[worker].submit(job).map_err(|_| WorkerUnresponsive)?;
         let give_up = Instant::now() + ANSWER_WAIT;
         loop {
-            // Asked before the ring is read: events from before the worker's end are not lost.
+            // Asked before the mailbox is read: events from before the worker's end are not lost.
             let alive = self.workers[worker].is_alive();
             while let Some(event) = self.workers[worker].event() {
                 let event = match event {

@@ -1,11 +1,11 @@
 //! Links whose keys are agreed on: control owns the KaY, and carries over between it, its link's worker and the wire.
 //!
 //! ```text
-//!  wire ── EAPOL frames ──▶ ring ──▶ Kay ── events ──▶ SaTable ── job: SaChanges ──▶ worker
-//!       ◀── MKPDUs ── ring ◀──────── Kay ◀─ reports ─────────── job, done ◀──────
+//!  wire ── EAPOL frames ──▶ mailbox ──▶ Kay ── events ──▶ SaTable ── job: SaChanges ──▶ worker
+//!       ◀── MKPDUs ── mailbox ◀──────── Kay ◀─ reports ─────────── job, done ◀──────
 //! ```
 //!
-//! Nothing here waits: a worker's work comes back as an event. Frames and events of one turn are bounded by their rings. The
+//! Nothing here waits: a worker's work comes back as an event. Frames and events of one turn are bounded by their mailboxes. The
 //! KaY gets the next PN each half second, and at once when PNs run out.
 
 use std::io;
@@ -17,10 +17,9 @@ use zeroize::Zeroizing;
 
 use super::sa_table::{SaNotice, SaTable, describe};
 use super::{Gateway, Keys, LinkControl, Notice, WorkerUnresponsive};
-use dataplane::eapol::{self, KayEnd, TO_KAY};
 use dataplane::job::Progress;
 use dataplane::link::Link;
-use dataplane::path::Path;
+use dataplane::path::{KayMailbox, Path};
 use dataplane::worker::WorkerHandle;
 
 use crate::jobs::LinkJob;
@@ -87,7 +86,7 @@ pub struct KeyAgreementStatus {
 /// Control's part of a link whose keys are agreed on.
 pub(super) struct Agreement {
     kay: Kay,
-    rings: KayEnd,
+    mailbox: KayMailbox,
     table: SaTable,
     /// Moment of the next query for PNs.
     pns_due: Instant,
@@ -130,8 +129,8 @@ impl Agreement {
         if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
             self.pns_due = now + PN_PERIOD;
         }
-        for _ in 0..TO_KAY {
-            let Ok(frame) = self.rings.heard.pop() else { break };
+        for _ in 0..self.mailbox.waiting() {
+            let Some(frame) = self.mailbox.receive() else { break };
             self.tell(around.now, mka::Input::Frame(&frame));
             self.follow(around);
         }
@@ -155,12 +154,11 @@ impl Agreement {
         while let Some(event) = self.kay.poll_event() {
             self.table.apply_event(event, &mut |told| around.tell(told));
         }
-        let mut said = false;
         while let Some(frame) = self.kay.poll_transmit(around.now) {
-            // A full ring means that the worker is stuck; whoever misses an MKPDU hears the next one.
-            said |= self.rings.says.push(frame).is_ok();
+            // No room means that the worker is stuck; whoever misses an MKPDU hears the next one.
+            self.mailbox.send(frame);
         }
-        if said {
+        if self.mailbox.take_wake_flag() {
             around.worker.wake();
         }
     }
@@ -211,9 +209,8 @@ impl Gateway {
         }
         let kay = Kay::new(moment, settings, caks, &seed);
         let table = SaTable::new(&link.path().secy, replay_window, hold, antedate);
-        let (worker, rings) = eapol::ends();
-        link.path_mut().connect(worker);
-        let agreement = Agreement { kay, rings, table, pns_due: now, record };
+        let mailbox = link.path_mut().connect_kay();
+        let agreement = Agreement { kay, mailbox, table, pns_due: now, record };
         self.place(name, link, Keys::Agreed(Box::new(agreement)))?;
         // The first MKPDU goes out at once, or with the first ports.
         self.speak(self.links.len() - 1, now);

@@ -14,7 +14,7 @@ impl Gateway {
     /// The figures of all links at this moment, with their names; links of a worker that has ended are left out.
     pub fn snapshots(&mut self) -> Vec<(String, LinkSnapshot)> {
         for &LinkControl { worker, slot, .. } in &self.links {
-            // A full ring means that the worker is stuck: its links are left out.
+            // No room means that the worker is stuck: its links are left out.
             let _ =
                 self.workers[worker].submit(LinkJob::new(slot, LinkSnapshot::default(), |link, snapshot| {
                     snapshot.fill(link);

@@ -25,14 +25,14 @@ impl Gateway {
     pub fn add_site(&mut self, name: String, site: Box<Site>) -> io::Result<()> {
         let (worker, slot) = self.free_slot()?;
         let peers = site.peers();
-        // If the ring is full the worker is stuck; the next job reports it.
+        // Without room the worker is stuck; the next job reports it.
         let datapath = Some(Datapath::Site(site));
         let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
         self.sites.push(SiteControl { name, worker, slot, peers });
         Ok(())
     }
 
-    /// Takes a site out, with its ports and its end of the manager's rings.
+    /// Takes a site out, with its ports and its end of the mailbox to the manager.
     ///
     /// # Errors
     /// [`WorkerUnresponsive`]; the site is then forgotten all the same.

@@ -158,7 +158,7 @@ impl Gateway {
                 }
                 let through = block.last;
                 keys.lease.through = through;
-                // If the ring is full the worker is stuck, and needs no PNs.
+                // Without room the worker is stuck, and needs no PNs.
                 let allow = LinkJob::new(*slot, (an, through), |link, (an, through)| {
                     link.reserve_through(*an, *through);
                     Progress::Done

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use control::Gateway;
 use dataplane::open::{Io, open_lan};
-use dataplane::site::{SiteSnapshot, ToManager, ToWorker};
+use dataplane::site::{SiteSnapshot, ToWorker};
 use dataplane::worker::Polling;
 use netdev::interface::{Interface, Prepared};
 use netdev::scheduling::Scheduling;
@@ -87,7 +87,7 @@ impl Stand {
 
     fn manage(&mut self) {
         if self.plants.manage() > 0 {
-            self.plants.plants.iter().for_each(|plant| plant.manager.wake_worker());
+            self.plants.plants.iter().for_each(|plant| plant.manager.wake());
         }
     }
 
@@ -139,10 +139,10 @@ fn a_word_wakes_the_worker_and_an_event_the_manager() {
             let start = Instant::now();
             let (peer, generation) = (peer(0, 1), Generation(1));
             let word = Command::RequestPosition { peer, generation, epoch: 1, lane: 0 };
-            manager.commands.push(ToWorker::Tunnel(word)).unwrap();
-            manager.wake_worker();
+            assert!(manager.messages.send(ToWorker::Tunnel(word)));
+            manager.wake();
             assert!(bell.read(&mut [0; 64]).unwrap() > 0);
-            while let Ok(ToManager::Tunnel(event)) = manager.events.pop() {
+            while let Some(event) = manager.messages.receive() {
                 answered += usize::from(matches!(event, Event::Position { epoch: 1, lane: 0, .. }));
             }
             asleep += usize::from(start.elapsed() >= SLEEP);

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The way of frames through it stands in `path/cyclic.rs`. Here are the parts that the worker has of a cell, and the
-//! rings to control ([`ends`]), which owns the handshakes.
+//! mailboxes to control ([`mailbox`]), which owns the handshakes.
 //!
 //! HELLOs are *paced*: a few at once, and others some time later. A cell with many relations whose other gateway is down
 //! asks in all of them, again and again; all at once they would keep a slow wire from cyclic frames for longer than a cycle.
@@ -15,18 +15,20 @@
 //! Work for a turn, whatever frames come: two bursts, [`HELLOS`] HELLOs sent, eight looked at behind all frames ([`filters`]),
 //! [`EVENTS`] events told, 32 relations looked at, [`REPORTED`] relations copied into a report. No allocation, no lock, no log.
 
-pub mod ends;
+mod counters;
 mod hello_filter;
+pub mod mailbox;
 
 use std::time::{self, Duration};
 
 use fieldbus::handshake::ExpectedNonces;
-use fieldbus::{Foreign, KeyChange, Moment, RelationMatch, RelationStatus, Relations, RetiredKeys};
+use fieldbus::{KeyChange, Moment, RelationMatch, RelationStatus, Relations, RetiredKeys};
 use wire::Instant;
 
-use ends::{CellEnd, HelloFrame};
+pub use counters::CellCounters;
 pub use hello_filter::HelloFilter;
 use hello_filter::HelloFilters;
+use mailbox::{HelloFrame, WorkerMailbox};
 
 /// HELLOs that leave at once, at the most: 38 µs of a wire of 100 Mbit/s.
 pub(crate) const HELLOS: usize = 4;
@@ -49,56 +51,13 @@ pub enum OtherFrames {
     Drop,
 }
 
-wire::counters! {
-    /// What a cell counts of frames that it cannot say a relation of, and of HELLOs on their way to its handshakes.
-    CellCounters {
-        /// Discarded: frames of the machine that are of no relation; the cell has no link for them.
-        out_pkts_rest_dropped = "OutPktsRestDropped" [discard],
-        /// Discarded: twins in shadow mode for which no chunk was free.
-        out_pkts_no_chunk = "OutPktsNoChunk" [discard],
-        /// Discarded: frames from the network that are of no relation; the cell has no link for them.
-        in_pkts_rest_dropped = "InPktsRestDropped" [discard],
-        /// Discarded: of the cell's EtherType, with addresses and FrameID of no relation.
-        in_pkts_unknown_relation = "InPktsUnknownRelation" [discard],
-        /// Discarded: of the cell's EtherType, and too short for FrameID, KeyID and Seq.
-        in_pkts_too_short = "InPktsTooShort" [discard],
-        /// Discarded: of the cell's EtherType, behind two VLAN tags.
-        in_pkts_too_many_tags = "InPktsTooManyTags" [discard],
-        /// Discarded: cyclic data of a relation that came through the link's SecY.
-        in_pkts_cyclic_by_link = "InPktsCyclicByLink" [discard],
-        /// HELLOs received, found true and given to the handshake.
-        in_hello_given = "InHelloGiven",
-        /// HELLOs received that name no nonce, found true. They are answered beside the handshake, of those that wait the newest.
-        in_hello_answered = "InHelloAnswered",
-        /// Discarded: HELLOs that the handshake had got just before; copies.
-        in_hello_repeated = "InHelloRepeated" [discard],
-        /// Discarded: HELLOs, since more came than there is time for to look at their MACs; or late ones, of which few are
-        /// looked at.
-        in_hello_flood = "InHelloFlood" [discard],
-        /// HELLOs sent.
-        out_hello_sent = "OutHelloSent",
-        /// Discarded: HELLOs for which no chunk was free; a link without ports has none.
-        out_hello_no_chunk = "OutHelloNoChunk" [discard],
-    }
-}
-
-impl CellCounters {
-    pub(crate) const fn count_foreign(&mut self, foreign: Foreign) {
-        *match foreign {
-            Foreign::TooShort => &mut self.in_pkts_too_short,
-            Foreign::UnknownRelation => &mut self.in_pkts_unknown_relation,
-            Foreign::TooManyTags => &mut self.in_pkts_too_many_tags,
-        } += 1;
-    }
-}
-
 /// The worker's part of a cell.
 #[derive(Debug)]
 pub struct Cell {
     pub(crate) relations: Relations,
     pub(crate) rest: OtherFrames,
     pub(crate) counters: CellCounters,
-    pub(crate) end: CellEnd,
+    pub(crate) mailbox: WorkerMailbox,
     clock: time::Instant,
     /// Moment at which the port was asked for the frames that are under way.
     poll_time: Moment,
@@ -125,12 +84,17 @@ impl CellSnapshot {
 
 impl Cell {
     /// `filters`: one for each relation.
-    pub fn new(relations: Relations, rest: OtherFrames, end: CellEnd, filters: Box<[HelloFilter]>) -> Self {
+    pub fn new(
+        relations: Relations,
+        rest: OtherFrames,
+        mailbox: WorkerMailbox,
+        filters: Box<[HelloFilter]>,
+    ) -> Self {
         Self {
             relations,
             rest,
             counters: CellCounters::default(),
-            end,
+            mailbox,
             clock: time::Instant::now(),
             poll_time: Moment::START,
             filters: HelloFilters::new(filters),
@@ -163,7 +127,7 @@ impl Cell {
 
     /// Keeps a HELLO until there is time for its MAC, or counts it as a discard.
     pub(crate) fn queue_hello(&mut self, found: RelationMatch, frame: &[u8]) {
-        self.filters.queue(found.relation(), frame, self.poll_time, &mut self.counters, &self.end);
+        self.filters.queue(found.relation(), frame, self.poll_time, &mut self.counters, &self.mailbox);
     }
 
     /// Changes a relation's keys; with them come the nonces that its handshake has since. What was taken out is to be freed
@@ -176,11 +140,11 @@ impl Cell {
 
     /// The next HELLO to be sent: those of the handshakes first.
     pub(crate) fn next_hello(&mut self) -> Option<HelloFrame> {
-        self.end.next_hello().or_else(|| self.filters.next_answer(&self.end))
+        self.mailbox.hellos.receive().or_else(|| self.filters.next_answer(&self.mailbox))
     }
 
     fn has_hello(&self) -> bool {
-        self.end.has_hello() || self.filters.has_answer()
+        !self.mailbox.hellos.is_empty() || self.filters.has_answer()
     }
 
     /// The HELLOs that may leave now, at most [`HELLOS`].
@@ -196,14 +160,14 @@ impl Cell {
     /// Does what is due in a turn beside frames: HELLOs, events, silence.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.filters.is_waiting() {
-            self.filters.check_macs(self.poll_time, &mut self.counters, &mut self.end);
+            self.filters.check_macs(self.poll_time, &mut self.counters, &mut self.mailbox);
         }
         for _ in 0..EVENTS {
-            if !self.end.has_room_for_event() {
+            if !self.mailbox.events.has_room() {
                 break;
             }
             let Some((relation, event)) = self.relations.poll_event() else { break };
-            self.end.tell(relation, event);
+            self.mailbox.send_event(relation, event);
         }
         if now >= self.look_due && self.relations.is_watched() && self.relations.handle_timeout(self.moment())
         {
@@ -224,7 +188,7 @@ impl Cell {
 
     /// Moment at which the next turn is due even if no frame comes.
     pub(crate) fn due(&self) -> Option<Instant> {
-        if self.filters.is_waiting() || (self.relations.has_events() && self.end.has_room_for_event()) {
+        if self.filters.is_waiting() || (self.relations.has_events() && self.mailbox.events.has_room()) {
             return Some(Instant::START);
         }
         let look = self.relations.is_watched().then_some(self.look_due);

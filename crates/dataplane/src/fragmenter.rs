@@ -12,8 +12,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use secy::fragment::{Fragment, Plan, PlannedFrame, Rules, Sdu};
-use secy::reassemble::SDU_OCTETS;
-use secy::{FrameLayout, Settings};
+use secy::{FrameLayout, SDU_OCTETS, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 

@@ -3,10 +3,10 @@
 
 pub mod cell;
 mod checksums;
-pub mod eapol;
 pub mod fragmenter;
 pub mod job;
 pub mod link;
+pub mod mailbox;
 pub mod open;
 pub mod path;
 pub mod site;

@@ -13,8 +13,8 @@
 //!
 //! Where the link has a cell, frames of its relations go through that instead, before all others (`cyclic.rs`).
 //!
-//! Where keys are agreed on, EAPOL of the protected side goes to the KaY through a ring (`eapol`), and what the KaY says
-//! leaves in clear, by a way of its own.
+//! Where keys are agreed on, EAPOL of the protected side goes to the KaY through a mailbox (`kay.rs`), and what the KaY
+//! says leaves in clear, by a way of its own.
 //!
 //! Work for a burst: one classification, one protection or verification a frame. No allocation, no lock, no log.
 
@@ -26,16 +26,16 @@ use std::mem;
 use std::time;
 
 use arrayvec::ArrayVec;
-use secy::reassemble::SDU_OCTETS;
 use secy::{
-    CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outbox, Outgoing, SecY, Settings,
+    CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outbox, Outgoing, SDU_OCTETS, SecY,
+    Settings,
 };
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{EtherType, Instant};
 
 use crate::cell::Cell;
-use crate::eapol::LinkEnd;
 use crate::fragmenter::{FragmentConfig, Fragmenter, FragmenterCounters};
+pub use kay::KayMailbox;
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
 use netdev::port::Port;
@@ -84,7 +84,7 @@ pub struct Path {
     /// Of the paths that this one took over from, and of dividers that others followed.
     divided_before: FragmenterCounters,
     /// To and from the KaY, if keys are agreed on.
-    kay: Option<LinkEnd>,
+    kay: Option<KayMailbox>,
     /// Whose relations do not go through the SecY.
     cell: Option<Box<Cell>>,
 }
@@ -218,7 +218,7 @@ impl Path {
         self.counters.add(&mem::take(&mut predecessor.counters));
         self.divided_before.add(&predecessor.fragmenter_counters());
         if let Some(kay) = predecessor.kay.take() {
-            self.connect(kay);
+            self.set_kay(kay);
         }
         self.cell = predecessor.cell.take();
         let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
@@ -256,7 +256,7 @@ impl Path {
         divisions: &[Option<FrameLayout>],
         out: &mut ToProtected,
     ) -> NextAction {
-        let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
+        let mut proofs: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
         let next = {
             let mut sdus: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
             let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
@@ -266,7 +266,7 @@ impl Path {
                 // A fragment begins with any octets of an SDU: they are no EtherType, and must not pass for one.
                 let bypass = division.is_none()
                     && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
-                verdicts.push(bypass.then_some(MayLeave::Bypass));
+                proofs.push(bypass.then_some(MayLeave::Bypass));
                 self.counters.out_pkts_bypass += u64::from(bypass);
                 if let (Some(frame), false) = (frame, bypass) {
                     sdus.push(match division {
@@ -280,12 +280,12 @@ impl Path {
             // Drained, not consumed: what is consumed is moved, all the kilobytes that a burst has room for.
             for (sdu, (index, start, len)) in sdus.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (sdu.frame().start(), sdu.frame().len());
-                verdicts[index] = sdu.into_outcome().ok().map(MayLeave::Protected);
+                proofs[index] = sdu.into_outcome().ok().map(MayLeave::Protected);
             }
             next
         };
-        for (slot, verdict) in burst.drain().zip(verdicts.drain(..)) {
-            match verdict {
+        for (slot, proof) in burst.drain().zip(proofs.drain(..)) {
+            match proof {
                 Some(proof) => out.push(slot, proof, pool),
                 None => pool.give(slot),
             }
@@ -311,19 +311,19 @@ impl Path {
         // of for one after the other.
         let ethertypes: ArrayVec<Option<EtherType>, BURST_FRAMES> =
             burst.slots().iter().map(|slot| untagged_ethertype(pool.frame(slot))).collect();
-        let mut verdicts: ArrayVec<Option<MayEnter>, BURST_FRAMES> = ArrayVec::new();
+        let mut proofs: ArrayVec<Option<MayEnter>, BURST_FRAMES> = ArrayVec::new();
         {
             let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
             let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
             let views = pool.views(burst.slots_mut()).zip(&ethertypes).enumerate();
             for (index, (FrameView { chunk, start, len }, &ethertype)) in views {
                 let Some(frame) = Frame::new(chunk, *start, *len) else {
-                    verdicts.push(None);
+                    proofs.push(None);
                     continue;
                 };
                 let control = ethertype == Some(EtherType::MAC_CONTROL);
                 let bypass = !control && ethertype.is_some_and(|ethertype| self.bypass.contains(&ethertype));
-                verdicts.push(bypass.then_some(MayEnter::Bypass));
+                proofs.push(bypass.then_some(MayEnter::Bypass));
                 if control {
                     self.counters.in_pkts_mac_control += 1;
                 } else if bypass {
@@ -338,11 +338,11 @@ impl Path {
             self.secy.verify(now, &mut frames, &mut self.outbox);
             for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (frame.frame().start(), frame.frame().len());
-                verdicts[index] = frame.into_outcome().ok().map(MayEnter::Verified);
+                proofs[index] = frame.into_outcome().ok().map(MayEnter::Verified);
             }
         }
-        for (slot, verdict) in burst.drain().zip(verdicts.drain(..)) {
-            match verdict {
+        for (slot, proof) in burst.drain().zip(proofs.drain(..)) {
+            match proof {
                 Some(MayEnter::Verified(Delivered::Separated(sdus, _proof))) => {
                     pool.give(slot);
                     for sdu in self.outbox.sdus(sdus) {

@@ -3,7 +3,7 @@
 //! ```text
 //!   LAN port ◀──▶ Site { Forwarding } ◀──▶ UDP ports       one worker's thread
 //!                      ▲     │
-//!            words, EAPOL    events, EAPOL, QUIC            rings ([`ends`])
+//!        commands, EAPOL    events, EAPOL, QUIC            mailboxes ([`mailbox`])
 //!                      │     ▼
 //!                     manager                               a thread of its own
 //! ```
@@ -14,9 +14,9 @@
 mod counters;
 mod datagrams;
 mod endpoints;
-mod ends;
 mod inward;
 mod lan;
+mod mailbox;
 mod outward;
 mod peers;
 mod senders;
@@ -34,12 +34,11 @@ use netdev::burst::Burst;
 use outward::Outward;
 
 pub use counters::SitePathCounters;
-pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full};
-pub use ends::ManagerRings;
-pub use ends::{LanFrame, ManagerEnd, PACKET_OCTETS, SiteEnd, Taken, ToManager, ToWorker, ends};
+pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full, datagrams};
 pub use lan::Lan;
+pub use mailbox::{LanFrame, ManagerMailbox, PACKET_OCTETS, ToWorker, WorkerMailbox, pair as mailboxes};
 pub use peers::PeerChange;
-pub use senders::KNOWN as KNOWN_SENDERS;
+pub use senders::{Admission, KNOWN as KNOWN_SENDERS, Senders};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
 
@@ -49,7 +48,10 @@ const WORDS_A_TURN: usize = 64;
 /// A tunnel gateway's frame path.
 pub struct Site {
     forwarding: Forwarding,
-    end: SiteEnd,
+    mailbox: WorkerMailbox,
+    /// QUIC packets for the manager.
+    datagrams: DatagramProducer,
+    senders: Senders,
     wan: Wan,
     lan: LanPort,
     endpoints: Endpoints,
@@ -59,18 +61,26 @@ pub struct Site {
     counters: SitePathCounters,
     /// Of the last turn.
     now: Instant,
-    /// There is something for the manager.
+    /// There are QUIC packets for the manager.
     wake: bool,
 }
 
 impl Site {
     /// A site without a LAN port. Its peers are nowhere until the manager says where, also those of plain mode. `dscp`,
     /// 6 bits, goes on all data packets.
-    pub fn new(settings: Settings, wan: Wan, end: SiteEnd, dscp: u8) -> Self {
+    pub fn new(
+        settings: Settings,
+        wan: Wan,
+        mailbox: WorkerMailbox,
+        datagrams: DatagramProducer,
+        dscp: u8,
+    ) -> Self {
         let modes: Vec<Mode> = settings.peers.iter().map(|peer| peer.mode).collect();
         Self {
             forwarding: Forwarding::new(settings),
-            end,
+            mailbox,
+            datagrams,
+            senders: Senders::default(),
             wan,
             lan: LanPort::default(),
             endpoints: Endpoints::new(modes.iter().copied()),
@@ -115,16 +125,16 @@ impl Site {
     /// frames of the others pass between.
     fn handle_messages(&mut self, now: Instant) -> usize {
         for heeded in 0..WORDS_A_TURN {
-            match self.end.commands.pop() {
-                Ok(ToWorker::Tunnel(command)) => {
+            match self.mailbox.messages.receive() {
+                Some(ToWorker::Tunnel(command)) => {
                     let whole = command.rebuilds_tables();
                     self.forwarding.handle_command(now, command);
                     if whole {
                         return heeded + 1;
                     }
                 }
-                Ok(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
-                Err(_) => return heeded,
+                Some(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
+                None => return heeded,
             }
         }
         WORDS_A_TURN
@@ -133,14 +143,14 @@ impl Site {
     /// Tells the manager what there is, as far as there is room: the rest is told in later turns.
     fn tell(&mut self) {
         for _ in 0..WORDS_A_TURN {
-            if self.end.events.is_full() {
+            if !self.mailbox.messages.has_room() {
                 break;
             }
             let Some(event) = self.forwarding.poll_event() else { break };
-            self.wake |= self.end.events.push(ToManager::Tunnel(event)).is_ok();
+            self.mailbox.messages.send(event);
         }
-        if std::mem::take(&mut self.wake) {
-            self.end.wake_manager();
+        if self.mailbox.take_wake_flag() | std::mem::take(&mut self.wake) {
+            self.mailbox.wake();
         }
     }
 
@@ -151,12 +161,12 @@ impl Site {
 
     /// To be called when [`Self::bell`] was readable.
     pub fn woken(&self) {
-        self.end.woken();
+        self.mailbox.woken();
     }
 
     /// Readable when the manager has something to say.
     pub fn bell(&self) -> RawFd {
-        self.end.descriptor()
+        self.mailbox.descriptor()
     }
 
     /// Descriptors to poll for readability when there is nothing to do.

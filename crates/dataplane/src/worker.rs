@@ -1,14 +1,13 @@
-//! A worker: one thread that owns its links and sites, with their ports and SAs, and shares nothing with other threads but two
-//! wait-free rings: jobs come in, events go out, both between turns.
+//! A worker: one thread that owns its links and sites, with their ports and SAs, and shares nothing with other threads but
+//! mailboxes. In that of control jobs come in and events go out, both between turns.
 //!
 //! ```text
-//!  control ── ring of jobs ──▶ worker ── turn, turn, turn … ──▶ ring of events ── control
+//!  control ── jobs ──▶ worker ── turn, turn, turn … ── events ──▶ control
 //! ```
 //!
 //! Because a worker owns its SAs, a PN is taken without an atomic and a nonce cannot be used by two threads; and
 //! because tables change only between turns, no frame in flight meets a half-changed one.
 
-pub mod manual;
 mod polling;
 
 use std::io;
@@ -16,7 +15,6 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{self, Duration};
 
-use rtrb::{Consumer, Producer, RingBuffer};
 use secy::NextAction;
 use suite::{CipherSuite, Key, Sak};
 use wire::Instant;
@@ -26,13 +24,14 @@ use netdev::wake::{self, Waiter, Waker};
 
 use crate::job::{Datapath, Datapaths, Job, Progress};
 use crate::link::Link;
+use crate::mailbox::{self, Mailbox};
 pub use polling::{IdleAction, IdlePolicy, Polling, SPIN};
 
 /// The longest sleep. Nothing depends on it: frames and control wake the worker.
 const SLEEP: Duration = Duration::from_millis(100);
 
 /// Jobs or events that can wait. Control has a few jobs a link under way at the most.
-const RING: usize = 1024;
+const MESSAGES: usize = 1024;
 
 /// Links and sites of a worker for which there is room from the start.
 const USUAL_SLOTS: usize = 64;
@@ -52,8 +51,7 @@ pub enum WorkerEvent {
 
 /// Control's hold on a worker.
 pub struct WorkerHandle {
-    jobs: Producer<Box<dyn Job>>,
-    events: Consumer<WorkerEvent>,
+    mailbox: Mailbox<Box<dyn Job>, WorkerEvent>,
     waker: Waker,
     /// Returns links and sites, so that they are closed where time does not matter.
     thread: JoinHandle<Datapaths>,
@@ -72,14 +70,12 @@ impl WorkerHandle {
         cpu: Option<usize>,
         control_thread: Thread,
     ) -> io::Result<Self> {
-        let (jobs, job_ring) = RingBuffer::new(RING);
-        let (event_ring, events) = RingBuffer::new(RING);
+        let (mailbox, workers_mailbox) = mailbox::pair(MESSAGES, MESSAGES);
         let (waker, waiter) = wake::pair()?;
         let worker = Worker {
             datapaths: Datapaths::with_room(USUAL_SLOTS),
-            jobs: job_ring,
+            mailbox: workers_mailbox,
             unfinished: None,
-            events: event_ring,
             waiter,
             idle: IdlePolicy::new(polling, scheduling),
             real_time: RealTimeBudget::new(scheduling, time::Instant::now()),
@@ -96,30 +92,30 @@ impl WorkerHandle {
         })?;
         let ended = |_| Err(io::Error::other("the thread has ended"));
         result.recv().unwrap_or_else(ended)?;
-        Ok(Self { jobs, events, waker, thread })
+        Ok(Self { mailbox, waker, thread })
     }
 
     /// Has the worker run a job. It comes back as a [`WorkerEvent::JobDone`].
     ///
     /// # Errors
-    /// The job, if the ring is full: the worker is stuck or gone.
+    /// The job, if there is no room: the worker is stuck or gone.
     pub fn submit<J: Job>(&mut self, job: Box<J>) -> Result<(), Box<J>> {
-        if self.jobs.is_full() {
+        if !self.mailbox.has_room() {
             return Err(job);
         }
-        let _ = self.jobs.push(job);
+        self.mailbox.send(job);
         self.waker.wake();
         Ok(())
     }
 
-    /// Wakes the worker: there is something in a ring of one of its links.
+    /// Wakes the worker: there is something in a mailbox of one of its links.
     pub fn wake(&self) {
         self.waker.wake();
     }
 
     /// The next event, if there is one.
     pub fn event(&mut self) -> Option<WorkerEvent> {
-        self.events.pop().ok()
+        self.mailbox.receive()
     }
 
     /// False once the thread has ended.
@@ -129,22 +125,19 @@ impl WorkerHandle {
 
     /// Stops the worker after the jobs that it has, and returns its links and sites; none if it ended badly.
     pub fn stop(self) -> Datapaths {
-        let Self { jobs, events, waker, thread } = self;
+        let Self { mailbox, waker, thread } = self;
         // A worker to which nobody can give jobs ends.
-        drop(jobs);
+        drop(mailbox);
         waker.wake();
-        let datapaths = thread.join().unwrap_or_default();
-        drop(events);
-        datapaths
+        thread.join().unwrap_or_default()
     }
 }
 
 struct Worker {
     datapaths: Datapaths,
-    jobs: Consumer<Box<dyn Job>>,
+    mailbox: Mailbox<WorkerEvent, Box<dyn Job>>,
     /// The job that goes on after the next turn; the others wait for it.
     unfinished: Option<Box<dyn Job>>,
-    events: Producer<WorkerEvent>,
     waiter: Waiter,
     idle: IdlePolicy,
     real_time: RealTimeBudget,
@@ -167,7 +160,7 @@ impl Worker {
             self.idle.begin(read);
             self.real_time.begin(read);
             let frames = self.turn(now, read) > 0;
-            if frames || self.unfinished.is_some() || !self.jobs.is_empty() {
+            if frames || self.unfinished.is_some() || !self.mailbox.is_empty() {
                 self.idle.busy(frames);
                 continue;
             }
@@ -244,8 +237,8 @@ impl Worker {
             if link.path_mut().take_wake_flag() {
                 self.control_thread.unpark();
             }
-            // A full ring is not an error: the same need is told again at the next burst.
-            if link.is_new_need(action) && self.events.push(WorkerEvent::Needs { slot, action }).is_ok() {
+            // No room is not an error: the same need is told again at the next burst.
+            if link.is_new_need(action) && self.mailbox.send(WorkerEvent::Needs { slot, action }) {
                 link.mark_need_notified(action);
             }
         }
@@ -257,15 +250,15 @@ impl Worker {
     /// Afterwards what ciphers left of keys on this thread's stack is overwritten, for keys may have gone: a few microseconds.
     fn process_jobs(&mut self) -> bool {
         let mut ran = false;
-        while let Some(mut job) = self.unfinished.take().or_else(|| self.jobs.pop().ok()) {
+        while let Some(mut job) = self.unfinished.take().or_else(|| self.mailbox.receive()) {
             ran = true;
             let progress = job.run(&mut self.datapaths);
             if progress == Progress::Unfinished {
                 self.unfinished = Some(job);
                 break;
             }
-            // If the ring is full the job is lost, and what it holds is let go of; control gives up.
-            let _ = self.events.push(WorkerEvent::JobDone(job));
+            // Without room the job is lost, and what it holds is let go of; control gives up.
+            self.mailbox.send(WorkerEvent::JobDone(job));
             if progress == Progress::DoneForThisTurn {
                 break;
             }
@@ -276,7 +269,7 @@ impl Worker {
             self.control_thread.unpark();
         }
         // In this order: what was given before the end is seen.
-        !(self.jobs.is_abandoned() && self.jobs.is_empty() && self.unfinished.is_none())
+        !(self.mailbox.is_abandoned() && self.mailbox.is_empty() && self.unfinished.is_none())
     }
 
     /// Waits for the ports that there are now.
@@ -288,5 +281,32 @@ impl Worker {
                 Datapath::Site(site) => self.waiter.watch(site.poll_descriptors()),
             }
         }
+    }
+}
+
+/// A worker without a thread: its owner takes the jobs and runs them, as a test does that holds the clock.
+pub struct ManualWorker {
+    mailbox: Mailbox<WorkerEvent, Box<dyn Job>>,
+    // Kept, so that the handle finds somebody at its other end.
+    _waiter: Waiter,
+}
+
+impl ManualWorker {
+    /// The next job, if there is one.
+    pub fn job(&mut self) -> Option<Box<dyn Job>> {
+        self.mailbox.receive()
+    }
+}
+
+impl WorkerHandle {
+    /// A handle whose worker is the caller.
+    ///
+    /// # Errors
+    /// If no socket pair can be had.
+    pub fn manual() -> io::Result<(Self, ManualWorker)> {
+        let (mailbox, workers_mailbox) = mailbox::pair(MESSAGES, MESSAGES);
+        let (waker, waiter) = wake::pair()?;
+        let held = ManualWorker { mailbox: workers_mailbox, _waiter: waiter };
+        Ok((Self { mailbox, waker, thread: thread::spawn(Datapaths::default) }, held))
     }
 }

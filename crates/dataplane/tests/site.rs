@@ -121,11 +121,10 @@ fn the_management_channel_shares_the_data_port() {
         stranger.send_to(&packet, plants.plants[0].address).unwrap();
         plants.settle();
         let mut into = [0; 2048];
-        let manager = &mut plants.plants[0].manager;
-        let (from, len) = manager.datagrams.pop(&mut into).unwrap();
+        let (from, len) = plants.plants[0].datagrams.pop(&mut into).unwrap();
         assert_eq!((from, &into[..len]), (stranger.local_addr().unwrap(), &packet[..]));
         assert_eq!(bell.read(&mut [0]).unwrap(), 1, "the manager was woken");
-        manager.woken();
+        plants.plants[0].manager.woken();
     }
     // More than wait for the manager: counted, and nothing else suffers.
     let packet = [0x40; 1400];
@@ -146,7 +145,7 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
         let mut plants = Plants::new(2, mode, Offloads::default());
         let mka: Vec<_> = (0..10).map(|number| eapol(station(0), 100 + number)).collect();
         plants.send(0, &mka);
-        let taken: Vec<_> = std::iter::from_fn(|| plants.plants[0].manager.from_lan.pop().ok()).collect();
+        let taken: Vec<_> = std::iter::from_fn(|| plants.plants[0].manager.eapol.receive()).collect();
         let (in_band, by_manager) = if plain { (10, 0) } else { (0, 10) };
         assert_eq!(taken.len(), by_manager, "{mode:?}");
         assert!(taken.iter().zip(&mka).all(|(taken, sent)| taken[..] == sent[..]));
@@ -154,7 +153,7 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
         assert_eq!(came.len(), in_band, "{mode:?}");
         assert!(came.iter().zip(&mka).all(|(came, sent)| came == sent));
         for frame in &mka {
-            plants.plants[1].manager.to_lan.push(LanFrame::try_from(&frame[..]).unwrap()).unwrap();
+            assert!(plants.plants[1].manager.eapol.send(LanFrame::try_from(&frame[..]).unwrap()));
         }
         plants.settle();
         assert!(plants.collect(1) == mka);
@@ -250,7 +249,7 @@ fn without_an_address_or_a_lan_frames_are_counted_and_all_goes_on_afterwards() {
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     stranger.send_to(&[0x40; 8], plants.plants[1].address).unwrap();
     plants.settle();
-    assert!(plants.plants[1].manager.datagrams.pop(&mut into).is_some(), "the channel does not notice");
+    assert!(plants.plants[1].datagrams.pop(&mut into).is_some(), "the channel does not notice");
     let snapshot = plants.snapshot(1);
     assert_eq!((snapshot.path.in_pkts_no_lan, snapshot.chunks), (5, 0));
 
@@ -272,15 +271,9 @@ fn one_peer_a_turn_begins_anew() {
     };
     let payload = |octets| ToWorker::Tunnel(Command::PathPayload { peer: PeerId(0), octets });
     for word in [payload(1300), payload(1400), begin(8), begin(9), payload(1200), payload(1300), begin(10)] {
-        plants.plants[0].manager.commands.push(word).unwrap();
+        plants.tell(0, word);
     }
     // Two others with the first, one alone, and two others with the last.
-    let turns: Vec<_> = (0..4)
-        .map(|_| {
-            let before = plants.plants[0].manager.commands.slots();
-            plants.turn();
-            plants.plants[0].manager.commands.slots() - before
-        })
-        .collect();
+    let turns: Vec<_> = (0..4).map(|_| plants.turn()).collect();
     assert_eq!(turns, [3, 1, 3, 0]);
 }

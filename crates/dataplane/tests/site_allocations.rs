@@ -49,7 +49,7 @@ fn a_turn_allocates_nothing() {
                 let lan = &mut plants.plants[own].lan;
                 assert!(lan.inject(&eapol(station(own as u8), 200)) && lan.inject(&payload(60, 1)));
                 let frame = LanFrame::try_from(&eapol(station(9), 300)[..]).unwrap();
-                plants.plants[own].manager.to_lan.push(frame).unwrap();
+                assert!(plants.plants[own].manager.eapol.send(frame));
                 for first in [0, 0x40] {
                     let mut packet = payload(300, u64::from(round));
                     packet[0] = packet[0] & !0x40 | first;
@@ -59,7 +59,7 @@ fn a_turn_allocates_nothing() {
             allocations += turns(&mut plants, 12);
             for own in 0..sites {
                 came += plants.collect(own).len();
-                while plants.plants[own].manager.from_lan.pop().is_ok() {}
+                while plants.plants[own].manager.eapol.receive().is_some() {}
             }
         }
         assert_eq!(allocations, 0, "{mode:?}");

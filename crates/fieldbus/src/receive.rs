@@ -48,8 +48,8 @@ pub enum ReceiveDiscard {
 }
 
 impl ReceiveCounters {
-    const fn count(&mut self, verdict: Result<(), ReceiveDiscard>) {
-        *match verdict {
+    const fn count(&mut self, outcome: Result<(), ReceiveDiscard>) {
+        *match outcome {
             Ok(()) => &mut self.in_pkts_ok,
             Err(ReceiveDiscard::TooShort) => &mut self.in_pkts_too_short,
             Err(ReceiveDiscard::NoSession) => &mut self.in_pkts_no_session,
@@ -132,9 +132,9 @@ impl Relations {
         }
         for Incoming { frame, found, open, outcome } in group {
             let Some(open) = open else { continue };
-            let verdict = self.settle(now, *found, open, frame);
-            self.member_mut(found.relation()).1.received.count(verdict);
-            *outcome = verdict.map(Verified);
+            let settled = self.settle(now, *found, open, frame);
+            self.member_mut(found.relation()).1.received.count(settled);
+            *outcome = settled.map(Verified);
         }
     }
 

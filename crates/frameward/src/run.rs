@@ -392,6 +392,7 @@ fn log_notice(notice: &Notice) {
         Notice::SakRefused { link, ki, why } => {
             error!(event = "sak-refused", link, ki = %ki, "key {ki} is not used: {why}")
         }
+        Notice::KernelFault { cell, relations, why } => cell::log_kernel_fault(cell, relations, why),
         Notice::WorkerEnded { links } => {
             error!(event = "worker-ended", "a worker has ended: {}", links.join(", "))
         }

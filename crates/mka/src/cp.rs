@@ -28,9 +28,8 @@ use suite::CipherSuite;
 use wire::mkpdu::{Confidentiality, KeyUse};
 use wire::{An, Instant, Ki, Mi, Sci};
 
-use crate::event::{Admission, Association, Event, FragmentAgreement, Report};
+use crate::event::{Admission, Association, Event, FragmentAgreement, Outbox, Report};
 use crate::message::{Use, Uses};
-use crate::outbox::Outbox;
 use crate::peers::Peer;
 use crate::pn_history::PnHistory;
 use crate::reason::Reason;

@@ -9,11 +9,12 @@
 //! ```
 
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use suite::{CipherSuite, Sak, Salt};
 use wire::mkpdu::Confidentiality;
-use wire::{An, Ki, Sci, Ssci};
+use wire::{An, Instant, Ki, Sci, Ssci};
 
 use crate::reason::Reason;
 
@@ -105,4 +106,40 @@ pub enum Report {
         /// PN of the next frame.
         next_pn: u64,
     },
+}
+
+/// Recent changes that `status` shows.
+const CHANGES: usize = 32;
+/// Most events in the queue when a notice is added. Requests to the SecY have no limit.
+const MAX_EVENTS: usize = 256;
+
+/// Events until they are fetched, and the recent changes.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    events: VecDeque<Event>,
+    changes: VecDeque<(Instant, Reason)>,
+}
+
+impl Outbox {
+    pub(crate) fn event(&mut self, event: Event) {
+        self.events.push_back(event);
+    }
+
+    pub(crate) fn notify(&mut self, now: Instant, reason: Reason) {
+        if self.changes.len() == CHANGES {
+            self.changes.pop_front();
+        }
+        self.changes.push_back((now, reason.clone()));
+        if self.events.len() < MAX_EVENTS {
+            self.events.push_back(Event::Notice(reason));
+        }
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    pub(crate) fn changes(&self) -> Vec<(Instant, Reason)> {
+        self.changes.iter().cloned().collect()
+    }
 }

@@ -12,11 +12,10 @@ use crate::compose;
 use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
 use crate::election::{Candidate, ElectedServer};
-use crate::event::{Event, Report};
+use crate::event::{Event, Outbox, Report};
 use crate::fault::{FaultTimer, ForeignMkpdus};
 use crate::interop::SakListeners;
 use crate::membership::Membership;
-use crate::outbox::Outbox;
 use crate::participant::Participant;
 use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::settings::{CakEntry, Settings};
@@ -28,6 +27,23 @@ pub const FRAME_OCTETS: usize = 1514;
 
 /// A frame from its destination address on, without FCS.
 pub type Frame = ArrayVec<u8, FRAME_OCTETS>;
+
+/// An input of a running KaY as one value, so that a caller can record it and replay it to another KaY. Its
+/// effects are polled at the same moment.
+///
+/// A KaY with the same settings, CAKs and seed that gets the same inputs at the same moments behaves the same. The
+/// seed is not secret without a CAK: it yields MIs, and nonces that become SAKs only under the CAK.
+#[derive(Clone, Copy, Debug)]
+pub enum Input<'t> {
+    /// A received EAPOL frame: [`Kay::handle_frame`].
+    Frame(&'t [u8]),
+    /// A report of the SecY: [`Kay::handle_report`].
+    Report(Report),
+    /// The passing of time: [`Kay::handle_timeout`].
+    Timeout,
+    /// A request for another SAK: [`Kay::rekey`].
+    Rekey,
+}
 
 /// A Key Agreement Entity: serves one SecY, with one participant for each CAK (clause 9.3).
 ///
@@ -117,6 +133,17 @@ impl Kay {
         }
         self.participants.iter_mut().for_each(|participant| participant.schedule.request());
         self.settle();
+    }
+
+    /// Handles one input. False for a frame that a stranger may have sent: no CAK verifies its ICV.
+    pub fn handle_input(&mut self, now: Instant, input: Input<'_>) -> bool {
+        match input {
+            Input::Frame(frame) => return self.take_frame(now, frame),
+            Input::Report(report) => self.handle_report(now, report),
+            Input::Timeout => self.handle_timeout(now),
+            Input::Rekey => self.rekey(now),
+        }
+        true
     }
 
     /// Handles an EAPOL frame from the protected side, whatever its content.

@@ -45,6 +45,8 @@
 //! memory and all, the hypervisor may tell ([`netdev::vm_generation`]): then the state is condemned.
 
 mod disk;
+mod error;
+mod lease;
 pub mod own_lock;
 mod record;
 mod roles;
@@ -58,217 +60,20 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use sha2::{Digest, Sha256};
-use wire::{Pn, Sci, Ssci};
+use wire::Pn;
 
 use disk::{Directory, Disk as _};
-use record::MAX_RECORDS;
+pub use error::LeaseError;
+pub use lease::{BLOCK_PNS, LeaseName, PnBlock, Reservation, UnusedPns};
 pub use record::RecordError;
 use roles::KnownName;
 pub use roles::{Role, StateView};
 use store::{Opening, Store};
-use use_marks::{UseMark, UseMarks};
-
-/// PNs reserved at a time: 2^20.
-///
-/// At 1.5 million frames a second a block lasts 0.7 s, and the next is asked for at its half, so a disk has
-/// 350 ms to sync. A crash burns at most one block: 4,096 of them fit into the 32 bits of a PN.
-pub const BLOCK_PNS: NonZeroU64 = match NonZeroU64::new(1 << 20) {
-    Some(pns) => pns,
-    None => NonZeroU64::MIN,
-};
+pub use use_marks::UnmarkedKey;
+use use_marks::{LockedMarks, UseMark};
 
 /// Locked while a gateway has the state directory.
 const LOCK: &str = "leases.lock";
-
-/// Names the PNs of one SC under one key by what its nonces are made of besides the PN: SHA-256 over key and SCI,
-/// or over key and SSCI with an XPN suite. The salt of an XPN suite is left out, so that a changed salt goes on
-/// counting.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct LeaseName([u8; 32]);
-
-impl LeaseName {
-    /// The name for a suite whose nonce is SCI and PN.
-    pub fn new(key: &[u8], sci: Sci) -> Self {
-        Self::digest(b"frameward lease sci\0", key, &sci.octets())
-    }
-
-    /// The name for an XPN suite, whose nonce is SSCI and PN under the salt.
-    pub fn xpn(key: &[u8], ssci: Ssci) -> Self {
-        Self::digest(b"frameward lease ssci\0", key, &ssci.0.to_be_bytes())
-    }
-
-    fn digest(label: &[u8], key: &[u8], channel: &[u8]) -> Self {
-        // Only the key's length varies and it stands last, so no two inputs hash the same octets.
-        let hash = || Sha256::new().chain_update(label).chain_update(channel).chain_update(key).finalize();
-        Self(suite::scrubbed(hash).into())
-    }
-}
-
-/// PNs that are reserved on disk and were never reserved before; both ends belong to the block.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PnBlock {
-    /// The lowest PN of the block.
-    pub first: Pn,
-    /// The highest PN of the block.
-    pub last: Pn,
-}
-
-/// PNs of a transmit SA that is gone: reserved, and never used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UnusedPns {
-    /// The record on disk.
-    pub name: LeaseName,
-    /// The PN that the next frame would have had.
-    pub next: Pn,
-    /// The last PN that was reserved.
-    pub through: Pn,
-}
-
-/// Outcome of a request for PNs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Reservation {
-    /// These PNs may be used.
-    Block(PnBlock),
-    /// The key has no PNs left: it must be changed.
-    Exhausted,
-}
-
-/// Error of leases and floors. Every text says what to do.
-#[derive(Debug, thiserror::Error)]
-pub enum LeaseError {
-    /// The state directory cannot be made or opened.
-    #[error("cannot open the state directory {}: {source}; create it and let the gateway write to it", path.display())]
-    Directory {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Another process holds the state directory.
-    #[error("the state directory {} is in use by another gateway; stop that one, or give each its own `state`", path.display())]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// The records cannot be read.
-    #[error("cannot read {}: {source}; let the gateway read it", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The records cannot be written; no PN was handed out.
-    #[error("cannot write packet numbers to {}: {source}; make room and let the gateway write there", path.display())]
-    Write {
-        /// The directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Records are damaged, so nobody knows which PNs are used.
-    #[error("{} is damaged ({reason}); {ANEW}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// Its fault.
-        reason: RecordError,
-    },
-    /// The records existed and are gone, so nobody knows which PNs are used.
-    #[error("{} is lost, and with it the packet numbers already used; {ANEW}", path.display())]
-    Lost {
-        /// The file.
-        path: PathBuf,
-    },
-    /// The records were written on another machine: a copied disk, whose origin may be counting on.
-    #[error("{} was written on another machine (its machine-id differs); {ANEW}", path.display())]
-    OtherMachine {
-        /// The file.
-        path: PathBuf,
-    },
-    /// Nobody can tell where this state has been meanwhile: perhaps it is a restored image.
-    #[error(
-        "the state in {} is {} hours old by this clock, and state_max_age allows {}; is the clock right? If it is, \
-         the disk may have been restored: {ANEW}", path.display(), age.as_secs() / 3600, max_age.as_secs() / 3600
-    )]
-    Old {
-        /// The directory.
-        path: PathBuf,
-        /// Since the last heartbeat.
-        age: Duration,
-        /// The age that is accepted.
-        max_age: Duration,
-    },
-    /// The key was used before, and the state does not know it: the state is lost as a whole, or the key came from
-    /// another box.
-    #[error(
-        "the key in {} has been used for sending, {} says, but {} does not know up to which packet number; \
-         change the key: make a new one, under a new name", key_file.display(), mark.display(), path.display()
-    )]
-    KeyUsed {
-        /// The key's file.
-        key_file: PathBuf,
-        /// The file that says so.
-        mark: PathBuf,
-        /// The state directory.
-        path: PathBuf,
-    },
-    /// The machine went back to a snapshot while a gateway with static keys ran.
-    #[error("this machine was brought back to an earlier state, {} says, so packet numbers may have been used that nobody knows of; {ANEW}", path.display())]
-    Restored {
-        /// The file that says so.
-        path: PathBuf,
-    },
-    /// This box has received under the name that it is to send under.
-    #[error(
-        "this box has received under this key and SCI before, {} says: the two boxes' configurations were exchanged; \
-         {EXCHANGED}", record.display()
-    )]
-    Received {
-        /// The file that says so.
-        record: PathBuf,
-    },
-    /// This box has sent under the name that it is to receive under.
-    #[error(
-        "this box has sent under this key and SCI before, {} says: the two boxes' configurations were exchanged; \
-         {EXCHANGED}", record.display()
-    )]
-    Sent {
-        /// The file that says so.
-        record: PathBuf,
-    },
-    /// Another gateway reads or writes the marks beside the keys, and does not end.
-    #[error(
-        "another gateway has held {} for seconds, as it does while it starts; stop that one, or start again",
-        marks.display()
-    )]
-    MarksHeld {
-        /// The marks of the key.
-        marks: PathBuf,
-    },
-    /// The disk does not answer; nothing is known to have been written.
-    #[error(
-        "the disk under {} has not answered for {} s; the kernel's log (dmesg) may say why", path.display(), silent.as_secs()
-    )]
-    Silent {
-        /// The state directory.
-        path: PathBuf,
-        /// Duration of the silence.
-        silent: Duration,
-    },
-    /// More keys than the file holds.
-    #[error("{} is full ({MAX_RECORDS} keys); {ANEW}", path.display())]
-    Full {
-        /// The file.
-        path: PathBuf,
-    },
-}
-
-/// Cure when nobody knows which PNs are used.
-const ANEW: &str = "change all static keys, then remove leases* and floors* from the state directory";
-
-/// Cure when two boxes have each other's names.
-const EXCHANGED: &str = "put them back, or make new keys on both";
 
 /// First lease of a transmit SA.
 #[derive(Debug)]
@@ -277,15 +82,6 @@ pub struct InitialLease {
     pub reservation: Reservation,
     /// If the key has no mark beside it.
     pub unmarked: Option<UnmarkedKey>,
-}
-
-/// A key that has no mark beside it: a loss of the state directory as a whole would go unnoticed.
-#[derive(Debug)]
-pub struct UnmarkedKey {
-    /// The key's file.
-    pub key_file: PathBuf,
-    /// The error of writing it.
-    pub error: io::Error,
 }
 
 /// The leases and floors of one gateway. Holds the state directory for itself alone as long as it lives.
@@ -342,9 +138,9 @@ impl LeaseStore {
     ///
     /// # Errors
     ///
-    /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
+    /// Those of [`LeaseStore::check_role`], `MarksHeld`, `Write` and `Full`.
     pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<InitialLease, LeaseError> {
-        let locked = lock_marks(key_file)?;
+        let locked = LockedMarks::lock(key_file)?;
         self.check_role(Role::Send, name, key_file)?;
         let reservation = self.reserve(name, last, BLOCK_PNS)?;
         let unmarked = locked.set(&UseMark::sent(name), key_file);
@@ -357,14 +153,14 @@ impl LeaseStore {
     ///
     /// # Errors
     ///
-    /// Those of [`LeaseStore::judge`], `MarksHeld`, `Write` and `Full`.
+    /// Those of [`LeaseStore::check_role`], `MarksHeld`, `Write` and `Full`.
     pub fn receive(&mut self, sas: &[(LeaseName, &Path)]) -> Result<Option<UnmarkedKey>, LeaseError> {
         sas.iter().try_for_each(|(name, key_file)| self.check_role(Role::Receive, *name, key_file))?;
         let names: Vec<_> = sas.iter().map(|(name, _)| *name).collect();
         self.store.receive(&names, unix_seconds())?;
         let mut first = None;
         for (name, key_file) in sas {
-            let unmarked = lock_marks(key_file)?.set(&UseMark::received(*name, &self.path), key_file);
+            let unmarked = LockedMarks::lock(key_file)?.set(&UseMark::received(*name, &self.path), key_file);
             first = first.or(unmarked);
         }
         Ok(first)
@@ -437,35 +233,6 @@ pub fn condemn(path: &Path) -> Result<(), LeaseError> {
         directory.sync_directory()
     });
     condemned.map_err(|source| LeaseError::Write { path: path.to_owned(), source })
-}
-
-/// Marks beside a key file, held for us alone as long as this lives, or why they cannot be written.
-struct LockedMarks {
-    marks: UseMarks,
-    lock: io::Result<File>,
-}
-
-fn lock_marks(key_file: &Path) -> Result<LockedMarks, LeaseError> {
-    let marks = UseMarks::of(key_file);
-    let marks = marks.map_err(|source| LeaseError::Read { path: key_file.to_owned(), source })?;
-    match marks.lock() {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(LeaseError::MarksHeld { marks: marks.path() })
-        }
-        lock => Ok(LockedMarks { marks, lock }),
-    }
-}
-
-impl LockedMarks {
-    /// Sets a mark unless it is there.
-    fn set(self, mark: &UseMark, key_file: &Path) -> Option<UnmarkedKey> {
-        if self.marks.have(mark).unwrap_or(false) {
-            return None;
-        }
-        // Without a lock, its error says why nothing can be written.
-        let set = self.lock.and_then(|_held| self.marks.set(mark));
-        set.err().map(|error| UnmarkedKey { key_file: key_file.to_owned(), error })
-    }
 }
 
 /// 0 for clocks that stand before 1970.

@@ -10,10 +10,11 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::error::LeaseError;
+use super::lease::LeaseName;
 use super::record::{Floors, Leases};
 use super::store::{FLOORS, LEASES};
 use super::use_marks::{UseMark, UseMarks};
-use super::{LeaseError, LeaseName};
 
 /// Role of an SA under its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,7 +85,7 @@ impl StateView {
         Some(Self { path: path.to_owned(), leases, floors })
     }
 
-    /// As [`LeaseStore::judge`](super::LeaseStore::judge).
+    /// As [`LeaseStore::check_role`](super::LeaseStore::check_role).
     ///
     /// # Errors
     /// As there.

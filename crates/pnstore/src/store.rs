@@ -8,8 +8,9 @@ use std::time::Duration;
 use wire::Pn;
 
 use super::disk::Disk;
+use super::error::LeaseError;
+use super::lease::{LeaseName, PnBlock, Reservation, UnusedPns};
 use super::record::{Floors, Leases, MAX_RECORDS, Pns};
-use super::{LeaseError, LeaseName, PnBlock, Reservation, UnusedPns};
 
 /// The oldest that the heartbeat gets while a gateway runs.
 const HEARTBEAT: Duration = Duration::from_secs(60);

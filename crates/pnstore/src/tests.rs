@@ -1,6 +1,7 @@
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
+use wire::{Sci, Ssci};
 
 use super::fake_disk::{SharedDisk, luck, name, open, refusal};
 use super::store::{Opening, Store};

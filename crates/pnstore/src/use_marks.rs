@@ -26,9 +26,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::LeaseName;
 use super::disk::{Directory, Disk};
-use crate::own_lock;
+use super::error::LeaseError;
+use super::lease::LeaseName;
+use super::own_lock;
 
 const EXPLANATION: &str = "\
 # The key in the file of this name, one directory up, has been used, for sending or for receiving. The gateway's state
@@ -112,5 +113,44 @@ impl UseMarks {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
             Err(error) => Err(error),
         }
+    }
+}
+
+/// A key that has no mark beside it: a loss of the state directory as a whole would go unnoticed.
+#[derive(Debug)]
+pub struct UnmarkedKey {
+    /// The key's file.
+    pub key_file: PathBuf,
+    /// The error of writing it.
+    pub error: io::Error,
+}
+
+/// Marks beside a key file, held for us alone as long as this lives, or why they cannot be written.
+pub(super) struct LockedMarks {
+    marks: UseMarks,
+    lock: io::Result<File>,
+}
+
+impl LockedMarks {
+    /// Locks the marks beside a key file.
+    pub(super) fn lock(key_file: &Path) -> Result<Self, LeaseError> {
+        let marks = UseMarks::of(key_file);
+        let marks = marks.map_err(|source| LeaseError::Read { path: key_file.to_owned(), source })?;
+        match marks.lock() {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                Err(LeaseError::MarksHeld { marks: marks.path() })
+            }
+            lock => Ok(Self { marks, lock }),
+        }
+    }
+
+    /// Sets a mark unless it is there.
+    pub(super) fn set(self, mark: &UseMark, key_file: &Path) -> Option<UnmarkedKey> {
+        if self.marks.have(mark).unwrap_or(false) {
+            return None;
+        }
+        // Without a lock, its error says why nothing can be written.
+        let set = self.lock.and_then(|_held| self.marks.set(mark));
+        set.err().map(|error| UnmarkedKey { key_file: key_file.to_owned(), error })
     }
 }

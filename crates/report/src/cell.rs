@@ -42,6 +42,9 @@ pub struct CellReport {
     pub hello_lately: Counters,
     /// The relations, in the order of the configuration; none if the worker does not answer.
     pub relations: Vec<RelationReport>,
+    /// What the kernel does not do for how many relations, why, and what to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_faults: Option<String>,
 }
 
 /// A relation.
@@ -330,7 +333,7 @@ impl CellReport {
 
     /// What the HELLOs say of why there is no session.
     fn why(&self) -> String {
-        if let Some(why) = self.misfit() {
+        if let Some(why) = self.kernel_faults.clone().or_else(|| self.misfit()) {
             return format!(": {why}");
         }
         if self.hello_lately.value("InHello") == 0 {

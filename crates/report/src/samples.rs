@@ -257,6 +257,7 @@ pub fn sample_cell() -> CellReport {
         hello: Counters::new(HelloCounters::NAMES, hello.values()),
         hello_lately: Counters::new(HelloCounters::NAMES, hello.values()),
         relations: vec![relation],
+        kernel_faults: None,
     };
     cell.verdict = cell.judged(&Seen::default());
     cell

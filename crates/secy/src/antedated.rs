@@ -23,12 +23,8 @@ use alloc::boxed::Box;
 use core::iter;
 
 use suite::antedated::{AAD_OCTETS, CacheHit, Keystream, KeystreamSlot, Scratch};
-use suite::{Key, LengthPredictor, OpenJob, SealJob};
-use wire::{Pn, Sci};
-
-use crate::sa::{ReceiveSa, SaKey, TransmitSa};
-use crate::settings::{Protection, ValidateFrames};
-use crate::table::SecY;
+use suite::{Key, LengthPredictor, Nonce, OpenJob, SealJob};
+use wire::Pn;
 
 /// Most frames of an SA with a prepared keystream.
 pub const FRAMES_AHEAD: usize = 32;
@@ -104,76 +100,22 @@ impl Antedated {
             hit
         })
     }
-}
 
-/// A keystream to be made.
-struct Task<'s> {
-    antedated: &'s mut Antedated,
-    key: &'s SaKey,
-    sci: Sci,
-    pn: Pn,
-    /// Number of prepared keystreams before it.
-    ahead: u64,
-}
-
-impl<'s> Task<'s> {
-    /// The next keystream of an SA whose next frame should have the PN `first`.
-    fn next(antedated: &'s mut Antedated, key: &'s SaKey, sci: Sci, first: u64) -> Option<Self> {
-        let next = u64::try_from(antedated.through.max(first.into())).ok()?;
-        let pn = Pn::new(next).filter(|&pn| pn <= key.key.suite().last_pn())?;
+    /// The PN whose keystream is to be prepared next, for an SA whose next frame should have the PN `first`, and the number of
+    /// prepared keystreams before it. `None` if enough are prepared.
+    pub(crate) fn next(&self, key: &Key, first: u64) -> Option<(Pn, u64)> {
+        let next = u64::try_from(self.through.max(first.into())).ok()?;
+        let pn = Pn::new(next).filter(|&pn| pn <= key.suite().last_pn())?;
         let ahead = next - first;
-        let wanted = ahead < FRAMES_AHEAD as u64 && matches!(key.protection, Protection::Encrypt(_));
-        wanted.then_some(Self { antedated, key, sci, pn, ahead })
+        (ahead < FRAMES_AHEAD as u64).then_some((pn, ahead))
     }
 
-    fn perform(self) {
-        let Self { antedated, key, sci, pn, .. } = self;
-        let Some(antedater) = key.key.antedater() else { return };
-        let expected = antedated.lengths.predict();
+    /// Prepares the keystream of a PN that [`Antedated::next`] returned.
+    pub(crate) fn prepare(&mut self, key: &Key, nonce: Nonce, pn: Pn) {
+        let Some(antedater) = key.antedater() else { return };
+        let expected = self.lengths.predict();
         let octets = expected.map_or(Keystream::LONGEST, |expected| expected.at_most);
-        antedated.slot(pn).prepare(antedater, key.nonce(sci, pn), octets);
-        antedated.through = u128::from(pn.number()) + 1;
-    }
-}
-
-impl TransmitSa {
-    fn task(&mut self, sci: Sci) -> Option<Task<'_>> {
-        let next = self.pns.next()?;
-        Task::next(self.antedated.as_deref_mut()?, &self.key, sci, next.number())
-    }
-}
-
-impl ReceiveSa {
-    fn task(&mut self, sci: Sci) -> Option<Task<'_>> {
-        let expected = self.window.highest().checked_add(1)?;
-        let antedated = self.antedated.as_deref_mut().filter(|_| self.in_use)?;
-        Task::next(antedated, &self.key, sci, expected)
-    }
-}
-
-impl SecY {
-    /// Most receive SCs with antedated SAs. With more peers, the others are computed in the ordinary way,
-    /// which bounds the memory.
-    pub const ANTEDATED_SCS: usize = 8;
-
-    /// Idle work: makes one keystream, for the SA with the fewest prepared. False if there is none to make.
-    ///
-    /// Work: one look at each SA, and one keystream of at most [`Keystream::LONGEST`] octets. A frame that
-    /// arrives meanwhile waits for it. Does not allocate.
-    pub fn antedate(&mut self) -> bool {
-        let (own, settings) = (self.sci, self.settings);
-        let transmit = self.transmit.iter_mut().filter(|_| settings.protect_frames).flatten();
-        let transmit = transmit.filter_map(|sa| sa.task(own));
-        let opens = settings.validate_frames != ValidateFrames::Disabled;
-        let receive = self.receive.iter_mut().filter(|_| opens).flat_map(|sc| {
-            let sci = sc.sci();
-            sc.sas.iter_mut().flatten().filter_map(move |sa| sa.task(sci))
-        });
-        let task = transmit.chain(receive).min_by_key(|task| task.ahead);
-        let found = task.is_some();
-        if let Some(task) = task {
-            task.perform();
-        }
-        found
+        self.slot(pn).prepare(antedater, nonce, octets);
+        self.through = u128::from(pn.number()) + 1;
     }
 }

@@ -10,12 +10,12 @@
 //! prepares a key. Work: at most [`SecY::RECEIVE_SCS`] times four SAs, and for each one step per 64 PNs of
 //! its window.
 
-use crate::sa::ReceiveSa;
+use crate::receive_sc::ScHandover;
 use crate::settings::Protection;
 use crate::table::SecY;
 use alloc::vec::Vec;
 use core::mem;
-use wire::{An, Pn, Sci};
+use wire::{An, Sci};
 
 /// SAs that move to the successor: those with the same key, SCI, AN, suite and XPN binding.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -54,41 +54,12 @@ impl SecY {
         // Without replay protection, PNs are delivered unmarked: none of them may pass for fresh afterwards.
         let marked = predecessor.settings.replay_protect || !self.settings.replay_protect;
         let reassemble = predecessor.settings.reassemble && self.settings.reassemble;
+        let how = ScHandover { all: carry_over.all, marked, reassemble };
         for sc in &mut self.receive {
-            let Some(old) = predecessor.receive.iter_mut().find(|old| old.sci() == sc.sci()) else {
-                continue;
-            };
-            for an in An::ALL {
-                let stays = carry_over.all || carry_over.receive.contains(&(sc.sci(), an));
-                if !(stays && reassemble) {
-                    old.retired.in_pieces_retired += old.reassembler.retire(an);
-                }
-                if carry_over.all {
-                    sc.sas[an.index()] = old.sas[an.index()].take();
-                    if let (false, Some(own)) = (marked, &mut sc.sas[an.index()]) {
-                        own.window
-                            .raise(Pn::new(own.window.highest().saturating_add(1)).unwrap_or(Pn::LAST_64));
-                    }
-                    continue;
-                }
-                let Some(before) = &mut old.sas[an.index()] else { continue };
-                match (stays, &mut sc.sas[an.index()]) {
-                    (true, Some(own)) => own.take_over(before, marked),
-                    _ => old.retired.add(&mem::take(&mut before.counters)),
-                }
+            let sci = sc.sci();
+            if let Some(old) = predecessor.receive.iter_mut().find(|old| old.sci() == sci) {
+                sc.take_over(old, &how, |an| carry_over.receive.contains(&(sci, an)));
             }
-            if reassemble {
-                mem::swap(&mut sc.reassembler, &mut old.reassembler);
-            }
-            sc.retired.add(&mem::take(&mut old.retired));
         }
-    }
-}
-
-impl ReceiveSa {
-    /// Continues from `before`, with a window as wide as its own.
-    fn take_over(&mut self, before: &mut Self, marked: bool) {
-        self.window.take_over(&before.window, marked);
-        self.counters = mem::take(&mut before.counters);
     }
 }

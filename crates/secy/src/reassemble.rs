@@ -20,22 +20,14 @@ use alloc::vec::Vec;
 use arrayvec::ArrayVec;
 use core::ops::Range;
 use core::time::Duration;
-use wire::ethernet::ADDRESSES_OCTETS;
-use wire::extension::SEGMENTS;
 use wire::{An, Instant};
+
+use crate::outbox::{Addresses, MAX_FRAGMENT_OCTETS, Outbox, TooLong};
 
 /// Most fragments that an SC holds.
 pub const MAX_FRAGMENTS: usize = 32;
-/// Most octets that an SC's fragments hold.
-pub const MAX_FRAGMENT_OCTETS: usize = 64 * 1024;
 /// Lifetime of a fragment without its neighbour, where no `lowest_pn` decides.
 pub const FRAGMENT_TIMEOUT: Duration = Duration::from_millis(100);
-/// Octets of the longest SDU, from DA: 9000 octets behind the header and two VLAN tags.
-pub const SDU_OCTETS: usize = 9000 + 22;
-
-/// DA and SA of a frame.
-pub(crate) type Addresses = [u8; ADDRESSES_OCTETS];
-
 /// Key of a fragment: its SA, PN and addresses, and the neighbours that it needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fragment {
@@ -274,75 +266,6 @@ impl Towards {
     }
 }
 
-/// The SDU is longer than [`SDU_OCTETS`].
-pub(crate) struct TooLong;
-
-/// SDUs of a burst that are not delivered in place.
-#[derive(Debug)]
-pub struct Outbox {
-    octets: Vec<u8>,
-    ends: Vec<usize>,
-    frames: usize,
-}
-
-impl Outbox {
-    /// An outbox for bursts of at most `frames` frames of `frame_octets` each.
-    pub fn new(frames: usize, frame_octets: usize) -> Self {
-        // Each segment of a frame can become an SDU with its own addresses; one of them completes held
-        // fragments.
-        let sdus = frames * (SEGMENTS + 1);
-        let octets = frames * (frame_octets + SEGMENTS * ADDRESSES_OCTETS) + MAX_FRAGMENT_OCTETS;
-        Self { octets: Vec::with_capacity(octets), ends: Vec::with_capacity(sdus), frames }
-    }
-
-    /// Most frames of a burst.
-    pub const fn frames(&self) -> usize {
-        self.frames
-    }
-
-    /// An outbox for a SecY that does not reassemble: nothing fits.
-    pub const fn none() -> Self {
-        Self { octets: Vec::new(), ends: Vec::new(), frames: usize::MAX }
-    }
-
-    /// The SDUs with these numbers, which [`crate::receive::Delivered::Separated`] names.
-    pub fn sdus(&self, numbers: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        numbers.filter_map(|number| {
-            let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
-            self.octets.get(start..*self.ends.get(number)?)
-        })
-    }
-
-    /// Number of SDUs in it.
-    pub(crate) const fn len(&self) -> usize {
-        self.ends.len()
-    }
-
-    pub(crate) fn clear(&mut self) {
-        self.octets.clear();
-        self.ends.clear();
-    }
-
-    /// Appends an SDU made of `parts`. An SDU that exceeds an outbox of the right size is longer than any
-    /// legal SDU.
-    pub(crate) fn push<'p>(
-        &mut self,
-        addresses: &Addresses,
-        parts: impl Iterator<Item = &'p [u8]> + Clone,
-    ) -> Result<(), TooLong> {
-        let octets = ADDRESSES_OCTETS + parts.clone().map(<[u8]>::len).sum::<usize>();
-        let full =
-            self.octets.len() + octets > self.octets.capacity() || self.ends.len() == self.ends.capacity();
-        if octets > SDU_OCTETS || full {
-            return Err(TooLong);
-        }
-        self.octets.extend_from_slice(addresses);
-        parts.for_each(|part| self.octets.extend_from_slice(part));
-        self.ends.push(self.octets.len());
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     extern crate std;
@@ -425,29 +348,6 @@ mod tests {
         assert_eq!(unwanted.octets.capacity(), 0);
     }
 
-    #[test]
-    fn an_outbox_takes_what_fits_and_grows_never() {
-        let mut outbox = Outbox::new(1, 1514);
-        let (octets, ends) = (outbox.octets.capacity(), outbox.ends.capacity());
-        let room = octets / SDU_OCTETS;
-        let long = vec![3; SDU_OCTETS - ADDRESSES_OCTETS];
-        for _ in 0..3 {
-            for taken in 0..room + 2 {
-                let pushed = outbox.push(&[9; 12], [&long[..100], &long[100..]].into_iter());
-                assert_eq!(pushed.is_ok(), taken < room);
-            }
-            assert_eq!(outbox.sdus(0..room + 2).count(), room);
-            assert!(outbox.sdus(0..room).all(|sdu| sdu[..12] == [9; 12] && sdu[12..] == long));
-            outbox.clear();
-            for taken in 0..ends + 2 {
-                assert_eq!(outbox.push(&[9; 12], core::iter::once(&long[..2])).is_ok(), taken < ends);
-            }
-            outbox.clear();
-        }
-        assert_eq!((outbox.octets.capacity(), outbox.ends.capacity()), (octets, ends));
-        assert!(Outbox::none().push(&[9; 12], core::iter::once(&long[..2])).is_err());
-    }
-
     #[derive(Debug, Clone)]
     enum Step {
         Offer { an: u8, pn: u64, continues: bool, continued: bool, len: usize },
@@ -471,7 +371,7 @@ mod tests {
         #[test]
         fn pieces_add_up_and_memory_does_not_grow(steps in proptest::collection::vec(step(), 1..300)) {
             let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 9216));
-            let capacities = (reassembler.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
+            let capacities = (reassembler.octets.capacity(), outbox.capacities());
             let (mut offered, mut gone, mut clock) = (0, 0, 0);
             for step in steps {
                 clock += 1;
@@ -508,7 +408,7 @@ mod tests {
                     prop_assert_eq!(reassembler.part(index), octets(fragment.an.number(), fragment.pn, range.len()));
                 }
             }
-            let now = (reassembler.octets.capacity(), outbox.octets.capacity(), outbox.ends.capacity());
+            let now = (reassembler.octets.capacity(), outbox.capacities());
             prop_assert_eq!(now, capacities);
         }
     }

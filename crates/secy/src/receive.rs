@@ -26,57 +26,20 @@
 //! Work for a burst of n frames: n headers read, n searches among at most [`SecY::RECEIVE_SCS`] SCs, n opens,
 //! n window updates of at most one write for each 64 PNs of the window.
 
-use crate::counters::{ReceiveSaCounters, SecYCounters};
-use crate::pn::{Freshness, recover};
-use crate::reassemble::{Fragment, Outbox, TooLong};
+use crate::discard::{Counter, Delivery, ReceiveDiscard, counter};
+use crate::outbox::Outbox;
+use crate::reassemble::Fragment;
+use crate::replay_window::{Freshness, recover};
 use crate::sa::ReceiveSa;
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
-use crate::table::{ReceiveSc, SecY, UnmatchedFrame};
-use core::iter;
+use crate::table::{SecY, UnmatchedFrame};
 use core::ops::Range;
 use suite::antedated::CacheHit;
 use suite::{Nonce, OpenJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS};
-use wire::extension::{self, ExtensionError, Segments};
+use wire::extension::{self, Segments};
 use wire::{An, EtherType, Instant, Pn, Sci, SecTag, SecTagError, SecureData};
-
-/// Reason for not delivering a received frame. Each has its counter, in [`SecYCounters`] or
-/// [`ReceiveSaCounters`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ReceiveDiscard {
-    /// Shorter than an Ethernet header.
-    TooShort,
-    /// Without SecTAG.
-    NoTag,
-    /// VLAN tags in clear precede the SecTAG.
-    ClearVlan,
-    /// The SecTAG breaks this rule of clause 9.
-    BadTag(SecTagError),
-    /// The PN field is 0, or with XPN the whole PN would be 0.
-    PnZero,
-    /// No SC for it, or no SA in use.
-    NoSaError,
-    /// Its PN is below `lowest_pn`.
-    Late,
-    /// Its PN was received before.
-    Duplicate,
-    /// Its ICV is wrong, or it is encrypted and `validate_frames` is disabled.
-    NotValid,
-    /// Its extension headers break this rule.
-    Malformed(ExtensionError),
-}
-
-/// Reason for delivering a frame. Each has its counter.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Delivery {
-    Untagged,
-    NoSa,
-    Ok,
-    Unchecked,
-    Delayed,
-    Invalid,
-}
 
 /// Proof that a frame passed reception as `validate_frames` requires. Only [`SecY::verify`] makes one, so a
 /// frame cannot bypass it to the plain side.
@@ -182,7 +145,7 @@ enum Admission {
     Deliver { delivery: Delivery, at: At, tag: usize, secure_data: usize },
 }
 
-/// SA that counts a verdict: index of its SC, and AN. `None` before one is found.
+/// SA that counts an outcome: index of its SC, and AN. `None` before one is found.
 type At = Option<(usize, An)>;
 
 /// A discard, and the SA that counts it.
@@ -203,7 +166,7 @@ impl SecY {
     pub fn verify(&mut self, now: Instant, burst: &mut [Incoming<'_>], outbox: &mut Outbox) {
         outbox.clear();
         if !self.settings.replay_protect {
-            self.expire(now);
+            self.receive.iter_mut().for_each(|sc| sc.expire_fragments(now));
         }
         for incoming in &mut *burst {
             match self.admit(&mut incoming.frame) {
@@ -229,45 +192,21 @@ impl SecY {
         }
         for Incoming { frame, open, outcome } in burst {
             let Some(open) = open else { continue };
-            let mut verdict = self.settle(open);
-            *outcome = match (verdict, open.extension_octets) {
+            let mut settled = self.settle(open);
+            *outcome = match (settled, open.extension_octets) {
                 (Ok(_), None) => Ok(unprotect(frame, open.tag, open.secure_data)),
                 (Ok(_), Some(_)) => {
                     let before = outbox.len();
                     let split = self.split_sdus(now, open, frame.octets(), outbox);
-                    verdict = split.and(verdict);
+                    settled = split.and(settled);
                     split.map(|()| Delivered::Separated(before..outbox.len(), Verified(())))
                 }
                 (Err(discard), _) => Err(discard),
             };
-            self.count(Some((open.sc, open.an)), verdict);
-            if self.settings.reassemble {
-                self.drop_late_fragments(open.sc, open.an);
+            self.count(Some((open.sc, open.an)), settled);
+            if self.settings.reassemble && self.settings.replay_protect {
+                self.receive[open.sc].drop_late_fragments(open.an);
             }
-        }
-    }
-
-    /// Drops fragments past their lifetime, where no `lowest_pn` decides.
-    fn expire(&mut self, now: Instant) {
-        for ReceiveSc { reassembler, sas, .. } in
-            self.receive.iter_mut().filter(|sc| !sc.reassembler.is_empty())
-        {
-            reassembler.expire(now, |an| {
-                if let Some(sa) = &mut sas[an.index()] {
-                    sa.counters.in_pieces_expired += 1;
-                }
-            });
-        }
-    }
-
-    /// Drops fragments that can no longer be completed, after `lowest_pn` of their SA has moved.
-    fn drop_late_fragments(&mut self, sc: usize, an: An) {
-        let sc = &mut self.receive[sc];
-        if !self.settings.replay_protect || sc.reassembler.is_empty() {
-            return;
-        }
-        if let Some(sa) = &mut sc.sas[an.index()] {
-            sa.counters.in_pieces_lost += sc.reassembler.drop_below(an, sa.window.lowest());
         }
     }
 
@@ -282,34 +221,20 @@ impl SecY {
         let (addresses, behind) = frame.split_first_chunk().ok_or(ReceiveDiscard::TooShort)?;
         let (headers, data) = behind[open.tag..].split_at(open.extension_octets.unwrap_or(0));
         let segments = Segments::parse(headers, open.secure_data).map_err(ReceiveDiscard::Malformed)?;
-        let sc = &mut self.receive[open.sc];
-        let sa = sc.sas[open.an.index()].as_mut().ok_or(ReceiveDiscard::NoSaError)?;
-        let (last, mut data) = (segments.lengths().len() - 1, data);
-        for (index, &octets) in segments.lengths().iter().enumerate() {
-            let segment;
-            (segment, data) = data.split_at(octets.into());
-            let continues = index == 0 && segments.continues();
-            let continued = index == last && open.more_fragments;
-            if !continues && !continued {
-                match outbox.push(addresses, iter::once(segment)) {
-                    Ok(()) => sa.counters.in_sdus_separated += 1,
-                    Err(TooLong) => sa.counters.in_sdus_too_long += 1,
-                }
-                continue;
-            }
-            let (an, pn) = (open.an, open.pn.number());
-            let fragment = Fragment { an, pn, addresses: *addresses, continues, continued, at: now };
-            let outcome = sc.reassembler.offer(&fragment, segment, outbox);
-            sa.counters.in_sdus_reassembled += outcome.reassembled;
-            sa.counters.in_sdus_too_long += outcome.too_long;
-            sa.counters.in_pieces_overrun += outcome.overrun;
-            sa.counters.in_pieces_mismatched += outcome.mismatched;
-        }
-        Ok(())
+        let frame = Fragment {
+            an: open.an,
+            pn: open.pn.number(),
+            addresses: *addresses,
+            continues: segments.continues(),
+            continued: open.more_fragments,
+            at: now,
+        };
+        let taken = self.receive[open.sc].take_sdus(&frame, &segments, data, outbox);
+        taken.ok_or(ReceiveDiscard::NoSaError)
     }
 
-    fn count(&mut self, at: At, verdict: Result<Delivery, ReceiveDiscard>) {
-        match counter(verdict) {
+    fn count(&mut self, at: At, outcome: Result<Delivery, ReceiveDiscard>) {
+        match counter(outcome) {
             Counter::SecY(field) => *field(&mut self.counters) += 1,
             Counter::Sa(field) => {
                 if let Some(sa) = at.and_then(|(sc, an)| self.receive[sc].sa_mut(an)) {
@@ -445,36 +370,6 @@ fn unmatched_frame(frame: &[u8]) -> Option<UnmatchedFrame> {
     let behind = frame.get(ADDRESSES_OCTETS + header.vlan_tags * VLAN_TAG_OCTETS..)?;
     let tag = SecTag::parse(behind).ok()?;
     Some(UnmatchedFrame { sci: tag.sc.sci(header.source), an: tag.an })
-}
-
-/// Counter of a verdict.
-enum Counter {
-    SecY(fn(&mut SecYCounters) -> &mut u64),
-    Sa(fn(&mut ReceiveSaCounters) -> &mut u64),
-}
-
-/// Mapping of verdicts to counters, the only one.
-const fn counter(verdict: Result<Delivery, ReceiveDiscard>) -> Counter {
-    use Counter::{Sa, SecY};
-    match verdict {
-        Ok(Delivery::Untagged) => SecY(|counters| &mut counters.in_pkts_untagged),
-        Ok(Delivery::NoSa) => SecY(|counters| &mut counters.in_pkts_no_sa),
-        Ok(Delivery::Ok) => Sa(|counters| &mut counters.in_pkts_ok),
-        Ok(Delivery::Unchecked) => Sa(|counters| &mut counters.in_pkts_unchecked),
-        Ok(Delivery::Delayed) => Sa(|counters| &mut counters.in_pkts_delayed),
-        Ok(Delivery::Invalid) => Sa(|counters| &mut counters.in_pkts_invalid),
-        Err(ReceiveDiscard::TooShort) => SecY(|counters| &mut counters.in_pkts_too_short),
-        Err(ReceiveDiscard::NoTag) => SecY(|counters| &mut counters.in_pkts_no_tag),
-        Err(ReceiveDiscard::ClearVlan) => SecY(|counters| &mut counters.in_pkts_clear_vlan),
-        Err(ReceiveDiscard::BadTag(_) | ReceiveDiscard::PnZero) => {
-            SecY(|counters| &mut counters.in_pkts_bad_tag)
-        }
-        Err(ReceiveDiscard::NoSaError) => SecY(|counters| &mut counters.in_pkts_no_sa_error),
-        Err(ReceiveDiscard::Late) => Sa(|counters| &mut counters.in_pkts_late),
-        Err(ReceiveDiscard::Duplicate) => Sa(|counters| &mut counters.in_pkts_duplicate),
-        Err(ReceiveDiscard::NotValid) => Sa(|counters| &mut counters.in_pkts_not_valid),
-        Err(ReceiveDiscard::Malformed(_)) => Sa(|counters| &mut counters.in_pkts_malformed),
-    }
 }
 
 /// Octets of secure data outside of the cipher's text: all without encryption, else those before the offset.

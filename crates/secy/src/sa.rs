@@ -7,10 +7,29 @@ use alloc::boxed::Box;
 
 use crate::antedated::Antedated;
 use crate::counters::{ReceiveSaCounters, TransmitSaCounters};
-use crate::pn::{ReplayWindow, TransmitPns};
+use crate::discard::TransmitDiscard;
+use crate::replay_window::ReplayWindow;
 use crate::settings::Protection;
-use crate::table::InstallError;
-use crate::transmit::TransmitDiscard;
+use crate::transmit_pns::TransmitPns;
+
+/// Reason why an SA or SC cannot be installed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InstallError {
+    /// The AN already holds an SA: retire it first.
+    AnInUse,
+    /// The suite is XPN without SSCI and salt, or not XPN with them.
+    XpnBinding,
+    /// XPN suites have no confidentiality offset (clause 14.7).
+    OffsetWithXpn,
+    /// There is no receive SC with this SCI.
+    UnknownSc,
+    /// There is a receive SC with this SCI already, or it is the SCI of the transmit SC.
+    SciInUse,
+    /// There are as many receive SCs as a SecY holds.
+    TooManyScs,
+    /// No SA is installed under this AN.
+    UnknownAn,
+}
 
 /// Replacement of the SCI in the nonce of an XPN suite (clause 10.7.13).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +87,7 @@ pub struct TransmitSa {
 
 impl TransmitSa {
     /// An SA whose first frame gets `next_pn`. It may use the PNs up to `reserved` until
-    /// [`SecY::reserve_through`] permits more. Without PN leases `reserved` is [`Pn::LAST_64`].
+    /// [`SecY::reserve_through`](crate::SecY::reserve_through) permits more. Without PN leases `reserved` is [`Pn::LAST_64`].
     ///
     /// # Errors
     /// [`InstallError::XpnBinding`], [`InstallError::OffsetWithXpn`].

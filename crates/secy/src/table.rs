@@ -9,90 +9,13 @@
 //! sender. The old one is *retired* when frames in flight under it have arrived. The caller decides when:
 //! there is no clock here.
 
-use crate::counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
-use crate::reassemble::Reassembler;
-use crate::sa::{ReceiveSa, TransmitSa};
+use crate::counters::{SecYCounters, TransmitSaCounters};
+use crate::receive_sc::ReceiveSc;
+use crate::sa::{InstallError, ReceiveSa, TransmitSa};
 use crate::settings::{Settings, ValidateFrames};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use wire::{An, Pn, Sci};
-
-/// Reason why an SA or SC cannot be installed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum InstallError {
-    /// The AN already holds an SA: retire it first.
-    AnInUse,
-    /// The suite is XPN without SSCI and salt, or not XPN with them.
-    XpnBinding,
-    /// XPN suites have no confidentiality offset (clause 14.7).
-    OffsetWithXpn,
-    /// There is no receive SC with this SCI.
-    UnknownSc,
-    /// There is a receive SC with this SCI already, or it is the SCI of the transmit SC.
-    SciInUse,
-    /// There are [`SecY::RECEIVE_SCS`] receive SCs already.
-    TooManyScs,
-    /// No SA is installed under this AN.
-    UnknownAn,
-}
-
-/// A receive SC: the frames of one transmitter.
-#[derive(Debug)]
-pub struct ReceiveSc {
-    sci: Sci,
-    pub(crate) sas: [Option<Box<ReceiveSa>>; An::COUNT],
-    pub(crate) retired: ReceiveSaCounters,
-    /// Fragments of SDUs that wait for their neighbours.
-    pub(crate) reassembler: Reassembler,
-}
-
-impl ReceiveSc {
-    /// An SC without SAs, for a SecY with or without reassembly. Allocates, so that installing it does not.
-    pub fn new(sci: Sci, reassemble: bool) -> Self {
-        let retired = ReceiveSaCounters::default();
-        Self { sci, sas: [const { None }; An::COUNT], retired, reassembler: Reassembler::new(reassemble) }
-    }
-
-    /// Fragments of SDUs that wait for their neighbours.
-    pub const fn reassembler(&self) -> &Reassembler {
-        &self.reassembler
-    }
-
-    /// The SCI.
-    pub const fn sci(&self) -> Sci {
-        self.sci
-    }
-
-    /// The SAs, in the order of their ANs.
-    pub fn sas(&self) -> impl Iterator<Item = &ReceiveSa> {
-        self.sas.iter().flatten().map(|sa| &**sa)
-    }
-
-    /// The sum over all SAs, retired ones included.
-    pub fn counters(&self) -> ReceiveSaCounters {
-        self.sas().fold(self.retired, |mut sum, sa| {
-            sum.add(&sa.counters);
-            sum
-        })
-    }
-
-    fn retire(&mut self, an: An) -> Option<Box<ReceiveSa>> {
-        let mut sa = self.sas[an.index()].take()?;
-        sa.counters.in_pieces_retired += self.reassembler.retire(an);
-        self.retired.add(&sa.counters);
-        Some(sa)
-    }
-
-    /// The SA under `an`, if it is in use.
-    pub(crate) fn sa(&self, an: An) -> Option<&ReceiveSa> {
-        self.sas[an.index()].as_deref().filter(|sa| sa.in_use)
-    }
-
-    /// The SA under `an`, if it is in use.
-    pub(crate) fn sa_mut(&mut self, an: An) -> Option<&mut ReceiveSa> {
-        self.sas[an.index()].as_deref_mut().filter(|sa| sa.in_use)
-    }
-}
 
 /// One MAC Security Entity.
 #[derive(Debug)]
@@ -217,8 +140,8 @@ impl SecY {
     /// # Errors
     /// [`InstallError::SciInUse`], [`InstallError::TooManyScs`].
     pub fn install_prepared_sc(&mut self, prepared: &mut Option<ReceiveSc>) -> Result<(), InstallError> {
-        let taken = |sci| sci == self.sci || self.receive.iter().any(|sc| sc.sci == sci);
-        if prepared.as_ref().is_some_and(|sc| taken(sc.sci)) {
+        let taken = |sci| sci == self.sci || self.receive.iter().any(|sc| sc.sci() == sci);
+        if prepared.as_ref().is_some_and(|sc| taken(sc.sci())) {
             return Err(InstallError::SciInUse);
         }
         if self.receive.len() == Self::RECEIVE_SCS {
@@ -230,7 +153,7 @@ impl SecY {
 
     /// Removes a receive SC with its SAs.
     pub fn retire_receive_sc(&mut self, sci: Sci) -> Option<ReceiveSc> {
-        let index = self.receive.iter().position(|sc| sc.sci == sci)?;
+        let index = self.receive.iter().position(|sc| sc.sci() == sci)?;
         Some(self.receive.swap_remove(index))
     }
 
@@ -242,18 +165,12 @@ impl SecY {
     pub fn install_receive(
         &mut self,
         sci: Sci,
-        mut sa: Box<ReceiveSa>,
+        sa: Box<ReceiveSa>,
     ) -> Result<(), (InstallError, Box<ReceiveSa>)> {
-        let Some(sc) = self.receive.iter_mut().find(|sc| sc.sci == sci) else {
-            return Err((InstallError::UnknownSc, sa));
-        };
-        let slot = &mut sc.sas[sa.an.index()];
-        if slot.is_some() {
-            return Err((InstallError::AnInUse, sa));
+        match self.receive_sc(sci) {
+            Ok(sc) => sc.install(sa),
+            Err(unknown) => Err((unknown, sa)),
         }
-        (sa.in_use, sa.counters) = (false, ReceiveSaCounters::default());
-        *slot = Some(sa);
-        Ok(())
     }
 
     /// Lets the SA under `an` verify frames (`inUse`). The SC's other SAs stay in use.
@@ -261,9 +178,7 @@ impl SecY {
     /// # Errors
     /// [`InstallError::UnknownSc`], [`InstallError::UnknownAn`].
     pub fn enable_receive(&mut self, sci: Sci, an: An) -> Result<(), InstallError> {
-        let sc = self.receive.iter_mut().find(|sc| sc.sci == sci).ok_or(InstallError::UnknownSc)?;
-        sc.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?.in_use = true;
-        Ok(())
+        self.receive_sc(sci)?.enable(an)
     }
 
     /// Rejects PNs below `lowest_pn` under `an`: they were delayed (delay protection, IEEE 802.1X-2020 clause
@@ -272,23 +187,27 @@ impl SecY {
     /// # Errors
     /// [`InstallError::UnknownSc`], [`InstallError::UnknownAn`].
     pub fn raise_lowest(&mut self, sci: Sci, an: An, lowest_pn: Pn) -> Result<(), InstallError> {
-        let sc = self.receive.iter_mut().find(|sc| sc.sci == sci).ok_or(InstallError::UnknownSc)?;
-        let sa = sc.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?;
-        sa.window.raise(lowest_pn);
-        if self.settings.replay_protect {
-            sa.counters.in_pieces_lost += sc.reassembler.drop_below(an, sa.window.lowest());
+        let replay_protect = self.settings.replay_protect;
+        let sc = self.receive_sc(sci)?;
+        sc.raise_lowest(an, lowest_pn)?;
+        if replay_protect {
+            sc.drop_late_fragments(an);
         }
         Ok(())
     }
 
     /// Removes the receive SA under `an`: frames under it are discarded from now on.
     pub fn retire_receive(&mut self, sci: Sci, an: An) -> Option<Box<ReceiveSa>> {
-        self.receive.iter_mut().find(|sc| sc.sci == sci)?.retire(an)
+        self.receive_sc(sci).ok()?.retire(an)
     }
 
     /// Removes the receive SAs under `an` from all SCs, while the iterator runs.
     pub fn retire_receive_everywhere(&mut self, an: An) -> impl Iterator<Item = Box<ReceiveSa>> + '_ {
         self.receive.iter_mut().filter_map(move |sc| sc.retire(an))
+    }
+
+    fn receive_sc(&mut self, sci: Sci) -> Result<&mut ReceiveSc, InstallError> {
+        self.receive.iter_mut().find(|sc| sc.sci() == sci).ok_or(InstallError::UnknownSc)
     }
 
     /// The AN of the enabled transmit SA.

@@ -13,42 +13,16 @@
 //! Work for a burst of n frames: n SecTAGs written, n seals, n counts; no frame is copied.
 
 use crate::counters::SecYCounters;
-use crate::pn::{NextAction, NoPn};
+use crate::discard::TransmitDiscard;
 use crate::sa::TransmitSa;
 use crate::settings::{Protection, SciInclusion, Settings};
 use crate::table::SecY;
+use crate::transmit_pns::{NextAction, NoPn};
 use suite::antedated::CacheHit;
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{Pn, ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
-
-/// Reason for not sending an SDU. Each has its counter in [`SecYCounters`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TransmitDiscard {
-    /// Shorter than an Ethernet header.
-    TooShort,
-    /// With SecTAG and ICV it would exceed the protected side's MTU, or its chunk.
-    TooLong,
-    /// No transmit SA is enabled.
-    NoSa,
-    /// The next block of PNs is not reserved yet.
-    PnUnreserved,
-    /// The SA has no PN left.
-    PnExhausted,
-}
-
-impl SecYCounters {
-    fn count_transmit(&mut self, discard: TransmitDiscard) {
-        *match discard {
-            TransmitDiscard::TooShort => &mut self.out_pkts_too_short,
-            TransmitDiscard::TooLong => &mut self.out_pkts_too_long,
-            TransmitDiscard::NoSa => &mut self.out_pkts_no_sa,
-            TransmitDiscard::PnUnreserved => &mut self.out_pkts_pn_unreserved,
-            TransmitDiscard::PnExhausted => &mut self.out_pkts_pn_exhausted,
-        } += 1;
-    }
-}
 
 /// Proof that a frame may go to the protected side: it was protected, or `protect_frames` is false. Only
 /// [`SecY::protect`] makes one, so plaintext cannot be sent by mistake.

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use ends::division::{Forged, REASSEMBLING, chain, data, header, outbox, sdu_of, verify_divided};
 use ends::{A, an, books, moved, receive_sa, receiver, start_receiving};
-use secy::reassemble::{MAX_FRAGMENT_OCTETS, MAX_FRAGMENTS, SDU_OCTETS};
+use secy::reassemble::MAX_FRAGMENTS;
+use secy::{MAX_FRAGMENT_OCTETS, SDU_OCTETS};
 use secy::{ReceiveSaCounters, SecY, Settings};
 use suite::CipherSuite;
 use wire::Instant;

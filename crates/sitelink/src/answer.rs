@@ -21,10 +21,11 @@ use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use wire::time::TokenBucket;
 
+use super::counters::ChannelCounters;
 use super::error::DisconnectReason;
+use super::shared::{Arrival, DriverEvent, Shared};
 use super::tls::{KeyExchange, Tls, key_exchange_of, key_of};
 use super::transport::{self, code};
-use super::{Arrival, DriverEvent, Shared};
 
 /// Limit on the time of a handshake.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -63,7 +64,7 @@ impl Answer {
         while let Some(incoming) = endpoint.accept().await {
             let now = self.shared.now();
             under_way.retain(|one: &UnderWay| !one.task.is_finished());
-            let count = |change: fn(&mut super::ChannelCounters)| self.shared.shared_counters.count(change);
+            let count = |change: fn(&mut ChannelCounters)| self.shared.shared_counters.count(change);
             if !self.knock.recognises(&incoming.orig_dst_cid()) {
                 count(|counters| counters.in_without_proof += 1);
                 incoming.ignore();

@@ -23,18 +23,10 @@ use tunnel::{Message, MessageError, Stream};
 use wire::mkpdu::is_eapol_mka;
 use zeroize::Zeroizing;
 
-use super::Shared;
 use super::mkpdus::{Mkpdus, PutOutcome};
-use super::transport::FLOOR;
+use super::shared::Shared;
+use super::transport::{FLOOR, kind};
 use dataplane::site::{LanFrame, PACKET_OCTETS};
-
-/// First octets of streams, beside those of [`Stream`].
-pub(super) mod kind {
-    /// One MKPDU.
-    pub(crate) const MKPDU: u8 = 2;
-    /// A packet of the longest length.
-    pub(crate) const FILL: u8 = 3;
-}
 
 /// Interval at which the path is filled.
 const FILL_INTERVAL: Duration = Duration::from_secs(2);

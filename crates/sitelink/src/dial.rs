@@ -14,10 +14,11 @@ use tokio::time::{sleep, timeout};
 use tunnel::PeerId;
 
 use super::error::DisconnectReason;
-use super::peer::canonical;
+use super::random;
+use super::shared::{Arrival, DriverEvent, Shared};
+use super::status::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
-use super::{Arrival, DriverEvent, Shared, random};
 
 /// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);

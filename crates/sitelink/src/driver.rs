@@ -23,18 +23,20 @@ use super::answer::Answer;
 use super::dial::{Dial, Name};
 use super::guard;
 use super::peer::Peer;
+use super::random;
+use super::settings::{ManagerPeer, ManagerSettings};
+use super::shared::{DriverEvent, Shared};
 use super::tls::Tls;
 use super::transport::{self, code};
-use super::{DriverEvent, ManagerPeer, ManagerSettings, Shared};
-use dataplane::site::{DATAGRAM_OCTETS, ManagerRings, ToManager};
+use dataplane::site::{DATAGRAM_OCTETS, ManagerMailbox};
 
 /// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
 const TURN: Duration = Duration::from_millis(50);
-/// Pause when a ring of the worker's is full.
+/// Pause when the worker's mailbox is full.
 const SOON: Duration = Duration::from_millis(5);
 /// Interval at which the status is renewed.
 const STATUS: Duration = Duration::from_millis(250);
-/// Events and frames of the worker that are taken in one turn: as many as its rings hold.
+/// Events and frames of the worker that are taken in one turn: as many as its mailboxes hold.
 const EVENTS: usize = 1024;
 const FRAMES: usize = 256;
 /// Time for telling the peers about the end.
@@ -53,7 +55,7 @@ pub(super) struct Driver<'r> {
     settings: &'r ManagerSettings,
     tls: &'r Tls,
     local: SocketAddr,
-    rings: &'r Mutex<ManagerRings>,
+    mailbox: &'r Mutex<ManagerMailbox>,
     /// In the order of their numbers.
     peers: Vec<Peer>,
     /// The roster's changes that were carried out.
@@ -78,7 +80,7 @@ impl<'r> Driver<'r> {
         settings: &'r ManagerSettings,
         tls: &'r Tls,
         key: &RecognitionKey,
-        rings: &'r Mutex<ManagerRings>,
+        mailbox: &'r Mutex<ManagerMailbox>,
         bell: UnixStream,
         local: SocketAddr,
         shared: &Arc<Shared>,
@@ -107,7 +109,7 @@ impl<'r> Driver<'r> {
             settings,
             tls,
             local,
-            rings,
+            mailbox,
             peers: Vec::new(),
             changes: 0,
             news,
@@ -153,12 +155,12 @@ impl<'r> Driver<'r> {
         let mut session = Session::new(
             SessionSettings {
                 peer: id,
-                instance: Instance(random()),
+                instance: Instance(random::octets()),
                 mode: peer.mode,
                 lanes: settings.lanes,
                 window: settings.window,
                 epoch_life: settings.epoch_life,
-                draw: || EpochSecret::new(&Zeroizing::new(random::<EPOCH_SECRET_OCTETS>())),
+                draw: || EpochSecret::new(&Zeroizing::new(random::octets::<EPOCH_SECRET_OCTETS>())),
             },
             shared.now(),
         );
@@ -190,10 +192,10 @@ impl<'r> Driver<'r> {
         let mut wait = Duration::ZERO;
         while !self.shared.stop.load(Ordering::Relaxed) {
             let _ = timeout(wait, self.shared.stir.notified()).await;
-            let rings = self.rings;
+            let mailbox = self.mailbox;
             let turn = guard::catch_panic(|| {
-                let mut rings = rings.lock().unwrap_or_else(PoisonError::into_inner);
-                self.turn(&mut rings)
+                let mut mailbox = mailbox.lock().unwrap_or_else(PoisonError::into_inner);
+                self.turn(&mut mailbox)
             });
             let Some(pause) = turn else { return };
             wait = pause;
@@ -203,19 +205,18 @@ impl<'r> Driver<'r> {
     }
 
     /// Time until there is something to do again.
-    fn turn(&mut self, rings: &mut ManagerRings) -> Duration {
+    fn turn(&mut self, mailbox: &mut ManagerMailbox) -> Duration {
         #[cfg(test)]
         assert!(!self.shared.defect.swap(false, Ordering::Relaxed), "as a defect would");
         let now = self.shared.now();
-        let mut told = false;
         if self.shared.with_roster(|roster| roster.changes()) != self.changes {
             self.renew();
         }
         while let Ok(news) = self.news.try_recv() {
             self.handle_event(news);
         }
-        self.take_events(rings, now);
-        self.take_frames(rings);
+        self.take_events(mailbox, now);
+        self.take_frames(mailbox);
         let mut busy = false;
         // Not at every packet: it costs a lock and a copy for each peer.
         let path = self.looked.is_none_or(|last| last.elapsed() >= TURN);
@@ -223,19 +224,18 @@ impl<'r> Driver<'r> {
             self.looked = Some(Instant::now());
             self.report_unknocked();
         }
-        // Each turn another one is first: a peer that fills the worker's ring does not keep the others out of it.
+        // Each turn another one is first: a peer that fills the worker's mailbox does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
         for peer in late.iter_mut().chain(&mut *early) {
             // While the worker is behind, nothing is read that would give it more to do.
-            if rings.commands.is_full() {
+            if !mailbox.messages.has_room() {
                 busy = true;
                 break;
             }
-            let (frames, shared_counters) = (&mut rings.to_lan, &self.shared.shared_counters);
+            let (eapol, shared_counters) = (&mut mailbox.eapol, &self.shared.shared_counters);
             let more = peer.turn(now, path, |frame| {
-                let delivered = frames.push(frame).is_ok();
-                told |= delivered;
-                shared_counters.count(|counters| match delivered {
+                let sent = eapol.send(frame);
+                shared_counters.count(|counters| match sent {
                     true => counters.in_mkpdus += 1,
                     false => counters.in_mkpdus_no_room += 1,
                 });
@@ -244,17 +244,17 @@ impl<'r> Driver<'r> {
         }
         for peer in late.iter_mut().chain(early) {
             peer.send_messages(now);
-            while !rings.commands.is_full() {
-                let Some(word) = peer.next_command() else { break };
-                told |= rings.commands.push(word).is_ok();
+            while mailbox.messages.has_room() {
+                let Some(command) = peer.next_command() else { break };
+                mailbox.messages.send(command);
             }
         }
         self.first = if self.first + 1 < self.peers.len() { self.first + 1 } else { 0 };
-        if told {
-            rings.wake_worker();
+        if mailbox.take_wake_flag() {
+            mailbox.wake();
         }
         self.publish();
-        if rings.commands.is_full() || busy { SOON } else { self.wait(now) }
+        if busy || !mailbox.messages.has_room() { SOON } else { self.wait(now) }
     }
 
     fn wait(&self, now: wire::Instant) -> Duration {
@@ -305,9 +305,9 @@ impl<'r> Driver<'r> {
         self.shared.board.notice(&self.shared.shared_counters, None, text);
     }
 
-    fn take_events(&mut self, rings: &mut ManagerRings, now: wire::Instant) {
+    fn take_events(&mut self, mailbox: &mut ManagerMailbox, now: wire::Instant) {
         for _ in 0..EVENTS {
-            let Ok(ToManager::Tunnel(event)) = rings.events.pop() else { break };
+            let Some(event) = mailbox.messages.receive() else { break };
             let (peer, _) = event.subject();
             if let Some(peer) = self.peer(peer) {
                 peer.handle_event(now, event);
@@ -316,9 +316,9 @@ impl<'r> Driver<'r> {
     }
 
     /// MKPDUs of the LAN go to all peers; those of peers never do.
-    fn take_frames(&self, rings: &mut ManagerRings) {
+    fn take_frames(&self, mailbox: &mut ManagerMailbox) {
         for _ in 0..FRAMES {
-            let Ok(frame) = rings.from_lan.pop() else { break };
+            let Some(frame) = mailbox.eapol.receive() else { break };
             if is_eapol_mka(&frame) {
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {
@@ -392,11 +392,4 @@ fn follow(
         }
     });
     Some(following.abort_handle())
-}
-
-/// Octets that nobody can foretell.
-fn random<const OCTETS: usize>() -> [u8; OCTETS] {
-    let mut octets = [0; OCTETS];
-    getrandom::fill(&mut octets).expect("invariant: the operating system has random numbers");
-    octets
 }

@@ -21,8 +21,8 @@
 //!
 //! **Where data goes.** To the address with which the handshake was made. QUIC follows a peer whose address changes as
 //! soon as one authentic packet comes from another address, which anybody can bring about who holds back a packet and
-//! sends it from elsewhere. So here a changed address counts after a Ping was answered that was sent there and nowhere
-//! else ([`proof`]). No data packet moves it.
+//! sends it from elsewhere. So here a peer that has moved is taken on at its new address after it has answered a Ping that was
+//! sent there and nowhere else ([`moved_peer`]). No data packet moves a peer.
 //!
 //! Left out on purpose: what is agreed on with a peer ([`tunnel::Session`]), and identity files (the program's).
 
@@ -40,10 +40,12 @@ mod error;
 mod guard;
 mod initials;
 mod mkpdus;
+mod moved_peer;
 mod peer;
-mod proof;
 mod random;
 mod roster;
+mod settings;
+mod shared;
 mod socket;
 #[cfg(test)]
 #[path = "../tests/channel/stand.rs"]
@@ -54,116 +56,32 @@ mod thread;
 mod tls;
 mod transport;
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::UdpSocket;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use quinn::{Connection, RecvStream};
-use suite::identity::{Identity, PublicKey};
 use suite::knock::KnockKey;
-use tokio::sync::Notify;
-use tunnel::{Mode, PeerId};
+use tunnel::PeerId;
 
 use counters::SharedCounters;
-use dataplane::site::ManagerEnd;
-use error::DisconnectReason;
+use dataplane::site::{DatagramConsumer, ManagerMailbox};
 use roster::Roster;
+use shared::Shared;
 use socket::RingSocket;
-use status::SharedStatus;
 use thread::Parts;
 
 pub use counters::ChannelCounters;
+pub use settings::{ManagerPeer, ManagerSettings};
 pub use status::{ConnState, ManagerStatus, Notice, PeerStatus};
 pub use tls::KeyExchange;
-
-/// Settings of a manager.
-#[derive(Clone, Debug)]
-pub struct ManagerSettings {
-    /// The site's name, for the thread's.
-    pub name: String,
-    /// Identity of this site.
-    pub identity: Identity,
-    /// Its first peers, in the order of their numbers.
-    pub peers: Vec<ManagerPeer>,
-    /// Lanes that this site sends on.
-    pub lanes: u8,
-    /// W of the windows, as in [`tunnel::Settings`].
-    pub window: u64,
-    /// Duration of an epoch of identifier mode.
-    pub epoch_life: Duration,
-    /// Octets of the largest UDP payload that is worth looking for: what the longest frame of the LAN needs.
-    pub most_payload: u16,
-}
-
-/// A peer.
-#[derive(Clone, Debug)]
-pub struct ManagerPeer {
-    /// `host:port`, or nothing if the peer connects from anywhere. Header encryption and plain peers must have one.
-    pub endpoint: Option<String>,
-    /// Its public key; none for a plain peer, which has no management channel.
-    pub public_key: Option<PublicKey>,
-    /// Protection of headers.
-    pub mode: Mode,
-    /// Whether keys may be agreed on with it by X25519 alone, if it does not know X25519MLKEM768.
-    pub classical: bool,
-}
 
 /// A running manager. It stops when this is dropped.
 #[derive(Debug)]
 pub struct Manager {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// State that all tasks of the manager's thread share, and that others read.
-struct Shared {
-    start: std::time::Instant,
-    shared_counters: Arc<SharedCounters>,
-    board: SharedStatus,
-    /// Wakes the driver.
-    stir: Notify,
-    stop: std::sync::atomic::AtomicBool,
-    roster: Mutex<Roster>,
-    socket: Arc<RingSocket>,
-    /// The driver's next turn panics.
-    #[cfg(test)]
-    defect: std::sync::atomic::AtomicBool,
-}
-
-/// Event of a task for the driver.
-#[derive(Debug)]
-enum DriverEvent {
-    Arrived(Arrival),
-    Failed {
-        peer: PeerId,
-        why: DisconnectReason,
-    },
-    /// Addresses of a peer with a fixed endpoint.
-    Found {
-        peer: PeerId,
-        addresses: Vec<SocketAddr>,
-    },
-    /// Somebody with a key that no peer has.
-    Stranger {
-        address: IpAddr,
-        key: PublicKey,
-    },
-}
-
-/// A connection whose other end has proved to be this peer.
-#[derive(Debug)]
-struct Arrival {
-    peer: PeerId,
-    connection: Connection,
-    /// Address with which the handshake was made. QUIC may look elsewhere already.
-    address: SocketAddr,
-    /// A stream of it that was accepted already.
-    first: Option<RecvStream>,
-    /// Whether this site opened it.
-    ours: bool,
 }
 
 impl Manager {
@@ -174,11 +92,15 @@ impl Manager {
     ///
     /// # Panics
     /// If a peer that is not plain has no public key.
-    pub fn start(settings: ManagerSettings, end: ManagerEnd, socket: UdpSocket) -> io::Result<Self> {
+    pub fn start(
+        settings: ManagerSettings,
+        mailbox: ManagerMailbox,
+        datagrams: DatagramConsumer,
+        socket: UdpSocket,
+    ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
-        let bell = end.socket()?;
-        let (rings, datagrams) = end.split();
+        let bell = mailbox.socket()?;
         let shared_counters = Arc::new(SharedCounters::default());
         let key = settings.identity.recognition_key();
         let ids = transport::ConnectionIds::new(&key);
@@ -186,20 +108,10 @@ impl Manager {
         let socket = Arc::new(RingSocket::new(socket, datagrams, ids, knock, Arc::clone(&shared_counters)));
         let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
         let roster = Roster::new(&settings.peers, settings.most_payload);
-        let shared = Arc::new(Shared {
-            start: std::time::Instant::now(),
-            shared_counters,
-            board: SharedStatus::new(roster.statuses()),
-            stir: Notify::new(),
-            stop: std::sync::atomic::AtomicBool::new(false),
-            roster: Mutex::new(roster),
-            socket,
-            #[cfg(test)]
-            defect: std::sync::atomic::AtomicBool::new(false),
-        });
-        let rings = Mutex::new(rings);
+        let shared = Shared::new(roster, socket, shared_counters);
+        let mailbox = Mutex::new(mailbox);
         let thread =
-            thread::start(Parts { settings, tls, key, rings, bell, local, shared: Arc::clone(&shared) })?;
+            thread::start(Parts { settings, tls, key, mailbox, bell, local, shared: Arc::clone(&shared) })?;
         Ok(Self { shared, thread: Some(thread) })
     }
 
@@ -233,7 +145,7 @@ impl Manager {
 
     /// Begins to stop, and does not wait: who has many managers does so with all of them first.
     pub fn begin_to_stop(&self) {
-        self.shared.stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.stir.notify_one();
     }
 
@@ -248,27 +160,5 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-impl Shared {
-    /// The time of sessions.
-    fn now(&self) -> wire::Instant {
-        wire::Instant::after_start(self.start.elapsed())
-    }
-
-    fn with_roster<T>(&self, with: impl FnOnce(&mut Roster) -> T) -> T {
-        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
-        let done = with(&mut roster);
-        if let Some(expected) = roster.expected_anew() {
-            self.socket.expect_from(expected);
-        }
-        done
-    }
-}
-
-impl fmt::Debug for Shared {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").finish_non_exhaustive()
     }
 }

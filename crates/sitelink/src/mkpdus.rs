@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, Semaphore};
 
-use super::connection::kind;
 use super::counters::SharedCounters;
+use super::transport::kind;
 use dataplane::site::{KNOWN_SENDERS, LanFrame};
 
 /// Senders whose MKPDU can wait for one peer: all that are known on the LAN, and as many others.

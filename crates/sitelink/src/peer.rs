@@ -10,11 +10,13 @@ use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
 use super::connection::{Incoming, PeerConnection};
 use super::dial::Dial;
 use super::error::DisconnectReason;
-use super::proof::Proof;
-use super::status::{ConnState, PeerStatus};
+use super::moved_peer::MovedPeer;
+use super::random;
+use super::settings::ManagerPeer;
+use super::shared::{Arrival, Shared};
+use super::status::{ConnState, PeerStatus, canonical};
 use super::tls::{KeyExchange, key_exchange_of};
 use super::transport::code;
-use super::{Arrival, ManagerPeer, Shared, random};
 use dataplane::site::{LanFrame, ToWorker};
 
 /// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
@@ -47,12 +49,13 @@ pub(super) struct Peer {
     reached: Reached,
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
-    proof: Option<Proof>,
+    /// QUIC has seen it at another address, which is not proved yet.
+    moved: Option<MovedPeer>,
     /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
     seen_at: Option<SocketAddr>,
     told_seen: Option<SocketAddr>,
     /// Moment of the last notice of a move.
-    moved: Option<wire::Instant>,
+    move_told: Option<wire::Instant>,
     shared: Arc<Shared>,
 }
 
@@ -70,35 +73,6 @@ struct Reached {
 struct LastSent<T> {
     is: T,
     told: T,
-}
-
-/// At the start.
-pub(super) fn status_at_first(peer: PeerId, settings: &ManagerPeer) -> PeerStatus {
-    PeerStatus {
-        peer,
-        reach: at_first(settings),
-        since: wire::Instant::START,
-        reason: String::new(),
-        address: None,
-        round_trip: None,
-        path_payload: None,
-        seen_at: None,
-        key_exchange: None,
-        session: None,
-    }
-}
-
-fn at_first(peer: &ManagerPeer) -> ConnState {
-    match peer {
-        ManagerPeer { mode: Mode::Plain { .. }, .. } => ConnState::Without,
-        ManagerPeer { endpoint: Some(_), .. } => ConnState::Connecting,
-        ManagerPeer { endpoint: None, .. } => ConnState::Waiting,
-    }
-}
-
-/// As a person writes it.
-pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
-    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 impl Peer {
@@ -121,13 +95,17 @@ impl Peer {
             dial,
             dialling: None,
             following,
-            reached: Reached { reach: at_first(settings), since: shared.now(), why: String::new() },
+            reached: Reached {
+                reach: ConnState::at_first(settings),
+                since: shared.now(),
+                why: String::new(),
+            },
             address: LastSent::default(),
             payload: LastSent::default(),
-            proof: None,
+            moved: None,
             seen_at: None,
             told_seen: None,
-            moved: None,
+            move_told: None,
             shared: Arc::clone(shared),
         };
         peer.call(if caller { Duration::ZERO } else { GRACE });
@@ -189,7 +167,7 @@ impl Peer {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
         }
         self.channel = Some(PeerConnection::start(connection, ours, first, &self.shared));
-        (self.proof, self.seen_at, self.told_seen) = (None, None, None);
+        (self.moved, self.seen_at, self.told_seen) = (None, None, None);
         if self.mode == Mode::Identifier {
             self.address.is = Some(address);
         }
@@ -224,8 +202,8 @@ impl Peer {
 
     /// Somebody is elsewhere than before.
     fn notice_move(&mut self, now: wire::Instant, whose: &str, before: SocketAddr, is: SocketAddr) {
-        if before != is && self.moved.is_none_or(|told| now.since(told) >= MOVES) {
-            self.moved = Some(now);
+        if before != is && self.move_told.is_none_or(|told| now.since(told) >= MOVES) {
+            self.move_told = Some(now);
             let (before, is) = (canonical(before), canonical(is));
             self.notice(format!("{whose} {is}, {before} before: a NAT on the way or an address has changed"));
         }
@@ -246,7 +224,7 @@ impl Peer {
         if let Some(session) = &mut self.session {
             session.handle_disconnected(self.shared.now());
         }
-        self.proof = None;
+        self.moved = None;
         // A reason for which a peer is refused again and again is said once.
         if !why.superseded && (greeted || self.reached.why != why.text) {
             self.notice(format!("lost: {}", why.advice()));
@@ -304,13 +282,11 @@ impl Peer {
                         moves.push(("it sees this site at", before, address));
                     }
                     if let Message::Pong { token } = message
-                        && let Some(proof) = self.proof.take()
-                        && proof.is_proved_by(token, channel.connection.remote_address())
+                        && let Some(moved) = self.moved.take()
+                        && moved.is_proved_by(token, channel.connection.remote_address())
                     {
-                        moves.extend(self.address.is.map(|before| ("it is now at", before, proof.address)));
-                        self.address.is = Some(proof.address);
-                        let ip = proof.address.ip();
-                        self.shared.with_roster(|roster| roster.expect_connection(self.id, ip));
+                        let before = take_on_moved_peer(self.id, &moved, &mut self.address, &self.shared);
+                        moves.extend(before.map(|before| ("it is now at", before, moved.address)));
                     }
                     session.handle_message(now, message)
                 }
@@ -344,17 +320,17 @@ impl Peer {
         left == 0
     }
 
-    /// Follows the peer's address and the MTU of its path.
+    /// Notes whether the peer has moved, and the MTU of its path.
     fn look_at_path(&mut self, channel: &PeerConnection) {
         let address = channel.connection.remote_address();
         if self.mode == Mode::Identifier && self.address.is != Some(address) {
             // Not believed before it is proved; nor is the path.
-            if self.proof.as_ref().is_none_or(|proof| proof.address != address) {
-                self.proof = Some(Proof::new(address));
+            if self.moved.as_ref().is_none_or(|moved| moved.address != address) {
+                self.moved = Some(MovedPeer::new(address));
             }
             return;
         }
-        self.proof = None;
+        self.moved = None;
         let payload = channel.connection.stats().path.current_mtu;
         let believed =
             channel.since.elapsed() > SEARCHING || self.payload.is.is_none_or(|before| payload > before);
@@ -376,13 +352,13 @@ impl Peer {
         if session.state().channel != ChannelState::Up {
             return;
         }
-        if let Some(proof) = &mut self.proof
-            && proof.elsewhere.is_none()
+        if let Some(moved) = &mut self.moved
+            && moved.elsewhere.is_none()
             && let Some(before) = self.address.is
         {
             let sent = self.shared.socket.watch(before);
-            if channel.send(Stream::Control, &Message::Ping { token: proof.token }) {
-                proof.elsewhere = Some(sent);
+            if channel.send(Stream::Control, &Message::Ping { token: moved.token }) {
+                moved.elsewhere = Some(sent);
             }
         }
         let at = canonical(channel.connection.remote_address());
@@ -434,4 +410,16 @@ impl Peer {
             session: self.session.as_ref().map(Session::state),
         }
     }
+}
+
+/// Takes a moved peer on at its new address, which it has proved: from here on its data goes there, and its connections are
+/// expected from there. Returns the address of before.
+fn take_on_moved_peer(
+    id: PeerId,
+    moved: &MovedPeer,
+    address: &mut LastSent<Option<SocketAddr>>,
+    shared: &Shared,
+) -> Option<SocketAddr> {
+    shared.with_roster(|roster| roster.expect_connection(id, moved.address.ip()));
+    address.is.replace(moved.address)
 }

@@ -1,10 +1,17 @@
-//! Random numbers from the operating system: for tokens, connection IDs, and so that sites do not knock in step.
+//! Random values from the operating system: for tokens, connection IDs and secrets, and so that sites do not knock in step.
 
 use std::time::Duration;
 
+/// Octets that nobody can foretell.
+pub(super) fn octets<const OCTETS: usize>() -> [u8; OCTETS] {
+    let mut octets = [0; OCTETS];
+    getrandom::fill(&mut octets).expect("invariant: the operating system has random numbers");
+    octets
+}
+
 /// A number that nobody can foretell.
 pub(super) fn number() -> u64 {
-    getrandom::u64().expect("invariant: the operating system has random numbers")
+    u64::from_le_bytes(octets())
 }
 
 /// Some time between these two, to the millisecond.

@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use suite::identity::PublicKey;
 use tunnel::{Generation, PeerId};
 
-use super::ManagerPeer;
-use super::peer::status_at_first;
+use super::settings::ManagerPeer;
 use super::status::PeerStatus;
 
 /// The peers by number. A number is never another peer's.
@@ -17,7 +16,7 @@ pub(super) struct Roster {
     /// Number of changes.
     changes: u64,
     /// Addresses have changed since they were told.
-    moved: bool,
+    addresses_changed: bool,
 }
 
 struct Known {
@@ -39,7 +38,7 @@ impl Roster {
     pub(super) fn new(peers: &[ManagerPeer], most_payload: u16) -> Self {
         let known = |(number, peer): (u16, &ManagerPeer)| (PeerId(number), Known::new(peer.clone()));
         let peers = (0..).zip(peers).map(known).collect();
-        Self { peers, most_payload, changes: 0, moved: false }
+        Self { peers, most_payload, changes: 0, addresses_changed: false }
     }
 
     pub(super) fn change(&mut self, leave: &[PeerId], come: Vec<(PeerId, ManagerPeer)>, most_payload: u16) {
@@ -47,7 +46,7 @@ impl Roster {
         self.peers.extend(come.into_iter().map(|(number, peer)| (number, Known::new(peer))));
         self.most_payload = most_payload;
         self.changes += 1;
-        self.moved = true;
+        self.addresses_changed = true;
     }
 
     /// Number of changes.
@@ -75,7 +74,7 @@ impl Roster {
 
     /// Statuses of peers that no task has taken over yet.
     pub(super) fn statuses(&self) -> Vec<PeerStatus> {
-        self.peers.iter().map(|(number, known)| status_at_first(*number, &known.settings)).collect()
+        self.peers.iter().map(|(number, known)| PeerStatus::at_first(*number, &known.settings)).collect()
     }
 
     /// The worker is told to begin this generation.
@@ -93,21 +92,21 @@ impl Roster {
     pub(super) fn expect_from(&mut self, peer: PeerId, endpoint: Vec<IpAddr>) {
         if let Some(known) = self.peers.get_mut(&peer) {
             known.endpoint = endpoint;
-            self.moved = true;
+            self.addresses_changed = true;
         }
     }
 
     pub(super) fn expect_connection(&mut self, peer: PeerId, address: IpAddr) {
         if let Some(known) = self.peers.get_mut(&peer) {
             known.connection = Some(address);
-            self.moved = true;
+            self.addresses_changed = true;
         }
     }
 
     /// Addresses of the peers, if they have changed since the last call.
     pub(super) fn expected_anew(&mut self) -> Option<BTreeSet<IpAddr>> {
         let of = |known: &Known| known.endpoint.iter().copied().chain(known.connection).collect::<Vec<_>>();
-        std::mem::take(&mut self.moved).then(|| self.peers.values().flat_map(of).collect())
+        std::mem::take(&mut self.addresses_changed).then(|| self.peers.values().flat_map(of).collect())
     }
 
     pub(super) fn is_expected(&self, address: IpAddr) -> bool {

@@ -59,8 +59,8 @@ impl Receiving {
     }
 }
 
-/// Verdict on a packet: dropped unread, or for QUIC.
-enum Verdict {
+/// Class of a packet: dropped unread, or for QUIC.
+enum PacketClass {
     Take,
     Version,
     Nobodys,
@@ -128,11 +128,11 @@ impl RingSocket {
         self.receiving().unknocked.take()
     }
 
-    fn classify(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> Verdict {
+    fn classify(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> PacketClass {
         const LONG: u8 = 0x80;
         match octets {
             [first, v0, v1, v2, v3, ..] if first & LONG != 0 && [*v0, *v1, *v2, *v3] != [0, 0, 0, 1] => {
-                Verdict::Version
+                PacketClass::Version
             }
             [first, _, _, _, _, length, rest @ ..] if first & LONG != 0 => {
                 let id = rest.get(..usize::from(*length)).unwrap_or_default();
@@ -142,14 +142,20 @@ impl RingSocket {
             [first, id @ ..]
                 if first & LONG == 0 && (receiving.initials.peers.contains(&from) || self.ids.begin(id)) =>
             {
-                Verdict::Take
+                PacketClass::Take
             }
-            _ => Verdict::Nobodys,
+            _ => PacketClass::Nobodys,
         }
     }
 
     /// Of a connection that is being made. `id`: where it goes to.
-    fn classify_long(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8], id: &[u8]) -> Verdict {
+    fn classify_long(
+        &self,
+        receiving: &mut Receiving,
+        from: IpAddr,
+        octets: &[u8],
+        id: &[u8],
+    ) -> PacketClass {
         const TYPE: u8 = 0x30;
         let (initial, ours) = (octets[0] & TYPE == 0, self.ids.are_ours(id));
         match (initial, ours || (initial && self.knock.recognises(id))) {
@@ -157,11 +163,11 @@ impl RingSocket {
                 if receiving.initials.peers.contains(&from) {
                     receiving.unknocked = Some(from);
                 }
-                Verdict::Unknowing
+                PacketClass::Unknowing
             }
-            (false, false) => Verdict::Nobodys,
-            (true, true) if !receiving.initials.take(receiving.now(), from, octets) => Verdict::Flood,
-            (_, true) => Verdict::Take,
+            (false, false) => PacketClass::Nobodys,
+            (true, true) if !receiving.initials.take(receiving.now(), from, octets) => PacketClass::Flood,
+            (_, true) => PacketClass::Take,
         }
     }
 }
@@ -214,16 +220,18 @@ impl AsyncUdpSocket for RingSocket {
                 other => other,
             };
             match self.classify(receiving, from.ip(), &buffer[..octets]) {
-                Verdict::Take => {
+                PacketClass::Take => {
                     *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };
                     taken += 1;
                 }
-                Verdict::Version => self.shared_counters.count(|counters| counters.in_other_version += 1),
-                Verdict::Nobodys => {
+                PacketClass::Version => self.shared_counters.count(|counters| counters.in_other_version += 1),
+                PacketClass::Nobodys => {
                     self.shared_counters.count(|counters| counters.in_unknown_connection += 1)
                 }
-                Verdict::Unknowing => self.shared_counters.count(|counters| counters.in_without_proof += 1),
-                Verdict::Flood => self.shared_counters.count(|counters| counters.in_initials_flood += 1),
+                PacketClass::Unknowing => {
+                    self.shared_counters.count(|counters| counters.in_without_proof += 1)
+                }
+                PacketClass::Flood => self.shared_counters.count(|counters| counters.in_initials_flood += 1),
             }
         }
         if taken > 0 {

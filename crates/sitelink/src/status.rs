@@ -5,9 +5,10 @@ use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tunnel::{PeerId, SessionState};
+use tunnel::{Mode, PeerId, SessionState};
 
 use super::counters::{ChannelCounters, SharedCounters};
+use super::settings::ManagerPeer;
 use super::tls::KeyExchange;
 
 /// Notices that can wait to be read.
@@ -50,6 +51,24 @@ pub struct PeerStatus {
     pub session: Option<SessionState>,
 }
 
+impl PeerStatus {
+    /// Before its channel has begun.
+    pub(super) const fn at_first(peer: PeerId, settings: &ManagerPeer) -> Self {
+        Self {
+            peer,
+            reach: ConnState::at_first(settings),
+            since: wire::Instant::START,
+            reason: String::new(),
+            address: None,
+            round_trip: None,
+            path_payload: None,
+            seen_at: None,
+            key_exchange: None,
+            session: None,
+        }
+    }
+}
+
 /// State of the channel to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ConnState {
@@ -63,6 +82,21 @@ pub enum ConnState {
     Refused,
     /// There: both sites have greeted each other.
     Connected,
+}
+
+impl ConnState {
+    pub(super) const fn at_first(peer: &ManagerPeer) -> Self {
+        match peer {
+            ManagerPeer { mode: Mode::Plain { .. }, .. } => Self::Without,
+            ManagerPeer { endpoint: Some(_), .. } => Self::Connecting,
+            ManagerPeer { endpoint: None, .. } => Self::Waiting,
+        }
+    }
+}
+
+/// An address as a person writes it.
+pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
 /// Something that a person should know.

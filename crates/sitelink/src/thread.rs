@@ -18,10 +18,11 @@ use suite::identity::RecognitionKey;
 use tokio::runtime::Builder;
 
 use super::driver::Driver;
-use super::guard::Failed;
+use super::guard::{self, Failed};
+use super::settings::ManagerSettings;
+use super::shared::Shared;
 use super::tls::Tls;
-use super::{ManagerSettings, Shared, guard};
-use dataplane::site::ManagerRings;
+use dataplane::site::ManagerMailbox;
 
 /// Names that are resolved at a time.
 const RESOLVERS: usize = 4;
@@ -38,7 +39,7 @@ pub(super) struct Parts {
     pub(super) tls: Tls,
     pub(super) key: RecognitionKey,
     /// Locked for a turn at a time.
-    pub(super) rings: Mutex<ManagerRings>,
+    pub(super) mailbox: Mutex<ManagerMailbox>,
     pub(super) bell: UnixStream,
     pub(super) local: SocketAddr,
     pub(super) shared: Arc<Shared>,
@@ -128,10 +129,10 @@ impl Parts {
             .max_blocking_threads(RESOLVERS)
             .thread_name("fw-names")
             .build()?;
-        let Self { settings, tls, key, rings, bell, local, shared } = self;
+        let Self { settings, tls, key, mailbox, bell, local, shared } = self;
         let bell = bell.try_clone()?;
         let ended = runtime.block_on(async {
-            Driver::new(settings, tls, key, rings, bell, *local, shared)?.run().await;
+            Driver::new(settings, tls, key, mailbox, bell, *local, shared)?.run().await;
             Ok(())
         });
         // Nobody is waited for: a name may take its time to be resolved.
@@ -144,8 +145,8 @@ impl Parts {
 mod tests {
     use std::sync::atomic::AtomicBool;
 
+    use super::super::Manager;
     use super::super::stand::{Site, identities, peer, socket, until};
-    use super::super::{Manager, Shared};
     use super::*;
 
     fn manager(site: &Site) -> &Manager {

@@ -49,6 +49,14 @@ pub(super) mod code {
     pub(crate) const REMOVED: VarInt = VarInt::from_u32(4);
 }
 
+/// First octets of streams, beside those of [`tunnel::Stream`].
+pub(super) mod kind {
+    /// One MKPDU.
+    pub(crate) const MKPDU: u8 = 2;
+    /// A packet of the longest length.
+    pub(crate) const FILL: u8 = 3;
+}
+
 /// For all connections. `most_payload`: octets of the largest UDP payload that is worth looking for.
 pub(super) fn transport(most_payload: u16) -> Arc<TransportConfig> {
     let mut search = MtuDiscoveryConfig::default();

@@ -22,37 +22,16 @@ use wire::time::Instant;
 use wire::tunnel::{ParseFrameError, ParsedFrame};
 
 use crate::counters::{PeerCounters, SiteCounters, Unrouted};
-use crate::events::Events;
 use crate::exchange::{Event, Generation};
 use crate::flows::{Flows, NumberedFlow};
-use crate::hash::Hasher;
 use crate::header_encryption::HeaderEncryption;
 use crate::identifier::{Identifier, Outward};
-use crate::new_flow_limit::NewFlowLimit;
 use crate::packet::{Destination, Packet, Released, Route};
 use crate::plain;
 use crate::receive::ReceiveLanes;
 use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
+use crate::site_state::{PeerContext, SiteState};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
-
-/// State that all peers share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) hasher: Hasher,
-    pub(crate) events: Events,
-    pub(crate) new_flows: NewFlowLimit,
-    /// True while timed work is pending: waiting fragments, or an epoch about to end.
-    pub(crate) watch: bool,
-}
-
-/// State of a peer that does not depend on its mode.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PeerContext {
-    pub(crate) peer: PeerId,
-    pub(crate) generation: Generation,
-    /// Octets of the largest UDP payload towards it.
-    pub(crate) path_payload: usize,
-}
 
 /// Header protection of a peer, with its state.
 #[derive(Debug)]
@@ -93,7 +72,7 @@ impl PreparedPeer {
 /// The forwarding half of a site.
 #[derive(Debug)]
 pub struct Forwarding {
-    shared: Shared,
+    state: SiteState,
     stations: Stations,
     receive: ReceiveLanes,
     /// By number. `None` for a peer that has left.
@@ -126,12 +105,7 @@ impl Forwarding {
         let identifiers = settings.peers.iter().filter(|peer| peer.mode == Mode::Identifier).count();
         let peers = settings.peers.iter().map(|peer| PreparedPeer::new(peer, &limits, lan_frame));
         let mut forwarding = Self {
-            shared: Shared {
-                hasher: Hasher::new(&settings.table_seed),
-                events: Events::new(),
-                new_flows: NewFlowLimit::new(limits.new_flows_per_second),
-                watch: false,
-            },
+            state: SiteState::new(&settings.table_seed, limits.new_flows_per_second),
             stations: Stations::new(limits.stations, limits.station_age),
             // Two epochs of each peer.
             receive: ReceiveLanes::new(2 * identifiers, window, lan_frame),
@@ -168,12 +142,12 @@ impl Forwarding {
         let mut peer = self.peers.get_mut(number.index())?.take()?;
         match &mut peer.transport {
             Transport::Identifier(mode) => {
-                mode.void(&self.shared, &mut self.receive);
+                mode.void(&self.state, &mut self.receive);
             }
-            Transport::HeaderEncryption(mode) => mode.void(&self.shared, &mut peer.counters),
+            Transport::HeaderEncryption(mode) => mode.void(&self.state, &mut peer.counters),
             Transport::Plain { .. } => {}
         }
-        self.stations.forget(&self.shared.hasher, number);
+        self.stations.forget(&self.state.hasher, number);
         Some(PreparedPeer(peer))
     }
 
@@ -217,7 +191,7 @@ impl Forwarding {
         if matches!(self.learn(now, &taken, Location::Here), LearnOutcome::Elsewhere(_)) {
             return Err(Unrouted::Loop);
         }
-        let to = match self.stations.location(now, &self.shared.hasher, taken.flow.destination) {
+        let to = match self.stations.location(now, &self.state.hasher, taken.flow.destination) {
             Some(Location::Here) => return Err(Unrouted::Local),
             Some(Location::Behind(peer)) => Destination::Peer(peer),
             None if !self.peers.iter().any(Option::is_some) => return Err(Unrouted::NoPeer),
@@ -227,7 +201,7 @@ impl Forwarding {
     }
 
     fn learn(&mut self, now: Instant, taken: &ParsedFrame, place: Location) -> LearnOutcome {
-        let heard = self.stations.learn(now, &self.shared.hasher, taken.flow.source, place);
+        let heard = self.stations.learn(now, &self.state.hasher, taken.flow.source, place);
         match heard {
             LearnOutcome::Known | LearnOutcome::Elsewhere(_) => {}
             LearnOutcome::New => self.counters.stations_learned += 1,
@@ -251,10 +225,10 @@ impl Forwarding {
         };
         let outward: Outward = match transport {
             Transport::Identifier(identifier) => {
-                identifier.dispatch(now, context, counters, &mut self.shared, &route.taken, frame.len())
+                identifier.dispatch(now, context, counters, &mut self.state, &route.taken, frame.len())
             }
             Transport::HeaderEncryption(mode) => {
-                mode.dispatch(now, context, counters, &mut self.shared, &route.taken, frame)
+                mode.dispatch(now, context, counters, &mut self.state, &route.taken, frame)
             }
             Transport::Plain { vni } => plain::encapsulate(*vni, context.path_payload, frame.len())
                 .map(|packet| [packet].into_iter().collect()),
@@ -282,7 +256,7 @@ impl Forwarding {
 
     /// Next event for the session. Call it only if the event can be delivered.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.shared.events.poll()
+        self.state.events.poll()
     }
 
     /// Next waiting frame whose flow is now acknowledged. Call it after [`Forwarding::handle_command`] until

@@ -37,9 +37,9 @@ use wire::tunnel::FlowIndex;
 use crate::counters::{InDiscard, OutDiscard, PeerCounters};
 use crate::exchange::Event;
 use crate::flows::Flows;
-use crate::forwarding::{PeerContext, Shared};
 use crate::fragments::FragmentBuffer;
 use crate::settings::Limits;
+use crate::site_state::{PeerContext, SiteState};
 
 use known_flows::KnownFlows;
 use opener::{EPOCHS, Opener};
@@ -80,10 +80,10 @@ impl HeaderEncryption {
     }
 
     /// Voids keys, windows and flows.
-    pub(crate) fn void(&mut self, shared: &Shared, counters: &mut PeerCounters) {
+    pub(crate) fn void(&mut self, state: &SiteState, counters: &mut PeerCounters) {
         self.sealer.begin();
         self.opener.begin();
-        self.flows.clear(&shared.hasher);
+        self.flows.clear(&state.hasher);
         self.known.clear();
         (self.wanted, self.ready) = (None, ArrayVec::new());
         counters.count_out_times(OutDiscard::WaitVoided, self.waiting.clear());
@@ -106,9 +106,9 @@ impl HeaderEncryption {
     }
 
     /// Reports ready epochs. True if some reports found no room.
-    pub(crate) fn tell_ready(&mut self, context: &PeerContext, shared: &mut Shared) -> bool {
+    pub(crate) fn tell_ready(&mut self, context: &PeerContext, state: &mut SiteState) -> bool {
         let (peer, generation) = (context.peer, context.generation);
-        self.ready.retain(|&mut epoch| !shared.events.tell(Event::ReceiveReady { peer, generation, epoch }));
+        self.ready.retain(|&mut epoch| !state.events.tell(Event::ReceiveReady { peer, generation, epoch }));
         !self.ready.is_empty()
     }
 

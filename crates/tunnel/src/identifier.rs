@@ -19,10 +19,10 @@ use wire::tunnel::FlowIndex;
 use crate::announced_flows::AnnouncedFlows;
 use crate::exchange::{EPOCH_OVERLAP, Event, Generation};
 use crate::flows::Flows;
-use crate::forwarding::Shared;
 use crate::lane::Lane;
 use crate::receive::{Owner, ReceiveLanes};
 use crate::settings::{Limits, PeerId, Settings};
+use crate::site_state::SiteState;
 use crate::window::LaneNumber;
 
 pub(crate) use inward::{Rebuilt, Received, prefix};
@@ -95,10 +95,10 @@ impl Identifier {
     }
 
     /// Voids keys, windows and flows. Returns the number of lost fragments.
-    pub(crate) fn void(&mut self, shared: &Shared, receive: &mut ReceiveLanes) -> u64 {
+    pub(crate) fn void(&mut self, state: &SiteState, receive: &mut ReceiveLanes) -> u64 {
         self.transmit = None;
         self.wanted = None;
-        self.flows.clear(&shared.hasher);
+        self.flows.clear(&state.hasher);
         self.announced.clear();
         let fragments =
             self.epochs.iter().flat_map(|epoch| &epoch.lanes).map(|&lane| receive.close(lane)).sum();
@@ -158,12 +158,12 @@ impl Identifier {
         &mut self,
         peer: PeerId,
         generation: Generation,
-        shared: &mut Shared,
+        state: &mut SiteState,
         receive: &ReceiveLanes,
     ) -> bool {
         for epoch in self.epochs.iter_mut().filter(|epoch| !epoch.ready) {
             epoch.ready = epoch.lanes.iter().all(|&lane| receive.is_full(lane))
-                && shared.events.tell(Event::ReceiveReady { peer, generation, epoch: epoch.epoch });
+                && state.events.tell(Event::ReceiveReady { peer, generation, epoch: epoch.epoch });
         }
         self.epochs.iter().any(|epoch| !epoch.ready)
     }
@@ -190,7 +190,7 @@ impl Identifier {
         unknown: u64,
         peer: PeerId,
         generation: Generation,
-        shared: &mut Shared,
+        state: &mut SiteState,
     ) -> bool {
         let here = LossSample { at: now, valid: self.valid, unknown };
         let last_sample = *self.last_sample.get_or_insert(here);
@@ -209,7 +209,7 @@ impl Identifier {
         };
         let lane = self.ask_lane % epoch.lanes.len().max(1);
         let event = Event::Lost { peer, generation, epoch: epoch.epoch, lane: lane as u8 };
-        if !shared.events.tell(event) {
+        if !state.events.tell(event) {
             return false;
         }
         self.asked = Some(now);
@@ -246,10 +246,10 @@ impl Identifier {
         peer: PeerId,
         generation: Generation,
         index: FlowIndex,
-        shared: &mut Shared,
+        state: &mut SiteState,
     ) {
         if self.unknown_told.is_none_or(|told| now.since(told) >= AGAIN)
-            && shared.events.tell(Event::UnknownIndex { peer, generation, index })
+            && state.events.tell(Event::UnknownIndex { peer, generation, index })
         {
             self.unknown_told = Some(now);
         }

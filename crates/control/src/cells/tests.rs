@@ -8,14 +8,16 @@ use std::time::Duration;
 use fieldbus::Mode;
 use fieldbus::relation::Relation;
 use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
+use suite::fieldbus::MasterKey;
 use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{MacAddr, Sci};
 
 use super::*;
+use dataplane::cell::OtherFrames;
 use dataplane::job::{Datapath, Datapaths, Progress};
 use dataplane::link::Link;
 use dataplane::path::Path;
-use dataplane::worker::manual::ManualWorker;
+use dataplane::worker::ManualWorker;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 
@@ -65,6 +67,21 @@ fn cyclic(from: usize, number: usize) -> Vec<u8> {
     [&peer.0[..], &own.0, &[0x81, 0, 0xc0, 0, 0x88, 0x92], &id.0.to_be_bytes(), &[7; 40]].concat()
 }
 
+/// The path of a link without keys.
+fn path(side: usize) -> Path {
+    let secy = secy::Settings {
+        protect_frames: true,
+        sci_inclusion: SciInclusion::Always,
+        validate_frames: ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: ClearVlan::Refuse,
+        mtu: MTU,
+        reassemble: false,
+    };
+    let sci = Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1);
+    Path::new(SecY::new(sci, secy), &[], None)
+}
+
 /// One start of a gateway.
 struct Side {
     control: Box<CellControl>,
@@ -80,17 +97,7 @@ impl Side {
     fn start(side: usize, relations: usize, now: Duration) -> Self {
         let (cell, control) = CellControl::make(settings(side, relations)).unwrap();
         let (handle, held) = WorkerHandle::manual().unwrap();
-        let secy = secy::Settings {
-            protect_frames: true,
-            sci_inclusion: SciInclusion::Always,
-            validate_frames: ValidateFrames::Strict,
-            replay_protect: true,
-            clear_vlan: ClearVlan::Refuse,
-            mtu: MTU,
-            reassemble: false,
-        };
-        let sci = Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1);
-        let mut path = Path::new(SecY::new(sci, secy), &[], None);
+        let mut path = path(side);
         assert!(path.change_cell(Some(cell), &[]).is_none());
         let ((machine, plain), (wire, protected)) = (MemoryPort::pair(WIRE), MemoryPort::pair(WIRE));
         let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
@@ -184,6 +191,7 @@ impl Plant {
 }
 
 mod hostile;
+mod kernel_faults;
 use hostile::Attacker;
 
 #[test]

@@ -29,8 +29,8 @@ use fieldbus::handshake::{ExpectedNonces, HELLO_FRAME_OCTETS, HelloCodec, HelloD
 use wire::fieldbus::{HandshakeNonce, HelloState, MAC_OCTETS};
 use wire::time::{Instant, TokenBucket};
 
-use super::CellCounters;
-use super::ends::{CellEnd, HelloFrame};
+use super::counters::CellCounters;
+use super::mailbox::{HelloFrame, LATE_AT_ONCE, WorkerMailbox};
 
 /// MACs of a turn in each share: a few microseconds.
 const MACS: usize = 4;
@@ -43,9 +43,6 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// HELLOs of a relation that are known again. Two are right at a time: a peer that asks, and one that has entered.
 const KNOWN: usize = 4;
 
-/// HELLOs of a relation that come to control though they name a nonce of the past, at once. They are true and late: control counts
-/// them, and needs none. One in a session may be of a nonce that the worker has not been told yet, and for that one there is room.
-pub(super) const LATE_AT_ONCE: u32 = 4;
 const LATE: TokenBucket = TokenBucket::new(LATE_AT_ONCE, Duration::from_millis(10));
 
 /// The two shares of the budget.
@@ -110,12 +107,12 @@ impl HelloFilters {
         frame: &[u8],
         now: Moment,
         counters: &mut CellCounters,
-        end: &CellEnd,
+        mailbox: &WorkerMailbox,
     ) {
         let Some(filter) = self.filters.get_mut(relation) else { return };
         let claim = match filter.line.parse(frame) {
             Ok(claim) => claim,
-            Err(discard) => return end.shared_counters.discard(discard),
+            Err(discard) => return mailbox.shared_counters.discard(discard),
         };
         let named = claim.answers(&filter.names);
         if named && filter.is_known(claim.mac(), now) {
@@ -132,13 +129,18 @@ impl HelloFilters {
     }
 
     /// Looks at the MACs of some that wait, and gives control what is true.
-    pub(super) fn check_macs(&mut self, now: Moment, counters: &mut CellCounters, end: &mut CellEnd) {
+    pub(super) fn check_macs(
+        &mut self,
+        now: Moment,
+        counters: &mut CellCounters,
+        mailbox: &mut WorkerMailbox,
+    ) {
         for share in [Share::Named, Share::Others] {
             for _ in 0..MACS {
                 let Some(frame) = self.waiting[share as usize].pop_front() else { break };
                 let Some(filter) = self.filters.get_mut(usize::from(frame.relation)) else { continue };
                 filter.waiting[share as usize] -= 1;
-                match filter.admit(&frame, now, counters, end) {
+                match filter.admit(&frame, now, counters, mailbox) {
                     Ok(None) => {}
                     Ok(Some(nonce)) => {
                         // A relation stands in the list once, with the newest that asked.
@@ -146,7 +148,7 @@ impl HelloFilters {
                             self.answers.push_back(frame.relation);
                         }
                     }
-                    Err(discard) => end.shared_counters.discard(discard),
+                    Err(discard) => mailbox.shared_counters.discard(discard),
                 }
             }
         }
@@ -161,11 +163,11 @@ impl HelloFilters {
     }
 
     /// The next answer.
-    pub(super) fn next_answer(&mut self, end: &CellEnd) -> Option<HelloFrame> {
+    pub(super) fn next_answer(&mut self, mailbox: &WorkerMailbox) -> Option<HelloFrame> {
         let relation = usize::from(self.answers.pop_front()?);
         let filter = self.filters.get_mut(relation)?;
         let octets: [u8; HELLO_FRAME_OCTETS] = filter.line.answer(&filter.names, filter.answer.take()?);
-        end.shared_counters.answered();
+        mailbox.shared_counters.answered();
         Some(HelloFrame::new(relation, &octets))
     }
 
@@ -194,7 +196,7 @@ impl HelloFilter {
         frame: &HelloFrame,
         now: Moment,
         counters: &mut CellCounters,
-        end: &mut CellEnd,
+        mailbox: &mut WorkerMailbox,
     ) -> Result<Option<HandshakeNonce>, HelloDiscard> {
         let claim = self.line.parse(&frame.octets)?;
         let named = claim.answers(&self.names);
@@ -207,7 +209,8 @@ impl HelloFilter {
             counters.in_hello_answered += 1;
             return Ok(Some(hello.own));
         }
-        if (named || self.late.take(Instant::after_start(now.since(Moment::START)))) && end.give(frame) {
+        let admitted = named || self.late.take(Instant::after_start(now.since(Moment::START)));
+        if admitted && mailbox.hellos.send(frame.clone()) {
             counters.in_hello_given += 1;
             if named {
                 self.know(claim.mac(), now);

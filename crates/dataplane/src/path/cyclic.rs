@@ -214,7 +214,7 @@ impl Cell {
         if burst.is_empty() {
             return;
         }
-        let mut verdicts: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
+        let mut proofs: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
         // A block and drain() end the borrows: drop() and into_iter() would move a burst's kilobytes, of whatever few frames.
         {
             let mut frames: ArrayVec<Outgoing<'_>, BURST_FRAMES> = ArrayVec::new();
@@ -222,7 +222,7 @@ impl Cell {
             for (index, (FrameView { chunk, start, len }, found)) in
                 pool.views(burst.slots_mut()).zip(&*found).enumerate()
             {
-                verdicts.push(None);
+                proofs.push(None);
                 if let Some(frame) = Frame::new(chunk, *start, *len) {
                     frames.push(Outgoing::new(frame, *found));
                     places.push((index, start, len));
@@ -231,12 +231,12 @@ impl Cell {
             self.relations.protect(&mut frames);
             for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (frame.frame().start(), frame.frame().len());
-                verdicts[index] = frame.into_outcome().ok().map(MayLeave::Cyclic);
+                proofs[index] = frame.into_outcome().ok().map(MayLeave::Cyclic);
             }
         }
         let mut sent: ArrayVec<usize, BURST_FRAMES> = ArrayVec::new();
-        for ((slot, verdict), found) in burst.drain().zip(verdicts.drain(..)).zip(&*found) {
-            if let Some(proof) = verdict {
+        for ((slot, proof), found) in burst.drain().zip(proofs.drain(..)).zip(&*found) {
+            if let Some(proof) = proof {
                 out.push(slot, proof, pool);
                 sent.push(found.relation());
             } else {
@@ -253,14 +253,14 @@ impl Cell {
         if burst.is_empty() {
             return;
         }
-        let mut verdicts: ArrayVec<Result<MayEnter, ReceiveDiscard>, BURST_FRAMES> = ArrayVec::new();
+        let mut outcomes: ArrayVec<Result<MayEnter, ReceiveDiscard>, BURST_FRAMES> = ArrayVec::new();
         {
             let mut frames: ArrayVec<Incoming<'_>, BURST_FRAMES> = ArrayVec::new();
             let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
             for (index, (FrameView { chunk, start, len }, found)) in
                 pool.views(burst.slots_mut()).zip(&*found).enumerate()
             {
-                verdicts.push(Err(ReceiveDiscard::TooShort));
+                outcomes.push(Err(ReceiveDiscard::TooShort));
                 if let Some(frame) = Frame::new(chunk, *start, *len) {
                     frames.push(Incoming::new(frame, *found));
                     places.push((index, start, len));
@@ -269,16 +269,16 @@ impl Cell {
             self.relations.verify(self.poll_time(), &mut frames);
             for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (frame.frame().start(), frame.frame().len());
-                verdicts[index] = frame.into_outcome().map(MayEnter::Cyclic);
+                outcomes[index] = frame.into_outcome().map(MayEnter::Cyclic);
             }
         }
         let mut done: ArrayVec<usize, BURST_FRAMES> = ArrayVec::new();
-        for ((slot, verdict), found) in burst.drain().zip(verdicts.drain(..)).zip(&*found) {
+        for ((slot, outcome), found) in burst.drain().zip(outcomes.drain(..)).zip(&*found) {
             // A twin would leave now.
-            if matches!(verdict, Ok(_) | Err(ReceiveDiscard::Shadow)) {
+            if matches!(outcome, Ok(_) | Err(ReceiveDiscard::Shadow)) {
                 done.push(found.relation());
             }
-            match verdict {
+            match outcome {
                 Ok(proof) => out.push(slot, proof, pool),
                 Err(_) => pool.give(slot),
             }

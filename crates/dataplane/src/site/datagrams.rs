@@ -29,7 +29,8 @@ pub struct DatagramConsumer(Consumer<u8>);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
 
-pub(super) fn ring() -> (DatagramProducer, DatagramConsumer) {
+/// Both ends.
+pub fn datagrams() -> (DatagramProducer, DatagramConsumer) {
     let (producer, consumer) = RingBuffer::new(RING_OCTETS);
     (DatagramProducer(producer), DatagramConsumer(consumer))
 }
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_has_no_room_leaves_no_trace() {
-        let (mut producer, mut consumer) = ring();
+        let (mut producer, mut consumer) = datagrams();
         let from: SocketAddr = "192.0.2.7:7787".parse().expect("an address");
         assert_eq!(producer.push(from, &[0; DATAGRAM_OCTETS + 1]), Err(Full));
         let mut pushed = 0_usize;

@@ -23,7 +23,7 @@ const QUIC: u8 = 0x40;
 impl Site {
     /// Takes packets of one port to the LAN, at most as many as a burst has. Returns the number that came.
     pub(super) fn inward(&mut self, now: Instant, wan_port: WanPort) -> usize {
-        let Self { forwarding, end, wan, lan, endpoints, counters, wake, .. } = self;
+        let Self { forwarding, datagrams, wan, lan, endpoints, counters, wake, .. } = self;
         let Some(port) = wan.port(wan_port) else { return 0 };
         let mut more = true;
         for received in 0..BURST_FRAMES {
@@ -34,7 +34,7 @@ impl Site {
             let octets = packet.octets;
             let arrival = if wan_port == WanPort::Data {
                 if octets.first().is_some_and(|first| first & QUIC != 0) {
-                    match end.datagrams.push(packet.from, octets) {
+                    match datagrams.push(packet.from, octets) {
                         Ok(()) => (counters.in_datagrams, *wake) = (counters.in_datagrams + 1, true),
                         Err(_) => counters.in_datagrams_dropped += 1,
                     }
@@ -62,9 +62,9 @@ impl Site {
 
     /// Takes EAPOL frames of the management channel to the LAN. Returns the number that came.
     pub(super) fn eapol_inward(&mut self) -> usize {
-        let Self { end, lan, counters, .. } = self;
+        let Self { mailbox, lan, counters, .. } = self;
         for received in 0..BURST_FRAMES {
-            let Ok(frame) = end.to_lan.pop() else { return received };
+            let Some(frame) = mailbox.eapol.receive() else { return received };
             counters.in_eapol += 1;
             lan.put(&[&frame], counters);
         }

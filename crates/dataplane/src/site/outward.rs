@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  LAN ──▶ burst ──▶ EtherType ── MACsec ─▶ route ──▶ peer by peer: dispatch ──▶ head and body ──▶ UDP, 64 a call
-//!                        ├ MKPDU ─▶ manager's ring, plain peers
+//!                        ├ MKPDU ─▶ manager's mailbox, plain peers
 //!                        └ else: counted
 //! ```
 //!
@@ -17,10 +17,9 @@ use tunnel::{Destination, Mode, PeerId, Route};
 use wire::Instant;
 
 use super::Site;
-use super::counters::SitePathCounters;
 use super::endpoints::WanPort;
-use super::ends::{SiteEnd, Taken};
 use super::lan::LanFrameKind;
+use super::senders::Admission;
 use super::wan::Wan;
 use netdev::burst::BURST_FRAMES;
 use netdev::udp::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
@@ -93,7 +92,7 @@ impl Site {
     /// Takes a burst from the LAN to the peers, and says how many frames came. Work: one route a frame, and one dispatch
     /// for each peer that it goes to.
     pub(super) fn outward(&mut self, now: Instant) -> usize {
-        let Self { forwarding, end, wan, lan, endpoints, arrived, outward, counters, wake, .. } = self;
+        let Self { forwarding, mailbox, senders, wan, lan, endpoints, arrived, outward, counters, .. } = self;
         let Some(pool) = lan.receive(arrived) else { return 0 };
         let received = arrived.len();
         if received == 0 {
@@ -110,7 +109,13 @@ impl Site {
                 }
                 LanFrameKind::Eapol => counters.out_eapol_other += 1,
                 LanFrameKind::Mka => {
-                    *wake |= outward.channels > 0 && take_mkpdu(now, frame, end, counters);
+                    if outward.channels > 0 {
+                        *match senders.send(now, frame, &mut mailbox.eapol) {
+                            Admission::Sent => &mut counters.out_eapol,
+                            Admission::Flood => &mut counters.out_mkpdus_flood,
+                            Admission::NoRoom => &mut counters.out_eapol_dropped,
+                        } += 1;
+                    }
                     for &peer in &outward.plain {
                         let Some(place) = endpoints.of(peer) else {
                             counters.out_pkts_no_endpoint += 1;
@@ -166,17 +171,6 @@ impl Site {
             batch.finish();
         }
     }
-}
-
-/// Gives an MKPDU to the manager; false if it was dropped.
-fn take_mkpdu(now: Instant, frame: &[u8], end: &mut SiteEnd, counters: &mut SitePathCounters) -> bool {
-    let taken = end.take(now, frame);
-    *match taken {
-        Taken::Given => &mut counters.out_eapol,
-        Taken::Flood => &mut counters.out_mkpdus_flood,
-        Taken::NoRoom => &mut counters.out_eapol_dropped,
-    } += 1;
-    taken == Taken::Given
 }
 
 /// Packets that leave through one port with one system call.

@@ -23,6 +23,9 @@ use arrayvec::ArrayVec;
 use wire::Instant;
 use wire::time::TokenBucket;
 
+use super::mailbox::{LanFrame, PACKET_OCTETS};
+use crate::mailbox::Mailbox;
+
 /// Senders that are known at a time.
 pub const KNOWN: usize = 128;
 /// Silence after which a sender is forgotten: longer than a KaY is live for others (6 s).
@@ -42,12 +45,23 @@ const TICK: Duration = Duration::from_millis(100);
 type Address = [u8; 6];
 
 /// Senders that are known, and addresses that are noted.
-pub(super) struct Senders {
+pub struct Senders {
     known: ArrayVec<Sender, KNOWN>,
     others: TokenBucket,
     /// Address and time of others, by hash. Memory that no flood has touched is not there.
     noted: Box<[u64]>,
     hash: RandomState,
+}
+
+/// What became of an MKPDU of the LAN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Admission {
+    /// The manager gets it.
+    Sent,
+    /// Its sender was not heard before and too many such speak, or it says too much.
+    Flood,
+    /// Too many wait for the manager, or it is too long.
+    NoRoom,
 }
 
 struct Sender {
@@ -56,8 +70,9 @@ struct Sender {
     bucket: TokenBucket,
 }
 
-impl Senders {
-    pub(super) fn new() -> Self {
+impl Default for Senders {
+    /// Nobody is known. Allocates.
+    fn default() -> Self {
         Self {
             known: ArrayVec::new(),
             others: OTHERS,
@@ -65,9 +80,24 @@ impl Senders {
             hash: RandomState::new(),
         }
     }
+}
+
+impl Senders {
+    /// Sends an MKPDU of the LAN to the manager, unless its sender is a part of a flood.
+    pub fn send(&mut self, now: Instant, frame: &[u8], eapol: &mut Mailbox<LanFrame, LanFrame>) -> Admission {
+        let Some(sender) = frame.get(6..).and_then(<[u8]>::first_chunk) else { return Admission::NoRoom };
+        if frame.len() > PACKET_OCTETS {
+            return Admission::NoRoom;
+        }
+        if !self.admit(now, *sender) {
+            return Admission::Flood;
+        }
+        let sent = LanFrame::try_from(frame).is_ok_and(|frame| eapol.send(frame));
+        if sent { Admission::Sent } else { Admission::NoRoom }
+    }
 
     /// Whether this sender's MKPDU goes on. Work: a look at each known sender, and one at the noted addresses.
-    pub(super) fn admit(&mut self, now: Instant, address: Address) -> bool {
+    fn admit(&mut self, now: Instant, address: Address) -> bool {
         if let Some(sender) = self.known.iter_mut().find(|sender| sender.address == address) {
             sender.last = now;
             return sender.bucket.take(now);
@@ -149,7 +179,7 @@ mod tests {
 
     #[test]
     fn a_group_that_starts_at_once_is_heard_from_its_first_word_on() {
-        let mut senders = Senders::new();
+        let mut senders = Senders::default();
         for hello in 0..10 {
             for station in 0..50 {
                 assert!(
@@ -163,7 +193,7 @@ mod tests {
 
     #[test]
     fn a_known_sender_is_heard_whoever_else_speaks() {
-        let mut senders = Senders::new();
+        let mut senders = Senders::default();
         assert!(senders.admit(at(0), STATION) && senders.admit(at(2000), STATION));
         let mut admitted = 0;
         for hello in 1..30 {
@@ -178,7 +208,7 @@ mod tests {
     fn who_begins_to_speak_in_a_flood_is_soon_known() {
         let mut late = 0;
         for try_ in 0..20 {
-            let mut senders = Senders::new();
+            let mut senders = Senders::default();
             flood(&mut senders, 0, 8000);
             let mut now = 8000 + try_ * 37;
             let first = now;
@@ -196,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_known_sender_gives_way_only_when_it_is_silent() {
-        let mut senders = Senders::new();
+        let mut senders = Senders::default();
         let full = KNOWN as u64;
         // Two that are noted in one place need some hellos more.
         let mut hello = 0;
@@ -223,7 +253,7 @@ mod tests {
 
     #[test]
     fn one_address_has_its_own_share_and_no_more() {
-        let mut senders = Senders::new();
+        let mut senders = Senders::default();
         for sender in [STATION, stranger(1)] {
             senders.admit(at(0), sender);
             senders.admit(at(2000), sender);
@@ -235,7 +265,7 @@ mod tests {
 
     #[test]
     fn times_that_are_noted_go_round() {
-        let mut senders = Senders::new();
+        let mut senders = Senders::default();
         let round = TICK.as_millis() as u64 * u64::from(u16::MAX);
         for begin in [round - 1000, round, 3 * round - 100] {
             let address = stranger(begin);

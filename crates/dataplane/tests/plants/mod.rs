@@ -10,7 +10,9 @@
 use std::net::SocketAddr;
 use std::time::{self, Duration};
 
-use dataplane::site::{Lan, ManagerEnd, Site, SiteSnapshot, ToManager, ToWorker, Wan, ends};
+use dataplane::site::{
+    DatagramConsumer, Lan, ManagerMailbox, Site, SiteSnapshot, ToWorker, Wan, datagrams, mailboxes,
+};
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 use netdev::udp::Offloads;
@@ -30,7 +32,8 @@ pub struct Plant {
     pub number: usize,
     pub site: Option<Site>,
     pub lan: MemoryPort,
-    pub manager: ManagerEnd,
+    pub manager: ManagerMailbox,
+    pub datagrams: DatagramConsumer,
     /// Its data address for each mode: the port that such peers send to.
     pub address: SocketAddr,
 }
@@ -85,11 +88,12 @@ impl Plants {
                 Mode::Plain { .. } => wan.plain(),
             };
             let address = port.unwrap().address();
-            let (end, manager) = ends().unwrap();
-            let mut site = Site::new(settings(mode, sites - 1), wan, end, 0);
+            let (worker, manager) = mailboxes().unwrap();
+            let (producer, datagrams) = datagrams();
+            let mut site = Site::new(settings(mode, sites - 1), wan, worker, producer, 0);
             let (own, lan) = lan();
             assert!(site.open(own).is_none());
-            Plant { number, site: Some(site), lan, manager, address }
+            Plant { number, site: Some(site), lan, manager, datagrams, address }
         };
         let plants = (0..sites).map(plant).collect();
         let mut plants = Self { plants, keys: true, start: time::Instant::now() };
@@ -110,7 +114,7 @@ impl Plants {
     }
 
     pub fn tell(&mut self, own: usize, word: ToWorker) {
-        self.plants[own].manager.commands.push(word).unwrap();
+        assert!(self.plants[own].manager.messages.send(word));
     }
 
     pub fn now(&self) -> Instant {
@@ -127,7 +131,7 @@ impl Plants {
     pub fn manage(&mut self) -> usize {
         let mut words = vec![];
         for own in 0..self.plants.len() {
-            while let Ok(ToManager::Tunnel(event)) = self.plants[own].manager.events.pop() {
+            while let Some(event) = self.plants[own].manager.messages.receive() {
                 words.extend(answer(own, event));
             }
         }

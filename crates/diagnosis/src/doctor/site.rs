@@ -9,7 +9,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
-use dataplane::site::{Site as Forwarding, ends};
+use dataplane::site::{Site as Forwarding, datagrams, mailboxes};
 use netdev::interface::InterfaceInfo;
 use serde::Serialize;
 use sitelink::{ConnState, Manager, ManagerStatus};
@@ -114,11 +114,12 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
     let (Some(settings_of_manager), Some(socket)) = (manager_settings(site, lan_mtu), socket) else {
         return Err(Finding::note("peers", "not asked: nobody answers in plain mode"));
     };
-    let (end, managers_end) = ends().map_err(|error| problem(&error))?;
+    let (worker, mailbox) = mailboxes().map_err(|error| problem(&error))?;
+    let (producer, datagrams) = datagrams();
     let settings = settings(site, lan_mtu).map_err(|error| problem(&error))?;
-    let mut forwarding = Forwarding::new(settings, wan, end, site.dscp);
+    let mut forwarding = Forwarding::new(settings, wan, worker, producer, site.dscp);
     let manager =
-        Manager::start(settings_of_manager, managers_end, socket).map_err(|error| problem(&error))?;
+        Manager::start(settings_of_manager, mailbox, datagrams, socket).map_err(|error| problem(&error))?;
     let start = Instant::now();
     let mut steady = Steady { since: start, sum: 0 };
     let status = loop {

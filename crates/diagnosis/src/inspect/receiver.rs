@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use secy::pn::recover;
+use secy::recover;
 use secy::{
     ClearVlan, Delivered, Frame, Incoming, Outbox, Protection, ReceiveDiscard, ReceiveSa, ReceiveSaCounters,
     SciInclusion, SecY, SecYCounters, Settings, ValidateFrames, XpnBinding,

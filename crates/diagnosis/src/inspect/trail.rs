@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use secy::pn::recover;
+use secy::recover;
 use serde::Serialize;
 
 /// PNs that are remembered.

@@ -17,7 +17,7 @@ use diagnosis::inspect::trail::Summary;
 use diagnosis::inspect::{Inspected, Inspector, Options};
 use frameward::privilege;
 use secy::ClearVlan;
-use secy::pn::ReplayWindow;
+use secy::ReplayWindow;
 
 use crate::{Failure, tell, tell_all, told};
 

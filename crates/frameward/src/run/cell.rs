@@ -8,7 +8,7 @@ use control::{CellSettings, CellStatus, Notice, PathWanted};
 use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 use wire::fieldbus::Seq;
 
 use super::Running;
@@ -142,23 +142,32 @@ impl fmt::Display for Silence<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { relations, gap } = self;
         let ms = gap.as_secs_f64() * 1e3;
-        let named: Vec<_> = relations
-            .iter()
-            .take(NAMED)
-            .map(|relation| {
-                let (peer, frame_id) = relation.peer();
-                format!("{frame_id} from {peer}")
-            })
-            .collect();
-        write!(f, "no verified frame ")?;
+        let named = named(relations);
         match relations.len() {
-            1 => write!(f, "{} for {ms:.1} ms", named[0]),
+            1 => write!(f, "no verified frame {named} for {ms:.1} ms"),
             all => {
-                write!(f, "of {all} relations, the longest time {ms:.1} ms: {}", named.join(", "))?;
-                if all > NAMED { write!(f, ", and {} more", all - NAMED) } else { Ok(()) }
+                write!(f, "no verified frame of {all} relations, the longest time {ms:.1} ms: {named}")
             }
         }
     }
+}
+
+/// The first relations by name, and the number of the others.
+fn named(relations: &[Relation]) -> String {
+    let name = |relation: &Relation| {
+        let (peer, frame_id) = relation.peer();
+        format!("{frame_id} from {peer}")
+    };
+    let named: Vec<_> = relations.iter().take(NAMED).map(name).collect();
+    match relations.len().saturating_sub(NAMED) {
+        0 => named.join(", "),
+        more => format!("{}, and {more} more", named.join(", ")),
+    }
+}
+
+/// Logs what the kernel does not do for relations.
+pub(super) fn log_kernel_fault(cell: &str, relations: &[Relation], why: &str) {
+    error!(event = "cell-kernel", cell, "cyclic frames may not pass, {}: {why}", named(relations));
 }
 
 /// What was said of cells, and when it is due again.
@@ -339,6 +348,7 @@ mod tests {
             hello: HelloCounters::default(),
             hello_lately: HelloCounters::default(),
             relations: cell.relations.iter().map(relation).collect(),
+            kernel_faults: None,
         }
     }
 
@@ -376,6 +386,22 @@ mod tests {
             "fieldbus \"cell-4\": verified frames of all relations come again, 12 s after the first alarm"
         );
         assert_eq!(recovered(&mut news, &well, 14_100), None, "once");
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_do_is_said_in_log_and_status() {
+        let cell = cell(&[(1, "protect"), (2, "protect")], 1);
+        let relation = cell.relations[0].relation;
+        let (_, said) = heard_alone(|| log_kernel_fault(&cell.name, &[relation], "the kernel takes no keys"));
+        assert_eq!(
+            said,
+            [
+                "error: fieldbus \"cell-4\": cyclic frames may not pass, 0x8002 from 02:00:00:00:02:01: the kernel takes no keys"
+            ]
+        );
+        let faults = Some("for 1 of them the kernel takes no keys".to_owned());
+        let status = CellStatus { kernel_faults: faults.clone(), ..status(&cell, Duration::ZERO) };
+        assert_eq!(super::super::report::cell_report(&cell, Some(&status)).kernel_faults, faults);
     }
 
     #[test]

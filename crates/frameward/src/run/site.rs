@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use control::Gateway as Control;
 use dataplane::open::{OpenLan, open_lan};
-use dataplane::site::{ManagerEnd, Site as Forwarding, Wan, ends};
+use dataplane::site::{DatagramConsumer, ManagerMailbox, Site as Forwarding, Wan, datagrams, mailboxes};
 use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, link_state};
 use netdev::udp::UdpPort;
 use sitelink::{Manager, ManagerStatus};
@@ -84,7 +84,8 @@ struct Bound {
     about: About,
     prepared: Prepared,
     fallback: Option<String>,
-    end: ManagerEnd,
+    mailbox: ManagerMailbox,
+    datagrams: DatagramConsumer,
     socket: Option<UdpSocket>,
 }
 
@@ -323,10 +324,10 @@ impl Works {
         lan_mtu: usize,
         control: &mut Control,
     ) -> Result<Self, String> {
-        let Bound { forwarding, about, prepared, fallback, end, socket } =
+        let Bound { forwarding, about, prepared, fallback, mailbox, datagrams, socket } =
             Bound::new(gateway, config, lan_mtu).map_err(|error| error.to_string())?;
         control.add_site(config.name.clone(), forwarding).map_err(|error| error.to_string())?;
-        match Channel::start(config, lan_mtu, end, socket) {
+        match Channel::start(config, lan_mtu, mailbox, datagrams, socket) {
             Ok(channel) => {
                 let numbers: Vec<_> = (0..).map(PeerId).take(config.peers.len()).collect();
                 let numbered = numbers.len();
@@ -385,15 +386,16 @@ impl Bound {
         let wan = open_wan(config)?;
         let socket = wan.socket()?;
         let udp = about_udp(&wan);
-        let (site_end, end) = ends()?;
+        let (worker, mailbox) = mailboxes()?;
+        let (producer, datagrams) = datagrams();
         let allowed = allowed(gateway, config.allow_addresses);
         let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
         let OpenLan { lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
         let mut forwarding =
-            Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, site_end, config.dscp));
+            Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
         drop(forwarding.open(Box::new(lan)));
-        Ok(Self { forwarding, about, prepared, fallback, end, socket })
+        Ok(Self { forwarding, about, prepared, fallback, mailbox, datagrams, socket })
     }
 }
 
@@ -410,13 +412,14 @@ impl Channel {
     fn start(
         config: &Site,
         lan_mtu: usize,
-        end: ManagerEnd,
+        mailbox: ManagerMailbox,
+        datagrams: DatagramConsumer,
         socket: Option<UdpSocket>,
     ) -> std::io::Result<Self> {
         let (Some(socket), Some(settings)) = (socket, manager_settings(config, lan_mtu)) else {
-            return PlainPeers::start(config, end).map(Self::Plain);
+            return PlainPeers::start(config, mailbox).map(Self::Plain);
         };
-        Manager::start(settings, end, socket).map(Self::Quic)
+        Manager::start(settings, mailbox, datagrams, socket).map(Self::Quic)
     }
 
     fn stop(self) {

@@ -45,6 +45,14 @@ fn each_weakness_is_said() {
         });
         assert!(found[0].1.contains(words), "{found:?}");
     }
+    let found = said(&|cell| {
+        no_session(cell);
+        cell.kernel_faults = Some("for 1 of them the kernel does not take the keys".into());
+    });
+    assert!(
+        found[0].1.ends_with("do not pass: for 1 of them the kernel does not take the keys."),
+        "{found:?}"
+    );
     // What a stranger sent long ago says nothing of why there is no session now.
     let found = said(&|cell| {
         no_session(cell);

@@ -1,5 +1,5 @@
 //! Sites without frames: the real manager on a real socket, and in the worker's place a thread that fills and empties
-//! the rings. A UDP relay between two sites that drops, moves and holds back what goes through.
+//! the mailboxes. A UDP relay between two sites that drops, moves and holds back what goes through.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use dataplane::site::{LanFrame, SiteEnd, Taken, ToManager, ToWorker, ends};
+use dataplane::site::{DatagramProducer, LanFrame, Senders, ToWorker, WorkerMailbox, datagrams, mailboxes};
 use sitelink::{ConnState, Manager, ManagerPeer, ManagerSettings, ManagerStatus};
 use suite::identity::{Identity, PublicKey};
 use tunnel::{ChannelState, Command, Event, Mode, PeerId};
@@ -67,7 +67,8 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
 
 impl Site {
     pub(crate) fn start(identity: &Identity, socket: UdpSocket, peers: Vec<ManagerPeer>) -> Self {
-        let (site, manager) = ends().expect("rings");
+        let (mailbox, manager) = mailboxes().expect("a socket pair");
+        let (producer, consumer) = datagrams();
         let address = socket.local_addr().expect("an address");
         let managers = socket.try_clone().expect("a duplicate");
         let settings = ManagerSettings {
@@ -79,12 +80,12 @@ impl Site {
             epoch_life: Duration::from_secs(3600),
             most_payload: 1500,
         };
-        let manager = Manager::start(settings, manager, managers).expect("a manager");
+        let manager = Manager::start(settings, manager, consumer, managers).expect("a manager");
         let (heard, lan) = (Arc::default(), Arc::default());
         let stop = Arc::new(AtomicBool::new(false));
         let work = {
             let (heard, lan, stop) = (Arc::clone(&heard), Arc::clone(&lan), Arc::clone(&stop));
-            move || work(site, &socket, &heard, &lan, &stop)
+            move || work(mailbox, producer, &socket, &heard, &lan, &stop)
         };
         let worker = Some(std::thread::spawn(work));
         Self { manager: Some(manager), address, public: identity.public(), heard, lan, stop, worker }
@@ -154,7 +155,8 @@ impl Drop for Site {
 
 /// What a worker does, without frames.
 fn work(
-    mut site: SiteEnd,
+    mut mailbox: WorkerMailbox,
+    mut datagrams: DatagramProducer,
     socket: &UdpSocket,
     heard: &Mutex<HeardByWorker>,
     lan: &Mutex<Vec<LanFrame>>,
@@ -163,36 +165,37 @@ fn work(
     let start = Instant::now();
     let mut packet = [0; 65536];
     let mut events = std::collections::VecDeque::new();
+    let mut senders = Senders::default();
     while !stop.load(Ordering::Relaxed) {
-        let mut ring = false;
+        let mut wake = false;
         // The manager's duplicate has made it non-blocking: a turn a millisecond.
         while let Ok((octets, from)) = socket.recv_from(&mut packet) {
             if packet[0] & 0x40 != 0 {
                 // As the worker's ports tell addresses.
                 let from = SocketAddr::new(from.ip().to_canonical(), from.port());
-                ring |= site.datagrams.push(from, &packet[..octets]).is_ok();
+                wake |= datagrams.push(from, &packet[..octets]).is_ok();
             }
         }
-        while let Ok(word) = site.commands.pop() {
+        while let Some(word) = mailbox.messages.receive() {
             if let ToWorker::Tunnel(command) = &word {
                 events.extend(answer(command));
             }
             heard.lock().expect("not poisoned").words.push(word);
         }
         while let Some(event) = events.pop_front() {
-            ring |= site.events.push(ToManager::Tunnel(event)).is_ok();
+            mailbox.messages.send(event);
         }
-        while let Ok(frame) = site.to_lan.pop() {
+        while let Some(frame) = mailbox.eapol.receive() {
             heard.lock().expect("not poisoned").frames.push(frame);
         }
         for frame in lan.lock().expect("not poisoned").drain(..) {
             let now = wire::Instant::after_start(start.elapsed());
-            ring |= site.take(now, &frame) == Taken::Given;
+            senders.send(now, &frame, &mut mailbox.eapol);
         }
-        if ring {
-            site.wake_manager();
+        if mailbox.take_wake_flag() | wake {
+            mailbox.wake();
         }
-        site.woken();
+        mailbox.woken();
         std::thread::sleep(Duration::from_millis(1));
     }
 }

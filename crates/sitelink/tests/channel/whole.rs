@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use dataplane::site::{Site, Wan, ends};
+use dataplane::site::{Site, Wan, datagrams, mailboxes};
 use netdev::memory::MemoryPort;
 use netdev::udp::Offloads;
 use sitelink::{Manager, ManagerPeer, ManagerSettings};
@@ -29,8 +29,9 @@ impl Whole {
         let mode = peers[0].mode;
         let wan = Wan::open(bind, 0, &[mode], Offloads::default()).expect("ports");
         let socket = wan.socket().expect("a duplicate").expect("a data port");
-        let (end, manager) = ends().expect("rings");
-        let mut site = Site::new(settings(mode, peers.len()), wan, end, 0);
+        let (worker, manager) = mailboxes().expect("a socket pair");
+        let (producer, consumer) = datagrams();
+        let mut site = Site::new(settings(mode, peers.len()), wan, worker, producer, 0);
         let (own, lan) = lan();
         assert!(site.open(own).is_none());
         let settings = ManagerSettings {
@@ -42,7 +43,7 @@ impl Whole {
             epoch_life: Duration::from_secs(3600),
             most_payload: 1560,
         };
-        let manager = Some(Manager::start(settings, manager, socket).expect("a manager"));
+        let manager = Some(Manager::start(settings, manager, consumer, socket).expect("a manager"));
         let stop = Arc::new(AtomicBool::new(false));
         let turning = {
             let stop = Arc::clone(&stop);

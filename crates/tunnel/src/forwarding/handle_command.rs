@@ -32,7 +32,7 @@ impl Forwarding {
                 match of(&mut self.peers, peer, generation) {
                     Some((Transport::Identifier(mode), _)) => mode.announced.remove(index),
                     Some((Transport::HeaderEncryption(mode), _)) => {
-                        mode.known.remove(&self.shared.hasher, index)
+                        mode.known.remove(&self.state.hasher, index)
                     }
                     Some((Transport::Plain { .. }, _)) | None => {}
                 }
@@ -49,7 +49,7 @@ impl Forwarding {
                     _ => None,
                 };
                 // If there is no room, the peer asks again.
-                let _ = event.is_some_and(|event| self.shared.events.tell(event));
+                let _ = event.is_some_and(|event| self.state.events.tell(event));
             }
             Command::PathPayload { peer, octets } => {
                 if let Some(peer) = self.peer_mut(peer) {
@@ -66,10 +66,10 @@ impl Forwarding {
         context.generation = generation;
         match transport {
             Transport::Identifier(identifier) => {
-                let fragments = identifier.void(&self.shared, &mut self.receive);
+                let fragments = identifier.void(&self.state, &mut self.receive);
                 counters.count_in_times(InDiscard::PartRetired, fragments);
             }
-            Transport::HeaderEncryption(mode) => mode.void(&self.shared, counters),
+            Transport::HeaderEncryption(mode) => mode.void(&self.state, counters),
             Transport::Plain { .. } => {}
         }
     }
@@ -103,7 +103,7 @@ impl Forwarding {
         let Some((transport, counters)) = of(&mut self.peers, peer, generation) else { return };
         let added = match transport {
             Transport::Identifier(mode) => mode.announced.add(index, flow),
-            Transport::HeaderEncryption(mode) => mode.known.add(&self.shared.hasher, index, flow),
+            Transport::HeaderEncryption(mode) => mode.known.add(&self.state.hasher, index, flow),
             Transport::Plain { .. } => return,
         };
         let event = if added {
@@ -113,7 +113,7 @@ impl Forwarding {
             Event::FlowRefused { peer, generation, index }
         };
         // If there is no room, the peer announces it again.
-        let _ = self.shared.events.tell(event);
+        let _ = self.state.events.tell(event);
     }
 
     fn of(&mut self, peer: PeerId, generation: Generation) -> Option<(&mut Transport, &mut PeerCounters)> {

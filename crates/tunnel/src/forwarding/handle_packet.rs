@@ -43,7 +43,7 @@ impl Forwarding {
         };
         let Some(rid) = rid else { return Err(self.unknown(UnknownDiscard::TooShort)) };
         let Some((number, seq)) = self.receive.find(rid) else {
-            self.shared.watch = true;
+            self.state.watch = true;
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
         };
         let lane = &mut self.receive.lanes[usize::from(number.0)];
@@ -62,7 +62,7 @@ impl Forwarding {
         };
         let lane = &mut self.receive.lanes[usize::from(number.0)];
         let received = Received { now, epoch, lane, seq, block };
-        let rebuilt = identifier.inward(received, context, counters, &mut self.shared, packet);
+        let rebuilt = identifier.inward(received, context, counters, &mut self.state, packet);
         match rebuilt {
             Ok(rebuilt) => {
                 counters.in_octets_tunnelled += packet.len() as u64;
@@ -169,7 +169,7 @@ impl Forwarding {
         else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
         };
-        let rebuilt = match mode.inward(now, counters, &mut self.shared, packet) {
+        let rebuilt = match mode.inward(now, counters, &mut self.state, packet) {
             Ok(rebuilt) => rebuilt,
             Err(reason) => {
                 counters.count_in(reason);

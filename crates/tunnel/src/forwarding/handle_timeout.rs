@@ -24,9 +24,9 @@ impl Forwarding {
             self.installing = self.tell_ready();
             self.next_ready = now + WATCH;
         }
-        if self.shared.watch && now >= self.next_watch {
+        if self.state.watch && now >= self.next_watch {
             self.next_watch = now + WATCH;
-            self.shared.watch = self.watch(now);
+            self.state.watch = self.watch(now);
         }
         if now >= self.next_ages && self.has_ages() {
             self.next_ages = now + AGES;
@@ -42,7 +42,7 @@ impl Forwarding {
         }
         // A readiness event that found no room is retried, but not in a loop.
         let ready = self.installing.then_some(self.next_ready);
-        let watch = self.shared.watch.then_some(self.next_watch);
+        let watch = self.state.watch.then_some(self.next_watch);
         let ages = self.has_ages().then_some(self.next_ages);
         [ready, watch, ages].into_iter().flatten().min()
     }
@@ -52,9 +52,9 @@ impl Forwarding {
         for Peer { context, transport, .. } in self.peers.iter_mut().flatten() {
             waiting |= match transport {
                 Transport::Identifier(mode) => {
-                    mode.tell_ready(context.peer, context.generation, &mut self.shared, &self.receive)
+                    mode.tell_ready(context.peer, context.generation, &mut self.state, &self.receive)
                 }
-                Transport::HeaderEncryption(mode) => mode.tell_ready(context, &mut self.shared),
+                Transport::HeaderEncryption(mode) => mode.tell_ready(context, &mut self.state),
                 Transport::Plain { .. } => false,
             };
         }
@@ -84,7 +84,7 @@ impl Forwarding {
             counters.count_in_times(InDiscard::PartRetired, fragments);
             watch |= identifier.overlap_end().is_some();
             let unknown = self.counters.in_pkts_unknown_identifier;
-            if identifier.ask_if_lost(now, unknown, context.peer, context.generation, &mut self.shared) {
+            if identifier.ask_if_lost(now, unknown, context.peer, context.generation, &mut self.state) {
                 counters.resyncs += 1;
             }
         }
@@ -97,12 +97,12 @@ impl Forwarding {
     }
 
     fn age(&mut self, now: Instant) {
-        self.stations.age(now, &self.shared.hasher, AGES_BUDGET);
+        self.stations.age(now, &self.state.hasher, AGES_BUDGET);
         self.age_cursor = (self.age_cursor + 1) % self.peers.len().max(1);
         let Some(Some(Peer { context, transport, .. })) = self.peers.get_mut(self.age_cursor) else { return };
         let Some(flows) = transport.flows_mut() else { return };
-        let (peer, generation, events) = (context.peer, context.generation, &mut self.shared.events);
-        flows.age(now, &self.shared.hasher, AGES_BUDGET, |index| {
+        let (peer, generation, events) = (context.peer, context.generation, &mut self.state.events);
+        flows.age(now, &self.state.hasher, AGES_BUDGET, |index| {
             events.tell(Event::Withdraw { peer, generation, index })
         });
     }

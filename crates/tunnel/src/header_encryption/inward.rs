@@ -8,8 +8,8 @@ use super::HeaderEncryption;
 use super::header::{HEADER_OCTETS, PREFIX_OCTETS};
 use super::window::FragmentKind;
 use crate::counters::{InDiscard, PeerCounters};
-use crate::forwarding::Shared;
 use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
+use crate::site_state::SiteState;
 
 /// Frame or fragment rebuilt from a packet. The octets behind the packet's header follow it.
 #[derive(Debug)]
@@ -30,19 +30,19 @@ impl HeaderEncryption {
         &mut self,
         now: Instant,
         counters: &mut PeerCounters,
-        shared: &mut Shared,
+        state: &mut SiteState,
         packet: &[u8],
     ) -> Result<Rebuilt, InDiscard> {
         let known = &self.known;
-        let opened = self.opener.open(now, packet, |flow| known.has(&shared.hasher, flow))?;
-        shared.watch |= self.opener.poll_timeout().is_some();
+        let opened = self.opener.open(now, packet, |flow| known.has(&state.hasher, flow))?;
+        state.watch |= self.opener.poll_timeout().is_some();
         let (taken, header) = (opened.taken, opened.header);
         let (position, seq) = match opened.kind {
             FragmentKind::Whole => return Ok(Rebuilt::Whole(taken, header)),
             FragmentKind::First => (FragmentPosition::First(taken.flow), 2 * opened.serial),
             FragmentKind::Second => (FragmentPosition::Second, 2 * opened.serial + 1),
         };
-        let index = known.number(&shared.hasher, &taken.flow).unwrap_or(FlowIndex(0));
+        let index = known.number(&state.hasher, &taken.flow).unwrap_or(FlowIndex(0));
         let fragment = Fragment { seq, position, index, fields: taken.fields };
         let (prefix, sample) = header.split_at(PREFIX_OCTETS);
         match self.fragments.insert(now, fragment, sample, &packet[HEADER_OCTETS..]) {
@@ -65,7 +65,7 @@ impl HeaderEncryption {
                 if outcome == JoinOutcome::StoredEvicting {
                     counters.count_in(InDiscard::PartOverrun);
                 }
-                shared.watch = true;
+                state.watch = true;
                 Ok(Rebuilt::Pending)
             }
         }

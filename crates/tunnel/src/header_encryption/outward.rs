@@ -11,10 +11,9 @@ use super::sealer::Sealer;
 use super::waiting::ReleasedFrame;
 use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
-use crate::forwarding::{PeerContext, Shared};
 use crate::identifier::Outward;
-use crate::numbering::{announce, assign_number};
 use crate::packet::Packet;
+use crate::site_state::{PeerContext, SiteState};
 
 /// Minimum interval between repeated requests.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -26,7 +25,7 @@ impl HeaderEncryption {
         now: Instant,
         context: &PeerContext,
         counters: &mut PeerCounters,
-        shared: &mut Shared,
+        state: &mut SiteState,
         taken: &ParsedFrame,
         frame: &[u8],
     ) -> Outward {
@@ -34,19 +33,19 @@ impl HeaderEncryption {
         if self.sealer.epoch().is_none() {
             return Err(OutDiscard::NoEpoch);
         }
-        let hash = shared.hasher.flow(&taken.flow);
-        assign_number(&mut self.flows, now, shared, hash, &taken.flow)?;
+        let hash = state.hasher.flow(&taken.flow);
+        state.assign_number(&mut self.flows, now, hash, &taken.flow)?;
         let given = self.flows.find(now, hash, &taken.flow).ok_or(OutDiscard::FlowQuota)?;
-        announce(now, context, shared, given);
+        state.announce(now, context, given);
         let (index, acknowledged) = (given.index, given.acknowledged);
         let standing = if acknowledged { Standing::Known } else { Standing::Newcomer };
-        let epoch = self.take_pn(now, context, shared, taken, standing)?;
+        let epoch = self.take_pn(now, context, state, taken, standing)?;
         if acknowledged && !self.waiting.holds(index) {
             return self.seal(context, counters, taken, epoch, frame);
         }
         self.waiting.push(now, index, epoch, frame)?;
         counters.out_pkts_waited += 1;
-        shared.watch = true;
+        state.watch = true;
         Ok(ArrayVec::new())
     }
 
@@ -55,7 +54,7 @@ impl HeaderEncryption {
         &mut self,
         now: Instant,
         context: &PeerContext,
-        shared: &mut Shared,
+        state: &mut SiteState,
         taken: &ParsedFrame,
         standing: Standing,
     ) -> Result<u32, OutDiscard> {
@@ -68,18 +67,18 @@ impl HeaderEncryption {
         if self.sealer.epoch() != before {
             self.flows.begin_epoch();
         }
-        self.want_epoch(now, context, shared);
+        self.want_epoch(now, context, state);
         epoch
     }
 
     /// Requests the next epoch if none is in reserve; again if it does not come.
-    fn want_epoch(&mut self, now: Instant, context: &PeerContext, shared: &mut Shared) {
+    fn want_epoch(&mut self, now: Instant, context: &PeerContext, state: &mut SiteState) {
         let Some(newest) = self.sealer.wants_epoch_after() else { return };
         if self.wanted.is_some_and(|(after, wanted)| after == newest && now.since(wanted) < AGAIN) {
             return;
         }
         let (peer, generation) = (context.peer, context.generation);
-        if shared.events.tell(Event::EpochWanted { peer, generation, newest }) {
+        if state.events.tell(Event::EpochWanted { peer, generation, newest }) {
             self.wanted = Some((newest, now));
         }
     }

@@ -13,10 +13,10 @@ use wire::tunnel::{
 
 use super::Identifier;
 use crate::counters::{InDiscard, PeerCounters};
-use crate::forwarding::{PeerContext, Shared};
 use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
 use crate::packet::PREFIX_OCTETS;
 use crate::receive::ReceiveLane;
+use crate::site_state::{PeerContext, SiteState};
 use core::ops::Range;
 
 /// Frame or fragment rebuilt from a packet.
@@ -47,7 +47,7 @@ impl Identifier {
         received: Received<'_>,
         context: &PeerContext,
         counters: &mut PeerCounters,
-        shared: &mut Shared,
+        state: &mut SiteState,
         packet: &[u8],
     ) -> Result<Rebuilt, InDiscard> {
         let Received { now, epoch, lane, seq, block } = received;
@@ -56,7 +56,7 @@ impl Identifier {
         let header = Header::parse(fields).map_err(|_| InDiscard::BadHeader)?;
         let long = if header.form.is_long() { Some(long_form(key, seq, fields, packet)?) } else { None };
         if self.heard(now, epoch) {
-            shared.watch = true;
+            state.watch = true;
         }
         let start = if long.is_some() { LONG } else { SHORT };
         let body = &packet[start..];
@@ -69,7 +69,7 @@ impl Identifier {
             (PacketForm::Second, None) => FragmentPosition::Second,
             (_, None) => {
                 let Some(flow) = self.announced.find(header.flow) else {
-                    self.tell_unknown(now, context.peer, context.generation, header.flow, shared);
+                    self.tell_unknown(now, context.peer, context.generation, header.flow, state);
                     return Err(InDiscard::UnknownFlow);
                 };
                 if header.form == PacketForm::Whole {
@@ -98,7 +98,7 @@ impl Identifier {
                 if outcome == JoinOutcome::StoredEvicting {
                     counters.count_in(InDiscard::PartOverrun);
                 }
-                shared.watch = true;
+                state.watch = true;
                 Ok(Rebuilt::Pending)
             }
         }

@@ -15,10 +15,9 @@ use super::{AGAIN, Identifier};
 use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
 use crate::flows::NumberedFlow;
-use crate::forwarding::{PeerContext, Shared};
 use crate::lane::Lane;
-use crate::numbering::{announce, assign_number};
 use crate::packet::Packet;
+use crate::site_state::{PeerContext, SiteState};
 
 /// Octets of identifier and check.
 const CHECKED: usize = RID_OCTETS + CHECK_OCTETS;
@@ -33,21 +32,21 @@ impl Identifier {
         now: Instant,
         context: &PeerContext,
         counters: &mut PeerCounters,
-        shared: &mut Shared,
+        state: &mut SiteState,
         taken: &ParsedFrame,
         octets: usize,
     ) -> Outward {
         if self.transmit.is_none() {
             return Err(OutDiscard::NoEpoch);
         }
-        let hash = shared.hasher.flow(&taken.flow);
-        assign_number(&mut self.flows, now, shared, hash, &taken.flow)?;
-        self.want_epoch(now, context, shared);
+        let hash = state.hasher.flow(&taken.flow);
+        state.assign_number(&mut self.flows, now, hash, &taken.flow)?;
+        self.want_epoch(now, context, state);
         let given = self.flows.find(now, hash, &taken.flow);
         let (Some(lane), Some(given)) = (&mut self.transmit, given) else {
             return Err(OutDiscard::FlowQuota);
         };
-        announce(now, context, shared, given);
+        state.announce(now, context, given);
         let body = taken.flow.prefix_octets()..octets;
         let room = |header| context.path_payload.checked_sub(header).ok_or(OutDiscard::TooLong);
         let header = if given.acknowledged { SHORT } else { LONG };
@@ -74,11 +73,11 @@ impl Identifier {
     }
 
     /// Requests the next epoch before numbers or seqs run out.
-    fn want_epoch(&mut self, now: Instant, context: &PeerContext, shared: &mut Shared) {
+    fn want_epoch(&mut self, now: Instant, context: &PeerContext, state: &mut SiteState) {
         let short = self.flows.run_short() || self.transmit.as_ref().is_some_and(Lane::runs_short);
         if short && self.wanted.is_none_or(|wanted| now.since(wanted) >= AGAIN) {
             let (peer, generation, newest) = (context.peer, context.generation, self.transmit_epoch());
-            if shared.events.tell(Event::EpochWanted { peer, generation, newest }) {
+            if state.events.tell(Event::EpochWanted { peer, generation, newest }) {
                 self.wanted = Some(now);
             }
         }

@@ -7,7 +7,8 @@ use core::time::Duration;
 use wire::Instant;
 use wire::tunnel::FlowIndex;
 
-use super::{IN_FLIGHT, PeerFault};
+use super::announcements::IN_FLIGHT;
+use super::fault::PeerFault;
 use crate::message::Message;
 
 /// Most unanswered requests of the peer. It has at most [`IN_FLIGHT`] in flight.

@@ -6,7 +6,8 @@ use arrayvec::ArrayVec;
 use suite::tunnel::{EpochSecret, IdentifierBlock};
 use wire::time::{Instant, TokenBucket};
 
-use super::{EpochAge, PeerFault};
+use super::fault::PeerFault;
+use super::state::EpochAge;
 
 /// Secrets compared with a new one: as many epochs as a receiver has windows or keys of, and one.
 const REMEMBERED: usize = 4;

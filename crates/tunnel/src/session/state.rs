@@ -2,7 +2,7 @@
 
 use wire::{Instant, counters};
 
-use super::PeerFault;
+use super::fault::PeerFault;
 use crate::exchange::{Generation, Instance};
 
 /// State of the channel.

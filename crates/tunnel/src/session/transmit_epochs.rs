@@ -5,7 +5,8 @@ use core::time::Duration;
 use suite::tunnel::EpochSecret;
 use wire::Instant;
 
-use super::{EpochAge, PeerFault};
+use super::fault::PeerFault;
+use super::state::EpochAge;
 use crate::message::HelloMode;
 
 /// Minimum time between epochs.

@@ -6,7 +6,7 @@ use suite::fieldbus::MasterKey;
 use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, Protect, Protection};
 use wire::{Instant, MacAddr};
 
-use super::super::ends::{ControlEnd, ends};
+use super::super::mailbox::{ControlMailbox, pair};
 use super::*;
 
 const RELATIONS: usize = 8;
@@ -17,8 +17,8 @@ struct Hall {
     own: Vec<Handshake>,
     peers: Vec<Handshake>,
     counters: CellCounters,
-    end: CellEnd,
-    control: ControlEnd,
+    mailbox: WorkerMailbox,
+    control: ControlMailbox,
     now: Moment,
 }
 
@@ -37,14 +37,14 @@ impl Hall {
     fn new() -> Self {
         let [own, peers] = [0, 1].map(|side| (0..RELATIONS).map(|n| handshake(n, side)).collect::<Vec<_>>());
         let filters = own.iter().map(|of| HelloFilter::new(of.hello_codec(), of.expected_nonces())).collect();
-        let (end, control) = ends(RELATIONS);
+        let (mailbox, control) = pair(RELATIONS);
         let now = Moment::after_start(Duration::from_secs(1));
         Self {
             filters: HelloFilters::new(filters),
             own,
             peers,
             counters: CellCounters::default(),
-            end,
+            mailbox,
             control,
             now,
         }
@@ -65,11 +65,11 @@ impl Hall {
     }
 
     fn queue(&mut self, relation: usize, frame: &[u8]) {
-        self.filters.queue(relation, frame, self.now, &mut self.counters, &self.end);
+        self.filters.queue(relation, frame, self.now, &mut self.counters, &self.mailbox);
     }
 
     fn check_macs(&mut self) {
-        self.filters.check_macs(self.now, &mut self.counters, &mut self.end);
+        self.filters.check_macs(self.now, &mut self.counters, &mut self.mailbox);
     }
 
     fn check_all_macs(&mut self) {
@@ -79,7 +79,7 @@ impl Hall {
     }
 
     fn given(&mut self) -> usize {
-        std::iter::from_fn(|| self.control.heard.pop().ok()).count()
+        std::iter::from_fn(|| self.control.hellos.receive()).count()
     }
 }
 
@@ -106,7 +106,7 @@ fn a_flood_of_one_relation_leaves_room_for_the_others() {
     assert_eq!(hall.counters.in_hello_flood, 1001 - u64::from(OF_ONE));
     assert_eq!(hall.counters.in_hello_answered, RELATIONS as u64 - 1);
     let mut answered = Vec::new();
-    while let Some(answer) = hall.filters.next_answer(&hall.end) {
+    while let Some(answer) = hall.filters.next_answer(&hall.mailbox) {
         // It is what the handshake would have said: the peer enters.
         hall.peers[usize::from(answer.relation)].handle_frame(Instant::START, &answer.octets).unwrap();
         answered.push(usize::from(answer.relation));

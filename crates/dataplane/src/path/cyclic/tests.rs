@@ -12,7 +12,7 @@ use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{Instant, MacAddr, Sci};
 
 use super::Path;
-use crate::cell::ends::{ControlEnd, ends};
+use crate::cell::mailbox::{ControlMailbox, HelloFrame, pair};
 use crate::cell::{Cell, HELLO_GAP, HELLOS, HelloFilter, OtherFrames};
 use crate::link::Link;
 use netdev::burst::BURST_FRAMES;
@@ -37,7 +37,7 @@ struct Side {
     link: Link,
     machine: MemoryPort,
     wire: MemoryPort,
-    control: ControlEnd,
+    control: ControlMailbox,
 }
 
 fn cells() -> [Cell; 2] {
@@ -52,7 +52,7 @@ fn cells() -> [Cell; 2] {
         Cell::new(
             relations,
             OtherFrames::Link,
-            ends(RELATIONS).0,
+            pair(RELATIONS).0,
             (0..RELATIONS).map(|of| filter(side, of)).collect(),
         )
     })
@@ -94,8 +94,8 @@ fn sides() -> [Side; 2] {
 }
 
 fn side(mut cell: Cell) -> Side {
-    let (end, control) = ends(RELATIONS);
-    cell.end = end;
+    let (mailbox, control) = pair(RELATIONS);
+    cell.mailbox = mailbox;
     let settings = secy::Settings {
         protect_frames: false,
         sci_inclusion: SciInclusion::Always,
@@ -216,19 +216,19 @@ fn whatever_comes_from_the_network_a_frame_leaves_in_the_turn_that_it_came_in() 
     let forged = left.control.shared_counters.counters().in_hello_not_valid;
     assert_eq!(forged + counters.in_hello_flood, 20 * 16);
     // Control hears of none.
-    assert!(forged > 0 && counters.in_hello_given == 0 && left.control.heard.is_empty(), "{counters:?}");
+    assert!(forged > 0 && counters.in_hello_given == 0 && left.control.hellos.is_empty(), "{counters:?}");
 }
 
 #[test]
 fn hellos_go_after_cyclic_frames_and_few_at_once() {
     let [mut left, _] = sides();
-    let hello = |relation| crate::cell::ends::HelloFrame { relation, octets: [9; 94].into_iter().collect() };
+    let hello = |relation| HelloFrame { relation, octets: [9; 94].into_iter().collect() };
     for _ in 0..2 {
         for relation in 0..RELATIONS as u16 {
-            left.control.says.push(hello(relation)).unwrap();
+            assert!(left.control.hellos.send(hello(relation)));
         }
     }
-    assert!(left.control.says.push(hello(0)).is_ok() && left.control.says.push(hello(0)).is_err());
+    assert!(left.control.hellos.send(hello(0)) && !left.control.hellos.send(hello(0)));
     assert!(left.machine.inject(&cyclic(0, 3)));
     left.turn();
     let sent = left.sent();
@@ -249,7 +249,7 @@ fn a_frame_that_finds_no_chunk_for_its_twin_passes_in_clear_all_the_same() {
     let mut settings =
         RelationSettings { relation: relation(0, 0), mode: Mode::Shadow, alarm: Duration::from_secs(1) };
     let relations = Relations::new(Settings::new(PROTECTION, 1532), &[settings]).unwrap();
-    let mut side = side(Cell::new(relations, OtherFrames::Drop, ends(1).0, [filter(0, 0)].into()));
+    let mut side = side(Cell::new(relations, OtherFrames::Drop, pair(1).0, [filter(0, 0)].into()));
     let (machine, plain) = MemoryPort::pair(16);
     let (wire, protected) = MemoryPort::pair(16);
     let pool = Pool::new(ChunkOctets::Octets2048, 1).unwrap();
@@ -266,7 +266,7 @@ fn a_frame_that_finds_no_chunk_for_its_twin_passes_in_clear_all_the_same() {
     settings.mode = Mode::Protect;
     let relations = Relations::new(Settings::new(PROTECTION, 1532), &[settings]).unwrap();
     side.link.path_mut().change_cell(
-        Some(Box::new(Cell::new(relations, OtherFrames::Drop, ends(1).0, [filter(0, 0)].into()))),
+        Some(Box::new(Cell::new(relations, OtherFrames::Drop, pair(1).0, [filter(0, 0)].into()))),
         &[(0, 0)],
     );
     assert!(side.machine.inject(&cyclic(0, 0)));

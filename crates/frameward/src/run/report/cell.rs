@@ -44,6 +44,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         hello: Counters::new(HelloCounters::NAMES, hello.values()),
         hello_lately: Counters::new(HelloCounters::NAMES, lately.values()),
         relations: relations.map(|(of, status)| relation_report(cell, of, status)).collect(),
+        kernel_faults: status.and_then(|status| status.kernel_faults.clone()),
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use dataplane::site::{ManagerEnd, ToWorker};
+use dataplane::site::{ManagerMailbox, ToWorker};
 use tunnel::PeerId;
 
 use config::site::{Endpoint, Host};
@@ -35,7 +35,7 @@ struct Peer {
 }
 
 impl PlainPeers {
-    pub(super) fn start(config: &Site, mut end: ManagerEnd) -> io::Result<Self> {
+    pub(super) fn start(config: &Site, mut mailbox: ManagerMailbox) -> io::Result<Self> {
         let (changes, changed) = mpsc::channel::<(Vec<PeerId>, Vec<Peer>)>();
         let (tell, notices) = mpsc::channel();
         let v4 = config.bind.is_ipv4();
@@ -45,9 +45,9 @@ impl PlainPeers {
             loop {
                 let mut found_all = true;
                 for peer in &mut peers {
-                    found_all &= peer.look_up(|address| both || address.is_ipv4() == v4, &mut end, &tell);
+                    found_all &= peer.look_up(|address| both || address.is_ipv4() == v4, &mut mailbox, &tell);
                 }
-                end.wake_worker();
+                mailbox.wake();
                 match changed.recv_timeout(if found_all { AGAIN } else { SOON }) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok((leave, come)) => {
@@ -95,7 +95,7 @@ impl Peer {
     fn look_up(
         &mut self,
         reaches: impl Fn(&SocketAddr) -> bool,
-        end: &mut ManagerEnd,
+        mailbox: &mut ManagerMailbox,
         tell: &Sender<(Option<PeerId>, String)>,
     ) -> bool {
         let found = match &self.endpoint {
@@ -108,7 +108,7 @@ impl Peer {
             Ok(Some(address)) => {
                 self.missing = None;
                 if self.told != Some(address)
-                    && end.commands.push(ToWorker::Endpoint { peer: self.id, address: Some(address) }).is_ok()
+                    && mailbox.messages.send(ToWorker::Endpoint { peer: self.id, address: Some(address) })
                 {
                     self.told = Some(address);
                 }

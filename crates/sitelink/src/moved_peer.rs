@@ -1,4 +1,4 @@
-//! Proof that a peer is at an address that is new for it.
+//! A peer that has moved, and the proof that it is at its new address.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,20 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::random;
 
-/// A changed address is being proved: the peer answers a Ping that was sent there, and nowhere else.
+/// A peer that QUIC has seen at another address than before. It is taken on there if it answers a Ping that was sent there, and
+/// nowhere else.
 ///
 /// An answer from there is not enough. An attacker diverts the peer's packets, and lets ours pass. QUIC then tries his address,
 /// gives up on it, sends the Ping to the peer, and takes the diverted answer as coming from him. So an answer counts only if
 /// nothing was sent to the address of before since the Ping.
 #[derive(Debug)]
-pub(super) struct Proof {
+pub(super) struct MovedPeer {
     pub(super) address: SocketAddr,
     pub(super) token: u64,
     /// Packets to the address of before since the Ping; nothing as long as it was not sent.
     pub(super) elsewhere: Option<Arc<AtomicU64>>,
 }
 
-impl Proof {
+impl MovedPeer {
     pub(super) fn new(address: SocketAddr) -> Self {
         Self { address, token: random::number(), elsewhere: None }
     }
@@ -39,15 +40,15 @@ mod tests {
     fn a_proof_is_an_answer_from_there_to_a_ping_that_went_nowhere_else() {
         let there: SocketAddr = "192.0.2.1:7".parse().expect("an address");
         let before: SocketAddr = "192.0.2.1:8".parse().expect("an address");
-        let mut proof = Proof::new(there);
-        let token = proof.token;
-        assert!(!proof.is_proved_by(token, there), "not sent yet");
+        let mut moved = MovedPeer::new(there);
+        let token = moved.token;
+        assert!(!moved.is_proved_by(token, there), "not sent yet");
         let sent = Arc::new(AtomicU64::new(0));
-        proof.elsewhere = Some(Arc::clone(&sent));
-        assert!(proof.is_proved_by(token, there));
-        assert!(!proof.is_proved_by(token ^ 1, there), "of another Ping");
-        assert!(!proof.is_proved_by(token, before), "while it is elsewhere");
+        moved.elsewhere = Some(Arc::clone(&sent));
+        assert!(moved.is_proved_by(token, there));
+        assert!(!moved.is_proved_by(token ^ 1, there), "of another Ping");
+        assert!(!moved.is_proved_by(token, before), "while it is elsewhere");
         sent.fetch_add(1, Ordering::Relaxed);
-        assert!(!proof.is_proved_by(token, there), "it may have gone to where the peer was before");
+        assert!(!moved.is_proved_by(token, there), "it may have gone to where the peer was before");
     }
 }

@@ -1,4 +1,4 @@
-//! What a cell's worker and control share: three wait-free rings, and counters.
+//! What a cell's worker and control share: mailboxes, and counters.
 //!
 //! ```text
 //!  worker ── true HELLOs ──────▶ control, which has the handshakes
@@ -6,20 +6,24 @@
 //!  worker ◀─ HELLOs ──────────── control
 //! ```
 //!
-//! All are bounded. A HELLO that finds no room is dropped and counted: handshakes say all again. An event that finds none
-//! waits in the data path. The worker counts in place of the handshakes.
+//! HELLOs take no room of events. A HELLO that finds no room is dropped and counted: handshakes say all again. An event
+//! that finds none waits in the data path. The worker counts in place of the handshakes.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrayvec::ArrayVec;
 use fieldbus::Event;
 use fieldbus::handshake::{HelloCounters, HelloDiscard};
-use rtrb::{Consumer, Producer, RingBuffer};
 use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
 use wire::fieldbus::HELLO_OCTETS;
 
-use super::hello_filter::LATE_AT_ONCE;
+use crate::mailbox::{self, Mailbox};
+
+/// HELLOs of a relation that come to control though they name a nonce of the past, at once. They are true and late: control counts
+/// them, and needs none. One in a session may be of a nonce that the worker has not been told yet, and for that one there is room.
+pub(super) const LATE_AT_ONCE: u32 = 4;
 
 /// Octets of a HELLO with all that may stand in front of it; what stands behind is padding.
 const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS + HELLO_OCTETS;
@@ -94,77 +98,50 @@ impl SharedCounters {
     }
 }
 
-/// The worker's end.
-#[derive(Debug)]
-pub struct CellEnd {
-    heard: Producer<HelloFrame>,
-    says: Consumer<HelloFrame>,
-    events: Producer<(u16, Event)>,
-    pub(crate) shared_counters: Arc<SharedCounters>,
-    wake: bool,
-}
+/// An event of the data path, and the number of the relation that it is of.
+pub type RelationEvent = (u16, Event);
 
-/// Control's end.
+/// One end: HELLOs go both ways, events from the worker to control.
 #[derive(Debug)]
-pub struct ControlEnd {
-    /// Received HELLOs.
-    pub heard: Consumer<HelloFrame>,
-    /// HELLOs to be sent.
-    pub says: Producer<HelloFrame>,
-    /// What the data path tells, and of which relation.
-    pub events: Consumer<(u16, Event)>,
-    /// HELLOs that did not come here.
+pub struct CellMailbox<Out, In> {
+    /// HELLOs.
+    pub hellos: Mailbox<HelloFrame, HelloFrame>,
+    /// Events of the data path.
+    pub events: Mailbox<Out, In>,
+    /// HELLOs that no handshake counts.
     pub shared_counters: Arc<SharedCounters>,
 }
 
+/// The worker's end.
+pub type WorkerMailbox = CellMailbox<RelationEvent, Infallible>;
+/// Control's end.
+pub type ControlMailbox = CellMailbox<Infallible, RelationEvent>;
+
 /// Both ends, for so many relations: as many HELLOs wait as all of them may give at once, and two of each may be sent.
-pub fn ends(relations: usize) -> (CellEnd, ControlEnd) {
-    let (given, heard) = RingBuffer::new(relations * LATE_AT_ONCE as usize + 1);
-    let (says, said) = RingBuffer::new(relations * 2 + 1);
-    let (told, events) = RingBuffer::new(relations * 2 + 1);
+pub fn pair(relations: usize) -> (WorkerMailbox, ControlMailbox) {
+    let (hellos, control_hellos) = mailbox::pair(relations * LATE_AT_ONCE as usize + 1, relations * 2 + 1);
+    let (events, control_events) = mailbox::pair(relations * 2 + 1, 0);
     let shared_counters = Arc::<SharedCounters>::default();
+    let control = Arc::clone(&shared_counters);
     (
-        CellEnd {
-            heard: given,
-            says: said,
-            events: told,
-            shared_counters: Arc::clone(&shared_counters),
-            wake: false,
-        },
-        ControlEnd { heard, says, events, shared_counters },
+        CellMailbox { hellos, events, shared_counters },
+        CellMailbox { hellos: control_hellos, events: control_events, shared_counters: control },
     )
 }
 
-impl CellEnd {
-    /// Copies a received HELLO for control; false if there is no room.
-    pub(crate) fn give(&mut self, hello: &HelloFrame) -> bool {
-        let given = self.heard.push(hello.clone()).is_ok();
-        self.wake |= given;
-        given
-    }
-
-    /// The next HELLO to be sent.
-    pub(crate) fn next_hello(&mut self) -> Option<HelloFrame> {
-        self.says.pop().ok()
-    }
-
-    pub(crate) fn has_hello(&self) -> bool {
-        !self.says.is_empty()
-    }
-
-    pub(crate) fn has_room_for_event(&self) -> bool {
-        !self.events.is_full()
-    }
-
-    /// Tells control something. Room has been looked for.
-    pub(crate) fn tell(&mut self, relation: usize, event: Event) {
-        // An alarm can wait for control's next turn; keys should not.
-        self.wake |= !matches!(event, Event::Alarm(_));
-        let _ = self.events.push((relation as u16, event));
+impl WorkerMailbox {
+    /// Sends an event; false if there is no room.
+    pub(crate) fn send_event(&mut self, relation: usize, event: Event) -> bool {
+        let message = (relation as u16, event);
+        match event {
+            // An alarm can wait for control's next turn; keys should not.
+            Event::Alarm(_) => self.events.send_without_waking(message),
+            _ => self.events.send(message),
+        }
     }
 
     /// Whether there is something for control that should not wait, since this was asked last.
     pub(crate) const fn take_wake_flag(&mut self) -> bool {
-        std::mem::replace(&mut self.wake, false)
+        self.hellos.take_wake_flag() | self.events.take_wake_flag()
     }
 }

@@ -1,0 +1,202 @@
+//! PNs of a transmit SA: each is taken once (IEEE 802.1AE-2018 clause 10.5.2).
+//!
+//! A PN is taken through `&mut`, once. It is refused when the SA's PNs, or those of the reserved block, are
+//! used up. Static keys survive a crash because every used PN is already on disk as reserved (see the
+//! engine's lease store). Either end is a *next action* for the caller, not an error.
+
+use wire::Pn;
+
+/// Action that the caller has to take so that the next frames find a PN. Ordered by urgency.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NextAction {
+    /// None: PNs are available.
+    Continue,
+    /// Request a new SAK: three quarters of the SA's PNs are used (`PENDING_PN_EXHAUSTION`, IEEE 802.1X-2020
+    /// clause 9.8).
+    Rekey,
+    /// Reserve the next block: half of the reserved one is used.
+    Reserve,
+    /// Wait for a reservation: the reserved block is used up, and frames are discarded until there is a new
+    /// one.
+    AwaitReservation,
+    /// Enable another SA: all PNs are used, and frames are discarded until then. This SA never sends again.
+    Exhausted,
+}
+
+/// The PNs of a transmit SA.
+#[derive(Debug)]
+pub struct TransmitPns {
+    /// PN of the next frame; `None` when the last one is used.
+    next: Option<Pn>,
+    /// Last PN of the suite.
+    last: Pn,
+    /// Last PN of the reserved blocks.
+    reserved: Pn,
+    /// PN from which half of the reserved block is used.
+    reserve_at: u64,
+    /// PN from which a rekey is due.
+    rekey_at: u64,
+}
+
+/// Reason why a frame gets no PN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum NoPn {
+    Unreserved,
+    Exhausted,
+}
+
+impl TransmitPns {
+    /// PNs from `first` to `last`, the suite's last one. Those up to `reserved` may be used at once. Without
+    /// leases, `reserved` is `last`.
+    pub(crate) fn new(first: Pn, reserved: Pn, last: Pn) -> Self {
+        // 0xC000_0000, or 0xC000_0000_0000_0000 with XPN: clause 9.8 of IEEE 802.1X-2020.
+        let rekey_at = last.number() - last.number() / 4;
+        // A PN above the last one would repeat, in its low 32 bits, a used nonce: no PN is left.
+        let next = Some(first).filter(|&first| first <= last);
+        let mut pns = Self { next, last, reserved: reserved.min(last), reserve_at: 0, rekey_at };
+        pns.reserve_through(reserved);
+        pns
+    }
+
+    /// PN of the next frame; `None` if no PN is left.
+    pub const fn next(&self) -> Option<Pn> {
+        self.next
+    }
+
+    /// Last reserved PN.
+    pub const fn reserved(&self) -> Pn {
+        self.reserved
+    }
+
+    /// Permits the PNs up to and including `reserved`. Never revokes an earlier reservation.
+    pub(crate) fn reserve_through(&mut self, reserved: Pn) {
+        let Some(next) = self.next else { return };
+        let reserved = reserved.min(self.last).max(self.reserved);
+        let left = reserved.number().saturating_sub(next.number());
+        self.reserve_at =
+            if reserved == self.last { u64::MAX } else { next.number().saturating_add(left / 2) };
+        self.reserved = reserved;
+    }
+
+    /// Takes the next PN, if `more` others follow it. Returns each PN once.
+    pub(crate) fn take_first_of(&mut self, more: u64) -> Result<Pn, NoPn> {
+        let pn = self.next.ok_or(NoPn::Exhausted)?;
+        let chain_end = pn.number().saturating_add(more);
+        if chain_end > self.last.number() {
+            return Err(NoPn::Exhausted);
+        }
+        if chain_end > self.reserved.number() {
+            return Err(NoPn::Unreserved);
+        }
+        self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };
+        Ok(pn)
+    }
+
+    /// Action needed before PNs run out.
+    pub fn next_action(&self) -> NextAction {
+        let Some(next) = self.next else { return NextAction::Exhausted };
+        if next > self.reserved {
+            NextAction::AwaitReservation
+        } else if next.number() >= self.reserve_at {
+            NextAction::Reserve
+        } else if next.number() >= self.rekey_at {
+            NextAction::Rekey
+        } else {
+            NextAction::Continue
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pn(number: u64) -> Pn {
+        Pn::new(number).expect("not 0")
+    }
+
+    #[test]
+    fn a_32_bit_sa_ends_after_2_32_minus_1() {
+        let mut pns = TransmitPns::new(pn(0xffff_fffe), Pn::LAST_32, Pn::LAST_32);
+        assert_eq!(pns.next_action(), NextAction::Rekey);
+        assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_fffe)));
+        assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_ffff)));
+        assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted));
+        assert_eq!((pns.next(), pns.next_action()), (None, NextAction::Exhausted));
+        pns.reserve_through(Pn::LAST_64);
+        assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted), "no reservation brings used PNs back");
+    }
+
+    #[test]
+    fn an_xpn_sa_goes_on_over_2_32_and_ends_after_2_64_minus_1() {
+        let mut pns = TransmitPns::new(pn(0xffff_ffff), Pn::LAST_64, Pn::LAST_64);
+        assert_eq!(pns.take_first_of(0), Ok(pn(0xffff_ffff)));
+        assert_eq!(pns.take_first_of(0).map(Pn::low), Ok(0));
+        assert_eq!(pns.next_action(), NextAction::Continue);
+        let mut pns = TransmitPns::new(Pn::LAST_64, Pn::LAST_64, Pn::LAST_64);
+        assert_eq!(pns.take_first_of(0), Ok(Pn::LAST_64));
+        assert_eq!(pns.take_first_of(0), Err(NoPn::Exhausted));
+    }
+
+    #[test]
+    fn a_chain_that_would_cross_an_end_takes_nothing() {
+        let mut pns = TransmitPns::new(pn(1), pn(4), Pn::LAST_32);
+        assert_eq!(pns.take_first_of(4), Err(NoPn::Unreserved));
+        assert_eq!(pns.take_first_of(3), Ok(pn(1)));
+        let mut pns = TransmitPns::new(pn(0xffff_fffe), Pn::LAST_32, Pn::LAST_32);
+        assert_eq!(pns.take_first_of(2), Err(NoPn::Exhausted));
+        assert_eq!(pns.take_first_of(1), Ok(pn(0xffff_fffe)));
+    }
+
+    #[test]
+    fn rekey_is_due_at_three_quarters() {
+        for (last, at) in [(Pn::LAST_32, 0xc000_0000), (Pn::LAST_64, 0xc000_0000_0000_0000)] {
+            let action = |first| TransmitPns::new(pn(first), last, last).next_action();
+            assert_eq!(action(at - 1), NextAction::Continue);
+            assert_eq!(action(at), NextAction::Rekey);
+        }
+    }
+
+    #[test]
+    fn no_pn_leaves_that_is_not_reserved() {
+        let mut pns = TransmitPns::new(pn(1), pn(4), Pn::LAST_32);
+        let seen: [_; 5] =
+            core::array::from_fn(|_| (pns.next_action(), pns.take_first_of(0).ok().map(Pn::number)));
+        assert_eq!(
+            seen,
+            [
+                (NextAction::Continue, Some(1)),
+                (NextAction::Reserve, Some(2)),
+                (NextAction::Reserve, Some(3)),
+                (NextAction::Reserve, Some(4)),
+                (NextAction::AwaitReservation, None),
+            ]
+        );
+        pns.reserve_through(pn(2));
+        assert_eq!(
+            pns.take_first_of(0),
+            Err(NoPn::Unreserved),
+            "a reservation never shrinks, and a stale one opens nothing"
+        );
+        pns.reserve_through(pn(8));
+        assert_eq!(pns.take_first_of(0), Ok(pn(5)));
+    }
+
+    #[test]
+    fn nothing_is_sent_from_outside_the_block_or_the_suite() {
+        let mut below = TransmitPns::new(pn(5), pn(4), Pn::LAST_32);
+        assert_eq!(
+            (below.take_first_of(0), below.next_action()),
+            (Err(NoPn::Unreserved), NextAction::AwaitReservation)
+        );
+        below.reserve_through(pn(5));
+        assert_eq!(below.take_first_of(0), Ok(pn(5)));
+        for first in [1 << 32, (1 << 32) + 5, u64::MAX] {
+            let mut beyond = TransmitPns::new(pn(first), Pn::LAST_64, Pn::LAST_32);
+            assert_eq!(
+                (beyond.take_first_of(0), beyond.next_action()),
+                (Err(NoPn::Exhausted), NextAction::Exhausted)
+            );
+        }
+    }
+}

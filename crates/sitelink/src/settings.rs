@@ -1,0 +1,38 @@
+//! Settings of a manager and of its peers.
+
+use std::time::Duration;
+
+use suite::identity::{Identity, PublicKey};
+use tunnel::Mode;
+
+/// Settings of a manager.
+#[derive(Clone, Debug)]
+pub struct ManagerSettings {
+    /// The site's name, for the thread's.
+    pub name: String,
+    /// Identity of this site.
+    pub identity: Identity,
+    /// Its first peers, in the order of their numbers.
+    pub peers: Vec<ManagerPeer>,
+    /// Lanes that this site sends on.
+    pub lanes: u8,
+    /// W of the windows, as in [`tunnel::Settings`].
+    pub window: u64,
+    /// Duration of an epoch of identifier mode.
+    pub epoch_life: Duration,
+    /// Octets of the largest UDP payload that is worth looking for: what the longest frame of the LAN needs.
+    pub most_payload: u16,
+}
+
+/// A peer.
+#[derive(Clone, Debug)]
+pub struct ManagerPeer {
+    /// `host:port`, or nothing if the peer connects from anywhere. Header encryption and plain peers must have one.
+    pub endpoint: Option<String>,
+    /// Its public key; none for a plain peer, which has no management channel.
+    pub public_key: Option<PublicKey>,
+    /// Protection of headers.
+    pub mode: Mode,
+    /// Whether keys may be agreed on with it by X25519 alone, if it does not know X25519MLKEM768.
+    pub classical: bool,
+}

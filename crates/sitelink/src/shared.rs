@@ -1,0 +1,106 @@
+//! What all tasks of the manager's thread share, and what they tell the driver.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use quinn::{Connection, RecvStream};
+use suite::identity::PublicKey;
+use tokio::sync::Notify;
+use tunnel::PeerId;
+
+use super::counters::SharedCounters;
+use super::error::DisconnectReason;
+use super::roster::Roster;
+use super::socket::RingSocket;
+use super::status::SharedStatus;
+
+/// State that all tasks of the manager's thread share, and that others read.
+pub(super) struct Shared {
+    start: Instant,
+    pub(super) shared_counters: Arc<SharedCounters>,
+    pub(super) board: SharedStatus,
+    /// Wakes the driver.
+    pub(super) stir: Notify,
+    pub(super) stop: AtomicBool,
+    roster: Mutex<Roster>,
+    pub(super) socket: Arc<RingSocket>,
+    /// The driver's next turn panics.
+    #[cfg(test)]
+    pub(super) defect: AtomicBool,
+}
+
+/// Event of a task for the driver.
+#[derive(Debug)]
+pub(super) enum DriverEvent {
+    Arrived(Arrival),
+    Failed {
+        peer: PeerId,
+        why: DisconnectReason,
+    },
+    /// Addresses of a peer with a fixed endpoint.
+    Found {
+        peer: PeerId,
+        addresses: Vec<SocketAddr>,
+    },
+    /// Somebody with a key that no peer has.
+    Stranger {
+        address: IpAddr,
+        key: PublicKey,
+    },
+}
+
+/// A connection whose other end has proved to be this peer.
+#[derive(Debug)]
+pub(super) struct Arrival {
+    pub(super) peer: PeerId,
+    pub(super) connection: Connection,
+    /// Address with which the handshake was made. QUIC may look elsewhere already.
+    pub(super) address: SocketAddr,
+    /// A stream of it that was accepted already.
+    pub(super) first: Option<RecvStream>,
+    /// Whether this site opened it.
+    pub(super) ours: bool,
+}
+
+impl Shared {
+    pub(super) fn new(
+        roster: Roster,
+        socket: Arc<RingSocket>,
+        shared_counters: Arc<SharedCounters>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            start: Instant::now(),
+            shared_counters,
+            board: SharedStatus::new(roster.statuses()),
+            stir: Notify::new(),
+            stop: AtomicBool::new(false),
+            roster: Mutex::new(roster),
+            socket,
+            #[cfg(test)]
+            defect: AtomicBool::new(false),
+        })
+    }
+
+    /// The time of sessions.
+    pub(super) fn now(&self) -> wire::Instant {
+        wire::Instant::after_start(self.start.elapsed())
+    }
+
+    pub(super) fn with_roster<T>(&self, with: impl FnOnce(&mut Roster) -> T) -> T {
+        let mut roster = self.roster.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = with(&mut roster);
+        if let Some(expected) = roster.expected_anew() {
+            self.socket.expect_from(expected);
+        }
+        done
+    }
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,101 @@
+//! State that all peers of a site share, and what each mode needs to know of its peer. Modes are given it; they know nothing of
+//! [`Forwarding`](crate::Forwarding), which has them.
+
+use alloc::collections::VecDeque;
+
+use wire::time::Instant;
+use wire::tunnel::Flow;
+
+use crate::counters::OutDiscard;
+use crate::exchange::{Event, Generation};
+use crate::flows::{FlowRefusal, Flows, NumberedFlow};
+use crate::hash::Hasher;
+use crate::new_flow_limit::NewFlowLimit;
+use crate::settings::PeerId;
+
+/// Most events in the queue.
+const EVENTS: usize = 1024;
+
+/// State that all peers share.
+#[derive(Debug)]
+pub(crate) struct SiteState {
+    pub(crate) hasher: Hasher,
+    pub(crate) events: Events,
+    new_flows: NewFlowLimit,
+    /// True while timed work is pending: waiting fragments, or an epoch about to end.
+    pub(crate) watch: bool,
+}
+
+/// State of a peer that does not depend on its mode.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerContext {
+    pub(crate) peer: PeerId,
+    pub(crate) generation: Generation,
+    /// Octets of the largest UDP payload towards it.
+    pub(crate) path_payload: usize,
+}
+
+/// Queue of events for the session. Bounded: an event that finds no room is lost, and its source raises it again later. So
+/// nobody may rely on an event unless [`Events::tell`] returned true.
+#[derive(Debug)]
+pub(crate) struct Events(VecDeque<Event>);
+
+impl Events {
+    /// Queues an event. False if there is no room.
+    #[must_use]
+    pub(crate) fn tell(&mut self, event: Event) -> bool {
+        let room = self.0.len() < EVENTS;
+        if room {
+            self.0.push_back(event);
+        }
+        room
+    }
+
+    pub(crate) fn poll(&mut self) -> Option<Event> {
+        self.0.pop_front()
+    }
+}
+
+impl SiteState {
+    pub(crate) fn new(table_seed: &[u8; 16], new_flows_per_second: u32) -> Self {
+        Self {
+            hasher: Hasher::new(table_seed),
+            events: Events(VecDeque::with_capacity(EVENTS)),
+            new_flows: NewFlowLimit::new(new_flows_per_second),
+            watch: false,
+        }
+    }
+
+    /// Assigns a number to a flow with this [`Hasher::flow`] if it has none, within the quotas.
+    pub(crate) fn assign_number(
+        &mut self,
+        flows: &mut Flows,
+        now: Instant,
+        hash: u64,
+        flow: &Flow,
+    ) -> Result<(), OutDiscard> {
+        if flows.find(now, hash, flow).is_some() {
+            return Ok(());
+        }
+        flows.admits(&self.hasher, flow).map_err(|refusal| match refusal {
+            FlowRefusal::Table => OutDiscard::FlowQuota,
+            FlowRefusal::Sci => OutDiscard::FlowQuotaSci,
+            FlowRefusal::Source => OutDiscard::FlowQuotaSource,
+            FlowRefusal::Indexes => OutDiscard::FlowIndexes,
+        })?;
+        if !self.new_flows.admit(now, flow) {
+            return Err(OutDiscard::FlowRate);
+        }
+        flows.assign(now, &self.hasher, *flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
+    }
+
+    /// Announces a flow that the peer does not know, if that is due.
+    pub(crate) fn announce(&mut self, now: Instant, context: &PeerContext, given: &mut NumberedFlow) {
+        let (peer, generation) = (context.peer, context.generation);
+        if given.is_due(now)
+            && self.events.tell(Event::Announce { peer, generation, index: given.index, flow: given.flow })
+        {
+            given.note_announced(now);
+        }
+    }
+}
