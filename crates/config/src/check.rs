@@ -108,7 +108,7 @@ const LEAST_PROTECTED_MTU: usize = 576;
 pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Vec<Finding>> {
     let finding = |text: String| Finding {
         file: file.to_owned(),
-        line: Some(link.line),
+        line: Some(link.line.0),
         text: format!("link {:?}: {text}", link.name),
     };
     let read = |interface: &str| read_mtu(interface).map_err(|error| finding(error.to_string()));

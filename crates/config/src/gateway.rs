@@ -8,7 +8,7 @@ use toml::Spanned;
 
 use super::findings::Findings;
 use super::raw::RawGateway;
-use super::{Antedate, Gateway, Http, Io, LogFormat, Polling, Realtime, is_name};
+use super::{Antedate, Gateway, Http, Io, LogFormat, Origin, Polling, Realtime, is_name};
 use crate::cpus::Cpus;
 
 /// Where leases and floors are, unless the configuration says otherwise.
@@ -96,7 +96,7 @@ fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
         );
         findings.warn(value.span(), open);
     }
-    Some(Http { address, line: findings.line(&value.span()) })
+    Some(Http { address, line: Origin(findings.line(&value.span())) })
 }
 
 fn state(raw: &RawGateway, findings: &mut Findings) -> PathBuf {

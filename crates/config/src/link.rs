@@ -16,7 +16,7 @@ use super::gateway::bad_name;
 use super::mka::{self, CakSource, SeenScis};
 use super::raw::RawLink;
 use super::static_keys::{self, KeySource, Place};
-use super::{Keys, Link, LinkLoss, Mtu, is_name};
+use super::{Keys, Link, LinkLoss, Mtu, Origin, is_name};
 
 /// The smallest and the largest MTU of a protected side that can be set.
 const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
@@ -146,7 +146,7 @@ impl Judge {
         let keys = self.keys(raw, suite, (protection, sci_inclusion), sources, places, findings);
         Some(Link {
             name: name?,
-            line: findings.line(&self.span),
+            line: Origin(findings.line(&self.span)),
             plain: plain?,
             protected: protected?,
             protect_frames,

@@ -26,7 +26,7 @@ use zeroize::Zeroizing;
 use super::findings::{self, Finding, Findings, list};
 use super::raw::RawSa;
 use super::static_keys::{KeySource, Scope};
-use super::{Config, KeyFiles, StaticSa};
+use super::{Config, KeyFiles, Origin, StaticSa};
 use crate::key_file;
 
 /// Where an SA's packet numbers begin in a capture.
@@ -161,7 +161,15 @@ fn sa(raw: &Spanned<RawFileSa>, keys: &KeySource, findings: &mut Findings) -> Op
     };
     let line = findings.line(&span);
     let (key, key_file) = key?;
-    let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
+    let sa = StaticSa {
+        an: an?,
+        sci: sci?,
+        key,
+        key_file: Origin(key_file),
+        line: Origin(line),
+        xpn: xpn?,
+        replay_floor: true,
+    };
     Some(FileSa { line, suite, sa, offset: offset?, begins: begins? })
 }
 

@@ -17,7 +17,7 @@ use wire::{An, Sci, Ssci};
 
 use super::findings::Findings;
 use super::raw::{RawPeer, RawSa, RawStatic};
-use super::{ReadKey, StaticSa, StaticSas};
+use super::{Origin, ReadKey, StaticSa, StaticSas};
 use crate::key_file::{is_zeros, zeros};
 
 /// Where keys come from.
@@ -105,8 +105,15 @@ impl Scope<'_> {
             return None;
         }
         let span = raw.key_file.as_ref().map_or(span, Spanned::span);
-        let line = findings.line(&span);
-        let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
+        let sa = StaticSa {
+            an: an?,
+            sci: sci?,
+            key,
+            key_file: Origin(key_file),
+            line: Origin(findings.line(&span)),
+            xpn: xpn?,
+            replay_floor: true,
+        };
         places.push(Place {
             span,
             label: self.label.to_owned(),

@@ -57,7 +57,7 @@ pub(super) fn not_carried(file: &Path, link: &Link, mtus: &Mtus) -> Option<Findi
     let largest = largest_payload(mtus);
     (largest < LONGEST_PAYLOAD).then(|| Finding {
         file: file.to_owned(),
-        line: Some(cell.line),
+        line: Some(cell.line.0),
         text: format!(
             "fieldbus {:?}: frames with more than {largest} octets behind the FrameID are dropped (PROFINET has up to {LONGEST_PAYLOAD}); set the MTU of {} to {}",
             cell.name,

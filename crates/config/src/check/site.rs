@@ -113,7 +113,7 @@ pub fn path_payload(peer: &SitePeer, version: IpVersion) -> usize {
 pub fn lan_mtu(file: &Path, site: &Site, read_mtu: ReadMtu) -> Result<usize, Finding> {
     let finding = |text: String| Finding {
         file: file.to_owned(),
-        line: Some(site.line),
+        line: Some(site.line.0),
         text: format!("site {:?}: {text}", site.name),
     };
     let interface = read_mtu(&site.lan).map_err(|error: InterfaceError| finding(error.to_string()))?;
@@ -135,7 +135,7 @@ pub fn not_carried(file: &Path, site: &Site, lan_mtu: usize) -> Vec<Finding> {
             IpVersion::towards(peer, site.bind).into_iter().map(|version| sums(version).in_two).min()?;
         (lan_mtu > most).then(|| Finding {
             file: file.to_owned(),
-            line: Some(peer.line),
+            line: Some(peer.line.0),
             text: format!(
                 "site {:?}: peer {:?}: frames with more than {most} octets behind the SecTAG's EtherType are dropped, and {} takes {lan_mtu}; set the machines' MTU to {}",
                 site.name,

@@ -7,6 +7,7 @@ use toml::Spanned;
 use wire::MacAddr;
 use wire::fieldbus::FrameId;
 
+use super::super::Origin;
 use super::super::findings::Findings;
 use super::super::raw::RawRelation;
 use super::validate::MODES;
@@ -85,7 +86,7 @@ impl Relations<'_> {
         };
         let line = findings.line(&span);
         self.once(&label, &relation, line, spanned, findings);
-        Some(CellRelation { relation, line, mode })
+        Some(CellRelation { relation, line: Origin(line), mode })
     }
 
     /// Refuses frames that another relation has already.

@@ -48,13 +48,13 @@ fn a_cell_is_a_part_of_its_link() {
     let [link] = config.links.as_slice() else { panic!("one link") };
     let cell = link.cell.as_deref().unwrap();
     assert!(link.has_secy());
-    assert_eq!((cell.name.as_str(), cell.line, cell.rest), ("cell-4", 16, Rest::Link));
+    assert_eq!((cell.name.as_str(), cell.line.0, cell.rest), ("cell-4", 16, Rest::Link));
     assert_eq!((cell.protection.protect, cell.protection.suite), (Protect::Encrypt, CellSuite::GcmAes128));
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag::PROFINET)));
     assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (3, 50, 4_227_858_431));
     assert_eq!(cell.master_key, CellKey::new(&[b'm'; 32]));
     let [one, other] = cell.relations.as_slice() else { panic!("two relations") };
-    assert_eq!((one.line, one.mode, one.relation.cycle), (21, Mode::Protect, Duration::from_millis(1)));
+    assert_eq!((one.line.0, one.mode, one.relation.cycle), (21, Mode::Protect, Duration::from_millis(1)));
     assert_eq!(one.relation.own(), (PLC, FrameId(0x8001)));
     assert_eq!(one.relation.peer(), (MacAddr([2, 0, 0, 0, 1, 2]), FrameId(0x8002)));
     assert_eq!(other.relation.own(), (PLC, FrameId(0xc001)));
@@ -247,7 +247,8 @@ fn a_cell_has_a_bounded_number_of_relations() {
 fn a_cell_is_like_itself_wherever_it_stands() {
     let of = |text: &str| validated(text).unwrap().0.links.remove(0);
     let link = of(VALID);
-    assert!(link.is_like(&of(&format!("# a line more\n{VALID}"))));
+    assert_eq!(link, of(&format!("# a line more\n{VALID}")));
+    assert_eq!(link, of(&VALID.replace("m.key", "moved.key")), "the same key in another file");
     for (from, to) in [
         ("cycle = \"1ms\"", "cycle = \"2ms\""),
         ("m.key", "n.key"),
@@ -255,6 +256,6 @@ fn a_cell_is_like_itself_wherever_it_stands() {
         ("mode = \"protect\"", "mode = \"shadow\""),
     ] {
         let other = of(&VALID.replacen(from, to, 1));
-        assert!(!link.is_like(&other) && link.is_like_but_for_keys(&other), "{to}");
+        assert!(link != other && link.is_like_but_for_keys(&other), "{to}");
     }
 }

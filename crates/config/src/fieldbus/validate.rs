@@ -12,7 +12,7 @@ use super::super::bypass::Named;
 use super::super::findings::{Findings, list};
 use super::super::link::{Seen, interface_name, name};
 use super::super::raw::{RawFieldbus, RawLink};
-use super::super::{Link, ReadMasterKey};
+use super::super::{Link, Origin, ReadMasterKey};
 use super::relations::{Relations, station};
 use super::{Cell, MOST_RELATIONS, Mode, Rest, quantity};
 use crate::key_file::{CellKey, zeros};
@@ -124,7 +124,7 @@ impl<'r> Judge<'r> {
         let epoch_frames = quantity::epoch_frames(label, &raw.epoch_frames, cycles, findings);
         let cell = Cell {
             name: name?,
-            line: findings.line(span),
+            line: Origin(findings.line(span)),
             rest,
             protection,
             master_key: master_key?,
@@ -261,7 +261,7 @@ impl<'r> Judge<'r> {
             );
             findings.error(value.span(), text);
         }
-        own_keys.push((cell.master_key.clone(), cell.line));
+        own_keys.push((cell.master_key.clone(), cell.line.0));
     }
 
     /// The stations behind this gateway.

@@ -9,7 +9,7 @@ use tunnel::Mode;
 
 use super::super::findings::Findings;
 use super::super::raw::RawSitePeer;
-use super::super::{gateway::bad_name, is_name};
+use super::super::{Origin, gateway::bad_name, is_name};
 use super::{Endpoint, Host, SitePeer, USUAL_PATH_MTU};
 
 /// IPv6 asks for 1280 octets, and QUIC for 1200 of UDP payload; what is larger than a jumbo frame is a mistake.
@@ -82,7 +82,7 @@ impl<'r> Peers<'r> {
         let classical = place.classical(raw, kind, findings);
         Some(SitePeer {
             name: name?,
-            line: findings.line(&place.span),
+            line: Origin(findings.line(&place.span)),
             endpoint: endpoint?,
             public_key: public_key?,
             mode: mode.or(vni.map(|vni| Mode::Plain { vni }))?,

@@ -7,10 +7,10 @@ use suite::identity::{Identity, PublicKey};
 use toml::{Spanned, Value};
 use tunnel::{Mode, Settings};
 
-use super::super::ReadIdentity;
 use super::super::findings::Findings;
 use super::super::link::{Seen, interface_name, mtu, name};
 use super::super::raw::RawSite;
+use super::super::{Origin, ReadIdentity};
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
 use crate::key_file::{is_zeros, zeros};
@@ -91,13 +91,12 @@ impl Judge {
         self.reach(bind, &peers, raw, findings);
         Some(Site {
             name: name?,
-            line: findings.line(&self.span),
+            line: Origin(findings.line(&self.span)),
             lan: lan?,
             allow_addresses: raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref()),
             mtu,
             bind,
             identity: identity?,
-            identity_file: raw.identity.as_ref().map_or_else(Default::default, |file| file.get_ref().into()),
             dscp,
             window,
             limits,
@@ -190,7 +189,7 @@ impl Judge {
                 format!("{}identity is that of the site of line {line}; give each site its own", self.label);
             findings.error(span, text);
         }
-        own_keys.push((own, site.line));
+        own_keys.push((own, site.line.0));
     }
 
     fn peers(&self, raw: &RawSite, findings: &mut Findings) -> Option<Vec<SitePeer>> {

@@ -146,13 +146,13 @@ fn log_refusal(errors: &[String]) {
 /// Which of the old SAs go on as new ones: those with the same key and names.
 fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver {
     let same_suite = new.suite == old.suite;
-    let transmit_stays = same_suite && new.transmit.is_like(&old.transmit);
+    let transmit_stays = same_suite && new.transmit.goes_on_as(&old.transmit);
     let transmit = transmit_stays.then_some((new.transmit.an, link.protection));
     let mut carry_over = CarryOver { transmit, ..CarryOver::default() };
     for sa in &new.receive {
         let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
         match before {
-            Some(before) if same_suite && before.is_like(sa) => carry_over.receive.push((sa.sci, sa.an)),
+            Some(before) if same_suite && before.goes_on_as(sa) => carry_over.receive.push((sa.sci, sa.an)),
             Some(_) => warn!(
                 event = "key-under-same-an",
                 link = link.name,
@@ -302,7 +302,7 @@ impl Running {
         Some(format!(
             "{}:{}: link {:?}: its own key and SCI are still those of link {:?}; reload without them first",
             self.file.display(),
-            link.line,
+            link.line.0,
             link.name,
             from.name
         ))
@@ -334,12 +334,12 @@ impl Running {
             return Step { link, mtus, what: What::Add };
         };
         let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
-        if link.is_like(old) && same_mtus && !io {
+        if link == *old && same_mtus && !io {
             return Step { link, mtus, what: What::Keep };
         }
         let same_path = link.is_like_but_for_keys(old) && same_mtus;
         let keys = match (&link.keys, &old.keys) {
-            _ if same_path && link.has_keys_like(old) => KeyChange::Keep,
+            _ if same_path && link.keys == old.keys => KeyChange::Keep,
             (Keys::None, Keys::None) => KeyChange::None { path: !same_path },
             (Keys::Static(sas), Keys::Static(old)) => KeyChange::Static(static_keys_go_on(&link, sas, old)),
             (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
@@ -458,7 +458,7 @@ impl Running {
             (KeyChange::None { path: true }, _) => self.replace_bare_path(&link, running.about.sci, mtus)?,
             _ => {}
         }
-        let same_cell = running.config.has_cell_like(&link) && running.about.mtus == mtus;
+        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus;
         let before = std::mem::replace(&mut running.config, link);
         running.about.mtus = mtus;
         self.renew_agreement(running)?;

@@ -35,7 +35,7 @@ impl RunningSite {
     ) -> Result<(), String> {
         let Some(works) = &mut self.works else { return Ok(()) };
         let (before, site) = (&self.config.peers, &config.name);
-        let stays = |peer: &SitePeer| Some(works.numbers[before.iter().position(|old| old.is_like(peer))?]);
+        let stays = |peer: &SitePeer| Some(works.numbers[before.iter().position(|old| old == peer)?]);
         let stay: Vec<Option<PeerId>> = config.peers.iter().map(stays).collect();
         let leave: Vec<PeerId> =
             works.numbers.iter().filter(|number| !stay.contains(&Some(**number))).copied().collect();
