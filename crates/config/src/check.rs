@@ -22,13 +22,13 @@ use std::path::Path;
 use dataplane::fragmenter::FragmentConfig;
 use netdev::interface::{Guard, Interface, InterfaceError};
 use pnstore::StateView;
-use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use secy::{ConfidentialityOffset, Protection, SciInclusion};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
-use crate::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
+use crate::{Config, Finding, Keys, Link, LinkLoss, Mtu, Named as _};
 use crate::{bypass, interfaces};
 
 /// Reads the MTU of an interface, in octets.
@@ -57,11 +57,12 @@ fn sysfs_mtu(interface: &str) -> io::Result<usize> {
 
 /// What the loss of a carrier does, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
-    match link_loss {
-        LinkLoss::Off => "off: nobody is told when a side loses its carrier".into(),
-        LinkLoss::Forward => format!("forward: {plain} is down while {protected} has no carrier"),
-        LinkLoss::Both => format!("both: {plain} or {protected} is down while the other one has no carrier"),
-    }
+    let means = match link_loss {
+        LinkLoss::Off => "nobody is told when a side loses its carrier".into(),
+        LinkLoss::Forward => format!("{plain} is down while {protected} has no carrier"),
+        LinkLoss::Both => format!("{plain} or {protected} is down while the other one has no carrier"),
+    };
+    format!("{}: {means}", link_loss.name())
 }
 
 /// Octets that a link's SecY adds to a frame: SecTAG and ICV; none if it does not protect, or is never reached.
@@ -276,25 +277,10 @@ impl<'c> Plan<'c> {
 impl fmt::Display for Plan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gateway = &self.config.gateway;
-        let io = match gateway.io {
-            Io::Auto => "auto",
-            Io::Kernel => "kernel",
-            Io::AfXdp => "af_xdp",
-            Io::AfPacket => "af_packet",
-        };
-        let polling = match gateway.polling {
-            Polling::Adaptive => "adaptive",
-            Polling::Busy => "busy",
-            Polling::Interrupt => "interrupt",
-        };
         writeln!(f, "gateway {}", gateway.name)?;
         writeln!(f, "  state      {}", gateway.state.display())?;
-        let realtime = match gateway.realtime {
-            Realtime::Auto => "auto",
-            Realtime::On => "on",
-            Realtime::Off => "off",
-        };
-        writeln!(f, "  io         {io}, polling {polling}, realtime {realtime}")?;
+        let (io, polling) = (gateway.io.name(), gateway.polling.name());
+        writeln!(f, "  io         {io}, polling {polling}, realtime {}", gateway.realtime.name())?;
         if let Some(workers) = &self.workers {
             writeln!(f, "  workers    {workers}")?;
         }
@@ -351,11 +337,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         }
     }
     writeln!(f, "  suite      {}, {}", keys::suite(link), protection(link))?;
-    let validate = match link.validate_frames {
-        ValidateFrames::Strict => "strict",
-        ValidateFrames::Check => "check",
-        ValidateFrames::Disabled => "disabled",
-    };
+    let validate = link.validate_frames.name();
     let replay = match link.replay_protect {
         true => format!("window {}", link.replay_window),
         false => "off".to_owned(),

@@ -7,8 +7,9 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::raw::RawGateway;
-use super::{Antedate, Gateway, Http, Io, LogFormat, Origin, Polling, Realtime, is_name};
+use super::reference::read::{DAYS, HOURS, time};
+use super::reference::{GATEWAY, RawGateway};
+use super::{Gateway, Http, Origin, is_name};
 use crate::cpus::Cpus;
 
 /// Where leases and floors are, unless the configuration says otherwise.
@@ -24,21 +25,15 @@ pub(super) fn validate(
         return None;
     };
     let raw = spanned.get_ref();
-    let io = [("auto", Io::Auto), ("kernel", Io::Kernel), ("af_xdp", Io::AfXdp), ("af_packet", Io::AfPacket)];
-    let io = findings.choice("", "io", &raw.io, &io, Io::Auto);
-    let polling =
-        [("adaptive", Polling::Adaptive), ("busy", Polling::Busy), ("interrupt", Polling::Interrupt)];
-    let polling = findings.choice("", "polling", &raw.polling, &polling, Polling::Adaptive);
-    let realtime = [("auto", Realtime::Auto), ("on", Realtime::On), ("off", Realtime::Off)];
-    let realtime = findings.choice("", "realtime", &raw.realtime, &realtime, Realtime::Auto);
+    let io = GATEWAY.io.choice("", &raw.io, findings);
+    let polling = GATEWAY.polling.choice("", &raw.polling, findings);
+    let realtime = GATEWAY.realtime.choice("", &raw.realtime, findings);
     let cpus = raw.cpus.as_ref().and_then(|value| cpus(value, findings));
-    let antedate = [("auto", Antedate::Auto), ("on", Antedate::On), ("off", Antedate::Off)];
-    let antedate = findings.choice("", "antedate", &raw.antedate, &antedate, Antedate::Auto);
-    let log = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-    let log = findings.choice("", "log", &raw.log, &log, LogFormat::Text);
+    let antedate = GATEWAY.antedate.choice("", &raw.antedate, findings);
+    let log = GATEWAY.log.choice("", &raw.log, findings);
     let http = raw.http.as_ref().and_then(|value| http(value, findings));
     let state = state(raw, findings);
-    let state_max_age = raw.state_max_age.as_ref().and_then(|value| max_age(value, findings));
+    let state_max_age = max_age(raw, findings);
     let name = match &raw.name {
         None => {
             findings.error(spanned.span(), "[gateway] has no name; add name = \"NAME\"");
@@ -49,8 +44,8 @@ pub(super) fn validate(
     if !is_name(name.get_ref()) {
         findings.error(name.span(), bad_name("", name.get_ref()));
     }
-    let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
-    let unguarded = raw.unguarded.as_ref().is_some_and(|allow| *allow.get_ref());
+    let allow_experimental = GATEWAY.allow_experimental.switch(&raw.allow_experimental);
+    let unguarded = GATEWAY.unguarded.switch(&raw.unguarded);
     let name = name.get_ref().clone();
     Some((
         Gateway { name, state, state_max_age, io, polling, realtime, cpus, unguarded, antedate, http, log },
@@ -100,39 +95,30 @@ fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
 }
 
 fn state(raw: &RawGateway, findings: &mut Findings) -> PathBuf {
-    let Some(state) = &raw.state else { return DEFAULT_STATE.into() };
+    let state = GATEWAY.state.text(&raw.state);
     // A relative path would name other state, and begin again at PN 1, when started from elsewhere.
-    if !Path::new(state.get_ref()).is_absolute() {
-        let text = format!(
-            "state = {:?} is no absolute path; write one, such as {DEFAULT_STATE:?}",
-            state.get_ref()
-        );
-        findings.error(state.span(), text);
+    if let (Some(given), false) = (&raw.state, Path::new(state).is_absolute()) {
+        let text = format!("state = {state:?} is no absolute path; write one, such as {DEFAULT_STATE:?}");
+        findings.error(given.span(), text);
     }
-    state.get_ref().into()
+    state.into()
 }
 
 /// `7d`, `12h` or `off`.
-fn max_age(value: &Spanned<String>, findings: &mut Findings) -> Option<Duration> {
-    let text = value.get_ref();
+fn max_age(raw: &RawGateway, findings: &mut Findings) -> Option<Duration> {
+    let text = GATEWAY.state_max_age.text(&raw.state_max_age);
     if text == "off" {
         return None;
     }
-    let units = [("h", SECONDS_AN_HOUR), ("d", 24 * SECONDS_AN_HOUR)];
-    let seconds = units.iter().find_map(|(unit, seconds)| {
-        let number = text.strip_suffix(unit)?;
-        number.parse::<u32>().ok().filter(|&number| number > 0).map(|number| u64::from(number) * seconds)
-    });
-    if seconds.is_none() {
+    let age = time(text, &[HOURS, DAYS]).filter(|age| !age.is_zero());
+    if let (Some(given), None) = (&raw.state_max_age, age) {
         let text = format!(
             "state_max_age = {text:?} is no age; use days or hours such as \"7d\" or \"12h\", or \"off\""
         );
-        findings.error(value.span(), text);
+        findings.error(given.span(), text);
     }
-    seconds.map(Duration::from_secs)
+    age
 }
-
-const SECONDS_AN_HOUR: u64 = 3600;
 
 pub(super) fn bad_name(label: &str, name: &str) -> String {
     format!("{label}name = {name:?} is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")

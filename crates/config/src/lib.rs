@@ -1,7 +1,7 @@
 //! The configuration: from TOML text to values that only mean something, and what they mean on this machine ([`check`]).
 //!
 //! ```text
-//! text ── toml, serde ──▶ raw (every key, unjudged) ── gateway, link, static_keys, mka, site, fieldbus ──▶ Config, warnings
+//! text ── toml, serde ──▶ Raw… (every key, unjudged) ── gateway, link, static_keys, mka, site, fieldbus ──▶ Config, warnings
 //!                                                              └──▶ errors, each `file:line: what; what to do`
 //! ```
 //!
@@ -21,10 +21,10 @@ pub mod lifetime;
 mod link;
 mod mistakes;
 pub mod mka;
+mod names;
 mod origin;
 mod outline;
 pub mod placement;
-mod raw;
 pub mod reference;
 pub mod sa_file;
 pub mod site;
@@ -51,6 +51,7 @@ pub use findings::Finding;
 use findings::Findings;
 pub use gateway::DEFAULT_STATE;
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
+pub use names::Named;
 pub use origin::Origin;
 pub use outline::Outline;
 pub use site::{Site, SitePeer};
@@ -192,17 +193,6 @@ pub enum LinkLoss {
     Forward,
     /// That, and a plain side without carrier takes the protected side down.
     Both,
-}
-
-impl LinkLoss {
-    /// As the configuration writes it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Forward => "forward",
-            Self::Both => "both",
-        }
-    }
 }
 
 /// `[[link]]`: a transparent bump in the wire.
@@ -381,7 +371,8 @@ impl KeyFiles<'static> {
 ///
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
-    let raw: raw::RawConfig = toml::from_str(text).map_err(|error| findings::meant(file, text, &error))?;
+    let raw: reference::RawConfig =
+        toml::from_str(text).map_err(|error| findings::meant(file, text, &error))?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::validate(raw.gateway.as_ref(), &mut findings);
     if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use ::mka::SuiteRule;
-use secy::pn::ReplayWindow;
-use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use toml::{Spanned, Value};
 
@@ -14,12 +13,9 @@ use super::findings::{Findings, list};
 use super::fragment;
 use super::gateway::bad_name;
 use super::mka::{self, CakSource, SeenScis};
-use super::raw::RawLink;
+use super::reference::{Key, LINK, RawLink};
 use super::static_keys::{self, KeySource, Place};
-use super::{Keys, Link, LinkLoss, Mtu, Origin, is_name};
-
-/// The smallest and the largest MTU of a protected side that can be set.
-const MTU: std::ops::RangeInclusive<u16> = 576..=9216;
+use super::{Keys, Link, Mtu, Origin, is_name};
 
 pub(super) fn validate_all<'r>(
     raw: &'r [Spanned<RawLink>],
@@ -125,24 +121,16 @@ impl Judge {
         let protected = interface_name(label, &self.span, "protected", &raw.protected, findings);
         let suite = self.suite(raw, findings);
         let protection = self.protection(raw, by_name(suite), findings);
-        let sci = [
-            ("always", SciInclusion::Always),
-            ("never", SciInclusion::Never),
-            ("end-station", SciInclusion::EndStation),
-        ];
-        let sci_inclusion = findings.choice(label, "sci", &raw.sci, &sci, SciInclusion::Always);
+        let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);
         let validate_frames = self.validate_frames(raw, findings);
-        let clear_vlan = [("refuse", ClearVlan::Refuse), ("strip", ClearVlan::Strip)];
-        let clear_vlan =
-            findings.choice(label, "clear_vlan", &raw.clear_vlan, &clear_vlan, ClearVlan::Refuse);
+        let clear_vlan = LINK.clear_vlan.choice(label, &raw.clear_vlan, findings);
         let dividing = fragment::validate(label, raw, protection, validate_frames, findings);
-        let replay_window = self.replay_window(raw, findings);
-        let mtu = mtu(label, &raw.mtu, findings);
+        let replay_window = LINK.replay_window.number_or_default(label, &raw.replay_window, findings);
+        let mtu = mtu(label, LINK.mtu, &raw.mtu, findings);
         let bypass = bypass::validate(label, raw, findings);
-        let link_loss = [LinkLoss::Off, LinkLoss::Forward, LinkLoss::Both].map(|rule| (rule.name(), rule));
-        let link_loss = findings.choice(label, "link_loss", &raw.link_loss, &link_loss, LinkLoss::Forward);
-        let protect_frames = self.switch("protect_frames", &raw.protect_frames, UNPROTECTED, findings);
-        let replay_protect = self.switch("replay_protect", &raw.replay_protect, REPLAYABLE, findings);
+        let link_loss = LINK.link_loss.choice(label, &raw.link_loss, findings);
+        let protect_frames = self.switch(LINK.protect_frames, &raw.protect_frames, UNPROTECTED, findings);
+        let replay_protect = self.switch(LINK.replay_protect, &raw.replay_protect, REPLAYABLE, findings);
         let keys = self.keys(raw, suite, (protection, sci_inclusion), sources, places, findings);
         Some(Link {
             name: name?,
@@ -160,7 +148,7 @@ impl Judge {
             bypass,
             dividing,
             link_loss,
-            allow_addresses: raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref()),
+            allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
             keys: keys?,
             cell: None,
         })
@@ -200,21 +188,19 @@ impl Judge {
         }
     }
 
-    /// A switch that is on by default; off is warned.
+    /// A switch that is warned of if it is off.
     fn switch(
         &self,
-        key: &str,
+        key: Key,
         value: &Option<Spanned<bool>>,
         warning: &str,
         findings: &mut Findings,
     ) -> bool {
-        match value {
-            Some(value) if !*value.get_ref() => {
-                findings.warn(value.span(), format!("{}{key} = false: {warning}", self.label));
-                false
-            }
-            _ => true,
+        let on = key.switch(value);
+        if let (Some(value), false) = (value, on) {
+            findings.warn(value.span(), format!("{}{} = false: {warning}", self.label, key.name));
         }
+        on
     }
 
     fn suite(&self, raw: &RawLink, findings: &mut Findings) -> Option<SuiteRule> {
@@ -262,7 +248,7 @@ impl Judge {
 
     fn protection(&self, raw: &RawLink, suite: Option<CipherSuite>, findings: &mut Findings) -> Protection {
         let label = &self.label;
-        let encrypt = raw.encrypt.as_ref().is_none_or(|encrypt| *encrypt.get_ref());
+        let encrypt = LINK.encrypt.switch(&raw.encrypt);
         let mut offset = ConfidentialityOffset::Zero;
         if let Some(value) = &raw.confidentiality_offset {
             match value.get_ref() {
@@ -293,39 +279,18 @@ impl Judge {
     }
 
     fn validate_frames(&self, raw: &RawLink, findings: &mut Findings) -> ValidateFrames {
-        let choices = [
-            ("strict", ValidateFrames::Strict),
-            ("check", ValidateFrames::Check),
-            ("disabled", ValidateFrames::Disabled),
-        ];
-        let key = "validate_frames";
-        let chosen =
-            findings.choice(&self.label, key, &raw.validate_frames, &choices, ValidateFrames::Strict);
+        let chosen = LINK.validate_frames.choice(&self.label, &raw.validate_frames, findings);
         if let (Some(value), ValidateFrames::Check | ValidateFrames::Disabled) =
             (&raw.validate_frames, chosen)
         {
-            let text =
-                format!("{}{key} = {:?}: forged frames reach the machine", self.label, value.get_ref());
+            let text = format!(
+                "{}validate_frames = {:?}: forged frames reach the machine",
+                self.label,
+                value.get_ref()
+            );
             findings.warn(value.span(), text);
         }
         chosen
-    }
-
-    fn replay_window(&self, raw: &RawLink, findings: &mut Findings) -> u32 {
-        let Some(value) = &raw.replay_window else { return 0 };
-        match u32::try_from(*value.get_ref()) {
-            Ok(window) if window <= ReplayWindow::WIDEST => window,
-            _ => {
-                let text = format!(
-                    "{}replay_window = {} is out of range; use 0 to {}",
-                    self.label,
-                    value.get_ref(),
-                    ReplayWindow::WIDEST
-                );
-                findings.error(value.span(), text);
-                0
-            }
-        }
     }
 }
 
@@ -387,21 +352,22 @@ pub(super) fn interface_name(
 }
 
 /// The MTU of a link's protected side, or of a site's LAN.
-pub(super) fn mtu(label: &str, value: &Option<Spanned<Value>>, findings: &mut Findings) -> Mtu {
+pub(super) fn mtu(label: &str, key: Key, value: &Option<Spanned<Value>>, findings: &mut Findings) -> Mtu {
     let Some(value) = value else { return Mtu::Interface };
     match value.get_ref() {
-        Value::String(text) if text == "interface" => return Mtu::Interface,
+        Value::String(text) if text == key.default_text() => return Mtu::Interface,
         Value::Integer(octets) => {
-            if let Some(octets) = u16::try_from(*octets).ok().filter(|octets| MTU.contains(octets)) {
+            if let Some(octets) = key.in_range(*octets) {
                 return Mtu::Octets(octets);
             }
         }
         _ => {}
     }
+    let range = key.range();
     let text = format!(
         "{label}mtu is neither \"interface\" nor {} to {} octets; use one of them",
-        MTU.start(),
-        MTU.end()
+        range.start(),
+        range.end()
     );
     findings.error(value.span(), text);
     Mtu::Interface

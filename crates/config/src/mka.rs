@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use mka::{OnPeerLoss, SuiteRule};
+use mka::SuiteRule;
 use secy::{ConfidentialityOffset, Protection, SciInclusion};
 use suite::CipherSuite;
 use time::{Date, Month, UtcOffset};
@@ -19,31 +19,26 @@ use wire::{MacAddr, Sci};
 use super::ReadCak;
 use super::findings::{Findings, list};
 use super::keys::{Expected, Mka};
-use super::raw::{RawLink, RawMka};
+use super::reference::read::{DAYS, HOURS, MINUTES, SECONDS, time};
+use super::reference::{MKA, RawLink, RawMka};
 use crate::key_file::{NamedCak, is_zeros, zeros};
 
-/// Without a `priority`.
-const DEFAULT_PRIORITY: u8 = 16;
 /// The priority of who is never key server.
 const NEVER_KEY_SERVER: u8 = 255;
-/// Where EAPOL may go as to a group (IEEE 802.1X-2020 table 11-1, and broadcast, which some switches are told to use).
+/// Where EAPOL may go as to a group (IEEE 802.1X-2020 table 11-1, and broadcast, which some switches are told to use); the
+/// first one is the nearest non-TPMR bridge's.
 pub const GROUPS: [MacAddr; 6] = [
-    DEFAULT_DESTINATION,
+    MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x03]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x00]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0b]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x1f]),
     MacAddr([0xff; 6]),
 ];
-/// The nearest non-TPMR bridge's: without a `destination`.
-const DEFAULT_DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x03]);
 /// The shortest life of a SAK: another one takes about ten seconds to be the only one.
 const SHORTEST_REKEY: Duration = Duration::from_secs(30);
-
-/// The life of a SAK without `rekey`: who takes one out of a box has what was sent since then, at most.
-const DEFAULT_REKEY: Duration = Duration::from_secs(8 * 3600);
 /// A group has at most so many others.
-const MOST_PEERS: usize = 32;
+pub(super) const MOST_PEERS: usize = 32;
 
 /// Where CAKs come from.
 pub(super) struct CakSource<'k> {
@@ -84,19 +79,13 @@ impl Scope<'_> {
             self.two_caks(cak, fallback, value.span(), findings);
         }
         let fallback_until = raw.fallback_until.as_ref().and_then(|until| self.until(until, raw, findings));
-        let loss = [("block", OnPeerLoss::Block), ("hold", OnPeerLoss::Hold)];
-        let on_peer_loss =
-            findings.choice(label, "on_peer_loss", &raw.on_peer_loss, &loss, OnPeerLoss::Block);
+        let on_peer_loss = MKA.on_peer_loss.choice(label, &raw.on_peer_loss, findings);
         let priority = self.priority(raw, findings);
         let destination = self.destination(raw, findings);
-        let rekey = match &raw.rekey {
-            Some(value) => self.rekey(value, findings),
-            None => Some(DEFAULT_REKEY),
-        };
+        let rekey = self.rekey(raw, findings);
         let sci = self.sci(section, findings);
         let peers = raw.peers.as_ref().map(|peers| self.peers(peers, sci, findings)).unwrap_or_default();
-        let accept_integrity =
-            raw.accept_integrity.as_ref().is_some_and(|accept| self.accept_integrity(accept, findings));
+        let accept_integrity = self.accept_integrity(raw, findings);
         let is_on = |value: &Option<Spanned<String>>| value.as_ref().is_some_and(|on| on.get_ref() == "on");
         let cak = cak?;
         Some(Mka {
@@ -117,7 +106,7 @@ impl Scope<'_> {
             destination,
             on_peer_loss,
             rekey,
-            delay_protect: raw.delay_protect.as_ref().is_some_and(|on| *on.get_ref()),
+            delay_protect: MKA.delay_protect.switch(&raw.delay_protect),
             sci,
             peers,
             accept_integrity,
@@ -225,65 +214,58 @@ impl Scope<'_> {
     }
 
     fn priority(&self, raw: &RawMka, findings: &mut Findings) -> u8 {
-        let Some(value) = &raw.priority else { return DEFAULT_PRIORITY };
-        let label = self.label;
-        match u8::try_from(*value.get_ref()) {
-            Ok(NEVER_KEY_SERVER) => {
+        let (key, label) = (MKA.priority, self.label);
+        let Some(value) = &raw.priority else { return key.default_number() };
+        match key.in_range(*value.get_ref()) {
+            Some(NEVER_KEY_SERVER) => {
                 let text = format!(
                     "{label}priority = 255: this box is never key server; if all of a group have it there are no keys, and nothing passes"
                 );
                 findings.warn(value.span(), text);
                 NEVER_KEY_SERVER
             }
-            Ok(priority) => priority,
-            Err(_) => {
+            Some(priority) => priority,
+            None => {
                 let text = format!(
                     "{label}priority = {} is out of range; use 0 (first choice for key server) to 255 (never)",
                     value.get_ref()
                 );
                 findings.error(value.span(), text);
-                DEFAULT_PRIORITY
+                key.default_number()
             }
         }
     }
 
     fn destination(&self, raw: &RawMka, findings: &mut Findings) -> MacAddr {
-        let Some(value) = &raw.destination else { return DEFAULT_DESTINATION };
-        let label = self.label;
-        let wrong = match value.get_ref().parse::<MacAddr>() {
+        let (text, label) = (MKA.destination.text(&raw.destination), self.label);
+        let wrong = match text.parse::<MacAddr>() {
             Ok(address) if GROUPS.contains(&address) => return address,
             Ok(address) if !address.is_group() && address != MacAddr::default() => return address,
             Ok(_) => "is no address for EAPOL".to_owned(),
             Err(error) => format!("is {error}"),
         };
-        let text = format!(
-            "{label}destination = {:?} {wrong}; use {}, or the address of the only peer",
-            value.get_ref(),
-            list(&GROUPS.map(|group| group.to_string()))
-        );
-        findings.error(value.span(), text);
-        DEFAULT_DESTINATION
+        let [group, ..] = GROUPS;
+        let groups = list(&GROUPS.map(|group| group.to_string()));
+        let wrong =
+            format!("{label}destination = {text:?} {wrong}; use {groups}, or the address of the only peer");
+        findings.error(raw.destination.as_ref().map_or(0..0, Spanned::span), wrong);
+        group
     }
 
     /// `30s`, `10m`, `1h`, `7d` or `off`.
-    fn rekey(&self, value: &Spanned<String>, findings: &mut Findings) -> Option<Duration> {
-        let text = value.get_ref();
+    fn rekey(&self, raw: &RawMka, findings: &mut Findings) -> Option<Duration> {
+        let text = MKA.rekey.text(&raw.rekey);
         if text == "off" {
             return None;
         }
-        let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
-        let time = units.iter().find_map(|(unit, seconds)| {
-            let number = text.strip_suffix(unit)?.parse::<u32>().ok()?;
-            Some(Duration::from_secs(u64::from(number) * seconds))
-        });
-        let time = time.filter(|time| *time >= SHORTEST_REKEY);
-        if time.is_none() {
+        let time = time(text, &[SECONDS, MINUTES, HOURS, DAYS]).filter(|time| *time >= SHORTEST_REKEY);
+        if let (Some(given), None) = (&raw.rekey, time) {
             let wrong = format!(
                 "{}rekey = {text:?} is no life of a key; use {}s or more, such as \"10m\", \"1h\" or \"7d\", or \"off\"",
                 self.label,
                 SHORTEST_REKEY.as_secs()
             );
-            findings.error(value.span(), wrong);
+            findings.error(given.span(), wrong);
         }
         time
     }
@@ -326,16 +308,17 @@ impl Scope<'_> {
         peers
     }
 
-    fn accept_integrity(&self, value: &Spanned<bool>, findings: &mut Findings) -> bool {
-        let encrypts = matches!(self.protection, Protection::Encrypt(_));
-        if *value.get_ref() && encrypts {
+    fn accept_integrity(&self, raw: &RawMka, findings: &mut Findings) -> bool {
+        let accepts = MKA.accept_integrity.switch(&raw.accept_integrity);
+        if let (Some(value), true, Protection::Encrypt(_)) = (&raw.accept_integrity, accepts, self.protection)
+        {
             let text = format!(
                 "{}accept_integrity = true: frames leave in clear, authenticated alone, if the key server says so",
                 self.label
             );
             findings.warn(value.span(), text);
         }
-        *value.get_ref()
+        accepts
     }
 
     fn sci(&self, section: &Spanned<RawMka>, findings: &mut Findings) -> Option<Sci> {

@@ -24,8 +24,7 @@ use wire::Pn;
 use zeroize::Zeroizing;
 
 use super::findings::{self, Finding, Findings, list};
-use super::raw::RawSa;
-use super::static_keys::{KeySource, Scope};
+use super::static_keys::{KeySource, RawSa, Scope};
 use super::{Config, KeyFiles, Origin, StaticSa};
 use crate::key_file;
 

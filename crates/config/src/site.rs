@@ -26,9 +26,11 @@ use tunnel::{Limits, Mode};
 pub use endpoint::{BadEndpoint, Endpoint, Host};
 pub use misfit::unfit_for_header_encryption;
 pub(super) use misfit::warn_of_misfits;
+pub(super) use peer::Classical;
 pub use ports::{Socket, sockets};
 pub(super) use validate::{IdentitySource, validate_all};
 
+use super::names::Named as _;
 use super::{Mtu, Origin};
 
 /// `[[site]]`: a gateway that carries a LAN's MACsec frames to other sites, over UDP.
@@ -80,9 +82,6 @@ pub struct SitePeer {
 /// Peers of a site.
 pub const MOST_PEERS: usize = 255;
 
-/// The path MTU where none is configured.
-pub const USUAL_PATH_MTU: u16 = 1500;
-
 impl Site {
     /// Whether both say the same of the site itself.
     pub fn is_like_but_for_peers(&self, other: &Self) -> bool {
@@ -92,16 +91,7 @@ impl Site {
 
     /// Whether one of its peers has this mode, whichever VNI.
     pub fn has(&self, mode: Mode) -> bool {
-        self.peers.iter().any(|peer| mode_name(peer.mode) == mode_name(mode))
-    }
-}
-
-/// As the configuration writes it.
-pub const fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Identifier => "identifier",
-        Mode::HeaderEncryption => "header-encryption",
-        Mode::Plain { .. } => "plain",
+        self.peers.iter().any(|peer| peer.mode.name() == mode.name())
     }
 }
 

@@ -16,7 +16,8 @@ use toml::{Spanned, Value};
 use wire::{An, Sci, Ssci};
 
 use super::findings::Findings;
-use super::raw::{RawPeer, RawSa, RawStatic};
+use super::names::named;
+use super::reference::{RawPeer, RawStatic, STATIC, STATIC_PEER};
 use super::{Origin, ReadKey, StaticSa, StaticSas};
 use crate::key_file::{is_zeros, zeros};
 
@@ -25,6 +26,36 @@ pub(super) struct KeySource<'k> {
     /// Relative paths start here.
     pub(super) directory: &'k Path,
     pub(super) read: ReadKey<'k>,
+}
+
+/// Words of `replay_floor`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReplayFloor {
+    On,
+    Off,
+}
+
+named!(ReplayFloor { On = "on", Off = "off" });
+
+/// What the own SA and a peer's SA have in common.
+pub(super) struct RawSa<'r> {
+    pub(super) an: &'r Option<Spanned<i64>>,
+    pub(super) sci: &'r Option<Spanned<String>>,
+    pub(super) key_file: &'r Option<Spanned<String>>,
+    pub(super) ssci: &'r Option<Spanned<Value>>,
+    pub(super) salt: &'r Option<Spanned<String>>,
+}
+
+impl<'r> From<&'r RawStatic> for RawSa<'r> {
+    fn from(RawStatic { an, sci, key_file, ssci, salt, .. }: &'r RawStatic) -> Self {
+        Self { an, sci, key_file, ssci, salt }
+    }
+}
+
+impl<'r> From<&'r RawPeer> for RawSa<'r> {
+    fn from(RawPeer { an, sci, key_file, ssci, salt, .. }: &'r RawPeer) -> Self {
+        Self { an, sci, key_file, ssci, salt }
+    }
 }
 
 /// One SA and where it stands, to be compared with all others.
@@ -59,12 +90,12 @@ impl Scope<'_> {
     ) -> Option<StaticSas> {
         let own = section.get_ref();
         let at = places.len();
-        let transmit = self.sa(&own.sa(), section.span(), suite, keys, places, findings);
+        let transmit = self.sa(&own.into(), section.span(), suite, keys, places, findings);
         places.iter_mut().skip(at).for_each(|place| place.own = true);
         let mut receive = Vec::new();
         for peer in &own.peer {
             let replay_floor = self.replay_floor(peer, findings);
-            let sa = self.sa(&peer.get_ref().sa(), peer.span(), suite, keys, places, findings);
+            let sa = self.sa(&peer.get_ref().into(), peer.span(), suite, keys, places, findings);
             receive.extend(sa.map(|sa| StaticSa { replay_floor, ..sa }));
         }
         let all_read = transmit.is_some() && receive.len() == own.peer.len();
@@ -78,7 +109,8 @@ impl Scope<'_> {
     /// Off is for peers that begin again at PN 1 whenever they start.
     fn replay_floor(&self, peer: &Spanned<RawPeer>, findings: &mut Findings) -> bool {
         let floor = &peer.get_ref().replay_floor;
-        let kept = findings.choice(self.label, "replay_floor", floor, &[("on", true), ("off", false)], true);
+        let choice: ReplayFloor = STATIC_PEER.replay_floor.choice(self.label, floor, findings);
+        let kept = choice == ReplayFloor::On;
         if let (Some(value), false) = (floor, kept) {
             findings.warn(value.span(), format!("{}replay_floor = \"off\": {NO_FLOOR}", self.label));
         }
@@ -136,12 +168,7 @@ impl Scope<'_> {
             self.missing("an", "0", span, findings);
             return None;
         };
-        let an = u8::try_from(*value.get_ref()).ok().and_then(An::new);
-        if an.is_none() {
-            let text = format!("{}an = {} is out of range; use 0 to 3", self.label, value.get_ref());
-            findings.error(value.span(), text);
-        }
-        an
+        STATIC.an.number(self.label, value, findings).and_then(An::new)
     }
 
     pub(super) fn sci(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<Sci> {

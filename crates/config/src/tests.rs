@@ -289,7 +289,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "mtuu = 1",
-        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, protect_frames, encrypt, confidentiality_offset, sci, validate_frames, replay_protect, replay_window, mtu, clear_vlan, bypass, fragment, concatenate, hold, link_loss, allow_addresses, static, mka",
+        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, clear_vlan, bypass, link_loss, allow_addresses, static, mka",
     ),
     (
         "[gateway]",

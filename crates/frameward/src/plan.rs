@@ -30,14 +30,14 @@ use serde::{Deserialize, Serialize};
 use wire::fieldbus::{CellSuite, Protect, Protection};
 
 use ::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
-use config::fieldbus as config;
+use config::Named as _;
 
 /// Frames of a turn through the relations.
 const TURN: usize = 1024;
 /// Turns of a payload in a mode.
 const SLICES: u32 = 8;
 /// Relations of a cell, as the configuration has it.
-pub const MOST_RELATIONS: u64 = config::MOST_RELATIONS as u64;
+pub const MOST_RELATIONS: u64 = config::fieldbus::MOST_RELATIONS as u64;
 
 /// What is asked.
 #[derive(Clone, PartialEq, Debug)]
@@ -254,13 +254,6 @@ impl Answer {
     }
 }
 
-const fn name(mode: Protect) -> &'static str {
-    match mode {
-        Protect::Encrypt => "encrypt",
-        Protect::Authenticate => "authenticate",
-    }
-}
-
 fn microseconds(time: Duration) -> f64 {
     time.as_nanos() as f64 / 1e3
 }
@@ -293,7 +286,7 @@ fn measure(question: &Question, clock: Clock, progress: &mut dyn FnMut(&dyn Disp
         // As many as the table will hold, for that is what look-ups and keys take.
         let relations = question.relations.unwrap_or_else(|| question.budget.relations(payload));
         let relations = relations.clamp(1, MOST_RELATIONS) as usize;
-        progress(&format_args!("{} octets, {}, {relations} relations", payload.octets(), name(mode)));
+        progress(&format_args!("{} octets, {}, {relations} relations", payload.octets(), mode.name()));
         let protection = Protection { protect: mode, suite: question.suite };
         Row {
             payload,

@@ -9,8 +9,7 @@ use wire::fieldbus::FrameId;
 
 use super::super::Origin;
 use super::super::findings::Findings;
-use super::super::raw::RawRelation;
-use super::validate::MODES;
+use super::super::reference::{RELATION, RawRelation};
 use super::{CellRelation, Mode, quantity};
 
 /// FrameIDs of cyclic unicast frames (IEC 61158-6-10: RT_CLASS_3, RT_CLASS_1, and RT_CLASS_1 as it was numbered first).
@@ -46,7 +45,7 @@ impl Relations<'_> {
                 None
             }
         };
-        let mode = findings.choice(&label, "mode", &raw.mode, &MODES, self.mode);
+        let mode = RELATION.mode.given_choice(&label, &raw.mode, findings).unwrap_or(self.mode);
         let (stations, frame_ids) = (stations?, frame_ids?);
         let ends = [(stations[0], frame_ids[0]), (stations[1], frame_ids[1])];
         let is_local = stations.map(|station| self.local.contains(&station));

@@ -136,7 +136,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("name = \"cell-4\"\n", "name = \"Cell 4\"\n", "17: fieldbus \"Cell 4\": name = \"Cell 4\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first".into()),
         ("name = \"cell-4\"\n", "\n", "16: fieldbus 1: name is missing; add name = \"NAME\"".into()),
         ("name = \"cell-4\"\n", "name = \"press\"\n", "17: fieldbus \"press\": name = \"press\" stands on line 4 already; give each link, site and fieldbus its own".into()),
-        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, plain, protected, protect, suite, rest, allow_addresses, master_key_file, local, ethertype, vlan, mode, watchdog, alarm, epoch_frames, relation".into()),
+        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, rest, master_key_file, local, plain, protected, protect, suite, mode, watchdog, alarm, epoch_frames, ethertype, vlan, allow_addresses, relation".into()),
         ("rest = \"press\"\n", "\n", format!("16: {}", cell("rest is missing: what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"pres\"\n", format!("18: {}", cell("rest = \"pres\" is no [[link]]; use \"press\" or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nplain = \"eth7\"\n", format!("19: {}", cell("plain = \"eth7\" is not that of link \"press\", \"eth0\"; remove it, or name the link on these ports in rest"))),

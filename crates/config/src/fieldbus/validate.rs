@@ -6,18 +6,17 @@ use std::path::Path;
 
 use toml::Spanned;
 use wire::MacAddr;
-use wire::fieldbus::{CellSuite, Protect, Protection};
+use wire::fieldbus::Protection;
 
 use super::super::bypass::Named;
 use super::super::findings::{Findings, list};
 use super::super::link::{Seen, interface_name, name};
-use super::super::raw::{RawFieldbus, RawLink};
+use super::super::reference::{FIELDBUS, RawFieldbus, RawLink};
 use super::super::{Link, Origin, ReadMasterKey};
 use super::relations::{Relations, station};
-use super::{Cell, MOST_RELATIONS, Mode, Rest, quantity};
+use super::{Cell, MOST_RELATIONS, Rest, quantity};
 use crate::key_file::{CellKey, zeros};
 
-pub(super) const MODES: [(&str, Mode); 2] = [("protect", Mode::Protect), ("shadow", Mode::Shadow)];
 /// `rest` of a cell without a link.
 const DROP: &str = "drop";
 
@@ -95,7 +94,7 @@ struct Judge<'r> {
 impl<'r> Judge<'r> {
     /// Whether its own interfaces may carry addresses of this box.
     fn allow_addresses(&self) -> bool {
-        self.raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref())
+        FIELDBUS.allow_addresses.switch(&self.raw.allow_addresses)
     }
 
     fn cell(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<Cell> {
@@ -110,7 +109,7 @@ impl<'r> Judge<'r> {
         let ethertype = quantity::ethertype(label, &raw.ethertype, findings);
         let vlan = quantity::vlan(label, &raw.vlan, findings);
         let (watchdog, alarm_percent) = quantity::watchdog(label, &raw.watchdog, &raw.alarm, findings);
-        let mode = findings.choice(label, "mode", &raw.mode, &MODES, Mode::Protect);
+        let mode = FIELDBUS.mode.choice(label, &raw.mode, findings);
         let local = self.local(findings);
         let mut judge = Relations { label, local: &local, mode, seen: BTreeMap::new() };
         let relations: Vec<_> = raw
@@ -219,11 +218,9 @@ impl<'r> Judge<'r> {
 
     fn protection(&self, findings: &mut Findings) -> Protection {
         let Self { label, raw, .. } = self;
-        let protect = [("encrypt", Protect::Encrypt), ("authenticate", Protect::Authenticate)];
-        let suites = CellSuite::ALL.map(|suite| (suite.name(), suite));
         Protection {
-            protect: findings.choice(label, "protect", &raw.protect, &protect, Protect::Encrypt),
-            suite: findings.choice(label, "suite", &raw.suite, &suites, CellSuite::GcmAes128),
+            protect: FIELDBUS.protect.choice(label, &raw.protect, findings),
+            suite: FIELDBUS.suite.choice(label, &raw.suite, findings),
         }
     }
 

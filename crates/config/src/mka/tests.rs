@@ -143,7 +143,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "priority",
         "prio",
-        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, fallback_until, priority, destination, on_peer_loss, rekey, delay_protect, sci, peers, accept_integrity, record",
+        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, fallback_until, peers, priority, destination, on_peer_loss, rekey, delay_protect, sci, accept_integrity, record",
     ),
     (
         "line.cak",

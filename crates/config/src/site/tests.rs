@@ -187,12 +187,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, allow_addresses, mtu, bind, identity, dscp, window, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, mtu, dscp, window, allow_addresses, limits, peer",
         ),
         (
             "vni = 7",
             "vnid = 7",
-            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, endpoint, public_key, mode, vni, path_mtu, classical",
+            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, mode, vni, path_mtu, classical",
         ),
         ("name = \"dresden\"\n", "", "3: site 1: name is missing; add name = \"NAME\""),
         (

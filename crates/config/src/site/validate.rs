@@ -5,20 +5,15 @@ use std::ops::Range;
 
 use suite::identity::{Identity, PublicKey};
 use toml::{Spanned, Value};
-use tunnel::{Mode, Settings};
+use tunnel::Mode;
 
 use super::super::findings::Findings;
 use super::super::link::{Seen, interface_name, mtu, name};
-use super::super::raw::RawSite;
+use super::super::reference::{RawSite, SITE};
 use super::super::{Origin, ReadIdentity};
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
 use crate::key_file::{is_zeros, zeros};
-
-/// W: seqs of a window.
-const WINDOW: std::ops::RangeInclusive<u64> = 64..=65_536;
-/// Six bits (RFC 2474).
-const DSCP: std::ops::RangeInclusive<i64> = 0..=63;
 
 /// Where identities come from.
 pub(in super::super) struct IdentitySource<'k> {
@@ -77,7 +72,7 @@ impl Judge {
         let label = &self.label;
         let name = name(label, &self.span, &raw.name, findings);
         let lan = interface_name(label, &self.span, "lan", &raw.lan, findings);
-        let mtu = mtu(label, &raw.mtu, findings);
+        let mtu = mtu(label, SITE.mtu, &raw.mtu, findings);
         let dscp = self.dscp(raw, findings);
         let window = self.window(raw, findings);
         let limits = limits::validate(label, raw.limits.as_ref(), findings);
@@ -93,7 +88,7 @@ impl Judge {
             name: name?,
             line: Origin(findings.line(&self.span)),
             lan: lan?,
-            allow_addresses: raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref()),
+            allow_addresses: SITE.allow_addresses.switch(&raw.allow_addresses),
             mtu,
             bind,
             identity: identity?,
@@ -243,8 +238,8 @@ impl Judge {
         let label = &self.label;
         let Some(value) = &raw.dscp else { return 0 };
         let wrong = match value.get_ref() {
-            Value::String(text) if text == "none" => return 0,
-            Value::Integer(number) => match u8::try_from(*number).ok().filter(|_| DSCP.contains(number)) {
+            Value::String(text) if text == SITE.dscp.default_text() => return 0,
+            Value::Integer(number) => match SITE.dscp.in_range(*number) {
                 Some(dscp) => return dscp,
                 None => format!("{label}dscp = {number} is out of range; use 0 to 63, or \"none\""),
             },
@@ -261,21 +256,19 @@ impl Judge {
     }
 
     fn window(&self, raw: &RawSite, findings: &mut Findings) -> u64 {
-        let Some(value) = &raw.window else { return Settings::WINDOW };
-        let window = u64::try_from(*value.get_ref()).ok();
-        match window.filter(|window| WINDOW.contains(window) && window.is_power_of_two()) {
-            Some(window) => window,
-            None => {
-                let text = format!(
-                    "{}window = {} does not do; use a power of two from {} to {}, at both ends the same",
-                    self.label,
-                    value.get_ref(),
-                    WINDOW.start(),
-                    WINDOW.end()
-                );
-                findings.error(value.span(), text);
-                Settings::WINDOW
-            }
-        }
+        let key = SITE.window;
+        let Some(value) = &raw.window else { return key.default_number() };
+        key.in_range(*value.get_ref()).unwrap_or_else(|| {
+            let range = key.range();
+            let text = format!(
+                "{}window = {} does not do; use a power of two from {} to {}, at both ends the same",
+                self.label,
+                value.get_ref(),
+                range.start(),
+                range.end()
+            );
+            findings.error(value.span(), text);
+            key.default_number()
+        })
     }
 }
