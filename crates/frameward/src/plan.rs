@@ -22,15 +22,15 @@ pub use table::{Microseconds, Rate};
 use std::fmt::Display;
 use std::time::Duration;
 
-use ::bench::Row;
-use ::bench::cells::Cells;
-use ::bench::order::shuffled;
 use fieldbus::budget::{Budget, Cycle, Payload, Picoseconds};
 use serde::{Deserialize, Serialize};
+use speed::cells::Cells;
+use speed::machine;
+use speed::order::shuffled;
 use wire::fieldbus::{CellSuite, Protect, Protection};
 
-use ::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
 use config::Named as _;
+use speed::frame_times::{Clock, FrameTimes, Percentiles, round};
 
 /// Frames of a turn through the relations.
 const TURN: usize = 1024;
@@ -226,11 +226,10 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
     let clock = Clock::measure();
     let payloads = evaluate::payloads(question, measure(question, clock, progress));
     let Budget { cycle, link, load } = question.budget;
-    let Row { machine, commit, .. } = Row::new("plan", "", 0.0, "", 0);
     let verdict = Whole::of(payloads.iter().flat_map(|payload| &payload.modes).map(|mode| mode.verdict));
     Answer {
-        machine,
-        commit,
+        machine: machine::name().into(),
+        commit: machine::commit().into(),
         cycle_us: microseconds(cycle.time()),
         link_bits_per_second: link.bits_per_second(),
         load: f64::from(load.millionths()) / 1e6,
