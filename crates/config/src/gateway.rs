@@ -4,16 +4,109 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::findings::Findings;
 use super::reference::read::{DAYS, HOURS, time};
 use super::reference::{GATEWAY, RawGateway};
-use super::{Gateway, Http, Origin, is_name};
+use super::{Origin, is_name};
 use crate::cpus::Cpus;
 
 /// Where leases and floors are, unless the configuration says otherwise.
 pub const DEFAULT_STATE: &str = "/var/lib/frameward";
+
+/// `[gateway]`
+#[derive(Debug)]
+pub struct Gateway {
+    /// Names the control socket: see [`is_name`].
+    pub name: String,
+    /// The directory of packet-number leases and replay floors.
+    pub state: PathBuf,
+    /// The oldest heartbeat with which state is accepted; none: any.
+    pub state_max_age: Option<Duration>,
+    /// Which engine moves the frames.
+    pub io: Io,
+    /// How a worker waits.
+    pub polling: Polling,
+    /// Whether workers go before all ordinary threads.
+    pub realtime: Realtime,
+    /// CPUs that are kept for workers, one for each; none: they run anywhere.
+    pub cpus: Option<Cpus>,
+    /// Whether it runs where nothing keeps the host's own stack off its ports.
+    pub unguarded: bool,
+    /// Whether keystreams are made ahead.
+    pub antedate: Antedate,
+    /// Where metrics and status are served over HTTP; `None`: nowhere.
+    pub http: Option<Http>,
+    /// Form of the log's lines.
+    pub log: LogFormat,
+}
+
+/// `log`: what a line of the log looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// Words for people.
+    Text,
+    /// A JSON object.
+    Json,
+}
+
+/// `http`: where metrics and status are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Http {
+    /// The address to listen on; its port is not 0.
+    pub address: SocketAddr,
+    /// The line of the configuration that says so, from 1.
+    pub line: Origin<usize>,
+}
+
+/// Which engine moves the frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Io {
+    /// AF_XDP where it works, else AF_PACKET.
+    Auto,
+    /// AF_XDP, and cells in the kernel, or nothing.
+    Kernel,
+    /// AF_XDP or nothing.
+    AfXdp,
+    /// AF_PACKET.
+    AfPacket,
+}
+
+/// How a worker waits for frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Polling {
+    /// Spins for a short time after traffic, then sleeps.
+    Adaptive,
+    /// Spins.
+    Busy,
+    /// Sleeps.
+    Interrupt,
+}
+
+/// Whether workers go before all ordinary threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Realtime {
+    /// Where it is allowed and the rest of the box keeps a CPU.
+    Auto,
+    /// Yes, and memory locked; else there is no start.
+    On,
+    /// No.
+    Off,
+}
+
+/// Whether keystreams are made before their frames are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Antedate {
+    /// Where it pays on this CPU, as measured at the start.
+    Auto,
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
 
 /// The gateway, and whether experimental suites are allowed.
 pub(super) fn validate(

@@ -27,30 +27,25 @@ mod outline;
 pub mod placement;
 pub mod reference;
 pub mod sa_file;
+mod seen;
 pub mod site;
 mod static_keys;
 pub mod suite_speed;
 
 use std::io::Read as _;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use dataplane::fragmenter::FragmentConfig;
-use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
-use serde::{Deserialize, Serialize};
 use suite::identity::Identity;
 use suite::{CipherSuite, Sak, scrubbed};
-use wire::ethernet::EtherType;
 use zeroize::Zeroizing;
 
 pub use self::fieldbus::{Cell, CellRelation};
-use crate::cpus::Cpus;
 use crate::key_file::{CellKey, KeyFileError, NamedCak};
 pub use findings::Finding;
 use findings::Findings;
-pub use gateway::DEFAULT_STATE;
+pub use gateway::{Antedate, DEFAULT_STATE, Gateway, Http, Io, LogFormat, Polling, Realtime};
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
+pub use link::{Link, LinkLoss, Mtu};
 pub use names::Named;
 pub use origin::Origin;
 pub use outline::Outline;
@@ -81,206 +76,6 @@ pub struct Config {
 pub fn interfaces<'c>(links: &'c [Link], sites: &'c [Site]) -> impl Iterator<Item = &'c str> {
     let of_links = links.iter().flat_map(|link| [link.plain.as_str(), link.protected.as_str()]);
     of_links.chain(sites.iter().map(|site| site.lan.as_str()))
-}
-
-/// `[gateway]`
-#[derive(Debug)]
-pub struct Gateway {
-    /// Names the control socket: see [`is_name`].
-    pub name: String,
-    /// The directory of packet-number leases and replay floors.
-    pub state: PathBuf,
-    /// The oldest heartbeat with which state is accepted; none: any.
-    pub state_max_age: Option<Duration>,
-    /// Which engine moves the frames.
-    pub io: Io,
-    /// How a worker waits.
-    pub polling: Polling,
-    /// Whether workers go before all ordinary threads.
-    pub realtime: Realtime,
-    /// CPUs that are kept for workers, one for each; none: they run anywhere.
-    pub cpus: Option<Cpus>,
-    /// Whether it runs where nothing keeps the host's own stack off its ports.
-    pub unguarded: bool,
-    /// Whether keystreams are made ahead.
-    pub antedate: Antedate,
-    /// Where metrics and status are served over HTTP; `None`: nowhere.
-    pub http: Option<Http>,
-    /// Form of the log's lines.
-    pub log: LogFormat,
-}
-
-/// `log`: what a line of the log looks like.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LogFormat {
-    /// Words for people.
-    Text,
-    /// A JSON object.
-    Json,
-}
-
-/// `http`: where metrics and status are served.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Http {
-    /// The address to listen on; its port is not 0.
-    pub address: SocketAddr,
-    /// The line of the configuration that says so, from 1.
-    pub line: Origin<usize>,
-}
-
-/// Which engine moves the frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Io {
-    /// AF_XDP where it works, else AF_PACKET.
-    Auto,
-    /// AF_XDP, and cells in the kernel, or nothing.
-    Kernel,
-    /// AF_XDP or nothing.
-    AfXdp,
-    /// AF_PACKET.
-    AfPacket,
-}
-
-/// How a worker waits for frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Polling {
-    /// Spins for a short time after traffic, then sleeps.
-    Adaptive,
-    /// Spins.
-    Busy,
-    /// Sleeps.
-    Interrupt,
-}
-
-/// Whether workers go before all ordinary threads.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Realtime {
-    /// Where it is allowed and the rest of the box keeps a CPU.
-    Auto,
-    /// Yes, and memory locked; else there is no start.
-    On,
-    /// No.
-    Off,
-}
-
-/// Whether keystreams are made before their frames are there.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Antedate {
-    /// Where it pays on this CPU, as measured at the start.
-    Auto,
-    /// Yes.
-    On,
-    /// No.
-    Off,
-}
-
-/// The MTU of a link's protected side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mtu {
-    /// The interface's own.
-    Interface,
-    /// So many octets behind DA, SA and EtherType.
-    Octets(u16),
-}
-
-/// What the loss of one side's carrier does to the other side.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum LinkLoss {
-    /// Nothing.
-    Off,
-    /// A protected side without carrier takes the plain side down: the machine sees at once that its cable is cut.
-    Forward,
-    /// That, and a plain side without carrier takes the protected side down.
-    Both,
-}
-
-/// `[[link]]`: a transparent bump in the wire.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
-    /// See [`is_name`].
-    pub name: String,
-    /// The line of the configuration on which the link begins, from 1.
-    pub line: Origin<usize>,
-    /// The interface towards the machine.
-    pub plain: String,
-    /// The interface towards the insecure network.
-    pub protected: String,
-    /// False: SDUs leave in clear.
-    pub protect_frames: bool,
-    /// Encryption with its offset, or integrity alone.
-    pub protection: Protection,
-    /// Whether frames carry the SCI.
-    pub sci_inclusion: SciInclusion,
-    /// What becomes of received frames that cannot be verified.
-    pub validate_frames: ValidateFrames,
-    /// Whether late and duplicate frames are discarded.
-    pub replay_protect: bool,
-    /// PNs that a frame may be late, at most [`secy::pn::ReplayWindow::WIDEST`].
-    pub replay_window: u32,
-    /// The MTU of the protected side.
-    pub mtu: Mtu,
-    /// The rule for VLAN tags in front of a SecTAG.
-    pub clear_vlan: ClearVlan,
-    /// EtherTypes that pass in clear both ways. Never MACsec, EAPOL, MAC control or a VLAN tag.
-    pub bypass: Vec<EtherType>,
-    /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
-    /// they do so as long as not all peers have announced that they understand it.
-    pub dividing: Option<FragmentConfig>,
-    /// What the loss of one side's carrier does to the other side.
-    pub link_loss: LinkLoss,
-    /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
-    pub allow_addresses: bool,
-    /// Where its keys come from.
-    pub keys: Keys,
-    /// Whose cyclic frames go around the SecY; always there without keys.
-    pub cell: Option<Box<Cell>>,
-}
-
-impl Link {
-    /// Whether one of its sides is this interface.
-    pub fn has_interface(&self, interface: &str) -> bool {
-        [&self.plain, &self.protected].into_iter().any(|own| own == interface)
-    }
-
-    /// Whether anything reaches its SecY: not where a cell drops the rest.
-    pub const fn has_secy(&self) -> bool {
-        !matches!(self.keys, Keys::None)
-    }
-
-    /// Its SAs, if its keys are static.
-    pub const fn static_sas(&self) -> Option<&StaticSas> {
-        match &self.keys {
-            Keys::Static(sas) => Some(sas),
-            Keys::Agreed(_) | Keys::None => None,
-        }
-    }
-
-    /// How its keys are agreed on, if they are.
-    pub fn mka(&self) -> Option<&Mka> {
-        match &self.keys {
-            Keys::Static(_) | Keys::None => None,
-            Keys::Agreed(mka) => Some(mka),
-        }
-    }
-
-    /// The cipher suite by name; none if the key server chooses it.
-    pub fn suite(&self) -> Option<CipherSuite> {
-        match &self.keys {
-            Keys::Static(sas) => Some(sas.suite),
-            Keys::Agreed(mka) => match mka.suite {
-                ::mka::SuiteRule::Standard(_) | ::mka::SuiteRule::Any => None,
-                ::mka::SuiteRule::Only(suite) => Some(suite),
-            },
-            Keys::None => None,
-        }
-    }
-
-    /// Whether both say the same of all but the keys and the cell.
-    pub fn is_like_but_for_keys(&self, other: &Self) -> bool {
-        let others = |link: &Self| Self { keys: Keys::None, cell: None, ..link.clone() };
-        others(self) == others(other)
-    }
 }
 
 /// True for names of gateways, links, sites, fieldbuses and peers: 1 to 32 of `a-z 0-9 _ -`, the first a letter or a digit. They stand in
@@ -380,7 +175,7 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     }
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
     let directory = file.parent().unwrap_or(Path::new(""));
-    let mut seen = link::Seen::default();
+    let mut seen = seen::Seen::default();
     let keys = static_keys::KeySource { directory, read: files.key };
     let caks = mka::CakSource { directory, read: files.cak };
     let mut links =

@@ -4,6 +4,9 @@
 //! protected interface's address unless one is named, so only named ones can be judged here; the KaY refuses a peer
 //! with its own.
 
+mod moment;
+mod scis;
+
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -11,9 +14,8 @@ use std::time::{Duration, SystemTime};
 use mka::SuiteRule;
 use secy::{ConfidentialityOffset, Protection, SciInclusion};
 use suite::CipherSuite;
-use time::{Date, Month, UtcOffset};
 use toml::Spanned;
-use toml::value::{Datetime, Offset};
+use toml::value::Datetime;
 use wire::{MacAddr, Sci};
 
 use super::ReadCak;
@@ -22,6 +24,8 @@ use super::keys::{Expected, Mka};
 use super::reference::read::{DAYS, HOURS, MINUTES, SECONDS, time};
 use super::reference::{MKA, RawLink, RawMka};
 use crate::key_file::{NamedCak, is_zeros, zeros};
+use moment::{is_over, moment};
+pub(super) use scis::SeenScis;
 
 /// The priority of who is never key server.
 const NEVER_KEY_SERVER: u8 = 255;
@@ -355,52 +359,5 @@ impl Scope<'_> {
     }
 }
 
-/// Named SCIs that stood already, with their lines.
-#[derive(Default)]
-pub(super) struct SeenScis(Vec<(Sci, usize)>);
-
-impl SeenScis {
-    /// Refuses an SCI that another link has.
-    pub(super) fn once(
-        &mut self,
-        label: &str,
-        section: &Spanned<RawMka>,
-        mka: &Mka,
-        findings: &mut Findings,
-    ) {
-        let (Some(sci), Some(value)) = (mka.sci, &section.get_ref().sci) else { return };
-        if let Some((_, line)) = self.0.iter().find(|(seen, _)| *seen == sci) {
-            let text =
-                format!("{label}sci = \"{sci}\" stands on line {line} already; give each link its own");
-            findings.error(value.span(), text);
-        }
-        self.0.push((sci, findings.line(&value.span())));
-    }
-}
-
 #[cfg(test)]
 mod tests;
-
-/// The end of a day in UTC, or a moment with its offset.
-fn moment(written: Datetime) -> Option<SystemTime> {
-    let date = written.date?;
-    let month = Month::try_from(date.month).ok()?;
-    let day = Date::from_calendar_date(date.year.into(), month, date.day).ok()?;
-    let (at, offset) = match (written.time, written.offset) {
-        (None, None) => (day.next_day()?.midnight(), UtcOffset::UTC),
-        (Some(time), Some(offset)) => {
-            let minutes = match offset {
-                Offset::Z => 0,
-                Offset::Custom { minutes } => i32::from(minutes),
-            };
-            let at = day.with_hms(time.hour, time.minute, time.second.unwrap_or(0)).ok()?;
-            (at, UtcOffset::from_whole_seconds(minutes * 60).ok()?)
-        }
-        _ => return None,
-    };
-    Some(at.assume_offset(offset).into())
-}
-
-fn is_over(until: Option<SystemTime>) -> bool {
-    until.is_some_and(|until| SystemTime::now() >= until)
-}

@@ -7,6 +7,8 @@
 //! One key for both directions of a link repeats no nonce as long as the SCIs differ. It is refused all the same: then
 //! whoever may receive may also send as the other end, and a mistake with an SCI is all that keeps nonces apart.
 
+mod nonces;
+
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +22,7 @@ use super::names::named;
 use super::reference::{RawPeer, RawStatic, STATIC, STATIC_PEER};
 use super::{Origin, ReadKey, StaticSa, StaticSas};
 use crate::key_file::{is_zeros, zeros};
+pub(super) use nonces::{Place, refuse_repeated_nonces};
 
 /// Where keys come from.
 pub(super) struct KeySource<'k> {
@@ -56,19 +59,6 @@ impl<'r> From<&'r RawPeer> for RawSa<'r> {
     fn from(RawPeer { an, sci, key_file, ssci, salt, .. }: &'r RawPeer) -> Self {
         Self { an, sci, key_file, ssci, salt }
     }
-}
-
-/// One SA and where it stands, to be compared with all others.
-pub(super) struct Place {
-    span: Range<usize>,
-    label: String,
-    suite: CipherSuite,
-    key: Sak,
-    sci: Sci,
-    xpn: Option<XpnBinding>,
-    /// Where its link stands, and whether it is the own SA of that.
-    link: usize,
-    own: bool,
 }
 
 /// What the SAs of one link are judged by.
@@ -357,46 +347,4 @@ fn ssci(value: &Value) -> Option<Ssci> {
         _ => return None,
     };
     (number != 0).then_some(Ssci(number))
-}
-
-/// Refuses SAs that would repeat a nonce under a key, over all links. Quadratic in the SAs of a file that is at
-/// most a mebibyte.
-pub(super) fn refuse_repeated_nonces(places: &[Place], findings: &mut Findings) {
-    for (at, later) in places.iter().enumerate() {
-        let same_key = |earlier: &&Place| earlier.key == later.key;
-        let Some((earlier, why, cure)) = places
-            .iter()
-            .take(at)
-            .filter(same_key)
-            .find_map(|earlier| conflict(earlier, later).map(|(why, cure)| (earlier, why, cure)))
-        else {
-            continue;
-        };
-        let line = findings.line(&earlier.span);
-        findings.error(later.span.clone(), format!("{}key {why} line {line}; {cure}", later.label));
-    }
-}
-
-/// Why two SAs of one key cannot be, and what to do.
-fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static str)> {
-    if earlier.suite != later.suite {
-        return Some(("is used with another suite on", "use one key for one suite"));
-    }
-    match (&earlier.xpn, &later.xpn) {
-        (Some(a), Some(b)) if a.salt != b.salt => {
-            Some(("has another salt than on", "a key has one salt, the same at all ends"))
-        }
-        (Some(a), Some(b)) if a.ssci == b.ssci => {
-            Some(("and SSCI are those of", "nonces would repeat: give each SC its own ssci or its own key"))
-        }
-        (None, None) if earlier.sci == later.sci => Some((
-            "and SCI are those of",
-            "nonces would repeat: give each end its own SCI and each SA its own key",
-        )),
-        _ if earlier.link == later.link && earlier.own != later.own => Some((
-            "is used for both directions, here and on",
-            "make another one for one of them with: frameward keygen static --out FILE",
-        )),
-        _ => None,
-    }
 }

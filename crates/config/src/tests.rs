@@ -1,9 +1,12 @@
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use wire::Ckn;
+use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
+use wire::{Ckn, EtherType};
 
 use super::*;
+use crate::cpus::Cpus;
 
 /// The first letter of a file's name; of Zeros 0.
 fn letter(path: &Path) -> u8 {

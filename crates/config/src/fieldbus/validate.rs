@@ -10,8 +10,8 @@ use wire::fieldbus::Protection;
 
 use super::super::bypass::Named;
 use super::super::findings::{Findings, list};
-use super::super::link::{Seen, interface_name, name};
 use super::super::reference::{FIELDBUS, RawFieldbus, RawLink};
+use super::super::seen::{Seen, interface_name, name};
 use super::super::{Link, Origin, ReadMasterKey};
 use super::relations::{Relations, station};
 use super::{Cell, MOST_RELATIONS, Rest, quantity};

@@ -8,8 +8,9 @@ use toml::{Spanned, Value};
 use tunnel::Mode;
 
 use super::super::findings::Findings;
-use super::super::link::{Seen, interface_name, mtu, name};
+use super::super::link::mtu;
 use super::super::reference::{RawSite, SITE};
+use super::super::seen::{Seen, interface_name, name};
 use super::super::{Origin, ReadIdentity};
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
