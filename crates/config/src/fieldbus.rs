@@ -13,6 +13,7 @@ mod validate;
 
 use std::time::Duration;
 
+pub use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 pub use fieldbus::{Mode, VlanTag};
 use wire::EtherType;
@@ -34,7 +35,7 @@ pub struct Cell {
     /// The line of the configuration on which the cell begins, from 1.
     pub line: Origin<usize>,
     /// What becomes of all that is of no relation.
-    pub rest: Rest,
+    pub rest: OtherFrames,
     /// How frames are protected.
     pub protection: Protection,
     /// What all keys are derived from.
@@ -51,15 +52,6 @@ pub struct Cell {
     pub epoch_frames: u32,
     /// 1 to [`MOST_RELATIONS`].
     pub relations: Vec<CellRelation>,
-}
-
-/// What becomes of frames that are of no relation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
-    /// They are the link's, whose part the cell is.
-    Link,
-    /// They are dropped.
-    Drop,
 }
 
 /// `[[fieldbus.relation]]`

@@ -1,5 +1,6 @@
 //! Words of the configuration: for each enum one list, which parsing, errors, the reference, `check` and `status` share.
 
+use dataplane::cell::OtherFrames;
 use fieldbus::Mode as RelationMode;
 use mka::OnPeerLoss;
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
@@ -53,6 +54,7 @@ named!(ValidateFrames { Strict = "strict", Check = "check", Disabled = "disabled
 named!(ClearVlan { Refuse = "refuse", Strip = "strip" });
 named!(LinkLoss { Off = "off", Forward = "forward", Both = "both" });
 named!(OnPeerLoss { Block = "block", Hold = "hold" });
+named!(OtherFrames { Link = "link", Drop = "drop" });
 named!(Protect { Encrypt = "encrypt", Authenticate = "authenticate" });
 named!(RelationMode { Protect = "protect", Shadow = "shadow" });
 

@@ -48,7 +48,7 @@ fn a_cell_is_a_part_of_its_link() {
     let [link] = config.links.as_slice() else { panic!("one link") };
     let cell = link.cell.as_deref().unwrap();
     assert!(link.has_secy());
-    assert_eq!((cell.name.as_str(), cell.line.0, cell.rest), ("cell-4", 16, Rest::Link));
+    assert_eq!((cell.name.as_str(), cell.line.0, cell.rest), ("cell-4", 16, OtherFrames::Link));
     assert_eq!((cell.protection.protect, cell.protection.suite), (Protect::Encrypt, CellSuite::GcmAes128));
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag::PROFINET)));
     assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (3, 50, 4_227_858_431));
@@ -71,7 +71,7 @@ fn a_cell_that_drops_the_rest_has_a_link_of_its_own() {
     assert!(press.cell.is_none());
     assert_eq!((own.name.as_str(), own.plain.as_str(), own.protected.as_str()), ("cell-4", "eth2", "eth3"));
     assert!(!own.has_secy() && own.static_sas().is_none() && own.mka().is_none() && own.suite().is_none());
-    assert_eq!(own.cell.as_ref().unwrap().rest, Rest::Drop);
+    assert_eq!(own.cell.as_ref().unwrap().rest, OtherFrames::Drop);
     // Without any link.
     let start = cell.find("[[link]]").unwrap();
     let alone = [&cell[..start], &cell[cell.find("[[fieldbus]]").unwrap()..]].concat();

@@ -14,7 +14,7 @@ use super::super::reference::{FIELDBUS, RawFieldbus, RawLink};
 use super::super::seen::{Seen, interface_name, name};
 use super::super::{Link, Origin, ReadMasterKey};
 use super::relations::{Relations, station};
-use super::{Cell, MOST_RELATIONS, Rest, quantity};
+use super::{Cell, MOST_RELATIONS, OtherFrames, quantity};
 use crate::key_file::{CellKey, zeros};
 
 /// `rest` of a cell without a link.
@@ -101,8 +101,8 @@ impl<'r> Judge<'r> {
         let Self { label, span, raw } = self;
         let name = name(label, span, &raw.name, findings);
         let rest = match &raw.rest {
-            Some(rest) if rest.get_ref() == DROP => Rest::Drop,
-            _ => Rest::Link,
+            Some(rest) if rest.get_ref() == DROP => OtherFrames::Drop,
+            _ => OtherFrames::Link,
         };
         let protection = self.protection(findings);
         let master_key = self.master_key(keys, findings);

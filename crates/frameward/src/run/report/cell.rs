@@ -7,7 +7,7 @@ use fieldbus::histogram::Histogram;
 use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, TransmitCounters};
 
 use config::Named as _;
-use config::fieldbus::{Cell, CellRelation, Rest};
+use config::fieldbus::{Cell, CellRelation};
 use report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
 use report::{Counters, Verdict};
 
@@ -28,11 +28,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
             CellPath::UserSpace => "user space".into(),
             CellPath::Nowhere(why) => format!("nowhere: {why}"),
         }),
-        rest: match cell.rest {
-            Rest::Link => "link",
-            Rest::Drop => "drop",
-        }
-        .into(),
+        rest: cell.rest.name().into(),
         master_key: cell.master_key.fingerprint(),
         ethertype: cell.ethertype.to_string(),
         bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
