@@ -8,7 +8,8 @@ use dataplane::site::PeerChange;
 use tracing::info;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
-use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
+use super::super::RunningSite;
+use super::{Channel, Works, about_udp, warn_if_plain};
 use config::site::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
 use config::{Site, SitePeer};
 
