@@ -6,13 +6,12 @@
 
 use std::time::Duration;
 
-use dataplane::fragmenter::{FragmentConfig, LONGEST_HOLD};
+use dataplane::fragmenter::FragmentConfig;
 use secy::{ConfidentialityOffset, Protection, ValidateFrames};
 use toml::Spanned;
 
 use super::findings::Findings;
 use super::names::named;
-use super::reference::read::time;
 use super::reference::{Key, LINK, RawLink};
 
 /// Words of `fragment` and `concatenate`.
@@ -69,11 +68,13 @@ pub(super) fn validate(
 /// `250us` or `2ms`.
 fn hold(label: &str, raw: &RawLink, concatenate: bool, findings: &mut Findings) -> Duration {
     let text = LINK.hold.text(&raw.hold);
-    let units = [("us", Duration::from_micros(1)), ("ms", Duration::from_millis(1))];
-    let wrong = match time(text, &units).filter(|time| *time <= LONGEST_HOLD) {
+    let wrong = match LINK.hold.time(text) {
         Some(time) if time.is_zero() || concatenate => return time,
         Some(_) => "does nothing without concatenation; set concatenate = \"on\"".to_owned(),
-        None => format!("is no time to hold a frame; use 0us to {}us, or ms", LONGEST_HOLD.as_micros()),
+        None => {
+            let longest = LINK.hold.times().end().as_micros();
+            format!("is no time to hold a frame; use 0us to {longest}us, or ms")
+        }
     };
     let span = raw.hold.as_ref().map_or(0..0, Spanned::span);
     findings.error(span, format!("{label}hold = {text:?} {wrong}"));

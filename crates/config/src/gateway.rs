@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::reference::read::{DAYS, HOURS, time};
 use super::reference::{GATEWAY, RawGateway};
 use super::{Origin, is_name};
 use crate::cpus::Cpus;
@@ -118,32 +117,25 @@ pub(super) fn validate(
         return None;
     };
     let raw = spanned.get_ref();
-    let io = GATEWAY.io.choice("", &raw.io, findings);
-    let polling = GATEWAY.polling.choice("", &raw.polling, findings);
-    let realtime = GATEWAY.realtime.choice("", &raw.realtime, findings);
-    let cpus = raw.cpus.as_ref().and_then(|value| cpus(value, findings));
-    let antedate = GATEWAY.antedate.choice("", &raw.antedate, findings);
-    let log = GATEWAY.log.choice("", &raw.log, findings);
-    let http = raw.http.as_ref().and_then(|value| http(value, findings));
-    let state = state(raw, findings);
-    let state_max_age = max_age(raw, findings);
-    let name = match &raw.name {
-        None => {
-            findings.error(spanned.span(), "[gateway] has no name; add name = \"NAME\"");
-            return None;
-        }
-        Some(name) => name,
-    };
-    if !is_name(name.get_ref()) {
-        findings.error(name.span(), bad_name("", name.get_ref()));
+    match &raw.name {
+        None => findings.error(spanned.span(), "[gateway] has no name; add name = \"NAME\""),
+        Some(name) if !is_name(name.get_ref()) => findings.error(name.span(), bad_name("", name.get_ref())),
+        Some(_) => {}
     }
-    let allow_experimental = GATEWAY.allow_experimental.switch(&raw.allow_experimental);
-    let unguarded = GATEWAY.unguarded.switch(&raw.unguarded);
-    let name = name.get_ref().clone();
-    Some((
-        Gateway { name, state, state_max_age, io, polling, realtime, cpus, unguarded, antedate, http, log },
-        allow_experimental,
-    ))
+    let gateway = Gateway {
+        state: state(raw, findings),
+        state_max_age: max_age(raw, findings),
+        io: GATEWAY.io.choice("", &raw.io, findings),
+        polling: GATEWAY.polling.choice("", &raw.polling, findings),
+        realtime: GATEWAY.realtime.choice("", &raw.realtime, findings),
+        cpus: raw.cpus.as_ref().and_then(|value| cpus(value, findings)),
+        unguarded: GATEWAY.unguarded.switch(&raw.unguarded),
+        antedate: GATEWAY.antedate.choice("", &raw.antedate, findings),
+        http: raw.http.as_ref().and_then(|value| http(value, findings)),
+        log: GATEWAY.log.choice("", &raw.log, findings),
+        name: raw.name.as_ref()?.get_ref().clone(),
+    };
+    Some((gateway, GATEWAY.allow_experimental.switch(&raw.allow_experimental)))
 }
 
 /// CPUs by their numbers, as the kernel writes them.
@@ -203,7 +195,7 @@ fn max_age(raw: &RawGateway, findings: &mut Findings) -> Option<Duration> {
     if text == "off" {
         return None;
     }
-    let age = time(text, &[HOURS, DAYS]).filter(|age| !age.is_zero());
+    let age = GATEWAY.state_max_age.time(text);
     if let (Some(given), None) = (&raw.state_max_age, age) {
         let text = format!(
             "state_max_age = {text:?} is no age; use days or hours such as \"7d\" or \"12h\", or \"off\""

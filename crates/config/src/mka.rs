@@ -21,7 +21,6 @@ use wire::{MacAddr, Sci};
 use super::ReadCak;
 use super::findings::{Findings, list};
 use super::keys::{Expected, Mka};
-use super::reference::read::{DAYS, HOURS, MINUTES, SECONDS, time};
 use super::reference::{MKA, RawLink, RawMka};
 use crate::key_file::{NamedCak, is_zeros, zeros};
 use moment::{is_over, moment};
@@ -39,8 +38,6 @@ pub const GROUPS: [MacAddr; 6] = [
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x1f]),
     MacAddr([0xff; 6]),
 ];
-/// The shortest life of a SAK: another one takes about ten seconds to be the only one.
-const SHORTEST_REKEY: Duration = Duration::from_secs(30);
 /// A group has at most so many others.
 pub(super) const MOST_PEERS: usize = 32;
 
@@ -83,41 +80,35 @@ impl Scope<'_> {
             self.two_caks(cak, fallback, value.span(), findings);
         }
         let fallback_until = raw.fallback_until.as_ref().and_then(|until| self.until(until, raw, findings));
-        let on_peer_loss = MKA.on_peer_loss.choice(label, &raw.on_peer_loss, findings);
-        let priority = self.priority(raw, findings);
-        let destination = self.destination(raw, findings);
-        let rekey = self.rekey(raw, findings);
         let sci = self.sci(section, findings);
         let peers = raw.peers.as_ref().map(|peers| self.peers(peers, sci, findings)).unwrap_or_default();
-        let accept_integrity = self.accept_integrity(raw, findings);
         let is_on = |value: &Option<Spanned<String>>| value.as_ref().is_some_and(|on| on.get_ref() == "on");
-        let cak = cak?;
+        // SAKs are as long as what they are wrapped with.
+        let long = cak.as_ref().is_some_and(|cak| cak.octets().len() > 16);
+        // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Mka {
             suite: match self.suite {
-                // SAKs are as long as what they are wrapped with.
-                SuiteRule::Standard(_) if cak.octets().len() > 16 => {
-                    SuiteRule::Standard(CipherSuite::GcmAes256)
-                }
+                SuiteRule::Standard(_) if long => SuiteRule::Standard(CipherSuite::GcmAes256),
                 other => other,
             },
-            cak,
-            fallback: match fallback {
-                Some(fallback) => Some(fallback?).filter(|_| !is_over(fallback_until)),
-                None => None,
-            },
             fallback_until: fallback_until.filter(|until| !is_over(Some(*until))),
-            priority,
-            destination,
-            on_peer_loss,
-            rekey,
+            priority: self.priority(raw, findings),
+            destination: self.destination(raw, findings),
+            on_peer_loss: MKA.on_peer_loss.choice(label, &raw.on_peer_loss, findings),
+            rekey: self.rekey(raw, findings),
             delay_protect: MKA.delay_protect.switch(&raw.delay_protect),
             sci,
             peers,
-            accept_integrity,
+            accept_integrity: self.accept_integrity(raw, findings),
             record: raw.record.as_ref().map(|file| caks.directory.join(file.get_ref())),
             expects: Expected {
                 fragment: is_on(&self.raw.fragment),
                 concatenate: is_on(&self.raw.concatenate),
+            },
+            cak: cak?,
+            fallback: match fallback {
+                Some(fallback) => Some(fallback?).filter(|_| !is_over(fallback_until)),
+                None => None,
             },
         })
     }
@@ -262,12 +253,12 @@ impl Scope<'_> {
         if text == "off" {
             return None;
         }
-        let time = time(text, &[SECONDS, MINUTES, HOURS, DAYS]).filter(|time| *time >= SHORTEST_REKEY);
+        let time = MKA.rekey.time(text);
         if let (Some(given), None) = (&raw.rekey, time) {
             let wrong = format!(
                 "{}rekey = {text:?} is no life of a key; use {}s or more, such as \"10m\", \"1h\" or \"7d\", or \"off\"",
                 self.label,
-                SHORTEST_REKEY.as_secs()
+                MKA.rekey.times().start().as_secs()
             );
             findings.error(given.span(), wrong);
         }

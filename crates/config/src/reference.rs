@@ -46,6 +46,8 @@ pub(crate) mod read;
 mod schema;
 mod site;
 
+use std::time::Duration;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -110,6 +112,8 @@ pub(super) enum Kind {
     Choice(fn() -> Vec<&'static str>),
     /// A text: what it is, and its regular expression.
     Text { what: &'static str, pattern: &'static str },
+    /// A time: what it is, its units, its range, and whether it can be `off`.
+    Time { what: &'static str, units: &'static [Unit], from: Duration, to: Duration, off: bool },
     /// A list of at least and at most so many.
     List { of: &'static Kind, from: usize, to: usize },
     /// A share, as a number.
@@ -121,6 +125,9 @@ pub(super) enum Kind {
     /// One of these.
     Either(&'static [Kind]),
 }
+
+/// A unit of times, as it stands behind a number, and its length.
+pub(super) type Unit = (&'static str, Duration);
 
 /// What it means if a key is not there.
 #[derive(Clone, Copy)]
@@ -203,7 +210,7 @@ impl Kind {
                 let words: Vec<_> = words().iter().map(|word| format!("`\"{word}\"`")).collect();
                 super::findings::list(&words)
             }
-            Self::Text { what, .. } => (*what).to_owned(),
+            Self::Text { what, .. } | Self::Time { what, .. } => (*what).to_owned(),
             Self::List { of, from, to } if from == to => format!("list of {from}: {}", of.words()),
             Self::List { of, from, to } => format!("list of {from} to {to}: {}", of.words()),
             Self::Share => "number, 0.01 to 1".to_owned(),
@@ -241,6 +248,20 @@ impl Absent {
             Self::Means(words) => (*words).to_owned(),
         }
     }
+}
+
+/// Units of times.
+mod units {
+    use std::time::Duration;
+
+    use super::Unit;
+
+    pub(super) const MICROSECONDS: Unit = ("us", Duration::from_micros(1));
+    pub(super) const MILLISECONDS: Unit = ("ms", Duration::from_millis(1));
+    pub(super) const SECONDS: Unit = ("s", Duration::from_secs(1));
+    pub(super) const MINUTES: Unit = ("m", Duration::from_secs(60));
+    pub(super) const HOURS: Unit = ("h", Duration::from_secs(3600));
+    pub(super) const DAYS: Unit = ("d", Duration::from_secs(86_400));
 }
 
 /// Texts that several keys have.

@@ -75,34 +75,27 @@ impl Judge {
         let protection = self.protection(raw, by_name(suite), findings);
         let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);
         let validate_frames = self.validate_frames(raw, findings);
-        let clear_vlan = LINK.clear_vlan.choice(label, &raw.clear_vlan, findings);
-        let dividing = fragment::validate(label, raw, protection, validate_frames, findings);
-        let replay_window = LINK.replay_window.number_or_default(label, &raw.replay_window, findings);
-        let mtu = mtu(label, LINK.mtu, &raw.mtu, findings);
-        let bypass = bypass::validate(label, raw, findings);
-        let link_loss = LINK.link_loss.choice(label, &raw.link_loss, findings);
-        let protect_frames = self.switch(LINK.protect_frames, &raw.protect_frames, UNPROTECTED, findings);
-        let replay_protect = self.switch(LINK.replay_protect, &raw.replay_protect, REPLAYABLE, findings);
         let keys = self.keys(raw, suite, (protection, sci_inclusion), sources, places, findings);
+        // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Link {
-            name: name?,
             line: Origin(findings.line(&self.span)),
-            plain: plain?,
-            protected: protected?,
-            protect_frames,
+            protect_frames: self.switch(LINK.protect_frames, &raw.protect_frames, UNPROTECTED, findings),
             protection,
             sci_inclusion,
             validate_frames,
-            replay_protect,
-            replay_window,
-            mtu,
-            clear_vlan,
-            bypass,
-            dividing,
-            link_loss,
+            replay_protect: self.switch(LINK.replay_protect, &raw.replay_protect, REPLAYABLE, findings),
+            replay_window: LINK.replay_window.number_or_default(label, &raw.replay_window, findings),
+            mtu: mtu(label, LINK.mtu, &raw.mtu, findings),
+            clear_vlan: LINK.clear_vlan.choice(label, &raw.clear_vlan, findings),
+            bypass: bypass::validate(label, raw, findings),
+            dividing: fragment::validate(label, raw, protection, validate_frames, findings),
+            link_loss: LINK.link_loss.choice(label, &raw.link_loss, findings),
             allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
-            keys: keys?,
             cell: None,
+            name: name?,
+            plain: plain?,
+            protected: protected?,
+            keys: keys?,
         })
     }
 

@@ -1,7 +1,9 @@
 //! `[gateway]`.
 
+use std::time::Duration;
+
 use super::Absent::{Means, Needed, Switch, Word};
-use super::{Key, Kind, Section, texts};
+use super::{Key, Kind, Section, texts, units};
 use crate::names::words;
 use crate::{Antedate, DEFAULT_STATE, Io, LogFormat, Polling, Realtime};
 
@@ -26,9 +28,12 @@ section! {
             example: r#"state = "/var/lib/frameward/press-a""#,
         }
         state_max_age: String {
-            kind: Kind::Text {
+            kind: Kind::Time {
                 what: "hours or days such as `\"12h\"` or `\"7d\"`, or `\"off\"`",
-                pattern: "^(off|[0-9]+[hd])$",
+                units: &[units::HOURS, units::DAYS],
+                from: units::HOURS.1,
+                to: Duration::MAX,
+                off: true,
             },
             absent: Word("off"),
             meaning: "The oldest state that is accepted. Older state may come from a restored disk image, so the gateway refuses to start with it.",

@@ -1,6 +1,9 @@
 //! `[[link]]` and where its keys come from: `[link.mka]` or `[link.static]`.
 
+use std::time::Duration;
+
 use ::mka::OnPeerLoss;
+use dataplane::fragmenter::LONGEST_HOLD;
 use secy::pn::ReplayWindow;
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
@@ -8,7 +11,7 @@ use toml::value::Datetime;
 use toml::{Spanned, Value};
 
 use super::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
-use super::{Key, Kind, Section, texts};
+use super::{Key, Kind, Section, texts, units};
 use crate::LinkLoss;
 use crate::fragment::Division;
 use crate::link::AGREED;
@@ -109,9 +112,12 @@ section! {
             example: r#"concatenate = "on""#,
         }
         hold: String {
-            kind: Kind::Text {
+            kind: Kind::Time {
                 what: "time, `\"0us\"` to `\"10ms\"`, in `us` or `ms`",
-                pattern: "^[0-9]+(us|ms)$",
+                units: &[units::MICROSECONDS, units::MILLISECONDS],
+                from: Duration::ZERO,
+                to: LONGEST_HOLD,
+                off: false,
             },
             absent: Word("0us"),
             meaning: "How long a payload may wait for others to share its frame. Cyclic process data never waits.",
@@ -207,9 +213,13 @@ section! {
             example: r#"on_peer_loss = "hold""#,
         }
         rekey: String {
-            kind: Kind::Text {
+            kind: Kind::Time {
                 what: "30 seconds or more, such as `\"10m\"`, `\"8h\"` or `\"7d\"`, or `\"off\"`",
-                pattern: "^(off|[0-9]+[smhd])$",
+                units: &[units::SECONDS, units::MINUTES, units::HOURS, units::DAYS],
+                // Another SAK takes about ten seconds to be the only one.
+                from: Duration::from_secs(30),
+                to: Duration::MAX,
+                off: true,
             },
             // Who takes a SAK out of a box has what was sent since it began, at most.
             absent: Word("8h"),

@@ -9,17 +9,6 @@ use super::super::findings::{Findings, list};
 use super::{Absent, Key, Kind};
 use crate::names::{Named, words};
 
-/// Units of times, in seconds.
-pub(crate) const SECONDS: (&str, Duration) = ("s", Duration::from_secs(1));
-pub(crate) const MINUTES: (&str, Duration) = ("m", Duration::from_secs(60));
-pub(crate) const HOURS: (&str, Duration) = ("h", Duration::from_secs(3600));
-pub(crate) const DAYS: (&str, Duration) = ("d", Duration::from_secs(86_400));
-
-/// A time: a number with one of the units behind it.
-pub(crate) fn time(text: &str, units: &[(&str, Duration)]) -> Option<Duration> {
-    units.iter().find_map(|(unit, length)| length.checked_mul(text.strip_suffix(unit)?.parse().ok()?))
-}
-
 impl Key {
     /// Whether it is on, or its default.
     pub(crate) fn switch(&self, given: &Option<Spanned<bool>>) -> bool {
@@ -100,6 +89,22 @@ impl Key {
     /// The text that is given, or the default.
     pub(crate) fn text<'g>(&self, given: &'g Option<Spanned<String>>) -> &'g str {
         given.as_ref().map_or(self.default_text(), |given| given.get_ref())
+    }
+
+    /// The range of its times.
+    pub(crate) fn times(&self) -> RangeInclusive<Duration> {
+        let Kind::Time { from, to, .. } = self.kind else { unreachable!("invariant: it takes a time") };
+        from..=to
+    }
+
+    /// The time that a text says, if it is one and in range.
+    pub(crate) fn time(&self, text: &str) -> Option<Duration> {
+        let Kind::Time { units, .. } = self.kind else { unreachable!("invariant: it takes a time") };
+        let time = units.iter().find_map(|(unit, length)| {
+            let number = text.strip_suffix(unit)?.parse().ok()?;
+            length.checked_mul(number)
+        });
+        time.filter(|time| self.times().contains(time))
     }
 
     /// The value whose word is given, if one is; another word is an error.

@@ -90,6 +90,15 @@ fn kind(kind: &Kind) -> Value {
         Kind::Word(word) => json!({ "type": "string", "enum": [word] }),
         Kind::Choice(words) => json!({ "type": "string", "enum": words() }),
         Kind::Text { pattern, .. } => json!({ "type": "string", "pattern": pattern }),
+        Kind::Time { units, off, .. } => {
+            let units: Vec<_> = units.iter().map(|(unit, _)| *unit).collect();
+            let time = match units.iter().all(|unit| unit.len() == 1) {
+                true => format!("[0-9]+[{}]", units.concat()),
+                false => format!("[0-9]+({})", units.join("|")),
+            };
+            let pattern = if *off { format!("^(off|{time})$") } else { format!("^{time}$") };
+            json!({ "type": "string", "pattern": pattern })
+        }
         Kind::List { of, from, to } => {
             json!({ "type": "array", "items": self::kind(of), "minItems": from, "maxItems": to })
         }

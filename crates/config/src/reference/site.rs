@@ -1,10 +1,12 @@
 //! `[[site]]`, `[[site.peer]]` and `[site.limits]`.
 
+use std::time::Duration;
+
 use toml::{Spanned, Value};
 use tunnel::{Limits, Mode, Settings};
 
 use super::Absent::{Needed, NeededIf, Number, Switch, Word};
-use super::{Key, Kind, Section, texts};
+use super::{Key, Kind, Section, texts, units};
 use crate::names::words;
 use crate::site::Classical;
 
@@ -184,7 +186,11 @@ section! {
     sections {}
 }
 
-const AGE: Kind = Kind::Text {
+/// A station that sends once a minute must not be forgotten in between by mistake, and nothing is remembered for ever.
+const AGE: Kind = Kind::Time {
     what: "10 seconds to a day, such as `\"300s\"`, `\"5m\"` or `\"1h\"`",
-    pattern: "^[0-9]+[smh]$",
+    units: &[units::SECONDS, units::MINUTES, units::HOURS],
+    from: Duration::from_secs(10),
+    to: units::DAYS.1,
+    off: false,
 };

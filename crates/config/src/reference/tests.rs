@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -294,6 +295,18 @@ fn validate_kind(section: &Section, key: &Key, kind: &Kind) {
                     "{what}"
                 );
             }
+        }
+        Kind::Time { units, from, to, off, .. } => {
+            let (unit, length) = units[0];
+            let written = |time: Duration| format!("\"{}{unit}\"", time.as_nanos() / length.as_nanos());
+            let beyond = to.checked_add(length).into_iter().chain(from.checked_sub(length));
+            for fits in [*from, *to].into_iter().filter(|time| *time != Duration::MAX) {
+                assert!(takes(section, key, &written(fits)), "{what} = {} is refused", written(fits));
+            }
+            for beyond in beyond {
+                assert!(!takes(section, key, &written(beyond)), "{what} = {} is taken", written(beyond));
+            }
+            assert_eq!(takes(section, key, "\"off\""), *off, "{what} = \"off\"");
         }
         Kind::Switch | Kind::Text { .. } | Kind::List { .. } | Kind::Share | Kind::Moment => {}
     }

@@ -1,18 +1,12 @@
 //! `[site.limits]`: what bounds memory and work, whatever a LAN sends.
 
-use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use toml::Spanned;
 use tunnel::Limits;
 
 use super::super::findings::Findings;
-use super::super::reference::read::{HOURS, MINUTES, SECONDS, time};
 use super::super::reference::{Key, LIMITS, RawLimits};
-
-/// Ages: a station that sends once a minute must not be forgotten in between by mistake, and nothing is remembered for
-/// ever.
-const AGE: RangeInclusive<Duration> = Duration::from_secs(10)..=Duration::from_secs(86_400);
 
 pub(super) fn validate(label: &str, raw: Option<&Spanned<RawLimits>>, findings: &mut Findings) -> Limits {
     let Some(raw) = raw.map(Spanned::get_ref) else { return Limits::DEFAULT };
@@ -34,14 +28,13 @@ pub(super) fn validate(label: &str, raw: Option<&Spanned<RawLimits>>, findings: 
 
 /// `300s`, `5m` or `1h`.
 fn age(label: &str, key: Key, value: &Option<Spanned<String>>, findings: &mut Findings) -> Duration {
-    let parse = |text| time(text, &[SECONDS, MINUTES, HOURS]).filter(|age| AGE.contains(age));
     let text = key.text(value);
-    parse(text).unwrap_or_else(|| {
+    key.time(text).unwrap_or_else(|| {
         let wrong = format!(
             "{label}{} = {text:?} is no age; use 10 seconds to a day, such as \"300s\", \"5m\" or \"1h\"",
             key.name
         );
         findings.error(value.as_ref().map_or(0..0, Spanned::span), wrong);
-        parse(key.default_text()).unwrap_or_default()
+        key.time(key.default_text()).unwrap_or_default()
     })
 }

@@ -66,16 +66,15 @@ impl<'r> Peers<'r> {
             );
             findings.warn(raw.mode.as_ref().map_or(place.span.clone(), Spanned::span), text);
         }
-        let path_mtu = SITE_PEER.path_mtu.number_or_default(&place.label, &raw.path_mtu, findings);
-        let classical = place.classical(raw, mode, findings);
+        // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(SitePeer {
-            name: name?,
             line: Origin(findings.line(&place.span)),
+            path_mtu: SITE_PEER.path_mtu.number_or_default(&place.label, &raw.path_mtu, findings),
+            classical: place.classical(raw, mode, findings),
+            name: name?,
             endpoint: endpoint?,
             public_key: public_key?,
             mode: if is_plain(mode) { Mode::Plain { vni: vni? } } else { mode },
-            path_mtu,
-            classical,
         })
     }
 

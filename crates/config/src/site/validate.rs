@@ -73,30 +73,28 @@ impl Judge {
         let label = &self.label;
         let name = name(label, &self.span, &raw.name, findings);
         let lan = interface_name(label, &self.span, "lan", &raw.lan, findings);
-        let mtu = mtu(label, SITE.mtu, &raw.mtu, findings);
-        let dscp = self.dscp(raw, findings);
-        let window = self.window(raw, findings);
-        let limits = limits::validate(label, raw.limits.as_ref(), findings);
         let peers = self.peers(raw, findings);
         let plain = peers.as_ref().is_some_and(|peers| {
             !peers.is_empty() && peers.iter().all(|peer| matches!(peer.mode, Mode::Plain { .. }))
         });
         let identity = self.identity(raw, plain, identities, findings);
         let bind = self.bind(raw, findings);
-        let (bind, peers) = (bind?, peers?);
-        self.reach(bind, &peers, raw, findings);
+        if let (Some(bind), Some(peers)) = (bind, &peers) {
+            self.reach(bind, peers, raw, findings);
+        }
+        // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Site {
-            name: name?,
             line: Origin(findings.line(&self.span)),
-            lan: lan?,
             allow_addresses: SITE.allow_addresses.switch(&raw.allow_addresses),
-            mtu,
-            bind,
+            mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
+            dscp: self.dscp(raw, findings),
+            window: self.window(raw, findings),
+            limits: limits::validate(label, raw.limits.as_ref(), findings),
+            name: name?,
+            lan: lan?,
+            bind: bind?,
             identity: identity?,
-            dscp,
-            window,
-            limits,
-            peers,
+            peers: peers?,
         })
     }
 
