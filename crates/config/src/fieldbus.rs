@@ -19,7 +19,7 @@ pub use fieldbus::{Mode, VlanTag};
 use wire::EtherType;
 use wire::fieldbus::Protection;
 
-pub(super) use validate::{MasterKeySource, validate_all};
+pub(super) use validate::validate_all;
 
 use super::{Keys, Link, LinkLoss, Mtu, Origin};
 use crate::key_file::CellKey;

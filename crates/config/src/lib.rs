@@ -16,6 +16,7 @@ mod findings;
 mod fragment;
 mod gateway;
 pub mod key_file;
+mod key_source;
 mod keys;
 pub mod lifetime;
 mod link;
@@ -176,15 +177,11 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
     let directory = file.parent().unwrap_or(Path::new(""));
     let mut seen = seen::Seen::default();
-    let keys = static_keys::KeySource { directory, read: files.key };
-    let caks = mka::CakSource { directory, read: files.cak };
-    let mut links =
-        link::validate_all(&raw.link, allow_experimental, (&keys, &caks), &mut seen, &mut findings);
-    let identities = site::IdentitySource { directory, read: files.identity };
-    let sites = site::validate_all(&raw.site, &identities, &mut seen, &mut findings);
+    let keys = key_source::KeySource { directory, files };
+    let mut links = link::validate_all(&raw.link, allow_experimental, &keys, &mut seen, &mut findings);
+    let sites = site::validate_all(&raw.site, &keys, &mut seen, &mut findings);
     site::warn_of_misfits(&links, &sites, &mut findings);
-    let master_keys = fieldbus::MasterKeySource { directory, read: files.master_key };
-    fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &master_keys, &mut seen, &mut findings);
+    fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &keys, &mut seen, &mut findings);
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {

@@ -8,7 +8,6 @@ mod moment;
 mod scis;
 
 use std::ops::Range;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use mka::SuiteRule;
@@ -20,9 +19,10 @@ use wire::{MacAddr, Sci};
 
 use super::ReadCak;
 use super::findings::{Findings, list};
+use super::key_source::KeySource;
 use super::keys::{Expected, Mka};
 use super::reference::{MKA, RawLink, RawMka};
-use crate::key_file::{NamedCak, is_zeros, zeros};
+use crate::key_file::{NamedCak, is_zeros};
 use moment::{is_over, moment};
 pub(super) use scis::SeenScis;
 
@@ -41,13 +41,6 @@ pub const GROUPS: [MacAddr; 6] = [
 /// A group has at most so many others.
 pub(super) const MOST_PEERS: usize = 32;
 
-/// Where CAKs come from.
-pub(super) struct CakSource<'k> {
-    /// Relative paths start here.
-    pub(super) directory: &'k Path,
-    pub(super) read: ReadCak<'k>,
-}
-
 /// What of a link is judged elsewhere, and matters here.
 pub(super) struct Scope<'s> {
     pub(super) label: &'s str,
@@ -61,13 +54,13 @@ impl Scope<'_> {
     pub(super) fn validate(
         &self,
         section: &Spanned<RawMka>,
-        caks: &CakSource,
+        keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<Mka> {
         let (label, raw) = (self.label, section.get_ref());
         self.link(findings);
         let cak = match &raw.cak_file {
-            Some(file) => self.cak("cak_file", file, caks, findings),
+            Some(file) => self.cak("cak_file", file, keys, findings),
             None => {
                 let text = format!("{label}cak_file is missing; add cak_file = \"FILE\"");
                 findings.error(section.span(), text);
@@ -75,7 +68,7 @@ impl Scope<'_> {
             }
         };
         let fallback =
-            raw.fallback_cak_file.as_ref().map(|file| self.cak("fallback_cak_file", file, caks, findings));
+            raw.fallback_cak_file.as_ref().map(|file| self.cak("fallback_cak_file", file, keys, findings));
         if let (Some(cak), Some(Some(fallback)), Some(value)) = (&cak, &fallback, &raw.fallback_cak_file) {
             self.two_caks(cak, fallback, value.span(), findings);
         }
@@ -100,7 +93,7 @@ impl Scope<'_> {
             sci,
             peers,
             accept_integrity: self.accept_integrity(raw, findings),
-            record: raw.record.as_ref().map(|file| caks.directory.join(file.get_ref())),
+            record: raw.record.as_ref().map(|file| keys.path(file)),
             expects: Expected {
                 fragment: is_on(&self.raw.fragment),
                 concatenate: is_on(&self.raw.concatenate),
@@ -141,33 +134,22 @@ impl Scope<'_> {
         &self,
         key: &str,
         file: &Spanned<String>,
-        caks: &CakSource,
+        keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<NamedCak> {
-        let path = caks.directory.join(file.get_ref());
-        match (caks.read)(&path) {
-            Ok(cak) if is_zeros(cak.octets()) => {
-                findings.error(file.span(), format!("{}{}", self.label, zeros(&path, "cak")));
-                None
-            }
-            Ok(cak) => {
-                if let SuiteRule::Only(suite) = self.suite
-                    && suite.key_octets() > cak.octets().len()
-                {
-                    let text = format!(
-                        "{}{key}: keys of {suite} are no stronger than their CAK of {} bits; make one with: frameward keygen cak --bits 256 --out FILE",
-                        self.label,
-                        8 * cak.octets().len()
-                    );
-                    findings.warn(file.span(), text);
-                }
-                Some(cak)
-            }
-            Err(error) => {
-                findings.error(file.span(), format!("{}{error}", self.label));
-                None
-            }
+        let read: (ReadCak, fn(&NamedCak) -> bool) = (keys.files.cak, |cak| is_zeros(cak.octets()));
+        let cak = keys.read(self.label, file, "cak", read, findings)?;
+        if let SuiteRule::Only(suite) = self.suite
+            && suite.key_octets() > cak.octets().len()
+        {
+            let text = format!(
+                "{}{key}: keys of {suite} are no stronger than their CAK of {} bits; make one with: frameward keygen cak --bits 256 --out FILE",
+                self.label,
+                8 * cak.octets().len()
+            );
+            findings.warn(file.span(), text);
         }
+        Some(cak)
     }
 
     fn two_caks(&self, cak: &NamedCak, fallback: &NamedCak, span: Range<usize>, findings: &mut Findings) {

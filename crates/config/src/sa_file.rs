@@ -24,7 +24,8 @@ use wire::Pn;
 use zeroize::Zeroizing;
 
 use super::findings::{self, Finding, Findings, list};
-use super::static_keys::{KeySource, RawSa, Scope};
+use super::key_source::KeySource;
+use super::static_keys::{RawSa, Scope};
 use super::{Config, KeyFiles, Origin, StaticSa};
 use crate::key_file;
 
@@ -125,7 +126,7 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Findi
     }
     let raw: RawFile = toml::from_str(text).map_err(syntax)?;
     let mut findings = Findings::new(file, text);
-    let keys = KeySource { directory: file.parent().unwrap_or(Path::new("")), read: files.key };
+    let keys = KeySource { directory: file.parent().unwrap_or(Path::new("")), files };
     let sas: Vec<_> = raw.sa.iter().filter_map(|raw| sa(raw, &keys, &mut findings)).collect();
     if raw.sa.is_empty() {
         findings.error(0..0, "there is no [[sa]]; add one");

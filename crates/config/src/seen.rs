@@ -17,15 +17,17 @@ pub(super) struct Seen<'r> {
 }
 
 impl<'r> Seen<'r> {
-    /// Refuses a name that a link or a site has.
+    /// Refuses a name that another one has.
     pub(super) fn name(
         &mut self,
         label: &str,
-        name: &'r Spanned<String>,
+        name: &'r Option<Spanned<String>>,
         cure: &str,
         findings: &mut Findings,
     ) {
-        once(label, "name", name, &mut self.names, cure, findings);
+        if let Some(name) = name {
+            once(label, "name", name, &mut self.names, cure, findings);
+        }
     }
 
     /// Refuses an interface that a link or a site has.
@@ -56,7 +58,15 @@ fn once<'r>(
     }
 }
 
-/// The name of a link, a site or a fieldbus.
+/// The beginning of each finding about a link, a site, a fieldbus or a peer: by its name, or without one by its place.
+pub(super) fn label(kind: &str, name: &Option<Spanned<String>>, at: usize) -> String {
+    match name {
+        Some(name) => format!("{kind} {:?}: ", name.get_ref()),
+        None => format!("{kind} {}: ", at + 1),
+    }
+}
+
+/// The name of a link, a site, a fieldbus or a peer.
 pub(super) fn name(
     label: &str,
     section: &Range<usize>,

@@ -28,7 +28,7 @@ pub use misfit::unfit_for_header_encryption;
 pub(super) use misfit::warn_of_misfits;
 pub(super) use peer::Classical;
 pub use ports::{Socket, sockets};
-pub(super) use validate::{IdentitySource, validate_all};
+pub(super) use validate::validate_all;
 
 use super::names::Named as _;
 use super::{Mtu, Origin};

@@ -10,7 +10,7 @@
 mod nonces;
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use secy::{SciInclusion, SecY, XpnBinding};
 use suite::{CipherSuite, Sak, Salt};
@@ -18,18 +18,12 @@ use toml::{Spanned, Value};
 use wire::{An, Sci, Ssci};
 
 use super::findings::Findings;
+use super::key_source::KeySource;
 use super::names::named;
 use super::reference::{RawPeer, RawStatic, STATIC, STATIC_PEER};
-use super::{Origin, ReadKey, StaticSa, StaticSas};
+use super::{Origin, StaticSa, StaticSas};
 use crate::key_file::{is_zeros, zeros};
 pub(super) use nonces::{Place, refuse_repeated_nonces};
-
-/// Where keys come from.
-pub(super) struct KeySource<'k> {
-    /// Relative paths start here.
-    pub(super) directory: &'k Path,
-    pub(super) read: ReadKey<'k>,
-}
 
 /// Words of `replay_floor`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -188,8 +182,8 @@ impl Scope<'_> {
             self.missing("key_file", "\"FILE\"", span, findings);
             return None;
         };
-        let file = keys.directory.join(value.get_ref());
-        match (keys.read)(&file, suite) {
+        let file = keys.path(value);
+        match (keys.files.key)(&file, suite) {
             Ok(key) => Some((key, file)),
             Err(error) => {
                 findings.error(value.span(), format!("{}{error}", self.label));

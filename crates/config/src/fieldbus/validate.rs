@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
 use toml::Spanned;
 use wire::MacAddr;
@@ -10,29 +9,23 @@ use wire::fieldbus::Protection;
 
 use super::super::bypass::Named;
 use super::super::findings::{Findings, list};
+use super::super::key_source::KeySource;
 use super::super::reference::{FIELDBUS, RawFieldbus, RawLink};
-use super::super::seen::{Seen, interface_name, name};
+use super::super::seen::{Seen, interface_name, label, name};
 use super::super::{Link, Origin, ReadMasterKey};
 use super::relations::{Relations, station};
 use super::{Cell, MOST_RELATIONS, OtherFrames, quantity};
-use crate::key_file::{CellKey, zeros};
+use crate::key_file::CellKey;
 
 /// `rest` of a cell without a link.
 const DROP: &str = "drop";
-
-/// Where master keys come from.
-pub(in super::super) struct MasterKeySource<'k> {
-    /// Relative paths start here.
-    pub(in super::super) directory: &'k Path,
-    pub(in super::super) read: ReadMasterKey<'k>,
-}
 
 /// Judges all cells, and makes each a part of its link.
 pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawFieldbus>],
     raw_links: &[Spanned<RawLink>],
     links: &mut Vec<Link>,
-    keys: &MasterKeySource,
+    keys: &KeySource,
     seen: &mut Seen<'r>,
     findings: &mut Findings,
 ) {
@@ -40,13 +33,8 @@ pub(in super::super) fn validate_all<'r>(
     let mut taken: BTreeMap<&'r str, usize> = BTreeMap::new();
     for (at, spanned) in raw.iter().enumerate() {
         let fieldbus = spanned.get_ref();
-        let label = match &fieldbus.name {
-            Some(name) => format!("fieldbus {:?}: ", name.get_ref()),
-            None => format!("fieldbus {}: ", at + 1),
-        };
-        if let Some(name) = &fieldbus.name {
-            seen.name(&label, name, "give each link, site and fieldbus its own", findings);
-        }
+        let label = label("fieldbus", &fieldbus.name, at);
+        seen.name(&label, &fieldbus.name, "give each link, site and fieldbus its own", findings);
         let judge = Judge { label, span: spanned.span(), raw: fieldbus };
         let place = judge.place(raw_links, seen, &mut taken, findings);
         let cell = judge.cell(keys, findings);
@@ -97,7 +85,7 @@ impl<'r> Judge<'r> {
         FIELDBUS.allow_addresses.switch(&self.raw.allow_addresses)
     }
 
-    fn cell(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<Cell> {
+    fn cell(&self, keys: &KeySource, findings: &mut Findings) -> Option<Cell> {
         let Self { label, span, raw } = self;
         let name = name(label, span, &raw.name, findings);
         let rest = match &raw.rest {
@@ -224,7 +212,7 @@ impl<'r> Judge<'r> {
         }
     }
 
-    fn master_key(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<CellKey> {
+    fn master_key(&self, keys: &KeySource, findings: &mut Findings) -> Option<CellKey> {
         let label = &self.label;
         let Some(value) = &self.raw.master_key_file else {
             let text = format!(
@@ -233,18 +221,8 @@ impl<'r> Judge<'r> {
             findings.error(self.span.clone(), text);
             return None;
         };
-        let file = keys.directory.join(value.get_ref());
-        match (keys.read)(&file) {
-            Ok(key) if key.is_zeros() => {
-                findings.error(value.span(), format!("{label}{}", zeros(&file, "fieldbus")));
-                None
-            }
-            Ok(key) => Some(key),
-            Err(error) => {
-                findings.error(value.span(), format!("{label}{error}"));
-                None
-            }
-        }
+        let read: (ReadMasterKey, fn(&CellKey) -> bool) = (keys.files.master_key, CellKey::is_zeros);
+        keys.read(label, value, "fieldbus", read, findings)
     }
 
     /// Who has the key of one cell must not be able to open another one.

@@ -10,16 +10,17 @@ use toml::{Spanned, Value};
 use super::super::bypass;
 use super::super::findings::{Findings, list};
 use super::super::fragment;
-use super::super::mka::{self, CakSource, SeenScis};
+use super::super::key_source::KeySource;
+use super::super::mka::{self, SeenScis};
 use super::super::reference::{Key, LINK, RawLink};
-use super::super::seen::{Seen, interface_name, name};
-use super::super::static_keys::{self, KeySource, Place};
+use super::super::seen::{Seen, interface_name, label, name};
+use super::super::static_keys::{self, Place};
 use super::super::{Keys, Link, Mtu, Origin};
 
 pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawLink>],
     allow_experimental: bool,
-    sources: (&KeySource, &CakSource),
+    keys: &KeySource,
     seen: &mut Seen<'r>,
     findings: &mut Findings,
 ) -> Vec<Link> {
@@ -27,20 +28,15 @@ pub(in super::super) fn validate_all<'r>(
     let mut links = Vec::new();
     for (at, spanned) in raw.iter().enumerate() {
         let link = spanned.get_ref();
-        let label = match &link.name {
-            Some(name) => format!("link {:?}: ", name.get_ref()),
-            None => format!("link {}: ", at + 1),
-        };
-        if let Some(name) = &link.name {
-            seen.name(&label, name, "give each link its own", findings);
-        }
+        let label = label("link", &link.name, at);
+        seen.name(&label, &link.name, "give each link its own", findings);
         for (key, interface) in [("plain", &link.plain), ("protected", &link.protected)] {
             if let Some(interface) = interface {
                 seen.interface(&label, key, interface, "an interface serves one side of one link", findings);
             }
         }
         let judge = Judge { label, span: spanned.span(), allow_experimental };
-        let judged = judge.link(link, sources, &mut places, findings);
+        let judged = judge.link(link, keys, &mut places, findings);
         if let (Some(mka), Some(section)) = (judged.as_ref().and_then(Link::mka), &link.mka) {
             scis.once(&judge.label, section, mka, findings);
         }
@@ -63,7 +59,7 @@ impl Judge {
     fn link(
         &self,
         raw: &RawLink,
-        sources: (&KeySource, &CakSource),
+        keys: &KeySource,
         places: &mut Vec<Place>,
         findings: &mut Findings,
     ) -> Option<Link> {
@@ -75,7 +71,7 @@ impl Judge {
         let protection = self.protection(raw, by_name(suite), findings);
         let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);
         let validate_frames = self.validate_frames(raw, findings);
-        let keys = self.keys(raw, suite, (protection, sci_inclusion), sources, places, findings);
+        let keys = self.keys(raw, suite, (protection, sci_inclusion), keys, places, findings);
         // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Link {
             line: Origin(findings.line(&self.span)),
@@ -105,7 +101,7 @@ impl Judge {
         raw: &RawLink,
         suite: Option<SuiteRule>,
         (protection, sci_inclusion): (Protection, SciInclusion),
-        (keys, caks): (&KeySource, &CakSource),
+        keys: &KeySource,
         places: &mut Vec<Place>,
         findings: &mut Findings,
     ) -> Option<Keys> {
@@ -128,7 +124,7 @@ impl Judge {
             }
             (None, Some(section)) => {
                 let scope = mka::Scope { label, raw, suite: suite?, protection, sci_inclusion };
-                scope.validate(section, caks, findings).map(Box::new).map(Keys::Agreed)
+                scope.validate(section, keys, findings).map(Box::new).map(Keys::Agreed)
             }
         }
     }

@@ -7,16 +7,17 @@ use suite::identity::PublicKey;
 use toml::Spanned;
 use tunnel::Mode;
 
+use super::super::Origin;
 use super::super::findings::Findings;
 use super::super::names::{Named as _, named};
 use super::super::reference::{RawSitePeer, SITE_PEER};
-use super::super::{Origin, gateway::bad_name, is_name};
+use super::super::seen::{Seen, label, name};
 use super::{Endpoint, Host, SitePeer};
 
 /// Judges the peers of one site.
 #[derive(Default)]
 pub(super) struct Peers<'r> {
-    names: BTreeMap<&'r str, usize>,
+    seen: Seen<'r>,
     keys: BTreeMap<PublicKey, usize>,
     endpoints: BTreeMap<Endpoint, usize>,
     /// Of plain peers: packets are told apart by their source's address.
@@ -49,12 +50,9 @@ impl<'r> Peers<'r> {
         findings: &mut Findings,
     ) -> Option<SitePeer> {
         let (span, raw) = (raw.span(), raw.get_ref());
-        let label = match &raw.name {
-            Some(name) => format!("{site}peer {:?}: ", name.get_ref()),
-            None => format!("{site}peer {}: ", number + 1),
-        };
-        let place = Place { label, span };
-        let name = self.name(&place, raw, findings);
+        let place = Place { label: format!("{site}{}", label("peer", &raw.name, number)), span };
+        let name = name(&place.label, &place.span, &raw.name, findings);
+        self.seen.name(&place.label, &raw.name, "give each peer its own", findings);
         let mode = SITE_PEER.mode.choice(&place.label, &raw.mode, findings);
         let public_key = self.public_key(&place, raw, mode, findings);
         let endpoint = self.endpoint(&place, raw, mode, findings);
@@ -76,25 +74,6 @@ impl<'r> Peers<'r> {
             public_key: public_key?,
             mode: if is_plain(mode) { Mode::Plain { vni: vni? } } else { mode },
         })
-    }
-
-    fn name(&mut self, place: &Place, raw: &'r RawSitePeer, findings: &mut Findings) -> Option<String> {
-        let Place { label, span } = place;
-        let Some(value) = &raw.name else {
-            findings.error(span.clone(), format!("{label}name is missing; add name = \"NAME\""));
-            return None;
-        };
-        let name = value.get_ref();
-        if !is_name(name) {
-            findings.error(value.span(), bad_name(label, name));
-        }
-        let line = findings.line(&value.span());
-        if let Some(before) = self.names.insert(name, line) {
-            let text =
-                format!("{label}name = {name:?} stands on line {before} already; give each peer its own");
-            findings.error(value.span(), text);
-        }
-        Some(name.clone())
     }
 
     /// `Some(None)` is right for plain peers alone.

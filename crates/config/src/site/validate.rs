@@ -8,24 +8,18 @@ use toml::{Spanned, Value};
 use tunnel::Mode;
 
 use super::super::findings::Findings;
+use super::super::key_source::KeySource;
 use super::super::link::mtu;
 use super::super::reference::{RawSite, SITE};
-use super::super::seen::{Seen, interface_name, name};
+use super::super::seen::{Seen, interface_name, label, name};
 use super::super::{Origin, ReadIdentity};
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
-use crate::key_file::{is_zeros, zeros};
-
-/// Where identities come from.
-pub(in super::super) struct IdentitySource<'k> {
-    /// Relative paths start here.
-    pub(in super::super) directory: &'k std::path::Path,
-    pub(in super::super) read: ReadIdentity<'k>,
-}
+use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawSite>],
-    identities: &IdentitySource,
+    keys: &KeySource,
     seen: &mut Seen<'r>,
     findings: &mut Findings,
 ) -> Vec<Site> {
@@ -33,13 +27,8 @@ pub(in super::super) fn validate_all<'r>(
     let mut own_keys: Vec<(PublicKey, usize)> = Vec::new();
     for (at, spanned) in raw.iter().enumerate() {
         let site = spanned.get_ref();
-        let label = match &site.name {
-            Some(name) => format!("site {:?}: ", name.get_ref()),
-            None => format!("site {}: ", at + 1),
-        };
-        if let Some(name) = &site.name {
-            seen.name(&label, name, "give each link and site its own", findings);
-        }
+        let label = label("site", &site.name, at);
+        seen.name(&label, &site.name, "give each link and site its own", findings);
         if let Some(lan) = &site.lan {
             seen.interface(
                 &label,
@@ -50,7 +39,7 @@ pub(in super::super) fn validate_all<'r>(
             );
         }
         let judge = Judge { label, span: spanned.span() };
-        if let Some(judged) = judge.site(site, identities, findings) {
+        if let Some(judged) = judge.site(site, keys, findings) {
             judge.own_key(&judged, &mut own_keys, site, findings);
             sites.push(judged);
             spans.push(site.bind.as_ref().map_or(spanned.span(), Spanned::span));
@@ -69,7 +58,7 @@ struct Judge {
 }
 
 impl Judge {
-    fn site(&self, raw: &RawSite, identities: &IdentitySource, findings: &mut Findings) -> Option<Site> {
+    fn site(&self, raw: &RawSite, keys: &KeySource, findings: &mut Findings) -> Option<Site> {
         let label = &self.label;
         let name = name(label, &self.span, &raw.name, findings);
         let lan = interface_name(label, &self.span, "lan", &raw.lan, findings);
@@ -77,7 +66,7 @@ impl Judge {
         let plain = peers.as_ref().is_some_and(|peers| {
             !peers.is_empty() && peers.iter().all(|peer| matches!(peer.mode, Mode::Plain { .. }))
         });
-        let identity = self.identity(raw, plain, identities, findings);
+        let identity = self.identity(raw, plain, keys, findings);
         let bind = self.bind(raw, findings);
         if let (Some(bind), Some(peers)) = (bind, &peers) {
             self.reach(bind, peers, raw, findings);
@@ -129,7 +118,7 @@ impl Judge {
         &self,
         raw: &RawSite,
         plain: bool,
-        identities: &IdentitySource,
+        keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<Option<Identity>> {
         let label = &self.label;
@@ -143,18 +132,9 @@ impl Judge {
             findings.error(self.span.clone(), text);
             return None;
         };
-        let file = identities.directory.join(value.get_ref());
-        match (identities.read)(&file) {
-            Ok(identity) if is_zeros(identity.private()) => {
-                findings.error(value.span(), format!("{label}identity: {}", zeros(&file, "site")));
-                None
-            }
-            Ok(identity) => Some(Some(identity)),
-            Err(error) => {
-                findings.error(value.span(), format!("{label}identity: {error}"));
-                None
-            }
-        }
+        let read: (ReadIdentity, fn(&Identity) -> bool) =
+            (keys.files.identity, |identity| is_zeros(identity.private()));
+        keys.read(&format!("{label}identity: "), value, "site", read, findings).map(Some)
     }
 
     /// A site is none of its own peers, and two sites are not the same one.
