@@ -59,14 +59,14 @@ impl Scope<'_> {
     ) -> Option<Mka> {
         let (label, raw) = (self.label, section.get_ref());
         self.link(findings);
-        let cak = match &raw.cak_file {
-            Some(file) => self.cak("cak_file", file, keys, findings),
-            None => {
-                let text = format!("{label}cak_file is missing; add cak_file = \"FILE\"");
-                findings.error(section.span(), text);
-                None
-            }
-        };
+        let file = MKA.cak_file.required(
+            label,
+            &section.span(),
+            &raw.cak_file,
+            "; add cak_file = \"FILE\"",
+            findings,
+        );
+        let cak = file.and_then(|file| self.cak("cak_file", file, keys, findings));
         let fallback =
             raw.fallback_cak_file.as_ref().map(|file| self.cak("fallback_cak_file", file, keys, findings));
         if let (Some(cak), Some(Some(fallback)), Some(value)) = (&cak, &fallback, &raw.fallback_cak_file) {

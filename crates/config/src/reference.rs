@@ -6,7 +6,7 @@
 //! ```
 //!
 //! An entry has the key's name, type, range or words, default, meaning and example. The parser takes range, words and
-//! default from it ([`read`]). Tests show that it takes no others, and that each example parses.
+//! default from it (`read.rs`). Tests show that it takes no others, and that each example parses.
 //!
 //! Not here: rules about several keys at once, such as the one source of keys that a link needs. `frameward check` tells
 //! those.

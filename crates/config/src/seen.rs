@@ -8,6 +8,7 @@ use toml::Spanned;
 use super::findings::Findings;
 use super::gateway::bad_name;
 use super::is_name;
+use super::reference::{Key, LINK};
 
 /// What stood in the configuration already, by name, with its line.
 #[derive(Default)]
@@ -73,10 +74,7 @@ pub(super) fn name(
     value: &Option<Spanned<String>>,
     findings: &mut Findings,
 ) -> Option<String> {
-    let Some(name) = value else {
-        findings.error(section.clone(), format!("{label}name is missing; add name = \"NAME\""));
-        return None;
-    };
+    let name = LINK.name.required(label, section, value, "; add name = \"NAME\"", findings)?;
     if !is_name(name.get_ref()) {
         findings.error(name.span(), bad_name(label, name.get_ref()));
     }
@@ -87,14 +85,12 @@ pub(super) fn name(
 pub(super) fn interface_name(
     label: &str,
     section: &Range<usize>,
-    key: &str,
+    key: Key,
     value: &Option<Spanned<String>>,
     findings: &mut Findings,
 ) -> Option<String> {
-    let Some(value) = value else {
-        findings.error(section.clone(), format!("{label}{key} is missing; add {key} = \"INTERFACE\""));
-        return None;
-    };
+    let cure = format!("; add {} = \"INTERFACE\"", key.name);
+    let value = key.required(label, section, value, &cure, findings)?;
     let name = value.get_ref();
     // What Linux accepts (dev_valid_name).
     let bad = name.is_empty()
@@ -103,7 +99,8 @@ pub(super) fn interface_name(
         || name.chars().any(|c| c == '/' || c == ':' || c.is_whitespace() || c.is_control());
     if bad {
         let text = format!(
-            "{label}{key} = {name:?} is no interface name; use 1 to 15 octets without space, / and :"
+            "{label}{} = {name:?} is no interface name; use 1 to 15 octets without space, / and :",
+            key.name
         );
         findings.error(value.span(), text);
     }

@@ -143,23 +143,14 @@ impl Scope<'_> {
         Some(sa)
     }
 
-    fn missing(&self, key: &str, example: &str, span: &Range<usize>, findings: &mut Findings) {
-        findings.error(span.clone(), format!("{}{key} is missing; add {key} = {example}", self.label));
-    }
-
     pub(super) fn an(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<An> {
-        let Some(value) = raw.an else {
-            self.missing("an", "0", span, findings);
-            return None;
-        };
+        let value = STATIC.an.required(self.label, span, raw.an, "; add an = 0", findings)?;
         STATIC.an.number(self.label, value, findings).and_then(An::new)
     }
 
     pub(super) fn sci(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<Sci> {
-        let Some(value) = raw.sci else {
-            self.missing("sci", "\"02:00:00:00:00:01/1\"", span, findings);
-            return None;
-        };
+        let cure = "; add sci = \"02:00:00:00:00:01/1\"";
+        let value = STATIC.sci.required(self.label, span, raw.sci, cure, findings)?;
         match value.get_ref().parse() {
             Ok(sci) => Some(sci),
             Err(error) => {
@@ -178,10 +169,8 @@ impl Scope<'_> {
         keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<(Sak, PathBuf)> {
-        let Some(value) = raw.key_file else {
-            self.missing("key_file", "\"FILE\"", span, findings);
-            return None;
-        };
+        let cure = "; add key_file = \"FILE\"";
+        let value = STATIC.key_file.required(self.label, span, raw.key_file, cure, findings)?;
         let file = keys.path(value);
         match (keys.files.key)(&file, suite) {
             Ok(key) => Some((key, file)),
@@ -217,41 +206,26 @@ impl Scope<'_> {
             }
             return fine;
         }
-        let ssci = match raw.ssci {
-            None => {
-                self.missing("ssci", "1 (each SC another)", span, findings);
-                None
+        let cure = "; add ssci = 1 (each SC another)";
+        let ssci = STATIC.ssci.required(self.label, span, raw.ssci, cure, findings).and_then(|value| {
+            let ssci = ssci(value.get_ref());
+            if ssci.is_none() {
+                let text =
+                    format!("{}ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
+                findings.error(value.span(), text);
             }
-            Some(value) => {
-                let ssci = ssci(value.get_ref());
-                if ssci.is_none() {
-                    let text =
-                        format!("{}ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
-                    findings.error(value.span(), text);
-                }
-                ssci
+            ssci
+        });
+        let cure = "; add salt = 24 hexadecimal digits (keygen static --salt prints some)";
+        let salt = STATIC.salt.required(self.label, span, raw.salt, cure, findings).and_then(|value| {
+            let mut salt = [0; 12];
+            let decoded = hex::decode_to_slice(value.get_ref(), &mut salt);
+            if decoded.is_err() {
+                let text = format!("{}salt is not 24 hexadecimal digits; correct it", self.label);
+                findings.error(value.span(), text);
             }
-        };
-        let salt = match raw.salt {
-            None => {
-                self.missing(
-                    "salt",
-                    "24 hexadecimal digits (keygen static --salt prints some)",
-                    span,
-                    findings,
-                );
-                None
-            }
-            Some(value) => {
-                let mut salt = [0; 12];
-                let decoded = hex::decode_to_slice(value.get_ref(), &mut salt);
-                if decoded.is_err() {
-                    let text = format!("{}salt is not 24 hexadecimal digits; correct it", self.label);
-                    findings.error(value.span(), text);
-                }
-                decoded.ok().map(|()| Salt(salt))
-            }
-        };
+            decoded.ok().map(|()| Salt(salt))
+        });
         Some(Some(XpnBinding { ssci: ssci?, salt: salt? }))
     }
 

@@ -136,13 +136,9 @@ impl<'r> Judge<'r> {
     ) -> Option<Place> {
         let Self { label, span, raw } = self;
         let names = || raw_links.iter().filter_map(|link| link.get_ref().name.as_ref());
-        let Some(rest) = &raw.rest else {
-            let text = format!(
-                "{label}rest is missing: what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\""
-            );
-            findings.error(span.clone(), text);
-            return None;
-        };
+        let cure =
+            ": what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\"";
+        let rest = FIELDBUS.rest.required(label, span, &raw.rest, cure, findings)?;
         if rest.get_ref() == DROP {
             for (key, interface) in [("plain", &raw.plain), ("protected", &raw.protected)] {
                 if let Some(interface) = interface {
@@ -150,8 +146,8 @@ impl<'r> Judge<'r> {
                     seen.interface(label, key, interface, cure, findings);
                 }
             }
-            let plain = interface_name(label, span, "plain", &raw.plain, findings);
-            let protected = interface_name(label, span, "protected", &raw.protected, findings);
+            let plain = interface_name(label, span, FIELDBUS.plain, &raw.plain, findings);
+            let protected = interface_name(label, span, FIELDBUS.protected, &raw.protected, findings);
             return Some(Place::Own { plain: plain?, protected: protected? });
         }
         let link = raw_links
@@ -214,13 +210,14 @@ impl<'r> Judge<'r> {
 
     fn master_key(&self, keys: &KeySource, findings: &mut Findings) -> Option<CellKey> {
         let label = &self.label;
-        let Some(value) = &self.raw.master_key_file else {
-            let text = format!(
-                "{label}master_key_file is missing; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\""
-            );
-            findings.error(self.span.clone(), text);
-            return None;
-        };
+        let cure = "; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\"";
+        let value = FIELDBUS.master_key_file.required(
+            label,
+            &self.span,
+            &self.raw.master_key_file,
+            cure,
+            findings,
+        )?;
         let read: (ReadMasterKey, fn(&CellKey) -> bool) = (keys.files.master_key, CellKey::is_zeros);
         keys.read(label, value, "fieldbus", read, findings)
     }

@@ -65,8 +65,8 @@ impl Judge {
     ) -> Option<Link> {
         let label = &self.label;
         let name = name(label, &self.span, &raw.name, findings);
-        let plain = interface_name(label, &self.span, "plain", &raw.plain, findings);
-        let protected = interface_name(label, &self.span, "protected", &raw.protected, findings);
+        let plain = interface_name(label, &self.span, LINK.plain, &raw.plain, findings);
+        let protected = interface_name(label, &self.span, LINK.protected, &raw.protected, findings);
         let suite = self.suite(raw, findings);
         let protection = self.protection(raw, by_name(suite), findings);
         let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);

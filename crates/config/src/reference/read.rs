@@ -1,6 +1,6 @@
 //! Keys as the parser reads them: with the ranges, words and defaults that the reference shows.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::time::Duration;
 
 use toml::Spanned;
@@ -10,6 +10,21 @@ use super::{Absent, Key, Kind};
 use crate::names::{Named, words};
 
 impl Key {
+    /// What is given. If nothing is, that is an error of the section, and `cure` ends its text.
+    pub(crate) fn required<'g, T>(
+        &self,
+        label: &str,
+        section: &Range<usize>,
+        given: &'g Option<Spanned<T>>,
+        cure: &str,
+        findings: &mut Findings,
+    ) -> Option<&'g Spanned<T>> {
+        if given.is_none() {
+            findings.error(section.clone(), format!("{label}{} is missing{cure}", self.name));
+        }
+        given.as_ref()
+    }
+
     /// Whether it is on, or its default.
     pub(crate) fn switch(&self, given: &Option<Spanned<bool>>) -> bool {
         given.as_ref().map_or(matches!(self.absent, Absent::Switch(true)), |given| *given.get_ref())

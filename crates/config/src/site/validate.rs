@@ -61,7 +61,7 @@ impl Judge {
     fn site(&self, raw: &RawSite, keys: &KeySource, findings: &mut Findings) -> Option<Site> {
         let label = &self.label;
         let name = name(label, &self.span, &raw.name, findings);
-        let lan = interface_name(label, &self.span, "lan", &raw.lan, findings);
+        let lan = interface_name(label, &self.span, SITE.lan, &raw.lan, findings);
         let peers = self.peers(raw, findings);
         let plain = peers.as_ref().is_some_and(|peers| {
             !peers.is_empty() && peers.iter().all(|peer| matches!(peer.mode, Mode::Plain { .. }))
@@ -89,10 +89,8 @@ impl Judge {
 
     fn bind(&self, raw: &RawSite, findings: &mut Findings) -> Option<SocketAddr> {
         let label = &self.label;
-        let Some(value) = &raw.bind else {
-            findings.error(self.span.clone(), format!("{label}bind is missing; add bind = \"0.0.0.0:7787\""));
-            return None;
-        };
+        let cure = "; add bind = \"0.0.0.0:7787\"";
+        let value = SITE.bind.required(label, &self.span, &raw.bind, cure, findings)?;
         let text = value.get_ref();
         let wrong = match text.parse::<SocketAddr>() {
             Err(_) => format!(
