@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 
-use super::KeyFiles;
 use super::findings::Findings;
-use crate::key_file::{KeyFileError, zeros};
+use super::{KeyFiles, ReadFile};
+use crate::key_file::zeros;
 
 /// Where keys come from.
 pub(super) struct KeySource<'k> {
@@ -28,7 +28,8 @@ impl KeySource<'_> {
         label: &str,
         named: &Spanned<String>,
         kind: &str,
-        (read, is_zeros): (&dyn Fn(&Path) -> Result<T, KeyFileError>, fn(&T) -> bool),
+        read: ReadFile<T>,
+        is_zeros: fn(&T) -> bool,
         findings: &mut Findings,
     ) -> Option<T> {
         let path = self.path(named);

@@ -129,14 +129,8 @@ fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
 /// Reads a key file for a suite; [`key_file::read`], or a test's.
 pub type ReadKey<'k> = &'k dyn Fn(&Path, CipherSuite) -> Result<Sak, KeyFileError>;
 
-/// Reads the file of a site's identity; [`key_file::read_identity`], or a test's.
-pub type ReadIdentity<'k> = &'k dyn Fn(&Path) -> Result<Identity, KeyFileError>;
-
-/// Reads the file of a CAK; [`key_file::read_cak`], or a test's.
-pub type ReadCak<'k> = &'k dyn Fn(&Path) -> Result<NamedCak, KeyFileError>;
-
-/// Reads the file of a cell's master key; [`key_file::read_master_key`], or a test's.
-pub type ReadMasterKey<'k> = &'k dyn Fn(&Path) -> Result<CellKey, KeyFileError>;
+/// Reads the file of another kind of key; [`key_file::read_cak`], or a test's.
+pub type ReadFile<'k, T> = &'k dyn Fn(&Path) -> Result<T, KeyFileError>;
 
 /// How the files that a configuration names are read.
 #[derive(Clone, Copy)]
@@ -144,11 +138,11 @@ pub struct KeyFiles<'k> {
     /// Static keys.
     pub key: ReadKey<'k>,
     /// CAKs.
-    pub cak: ReadCak<'k>,
+    pub cak: ReadFile<'k, NamedCak>,
     /// Identities of sites.
-    pub identity: ReadIdentity<'k>,
+    pub identity: ReadFile<'k, Identity>,
     /// Master keys of cells.
-    pub master_key: ReadMasterKey<'k>,
+    pub master_key: ReadFile<'k, CellKey>,
 }
 
 impl KeyFiles<'static> {

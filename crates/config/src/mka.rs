@@ -17,7 +17,6 @@ use toml::Spanned;
 use toml::value::Datetime;
 use wire::{MacAddr, Sci};
 
-use super::ReadCak;
 use super::findings::{Findings, list};
 use super::key_source::KeySource;
 use super::keys::{Expected, Mka};
@@ -137,8 +136,8 @@ impl Scope<'_> {
         keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<NamedCak> {
-        let read: (ReadCak, fn(&NamedCak) -> bool) = (keys.files.cak, |cak| is_zeros(cak.octets()));
-        let cak = keys.read(self.label, file, "cak", read, findings)?;
+        let is_zeros = |cak: &NamedCak| is_zeros(cak.octets());
+        let cak = keys.read(self.label, file, "cak", keys.files.cak, is_zeros, findings)?;
         if let SuiteRule::Only(suite) = self.suite
             && suite.key_octets() > cak.octets().len()
         {

@@ -12,7 +12,7 @@ use super::super::findings::{Findings, list};
 use super::super::key_source::KeySource;
 use super::super::reference::{FIELDBUS, RawFieldbus, RawLink};
 use super::super::seen::{Seen, interface_name, label, name};
-use super::super::{Link, Origin, ReadMasterKey};
+use super::super::{Link, Origin};
 use super::relations::{Relations, station};
 use super::{Cell, MOST_RELATIONS, OtherFrames, quantity};
 use crate::key_file::CellKey;
@@ -218,8 +218,7 @@ impl<'r> Judge<'r> {
             cure,
             findings,
         )?;
-        let read: (ReadMasterKey, fn(&CellKey) -> bool) = (keys.files.master_key, CellKey::is_zeros);
-        keys.read(label, value, "fieldbus", read, findings)
+        keys.read(label, value, "fieldbus", keys.files.master_key, CellKey::is_zeros, findings)
     }
 
     /// Who has the key of one cell must not be able to open another one.

@@ -7,12 +7,12 @@ use suite::identity::{Identity, PublicKey};
 use toml::{Spanned, Value};
 use tunnel::Mode;
 
+use super::super::Origin;
 use super::super::findings::Findings;
 use super::super::key_source::KeySource;
 use super::super::link::mtu;
 use super::super::reference::{RawSite, SITE};
 use super::super::seen::{Seen, interface_name, label, name};
-use super::super::{Origin, ReadIdentity};
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
 use crate::key_file::is_zeros;
@@ -130,9 +130,9 @@ impl Judge {
             findings.error(self.span.clone(), text);
             return None;
         };
-        let read: (ReadIdentity, fn(&Identity) -> bool) =
-            (keys.files.identity, |identity| is_zeros(identity.private()));
-        keys.read(&format!("{label}identity: "), value, "site", read, findings).map(Some)
+        let label = format!("{label}identity: ");
+        let is_zeros = |identity: &Identity| is_zeros(identity.private());
+        keys.read(&label, value, "site", keys.files.identity, is_zeros, findings).map(Some)
     }
 
     /// A site is none of its own peers, and two sites are not the same one.
