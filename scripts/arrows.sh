@@ -3,7 +3,7 @@
 #
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
 #   netdev <- pnstore <- dataplane        lab <- perf        {suite, fieldbus} <- xdp <- control
-#   {bench, sitelink} <- config <- report <- diagnosis <- frameward
+#   fieldbus <- speed <- {config, bench}     {speed, sitelink} <- config <- report <- diagnosis <- frameward     bench <- perf
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -43,15 +43,17 @@ allowed() {
     # The laboratory: namespaces and traffic. It knows no product crate.
     frameward-lab) ;;
     # Configuration and what it means on this machine; what a running gateway tells; why nothing passes.
-    frameward-config) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-bench ;;
+    frameward-config) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-speed ;;
     frameward-report) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config ;;
     frameward-diagnosis) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report ;;
-    frameward) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-control frameward-bench ;;
-    # Rows, SecYs in memory and bursts, that the instruction guard, `frameward-lab bench`, `plan` and the start share.
-    frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
+    frameward) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-control frameward-speed ;;
+    # Bursts and cells in memory, and their times: what `plan` and the start measure, and the benches too.
+    frameward-speed) echo frameward-wire frameward-suite frameward-fieldbus ;;
+    # Rows, and what only benches and the instruction guard run. No gateway links it.
+    frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-speed ;;
     # The laboratory's program: demos, benches, evidence. No gateway links it.
     frameward-perf)
-        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-bench frameward-precompute
+        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-speed frameward-bench frameward-precompute
         ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;

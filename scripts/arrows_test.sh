@@ -40,6 +40,10 @@ depends secy dev-dependencies dataplane
 expect "frameward-secy must not depend on frameward-dataplane (dev)"
 depends config dependencies report
 expect "frameward-config must not depend on frameward-report (normal)"
+depends config dependencies bench ../bench
+expect "frameward-config must not depend on frameward-bench (normal)"
+depends frameward dependencies bench ../bench
+expect "frameward must not depend on frameward-bench (normal)"
 depends report dependencies diagnosis
 expect "frameward-report must not depend on frameward-diagnosis (normal)"
 depends diagnosis dependencies control
@@ -50,7 +54,7 @@ sed -i 's/^wire.workspace = true$/&\nquinn.workspace = true/' "$copy/crates/tunn
 expect "frameward-tunnel must not depend on quinn (normal): QUIC belongs to frameward-sitelink"
 sed -i 's/^wire.workspace = true$/&\ntracing.workspace = true/' "$copy/crates/dataplane/Cargo.toml"
 expect "frameward-dataplane must not depend on tracing (normal): the log belongs to frameward"
-echo 'pub use aws_lc_rs::aead::AES_128_GCM;' >>"$copy/bench/src/burst.rs"
+echo 'pub use aws_lc_rs::aead::AES_128_GCM;' >>"$copy/bench/src/ciphers.rs"
 expect "a bare cipher outside bench/src/bare.rs"
 echo 'pub fn f() { unsafe { core::hint::unreachable_unchecked() } }' >>"$copy/crates/wire/src/lib.rs"
 expect "unsafe outside crates/netdev and crates/antedate-c"

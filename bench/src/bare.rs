@@ -18,8 +18,7 @@ use aws_lc_rs::aead::{
 use morus::Morus;
 use suite::CipherSuite;
 
-use crate::burst::{Burst, KEY, Parts, nonce};
-use crate::secys::BURST;
+use speed::burst::{BURST, Burst, KEY, Parts, nonce};
 
 /// A cipher of a crate with its key and the nonces of a burst, in the crate's own types.
 #[derive(Debug)]
@@ -132,7 +131,7 @@ fn each<const OCTETS: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::burst::prepared;
+    use speed::burst::prepared;
 
     #[test]
     fn ours_and_the_crates_are_the_same_cipher() {

@@ -11,7 +11,8 @@ use suite::CipherSuite;
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 
-use crate::secys::{BURST, CHUNK, HEADROOM, secys, settings};
+use crate::secys::{secys, settings};
+use speed::burst::{BURST, CHUNK, HEADROOM};
 
 /// A transmitter, a receiver, and a burst of SDUs of one length that fit no frame whole.
 #[derive(Debug)]

@@ -9,17 +9,12 @@
 //! A comparison is a ratio to something measured in the same run, or to a committed figure where that is the point.
 //! Rows are appended to one another, one a line, so that runs can be concatenated.
 
-pub mod antedated;
 pub mod bare;
-pub mod burst;
-pub mod cells;
 pub mod ciphers;
 pub mod divided;
-pub mod frame_times;
-pub mod order;
 pub mod relations;
 pub mod row;
 pub mod secys;
 pub mod sites;
 
-pub use row::{Ratio, Row, Spread, Target, median};
+pub use row::{Ratio, Row, Spread, Target};

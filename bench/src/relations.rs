@@ -7,7 +7,8 @@ use secy::{Frame, Incoming, Outbox, Outgoing, SecY};
 use suite::CipherSuite;
 use wire::Instant;
 
-use crate::secys::{BURST, CHUNK, HEADROOM, secys, settings};
+use crate::secys::{secys, settings};
+use speed::burst::{BURST, CHUNK, HEADROOM};
 
 /// Transmitters and receivers, and as many chunks as a burst has.
 #[derive(Debug)]

@@ -4,18 +4,12 @@ use secy::{
     ClearVlan, ConfidentialityOffset, Frame, Incoming, Outbox, Outgoing, Protection, ReceiveSa, SciInclusion,
     SecY, Settings, TransmitSa, ValidateFrames,
 };
+use speed::burst::{BURST, CHUNK, HEADROOM};
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, MacAddr, Pn, Sci};
 
 /// Everything is encrypted.
 const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
-
-/// Frames of a burst.
-pub const BURST: usize = 64;
-/// Octets in front of a frame in its chunk, as the engine leaves them.
-pub(crate) const HEADROOM: usize = 256;
-/// Octets of a chunk.
-pub(crate) const CHUNK: usize = 2048;
 
 /// A transmitter, a receiver, and a burst of frames of one length.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use tunnel::{
 };
 use wire::Instant;
 
-use crate::secys::BURST;
+use speed::burst::BURST;
 
 const GENERATION: Generation = Generation(1);
 /// The path's UDP payload: no frame is divided.

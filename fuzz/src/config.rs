@@ -27,18 +27,18 @@ pub fn run(octets: &[u8]) {
             for site in &config.sites {
                 assert!(config::is_name(&site.name));
                 assert!((1..=255).contains(&site.peers.len()));
-                assert!((1..=lines).contains(&site.line));
+                assert!((1..=lines).contains(&site.line.0));
             }
             for link in &config.links {
                 assert!(config::is_name(&link.name));
                 assert_ne!(link.plain, link.protected);
-                assert!((1..=lines).contains(&link.line));
+                assert!((1..=lines).contains(&link.line.0));
                 assert!(link.has_secy() || link.cell.is_some());
                 if let Some(cell) = &link.cell {
                     assert!(config::is_name(&cell.name));
                     assert!((1..=config::fieldbus::MOST_RELATIONS).contains(&cell.relations.len()));
                     for relation in &cell.relations {
-                        assert!((1..=lines).contains(&relation.line));
+                        assert!((1..=lines).contains(&relation.line.0));
                         assert!(cell.alarm_time(relation) > relation.relation.cycle);
                         assert!(cell.alarm_time(relation) <= cell.watchdog_time(relation));
                     }

@@ -24,12 +24,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use bench::cells::Cells;
 use bench::divided::DividedEnds;
-use bench::order::shuffled;
-use bench::secys::{BURST, Ends};
+use bench::secys::Ends;
 use bench::sites::Sites;
 use bench::{Ratio, Row};
+use speed::burst::BURST;
+use speed::cells::Cells;
+use speed::order::shuffled;
 use suite::CipherSuite;
 use tunnel::Mode;
 use wire::fieldbus::{CellSuite, Protect, Protection};

@@ -5,10 +5,11 @@
 
 use std::fmt;
 
+use toml::Spanned;
 use wire::EtherType;
 
 use super::findings::Findings;
-use super::raw::RawLink;
+use super::reference::RawLink;
 
 /// Protocols between neighbours, which a bypass is for.
 const NAMED: [(&str, EtherType); 3] =
@@ -48,7 +49,7 @@ pub const fn risk(ether_type: EtherType) -> &'static str {
 
 pub(super) fn validate(label: &str, raw: &RawLink, findings: &mut Findings) -> Vec<EtherType> {
     let mut bypass = Vec::new();
-    for value in raw.bypass.iter().flatten() {
+    for value in raw.bypass.iter().flat_map(Spanned::get_ref) {
         match ether_type(value.get_ref()) {
             Ok(ether_type) if bypass.contains(&ether_type) => {
                 let text = format!("{label}bypass names {:?} twice; once is enough", value.get_ref());

@@ -1,151 +1,37 @@
 //! `check`: what a configuration means on this machine.
 //!
-//! ```text
-//! plain side:      DA 6 | SA 6 |              EtherType 2 | payload, at most the plain MTU
-//! protected side:  DA 6 | SA 6 | SecTAG 8/16 | EtherType 2 | payload | ICV 16
-//!                                 the protected MTU counts from behind the SecTAG's EtherType on
-//! ```
-//!
-//! So a frame needs `overhead` = SecTAG + ICV octets more MTU on the protected side. Where that is not there, frames
-//! have to be split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error,
-//! here and in `run`.
+//! The modules judge, for `run` and `reload` too. [`Plan`] tells all of it.
 
 pub mod cell;
 pub mod keys;
+mod mtus;
 pub mod own;
 pub mod site;
 
 use std::fmt;
-use std::io;
-use std::path::Path;
 
 use dataplane::fragmenter::FragmentConfig;
-use netdev::interface::{Guard, Interface, InterfaceError};
+use netdev::interface::Guard;
 use pnstore::StateView;
-use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use secy::{ConfidentialityOffset, Protection};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
-use crate::{Config, Finding, Io, Keys, Link, LinkLoss, Mtu, Polling, Realtime};
+use crate::{Config, Finding, Link, LinkLoss, Named as _};
 use crate::{bypass, interfaces};
-
-/// Reads the MTU of an interface, in octets.
-pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;
-
-/// The MTU of an interface that a gateway could use, in octets.
-///
-/// # Errors
-///
-/// [`InterfaceError`], but an XDP program is none: it may be that of the running gateway, whose next configuration
-/// is being checked.
-pub fn interface_mtu(interface: &str) -> Result<usize, InterfaceError> {
-    match Interface::open(interface) {
-        Ok(opened) => Ok(opened.mtu() as usize),
-        Err(InterfaceError::XdpBusy { name, .. }) => sysfs_mtu(&name).map_err(|source| {
-            InterfaceError::System { name, action: "read its MTU from /sys/class/net".to_owned(), source }
-        }),
-        Err(error) => Err(error),
-    }
-}
-
-fn sysfs_mtu(interface: &str) -> io::Result<usize> {
-    let text = std::fs::read_to_string(Path::new("/sys/class/net").join(interface).join("mtu"))?;
-    text.trim().parse().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "no number"))
-}
+use mtus::sectag_octets;
+pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_octets, usual_mtus};
 
 /// What the loss of a carrier does, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
-    match link_loss {
-        LinkLoss::Off => "off: nobody is told when a side loses its carrier".into(),
-        LinkLoss::Forward => format!("forward: {plain} is down while {protected} has no carrier"),
-        LinkLoss::Both => format!("both: {plain} or {protected} is down while the other one has no carrier"),
-    }
-}
-
-/// Octets that a link's SecY adds to a frame: SecTAG and ICV; none if it does not protect, or is never reached.
-pub fn overhead_octets(link: &Link) -> usize {
-    if link.protect_frames && link.has_secy() { sectag_octets(link) + ICV_OCTETS } else { 0 }
-}
-
-fn sectag_octets(link: &Link) -> usize {
-    match link.sci_inclusion {
-        SciInclusion::Always => 16,
-        SciInclusion::Never | SciInclusion::EndStation => 8,
-    }
-}
-
-/// The MTUs of a link's two sides, in octets behind DA, SA and EtherType. All SDUs of the plain side fit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Mtus {
-    /// Of the plain interface.
-    pub plain: usize,
-    /// Of the protected side: the interface's, or what is configured.
-    pub protected: usize,
-}
-
-/// What an interface has, unless somebody changes it.
-pub const ETHERNET_MTU: usize = 1500;
-
-/// The MTUs that a link is taken to have while its interfaces are missing: those of Ethernet, or as configured.
-pub fn usual_mtus(link: &Link) -> Mtus {
-    let protected = match link.mtu {
-        Mtu::Interface => ETHERNET_MTU + overhead_octets(link),
-        Mtu::Octets(octets) => usize::from(octets),
+    let means = match link_loss {
+        LinkLoss::Off => "nobody is told when a side loses its carrier".into(),
+        LinkLoss::Forward => format!("{plain} is down while {protected} has no carrier"),
+        LinkLoss::Both => format!("{plain} or {protected} is down while the other one has no carrier"),
     };
-    Mtus { plain: ETHERNET_MTU, protected }
-}
-
-/// The smallest MTU of a protected side that carries fragments.
-const LEAST_PROTECTED_MTU: usize = 576;
-
-/// Judges the interfaces of a link of the configuration `file`.
-///
-/// # Errors
-///
-/// Interfaces that are missing, or a protected side that is too small.
-pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Vec<Finding>> {
-    let finding = |text: String| Finding {
-        file: file.to_owned(),
-        line: Some(link.line),
-        text: format!("link {:?}: {text}", link.name),
-    };
-    let read = |interface: &str| read_mtu(interface).map_err(|error| finding(error.to_string()));
-    let (plain, interface) = match (read(&link.plain), read(&link.protected)) {
-        (Ok(plain), Ok(interface)) => (plain, interface),
-        (plain, protected) => return Err([plain.err(), protected.err()].into_iter().flatten().collect()),
-    };
-    let protected = match link.mtu {
-        Mtu::Interface => interface,
-        Mtu::Octets(octets) => usize::from(octets),
-    };
-    if protected > interface {
-        return Err(vec![finding(format!(
-            "mtu = {protected} is more than the {interface} of {}; set mtu to {interface} or less, or ip link set {} mtu {protected}",
-            link.protected, link.protected
-        ))]);
-    }
-    let overhead = overhead_octets(link);
-    let fragment = link.dividing.is_some_and(|dividing| dividing.fragment);
-    if fragment && protected < LEAST_PROTECTED_MTU {
-        return Err(vec![finding(format!(
-            "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side takes {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
-        ))]);
-    }
-    // What is too long for a cell is no reason to keep the others from starting: `Plan` says it.
-    if link.has_secy() && !fragment && protected < plain + overhead {
-        let divide = match link.keys {
-            Keys::Static(_) => "fragment = \"on\" at both ends",
-            _ => "fragment = \"auto\" if all peers are Frameward's",
-        };
-        return Err(vec![finding(format!(
-            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or {divide}",
-            plain + overhead,
-            protected.saturating_sub(overhead)
-        ))]);
-    }
-    Ok(Mtus { plain, protected })
+    format!("{}: {means}", link_loss.name())
 }
 
 /// The plan of a gateway: prints as text for people.
@@ -276,25 +162,10 @@ impl<'c> Plan<'c> {
 impl fmt::Display for Plan<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let gateway = &self.config.gateway;
-        let io = match gateway.io {
-            Io::Auto => "auto",
-            Io::Kernel => "kernel",
-            Io::AfXdp => "af_xdp",
-            Io::AfPacket => "af_packet",
-        };
-        let polling = match gateway.polling {
-            Polling::Adaptive => "adaptive",
-            Polling::Busy => "busy",
-            Polling::Interrupt => "interrupt",
-        };
         writeln!(f, "gateway {}", gateway.name)?;
         writeln!(f, "  state      {}", gateway.state.display())?;
-        let realtime = match gateway.realtime {
-            Realtime::Auto => "auto",
-            Realtime::On => "on",
-            Realtime::Off => "off",
-        };
-        writeln!(f, "  io         {io}, polling {polling}, realtime {realtime}")?;
+        let (io, polling) = (gateway.io.name(), gateway.polling.name());
+        writeln!(f, "  io         {io}, polling {polling}, realtime {}", gateway.realtime.name())?;
         if let Some(workers) = &self.workers {
             writeln!(f, "  workers    {workers}")?;
         }
@@ -351,11 +222,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         }
     }
     writeln!(f, "  suite      {}, {}", keys::suite(link), protection(link))?;
-    let validate = match link.validate_frames {
-        ValidateFrames::Strict => "strict",
-        ValidateFrames::Check => "check",
-        ValidateFrames::Disabled => "disabled",
-    };
+    let validate = link.validate_frames.name();
     let replay = match link.replay_protect {
         true => format!("window {}", link.replay_window),
         false => "off".to_owned(),

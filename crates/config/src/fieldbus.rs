@@ -13,14 +13,15 @@ mod validate;
 
 use std::time::Duration;
 
+pub use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 pub use fieldbus::{Mode, VlanTag};
 use wire::EtherType;
 use wire::fieldbus::Protection;
 
-pub(super) use validate::{MasterKeySource, validate_all};
+pub(super) use validate::validate_all;
 
-use super::{Keys, Link, LinkLoss, Mtu};
+use super::{Keys, Link, LinkLoss, Mtu, Origin};
 use crate::key_file::CellKey;
 
 /// Relations of a cell.
@@ -32,9 +33,9 @@ pub struct Cell {
     /// See [`super::is_name`]; no link, no site and no other cell has it.
     pub name: String,
     /// The line of the configuration on which the cell begins, from 1.
-    pub line: usize,
+    pub line: Origin<usize>,
     /// What becomes of all that is of no relation.
-    pub rest: Rest,
+    pub rest: OtherFrames,
     /// How frames are protected.
     pub protection: Protection,
     /// What all keys are derived from.
@@ -53,36 +54,18 @@ pub struct Cell {
     pub relations: Vec<CellRelation>,
 }
 
-/// What becomes of frames that are of no relation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Rest {
-    /// They are the link's, whose part the cell is.
-    Link,
-    /// They are dropped.
-    Drop,
-}
-
 /// `[[fieldbus.relation]]`
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CellRelation {
     /// Who sends what, and how often.
     pub relation: Relation,
     /// The line of the configuration on which it begins, from 1.
-    pub line: usize,
+    pub line: Origin<usize>,
     /// Whether its frames are protected already.
     pub mode: Mode,
 }
 
 impl Cell {
-    /// Whether both say the same, wherever in the file.
-    pub fn is_like(&self, other: &Self) -> bool {
-        let relations = |cell: &Self| -> Vec<_> {
-            cell.relations.iter().map(|relation| CellRelation { line: 0, ..*relation }).collect()
-        };
-        let settings = |cell: &Self| Self { line: 0, relations: Vec::new(), ..cell.clone() };
-        relations(self) == relations(other) && settings(self) == settings(other)
-    }
-
     /// How long nothing may come of a relation before a station gives up.
     pub fn watchdog_time(&self, relation: &CellRelation) -> Duration {
         relation.relation.cycle * self.watchdog

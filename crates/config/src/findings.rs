@@ -4,8 +4,6 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use toml::Spanned;
-
 use super::mistakes;
 
 /// One error or warning about the configuration.
@@ -64,28 +62,6 @@ impl<'t> Findings<'t> {
 
     fn finding(&self, span: Range<usize>, text: String) -> Finding {
         Finding { file: self.file.to_owned(), line: Some(self.line(&span)), text }
-    }
-
-    /// The choice that a key names, or the default if it is absent or names none; `label` begins the error.
-    pub(super) fn choice<T: Copy>(
-        &mut self,
-        label: &str,
-        key: &str,
-        value: &Option<Spanned<String>>,
-        choices: &[(&str, T)],
-        default: T,
-    ) -> T {
-        let Some(value) = value else { return default };
-        match choices.iter().find(|(name, _)| name == value.get_ref()) {
-            Some((_, choice)) => *choice,
-            None => {
-                let names: Vec<_> = choices.iter().map(|(name, _)| format!("{name:?}")).collect();
-                let wrong =
-                    format!("{label}{key} = {:?} is no choice; use {}", value.get_ref(), list(&names));
-                self.error(value.span(), wrong);
-                default
-            }
-        }
     }
 }
 

@@ -6,20 +6,23 @@
 
 use std::time::Duration;
 
-use dataplane::fragmenter::{FragmentConfig, LONGEST_HOLD};
+use dataplane::fragmenter::FragmentConfig;
 use secy::{ConfidentialityOffset, Protection, ValidateFrames};
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::raw::RawLink;
+use super::names::named;
+use super::reference::{Key, LINK, RawLink};
 
-/// What a key says.
+/// Words of `fragment` and `concatenate`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Wish {
+pub(super) enum Division {
     Auto,
     On,
     Off,
 }
+
+named!(Division { Auto = "auto", On = "on", Off = "off" });
 
 /// Judges the three keys of a link; `None` if frames stay as the standard has them.
 pub(super) fn validate(
@@ -38,16 +41,15 @@ pub(super) fn validate(
         (validate_frames != ValidateFrames::Strict, "set validate_frames = \"strict\""),
         (raw.protect_frames.as_ref().is_some_and(|on| !on.get_ref()), "remove protect_frames = false"),
     ];
-    let choices = [("auto", Wish::Auto), ("on", Wish::On), ("off", Wish::Off)];
     let auto = raw.mka.is_some() && unsafe_with.iter().all(|(wrong, _)| !wrong);
-    let mut divides = |key, value| match findings.choice(label, key, value, &choices, Wish::Auto) {
-        Wish::Auto => auto,
-        Wish::On => true,
-        Wish::Off => false,
+    let mut divides = |key: Key, value| match key.choice(label, value, findings) {
+        Division::Auto => auto,
+        Division::On => true,
+        Division::Off => false,
     };
-    let fragment = divides("fragment", &raw.fragment);
-    let concatenate = divides("concatenate", &raw.concatenate);
-    let hold = raw.hold.as_ref().map_or(Duration::ZERO, |value| hold(label, value, concatenate, findings));
+    let fragment = divides(LINK.fragment, &raw.fragment);
+    let concatenate = divides(LINK.concatenate, &raw.concatenate);
+    let hold = hold(label, raw, concatenate, findings);
     let keys = [("fragment", &raw.fragment), ("concatenate", &raw.concatenate)];
     let on = keys.into_iter().find_map(|(key, value)| {
         value.as_ref().filter(|value| value.get_ref() == "on").map(|value| (key, value))
@@ -64,29 +66,17 @@ pub(super) fn validate(
 }
 
 /// `250us` or `2ms`.
-fn hold(label: &str, value: &Spanned<String>, concatenate: bool, findings: &mut Findings) -> Duration {
-    let text = value.get_ref();
-    let time = match (text.strip_suffix("us"), text.strip_suffix("ms")) {
-        (Some(number), _) => number.parse().ok().map(Duration::from_micros),
-        (_, Some(number)) => number.parse().ok().map(Duration::from_millis),
-        _ => None,
-    };
-    match time.filter(|time| *time <= LONGEST_HOLD) {
-        Some(time) if time.is_zero() || concatenate => time,
-        Some(_) => {
-            let text = format!(
-                "{label}hold = {text:?} does nothing without concatenation; set concatenate = \"on\""
-            );
-            findings.error(value.span(), text);
-            Duration::ZERO
-        }
+fn hold(label: &str, raw: &RawLink, concatenate: bool, findings: &mut Findings) -> Duration {
+    let text = LINK.hold.text(&raw.hold);
+    let wrong = match LINK.hold.time(text) {
+        Some(time) if time.is_zero() || concatenate => return time,
+        Some(_) => "does nothing without concatenation; set concatenate = \"on\"".to_owned(),
         None => {
-            let text = format!(
-                "{label}hold = {text:?} is no time to hold a frame; use 0us to {}us, or ms",
-                LONGEST_HOLD.as_micros()
-            );
-            findings.error(value.span(), text);
-            Duration::ZERO
+            let longest = LINK.hold.times().end().as_micros();
+            format!("is no time to hold a frame; use 0us to {longest}us, or ms")
         }
-    }
+    };
+    let span = raw.hold.as_ref().map_or(0..0, Spanned::span);
+    findings.error(span, format!("{label}hold = {text:?} {wrong}"));
+    Duration::ZERO
 }

@@ -4,15 +4,108 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::raw::RawGateway;
-use super::{Antedate, Gateway, Http, Io, LogFormat, Polling, Realtime, is_name};
+use super::reference::{GATEWAY, RawGateway};
+use super::{Origin, is_name};
 use crate::cpus::Cpus;
 
 /// Where leases and floors are, unless the configuration says otherwise.
 pub const DEFAULT_STATE: &str = "/var/lib/frameward";
+
+/// `[gateway]`
+#[derive(Debug)]
+pub struct Gateway {
+    /// Names the control socket: see [`is_name`].
+    pub name: String,
+    /// The directory of packet-number leases and replay floors.
+    pub state: PathBuf,
+    /// The oldest heartbeat with which state is accepted; none: any.
+    pub state_max_age: Option<Duration>,
+    /// Which engine moves the frames.
+    pub io: Io,
+    /// How a worker waits.
+    pub polling: Polling,
+    /// Whether workers go before all ordinary threads.
+    pub realtime: Realtime,
+    /// CPUs that are kept for workers, one for each; none: they run anywhere.
+    pub cpus: Option<Cpus>,
+    /// Whether it runs where nothing keeps the host's own stack off its ports.
+    pub unguarded: bool,
+    /// Whether keystreams are made ahead.
+    pub antedate: Antedate,
+    /// Where metrics and status are served over HTTP; `None`: nowhere.
+    pub http: Option<Http>,
+    /// Form of the log's lines.
+    pub log: LogFormat,
+}
+
+/// `log`: what a line of the log looks like.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LogFormat {
+    /// Words for people.
+    Text,
+    /// A JSON object.
+    Json,
+}
+
+/// `http`: where metrics and status are served.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Http {
+    /// The address to listen on; its port is not 0.
+    pub address: SocketAddr,
+    /// The line of the configuration that says so, from 1.
+    pub line: Origin<usize>,
+}
+
+/// Which engine moves the frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Io {
+    /// AF_XDP where it works, else AF_PACKET.
+    Auto,
+    /// AF_XDP, and cells in the kernel, or nothing.
+    Kernel,
+    /// AF_XDP or nothing.
+    AfXdp,
+    /// AF_PACKET.
+    AfPacket,
+}
+
+/// How a worker waits for frames.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Polling {
+    /// Spins for a short time after traffic, then sleeps.
+    Adaptive,
+    /// Spins.
+    Busy,
+    /// Sleeps.
+    Interrupt,
+}
+
+/// Whether workers go before all ordinary threads.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Realtime {
+    /// Where it is allowed and the rest of the box keeps a CPU.
+    Auto,
+    /// Yes, and memory locked; else there is no start.
+    On,
+    /// No.
+    Off,
+}
+
+/// Whether keystreams are made before their frames are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Antedate {
+    /// Where it pays on this CPU, as measured at the start.
+    Auto,
+    /// Yes.
+    On,
+    /// No.
+    Off,
+}
 
 /// The gateway, and whether experimental suites are allowed.
 pub(super) fn validate(
@@ -24,38 +117,25 @@ pub(super) fn validate(
         return None;
     };
     let raw = spanned.get_ref();
-    let io = [("auto", Io::Auto), ("kernel", Io::Kernel), ("af_xdp", Io::AfXdp), ("af_packet", Io::AfPacket)];
-    let io = findings.choice("", "io", &raw.io, &io, Io::Auto);
-    let polling =
-        [("adaptive", Polling::Adaptive), ("busy", Polling::Busy), ("interrupt", Polling::Interrupt)];
-    let polling = findings.choice("", "polling", &raw.polling, &polling, Polling::Adaptive);
-    let realtime = [("auto", Realtime::Auto), ("on", Realtime::On), ("off", Realtime::Off)];
-    let realtime = findings.choice("", "realtime", &raw.realtime, &realtime, Realtime::Auto);
-    let cpus = raw.cpus.as_ref().and_then(|value| cpus(value, findings));
-    let antedate = [("auto", Antedate::Auto), ("on", Antedate::On), ("off", Antedate::Off)];
-    let antedate = findings.choice("", "antedate", &raw.antedate, &antedate, Antedate::Auto);
-    let log = [("text", LogFormat::Text), ("json", LogFormat::Json)];
-    let log = findings.choice("", "log", &raw.log, &log, LogFormat::Text);
-    let http = raw.http.as_ref().and_then(|value| http(value, findings));
-    let state = state(raw, findings);
-    let state_max_age = raw.state_max_age.as_ref().and_then(|value| max_age(value, findings));
-    let name = match &raw.name {
-        None => {
-            findings.error(spanned.span(), "[gateway] has no name; add name = \"NAME\"");
-            return None;
-        }
-        Some(name) => name,
-    };
-    if !is_name(name.get_ref()) {
-        findings.error(name.span(), bad_name("", name.get_ref()));
+    match &raw.name {
+        None => findings.error(spanned.span(), "[gateway] has no name; add name = \"NAME\""),
+        Some(name) if !is_name(name.get_ref()) => findings.error(name.span(), bad_name("", name.get_ref())),
+        Some(_) => {}
     }
-    let allow_experimental = raw.allow_experimental.as_ref().is_some_and(|allow| *allow.get_ref());
-    let unguarded = raw.unguarded.as_ref().is_some_and(|allow| *allow.get_ref());
-    let name = name.get_ref().clone();
-    Some((
-        Gateway { name, state, state_max_age, io, polling, realtime, cpus, unguarded, antedate, http, log },
-        allow_experimental,
-    ))
+    let gateway = Gateway {
+        state: state(raw, findings),
+        state_max_age: max_age(raw, findings),
+        io: GATEWAY.io.choice("", &raw.io, findings),
+        polling: GATEWAY.polling.choice("", &raw.polling, findings),
+        realtime: GATEWAY.realtime.choice("", &raw.realtime, findings),
+        cpus: raw.cpus.as_ref().and_then(|value| cpus(value, findings)),
+        unguarded: GATEWAY.unguarded.switch(&raw.unguarded),
+        antedate: GATEWAY.antedate.choice("", &raw.antedate, findings),
+        http: raw.http.as_ref().and_then(|value| http(value, findings)),
+        log: GATEWAY.log.choice("", &raw.log, findings),
+        name: raw.name.as_ref()?.get_ref().clone(),
+    };
+    Some((gateway, GATEWAY.allow_experimental.switch(&raw.allow_experimental)))
 }
 
 /// CPUs by their numbers, as the kernel writes them.
@@ -96,43 +176,34 @@ fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
         );
         findings.warn(value.span(), open);
     }
-    Some(Http { address, line: findings.line(&value.span()) })
+    Some(Http { address, line: Origin(findings.line(&value.span())) })
 }
 
 fn state(raw: &RawGateway, findings: &mut Findings) -> PathBuf {
-    let Some(state) = &raw.state else { return DEFAULT_STATE.into() };
+    let state = GATEWAY.state.text(&raw.state);
     // A relative path would name other state, and begin again at PN 1, when started from elsewhere.
-    if !Path::new(state.get_ref()).is_absolute() {
-        let text = format!(
-            "state = {:?} is no absolute path; write one, such as {DEFAULT_STATE:?}",
-            state.get_ref()
-        );
-        findings.error(state.span(), text);
+    if let (Some(given), false) = (&raw.state, Path::new(state).is_absolute()) {
+        let text = format!("state = {state:?} is no absolute path; write one, such as {DEFAULT_STATE:?}");
+        findings.error(given.span(), text);
     }
-    state.get_ref().into()
+    state.into()
 }
 
 /// `7d`, `12h` or `off`.
-fn max_age(value: &Spanned<String>, findings: &mut Findings) -> Option<Duration> {
-    let text = value.get_ref();
+fn max_age(raw: &RawGateway, findings: &mut Findings) -> Option<Duration> {
+    let text = GATEWAY.state_max_age.text(&raw.state_max_age);
     if text == "off" {
         return None;
     }
-    let units = [("h", SECONDS_AN_HOUR), ("d", 24 * SECONDS_AN_HOUR)];
-    let seconds = units.iter().find_map(|(unit, seconds)| {
-        let number = text.strip_suffix(unit)?;
-        number.parse::<u32>().ok().filter(|&number| number > 0).map(|number| u64::from(number) * seconds)
-    });
-    if seconds.is_none() {
+    let age = GATEWAY.state_max_age.time(text);
+    if let (Some(given), None) = (&raw.state_max_age, age) {
         let text = format!(
             "state_max_age = {text:?} is no age; use days or hours such as \"7d\" or \"12h\", or \"off\""
         );
-        findings.error(value.span(), text);
+        findings.error(given.span(), text);
     }
-    seconds.map(Duration::from_secs)
+    age
 }
-
-const SECONDS_AN_HOUR: u64 = 3600;
 
 pub(super) fn bad_name(label: &str, name: &str) -> String {
     format!("{label}name = {name:?} is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")

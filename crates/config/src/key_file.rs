@@ -8,20 +8,17 @@
 //!
 //! The digits may be split by white space. An identity has both keys, since any 32 octets would do for a private one: a
 //! public key that is taken for it, or a static key, is refused instead of becoming an identity that others have, too.
-//! The file must be a regular one, of root or of the running user (root also reads the packaged gateway's), and
-//! without any permission for others: whoever can read the key can forge frames, whoever can write it can put
-//! their own in its place. The checks are made on the opened file, so that it cannot be exchanged in between.
+//! Others must not be able to read or write the file (`secrecy.rs`).
 //! What holds the key is allocated once, whole, and wiped, and so is the stack ([`suite::scrubbed`]); it is never printed.
 
 mod cak;
 mod cell;
+mod secrecy;
 
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File};
 use std::io::{self, Read as _};
-use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{User, geteuid};
 use sha2::{Digest as _, Sha256};
 use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
 use suite::{CipherSuite, Sak, Secret, scrubbed};
@@ -29,14 +26,13 @@ use zeroize::Zeroizing;
 
 pub use cak::{NamedCak, read_cak};
 pub use cell::{CellKey, read_master_key};
+pub use secrecy::check_file;
+use secrecy::check_secrecy;
 
 /// The most octets that a key file may have, comments included.
 const LARGEST_FILE: usize = 4096;
 /// The most octets that digits of a key file mean: those of an identity.
 const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
-const ROOT: u32 = 0;
-/// As whom the systemd unit runs a gateway.
-const GATEWAY_USER: &str = "frameward";
 
 /// Why a key file is refused. Every text says what to do; none holds a digit of the key.
 #[derive(Debug, thiserror::Error)]
@@ -186,41 +182,6 @@ fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
     Ok(text)
 }
 
-/// Refuses a file that holds keys among other things and that others can read or write.
-///
-/// # Errors
-///
-/// [`KeyFileError`].
-pub fn check_file(path: &Path) -> Result<(), KeyFileError> {
-    let checked = fs::metadata(path).map_err(Reason::Unreadable);
-    checked
-        .and_then(|metadata| check_secrecy(&metadata, path))
-        .map_err(|reason| KeyFileError { path: path.to_owned(), reason })
-}
-
-fn check_secrecy(metadata: &Metadata, path: &Path) -> Result<(), Reason> {
-    check_secrecy_for(metadata, path, geteuid().as_raw())
-}
-
-fn check_secrecy_for(metadata: &Metadata, path: &Path, reader: u32) -> Result<(), Reason> {
-    if !metadata.is_file() {
-        return Err(Reason::Irregular);
-    }
-    let mode = metadata.permissions().mode() & 0o7777;
-    if mode & 0o077 != 0 {
-        return Err(Reason::Open { mode, path: path.to_owned() });
-    }
-    let owner = metadata.uid();
-    let gateway = || User::from_name(GATEWAY_USER).ok().flatten().map(|user| user.uid.as_raw());
-    if may_own(owner, reader, &gateway) { Ok(()) } else { Err(Reason::Foreign { owner }) }
-}
-
-/// Whether `owner` may own keys that `user` reads; `gateway` is asked for the packaged gateway's user. Its keys are
-/// root's too, so that `doctor` and `inspect` can be run by `sudo` on a gateway's configuration.
-fn may_own(owner: u32, user: u32, gateway: &dyn Fn() -> Option<u32>) -> bool {
-    owner == ROOT || owner == user || (user == ROOT && gateway() == Some(owner))
-}
-
 /// Whether a key is nothing but zeros: memory that nobody wrote to, or a place to be filled in. Looks at all of it, however
 /// it begins.
 pub fn is_zeros(key: &[u8]) -> bool {
@@ -265,6 +226,8 @@ pub fn fingerprint(key: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
     use testkit::TestDirectory;
 
@@ -371,50 +334,5 @@ mod tests {
         }
         let missing = read(&directory.path().join("none"), CipherSuite::GcmAes128).unwrap_err();
         assert!(missing.to_string().ends_with("make one with: frameward keygen static --out FILE"));
-    }
-
-    #[test]
-    fn roots_and_ones_own_keys_are_read_and_by_root_the_gateways() {
-        let (gateway, own, other) = (990, 1000, 1001);
-        for (owner, user, expected) in [
-            (ROOT, ROOT, true),
-            (ROOT, own, true),
-            (own, own, true),
-            (other, own, false),
-            (gateway, own, false),
-            (other, ROOT, false),
-            (gateway, ROOT, true),
-        ] {
-            assert_eq!(may_own(owner, user, &|| Some(gateway)), expected, "{owner}'s key, read by {user}");
-        }
-        assert!(!may_own(gateway, ROOT, &|| None), "without such a user its number is anybody's");
-    }
-
-    /// Root gives a file away. Anybody else is another user for a file of his own, if he says that he is not himself.
-    #[test]
-    fn a_file_of_another_user_is_refused() {
-        let directory = TestDirectory::new("key-foreign");
-        let path = directory.path().join("press.key");
-        fs::write(&path, KEY_128).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-        let own = geteuid().as_raw();
-        let refused = |owner: u32, reader: u32| {
-            let metadata = fs::metadata(&path).unwrap();
-            assert_eq!(metadata.uid(), owner);
-            match check_secrecy_for(&metadata, &path, reader) {
-                Err(Reason::Foreign { owner: named }) => assert_eq!(named, owner),
-                other => panic!("{reader} reads a file of {owner}: {other:?}"),
-            }
-        };
-        if own != ROOT {
-            check_secrecy_for(&fs::metadata(&path).unwrap(), &path, own).unwrap();
-            refused(own, own + 1);
-            return;
-        }
-        std::os::unix::fs::chown(&path, Some(12345), None).unwrap();
-        refused(12345, ROOT);
-        refused(12345, 12346);
-        let error = read(&path, CipherSuite::GcmAes128).unwrap_err();
-        assert!(error.to_string().contains("belongs to user 12345"));
     }
 }

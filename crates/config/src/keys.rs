@@ -9,10 +9,11 @@ use secy::XpnBinding;
 use suite::{CipherSuite, Sak};
 use wire::{An, MacAddr, Sci};
 
+use crate::Origin;
 use crate::key_file::NamedCak;
 
 /// Where a link's keys come from.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Keys {
     /// `[link.static]`
     Static(StaticSas),
@@ -23,7 +24,7 @@ pub enum Keys {
 }
 
 /// SAs with static keys.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StaticSas {
     /// The cipher suite of all of them.
     pub suite: CipherSuite,
@@ -34,7 +35,7 @@ pub struct StaticSas {
 }
 
 /// An SA with a static key.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StaticSa {
     /// Its AN.
     pub an: An,
@@ -43,9 +44,9 @@ pub struct StaticSa {
     /// The key; of the right length for the link's suite.
     pub key: Sak,
     /// The file it came from; empty if it stood in the text itself, as it may for `inspect`.
-    pub key_file: PathBuf,
+    pub key_file: Origin<PathBuf>,
     /// The line of the configuration that names it.
-    pub line: usize,
+    pub line: Origin<usize>,
     /// With XPN suites, and only with them.
     pub xpn: Option<XpnBinding>,
     /// Of a peer's SA: whether what was received before a restart is refused after it.
@@ -94,36 +95,10 @@ pub struct Expected {
     pub concatenate: bool,
 }
 
-impl Keys {
-    /// Whether both say the same.
-    pub(super) fn are_like(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Static(one), Self::Static(other)) => one.are_like(other),
-            (Self::Agreed(one), Self::Agreed(other)) => one == other,
-            (Self::None, Self::None) => true,
-            _ => false,
-        }
-    }
-}
-
-impl StaticSas {
-    fn are_like(&self, other: &Self) -> bool {
-        let Self { suite, transmit, receive } = self;
-        let alike = |(one, other): (&StaticSa, &StaticSa)| {
-            one.is_like(other) && one.replay_floor == other.replay_floor
-        };
-        *suite == other.suite
-            && transmit.is_like(&other.transmit)
-            && receive.len() == other.receive.len()
-            && receive.iter().zip(&other.receive).all(alike)
-    }
-}
-
 impl StaticSa {
     /// Whether both have the same key and the same names, so that one can go on as the other.
-    pub fn is_like(&self, other: &Self) -> bool {
-        (self.an, self.sci, self.xpn) == (other.an, other.sci, other.xpn)
-            && self.key.octets() == other.key.octets()
+    pub fn goes_on_as(&self, other: &Self) -> bool {
+        (self.an, self.sci, self.xpn) == (other.an, other.sci, other.xpn) && self.key == other.key
     }
 
     /// The name under which the PNs of a transmit SA are leased, and the floor of a receive SA is kept.

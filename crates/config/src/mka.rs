@@ -4,53 +4,41 @@
 //! protected interface's address unless one is named, so only named ones can be judged here; the KaY refuses a peer
 //! with its own.
 
+mod moment;
+mod scis;
+
 use std::ops::Range;
-use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use mka::{OnPeerLoss, SuiteRule};
+use mka::SuiteRule;
 use secy::{ConfidentialityOffset, Protection, SciInclusion};
 use suite::CipherSuite;
-use time::{Date, Month, UtcOffset};
 use toml::Spanned;
-use toml::value::{Datetime, Offset};
+use toml::value::Datetime;
 use wire::{MacAddr, Sci};
 
-use super::ReadCak;
 use super::findings::{Findings, list};
+use super::key_source::KeySource;
 use super::keys::{Expected, Mka};
-use super::raw::{RawLink, RawMka};
-use crate::key_file::{NamedCak, is_zeros, zeros};
+use super::reference::{MKA, RawLink, RawMka};
+use crate::key_file::{NamedCak, is_zeros};
+use moment::{is_over, moment};
+pub(super) use scis::SeenScis;
 
-/// Without a `priority`.
-const DEFAULT_PRIORITY: u8 = 16;
 /// The priority of who is never key server.
 const NEVER_KEY_SERVER: u8 = 255;
-/// Where EAPOL may go as to a group (IEEE 802.1X-2020 table 11-1, and broadcast, which some switches are told to use).
+/// Where EAPOL may go as to a group (IEEE 802.1X-2020 table 11-1, and broadcast, which some switches are told to use); the
+/// first one is the nearest non-TPMR bridge's.
 pub const GROUPS: [MacAddr; 6] = [
-    DEFAULT_DESTINATION,
+    MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x03]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x00]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0e]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x0b]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x1f]),
     MacAddr([0xff; 6]),
 ];
-/// The nearest non-TPMR bridge's: without a `destination`.
-const DEFAULT_DESTINATION: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x03]);
-/// The shortest life of a SAK: another one takes about ten seconds to be the only one.
-const SHORTEST_REKEY: Duration = Duration::from_secs(30);
-
-/// The life of a SAK without `rekey`: who takes one out of a box has what was sent since then, at most.
-const DEFAULT_REKEY: Duration = Duration::from_secs(8 * 3600);
 /// A group has at most so many others.
-const MOST_PEERS: usize = 32;
-
-/// Where CAKs come from.
-pub(super) struct CakSource<'k> {
-    /// Relative paths start here.
-    pub(super) directory: &'k Path,
-    pub(super) read: ReadCak<'k>,
-}
+pub(super) const MOST_PEERS: usize = 32;
 
 /// What of a link is judged elsewhere, and matters here.
 pub(super) struct Scope<'s> {
@@ -65,66 +53,54 @@ impl Scope<'_> {
     pub(super) fn validate(
         &self,
         section: &Spanned<RawMka>,
-        caks: &CakSource,
+        keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<Mka> {
         let (label, raw) = (self.label, section.get_ref());
         self.link(findings);
-        let cak = match &raw.cak_file {
-            Some(file) => self.cak("cak_file", file, caks, findings),
-            None => {
-                let text = format!("{label}cak_file is missing; add cak_file = \"FILE\"");
-                findings.error(section.span(), text);
-                None
-            }
-        };
+        let file = MKA.cak_file.required(
+            label,
+            &section.span(),
+            &raw.cak_file,
+            "; add cak_file = \"FILE\"",
+            findings,
+        );
+        let cak = file.and_then(|file| self.cak("cak_file", file, keys, findings));
         let fallback =
-            raw.fallback_cak_file.as_ref().map(|file| self.cak("fallback_cak_file", file, caks, findings));
+            raw.fallback_cak_file.as_ref().map(|file| self.cak("fallback_cak_file", file, keys, findings));
         if let (Some(cak), Some(Some(fallback)), Some(value)) = (&cak, &fallback, &raw.fallback_cak_file) {
             self.two_caks(cak, fallback, value.span(), findings);
         }
         let fallback_until = raw.fallback_until.as_ref().and_then(|until| self.until(until, raw, findings));
-        let loss = [("block", OnPeerLoss::Block), ("hold", OnPeerLoss::Hold)];
-        let on_peer_loss =
-            findings.choice(label, "on_peer_loss", &raw.on_peer_loss, &loss, OnPeerLoss::Block);
-        let priority = self.priority(raw, findings);
-        let destination = self.destination(raw, findings);
-        let rekey = match &raw.rekey {
-            Some(value) => self.rekey(value, findings),
-            None => Some(DEFAULT_REKEY),
-        };
         let sci = self.sci(section, findings);
         let peers = raw.peers.as_ref().map(|peers| self.peers(peers, sci, findings)).unwrap_or_default();
-        let accept_integrity =
-            raw.accept_integrity.as_ref().is_some_and(|accept| self.accept_integrity(accept, findings));
         let is_on = |value: &Option<Spanned<String>>| value.as_ref().is_some_and(|on| on.get_ref() == "on");
-        let cak = cak?;
+        // SAKs are as long as what they are wrapped with.
+        let long = cak.as_ref().is_some_and(|cak| cak.octets().len() > 16);
+        // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Mka {
             suite: match self.suite {
-                // SAKs are as long as what they are wrapped with.
-                SuiteRule::Standard(_) if cak.octets().len() > 16 => {
-                    SuiteRule::Standard(CipherSuite::GcmAes256)
-                }
+                SuiteRule::Standard(_) if long => SuiteRule::Standard(CipherSuite::GcmAes256),
                 other => other,
             },
-            cak,
-            fallback: match fallback {
-                Some(fallback) => Some(fallback?).filter(|_| !is_over(fallback_until)),
-                None => None,
-            },
             fallback_until: fallback_until.filter(|until| !is_over(Some(*until))),
-            priority,
-            destination,
-            on_peer_loss,
-            rekey,
-            delay_protect: raw.delay_protect.as_ref().is_some_and(|on| *on.get_ref()),
+            priority: self.priority(raw, findings),
+            destination: self.destination(raw, findings),
+            on_peer_loss: MKA.on_peer_loss.choice(label, &raw.on_peer_loss, findings),
+            rekey: self.rekey(raw, findings),
+            delay_protect: MKA.delay_protect.switch(&raw.delay_protect),
             sci,
             peers,
-            accept_integrity,
-            record: raw.record.as_ref().map(|file| caks.directory.join(file.get_ref())),
+            accept_integrity: self.accept_integrity(raw, findings),
+            record: raw.record.as_ref().map(|file| keys.path(file)),
             expects: Expected {
                 fragment: is_on(&self.raw.fragment),
                 concatenate: is_on(&self.raw.concatenate),
+            },
+            cak: cak?,
+            fallback: match fallback {
+                Some(fallback) => Some(fallback?).filter(|_| !is_over(fallback_until)),
+                None => None,
             },
         })
     }
@@ -157,33 +133,22 @@ impl Scope<'_> {
         &self,
         key: &str,
         file: &Spanned<String>,
-        caks: &CakSource,
+        keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<NamedCak> {
-        let path = caks.directory.join(file.get_ref());
-        match (caks.read)(&path) {
-            Ok(cak) if is_zeros(cak.octets()) => {
-                findings.error(file.span(), format!("{}{}", self.label, zeros(&path, "cak")));
-                None
-            }
-            Ok(cak) => {
-                if let SuiteRule::Only(suite) = self.suite
-                    && suite.key_octets() > cak.octets().len()
-                {
-                    let text = format!(
-                        "{}{key}: keys of {suite} are no stronger than their CAK of {} bits; make one with: frameward keygen cak --bits 256 --out FILE",
-                        self.label,
-                        8 * cak.octets().len()
-                    );
-                    findings.warn(file.span(), text);
-                }
-                Some(cak)
-            }
-            Err(error) => {
-                findings.error(file.span(), format!("{}{error}", self.label));
-                None
-            }
+        let is_zeros = |cak: &NamedCak| is_zeros(cak.octets());
+        let cak = keys.read(self.label, file, "cak", keys.files.cak, is_zeros, findings)?;
+        if let SuiteRule::Only(suite) = self.suite
+            && suite.key_octets() > cak.octets().len()
+        {
+            let text = format!(
+                "{}{key}: keys of {suite} are no stronger than their CAK of {} bits; make one with: frameward keygen cak --bits 256 --out FILE",
+                self.label,
+                8 * cak.octets().len()
+            );
+            findings.warn(file.span(), text);
         }
+        Some(cak)
     }
 
     fn two_caks(&self, cak: &NamedCak, fallback: &NamedCak, span: Range<usize>, findings: &mut Findings) {
@@ -225,65 +190,58 @@ impl Scope<'_> {
     }
 
     fn priority(&self, raw: &RawMka, findings: &mut Findings) -> u8 {
-        let Some(value) = &raw.priority else { return DEFAULT_PRIORITY };
-        let label = self.label;
-        match u8::try_from(*value.get_ref()) {
-            Ok(NEVER_KEY_SERVER) => {
+        let (key, label) = (MKA.priority, self.label);
+        let Some(value) = &raw.priority else { return key.default_number() };
+        match key.in_range(*value.get_ref()) {
+            Some(NEVER_KEY_SERVER) => {
                 let text = format!(
                     "{label}priority = 255: this box is never key server; if all of a group have it there are no keys, and nothing passes"
                 );
                 findings.warn(value.span(), text);
                 NEVER_KEY_SERVER
             }
-            Ok(priority) => priority,
-            Err(_) => {
+            Some(priority) => priority,
+            None => {
                 let text = format!(
                     "{label}priority = {} is out of range; use 0 (first choice for key server) to 255 (never)",
                     value.get_ref()
                 );
                 findings.error(value.span(), text);
-                DEFAULT_PRIORITY
+                key.default_number()
             }
         }
     }
 
     fn destination(&self, raw: &RawMka, findings: &mut Findings) -> MacAddr {
-        let Some(value) = &raw.destination else { return DEFAULT_DESTINATION };
-        let label = self.label;
-        let wrong = match value.get_ref().parse::<MacAddr>() {
+        let (text, label) = (MKA.destination.text(&raw.destination), self.label);
+        let wrong = match text.parse::<MacAddr>() {
             Ok(address) if GROUPS.contains(&address) => return address,
             Ok(address) if !address.is_group() && address != MacAddr::default() => return address,
             Ok(_) => "is no address for EAPOL".to_owned(),
             Err(error) => format!("is {error}"),
         };
-        let text = format!(
-            "{label}destination = {:?} {wrong}; use {}, or the address of the only peer",
-            value.get_ref(),
-            list(&GROUPS.map(|group| group.to_string()))
-        );
-        findings.error(value.span(), text);
-        DEFAULT_DESTINATION
+        let [group, ..] = GROUPS;
+        let groups = list(&GROUPS.map(|group| group.to_string()));
+        let wrong =
+            format!("{label}destination = {text:?} {wrong}; use {groups}, or the address of the only peer");
+        findings.error(raw.destination.as_ref().map_or(0..0, Spanned::span), wrong);
+        group
     }
 
     /// `30s`, `10m`, `1h`, `7d` or `off`.
-    fn rekey(&self, value: &Spanned<String>, findings: &mut Findings) -> Option<Duration> {
-        let text = value.get_ref();
+    fn rekey(&self, raw: &RawMka, findings: &mut Findings) -> Option<Duration> {
+        let text = MKA.rekey.text(&raw.rekey);
         if text == "off" {
             return None;
         }
-        let units = [("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)];
-        let time = units.iter().find_map(|(unit, seconds)| {
-            let number = text.strip_suffix(unit)?.parse::<u32>().ok()?;
-            Some(Duration::from_secs(u64::from(number) * seconds))
-        });
-        let time = time.filter(|time| *time >= SHORTEST_REKEY);
-        if time.is_none() {
+        let time = MKA.rekey.time(text);
+        if let (Some(given), None) = (&raw.rekey, time) {
             let wrong = format!(
                 "{}rekey = {text:?} is no life of a key; use {}s or more, such as \"10m\", \"1h\" or \"7d\", or \"off\"",
                 self.label,
-                SHORTEST_REKEY.as_secs()
+                MKA.rekey.times().start().as_secs()
             );
-            findings.error(value.span(), wrong);
+            findings.error(given.span(), wrong);
         }
         time
     }
@@ -326,16 +284,17 @@ impl Scope<'_> {
         peers
     }
 
-    fn accept_integrity(&self, value: &Spanned<bool>, findings: &mut Findings) -> bool {
-        let encrypts = matches!(self.protection, Protection::Encrypt(_));
-        if *value.get_ref() && encrypts {
+    fn accept_integrity(&self, raw: &RawMka, findings: &mut Findings) -> bool {
+        let accepts = MKA.accept_integrity.switch(&raw.accept_integrity);
+        if let (Some(value), true, Protection::Encrypt(_)) = (&raw.accept_integrity, accepts, self.protection)
+        {
             let text = format!(
                 "{}accept_integrity = true: frames leave in clear, authenticated alone, if the key server says so",
                 self.label
             );
             findings.warn(value.span(), text);
         }
-        *value.get_ref()
+        accepts
     }
 
     fn sci(&self, section: &Spanned<RawMka>, findings: &mut Findings) -> Option<Sci> {
@@ -372,52 +331,5 @@ impl Scope<'_> {
     }
 }
 
-/// Named SCIs that stood already, with their lines.
-#[derive(Default)]
-pub(super) struct SeenScis(Vec<(Sci, usize)>);
-
-impl SeenScis {
-    /// Refuses an SCI that another link has.
-    pub(super) fn once(
-        &mut self,
-        label: &str,
-        section: &Spanned<RawMka>,
-        mka: &Mka,
-        findings: &mut Findings,
-    ) {
-        let (Some(sci), Some(value)) = (mka.sci, &section.get_ref().sci) else { return };
-        if let Some((_, line)) = self.0.iter().find(|(seen, _)| *seen == sci) {
-            let text =
-                format!("{label}sci = \"{sci}\" stands on line {line} already; give each link its own");
-            findings.error(value.span(), text);
-        }
-        self.0.push((sci, findings.line(&value.span())));
-    }
-}
-
 #[cfg(test)]
 mod tests;
-
-/// The end of a day in UTC, or a moment with its offset.
-fn moment(written: Datetime) -> Option<SystemTime> {
-    let date = written.date?;
-    let month = Month::try_from(date.month).ok()?;
-    let day = Date::from_calendar_date(date.year.into(), month, date.day).ok()?;
-    let (at, offset) = match (written.time, written.offset) {
-        (None, None) => (day.next_day()?.midnight(), UtcOffset::UTC),
-        (Some(time), Some(offset)) => {
-            let minutes = match offset {
-                Offset::Z => 0,
-                Offset::Custom { minutes } => i32::from(minutes),
-            };
-            let at = day.with_hms(time.hour, time.minute, time.second.unwrap_or(0)).ok()?;
-            (at, UtcOffset::from_whole_seconds(minutes * 60).ok()?)
-        }
-        _ => return None,
-    };
-    Some(at.assume_offset(offset).into())
-}
-
-fn is_over(until: Option<SystemTime>) -> bool {
-    until.is_some_and(|until| SystemTime::now() >= until)
-}

@@ -1,24 +1,75 @@
-//! The reference of the configuration: every section and every key, once, for all that explain them.
+//! Keys of the configuration: each one once, for the parser and for all that explain it.
 //!
 //! ```text
-//! table (gateway, link, site, fieldbus) ──▶ JSON Schema for editors, frameward.toml(5), a page of the book
+//! section! (gateway, link, site, fieldbus) ──▶ Raw…, which serde reads ──▶ Key::switch, number, choice ──▶ Config
+//!                                         └──▶ JSON Schema for editors, frameward.toml(5), a page of the book
 //! ```
 //!
-//! The table says what parsing does; it does not steer it. Tests compare the two: names with those that serde knows,
-//! defaults, ranges and choices with what [`super::parse`] makes of them, and each example has to parse.
+//! An entry has the key's name, type, range or words, default, meaning and example. The parser takes range, words and
+//! default from it (`read.rs`). Tests show that it takes no others, and that each example parses.
 //!
 //! Not here: rules about several keys at once, such as the one source of keys that a link needs. `frameward check` tells
 //! those.
+
+/// Defines a section: the structure that serde reads it into, with a field for each key, and the keys themselves.
+macro_rules! section {
+    (
+        $name:ident: $raw:ident, $keys:ident { $($of:ident: $about:expr,)* }
+        keys { $($key:ident: $type:ty { $($field:ident: $value:expr,)* $(..$same:expr)? })* }
+        sections { $($(#[$attribute:meta])* $inner:ident: $section:ty,)* }
+    ) => {
+        #[derive(serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct $raw {
+            $(pub(crate) $key: Option<toml::Spanned<$type>>,)*
+            $($(#[$attribute])* pub(crate) $inner: $section,)*
+        }
+
+        pub(crate) struct $keys {
+            $(pub(crate) $key: Key,)*
+        }
+
+        pub(crate) const $name: $keys =
+            $keys { $($key: Key { name: stringify!($key), $($field: $value,)* $(..$same)? },)* };
+
+        impl $keys {
+            pub(crate) const SECTION: Section = Section { $($of: $about,)* keys: &[$($name.$key),*] };
+        }
+    };
+}
 
 mod fieldbus;
 mod gateway;
 mod link;
 mod pages;
+pub(crate) mod read;
 mod schema;
 mod site;
 
+use std::time::Duration;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+pub(crate) use fieldbus::{FIELDBUS, RELATION, RawFieldbus, RawRelation, VLAN};
+pub(crate) use gateway::{GATEWAY, RawGateway};
+pub(crate) use link::{LINK, MKA, RawLink, RawMka, RawPeer, RawStatic, STATIC, STATIC_PEER};
 pub use pages::{manual, markdown};
 pub use schema::schema;
+pub(crate) use site::{LIMITS, RawLimits, RawSite, RawSitePeer, SITE, SITE_PEER};
+
+/// The configuration as it is written: every key, none of them judged yet. An unknown key is serde's error.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawConfig {
+    pub(super) gateway: Option<Spanned<RawGateway>>,
+    #[serde(default)]
+    pub(super) link: Vec<Spanned<RawLink>>,
+    #[serde(default)]
+    pub(super) site: Vec<Spanned<RawSite>>,
+    #[serde(default)]
+    pub(super) fieldbus: Vec<Spanned<RawFieldbus>>,
+}
 
 /// A section: `[gateway]`, `[[link]]`.
 pub(super) struct Section {
@@ -35,8 +86,9 @@ pub(super) struct Section {
 }
 
 /// A key of a section.
-struct Key {
-    name: &'static str,
+#[derive(Clone, Copy)]
+pub(crate) struct Key {
+    pub(super) name: &'static str,
     kind: Kind,
     absent: Absent,
     /// What it does, in sentences.
@@ -46,15 +98,22 @@ struct Key {
 }
 
 /// What may stand behind a key.
-enum Kind {
+#[derive(Clone, Copy)]
+pub(super) enum Kind {
     /// `true` or `false`.
     Switch,
     /// An integer.
     Number { from: i64, to: i64 },
+    /// One of these integers.
+    Numbers(&'static [i64]),
+    /// This word.
+    Word(&'static str),
     /// One of these words.
-    Choice(&'static [&'static str]),
+    Choice(fn() -> Vec<&'static str>),
     /// A text: what it is, and its regular expression.
     Text { what: &'static str, pattern: &'static str },
+    /// A time: what it is, its units, its range, and whether it can be `off`.
+    Time { what: &'static str, units: &'static [Unit], from: Duration, to: Duration, off: bool },
     /// A list of at least and at most so many.
     List { of: &'static Kind, from: usize, to: usize },
     /// A share, as a number.
@@ -67,12 +126,22 @@ enum Kind {
     Either(&'static [Kind]),
 }
 
+/// A unit of times, as it stands behind a number, and its length.
+pub(super) type Unit = (&'static str, Duration);
+
 /// What it means if a key is not there.
-enum Absent {
+#[derive(Clone, Copy)]
+pub(super) enum Absent {
     /// It has to be there.
     Needed,
     /// It has to be there under this condition.
     NeededIf(&'static str),
+    /// This.
+    Switch(bool),
+    /// This number.
+    Number(i64),
+    /// This text.
+    Word(&'static str),
     /// This value, as TOML writes it.
     Is(&'static str),
     /// What no value of the key says, in words.
@@ -81,16 +150,16 @@ enum Absent {
 
 /// All sections, each behind the one that it stands in.
 pub(super) const SECTIONS: &[Section] = &[
-    gateway::GATEWAY,
-    link::LINK,
-    link::STATIC,
-    link::STATIC_PEER,
-    link::MKA,
-    site::SITE,
-    site::PEER,
-    site::LIMITS,
-    fieldbus::FIELDBUS,
-    fieldbus::RELATION,
+    gateway::GatewayKeys::SECTION,
+    link::LinkKeys::SECTION,
+    link::StaticKeys::SECTION,
+    link::StaticPeerKeys::SECTION,
+    link::MkaKeys::SECTION,
+    site::SiteKeys::SECTION,
+    site::SitePeerKeys::SECTION,
+    site::LimitsKeys::SECTION,
+    fieldbus::FieldbusKeys::SECTION,
+    fieldbus::RelationKeys::SECTION,
 ];
 
 /// The smallest configuration that does something, for the head of the pages.
@@ -131,13 +200,17 @@ impl Kind {
     fn words(&self) -> String {
         match self {
             Self::Switch => "`true` or `false`".to_owned(),
-            Self::Number { from, to } if from == to => format!("`{from}`"),
+            Self::Numbers(numbers) => {
+                let numbers: Vec<_> = numbers.iter().map(|number| format!("`{number}`")).collect();
+                super::findings::list(&numbers)
+            }
             Self::Number { from, to } => format!("integer, {from} to {to}"),
+            Self::Word(word) => format!("`\"{word}\"`"),
             Self::Choice(words) => {
-                let words: Vec<_> = words.iter().map(|word| format!("`\"{word}\"`")).collect();
+                let words: Vec<_> = words().iter().map(|word| format!("`\"{word}\"`")).collect();
                 super::findings::list(&words)
             }
-            Self::Text { what, .. } => (*what).to_owned(),
+            Self::Text { what, .. } | Self::Time { what, .. } => (*what).to_owned(),
             Self::List { of, from, to } if from == to => format!("list of {from}: {}", of.words()),
             Self::List { of, from, to } => format!("list of {from} to {to}: {}", of.words()),
             Self::Share => "number, 0.01 to 1".to_owned(),
@@ -147,27 +220,48 @@ impl Kind {
                     keys.iter().map(|key| format!("`{}` ({})", key.name, key.kind.words())).collect();
                 format!("table with {}", keys.join(" and "))
             }
-            Self::Either(kinds) => {
-                let words: Vec<_> = kinds.iter().map(Self::words).collect();
-                match kinds.iter().all(|kind| matches!(kind, Self::Number { from, to } if from == to)) {
-                    true => super::findings::list(&words),
-                    false => words.join("; or "),
-                }
-            }
+            Self::Either(kinds) => kinds.iter().map(Self::words).collect::<Vec<_>>().join("; or "),
         }
     }
 }
 
 impl Absent {
+    /// The value that the key then has, as TOML writes it.
+    fn value(&self) -> Option<String> {
+        match self {
+            Self::Switch(on) => Some(on.to_string()),
+            Self::Number(number) => Some(number.to_string()),
+            Self::Word(word) => Some(format!("\"{word}\"")),
+            Self::Is(value) => Some((*value).to_owned()),
+            Self::Needed | Self::NeededIf(_) | Self::Means(_) => None,
+        }
+    }
+
     /// In words.
     fn words(&self) -> String {
         match self {
             Self::Needed => "required".to_owned(),
             Self::NeededIf(when) => format!("required {when}"),
-            Self::Is(value) => format!("`{value}`"),
+            Self::Switch(_) | Self::Number(_) | Self::Word(_) | Self::Is(_) => {
+                format!("`{}`", self.value().unwrap_or_default())
+            }
             Self::Means(words) => (*words).to_owned(),
         }
     }
+}
+
+/// Units of times.
+mod units {
+    use std::time::Duration;
+
+    use super::Unit;
+
+    pub(super) const MICROSECONDS: Unit = ("us", Duration::from_micros(1));
+    pub(super) const MILLISECONDS: Unit = ("ms", Duration::from_millis(1));
+    pub(super) const SECONDS: Unit = ("s", Duration::from_secs(1));
+    pub(super) const MINUTES: Unit = ("m", Duration::from_secs(60));
+    pub(super) const HOURS: Unit = ("h", Duration::from_secs(3600));
+    pub(super) const DAYS: Unit = ("d", Duration::from_secs(86_400));
 }
 
 /// Texts that several keys have.
@@ -195,8 +289,7 @@ mod texts {
         pattern: "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}/[0-9]+$",
     };
     pub(super) const MTU: Kind =
-        Kind::Either(&[Kind::Choice(&["interface"]), Kind::Number { from: 576, to: 9216 }]);
-    pub(super) const AUTO_ON_OFF: Kind = Kind::Choice(&["auto", "on", "off"]);
+        Kind::Either(&[Kind::Word("interface"), Kind::Number { from: 576, to: 9216 }]);
 }
 
 #[cfg(test)]

@@ -24,9 +24,9 @@ use wire::Pn;
 use zeroize::Zeroizing;
 
 use super::findings::{self, Finding, Findings, list};
-use super::raw::RawSa;
-use super::static_keys::{KeySource, Scope};
-use super::{Config, KeyFiles, StaticSa};
+use super::key_source::KeySource;
+use super::static_keys::{RawSa, Scope};
+use super::{Config, KeyFiles, Origin, StaticSa};
 use crate::key_file;
 
 /// Where an SA's packet numbers begin in a capture.
@@ -126,7 +126,7 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Findi
     }
     let raw: RawFile = toml::from_str(text).map_err(syntax)?;
     let mut findings = Findings::new(file, text);
-    let keys = KeySource { directory: file.parent().unwrap_or(Path::new("")), read: files.key };
+    let keys = KeySource { directory: file.parent().unwrap_or(Path::new("")), files };
     let sas: Vec<_> = raw.sa.iter().filter_map(|raw| sa(raw, &keys, &mut findings)).collect();
     if raw.sa.is_empty() {
         findings.error(0..0, "there is no [[sa]]; add one");
@@ -161,7 +161,15 @@ fn sa(raw: &Spanned<RawFileSa>, keys: &KeySource, findings: &mut Findings) -> Op
     };
     let line = findings.line(&span);
     let (key, key_file) = key?;
-    let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
+    let sa = StaticSa {
+        an: an?,
+        sci: sci?,
+        key,
+        key_file: Origin(key_file),
+        line: Origin(line),
+        xpn: xpn?,
+        replay_floor: true,
+    };
     Some(FileSa { line, suite, sa, offset: offset?, begins: begins? })
 }
 

@@ -19,7 +19,6 @@ pub mod settings;
 mod validate;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
 use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
@@ -27,18 +26,20 @@ use tunnel::{Limits, Mode};
 pub use endpoint::{BadEndpoint, Endpoint, Host};
 pub use misfit::unfit_for_header_encryption;
 pub(super) use misfit::warn_of_misfits;
+pub(super) use peer::Classical;
 pub use ports::{Socket, sockets};
-pub(super) use validate::{IdentitySource, validate_all};
+pub(super) use validate::validate_all;
 
-use super::Mtu;
+use super::names::Named as _;
+use super::{Mtu, Origin};
 
 /// `[[site]]`: a gateway that carries a LAN's MACsec frames to other sites, over UDP.
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Site {
     /// See [`super::is_name`]; no link and no other site has it.
     pub name: String,
     /// The line of the configuration on which the site begins, from 1.
-    pub line: usize,
+    pub line: Origin<usize>,
     /// The interface towards the LAN.
     pub lan: String,
     /// Whether that interface may carry addresses or default routes of this box, which are cut off.
@@ -49,8 +50,6 @@ pub struct Site {
     pub bind: SocketAddr,
     /// Who the site is; none if all of its peers are plain.
     pub identity: Option<Identity>,
-    /// The file it came from.
-    pub identity_file: PathBuf,
     /// The differentiated services code point (RFC 2474) of all that it sends, 0 to 63.
     pub dscp: u8,
     /// Seqs of a lane's window: see [`tunnel::Settings::window`].
@@ -67,7 +66,7 @@ pub struct SitePeer {
     /// See [`super::is_name`]; no other peer of the site has it.
     pub name: String,
     /// The line of the configuration on which the peer begins, from 1.
-    pub line: usize,
+    pub line: Origin<usize>,
     /// Where it is; none: it connects from wherever it is.
     pub endpoint: Option<Endpoint>,
     /// Who it is; none if it is plain.
@@ -83,58 +82,16 @@ pub struct SitePeer {
 /// Peers of a site.
 pub const MOST_PEERS: usize = 255;
 
-/// The path MTU where none is configured.
-pub const USUAL_PATH_MTU: u16 = 1500;
-
 impl Site {
-    /// Whether both say the same, wherever in the file.
-    pub fn is_like(&self, other: &Self) -> bool {
-        let peers = self.peers.len() == other.peers.len()
-            && self.peers.iter().zip(&other.peers).all(|(one, other)| one.is_like(other));
-        peers && self.is_like_but_for_peers(other)
-    }
-
-    /// Whether both say the same of the site itself, wherever in the file.
+    /// Whether both say the same of the site itself.
     pub fn is_like_but_for_peers(&self, other: &Self) -> bool {
-        let Self {
-            name,
-            line: _,
-            lan,
-            allow_addresses,
-            mtu,
-            bind,
-            identity,
-            identity_file: _,
-            dscp,
-            window,
-            limits,
-            peers: _,
-        } = self;
-        (name, lan, mtu, bind, identity)
-            == (&other.name, &other.lan, &other.mtu, &other.bind, &other.identity)
-            && (dscp, window, limits) == (&other.dscp, &other.window, &other.limits)
-            && *allow_addresses == other.allow_addresses
+        let others = |site: &Self| Self { peers: Vec::new(), ..site.clone() };
+        others(self) == others(other)
     }
 
     /// Whether one of its peers has this mode, whichever VNI.
     pub fn has(&self, mode: Mode) -> bool {
-        self.peers.iter().any(|peer| mode_name(peer.mode) == mode_name(mode))
-    }
-}
-
-impl SitePeer {
-    /// Whether both say the same, wherever in the file.
-    pub fn is_like(&self, other: &Self) -> bool {
-        Self { line: other.line, ..self.clone() } == *other
-    }
-}
-
-/// As the configuration writes it.
-pub const fn mode_name(mode: Mode) -> &'static str {
-    match mode {
-        Mode::Identifier => "identifier",
-        Mode::HeaderEncryption => "header-encryption",
-        Mode::Plain { .. } => "plain",
+        self.peers.iter().any(|peer| peer.mode.name() == mode.name())
     }
 }
 

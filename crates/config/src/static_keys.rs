@@ -7,8 +7,10 @@
 //! One key for both directions of a link repeats no nonce as long as the SCIs differ. It is refused all the same: then
 //! whoever may receive may also send as the other end, and a mistake with an SCI is all that keeps nonces apart.
 
+mod nonces;
+
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use secy::{SciInclusion, SecY, XpnBinding};
 use suite::{CipherSuite, Sak, Salt};
@@ -16,28 +18,41 @@ use toml::{Spanned, Value};
 use wire::{An, Sci, Ssci};
 
 use super::findings::Findings;
-use super::raw::{RawPeer, RawSa, RawStatic};
-use super::{ReadKey, StaticSa, StaticSas};
+use super::key_source::KeySource;
+use super::names::named;
+use super::reference::{RawPeer, RawStatic, STATIC, STATIC_PEER};
+use super::{Origin, StaticSa, StaticSas};
 use crate::key_file::{is_zeros, zeros};
+pub(super) use nonces::{Place, refuse_repeated_nonces};
 
-/// Where keys come from.
-pub(super) struct KeySource<'k> {
-    /// Relative paths start here.
-    pub(super) directory: &'k Path,
-    pub(super) read: ReadKey<'k>,
+/// Words of `replay_floor`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ReplayFloor {
+    On,
+    Off,
 }
 
-/// One SA and where it stands, to be compared with all others.
-pub(super) struct Place {
-    span: Range<usize>,
-    label: String,
-    suite: CipherSuite,
-    key: Sak,
-    sci: Sci,
-    xpn: Option<XpnBinding>,
-    /// Where its link stands, and whether it is the own SA of that.
-    link: usize,
-    own: bool,
+named!(ReplayFloor { On = "on", Off = "off" });
+
+/// What the own SA and a peer's SA have in common.
+pub(super) struct RawSa<'r> {
+    pub(super) an: &'r Option<Spanned<i64>>,
+    pub(super) sci: &'r Option<Spanned<String>>,
+    pub(super) key_file: &'r Option<Spanned<String>>,
+    pub(super) ssci: &'r Option<Spanned<Value>>,
+    pub(super) salt: &'r Option<Spanned<String>>,
+}
+
+impl<'r> From<&'r RawStatic> for RawSa<'r> {
+    fn from(RawStatic { an, sci, key_file, ssci, salt, .. }: &'r RawStatic) -> Self {
+        Self { an, sci, key_file, ssci, salt }
+    }
+}
+
+impl<'r> From<&'r RawPeer> for RawSa<'r> {
+    fn from(RawPeer { an, sci, key_file, ssci, salt, .. }: &'r RawPeer) -> Self {
+        Self { an, sci, key_file, ssci, salt }
+    }
 }
 
 /// What the SAs of one link are judged by.
@@ -59,12 +74,12 @@ impl Scope<'_> {
     ) -> Option<StaticSas> {
         let own = section.get_ref();
         let at = places.len();
-        let transmit = self.sa(&own.sa(), section.span(), suite, keys, places, findings);
+        let transmit = self.sa(&own.into(), section.span(), suite, keys, places, findings);
         places.iter_mut().skip(at).for_each(|place| place.own = true);
         let mut receive = Vec::new();
         for peer in &own.peer {
             let replay_floor = self.replay_floor(peer, findings);
-            let sa = self.sa(&peer.get_ref().sa(), peer.span(), suite, keys, places, findings);
+            let sa = self.sa(&peer.get_ref().into(), peer.span(), suite, keys, places, findings);
             receive.extend(sa.map(|sa| StaticSa { replay_floor, ..sa }));
         }
         let all_read = transmit.is_some() && receive.len() == own.peer.len();
@@ -78,7 +93,8 @@ impl Scope<'_> {
     /// Off is for peers that begin again at PN 1 whenever they start.
     fn replay_floor(&self, peer: &Spanned<RawPeer>, findings: &mut Findings) -> bool {
         let floor = &peer.get_ref().replay_floor;
-        let kept = findings.choice(self.label, "replay_floor", floor, &[("on", true), ("off", false)], true);
+        let choice: ReplayFloor = STATIC_PEER.replay_floor.choice(self.label, floor, findings);
+        let kept = choice == ReplayFloor::On;
         if let (Some(value), false) = (floor, kept) {
             findings.warn(value.span(), format!("{}replay_floor = \"off\": {NO_FLOOR}", self.label));
         }
@@ -105,8 +121,15 @@ impl Scope<'_> {
             return None;
         }
         let span = raw.key_file.as_ref().map_or(span, Spanned::span);
-        let line = findings.line(&span);
-        let sa = StaticSa { an: an?, sci: sci?, key, key_file, line, xpn: xpn?, replay_floor: true };
+        let sa = StaticSa {
+            an: an?,
+            sci: sci?,
+            key,
+            key_file: Origin(key_file),
+            line: Origin(findings.line(&span)),
+            xpn: xpn?,
+            replay_floor: true,
+        };
         places.push(Place {
             span,
             label: self.label.to_owned(),
@@ -120,28 +143,14 @@ impl Scope<'_> {
         Some(sa)
     }
 
-    fn missing(&self, key: &str, example: &str, span: &Range<usize>, findings: &mut Findings) {
-        findings.error(span.clone(), format!("{}{key} is missing; add {key} = {example}", self.label));
-    }
-
     pub(super) fn an(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<An> {
-        let Some(value) = raw.an else {
-            self.missing("an", "0", span, findings);
-            return None;
-        };
-        let an = u8::try_from(*value.get_ref()).ok().and_then(An::new);
-        if an.is_none() {
-            let text = format!("{}an = {} is out of range; use 0 to 3", self.label, value.get_ref());
-            findings.error(value.span(), text);
-        }
-        an
+        let value = STATIC.an.required(self.label, span, raw.an, "; add an = 0", findings)?;
+        STATIC.an.number(self.label, value, findings).and_then(An::new)
     }
 
     pub(super) fn sci(&self, raw: &RawSa, span: &Range<usize>, findings: &mut Findings) -> Option<Sci> {
-        let Some(value) = raw.sci else {
-            self.missing("sci", "\"02:00:00:00:00:01/1\"", span, findings);
-            return None;
-        };
+        let cure = "; add sci = \"02:00:00:00:00:01/1\"";
+        let value = STATIC.sci.required(self.label, span, raw.sci, cure, findings)?;
         match value.get_ref().parse() {
             Ok(sci) => Some(sci),
             Err(error) => {
@@ -160,12 +169,10 @@ impl Scope<'_> {
         keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<(Sak, PathBuf)> {
-        let Some(value) = raw.key_file else {
-            self.missing("key_file", "\"FILE\"", span, findings);
-            return None;
-        };
-        let file = keys.directory.join(value.get_ref());
-        match (keys.read)(&file, suite) {
+        let cure = "; add key_file = \"FILE\"";
+        let value = STATIC.key_file.required(self.label, span, raw.key_file, cure, findings)?;
+        let file = keys.path(value);
+        match (keys.files.key)(&file, suite) {
             Ok(key) => Some((key, file)),
             Err(error) => {
                 findings.error(value.span(), format!("{}{error}", self.label));
@@ -199,41 +206,26 @@ impl Scope<'_> {
             }
             return fine;
         }
-        let ssci = match raw.ssci {
-            None => {
-                self.missing("ssci", "1 (each SC another)", span, findings);
-                None
+        let cure = "; add ssci = 1 (each SC another)";
+        let ssci = STATIC.ssci.required(self.label, span, raw.ssci, cure, findings).and_then(|value| {
+            let ssci = ssci(value.get_ref());
+            if ssci.is_none() {
+                let text =
+                    format!("{}ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
+                findings.error(value.span(), text);
             }
-            Some(value) => {
-                let ssci = ssci(value.get_ref());
-                if ssci.is_none() {
-                    let text =
-                        format!("{}ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
-                    findings.error(value.span(), text);
-                }
-                ssci
+            ssci
+        });
+        let cure = "; add salt = 24 hexadecimal digits (keygen static --salt prints some)";
+        let salt = STATIC.salt.required(self.label, span, raw.salt, cure, findings).and_then(|value| {
+            let mut salt = [0; 12];
+            let decoded = hex::decode_to_slice(value.get_ref(), &mut salt);
+            if decoded.is_err() {
+                let text = format!("{}salt is not 24 hexadecimal digits; correct it", self.label);
+                findings.error(value.span(), text);
             }
-        };
-        let salt = match raw.salt {
-            None => {
-                self.missing(
-                    "salt",
-                    "24 hexadecimal digits (keygen static --salt prints some)",
-                    span,
-                    findings,
-                );
-                None
-            }
-            Some(value) => {
-                let mut salt = [0; 12];
-                let decoded = hex::decode_to_slice(value.get_ref(), &mut salt);
-                if decoded.is_err() {
-                    let text = format!("{}salt is not 24 hexadecimal digits; correct it", self.label);
-                    findings.error(value.span(), text);
-                }
-                decoded.ok().map(|()| Salt(salt))
-            }
-        };
+            decoded.ok().map(|()| Salt(salt))
+        });
         Some(Some(XpnBinding { ssci: ssci?, salt: salt? }))
     }
 
@@ -323,46 +315,4 @@ fn ssci(value: &Value) -> Option<Ssci> {
         _ => return None,
     };
     (number != 0).then_some(Ssci(number))
-}
-
-/// Refuses SAs that would repeat a nonce under a key, over all links. Quadratic in the SAs of a file that is at
-/// most a mebibyte.
-pub(super) fn refuse_repeated_nonces(places: &[Place], findings: &mut Findings) {
-    for (at, later) in places.iter().enumerate() {
-        let same_key = |earlier: &&Place| earlier.key == later.key;
-        let Some((earlier, why, cure)) = places
-            .iter()
-            .take(at)
-            .filter(same_key)
-            .find_map(|earlier| conflict(earlier, later).map(|(why, cure)| (earlier, why, cure)))
-        else {
-            continue;
-        };
-        let line = findings.line(&earlier.span);
-        findings.error(later.span.clone(), format!("{}key {why} line {line}; {cure}", later.label));
-    }
-}
-
-/// Why two SAs of one key cannot be, and what to do.
-fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static str)> {
-    if earlier.suite != later.suite {
-        return Some(("is used with another suite on", "use one key for one suite"));
-    }
-    match (&earlier.xpn, &later.xpn) {
-        (Some(a), Some(b)) if a.salt != b.salt => {
-            Some(("has another salt than on", "a key has one salt, the same at all ends"))
-        }
-        (Some(a), Some(b)) if a.ssci == b.ssci => {
-            Some(("and SSCI are those of", "nonces would repeat: give each SC its own ssci or its own key"))
-        }
-        (None, None) if earlier.sci == later.sci => Some((
-            "and SCI are those of",
-            "nonces would repeat: give each end its own SCI and each SA its own key",
-        )),
-        _ if earlier.link == later.link && earlier.own != later.own => Some((
-            "is used for both directions, here and on",
-            "make another one for one of them with: frameward keygen static --out FILE",
-        )),
-        _ => None,
-    }
 }

@@ -17,9 +17,9 @@ mod antedating;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use ::bench::burst::{Burst, prepared};
-use ::bench::secys::BURST;
 use serde::{Deserialize, Serialize};
+use speed::burst::BURST;
+use speed::burst::{Burst, prepared};
 use suite::CipherSuite;
 
 pub use advice::Advice;

@@ -1,9 +1,12 @@
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use proptest::prelude::*;
-use wire::Ckn;
+use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
+use wire::{Ckn, EtherType};
 
 use super::*;
+use crate::cpus::Cpus;
 
 /// The first letter of a file's name; of Zeros 0.
 fn letter(path: &Path) -> u8 {
@@ -120,7 +123,7 @@ fn the_defaults_are_the_contract() {
     assert_eq!((config.gateway.io, config.gateway.polling), (Io::Auto, Polling::Adaptive));
     assert_eq!((config.gateway.realtime, &config.gateway.cpus), (Realtime::Auto, &None));
     let [link] = config.links.as_slice() else { panic!("one link") };
-    assert_eq!((link.name.as_str(), link.line), ("press", 4));
+    assert_eq!((link.name.as_str(), link.line.0), ("press", 4));
     assert_eq!((link.plain.as_str(), link.protected.as_str()), ("eth0", "eth1"));
     assert!(link.protect_frames && link.replay_protect);
     assert_eq!(link.protection, Protection::Encrypt(secy::ConfidentialityOffset::Zero));
@@ -185,6 +188,29 @@ hold = "0us"
 }
 
 #[test]
+fn where_a_link_and_its_keys_stand_is_no_difference() {
+    let link = |text: &str| validated(text).unwrap().0.links.remove(0);
+    let one = link(VALID);
+    assert_eq!(one, link(&format!("# a line more\n{VALID}")));
+    assert_eq!(
+        one,
+        link(&VALID.replace("a.key", "also-a.key").replace("b.key", "by-b.key")),
+        "the same keys"
+    );
+    for (what, by, of_keys) in [
+        ("\"a.key\"", "\"c.key\"", true),
+        ("\"b.key\"", "\"c.key\"", true),
+        ("replay_floor = \"off\"", "replay_floor = \"on\"", true),
+        ("suite =", "link_loss = \"both\"\nsuite =", false),
+        ("suite =", "bypass = [\"lldp\"]\nsuite =", false),
+    ] {
+        let other = link(&VALID.replacen(what, by, 1));
+        assert_ne!(one, other, "{by}");
+        assert_eq!((one.keys != other.keys, one.is_like_but_for_keys(&other)), (of_keys, of_keys), "{by}");
+    }
+}
+
+#[test]
 fn the_floor_is_kept_unless_it_is_switched_off() {
     for (text, kept, warned) in [
         (VALID.to_owned(), false, 1),
@@ -193,7 +219,7 @@ fn the_floor_is_kept_unless_it_is_switched_off() {
     ] {
         let (config, warnings) = validated(&text).unwrap();
         assert_eq!((sas(&config.links[0]).receive[0].replay_floor, warnings.len()), (kept, warned));
-        assert_eq!(sas(&config.links[0]).transmit.key_file, Path::new("a.key"));
+        assert_eq!(sas(&config.links[0]).transmit.key_file.0, Path::new("a.key"));
     }
 }
 
@@ -241,7 +267,7 @@ fn an_http_address_that_others_reach_is_warned_about() {
     ] {
         let text = VALID.replacen("allow_experimental = false", &format!("http = \"{address}\""), 1);
         let (config, warnings) = validated(&text).unwrap();
-        assert_eq!(config.gateway.http, Some(Http { address: address.parse().unwrap(), line: 3 }));
+        assert_eq!(config.gateway.http, Some(Http { address: address.parse().unwrap(), line: Origin(3) }));
         let warnings: Vec<_> = lines(&warnings).into_iter().filter(|line| line.contains("http")).collect();
         let expected = format!(
             "gw.toml:3: http = \"{address}\" lets other machines read the gateway's status, without a password; use 127.0.0.1 unless all that reach this address may"
@@ -266,7 +292,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "mtuu = 1",
-        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, protect_frames, encrypt, confidentiality_offset, sci, validate_frames, replay_protect, replay_window, mtu, clear_vlan, bypass, fragment, concatenate, hold, link_loss, allow_addresses, static, mka",
+        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, clear_vlan, bypass, link_loss, allow_addresses, static, mka",
     ),
     (
         "[gateway]",

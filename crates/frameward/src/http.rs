@@ -67,7 +67,7 @@ impl Listening {
     pub fn start(file: &Path, http: Http) -> Result<Self, Finding> {
         let finding = |error: io::Error| Finding {
             file: file.to_owned(),
-            line: Some(http.line),
+            line: Some(http.line.0),
             text: format!("cannot listen on http = \"{}\": {error}; {}", http.address, cure(&error)),
         };
         let listener = TcpListener::bind(http.address).map_err(finding)?;

@@ -22,22 +22,22 @@ pub use table::{Microseconds, Rate};
 use std::fmt::Display;
 use std::time::Duration;
 
-use ::bench::Row;
-use ::bench::cells::Cells;
-use ::bench::order::shuffled;
 use fieldbus::budget::{Budget, Cycle, Payload, Picoseconds};
 use serde::{Deserialize, Serialize};
+use speed::cells::Cells;
+use speed::machine;
+use speed::order::shuffled;
 use wire::fieldbus::{CellSuite, Protect, Protection};
 
-use ::bench::frame_times::{Clock, FrameTimes, Percentiles, round};
-use config::fieldbus as config;
+use config::Named as _;
+use speed::frame_times::{Clock, FrameTimes, Percentiles, round};
 
 /// Frames of a turn through the relations.
 const TURN: usize = 1024;
 /// Turns of a payload in a mode.
 const SLICES: u32 = 8;
 /// Relations of a cell, as the configuration has it.
-pub const MOST_RELATIONS: u64 = config::MOST_RELATIONS as u64;
+pub const MOST_RELATIONS: u64 = config::fieldbus::MOST_RELATIONS as u64;
 
 /// What is asked.
 #[derive(Clone, PartialEq, Debug)]
@@ -226,11 +226,10 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
     let clock = Clock::measure();
     let payloads = evaluate::payloads(question, measure(question, clock, progress));
     let Budget { cycle, link, load } = question.budget;
-    let Row { machine, commit, .. } = Row::new("plan", "", 0.0, "", 0);
     let verdict = Whole::of(payloads.iter().flat_map(|payload| &payload.modes).map(|mode| mode.verdict));
     Answer {
-        machine,
-        commit,
+        machine: machine::name().into(),
+        commit: machine::commit().into(),
         cycle_us: microseconds(cycle.time()),
         link_bits_per_second: link.bits_per_second(),
         load: f64::from(load.millionths()) / 1e6,
@@ -251,13 +250,6 @@ impl Answer {
         let same =
             |one: &CycleAnswer, other: &CycleAnswer| (one.payload, &one.mode) == (other.payload, &other.mode);
         self.cycles.chunk_by(same).map(|column| column.iter().collect()).collect()
-    }
-}
-
-const fn name(mode: Protect) -> &'static str {
-    match mode {
-        Protect::Encrypt => "encrypt",
-        Protect::Authenticate => "authenticate",
     }
 }
 
@@ -293,7 +285,7 @@ fn measure(question: &Question, clock: Clock, progress: &mut dyn FnMut(&dyn Disp
         // As many as the table will hold, for that is what look-ups and keys take.
         let relations = question.relations.unwrap_or_else(|| question.budget.relations(payload));
         let relations = relations.clamp(1, MOST_RELATIONS) as usize;
-        progress(&format_args!("{} octets, {}, {relations} relations", payload.octets(), name(mode)));
+        progress(&format_args!("{} octets, {}, {relations} relations", payload.octets(), mode.name()));
         let protection = Protection { protect: mode, suite: question.suite };
         Row {
             payload,

@@ -59,17 +59,22 @@ pub struct Limits {
     pub station_age: Duration,
 }
 
+impl Limits {
+    /// For LANs of usual size.
+    pub const DEFAULT: Self = Self {
+        flows: 4096,
+        flows_per_sci: 256,
+        flows_per_source: 256,
+        new_flows_per_second: 1000,
+        flow_age: Duration::from_secs(300),
+        stations: 8192,
+        station_age: Duration::from_secs(300),
+    };
+}
+
 impl Default for Limits {
     fn default() -> Self {
-        Self {
-            flows: 4096,
-            flows_per_sci: 256,
-            flows_per_source: 256,
-            new_flows_per_second: 1000,
-            flow_age: Duration::from_secs(300),
-            stations: 8192,
-            station_age: Duration::from_secs(300),
-        }
+        Self::DEFAULT
     }
 }
 

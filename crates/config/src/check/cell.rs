@@ -15,7 +15,7 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as CELL_HEADER_OCTETS, ICV_OCTETS, Protect};
 
 use super::Mtus;
-use crate::fieldbus::{Cell, CellRelation, Mode, Rest};
+use crate::fieldbus::{Cell, CellRelation, Mode, OtherFrames};
 use crate::{Finding, Link};
 
 /// Octets by which a frame of a relation grows.
@@ -57,7 +57,7 @@ pub(super) fn not_carried(file: &Path, link: &Link, mtus: &Mtus) -> Option<Findi
     let largest = largest_payload(mtus);
     (largest < LONGEST_PAYLOAD).then(|| Finding {
         file: file.to_owned(),
-        line: Some(cell.line),
+        line: Some(cell.line.0),
         text: format!(
             "fieldbus {:?}: frames with more than {largest} octets behind the FrameID are dropped (PROFINET has up to {LONGEST_PAYLOAD}); set the MTU of {} to {}",
             cell.name,
@@ -105,8 +105,8 @@ pub(super) fn write(
     mtus: Option<&Mtus>,
 ) -> fmt::Result {
     match cell.rest {
-        Rest::Link => writeln!(f, "\nfieldbus {}, in link {}", cell.name, link.name)?,
-        Rest::Drop => {
+        OtherFrames::Link => writeln!(f, "\nfieldbus {}, in link {}", cell.name, link.name)?,
+        OtherFrames::Drop => {
             writeln!(f, "\nfieldbus {}", cell.name)?;
             let mtu = |octets: Option<usize>| octets.map(|mtu| format!(", MTU {mtu}")).unwrap_or_default();
             writeln!(f, "  plain      {}{}", link.plain, mtu(mtus.map(|mtus| mtus.plain)))?;
@@ -134,12 +134,12 @@ pub(super) fn write(
         None => writeln!(f, "  machines   get them without a VLAN tag")?,
     }
     match cell.rest {
-        Rest::Link => writeln!(
+        OtherFrames::Link => writeln!(
             f,
             "  rest       through the SecY of link {}: DCP, alarms, ARP, IP, and whatever else is of no relation",
             link.name
         )?,
-        Rest::Drop => writeln!(
+        OtherFrames::Drop => writeln!(
             f,
             "  rest       dropped, both ways: DCP, alarms and ARP too, so PROFINET cannot set up a connection through it"
         )?,

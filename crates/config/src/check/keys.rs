@@ -23,9 +23,9 @@ pub fn misused(file: &Path, links: &[Link], check_role: CheckRole) -> Vec<Findin
         let sas = link.static_sas()?;
         let receive = sas.receive.iter().map(|sa| (Role::Receive, sa));
         std::iter::once((Role::Send, &sas.transmit)).chain(receive).find_map(|(role, sa)| {
-            let error = check_role(role, sa.lease_name(), &sa.key_file).err()?;
-            let text = format!("link {:?}: key_file {}: {error}", link.name, sa.key_file.display());
-            Some(Finding { file: file.to_owned(), line: Some(sa.line), text })
+            let error = check_role(role, sa.lease_name(), &sa.key_file.0).err()?;
+            let text = format!("link {:?}: key_file {}: {error}", link.name, sa.key_file.0.display());
+            Some(Finding { file: file.to_owned(), line: Some(sa.line.0), text })
         })
     };
     links.iter().filter_map(misused).collect()

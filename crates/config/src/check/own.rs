@@ -82,11 +82,11 @@ pub fn lives(config: &Config) -> (Vec<Finding>, Vec<Finding>) {
     let (mut refused, mut allowed) = (Vec::new(), Vec::new());
     let links = config.links.iter().flat_map(|link| {
         let label = format!("link {:?}", link.name);
-        [&link.plain, &link.protected].map(|port| (label.clone(), link.line, port, link.allow_addresses))
+        [&link.plain, &link.protected].map(|port| (label.clone(), link.line.0, port, link.allow_addresses))
     });
     let sites = config.sites.iter();
     let sites =
-        sites.map(|site| (format!("site {:?}", site.name), site.line, &site.lan, site.allow_addresses));
+        sites.map(|site| (format!("site {:?}", site.name), site.line.0, &site.lan, site.allow_addresses));
     for (label, line, port, allow) in links.chain(sites) {
         let Ok(survey) = InterfaceInfo::of(port) else { continue };
         let Some(life) = life(&survey, ssh.as_deref(), allow) else { continue };

@@ -20,7 +20,8 @@ use wire::ethernet::HEADER_OCTETS;
 use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::ReadMtu;
-use crate::site::{Endpoint, Host, mode_name, sockets, unfit_for_header_encryption};
+use crate::names::Named as _;
+use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
 use crate::{Config, Finding, Mtu, Site, SitePeer};
 
 const UDP_OCTETS: usize = 8;
@@ -113,7 +114,7 @@ pub fn path_payload(peer: &SitePeer, version: IpVersion) -> usize {
 pub fn lan_mtu(file: &Path, site: &Site, read_mtu: ReadMtu) -> Result<usize, Finding> {
     let finding = |text: String| Finding {
         file: file.to_owned(),
-        line: Some(site.line),
+        line: Some(site.line.0),
         text: format!("site {:?}: {text}", site.name),
     };
     let interface = read_mtu(&site.lan).map_err(|error: InterfaceError| finding(error.to_string()))?;
@@ -135,7 +136,7 @@ pub fn not_carried(file: &Path, site: &Site, lan_mtu: usize) -> Vec<Finding> {
             IpVersion::towards(peer, site.bind).into_iter().map(|version| sums(version).in_two).min()?;
         (lan_mtu > most).then(|| Finding {
             file: file.to_owned(),
-            line: Some(peer.line),
+            line: Some(peer.line.0),
             text: format!(
                 "site {:?}: peer {:?}: frames with more than {most} octets behind the SecTAG's EtherType are dropped, and {} takes {lan_mtu}; set the machines' MTU to {}",
                 site.name,
@@ -196,7 +197,7 @@ fn write_peer(
     peer: &SitePeer,
     lan_mtu: Option<usize>,
 ) -> fmt::Result {
-    write!(f, "\n  peer {}: {}", peer.name, mode_name(peer.mode))?;
+    write!(f, "\n  peer {}: {}", peer.name, peer.mode.name())?;
     if let Mode::Plain { vni } = peer.mode {
         write!(f, ", VNI {vni}, NOT PROTECTED")?;
     }
@@ -242,8 +243,8 @@ fn write_sums(
     writeln!(f, "                                  LAN MTU unsplit  machines' MTU  LAN MTU in two packets")?;
     for mode in [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 0 }] {
         let sums = Sums::of(mode, payload);
-        let mark = if mode_name(mode) == mode_name(peer.mode) { '*' } else { ' ' };
-        write!(f, "             {mark} {:<19}{:>15}{:>15}", mode_name(mode), sums.unsplit, sums.machines())?;
+        let mark = if mode.name() == peer.mode.name() { '*' } else { ' ' };
+        write!(f, "             {mark} {:<19}{:>15}{:>15}", mode.name(), sums.unsplit, sums.machines())?;
         match sums.in_two > sums.unsplit {
             true => writeln!(f, "{:>24}", sums.in_two)?,
             false => writeln!(f, "{:>24}", "never split")?,

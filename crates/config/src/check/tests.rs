@@ -1,5 +1,9 @@
+use std::path::Path;
+
+use super::mtus::sysfs_mtu;
 use super::*;
 use crate::key_file::{CellKey, NamedCak, fingerprint};
+use netdev::interface::InterfaceError;
 use suite::Sak;
 use wire::Ckn;
 

@@ -3,26 +3,20 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use fieldbus::Settings;
 use toml::{Spanned, Value};
 use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
 
 use super::super::findings::Findings;
+use super::super::reference::{FIELDBUS, VLAN};
 use super::VlanTag;
 
 /// PROFINET's shortest and longest cycle: 31.25 us, that up to 16384 times.
 const CYCLES: RangeInclusive<Duration> = PROFINET_CLOCK..=Duration::from_millis(512);
 /// What PROFINET's cycles are multiples of.
 const PROFINET_CLOCK: Duration = Duration::from_nanos(31_250);
-/// PROFINET's watchdogs (data hold factors) begin at 1, which leaves nothing for an alarm before it.
-const WATCHDOG: RangeInclusive<i64> = 2..=255;
-/// Few make a second only with long cycles.
-const EPOCH_FRAMES: RangeInclusive<u32> = 2..=Settings::EPOCH_FRAMES;
 /// An end has the keys of two epochs: it must come by the next one while one of them lasts.
 const SHORTEST_EPOCH: Duration = Duration::from_secs(1);
-/// PROFINET's own default.
-const USUAL_WATCHDOG: u32 = 3;
 const USUAL_ALARM_PERCENT: u32 = 50;
 
 /// EtherTypes that have a meaning, which other boxes on the way or the machines would give to a protected frame.
@@ -112,17 +106,12 @@ pub(super) fn vlan(label: &str, value: &Option<Spanned<Value>>, findings: &mut F
     let Some(value) = value else { return Some(usual) };
     match value.get_ref() {
         Value::String(text) if text == "none" => return None,
-        Value::Table(table) if table.keys().all(|key| matches!(key.as_str(), "priority" | "vid")) => {
-            let number = |key, usual: u16, most: u16| match table.get(key) {
-                None => Some(usual),
-                Some(value) => value
-                    .as_integer()
-                    .and_then(|number| u16::try_from(number).ok())
-                    .filter(|number| *number <= most),
-            };
-            let priority = number("priority", u16::from(usual.priority()), 7)
-                .and_then(|number| u8::try_from(number).ok());
-            let vid = number("vid", usual.vid(), 4094);
+        Value::Table(table) if table.keys().all(|key| VLAN.iter().any(|known| key == known.name)) => {
+            let [priority, vid] = VLAN.map(|key| match table.get(key.name) {
+                None => Some(key.default_number()),
+                Some(value) => value.as_integer().and_then(|number| key.in_range::<u16>(number)),
+            });
+            let priority = priority.and_then(|priority| u8::try_from(priority).ok());
             if let Some(tag) = priority.zip(vid).and_then(|(priority, vid)| VlanTag::new(priority, vid)) {
                 return Some(tag);
             }
@@ -143,8 +132,9 @@ pub(super) fn epoch_frames(
     cycles: impl Iterator<Item = Duration>,
     findings: &mut Findings,
 ) -> u32 {
-    let Some(value) = frames else { return Settings::EPOCH_FRAMES };
-    let number = u32::try_from(*value.get_ref()).ok().filter(|number| EPOCH_FRAMES.contains(number));
+    let key = FIELDBUS.epoch_frames;
+    let Some(value) = frames else { return key.default_number() };
+    let number: Option<u32> = key.in_range(*value.get_ref());
     if let (Some(number), Some(cycle)) = (number, cycles.min())
         && cycle * number < SHORTEST_EPOCH
     {
@@ -158,11 +148,11 @@ pub(super) fn epoch_frames(
         let text = format!(
             "{label}epoch_frames = {} is out of range; use {} to {} frames of a direction, or remove it for the most",
             value.get_ref(),
-            EPOCH_FRAMES.start(),
-            EPOCH_FRAMES.end()
+            key.range().start(),
+            key.range().end()
         );
         findings.error(value.span(), text);
-        Settings::EPOCH_FRAMES
+        key.default_number()
     })
 }
 
@@ -173,21 +163,19 @@ pub(super) fn watchdog(
     alarm: &Option<Spanned<Value>>,
     findings: &mut Findings,
 ) -> (u32, u32) {
+    let key = FIELDBUS.watchdog;
     let cycles = match watchdog {
-        None => USUAL_WATCHDOG,
-        Some(value) => {
-            let number = u32::try_from(*value.get_ref()).ok().filter(|_| WATCHDOG.contains(value.get_ref()));
-            number.unwrap_or_else(|| {
-                let text = format!(
-                    "{label}watchdog = {} is out of range; use {} to {} cycles, as the machines' engineering tool has it",
-                    value.get_ref(),
-                    WATCHDOG.start(),
-                    WATCHDOG.end()
-                );
-                findings.error(value.span(), text);
-                USUAL_WATCHDOG
-            })
-        }
+        None => key.default_number(),
+        Some(value) => key.in_range(*value.get_ref()).unwrap_or_else(|| {
+            let text = format!(
+                "{label}watchdog = {} is out of range; use {} to {} cycles, as the machines' engineering tool has it",
+                value.get_ref(),
+                key.range().start(),
+                key.range().end()
+            );
+            findings.error(value.span(), text);
+            key.default_number()
+        }),
     };
     let Some(value) = alarm else {
         // Half of a watchdog of 2 cycles is reached by every frame.

@@ -7,9 +7,9 @@ use toml::Spanned;
 use wire::MacAddr;
 use wire::fieldbus::FrameId;
 
+use super::super::Origin;
 use super::super::findings::Findings;
-use super::super::raw::RawRelation;
-use super::validate::MODES;
+use super::super::reference::{RELATION, RawRelation};
 use super::{CellRelation, Mode, quantity};
 
 /// FrameIDs of cyclic unicast frames (IEC 61158-6-10: RT_CLASS_3, RT_CLASS_1, and RT_CLASS_1 as it was numbered first).
@@ -38,14 +38,9 @@ impl Relations<'_> {
         let label = format!("{}relation {}: ", self.label, number + 1);
         let stations = stations(&label, spanned, findings);
         let frame_ids = frame_ids(&label, spanned, findings);
-        let cycle = match &raw.cycle {
-            Some(value) => quantity::cycle(&label, value, findings),
-            None => {
-                findings.error(span.clone(), format!("{label}cycle is missing; add cycle = \"1ms\""));
-                None
-            }
-        };
-        let mode = findings.choice(&label, "mode", &raw.mode, &MODES, self.mode);
+        let cycle = RELATION.cycle.required(&label, &span, &raw.cycle, "; add cycle = \"1ms\"", findings);
+        let cycle = cycle.and_then(|value| quantity::cycle(&label, value, findings));
+        let mode = RELATION.mode.given_choice(&label, &raw.mode, findings).unwrap_or(self.mode);
         let (stations, frame_ids) = (stations?, frame_ids?);
         let ends = [(stations[0], frame_ids[0]), (stations[1], frame_ids[1])];
         let is_local = stations.map(|station| self.local.contains(&station));
@@ -85,7 +80,7 @@ impl Relations<'_> {
         };
         let line = findings.line(&span);
         self.once(&label, &relation, line, spanned, findings);
-        Some(CellRelation { relation, line, mode })
+        Some(CellRelation { relation, line: Origin(line), mode })
     }
 
     /// Refuses frames that another relation has already.
@@ -115,11 +110,9 @@ fn same_station(label: &str, station: MacAddr) -> String {
 }
 
 fn stations(label: &str, spanned: &Spanned<RawRelation>, findings: &mut Findings) -> Option<[MacAddr; 2]> {
-    let Some(value) = &spanned.get_ref().stations else {
-        let text = format!("{label}stations is missing; add stations = [\"MAC\", \"MAC\"]");
-        findings.error(spanned.span(), text);
-        return None;
-    };
+    let cure = "; add stations = [\"MAC\", \"MAC\"]";
+    let given = &spanned.get_ref().stations;
+    let value = RELATION.stations.required(label, &spanned.span(), given, cure, findings)?;
     let [one, other] = value.get_ref().as_slice() else {
         let text = format!(
             "{label}stations names {} stations; a relation has two: [\"MAC\", \"MAC\"]",
@@ -156,13 +149,9 @@ pub(super) fn station(
 }
 
 fn frame_ids(label: &str, spanned: &Spanned<RawRelation>, findings: &mut Findings) -> Option<[FrameId; 2]> {
-    let Some(value) = &spanned.get_ref().frame_ids else {
-        let text = format!(
-            "{label}frame_ids is missing; add frame_ids = [0x8001, 0x8002]: the first is sent by the first station"
-        );
-        findings.error(spanned.span(), text);
-        return None;
-    };
+    let cure = "; add frame_ids = [0x8001, 0x8002]: the first is sent by the first station";
+    let given = &spanned.get_ref().frame_ids;
+    let value = RELATION.frame_ids.required(label, &spanned.span(), given, cure, findings)?;
     let [one, other] = value.get_ref().as_slice() else {
         let text = format!(
             "{label}frame_ids names {} FrameIDs; a relation has two, one for each station's frames",

@@ -48,13 +48,13 @@ fn a_cell_is_a_part_of_its_link() {
     let [link] = config.links.as_slice() else { panic!("one link") };
     let cell = link.cell.as_deref().unwrap();
     assert!(link.has_secy());
-    assert_eq!((cell.name.as_str(), cell.line, cell.rest), ("cell-4", 16, Rest::Link));
+    assert_eq!((cell.name.as_str(), cell.line.0, cell.rest), ("cell-4", 16, OtherFrames::Link));
     assert_eq!((cell.protection.protect, cell.protection.suite), (Protect::Encrypt, CellSuite::GcmAes128));
     assert_eq!((cell.ethertype, cell.vlan), (EtherType(0x88b5), Some(VlanTag::PROFINET)));
     assert_eq!((cell.watchdog, cell.alarm_percent, cell.epoch_frames), (3, 50, 4_227_858_431));
     assert_eq!(cell.master_key, CellKey::new(&[b'm'; 32]));
     let [one, other] = cell.relations.as_slice() else { panic!("two relations") };
-    assert_eq!((one.line, one.mode, one.relation.cycle), (21, Mode::Protect, Duration::from_millis(1)));
+    assert_eq!((one.line.0, one.mode, one.relation.cycle), (21, Mode::Protect, Duration::from_millis(1)));
     assert_eq!(one.relation.own(), (PLC, FrameId(0x8001)));
     assert_eq!(one.relation.peer(), (MacAddr([2, 0, 0, 0, 1, 2]), FrameId(0x8002)));
     assert_eq!(other.relation.own(), (PLC, FrameId(0xc001)));
@@ -71,7 +71,7 @@ fn a_cell_that_drops_the_rest_has_a_link_of_its_own() {
     assert!(press.cell.is_none());
     assert_eq!((own.name.as_str(), own.plain.as_str(), own.protected.as_str()), ("cell-4", "eth2", "eth3"));
     assert!(!own.has_secy() && own.static_sas().is_none() && own.mka().is_none() && own.suite().is_none());
-    assert_eq!(own.cell.as_ref().unwrap().rest, Rest::Drop);
+    assert_eq!(own.cell.as_ref().unwrap().rest, OtherFrames::Drop);
     // Without any link.
     let start = cell.find("[[link]]").unwrap();
     let alone = [&cell[..start], &cell[cell.find("[[fieldbus]]").unwrap()..]].concat();
@@ -136,7 +136,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("name = \"cell-4\"\n", "name = \"Cell 4\"\n", "17: fieldbus \"Cell 4\": name = \"Cell 4\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first".into()),
         ("name = \"cell-4\"\n", "\n", "16: fieldbus 1: name is missing; add name = \"NAME\"".into()),
         ("name = \"cell-4\"\n", "name = \"press\"\n", "17: fieldbus \"press\": name = \"press\" stands on line 4 already; give each link, site and fieldbus its own".into()),
-        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, plain, protected, protect, suite, rest, allow_addresses, master_key_file, local, ethertype, vlan, mode, watchdog, alarm, epoch_frames, relation".into()),
+        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, rest, master_key_file, local, plain, protected, protect, suite, mode, watchdog, alarm, epoch_frames, ethertype, vlan, allow_addresses, relation".into()),
         ("rest = \"press\"\n", "\n", format!("16: {}", cell("rest is missing: what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"pres\"\n", format!("18: {}", cell("rest = \"pres\" is no [[link]]; use \"press\" or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nplain = \"eth7\"\n", format!("19: {}", cell("plain = \"eth7\" is not that of link \"press\", \"eth0\"; remove it, or name the link on these ports in rest"))),
@@ -247,7 +247,8 @@ fn a_cell_has_a_bounded_number_of_relations() {
 fn a_cell_is_like_itself_wherever_it_stands() {
     let of = |text: &str| validated(text).unwrap().0.links.remove(0);
     let link = of(VALID);
-    assert!(link.is_like(&of(&format!("# a line more\n{VALID}"))));
+    assert_eq!(link, of(&format!("# a line more\n{VALID}")));
+    assert_eq!(link, of(&VALID.replace("m.key", "moved.key")), "the same key in another file");
     for (from, to) in [
         ("cycle = \"1ms\"", "cycle = \"2ms\""),
         ("m.key", "n.key"),
@@ -255,6 +256,6 @@ fn a_cell_is_like_itself_wherever_it_stands() {
         ("mode = \"protect\"", "mode = \"shadow\""),
     ] {
         let other = of(&VALID.replacen(from, to, 1));
-        assert!(!link.is_like(&other) && link.is_like_but_for_keys(&other), "{to}");
+        assert!(link != other && link.is_like_but_for_keys(&other), "{to}");
     }
 }

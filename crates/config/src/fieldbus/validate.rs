@@ -2,38 +2,30 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
-use std::path::Path;
 
 use toml::Spanned;
 use wire::MacAddr;
-use wire::fieldbus::{CellSuite, Protect, Protection};
+use wire::fieldbus::Protection;
 
 use super::super::bypass::Named;
 use super::super::findings::{Findings, list};
-use super::super::link::{Seen, interface_name, name};
-use super::super::raw::{RawFieldbus, RawLink};
-use super::super::{Link, ReadMasterKey};
+use super::super::key_source::KeySource;
+use super::super::reference::{FIELDBUS, RawFieldbus, RawLink};
+use super::super::seen::{Seen, interface_name, label, name};
+use super::super::{Link, Origin};
 use super::relations::{Relations, station};
-use super::{Cell, MOST_RELATIONS, Mode, Rest, quantity};
-use crate::key_file::{CellKey, zeros};
+use super::{Cell, MOST_RELATIONS, OtherFrames, quantity};
+use crate::key_file::CellKey;
 
-pub(super) const MODES: [(&str, Mode); 2] = [("protect", Mode::Protect), ("shadow", Mode::Shadow)];
 /// `rest` of a cell without a link.
 const DROP: &str = "drop";
-
-/// Where master keys come from.
-pub(in super::super) struct MasterKeySource<'k> {
-    /// Relative paths start here.
-    pub(in super::super) directory: &'k Path,
-    pub(in super::super) read: ReadMasterKey<'k>,
-}
 
 /// Judges all cells, and makes each a part of its link.
 pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawFieldbus>],
     raw_links: &[Spanned<RawLink>],
     links: &mut Vec<Link>,
-    keys: &MasterKeySource,
+    keys: &KeySource,
     seen: &mut Seen<'r>,
     findings: &mut Findings,
 ) {
@@ -41,13 +33,8 @@ pub(in super::super) fn validate_all<'r>(
     let mut taken: BTreeMap<&'r str, usize> = BTreeMap::new();
     for (at, spanned) in raw.iter().enumerate() {
         let fieldbus = spanned.get_ref();
-        let label = match &fieldbus.name {
-            Some(name) => format!("fieldbus {:?}: ", name.get_ref()),
-            None => format!("fieldbus {}: ", at + 1),
-        };
-        if let Some(name) = &fieldbus.name {
-            seen.name(&label, name, "give each link, site and fieldbus its own", findings);
-        }
+        let label = label("fieldbus", &fieldbus.name, at);
+        seen.name(&label, &fieldbus.name, "give each link, site and fieldbus its own", findings);
         let judge = Judge { label, span: spanned.span(), raw: fieldbus };
         let place = judge.place(raw_links, seen, &mut taken, findings);
         let cell = judge.cell(keys, findings);
@@ -95,22 +82,22 @@ struct Judge<'r> {
 impl<'r> Judge<'r> {
     /// Whether its own interfaces may carry addresses of this box.
     fn allow_addresses(&self) -> bool {
-        self.raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref())
+        FIELDBUS.allow_addresses.switch(&self.raw.allow_addresses)
     }
 
-    fn cell(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<Cell> {
+    fn cell(&self, keys: &KeySource, findings: &mut Findings) -> Option<Cell> {
         let Self { label, span, raw } = self;
         let name = name(label, span, &raw.name, findings);
         let rest = match &raw.rest {
-            Some(rest) if rest.get_ref() == DROP => Rest::Drop,
-            _ => Rest::Link,
+            Some(rest) if rest.get_ref() == DROP => OtherFrames::Drop,
+            _ => OtherFrames::Link,
         };
         let protection = self.protection(findings);
         let master_key = self.master_key(keys, findings);
         let ethertype = quantity::ethertype(label, &raw.ethertype, findings);
         let vlan = quantity::vlan(label, &raw.vlan, findings);
         let (watchdog, alarm_percent) = quantity::watchdog(label, &raw.watchdog, &raw.alarm, findings);
-        let mode = findings.choice(label, "mode", &raw.mode, &MODES, Mode::Protect);
+        let mode = FIELDBUS.mode.choice(label, &raw.mode, findings);
         let local = self.local(findings);
         let mut judge = Relations { label, local: &local, mode, seen: BTreeMap::new() };
         let relations: Vec<_> = raw
@@ -124,7 +111,7 @@ impl<'r> Judge<'r> {
         let epoch_frames = quantity::epoch_frames(label, &raw.epoch_frames, cycles, findings);
         let cell = Cell {
             name: name?,
-            line: findings.line(span),
+            line: Origin(findings.line(span)),
             rest,
             protection,
             master_key: master_key?,
@@ -149,13 +136,9 @@ impl<'r> Judge<'r> {
     ) -> Option<Place> {
         let Self { label, span, raw } = self;
         let names = || raw_links.iter().filter_map(|link| link.get_ref().name.as_ref());
-        let Some(rest) = &raw.rest else {
-            let text = format!(
-                "{label}rest is missing: what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\""
-            );
-            findings.error(span.clone(), text);
-            return None;
-        };
+        let cure =
+            ": what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\"";
+        let rest = FIELDBUS.rest.required(label, span, &raw.rest, cure, findings)?;
         if rest.get_ref() == DROP {
             for (key, interface) in [("plain", &raw.plain), ("protected", &raw.protected)] {
                 if let Some(interface) = interface {
@@ -163,8 +146,8 @@ impl<'r> Judge<'r> {
                     seen.interface(label, key, interface, cure, findings);
                 }
             }
-            let plain = interface_name(label, span, "plain", &raw.plain, findings);
-            let protected = interface_name(label, span, "protected", &raw.protected, findings);
+            let plain = interface_name(label, span, FIELDBUS.plain, &raw.plain, findings);
+            let protected = interface_name(label, span, FIELDBUS.protected, &raw.protected, findings);
             return Some(Place::Own { plain: plain?, protected: protected? });
         }
         let link = raw_links
@@ -219,35 +202,23 @@ impl<'r> Judge<'r> {
 
     fn protection(&self, findings: &mut Findings) -> Protection {
         let Self { label, raw, .. } = self;
-        let protect = [("encrypt", Protect::Encrypt), ("authenticate", Protect::Authenticate)];
-        let suites = CellSuite::ALL.map(|suite| (suite.name(), suite));
         Protection {
-            protect: findings.choice(label, "protect", &raw.protect, &protect, Protect::Encrypt),
-            suite: findings.choice(label, "suite", &raw.suite, &suites, CellSuite::GcmAes128),
+            protect: FIELDBUS.protect.choice(label, &raw.protect, findings),
+            suite: FIELDBUS.suite.choice(label, &raw.suite, findings),
         }
     }
 
-    fn master_key(&self, keys: &MasterKeySource, findings: &mut Findings) -> Option<CellKey> {
+    fn master_key(&self, keys: &KeySource, findings: &mut Findings) -> Option<CellKey> {
         let label = &self.label;
-        let Some(value) = &self.raw.master_key_file else {
-            let text = format!(
-                "{label}master_key_file is missing; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\""
-            );
-            findings.error(self.span.clone(), text);
-            return None;
-        };
-        let file = keys.directory.join(value.get_ref());
-        match (keys.read)(&file) {
-            Ok(key) if key.is_zeros() => {
-                findings.error(value.span(), format!("{label}{}", zeros(&file, "fieldbus")));
-                None
-            }
-            Ok(key) => Some(key),
-            Err(error) => {
-                findings.error(value.span(), format!("{label}{error}"));
-                None
-            }
-        }
+        let cure = "; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\"";
+        let value = FIELDBUS.master_key_file.required(
+            label,
+            &self.span,
+            &self.raw.master_key_file,
+            cure,
+            findings,
+        )?;
+        keys.read(label, value, "fieldbus", keys.files.master_key, CellKey::is_zeros, findings)
     }
 
     /// Who has the key of one cell must not be able to open another one.
@@ -261,7 +232,7 @@ impl<'r> Judge<'r> {
             );
             findings.error(value.span(), text);
         }
-        own_keys.push((cell.master_key.clone(), cell.line));
+        own_keys.push((cell.master_key.clone(), cell.line.0));
     }
 
     /// The stations behind this gateway.

@@ -143,7 +143,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "priority",
         "prio",
-        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, fallback_until, priority, destination, on_peer_loss, rekey, delay_protect, sci, peers, accept_integrity, record",
+        "12: unknown key \"prio\"; remove it or use one of cak_file, fallback_cak_file, fallback_until, peers, priority, destination, on_peer_loss, rekey, delay_protect, sci, accept_integrity, record",
     ),
     (
         "line.cak",
@@ -325,7 +325,7 @@ fn what_weakens_is_warned_about() {
 fn a_change_of_any_key_is_a_change() {
     let like = |more: &str| {
         let changed = link(&format!("{VALID}{more}\n")).0;
-        (changed.is_like(&link(VALID).0), changed.is_like_but_for_keys(&link(VALID).0))
+        (changed == link(VALID).0, changed.is_like_but_for_keys(&link(VALID).0))
     };
     assert_eq!(like("# nothing"), (true, true));
     for more in [
@@ -336,8 +336,7 @@ fn a_change_of_any_key_is_a_change() {
     ] {
         assert_eq!(like(more), (false, true), "{more}");
     }
-    let other_key = link(&VALID.replace("line.cak", "other.cak")).0;
-    assert!(!other_key.is_like(&link(VALID).0));
+    assert_ne!(link(&VALID.replace("line.cak", "other.cak")).0, link(VALID).0);
 }
 
 #[test]

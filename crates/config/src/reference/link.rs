@@ -1,147 +1,135 @@
 //! `[[link]]` and where its keys come from: `[link.mka]` or `[link.static]`.
 
-use super::Absent::{Is, Means, Needed, NeededIf};
-use super::{Key, Kind, Section, texts};
+use std::time::Duration;
 
-pub(super) const LINK: Section = Section {
-    path: &["link"],
-    many: true,
-    needed: false,
-    meaning: "A transparent link: two ports of this box, with MACsec on one of them. It needs either `[link.mka]` or `[link.static]`.",
-    keys: &[
-        Key {
-            name: "name",
+use ::mka::OnPeerLoss;
+use dataplane::fragmenter::LONGEST_HOLD;
+use secy::ReplayWindow;
+use secy::{ClearVlan, SciInclusion, ValidateFrames};
+use suite::CipherSuite;
+use toml::value::Datetime;
+use toml::{Spanned, Value};
+
+use super::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
+use super::{Key, Kind, Section, texts, units};
+use crate::LinkLoss;
+use crate::fragment::Division;
+use crate::link::AGREED;
+use crate::mka::MOST_PEERS;
+use crate::names::words;
+use crate::static_keys::ReplayFloor;
+
+section! {
+    LINK: RawLink, LinkKeys {
+        path: &["link"],
+        many: true,
+        needed: false,
+        meaning: "A transparent link: two ports of this box, with MACsec on one of them. It needs either `[link.mka]` or `[link.static]`.",
+    }
+    keys {
+        name: String {
             kind: texts::NAME,
             absent: Needed,
             meaning: "The link's name, in status, metrics and log. No two links, sites or fieldbuses share one.",
             example: r#"name = "press""#,
-        },
-        Key {
-            name: "plain",
+        }
+        plain: String {
             kind: texts::INTERFACE,
             absent: Needed,
             meaning: "The interface towards the machine.",
             example: r#"plain = "enp1s0""#,
-        },
-        Key {
-            name: "protected",
+        }
+        protected: String {
             kind: texts::INTERFACE,
             absent: Needed,
             meaning: "The interface towards the insecure network.",
             example: r#"protected = "enp2s0""#,
-        },
-        Key {
-            name: "suite",
-            kind: Kind::Choice(&[
-                "auto",
-                "any",
-                "gcm-aes-128",
-                "gcm-aes-256",
-                "gcm-aes-xpn-128",
-                "gcm-aes-xpn-256",
-                "chacha20-poly1305",
-                "aegis-128l",
-                "aegis-256",
-                "morus-640-128",
-                "morus-1280-128",
-            ]),
+        }
+        suite: String {
+            kind: Kind::Choice(|| AGREED.iter().map(|(word, _)| *word).chain(CipherSuite::ALL.map(CipherSuite::name)).collect()),
             absent: NeededIf("with static keys; with MKA `\"auto\"`"),
             meaning: "The cipher suite. With MKA, `auto` lets the key server choose among the standard's suites, and `any` among all. The four GCM suites are the standard's; the others are understood by Frameward only.",
             example: r#"suite = "gcm-aes-256""#,
-        },
-        Key {
-            name: "encrypt",
+        }
+        encrypt: bool {
             kind: Kind::Switch,
-            absent: Is("true"),
+            absent: Switch(true),
             meaning: "Whether frames are encrypted. With `false` they are authenticated only, and everybody on the network can read them.",
             example: "encrypt = false",
-        },
-        Key {
-            name: "confidentiality_offset",
-            kind: Kind::Either(&[
-                Kind::Number { from: 0, to: 0 },
-                Kind::Number { from: 30, to: 30 },
-                Kind::Number { from: 50, to: 50 },
-            ]),
-            absent: Is("0"),
+        }
+        confidentiality_offset: i64 {
+            kind: Kind::Numbers(&[0, 30, 50]),
+            absent: Number(0),
             meaning: "How many octets at the start of the payload stay readable, though authenticated. Not with XPN suites.",
             example: "suite = \"gcm-aes-128\"\nconfidentiality_offset = 30",
-        },
-        Key {
-            name: "protect_frames",
+        }
+        protect_frames: bool {
             kind: Kind::Switch,
-            absent: Is("true"),
+            absent: Switch(true),
             meaning: "With `false` frames leave in clear, without any protection. Only to bring a link into service, and only with static keys.",
             example: "protect_frames = false",
-        },
-        Key {
-            name: "validate_frames",
-            kind: Kind::Choice(&["strict", "check", "disabled"]),
-            absent: Is(r#""strict""#),
+        }
+        validate_frames: String {
+            kind: Kind::Choice(words::<ValidateFrames>),
+            absent: Word("strict"),
             meaning: "What happens to received frames that cannot be verified. `strict` discards them. `check` and `disabled` let forged frames through to the machine.",
             example: r#"validate_frames = "check""#,
-        },
-        Key {
-            name: "sci",
-            kind: Kind::Choice(&["always", "never", "end-station"]),
-            absent: Is(r#""always""#),
+        }
+        sci: String {
+            kind: Kind::Choice(words::<SciInclusion>),
+            absent: Word("always"),
             meaning: "Whether frames carry their SCI. `never` saves 8 octets between exactly two boxes. `end-station` saves them where the only machine's address is the SCI.",
             example: r#"sci = "never""#,
-        },
-        Key {
-            name: "replay_protect",
+        }
+        replay_protect: bool {
             kind: Kind::Switch,
-            absent: Is("true"),
+            absent: Switch(true),
             meaning: "Whether late and duplicate frames are discarded. With `false` recorded frames can be sent again.",
             example: "replay_protect = false",
-        },
-        Key {
-            name: "replay_window",
-            kind: Kind::Number { from: 0, to: 1_048_576 },
-            absent: Is("0"),
+        }
+        replay_window: i64 {
+            kind: Kind::Number { from: 0, to: ReplayWindow::WIDEST as i64 },
+            absent: Number(0),
             meaning: "By how many packet numbers a frame may be late. Needed where the network changes the order of frames.",
             example: "replay_window = 64",
-        },
-        Key {
-            name: "mtu",
+        }
+        mtu: Value {
             kind: texts::MTU,
-            absent: Is(r#""interface""#),
+            absent: Word("interface"),
             meaning: "The MTU of the protected side, in octets. `interface` takes that of the interface.",
             example: "mtu = 1500",
-        },
-        Key {
-            name: "fragment",
-            kind: texts::AUTO_ON_OFF,
-            absent: Is(r#""auto""#),
+        }
+        fragment: String {
+            kind: Kind::Choice(words::<Division>),
+            absent: Word("auto"),
             meaning: "Whether payloads that do not fit a frame are split. `auto`: with MKA, if all members announce it; with static keys never. With static keys both ends have to say the same.",
             example: r#"fragment = "on""#,
-        },
-        Key {
-            name: "concatenate",
-            kind: texts::AUTO_ON_OFF,
-            absent: Is(r#""auto""#),
+        }
+        concatenate: String {
+            kind: Kind::Choice(words::<Division>),
+            absent: Word("auto"),
             meaning: "Whether several payloads may share a frame. `auto` is as for `fragment`.",
             example: r#"concatenate = "on""#,
-        },
-        Key {
-            name: "hold",
-            kind: Kind::Text {
+        }
+        hold: String {
+            kind: Kind::Time {
                 what: "time, `\"0us\"` to `\"10ms\"`, in `us` or `ms`",
-                pattern: "^[0-9]+(us|ms)$",
+                units: &[units::MICROSECONDS, units::MILLISECONDS],
+                from: Duration::ZERO,
+                to: LONGEST_HOLD,
+                off: false,
             },
-            absent: Is(r#""0us""#),
+            absent: Word("0us"),
             meaning: "How long a payload may wait for others to share its frame. Cyclic process data never waits.",
             example: "concatenate = \"on\"\nhold = \"250us\"",
-        },
-        Key {
-            name: "clear_vlan",
-            kind: Kind::Choice(&["refuse", "strip"]),
-            absent: Is(r#""refuse""#),
+        }
+        clear_vlan: String {
+            kind: Kind::Choice(words::<ClearVlan>),
+            absent: Word("refuse"),
             meaning: "What happens to a received frame with a VLAN tag in front of its SecTAG, which is not authenticated. `strip` removes the tag and delivers the frame.",
             example: r#"clear_vlan = "strip""#,
-        },
-        Key {
-            name: "bypass",
+        }
+        bypass: Vec<Spanned<String>> {
             kind: Kind::List {
                 of: &Kind::Text {
                     what: "`\"lldp\"`, `\"ptp\"`, `\"mrp\"` or an EtherType such as `\"0x88cc\"`",
@@ -153,148 +141,181 @@ pub(super) const LINK: Section = Section {
             absent: Is("[]"),
             meaning: "EtherTypes that pass in clear, both ways. `check` says for each what a stranger on the network can do with it.",
             example: r#"bypass = ["lldp"]"#,
-        },
-        Key {
-            name: "link_loss",
-            kind: Kind::Choice(&["off", "forward", "both"]),
-            absent: Is(r#""forward""#),
+        }
+        link_loss: String {
+            kind: Kind::Choice(words::<LinkLoss>),
+            absent: Word("forward"),
             meaning: "`forward`: a protected side without carrier takes the plain side down, so that the machine sees that its cable is cut. `both`: the other way round as well.",
             example: r#"link_loss = "both""#,
-        },
-        Key {
-            name: "allow_addresses",
+        }
+        allow_addresses: bool {
             kind: Kind::Switch,
-            absent: Is("false"),
+            absent: Switch(false),
             meaning: "Allow ports that carry an address or a default route of this box. The box cannot be reached over them while the gateway runs.",
             example: "allow_addresses = true",
-        },
-    ],
-};
+        }
+    }
+    sections {
+        #[serde(rename = "static")]
+        static_keys: Option<Spanned<RawStatic>>,
+        mka: Option<Spanned<RawMka>>,
+    }
+}
 
-pub(super) const MKA: Section = Section {
-    path: &["link", "mka"],
-    many: false,
-    needed: false,
-    meaning: "Keys that the boxes of a link agree on (IEEE 802.1X MKA) under a CAK, a key from a file that all of them have.",
-    keys: &[
-        Key {
-            name: "cak_file",
+section! {
+    MKA: RawMka, MkaKeys {
+        path: &["link", "mka"],
+        many: false,
+        needed: false,
+        meaning: "Keys that the boxes of a link agree on (IEEE 802.1X MKA) under a CAK, a key from a file that all of them have.",
+    }
+    keys {
+        cak_file: String {
             kind: texts::FILE,
             absent: Needed,
             meaning: "The CAK, from `frameward keygen cak`.",
             example: r#"cak_file = "line.cak""#,
-        },
-        Key {
-            name: "fallback_cak_file",
+        }
+        fallback_cak_file: String {
             kind: texts::FILE,
             absent: Means("none"),
             meaning: "A second CAK with another name, for the time while the CAK is changed on all boxes.",
             example: r#"fallback_cak_file = "old.cak""#,
-        },
-        Key {
-            name: "fallback_until",
+        }
+        fallback_until: Datetime {
             kind: Kind::Moment,
             absent: Means("never"),
             meaning: "When the fallback CAK ends. A day counts whole, in UTC.",
             example: "fallback_cak_file = \"old.cak\"\nfallback_until = 2127-03-31",
-        },
-        Key {
-            name: "peers",
-            kind: Kind::List { of: &texts::SCI, from: 1, to: 32 },
+        }
+        peers: Vec<Spanned<String>> {
+            kind: Kind::List { of: &texts::SCI, from: 1, to: MOST_PEERS },
             absent: Means("whoever was live under the first CAK"),
             meaning: "The SCIs of all other boxes of the link. Others are reported as strangers.",
             example: r#"peers = ["02:00:00:00:00:b3/1"]"#,
-        },
-        Key {
-            name: "priority",
+        }
+        priority: i64 {
             kind: Kind::Number { from: 0, to: 255 },
-            absent: Is("16"),
+            absent: Number(16),
             meaning: "Priority in the election of the key server: 0 is first, 254 is last, and 255 never becomes key server.",
             example: "priority = 32",
-        },
-        Key {
-            name: "destination",
+        }
+        destination: String {
             kind: texts::MAC,
-            absent: Is(r#""01:80:c2:00:00:03""#),
+            absent: Word("01:80:c2:00:00:03"),
             meaning: "Where MKPDUs are sent; the same on all boxes. One of 01:80:c2:00:00:03, :00, :0e, :0b, :1f and ff:ff:ff:ff:ff:ff, or the address of the only peer.",
             example: r#"destination = "01:80:c2:00:00:1f""#,
-        },
-        Key {
-            name: "on_peer_loss",
-            kind: Kind::Choice(&["block", "hold"]),
-            absent: Is(r#""block""#),
+        }
+        on_peer_loss: String {
+            kind: Kind::Choice(words::<OnPeerLoss>),
+            absent: Word("block"),
             meaning: "What happens when all peers have been silent for six seconds. `block` gives the key up, and nothing passes. `hold` goes on with the last key.",
             example: r#"on_peer_loss = "hold""#,
-        },
-        Key {
-            name: "rekey",
-            kind: Kind::Text {
+        }
+        rekey: String {
+            kind: Kind::Time {
                 what: "30 seconds or more, such as `\"10m\"`, `\"8h\"` or `\"7d\"`, or `\"off\"`",
-                pattern: "^(off|[0-9]+[smhd])$",
+                units: &[units::SECONDS, units::MINUTES, units::HOURS, units::DAYS],
+                // Another SAK takes about ten seconds to be the only one.
+                from: Duration::from_secs(30),
+                to: Duration::MAX,
+                off: true,
             },
-            absent: Is(r#""8h""#),
+            // Who takes a SAK out of a box has what was sent since it began, at most.
+            absent: Word("8h"),
             meaning: "After what time the key server makes a new key.",
             example: r#"rekey = "1h""#,
-        },
-        Key {
-            name: "delay_protect",
+        }
+        delay_protect: bool {
             kind: Kind::Switch,
-            absent: Is("false"),
+            absent: Switch(false),
             meaning: "Refuse frames that somebody held back for more than about two seconds. MKPDUs are then sent every half second.",
             example: "delay_protect = true",
-        },
-        Key {
-            name: "sci",
+        }
+        sci: String {
             kind: texts::SCI,
             absent: Means("the protected interface's address, port 1"),
             meaning: "The own SCI. No two boxes of a link share one.",
             example: r#"sci = "02:00:00:00:00:0a/1""#,
-        },
-        Key {
-            name: "accept_integrity",
+        }
+        accept_integrity: bool {
             kind: Kind::Switch,
-            absent: Is("false"),
+            absent: Switch(false),
             meaning: "Take keys that hide less than `encrypt` asks for, if the key server distributes such keys.",
             example: "accept_integrity = true",
-        },
-        Key {
-            name: "record",
+        }
+        record: String {
             kind: texts::FILE,
             absent: Means("no record"),
             meaning: "A file that records all inputs of the key agreement, for `frameward inspect --replay`. It ends at 256 MiB.",
             example: r#"record = "/var/lib/frameward/press.kay""#,
-        },
-    ],
-};
+        }
+    }
+    sections {}
+}
 
-pub(super) const STATIC: Section = Section {
-    path: &["link", "static"],
-    many: false,
-    needed: false,
-    meaning: "Static keys: this section is the key under which this box sends. A reload changes them between two frames.",
-    keys: &[AN, OWN_SCI, OWN_KEY_FILE, SSCI, SALT],
-};
+section! {
+    STATIC: RawStatic, StaticKeys {
+        path: &["link", "static"],
+        many: false,
+        needed: false,
+        meaning: "Static keys: this section is the key under which this box sends. A reload changes them between two frames.",
+    }
+    keys {
+        an: i64 { ..AN }
+        sci: String {
+            kind: texts::SCI,
+            absent: Needed,
+            meaning: "The SCI under which this box sends: any MAC address and port, different at each end.",
+            example: r#"sci = "02:00:00:00:00:0a/1""#,
+        }
+        key_file: String {
+            kind: texts::FILE,
+            absent: Needed,
+            meaning: "The key, from `frameward keygen static`. Each direction has its own.",
+            example: r#"key_file = "from-a.key""#,
+        }
+        ssci: Value { ..SSCI }
+        salt: String { ..SALT }
+    }
+    sections {
+        #[serde(default)]
+        peer: Vec<Spanned<RawPeer>>,
+    }
+}
 
-pub(super) const STATIC_PEER: Section = Section {
-    path: &["link", "static", "peer"],
-    many: true,
-    needed: false,
-    meaning: "A key under which this box receives. A peer with two keys, while keys are changed, has two such sections with different `an`.",
-    keys: &[
-        AN,
-        PEER_SCI,
-        PEER_KEY_FILE,
-        SSCI,
-        SALT,
-        Key {
-            name: "replay_floor",
-            kind: Kind::Choice(&["on", "off"]),
-            absent: Is(r#""on""#),
+section! {
+    STATIC_PEER: RawPeer, StaticPeerKeys {
+        path: &["link", "static", "peer"],
+        many: true,
+        needed: false,
+        meaning: "A key under which this box receives. A peer with two keys, while keys are changed, has two such sections with different `an`.",
+    }
+    keys {
+        an: i64 { ..AN }
+        sci: String {
+            kind: texts::SCI,
+            absent: Needed,
+            meaning: "The SCI under which the peer sends.",
+            example: r#"sci = "02:00:00:00:00:0b/1""#,
+        }
+        key_file: String {
+            kind: texts::FILE,
+            absent: Needed,
+            meaning: "A copy of the peer's key.",
+            example: r#"key_file = "from-b.key""#,
+        }
+        ssci: Value { ..SSCI }
+        salt: String { ..SALT }
+        replay_floor: String {
+            kind: Kind::Choice(words::<ReplayFloor>),
+            absent: Word("on"),
             meaning: "Whether frames recorded before a restart of this box stay refused after it. `off` is for peers that begin again at packet number 1, such as Linux's `ip macsec`.",
             example: r#"replay_floor = "off""#,
-        },
-    ],
-};
+        }
+    }
+    sections {}
+}
 
 const AN: Key = Key {
     name: "an",
@@ -302,38 +323,6 @@ const AN: Key = Key {
     absent: Needed,
     meaning: "The association number, the same at both ends.",
     example: "an = 1",
-};
-
-const OWN_SCI: Key = Key {
-    name: "sci",
-    kind: texts::SCI,
-    absent: Needed,
-    meaning: "The SCI under which this box sends: any MAC address and port, different at each end.",
-    example: r#"sci = "02:00:00:00:00:0a/1""#,
-};
-
-const PEER_SCI: Key = Key {
-    name: "sci",
-    kind: texts::SCI,
-    absent: Needed,
-    meaning: "The SCI under which the peer sends.",
-    example: r#"sci = "02:00:00:00:00:0b/1""#,
-};
-
-const OWN_KEY_FILE: Key = Key {
-    name: "key_file",
-    kind: texts::FILE,
-    absent: Needed,
-    meaning: "The key, from `frameward keygen static`. Each direction has its own.",
-    example: r#"key_file = "from-a.key""#,
-};
-
-const PEER_KEY_FILE: Key = Key {
-    name: "key_file",
-    kind: texts::FILE,
-    absent: Needed,
-    meaning: "A copy of the peer's key.",
-    example: r#"key_file = "from-b.key""#,
 };
 
 const SSCI: Key = Key {

@@ -57,7 +57,9 @@ fn property(key: &Key) -> Value {
     if let Some(property) = property.as_object_mut() {
         let absent = match key.absent {
             Absent::Needed => "Required.".to_owned(),
-            Absent::Is(_) => format!("Default: {}.", key.absent.words()),
+            Absent::Switch(_) | Absent::Number(_) | Absent::Word(_) | Absent::Is(_) => {
+                format!("Default: {}.", key.absent.words())
+            }
             Absent::NeededIf(_) => format!("{}.", key.absent.words()),
             Absent::Means(_) => format!("If absent: {}.", key.absent.words()),
         };
@@ -73,8 +75,7 @@ fn property(key: &Key) -> Value {
 
 /// The value that an absent key stands for.
 fn default(key: &Key) -> Option<Value> {
-    let Absent::Is(value) = key.absent else { return None };
-    let table: toml::Table = format!("value = {value}").parse().ok()?;
+    let table: toml::Table = format!("value = {}", key.absent.value()?).parse().ok()?;
     serde_json::to_value(table.get("value")?).ok()
 }
 
@@ -82,8 +83,22 @@ fn kind(kind: &Kind) -> Value {
     match kind {
         Kind::Switch => json!({ "type": "boolean" }),
         Kind::Number { from, to } => json!({ "type": "integer", "minimum": from, "maximum": to }),
-        Kind::Choice(words) => json!({ "type": "string", "enum": words }),
+        Kind::Numbers(numbers) => {
+            let one = |number| json!({ "type": "integer", "minimum": number, "maximum": number });
+            json!({ "anyOf": numbers.iter().map(one).collect::<Vec<_>>() })
+        }
+        Kind::Word(word) => json!({ "type": "string", "enum": [word] }),
+        Kind::Choice(words) => json!({ "type": "string", "enum": words() }),
         Kind::Text { pattern, .. } => json!({ "type": "string", "pattern": pattern }),
+        Kind::Time { units, off, .. } => {
+            let units: Vec<_> = units.iter().map(|(unit, _)| *unit).collect();
+            let time = match units.iter().all(|unit| unit.len() == 1) {
+                true => format!("[0-9]+[{}]", units.concat()),
+                false => format!("[0-9]+({})", units.join("|")),
+            };
+            let pattern = if *off { format!("^(off|{time})$") } else { format!("^{time}$") };
+            json!({ "type": "string", "pattern": pattern })
+        }
         Kind::List { of, from, to } => {
             json!({ "type": "array", "items": self::kind(of), "minItems": from, "maxItems": to })
         }

@@ -1,202 +1,196 @@
 //! `[[site]]`, `[[site.peer]]` and `[site.limits]`.
 
-use super::Absent::{Is, Needed, NeededIf};
-use super::{Key, Kind, Section, texts};
+use std::time::Duration;
 
-pub(super) const SITE: Section = Section {
-    path: &["site"],
-    many: true,
-    needed: false,
-    meaning: "A site gateway: it carries the MACsec frames of a LAN to other sites, over UDP.",
-    keys: &[
-        Key {
-            name: "name",
+use toml::{Spanned, Value};
+use tunnel::{Limits, Mode, Settings};
+
+use super::Absent::{Needed, NeededIf, Number, Switch, Word};
+use super::{Key, Kind, Section, texts, units};
+use crate::names::words;
+use crate::site::Classical;
+
+section! {
+    SITE: RawSite, SiteKeys {
+        path: &["site"],
+        many: true,
+        needed: false,
+        meaning: "A site gateway: it carries the MACsec frames of a LAN to other sites, over UDP.",
+    }
+    keys {
+        name: String {
             kind: texts::NAME,
             absent: Needed,
             meaning: "The site's name, in status, metrics and log.",
             example: r#"name = "dresden""#,
-        },
-        Key {
-            name: "lan",
+        }
+        lan: String {
             kind: texts::INTERFACE,
             absent: Needed,
             meaning: "The interface towards the LAN. It needs no address.",
             example: r#"lan = "enp3s0""#,
-        },
-        Key {
-            name: "bind",
+        }
+        bind: String {
             kind: texts::ADDRESS,
             absent: Needed,
             meaning: "The UDP port of the site, 1 to 65534. `[::]` receives IPv6 and IPv4. With header encryption the next port is used, too.",
             example: r#"bind = "0.0.0.0:7787""#,
-        },
-        Key {
-            name: "identity",
+        }
+        identity: String {
             kind: texts::FILE,
             absent: NeededIf("unless all peers are `plain`"),
             meaning: "The site's private key, from `frameward keygen site`. It never leaves the box.",
             example: r#"identity = "dresden.key""#,
-        },
-        Key {
-            name: "mtu",
+        }
+        mtu: Value {
             kind: texts::MTU,
-            absent: Is(r#""interface""#),
+            absent: Word("interface"),
             meaning: "The MTU of the LAN, in octets. `interface` takes that of the interface.",
             example: "mtu = 1532",
-        },
-        Key {
-            name: "dscp",
-            kind: Kind::Either(&[Kind::Number { from: 0, to: 63 }, Kind::Choice(&["none"])]),
-            absent: Is(r#""none""#),
+        }
+        dscp: Value {
+            // Six bits (RFC 2474).
+            kind: Kind::Either(&[Kind::Number { from: 0, to: 63 }, Kind::Word("none")]),
+            absent: Word("none"),
             meaning: "The DSCP of all packets that the site sends.",
             example: "dscp = 46",
-        },
-        Key {
-            name: "window",
-            kind: Kind::Either(&[
-                Kind::Number { from: 64, to: 64 },
-                Kind::Number { from: 128, to: 128 },
-                Kind::Number { from: 256, to: 256 },
-                Kind::Number { from: 512, to: 512 },
-                Kind::Number { from: 1024, to: 1024 },
-                Kind::Number { from: 2048, to: 2048 },
-                Kind::Number { from: 4096, to: 4096 },
-                Kind::Number { from: 8192, to: 8192 },
-                Kind::Number { from: 16_384, to: 16_384 },
-                Kind::Number { from: 32_768, to: 32_768 },
-                Kind::Number { from: 65_536, to: 65_536 },
-            ]),
-            absent: Is("4096"),
+        }
+        window: i64 {
+            kind: Kind::Numbers(&[64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]),
+            absent: Number(Settings::WINDOW as i64),
             meaning: "By how many packets a packet may be late. The same at both ends.",
             example: "window = 1024",
-        },
-        Key {
-            name: "allow_addresses",
+        }
+        allow_addresses: bool {
             kind: Kind::Switch,
-            absent: Is("false"),
+            absent: Switch(false),
             meaning: "Allow a LAN interface that carries an address or a default route of this box. The box cannot be reached over it while the gateway runs.",
             example: "allow_addresses = true",
-        },
-    ],
-};
+        }
+    }
+    sections {
+        limits: Option<Spanned<RawLimits>>,
+        #[serde(default)]
+        peer: Vec<Spanned<RawSitePeer>>,
+    }
+}
 
-pub(super) const PEER: Section = Section {
-    path: &["site", "peer"],
-    many: true,
-    needed: true,
-    meaning: "Another site. A site has 1 to 255 of them.",
-    keys: &[
-        Key {
-            name: "name",
+section! {
+    SITE_PEER: RawSitePeer, SitePeerKeys {
+        path: &["site", "peer"],
+        many: true,
+        needed: true,
+        meaning: "Another site. A site has 1 to 255 of them.",
+    }
+    keys {
+        name: String {
             kind: texts::NAME,
             absent: Needed,
             meaning: "The peer's name, in status, metrics and log.",
             example: r#"name = "berlin""#,
-        },
-        Key {
-            name: "public_key",
+        }
+        public_key: String {
             kind: Kind::Text { what: "64 hexadecimal digits", pattern: "^[0-9a-fA-F]{64}$" },
             absent: NeededIf("unless `mode` is `\"plain\"`, where it is refused"),
             meaning: "The peer's public key, which `frameward keygen site` printed there.",
             example: r#"public_key = "4a3807d064d077181cc070989e76891d20dc5559548dc2c77c1a50273882b38d""#,
-        },
-        Key {
-            name: "endpoint",
+        }
+        endpoint: String {
             kind: Kind::Text { what: "IP address or host name, and port", pattern: r"^\S+:[0-9]+$" },
             absent: NeededIf("unless `mode` is `\"identifier\"`: then the peer connects"),
             meaning: "Where the peer is.",
             example: r#"endpoint = "berlin.example.net:7787""#,
-        },
-        Key {
-            name: "mode",
-            kind: Kind::Choice(&["identifier", "header-encryption", "plain"]),
-            absent: Is(r#""identifier""#),
+        }
+        mode: String {
+            kind: Kind::Choice(words::<Mode>),
+            absent: Word("identifier"),
             meaning: "How headers are hidden, the same at both ends. `identifier` replaces them by an identifier, `header-encryption` encrypts them in place, and `plain` is VXLAN without protection.",
             example: "endpoint = \"198.51.100.7:7787\"\nmode = \"header-encryption\"",
-        },
-        Key {
-            name: "vni",
-            kind: Kind::Number { from: 0, to: 16_777_215 },
+        }
+        vni: i64 {
+            // 24 bits (RFC 7348, 5).
+            kind: Kind::Number { from: 0, to: 0xff_ffff },
             absent: NeededIf("with `mode = \"plain\"`, refused with others"),
             meaning: "The VXLAN network identifier.",
             example: "vni = 42",
-        },
-        Key {
-            name: "path_mtu",
+        }
+        path_mtu: i64 {
+            // IPv6 asks for 1280 octets, and QUIC for 1200 of UDP payload; what is larger than a jumbo frame is a mistake.
             kind: Kind::Number { from: 1280, to: 9216 },
-            absent: Is("1500"),
+            absent: Number(1500),
             meaning: "The largest IP packet that the path may carry, in octets. Up to there the path is probed.",
             example: "path_mtu = 9000",
-        },
-        Key {
-            name: "classical",
-            kind: Kind::Choice(&["refuse", "allow"]),
-            absent: Is(r#""refuse""#),
+        }
+        classical: String {
+            kind: Kind::Choice(words::<Classical>),
+            absent: Word("refuse"),
             meaning: "Whether keys may be agreed on by X25519 alone with a peer that does not know X25519MLKEM768. Then a quantum computer may open later what is recorded now. Not with `mode = \"plain\"`.",
             example: r#"classical = "allow""#,
-        },
-    ],
-};
+        }
+    }
+    sections {}
+}
 
-pub(super) const LIMITS: Section = Section {
-    path: &["site", "limits"],
-    many: false,
-    needed: false,
-    meaning: "Bounds on memory and work, whatever a LAN sends. Each has a counter of refused frames, flows or stations.",
-    keys: &[
-        Key {
-            name: "flows",
+section! {
+    LIMITS: RawLimits, LimitsKeys {
+        path: &["site", "limits"],
+        many: false,
+        needed: false,
+        meaning: "Bounds on memory and work, whatever a LAN sends. Each has a counter of refused frames, flows or stations.",
+    }
+    keys {
+        flows: i64 {
+            // A flow has a number of 16 bits, which is not given again within an epoch.
             kind: Kind::Number { from: 16, to: 32_768 },
-            absent: Is("4096"),
+            absent: Number(Limits::DEFAULT.flows as i64),
             meaning: "Flows to a peer.",
             example: "flows = 8192",
-        },
-        Key {
-            name: "flows_per_sci",
+        }
+        flows_per_sci: i64 {
             kind: Kind::Number { from: 1, to: 32_768 },
-            absent: Is("256"),
+            absent: Number(Limits::DEFAULT.flows_per_sci as i64),
             meaning: "Flows to a peer with one SCI.",
             example: "flows_per_sci = 64",
-        },
-        Key {
-            name: "flows_per_source",
+        }
+        flows_per_source: i64 {
             kind: Kind::Number { from: 1, to: 32_768 },
-            absent: Is("256"),
+            absent: Number(Limits::DEFAULT.flows_per_source as i64),
             meaning: "Flows to a peer with one source address.",
             example: "flows_per_source = 64",
-        },
-        Key {
-            name: "new_flows_per_second",
+        }
+        new_flows_per_second: i64 {
             kind: Kind::Number { from: 1, to: 1_000_000 },
-            absent: Is("1000"),
+            absent: Number(Limits::DEFAULT.new_flows_per_second as i64),
             meaning: "New flows to a peer in a second.",
             example: "new_flows_per_second = 100",
-        },
-        Key {
-            name: "flow_age",
+        }
+        flow_age: String {
             kind: AGE,
-            absent: Is(r#""300s""#),
+            absent: Word("300s"),
             meaning: "How long a flow without frames is remembered.",
             example: r#"flow_age = "10m""#,
-        },
-        Key {
-            name: "stations",
+        }
+        stations: i64 {
             kind: Kind::Number { from: 16, to: 1_048_576 },
-            absent: Is("8192"),
+            absent: Number(Limits::DEFAULT.stations as i64),
             meaning: "Stations of all sites that are remembered.",
             example: "stations = 1024",
-        },
-        Key {
-            name: "station_age",
+        }
+        station_age: String {
             kind: AGE,
-            absent: Is(r#""300s""#),
+            absent: Word("300s"),
             meaning: "How long a silent station is remembered.",
             example: r#"station_age = "1h""#,
-        },
-    ],
-};
+        }
+    }
+    sections {}
+}
 
-const AGE: Kind = Kind::Text {
+/// A station that sends once a minute must not be forgotten in between by mistake, and nothing is remembered for ever.
+const AGE: Kind = Kind::Time {
     what: "10 seconds to a day, such as `\"300s\"`, `\"5m\"` or `\"1h\"`",
-    pattern: "^[0-9]+[smh]$",
+    units: &[units::SECONDS, units::MINUTES, units::HOURS],
+    from: Duration::from_secs(10),
+    to: units::DAYS.1,
+    off: false,
 };

@@ -1,20 +1,13 @@
 //! Whether the table says what parsing does.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::Value;
-use suite::CipherSuite;
 
-use super::super::link::AGREED;
-use super::super::raw::{
-    RawFieldbus, RawGateway, RawLimits, RawLink, RawMka, RawPeer, RawRelation, RawSite, RawSitePeer,
-    RawStatic,
-};
+use super::super::Finding;
 use super::super::tests::{lines, validated};
-use super::super::{Finding, raw::RawConfig};
 use super::{Absent, EXAMPLE, Key, Kind, SECTIONS, Section, manual, markdown, schema};
 
 /// The lines of a block are padded to so many, so that a key more moves nothing.
@@ -184,43 +177,10 @@ fn the_base_of_these_tests_and_the_example_of_the_pages_parse() {
     assert!(validated(EXAMPLE).is_ok());
 }
 
-/// What serde says that it knows.
-fn fields<'t, T: Deserialize<'t>>() -> BTreeSet<String> {
-    let Err(error) = toml::from_str::<T>("no_such_key = 1") else { panic!("an unknown key is taken") };
-    let message = error.message().to_owned();
-    let expected = message.split_once("expected").unwrap().1;
-    expected.split('`').skip(1).step_by(2).map(str::to_owned).collect()
-}
-
-#[test]
-fn every_key_that_is_read_stands_in_the_table_and_no_other() {
-    let structures: [(&[&str], BTreeSet<String>); 11] = [
-        (&[], fields::<RawConfig>()),
-        (&["gateway"], fields::<RawGateway>()),
-        (&["link"], fields::<RawLink>()),
-        (&["link", "static"], fields::<RawStatic>()),
-        (&["link", "static", "peer"], fields::<RawPeer>()),
-        (&["link", "mka"], fields::<RawMka>()),
-        (&["site"], fields::<RawSite>()),
-        (&["site", "limits"], fields::<RawLimits>()),
-        (&["site", "peer"], fields::<RawSitePeer>()),
-        (&["fieldbus"], fields::<RawFieldbus>()),
-        (&["fieldbus", "relation"], fields::<RawRelation>()),
-    ];
-    assert_eq!(SECTIONS.len(), structures.len() - 1);
-    for (path, fields) in structures {
-        let section = SECTIONS.iter().find(|section| section.path == path);
-        let own = section.into_iter().flat_map(|section| section.keys).map(|key| key.name);
-        let names: Vec<_> = own.chain(Section::within(path).map(Section::name)).map(str::to_owned).collect();
-        assert_eq!(names.iter().cloned().collect::<BTreeSet<_>>(), fields, "{path:?}");
-        assert_eq!(names.len(), fields.len(), "{path:?}: a key stands there twice");
-    }
-}
-
 #[test]
 fn a_default_is_what_parsing_takes_when_the_key_is_absent() {
     for (section, key) in keys() {
-        let Absent::Is(default) = key.absent else { continue };
+        let Some(default) = key.absent.value() else { continue };
         let what = format!("{} {} = {default}", section.header(), key.name);
         let mut compared = 0;
         for place in places(section) {
@@ -260,7 +220,7 @@ fn what_is_needed_is_missed() {
         let fits = match key.absent {
             Absent::Needed => !missed.contains(&false),
             Absent::NeededIf(_) => missed.contains(&true),
-            Absent::Is(_) | Absent::Means(_) => !missed.contains(&true),
+            _ => !missed.contains(&true),
         };
         assert!(fits, "{} {}: {missed:?}", section.header(), key.name);
     }
@@ -303,16 +263,23 @@ fn validate_kind(section: &Section, key: &Key, kind: &Kind) {
             for number in [*from, *to] {
                 assert!(takes(section, key, &number.to_string()), "{what} = {number} is refused");
             }
-            let others: &[Kind] = if let Kind::Either(kinds) = &key.kind { kinds } else { &[] };
             for number in [from - 1, to + 1] {
-                let in_others = others
-                    .iter()
-                    .any(|kind| matches!(kind, Kind::Number { from, to } if (*from..=*to).contains(&number)));
-                assert!(in_others || !takes(section, key, &number.to_string()), "{what} = {number} is taken");
+                assert!(!takes(section, key, &number.to_string()), "{what} = {number} is taken");
             }
         }
+        Kind::Numbers(numbers) => {
+            for number in *numbers {
+                assert!(takes(section, key, &number.to_string()), "{what} = {number} is refused");
+            }
+            for number in numbers.iter().flat_map(|number| [number - 1, number + 1]) {
+                assert!(!takes(section, key, &number.to_string()), "{what} = {number} is taken");
+            }
+        }
+        Kind::Word(word) => {
+            assert!(takes(section, key, &format!("{word:?}")), "{what} = {word:?} is refused")
+        }
         Kind::Choice(words) => {
-            for word in *words {
+            for word in words() {
                 assert!(takes(section, key, &format!("{word:?}")), "{what} = {word:?} is refused");
             }
             assert!(!takes(section, key, "\"nonsense\""), "{what}: any word is taken");
@@ -329,6 +296,18 @@ fn validate_kind(section: &Section, key: &Key, kind: &Kind) {
                 );
             }
         }
+        Kind::Time { units, from, to, off, .. } => {
+            let (unit, length) = units[0];
+            let written = |time: Duration| format!("\"{}{unit}\"", time.as_nanos() / length.as_nanos());
+            let beyond = to.checked_add(length).into_iter().chain(from.checked_sub(length));
+            for fits in [*from, *to].into_iter().filter(|time| *time != Duration::MAX) {
+                assert!(takes(section, key, &written(fits)), "{what} = {} is refused", written(fits));
+            }
+            for beyond in beyond {
+                assert!(!takes(section, key, &written(beyond)), "{what} = {} is taken", written(beyond));
+            }
+            assert_eq!(takes(section, key, "\"off\""), *off, "{what} = \"off\"");
+        }
         Kind::Switch | Kind::Text { .. } | Kind::List { .. } | Kind::Share | Kind::Moment => {}
     }
 }
@@ -338,11 +317,6 @@ fn ranges_and_choices_are_those_of_parsing() {
     for (section, key) in keys() {
         validate_kind(section, key, &key.kind);
     }
-    let suite = SECTIONS[1].keys.iter().find(|key| key.name == "suite").unwrap();
-    let Kind::Choice(words) = suite.kind else { panic!("a suite is a choice") };
-    let agreed = AGREED.map(|(word, _)| word);
-    let known: BTreeSet<_> = CipherSuite::ALL.iter().map(|suite| suite.name()).chain(agreed).collect();
-    assert_eq!(words.iter().copied().collect::<BTreeSet<_>>(), known);
 }
 
 /// What a value breaks of a schema. A keyword that this does not know is a fault of the schema, or of this.
@@ -444,11 +418,7 @@ fn as_json(value: &toml::Value) -> Value {
 fn the_schema_takes_what_parsing_takes() {
     assert_eq!(told_by_schema(&text(&base())), Vec::<String>::new());
     for (section, key) in keys() {
-        let default = if let Absent::Is(value) = key.absent {
-            format!("{} = {value}", key.name)
-        } else {
-            String::new()
-        };
+        let default = key.absent.value().map(|value| format!("{} = {value}", key.name)).unwrap_or_default();
         for lines in [key.example, &default] {
             let mut blocks = base();
             let place = places(section)[0];

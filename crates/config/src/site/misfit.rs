@@ -35,7 +35,11 @@ pub(in super::super) fn warn_of_misfits(links: &[Link], sites: &[Site], findings
                 "link {:?}: {why}: mode = \"header-encryption\" does not carry such frames, so none of this link reaches peer {:?}{others} through site {:?}; change the link, or use mode = \"identifier\"",
                 link.name, first.name, site.name
             );
-            findings.warnings.push(Finding { file: findings.file().to_owned(), line: Some(link.line), text });
+            findings.warnings.push(Finding {
+                file: findings.file().to_owned(),
+                line: Some(link.line.0),
+                text,
+            });
         }
     }
 }

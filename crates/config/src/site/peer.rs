@@ -1,26 +1,23 @@
 //! `[[site.peer]]`.
 
 use std::collections::BTreeMap;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use suite::identity::PublicKey;
 use toml::Spanned;
 use tunnel::Mode;
 
+use super::super::Origin;
 use super::super::findings::Findings;
-use super::super::raw::RawSitePeer;
-use super::super::{gateway::bad_name, is_name};
-use super::{Endpoint, Host, SitePeer, USUAL_PATH_MTU};
-
-/// IPv6 asks for 1280 octets, and QUIC for 1200 of UDP payload; what is larger than a jumbo frame is a mistake.
-const PATH_MTU: RangeInclusive<i64> = 1280..=9216;
-/// A VXLAN network identifier has 24 bits (RFC 7348, 5).
-const VNI: RangeInclusive<i64> = 0..=0xff_ffff;
+use super::super::names::{Named as _, named};
+use super::super::reference::{RawSitePeer, SITE_PEER};
+use super::super::seen::{Seen, label, name};
+use super::{Endpoint, Host, SitePeer};
 
 /// Judges the peers of one site.
 #[derive(Default)]
 pub(super) struct Peers<'r> {
-    names: BTreeMap<&'r str, usize>,
+    seen: Seen<'r>,
     keys: BTreeMap<PublicKey, usize>,
     endpoints: BTreeMap<Endpoint, usize>,
     /// Of plain peers: packets are told apart by their source's address.
@@ -35,12 +32,14 @@ struct Place {
     span: Range<usize>,
 }
 
+/// Words of `classical`.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Identifier,
-    HeaderEncryption,
-    Plain,
+pub(in super::super) enum Classical {
+    Refuse,
+    Allow,
 }
+
+named!(Classical { Refuse = "refuse", Allow = "allow" });
 
 impl<'r> Peers<'r> {
     pub(super) fn validate(
@@ -51,63 +50,30 @@ impl<'r> Peers<'r> {
         findings: &mut Findings,
     ) -> Option<SitePeer> {
         let (span, raw) = (raw.span(), raw.get_ref());
-        let label = match &raw.name {
-            Some(name) => format!("{site}peer {:?}: ", name.get_ref()),
-            None => format!("{site}peer {}: ", number + 1),
-        };
-        let place = Place { label, span };
-        let name = self.name(&place, raw, findings);
-        let kinds = [
-            ("identifier", Kind::Identifier),
-            ("header-encryption", Kind::HeaderEncryption),
-            ("plain", Kind::Plain),
-        ];
-        let kind = findings.choice(&place.label, "mode", &raw.mode, &kinds, Kind::Identifier);
-        let public_key = self.public_key(&place, raw, kind, findings);
-        let endpoint = self.endpoint(&place, raw, kind, findings);
-        let mode = match kind {
-            Kind::Identifier => Some(Mode::Identifier),
-            Kind::HeaderEncryption => Some(Mode::HeaderEncryption),
-            Kind::Plain => None,
-        };
-        let vni = place.vni(raw, kind, findings);
-        if kind == Kind::Plain {
+        let place = Place { label: format!("{site}{}", label("peer", &raw.name, number)), span };
+        let name = name(&place.label, &place.span, &raw.name, findings);
+        self.seen.name(&place.label, &raw.name, "give each peer its own", findings);
+        let mode = SITE_PEER.mode.choice(&place.label, &raw.mode, findings);
+        let public_key = self.public_key(&place, raw, mode, findings);
+        let endpoint = self.endpoint(&place, raw, mode, findings);
+        let vni = place.vni(raw, mode, findings);
+        if is_plain(mode) {
             let text = format!(
                 "{}mode = \"plain\": who is on the way sees all addresses of the LAN's frames, and can put frames of any sender into the LAN; MACsec at the stations protects what is in them, and nothing else does",
                 place.label
             );
             findings.warn(raw.mode.as_ref().map_or(place.span.clone(), Spanned::span), text);
         }
-        let path_mtu = place.path_mtu(raw, findings);
-        let classical = place.classical(raw, kind, findings);
+        // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(SitePeer {
+            line: Origin(findings.line(&place.span)),
+            path_mtu: SITE_PEER.path_mtu.number_or_default(&place.label, &raw.path_mtu, findings),
+            classical: place.classical(raw, mode, findings),
             name: name?,
-            line: findings.line(&place.span),
             endpoint: endpoint?,
             public_key: public_key?,
-            mode: mode.or(vni.map(|vni| Mode::Plain { vni }))?,
-            path_mtu,
-            classical,
+            mode: if is_plain(mode) { Mode::Plain { vni: vni? } } else { mode },
         })
-    }
-
-    fn name(&mut self, place: &Place, raw: &'r RawSitePeer, findings: &mut Findings) -> Option<String> {
-        let Place { label, span } = place;
-        let Some(value) = &raw.name else {
-            findings.error(span.clone(), format!("{label}name is missing; add name = \"NAME\""));
-            return None;
-        };
-        let name = value.get_ref();
-        if !is_name(name) {
-            findings.error(value.span(), bad_name(label, name));
-        }
-        let line = findings.line(&value.span());
-        if let Some(before) = self.names.insert(name, line) {
-            let text =
-                format!("{label}name = {name:?} stands on line {before} already; give each peer its own");
-            findings.error(value.span(), text);
-        }
-        Some(name.clone())
     }
 
     /// `Some(None)` is right for plain peers alone.
@@ -115,12 +81,12 @@ impl<'r> Peers<'r> {
         &mut self,
         place: &Place,
         raw: &RawSitePeer,
-        kind: Kind,
+        mode: Mode,
         findings: &mut Findings,
     ) -> Option<Option<PublicKey>> {
         let Place { label, span } = place;
         let Some(value) = &raw.public_key else {
-            if kind == Kind::Plain {
+            if is_plain(mode) {
                 return Some(None);
             }
             let text = format!(
@@ -129,7 +95,7 @@ impl<'r> Peers<'r> {
             findings.error(span.clone(), text);
             return None;
         };
-        if kind == Kind::Plain {
+        if is_plain(mode) {
             let text = format!("{label}public_key does nothing with mode = \"plain\"; remove it");
             findings.error(value.span(), text);
             return None;
@@ -155,18 +121,17 @@ impl<'r> Peers<'r> {
         &mut self,
         place: &Place,
         raw: &RawSitePeer,
-        kind: Kind,
+        mode: Mode,
         findings: &mut Findings,
     ) -> Option<Option<Endpoint>> {
         let Place { label, span } = place;
         let Some(value) = &raw.endpoint else {
-            let mode = match kind {
-                Kind::Identifier => return Some(None),
-                Kind::HeaderEncryption => "header-encryption",
-                Kind::Plain => "plain",
-            };
+            if mode == Mode::Identifier {
+                return Some(None);
+            }
             let text = format!(
-                "{label}endpoint is missing; mode = \"{mode}\" needs it: add endpoint = \"HOST:PORT\", or use identifier"
+                "{label}endpoint is missing; mode = \"{}\" needs it: add endpoint = \"HOST:PORT\", or use identifier",
+                mode.name()
             );
             findings.error(span.clone(), text);
             return None;
@@ -184,7 +149,7 @@ impl<'r> Peers<'r> {
                 "{label}endpoint = \"{endpoint}\" stands on line {before} already; each site has its own"
             );
             findings.error(value.span(), text);
-        } else if kind == Kind::Plain {
+        } else if is_plain(mode) {
             self.plain(label, value, &endpoint, findings);
         }
         Some(Some(endpoint))
@@ -212,42 +177,31 @@ impl<'r> Peers<'r> {
 }
 
 impl Place {
-    fn vni(&self, raw: &RawSitePeer, kind: Kind, findings: &mut Findings) -> Option<u32> {
+    fn vni(&self, raw: &RawSitePeer, mode: Mode, findings: &mut Findings) -> Option<u32> {
         let label = &self.label;
-        match (&raw.vni, kind) {
-            (None, Kind::Plain) => {
-                findings.error(
-                    self.span.clone(),
-                    format!(
-                        "{label}vni is missing; mode = \"plain\" needs it: add vni = NUMBER, as at the peer"
-                    ),
+        match &raw.vni {
+            None if is_plain(mode) => {
+                let text = format!(
+                    "{label}vni is missing; mode = \"plain\" needs it: add vni = NUMBER, as at the peer"
                 );
+                findings.error(self.span.clone(), text);
                 None
             }
-            (None, _) => None,
-            (Some(value), Kind::Plain) => {
-                let vni = Some(*value.get_ref()).filter(|vni| VNI.contains(vni));
-                if vni.is_none() {
-                    let text =
-                        format!("{label}vni = {} is out of range; use 0 to {}", value.get_ref(), VNI.end());
-                    findings.error(value.span(), text);
-                }
-                vni.and_then(|vni| u32::try_from(vni).ok())
-            }
-            (Some(value), _) => {
-                let text = format!("{label}vni is for mode = \"plain\" alone; remove it");
-                findings.error(value.span(), text);
+            None => None,
+            Some(value) if is_plain(mode) => SITE_PEER.vni.number(label, value, findings),
+            Some(value) => {
+                findings.error(value.span(), format!("{label}vni is for mode = \"plain\" alone; remove it"));
                 None
             }
         }
     }
 
-    fn classical(&self, raw: &RawSitePeer, kind: Kind, findings: &mut Findings) -> bool {
+    fn classical(&self, raw: &RawSitePeer, mode: Mode, findings: &mut Findings) -> bool {
         let label = &self.label;
-        let choices = [("refuse", false), ("allow", true)];
-        let classical = findings.choice(label, "classical", &raw.classical, &choices, false);
+        let choice: Classical = SITE_PEER.classical.choice(label, &raw.classical, findings);
+        let classical = choice == Classical::Allow;
         if let Some(value) = &raw.classical {
-            if kind == Kind::Plain {
+            if is_plain(mode) {
                 let text = format!("{label}classical does nothing with mode = \"plain\"; remove it");
                 findings.error(value.span(), text);
             } else if classical {
@@ -259,23 +213,8 @@ impl Place {
         }
         classical
     }
+}
 
-    fn path_mtu(&self, raw: &RawSitePeer, findings: &mut Findings) -> u16 {
-        let Some(value) = &raw.path_mtu else { return USUAL_PATH_MTU };
-        let mtu = Some(*value.get_ref()).filter(|mtu| PATH_MTU.contains(mtu));
-        match mtu.and_then(|mtu| u16::try_from(mtu).ok()) {
-            Some(mtu) => mtu,
-            None => {
-                let text = format!(
-                    "{}path_mtu = {} is out of range; use {} to {}",
-                    self.label,
-                    value.get_ref(),
-                    PATH_MTU.start(),
-                    PATH_MTU.end()
-                );
-                findings.error(value.span(), text);
-                USUAL_PATH_MTU
-            }
-        }
-    }
+const fn is_plain(mode: Mode) -> bool {
+    matches!(mode, Mode::Plain { .. })
 }

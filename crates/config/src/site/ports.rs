@@ -12,7 +12,7 @@ use std::net::{IpAddr, SocketAddr};
 use tunnel::Mode;
 
 use super::super::findings::Findings;
-use super::{Site, mode_name};
+use super::Site;
 
 /// A UDP socket of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub fn sockets(site: &Site) -> Vec<Socket> {
     if site.has(Mode::HeaderEncryption) {
         sockets.push(Socket { address: on(site.bind.port().saturating_add(1)), what: "header encryption" });
     }
-    let plain = site.peers.iter().find(|peer| mode_name(peer.mode) == "plain");
+    let plain = site.peers.iter().find(|peer| matches!(peer.mode, Mode::Plain { .. }));
     if let Some(port) = plain.and_then(|peer| peer.endpoint.as_ref()).map(|endpoint| endpoint.port) {
         sockets.push(Socket { address: on(port), what: "plain" });
     }

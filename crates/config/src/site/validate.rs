@@ -5,31 +5,21 @@ use std::ops::Range;
 
 use suite::identity::{Identity, PublicKey};
 use toml::{Spanned, Value};
-use tunnel::{Mode, Settings};
+use tunnel::Mode;
 
-use super::super::ReadIdentity;
+use super::super::Origin;
 use super::super::findings::Findings;
-use super::super::link::{Seen, interface_name, mtu, name};
-use super::super::raw::RawSite;
+use super::super::key_source::KeySource;
+use super::super::link::mtu;
+use super::super::reference::{RawSite, SITE};
+use super::super::seen::{Seen, interface_name, label, name};
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
-use crate::key_file::{is_zeros, zeros};
-
-/// W: seqs of a window.
-const WINDOW: std::ops::RangeInclusive<u64> = 64..=65_536;
-/// Six bits (RFC 2474).
-const DSCP: std::ops::RangeInclusive<i64> = 0..=63;
-
-/// Where identities come from.
-pub(in super::super) struct IdentitySource<'k> {
-    /// Relative paths start here.
-    pub(in super::super) directory: &'k std::path::Path,
-    pub(in super::super) read: ReadIdentity<'k>,
-}
+use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawSite>],
-    identities: &IdentitySource,
+    keys: &KeySource,
     seen: &mut Seen<'r>,
     findings: &mut Findings,
 ) -> Vec<Site> {
@@ -37,13 +27,8 @@ pub(in super::super) fn validate_all<'r>(
     let mut own_keys: Vec<(PublicKey, usize)> = Vec::new();
     for (at, spanned) in raw.iter().enumerate() {
         let site = spanned.get_ref();
-        let label = match &site.name {
-            Some(name) => format!("site {:?}: ", name.get_ref()),
-            None => format!("site {}: ", at + 1),
-        };
-        if let Some(name) = &site.name {
-            seen.name(&label, name, "give each link and site its own", findings);
-        }
+        let label = label("site", &site.name, at);
+        seen.name(&label, &site.name, "give each link and site its own", findings);
         if let Some(lan) = &site.lan {
             seen.interface(
                 &label,
@@ -54,7 +39,7 @@ pub(in super::super) fn validate_all<'r>(
             );
         }
         let judge = Judge { label, span: spanned.span() };
-        if let Some(judged) = judge.site(site, identities, findings) {
+        if let Some(judged) = judge.site(site, keys, findings) {
             judge.own_key(&judged, &mut own_keys, site, findings);
             sites.push(judged);
             spans.push(site.bind.as_ref().map_or(spanned.span(), Spanned::span));
@@ -73,44 +58,39 @@ struct Judge {
 }
 
 impl Judge {
-    fn site(&self, raw: &RawSite, identities: &IdentitySource, findings: &mut Findings) -> Option<Site> {
+    fn site(&self, raw: &RawSite, keys: &KeySource, findings: &mut Findings) -> Option<Site> {
         let label = &self.label;
         let name = name(label, &self.span, &raw.name, findings);
-        let lan = interface_name(label, &self.span, "lan", &raw.lan, findings);
-        let mtu = mtu(label, &raw.mtu, findings);
-        let dscp = self.dscp(raw, findings);
-        let window = self.window(raw, findings);
-        let limits = limits::validate(label, raw.limits.as_ref(), findings);
+        let lan = interface_name(label, &self.span, SITE.lan, &raw.lan, findings);
         let peers = self.peers(raw, findings);
         let plain = peers.as_ref().is_some_and(|peers| {
             !peers.is_empty() && peers.iter().all(|peer| matches!(peer.mode, Mode::Plain { .. }))
         });
-        let identity = self.identity(raw, plain, identities, findings);
+        let identity = self.identity(raw, plain, keys, findings);
         let bind = self.bind(raw, findings);
-        let (bind, peers) = (bind?, peers?);
-        self.reach(bind, &peers, raw, findings);
+        if let (Some(bind), Some(peers)) = (bind, &peers) {
+            self.reach(bind, peers, raw, findings);
+        }
+        // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Site {
+            line: Origin(findings.line(&self.span)),
+            allow_addresses: SITE.allow_addresses.switch(&raw.allow_addresses),
+            mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
+            dscp: self.dscp(raw, findings),
+            window: self.window(raw, findings),
+            limits: limits::validate(label, raw.limits.as_ref(), findings),
             name: name?,
-            line: findings.line(&self.span),
             lan: lan?,
-            allow_addresses: raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref()),
-            mtu,
-            bind,
+            bind: bind?,
             identity: identity?,
-            identity_file: raw.identity.as_ref().map_or_else(Default::default, |file| file.get_ref().into()),
-            dscp,
-            window,
-            limits,
-            peers,
+            peers: peers?,
         })
     }
 
     fn bind(&self, raw: &RawSite, findings: &mut Findings) -> Option<SocketAddr> {
         let label = &self.label;
-        let Some(value) = &raw.bind else {
-            findings.error(self.span.clone(), format!("{label}bind is missing; add bind = \"0.0.0.0:7787\""));
-            return None;
-        };
+        let cure = "; add bind = \"0.0.0.0:7787\"";
+        let value = SITE.bind.required(label, &self.span, &raw.bind, cure, findings)?;
         let text = value.get_ref();
         let wrong = match text.parse::<SocketAddr>() {
             Err(_) => format!(
@@ -136,7 +116,7 @@ impl Judge {
         &self,
         raw: &RawSite,
         plain: bool,
-        identities: &IdentitySource,
+        keys: &KeySource,
         findings: &mut Findings,
     ) -> Option<Option<Identity>> {
         let label = &self.label;
@@ -150,18 +130,9 @@ impl Judge {
             findings.error(self.span.clone(), text);
             return None;
         };
-        let file = identities.directory.join(value.get_ref());
-        match (identities.read)(&file) {
-            Ok(identity) if is_zeros(identity.private()) => {
-                findings.error(value.span(), format!("{label}identity: {}", zeros(&file, "site")));
-                None
-            }
-            Ok(identity) => Some(Some(identity)),
-            Err(error) => {
-                findings.error(value.span(), format!("{label}identity: {error}"));
-                None
-            }
-        }
+        let label = format!("{label}identity: ");
+        let is_zeros = |identity: &Identity| is_zeros(identity.private());
+        keys.read(&label, value, "site", keys.files.identity, is_zeros, findings).map(Some)
     }
 
     /// A site is none of its own peers, and two sites are not the same one.
@@ -190,7 +161,7 @@ impl Judge {
                 format!("{}identity is that of the site of line {line}; give each site its own", self.label);
             findings.error(span, text);
         }
-        own_keys.push((own, site.line));
+        own_keys.push((own, site.line.0));
     }
 
     fn peers(&self, raw: &RawSite, findings: &mut Findings) -> Option<Vec<SitePeer>> {
@@ -244,8 +215,8 @@ impl Judge {
         let label = &self.label;
         let Some(value) = &raw.dscp else { return 0 };
         let wrong = match value.get_ref() {
-            Value::String(text) if text == "none" => return 0,
-            Value::Integer(number) => match u8::try_from(*number).ok().filter(|_| DSCP.contains(number)) {
+            Value::String(text) if text == SITE.dscp.default_text() => return 0,
+            Value::Integer(number) => match SITE.dscp.in_range(*number) {
                 Some(dscp) => return dscp,
                 None => format!("{label}dscp = {number} is out of range; use 0 to 63, or \"none\""),
             },
@@ -262,21 +233,19 @@ impl Judge {
     }
 
     fn window(&self, raw: &RawSite, findings: &mut Findings) -> u64 {
-        let Some(value) = &raw.window else { return Settings::WINDOW };
-        let window = u64::try_from(*value.get_ref()).ok();
-        match window.filter(|window| WINDOW.contains(window) && window.is_power_of_two()) {
-            Some(window) => window,
-            None => {
-                let text = format!(
-                    "{}window = {} does not do; use a power of two from {} to {}, at both ends the same",
-                    self.label,
-                    value.get_ref(),
-                    WINDOW.start(),
-                    WINDOW.end()
-                );
-                findings.error(value.span(), text);
-                Settings::WINDOW
-            }
-        }
+        let key = SITE.window;
+        let Some(value) = &raw.window else { return key.default_number() };
+        key.in_range(*value.get_ref()).unwrap_or_else(|| {
+            let range = key.range();
+            let text = format!(
+                "{}window = {} does not do; use a power of two from {} to {}, at both ends the same",
+                self.label,
+                value.get_ref(),
+                range.start(),
+                range.end()
+            );
+            findings.error(value.span(), text);
+            key.default_number()
+        })
     }
 }

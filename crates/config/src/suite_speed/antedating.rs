@@ -12,10 +12,10 @@ use std::fmt;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use ::bench::antedated::AntedatedBurst;
-use ::bench::burst::{Burst, prepared_antedated};
-use ::bench::secys::BURST;
 use serde::{Deserialize, Serialize};
+use speed::antedated::AntedatedBurst;
+use speed::burst::BURST;
+use speed::burst::{Burst, prepared_antedated};
 use suite::CipherSuite;
 
 use super::FEWEST_ROUNDS;

@@ -21,8 +21,8 @@ use wire::mkpdu::{ALGORITHM_AGILITY, Confidentiality, DistributedSak, KeyUse, Mk
 use wire::{An, Ckn, Ki, Mi, Sci, Ssci};
 
 use super::keys::{KeyedCak, KeyedSa};
-use config::StaticSa;
 use config::sa_file::Begins;
+use config::{Origin, StaticSa};
 
 /// Participants that are remembered.
 const ACTORS: usize = 256;
@@ -344,8 +344,8 @@ impl HandedOut {
                 an: self.an,
                 sci,
                 key: self.key.clone(),
-                key_file: PathBuf::new(),
-                line: 0,
+                key_file: Origin(PathBuf::new()),
+                line: Origin(0),
                 xpn,
                 replay_floor: true,
             },

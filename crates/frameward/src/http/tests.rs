@@ -8,7 +8,7 @@ use report::samples::sample;
 use report::{Baseline, GatewayReport};
 
 const LOOPBACK: Http =
-    Http { address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0), line: 4 };
+    Http { address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0), line: config::Origin(4) };
 /// How long anything may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -186,8 +186,11 @@ fn heads_without_end_are_refused() {
 fn an_address_that_cannot_be_had_is_told_with_its_line() {
     let taken = TcpListener::bind(LOOPBACK.address).unwrap();
     let taken = taken.local_addr().unwrap();
-    let told =
-        |address| Listening::start(Path::new("gw.toml"), Http { address, line: 4 }).unwrap_err().to_string();
+    let told = |address| {
+        Listening::start(Path::new("gw.toml"), Http { address, line: config::Origin(4) })
+            .unwrap_err()
+            .to_string()
+    };
     let in_use = told(taken);
     assert!(in_use.starts_with(&format!("gw.toml:4: cannot listen on http = \"{taken}\": ")), "{in_use}");
     assert!(

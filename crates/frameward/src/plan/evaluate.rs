@@ -15,9 +15,10 @@
 
 use fieldbus::budget::{Payload, Picoseconds};
 
+use config::Named as _;
+
 use super::{
     Cost, IdleLoop, Measured, ModeAnswer, PayloadAnswer, Percentiles, Question, Verdict, Whole, microseconds,
-    name,
 };
 
 /// Payload by payload, as they were asked for.
@@ -84,7 +85,7 @@ fn evaluate(question: &Question, row: &Measured) -> ModeAnswer {
     };
     let is_carried = |value: f64| Some(value).filter(|_| relations > 0);
     ModeAnswer {
-        mode: name(*mode).into(),
+        mode: mode.name().into(),
         relations_measured: *relations_measured,
         protect: protect.into(),
         verify: verify.into(),

@@ -5,7 +5,6 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use control::{CellSettings, CellStatus, Notice, PathWanted};
-use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
 use tracing::{error, info, warn};
@@ -35,10 +34,7 @@ pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> 
             ..Settings::new(cell.protection, mtus.protected)
         },
         relations: relations.collect(),
-        rest: match cell.rest {
-            config::fieldbus::Rest::Link => OtherFrames::Link,
-            config::fieldbus::Rest::Drop => OtherFrames::Drop,
-        },
+        rest: cell.rest,
         path: match io {
             Io::Kernel => PathWanted::Kernel,
             Io::Auto | Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
@@ -286,7 +282,7 @@ impl Running {
 #[cfg(test)]
 mod tests {
     use control::CellPath;
-    use dataplane::cell::CellCounters;
+    use dataplane::cell::{CellCounters, OtherFrames};
     use fieldbus::handshake::HelloCounters;
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
 

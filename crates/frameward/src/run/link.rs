@@ -1,57 +1,21 @@
 //! One link, from its configuration to a SecY between two open ports.
 
-use std::fmt;
+mod start;
+
 use std::time::Instant;
 
-use control::{KeyAgreement, Recorder, StaticKeys};
-use dataplane::link::{Link as Forwarding, Ports};
-use dataplane::open::{self, OpenPorts, open_ports};
-use dataplane::path::Path;
+use dataplane::link::Ports;
+use dataplane::open::open_ports;
 use netdev::burst::BURST_FRAMES;
-use netdev::interface::{Guard, InterfaceError, LinkState, Prepared, Tolerated};
-use pnstore::{LeaseError, PnBlock, UnmarkedKey, UnusedPns};
-use secy::{SecY, Settings};
+use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
+use pnstore::{PnBlock, UnmarkedKey};
 use tracing::{info, warn};
 use wire::{MacAddr, Pn, Sci};
 
-use super::agreement::{key_agreement, recorder};
-use super::cell::settings;
 use super::loss::{LossForwarding, Side};
-use super::static_keys::{Begun, Granted, floors, secy};
-use super::{Measured, RunError};
 use config::check::{self, Mtus};
-use config::{Gateway, Io, Keys, Link, StaticSas};
-
-/// A link whose interfaces are prepared and whose ports are open: all that can fail but its keys.
-pub(super) struct ReadyLink {
-    ports: Box<Ports>,
-    /// Behind the ports: they are closed before their interfaces are put back.
-    prepared: [Option<Prepared>; 2],
-    mtus: Mtus,
-    /// The address of the protected interface.
-    source: MacAddr,
-    fallback: Option<String>,
-    record: Option<Recorder>,
-}
-
-/// A link that is ready to be given to a worker.
-pub(super) struct StartedLink {
-    path: Path,
-    ports: Box<Ports>,
-    keys: StartedKeys,
-    about: About,
-    /// Behind the ports: they are closed before their interfaces are put back.
-    prepared: [Option<Prepared>; 2],
-    fallback: Option<String>,
-    unmarked: Option<UnmarkedKey>,
-}
-
-/// Where its keys come from.
-enum StartedKeys {
-    Static(StaticKeys),
-    Agreed(Box<KeyAgreement>),
-    None,
-}
+use config::{Gateway, Keys, Link};
+pub(super) use start::{ReadyLink, allowed, bare_secy, io, path};
 
 /// A link of a running gateway, without what its worker owns.
 pub(super) struct RunningLink {
@@ -93,119 +57,6 @@ pub(super) struct About {
     pub(super) source: MacAddr,
     /// When the transmit SA began, and with which PN, if its key is static.
     pub(super) began: (Instant, Pn),
-}
-
-impl ReadyLink {
-    /// Prepares a link's interfaces and opens its ports.
-    pub(super) fn open(gateway: &Gateway, link: &Link, mtus: Mtus) -> Result<Self, RunError> {
-        let failed = |source| RunError::Open { link: link.name.clone(), source };
-        let allowed = allowed(gateway, link.allow_addresses);
-        let prepare =
-            |name| Prepared::named(name, &gateway.state, allowed).map_err(|error| failed(error.into()));
-        let (plain, protected) = (prepare(&link.plain)?, prepare(&link.protected)?);
-        let source = MacAddr(protected.interface().mac());
-        let OpenPorts { ports, fallback } =
-            open_ports([&plain, &protected], io(gateway.io)).map_err(failed)?;
-        let record = match &link.keys {
-            Keys::Agreed(mka) => recorder(&link.name, mka).map_err(RunError::Record)?,
-            Keys::Static(_) | Keys::None => None,
-        };
-        Ok(Self {
-            ports: Box::new(ports),
-            prepared: [Some(plain), Some(protected)],
-            mtus,
-            source,
-            fallback,
-            record,
-        })
-    }
-
-    /// Gives it keys: static ones begin with what is granted them on disk.
-    pub(super) fn begin(
-        self,
-        link: &Link,
-        grant: impl FnOnce(&StaticSas) -> Result<Granted, LeaseError>,
-        measured: &Measured,
-    ) -> Result<StartedLink, RunError> {
-        let Self { ports, prepared, mtus, source, fallback, record } = self;
-        let (secy, keys, began, unmarked) = match &link.keys {
-            Keys::Static(sas) => {
-                let mut granted = grant(sas)?;
-                let Some(Begun { lease, block, unmarked }) = granted.begun(&link.name, sas)? else {
-                    unreachable!("invariant: a block was asked for")
-                };
-                let secy = secy(link, sas, mtus, Some(block), &granted, measured.antedating.on);
-                let keys = StaticKeys { transmit: lease, receive: floors(sas) };
-                (secy, StartedKeys::Static(keys), block.first, unmarked)
-            }
-            Keys::Agreed(mka) => {
-                let sci = mka.sci_on(source);
-                let agreement =
-                    KeyAgreement { record, ..key_agreement(link, mka, (sci, source), mtus, measured) };
-                let keys = StartedKeys::Agreed(Box::new(agreement));
-                (bare_secy(link, sci, mtus), keys, Pn::FIRST, None)
-            }
-            // Nothing reaches this SecY: any SCI does.
-            Keys::None => {
-                let sci = Sci::new(source, Sci::PORT_END_STATION);
-                (bare_secy(link, sci, mtus), StartedKeys::None, Pn::FIRST, None)
-            }
-        };
-        let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
-        Ok(StartedLink { path: path(link, secy), ports, keys, about, prepared, fallback, unmarked })
-    }
-}
-
-impl StartedLink {
-    /// The PNs that it has begun with, for it is not to be.
-    pub(super) fn unused(&self) -> Option<UnusedPns> {
-        let StartedKeys::Static(keys) = &self.keys else { return None };
-        let lease = keys.transmit;
-        Some(UnusedPns { name: lease.name, next: self.about.began.1, through: lease.through })
-    }
-
-    /// Gives the link to a worker: frames flow from here on, or as soon as there are keys. If that fails the ports are
-    /// closed.
-    pub(super) fn give_to(
-        self,
-        running: &mut RunningLink,
-        control: &mut control::Gateway,
-        io: Io,
-    ) -> Result<(), RunError> {
-        let Self { path, ports, keys, about, prepared, fallback, unmarked } = self;
-        let name = running.config.name.clone();
-        (running.about, running.prepared) = (about, prepared);
-        (running.fallback, running.unmarked) = (fallback, unmarked);
-        running.loss = LossForwarding::new(running.config.link_loss, Instant::now());
-        // A cell is there before the first frame: none of its relations' goes another way.
-        let forwarding = Forwarding::closed(path);
-        let added = match keys {
-            StartedKeys::Static(keys) => control.add(name.clone(), forwarding, keys),
-            StartedKeys::Agreed(agreement) => control.add_agreed(name.clone(), forwarding, *agreement),
-            StartedKeys::None => control.add_without_keys(name.clone(), forwarding),
-        };
-        let cell = settings(&running.config, running.about.mtus, io);
-        let started = added.map_err(RunError::Thread).and_then(|()| {
-            let failed =
-                |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
-            cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
-            control.open(&name, ports).map_err(|error| failed(&error))
-        });
-        if started.is_err() {
-            // If it does not answer either, there is nothing of it to take away.
-            let _ = control.remove(&name);
-            // It may be started again; what cannot be put back now is put back by the next start.
-            let _ = running.put_back();
-            return started;
-        }
-        (running.is_seated, running.waiting) = (true, None);
-        Ok(())
-    }
-}
-
-/// A link's path around its SecY. What is agreed on says itself how SDUs are divided.
-pub(super) fn path(link: &Link, secy: SecY) -> Path {
-    Path::new(secy, &link.bypass, link.static_sas().and(link.dividing))
 }
 
 impl About {
@@ -472,31 +323,4 @@ impl RunningLink {
             }
         }
     }
-}
-
-/// What is borne of a port's interface.
-pub(super) const fn allowed(gateway: &Gateway, addresses: bool) -> Tolerated {
-    Tolerated { addresses, unguarded: gateway.unguarded }
-}
-
-pub(super) const fn io(io: Io) -> open::Io {
-    match io {
-        Io::Auto => open::Io::Auto,
-        Io::Kernel | Io::AfXdp => open::Io::AfXdp,
-        Io::AfPacket => open::Io::AfPacket,
-    }
-}
-
-/// A SecY without SAs.
-pub(super) fn bare_secy(link: &Link, sci: Sci, mtus: Mtus) -> SecY {
-    let settings = Settings {
-        protect_frames: link.protect_frames,
-        sci_inclusion: link.sci_inclusion,
-        validate_frames: link.validate_frames,
-        replay_protect: link.replay_protect,
-        clear_vlan: link.clear_vlan,
-        reassemble: link.dividing.is_some(),
-        mtu: mtus.protected,
-    };
-    SecY::new(sci, settings)
 }

@@ -9,7 +9,7 @@
 //! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
 //! | `[[fieldbus]]` | relations that stay go on in their sessions, also with another `mode`; others begin or end; with another master key or `protect` all sessions are made anew |
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
-//! | peers of a site | they come and go: see run/site/peers.rs; one that is changed begins anew |
+//! | peers of a site | they come and go: see run/site/works/peers.rs; one that is changed begins anew |
 //! | anything else about a site, `io` | that site alone is stopped and started: see below |
 //! | `http` | the surface is closed and opened again elsewhere |
 //! | `log` | the lines of the log look otherwise |
@@ -25,110 +25,28 @@
 //! flows are agreed on anew, which takes about a second, and until then its frames are lost and counted at the peers'
 //! stations. Sites are stopped before links change and started behind them, so an interface may go from one to another.
 
+mod judge;
 mod sites;
+mod step;
 mod trial;
 
-use std::cell::RefCell;
-use std::path::Path;
 use std::time::Instant;
 
-use netdev::interface::{InterfaceError, link_state};
-use pnstore::LeaseError;
+use netdev::interface::link_state;
 use secy::CarryOver;
-use tracing::{error, info, warn};
+use tracing::{error, info};
 
-use super::link::{About, ReadyLink, RunningLink, path};
+use super::link::{ReadyLink, RunningLink, path};
 use super::link_monitor::{RETRY, missing};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::{RunError, Running};
 use crate::log::heard;
-use config::check::keys::misused;
-use config::check::site::{lan_mtu, not_carried};
-use config::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
-use config::{self, Config, Keys, Link, Mka, Outline, Site, StaticSas};
+use config::check::Mtus;
+use config::{Keys, Link, Outline, StaticSas};
+use judge::New;
 use report::ReloadReport;
 use report::control_socket::Outcome;
-
-/// What becomes of one link of the new configuration.
-struct Step {
-    link: Link,
-    mtus: Mtus,
-    what: What,
-}
-
-enum What {
-    Keep,
-    Change {
-        keys: KeyChange,
-        reopen: bool,
-    },
-    /// A running one of its name is stopped before.
-    Add,
-}
-
-/// What becomes of a link's keys.
-enum KeyChange {
-    Static(CarryOver),
-    /// All SAs go on; the SecY's settings change if `path` says so.
-    Agreed {
-        path: bool,
-    },
-    /// There are none; the SecY's settings change if `path` says so.
-    None {
-        path: bool,
-    },
-    /// Nothing of them, nor of the SecY's settings: the cell is another one.
-    Keep,
-}
-
-impl What {
-    /// The link's line, if it is one that runs.
-    fn words(&self) -> Option<&'static str> {
-        match self {
-            Self::Change { reopen: true, .. } => Some("restarted, its SAs go on"),
-            // What becomes of a cell alone is said relation by relation.
-            Self::Change { keys: KeyChange::Keep, .. } | Self::Keep | Self::Add => None,
-            Self::Change { .. } => Some("changed"),
-        }
-    }
-}
-
-/// Keys of `[gateway]` that are different and cannot be taken over.
-fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
-    let config::Gateway {
-        name,
-        state,
-        state_max_age,
-        io: _,
-        polling,
-        realtime,
-        cpus,
-        unguarded: _,
-        antedate,
-        http: _,
-        log: _,
-    } = old;
-    let same = [
-        ("name", *name == new.name),
-        ("state", *state == new.state),
-        ("state_max_age", *state_max_age == new.state_max_age),
-        ("polling", *polling == new.polling),
-        ("realtime", *realtime == new.realtime),
-        ("cpus", *cpus == new.cpus),
-        ("antedate", *antedate == new.antedate),
-    ];
-    same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
-}
-
-/// A configuration that was judged.
-struct New {
-    gateway: config::Gateway,
-    outline: Outline,
-    steps: Vec<Step>,
-    /// With the MTU of each one's LAN.
-    sites: Vec<(Site, usize)>,
-    io_changes: bool,
-}
+use step::{KeyChange, Step, What};
 
 /// Logs that a link stops which is in no step, or in one to start it anew.
 fn log_stopped(link: &str, again: bool) {
@@ -141,34 +59,6 @@ fn log_refusal(errors: &[String]) {
     for error in errors {
         error!(event = "reload-refused", "{error}");
     }
-}
-
-/// Which of the old SAs go on as new ones: those with the same key and names.
-fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver {
-    let same_suite = new.suite == old.suite;
-    let transmit_stays = same_suite && new.transmit.is_like(&old.transmit);
-    let transmit = transmit_stays.then_some((new.transmit.an, link.protection));
-    let mut carry_over = CarryOver { transmit, ..CarryOver::default() };
-    for sa in &new.receive {
-        let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
-        match before {
-            Some(before) if same_suite && before.is_like(sa) => carry_over.receive.push((sa.sci, sa.an)),
-            Some(_) => warn!(
-                event = "key-under-same-an",
-                link = link.name,
-                "AN {} of {} has another key: frames that are on their way are lost; give a new key another an",
-                sa.an,
-                sa.sci
-            ),
-            None => {}
-        }
-    }
-    carry_over
-}
-
-/// Whether the SCI of a link whose keys are agreed on stays as it is. Without a name it stays for the link's life.
-fn keeps_sci(new: &Mka, old: &Mka, about: &About) -> bool {
-    (new.sci, old.sci) == (None, None) || new.sci_on(about.source) == about.sci
 }
 
 impl Running {
@@ -217,139 +107,6 @@ impl Running {
         for change in changes {
             info!(event = "configuration-changed", "{change}");
         }
-    }
-
-    /// Judges the new configuration. Changes nothing.
-    fn prepare(&mut self) -> Result<New, Vec<String>> {
-        if let Some(silent) = self.control.disk_silent() {
-            let silent = LeaseError::Silent { path: self.gateway.state.clone(), silent };
-            return Err(vec![silent.to_string()]);
-        }
-        let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
-            findings.iter().map(ToString::to_string).collect()
-        };
-        let (Config { file, gateway, links, sites, outline }, warnings) =
-            config::load(&self.file).map_err(as_lines)?;
-        for warning in warnings {
-            warn!(event = "configuration", "{warning}");
-        }
-        let fixed = fixed(&self.gateway, &gateway);
-        if !fixed.is_empty() {
-            return Err(vec![format!(
-                "{}: {} in [gateway] cannot change while it runs; restart the gateway",
-                file.display(),
-                fixed.join(", ")
-            )]);
-        }
-        let control = RefCell::new(&mut self.control);
-        let judge = |role, name, key: &Path| {
-            let key = key.to_owned();
-            let judged = control.borrow_mut().on_disk(move |leases| leases.check_role(role, name, &key));
-            judged.and_then(|judged| judged)
-        };
-        let mut errors = as_lines(misused(&file, &links, &judge));
-        let mut judged = Vec::new();
-        for link in links {
-            let mtus = match self.waits_from_the_start(&link) {
-                true => Ok(usual_mtus(&link)),
-                false => link_mtus(&file, &link, &|interface| self.mtu(interface)),
-            };
-            match mtus {
-                Ok(mtus) => judged.push((link, mtus)),
-                Err(found) => errors.extend(as_lines(found)),
-            }
-        }
-        let mut lans = Vec::new();
-        for site in sites {
-            match lan_mtu(&file, &site, &|interface| self.mtu(interface)) {
-                Ok(mtu) => {
-                    for warning in not_carried(&file, &site, mtu) {
-                        warn!(event = "configuration", "{warning}");
-                    }
-                    lans.push((site, mtu));
-                }
-                Err(found) => errors.push(found.to_string()),
-            }
-        }
-        if !errors.is_empty() {
-            return Err(errors);
-        }
-        let io_changes = gateway.io != self.gateway.io;
-        let moved: Vec<_> = judged.iter().filter_map(|(link, _)| self.moved_key(link, &judged)).collect();
-        if !moved.is_empty() {
-            return Err(moved);
-        }
-        let steps = judged.into_iter().map(|(link, mtus)| self.step(link, mtus, io_changes));
-        let steps = steps.collect();
-        Ok(New { gateway, outline, steps, sites: lans, io_changes })
-    }
-
-    /// Whether it has an interface that was missing at the start, and still is. What its MTUs are is judged later.
-    fn waits_from_the_start(&self, link: &Link) -> bool {
-        let is_there = |name: &String| link_state(name).is_ok_and(|seen| seen.is_some());
-        let absent = |running: &RunningLink| running.config.name == link.name && !running.is_seated;
-        self.links.iter().any(absent) && !(is_there(&link.plain) && is_there(&link.protected))
-    }
-
-    /// A key that goes from one link to another would for a moment be used by both.
-    fn moved_key(&self, link: &Link, all: &[(Link, Mtus)]) -> Option<String> {
-        let own = link.static_sas()?.transmit.lease_name();
-        let from = self.links.iter().map(|running| &running.config).find(|old| {
-            old.name != link.name
-                && old.static_sas().is_some_and(|sas| sas.transmit.lease_name() == own)
-                && all.iter().any(|(other, _)| other.name == old.name)
-        })?;
-        Some(format!(
-            "{}:{}: link {:?}: its own key and SCI are still those of link {:?}; reload without them first",
-            self.file.display(),
-            link.line,
-            link.name,
-            from.name
-        ))
-    }
-
-    /// The MTU of an interface: our own ones have our ports on them, and those that a link waits for had one.
-    fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
-        if let Some(site) = self.sites.iter().find(|site| site.config.lan == interface) {
-            return match (link_state(interface)?, site.lan_mtu()) {
-                (Some(seen), _) => Ok(seen.mtu as usize),
-                (None, Some(before)) => Ok(before),
-                // It waits, and its MTU is judged when it is there.
-                (None, None) => Ok(ETHERNET_MTU),
-            };
-        }
-        let Some(ours) = self.links.iter().find(|link| link.config.has_interface(interface)) else {
-            return interface_mtu(interface);
-        };
-        match link_state(interface)? {
-            Some(seen) => Ok(seen.mtu as usize),
-            None if ours.config.plain == interface => Ok(ours.about.mtus.plain),
-            None => Ok(ours.about.mtus.protected),
-        }
-    }
-
-    fn step(&self, link: Link, mtus: Mtus, io: bool) -> Step {
-        let found = self.links.iter().find(|running| running.config.name == link.name);
-        let Some(running) = found.filter(|running| running.is_seated) else {
-            return Step { link, mtus, what: What::Add };
-        };
-        let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
-        if link.is_like(old) && same_mtus && !io {
-            return Step { link, mtus, what: What::Keep };
-        }
-        let same_path = link.is_like_but_for_keys(old) && same_mtus;
-        let keys = match (&link.keys, &old.keys) {
-            _ if same_path && link.has_keys_like(old) => KeyChange::Keep,
-            (Keys::None, Keys::None) => KeyChange::None { path: !same_path },
-            (Keys::Static(sas), Keys::Static(old)) => KeyChange::Static(static_keys_go_on(&link, sas, old)),
-            (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
-                KeyChange::Agreed { path: !same_path }
-            }
-            _ => return Step { link, mtus, what: What::Add },
-        };
-        let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
-        let reopen = io || ports(&link) != ports(old) || !same_mtus;
-        Step { link, mtus, what: What::Change { keys, reopen } }
     }
 
     /// Takes the steps. False if the system refused one.
@@ -458,7 +215,7 @@ impl Running {
             (KeyChange::None { path: true }, _) => self.replace_bare_path(&link, running.about.sci, mtus)?,
             _ => {}
         }
-        let same_cell = running.config.has_cell_like(&link) && running.about.mtus == mtus;
+        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus;
         let before = std::mem::replace(&mut running.config, link);
         running.about.mtus = mtus;
         self.renew_agreement(running)?;

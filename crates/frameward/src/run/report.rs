@@ -11,7 +11,7 @@ use dataplane::fragmenter::FragmenterCounters;
 use dataplane::path::PathCounters;
 use dataplane::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use netdev::port::PortCounters;
-use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, ValidateFrames};
+use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use suite::CipherSuite;
 use wire::{An, Pn};
 
@@ -19,8 +19,8 @@ pub(super) use cell::cell_report;
 
 use super::Running;
 use super::link::{About, RunningLink};
-use config::Link;
 use config::key_file::fingerprint;
+use config::{Link, Named as _};
 use report::mka::Requested;
 use report::site::SiteReport;
 use report::table::OVERRUN;
@@ -151,11 +151,6 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
 type Agreement<'a> = Option<&'a KeyAgreementStatus>;
 
 fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: Agreement<'_>) -> SecYReport {
-    let validate_frames = match link.validate_frames {
-        ValidateFrames::Strict => "strict",
-        ValidateFrames::Check => "check",
-        ValidateFrames::Disabled => "disabled",
-    };
     let suite = agreement.and_then(mka::transmitting).map(|sak| sak.suite).or_else(|| link.suite());
     let unnamed = if link.has_secy() { "auto" } else { "none" };
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
@@ -168,7 +163,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
     SecYReport {
         suite: suite.map_or(unnamed, CipherSuite::name).into(),
         protect_frames: link.protect_frames,
-        validate_frames: validate_frames.into(),
+        validate_frames: link.validate_frames.name().into(),
         replay_protect: link.replay_protect,
         replay_window: link.replay_window,
         counters: secy

@@ -44,9 +44,9 @@ pub(super) struct Granted {
 
 impl Wanted {
     pub(super) fn new(sas: &StaticSas, transmit: bool) -> Self {
-        let begin = || (sas.transmit.lease_name(), sas.suite.last_pn(), sas.transmit.key_file.clone());
+        let begin = || (sas.transmit.lease_name(), sas.suite.last_pn(), sas.transmit.key_file.0.clone());
         Self {
-            receive: sas.receive.iter().map(|sa| (sa.lease_name(), sa.key_file.clone())).collect(),
+            receive: sas.receive.iter().map(|sa| (sa.lease_name(), sa.key_file.0.clone())).collect(),
             transmit: transmit.then(begin),
         }
     }

@@ -11,7 +11,7 @@
 //! | an empty loop, slow frames, stolen time | nothing: what this machine makes of a p99.9 ([`machine`]) |
 //!
 //! Each is measured with 1 to 1024 relations, whose frames come in shuffled order, all of them in each round, so that what
-//! else the machine does hits all alike. How frames are timed: [`::bench::frame_times`]. Times are compared with t_max, which
+//! else the machine does hits all alike. How frames are timed: [`speed::frame_times`]. Times are compared with t_max, which
 //! follows from the paper's equations for half of 100 Mbit/s and a cycle of 1 ms: 125 us for the large frames, 8.77 us
 //! for the small ones.
 
@@ -23,16 +23,16 @@ mod whole_path;
 use std::fmt::Display;
 use std::time::Duration;
 
-use ::bench::cells::Cells;
 use ::bench::ciphers::{Ciphers, Lengths};
-use ::bench::order::shuffled;
 use ::bench::{Row, Target};
 use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
+use speed::cells::Cells;
+use speed::order::shuffled;
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, Protect, Protection};
 
 use super::BenchError;
 use super::samples::Samples;
-use ::bench::frame_times::{Clock, FrameTimes, Percentiles, SlowFrames, Work, round};
+use speed::frame_times::{Clock, FrameTimes, Percentiles, SlowFrames, Work, round};
 use whole_path::WholePath;
 
 pub use machine::{LOOPS, Meanwhile};

@@ -6,7 +6,8 @@
 use std::time::{Duration, Instant};
 
 use ::bench::divided::DividedEnds;
-use ::bench::secys::{BURST, Ends};
+use bench::secys::Ends;
+use speed::burst::BURST;
 use suite::CipherSuite;
 
 use super::Bench;

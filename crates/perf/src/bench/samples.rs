@@ -1,6 +1,7 @@
 //! One sample a round, and the rows that are made of them.
 
-use ::bench::{Ratio, Row, Spread, median};
+use ::bench::{Ratio, Row, Spread};
+use speed::frame_times::median;
 
 /// What was measured in a case: one sample a round.
 #[derive(Clone, PartialEq, Debug)]

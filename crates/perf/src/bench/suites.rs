@@ -11,13 +11,13 @@ use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use ::bench::bare::Bare;
-use ::bench::burst::{Burst, prepared};
-use ::bench::secys::BURST;
 use ::bench::{Row, Target};
+use speed::burst::BURST;
+use speed::burst::{Burst, prepared};
 use suite::{CipherSuite, Key};
 
 use super::samples::Samples;
-use ::bench::median;
+use speed::frame_times::median;
 
 pub use table::SuitesTable;
 

@@ -1,8 +1,8 @@
 //! Results of a step: figures, and curves where a figure is not enough.
 
-use bench::median;
 use bench::{Row, Spread};
 use serde::{Deserialize, Serialize};
+use speed::frame_times::median;
 
 /// Measurements of one step.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]

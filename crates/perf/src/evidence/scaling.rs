@@ -8,10 +8,10 @@ mod links;
 use std::time::{Duration, Instant};
 
 use bench::Row;
-use bench::median;
 use bench::relations::Relations;
-use bench::secys::BURST;
 use bench::sites::Sites;
+use speed::burst::BURST;
+use speed::frame_times::median;
 use suite::CipherSuite;
 use tunnel::Mode;
 

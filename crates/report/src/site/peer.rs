@@ -9,8 +9,7 @@ use wire::Instant;
 
 use super::{EpochReport, SitePeerReport};
 use crate::Counters;
-use config::SitePeer;
-use config::site::mode_name;
+use config::{Named as _, SitePeer};
 
 /// A peer: what the site's snapshot says of it, and its channel's status.
 pub fn peer_report(
@@ -35,7 +34,7 @@ pub fn peer_report(
     let plain = peer.public_key.is_none();
     SitePeerReport {
         name: peer.name.clone(),
-        mode: mode_name(peer.mode).into(),
+        mode: peer.mode.name().into(),
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
         state: channel.map_or(if plain { "plain" } else { "down" }, |(_, peer)| state(peer)).into(),
         seconds: channel.map_or(0, |(_, peer)| seconds(peer.since)),

@@ -32,7 +32,7 @@ impl Fate {
             return Self::Restart;
         }
         match () {
-            () if running.config.is_like(config) => Self::CarryOver,
+            () if running.config == *config => Self::CarryOver,
             () if running.differs_in_peers_alone(config) => Self::ChangePeers,
             () => Self::Restart,
         }

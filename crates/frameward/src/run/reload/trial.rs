@@ -5,8 +5,10 @@
 use tracing::info;
 
 use super::super::Running;
+use super::judge::New;
 use super::sites::Fate;
-use super::{New, What, log_refusal, log_stopped};
+use super::step::What;
+use super::{log_refusal, log_stopped};
 use crate::log::heard_alone;
 use report::control_socket::Outcome;
 

@@ -5,9 +5,9 @@ use dataplane::cell::CellCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::histogram::Histogram;
 use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, TransmitCounters};
-use wire::fieldbus::Protect;
 
-use config::fieldbus::{Cell, CellRelation, Mode, Rest};
+use config::Named as _;
+use config::fieldbus::{Cell, CellRelation};
 use report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
 use report::{Counters, Verdict};
 
@@ -21,22 +21,14 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
     CellReport {
         name: cell.name.clone(),
         verdict: Verdict::default(),
-        protect: match cell.protection.protect {
-            Protect::Encrypt => "encrypt",
-            Protect::Authenticate => "authenticate",
-        }
-        .into(),
+        protect: cell.protection.protect.name().into(),
         suite: cell.protection.suite.name().into(),
         path: status.map_or_else(String::new, |status| match &status.path {
             CellPath::Kernel => "kernel".into(),
             CellPath::UserSpace => "user space".into(),
             CellPath::Nowhere(why) => format!("nowhere: {why}"),
         }),
-        rest: match cell.rest {
-            Rest::Link => "link",
-            Rest::Drop => "drop",
-        }
-        .into(),
+        rest: cell.rest.name().into(),
         master_key: cell.master_key.fingerprint(),
         ethertype: cell.ethertype.to_string(),
         bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
@@ -58,11 +50,7 @@ fn relation_report(cell: &Cell, of: &CellRelation, status: &RelationStatus) -> R
         cycle_ns: nanoseconds(of.relation.cycle),
         watchdog_ns: nanoseconds(cell.watchdog_time(of)),
         alarm_ns: nanoseconds(cell.alarm_time(of)),
-        mode: match of.mode {
-            Mode::Protect => "protect",
-            Mode::Shadow => "shadow",
-        }
-        .into(),
+        mode: of.mode.name().into(),
         state: match status.state {
             RelationState::NoSession => "no session",
             RelationState::Entered => "entered",

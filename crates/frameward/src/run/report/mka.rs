@@ -1,11 +1,11 @@
 //! From a KaY's state to its report: names and ages put to it.
 
 use control::KeyAgreementStatus;
-use mka::{Fault, KayCounters, MemberStatus, OnPeerLoss, SakStatus};
+use mka::{Fault, KayCounters, MemberStatus, SakStatus};
 use wire::Instant;
 use wire::mkpdu::Confidentiality;
 
-use config::{Link, Mka};
+use config::{Link, Mka, Named as _};
 use report::Counters;
 use report::mka::{
     CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, MkaStrangerReport, Requested, SakReport,
@@ -31,10 +31,6 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         seconds: ms_ago(sak.since) / 1000,
         transmits: sak.transmits,
     };
-    let on_peer_loss = match mka.on_peer_loss {
-        OnPeerLoss::Block => "block",
-        OnPeerLoss::Hold => "hold",
-    };
     MkaReport {
         secured: transmitting(agreement).is_some(),
         trouble: status.fault.map(|trouble| trouble.to_string()),
@@ -46,7 +42,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         mi: status.mi.to_string(),
         priority: mka.priority,
         destination: mka.destination.to_string(),
-        on_peer_loss: on_peer_loss.into(),
+        on_peer_loss: mka.on_peer_loss.name().into(),
         is_key_server: status.is_key_server,
         key_server: status.key_server.map(|sci| sci.to_string()),
         members: status.members.iter().map(member).collect(),

@@ -28,9 +28,9 @@ use super::super::{BenchError, PAUSE};
 use super::{BENCH, Effort};
 use crate::demo::cells::secured;
 use crate::demo::pair::{Pair, PairError, Scratch, Station};
-use ::bench::median;
 use frameward::keygen;
 use report::GatewayReport;
+use speed::frame_times::median;
 
 /// Of the 57 that half of 100 Mbit/s carries (the paper's equation 2).
 const RELATIONS: u8 = 50;

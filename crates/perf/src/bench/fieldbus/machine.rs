@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use lab::MachineTimes;
 
 use super::{BENCH, Extent, Figure};
-use ::bench::frame_times::{Clock, SlowFrames, empty_loop};
+use speed::frame_times::{Clock, SlowFrames, empty_loop};
 
 /// Lengths of the loops that do nothing, in nanoseconds: those of single frames, from the shortest cipher to the whole path.
 pub const LOOPS: [u64; 5] = [100, 200, 400, 800, 1600];

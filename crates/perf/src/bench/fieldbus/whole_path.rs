@@ -30,7 +30,7 @@ use wire::{MacAddr, Sci};
 
 use super::super::BenchError;
 use crate::demo::pair::Scratch;
-use ::bench::frame_times::Work;
+use speed::frame_times::Work;
 
 const NAMES: [&str; 2] = ["plc", "devices"];
 const CYCLE: Duration = Duration::from_millis(1);

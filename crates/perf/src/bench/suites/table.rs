@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use ::bench::burst::AAD_OCTETS;
-use ::bench::secys::BURST;
+use speed::burst::AAD_OCTETS;
+use speed::burst::BURST;
 
 use super::{Figure, Operation, SHORT_NANOSECONDS, TARGET_NANOSECONDS, TARGET_RATIO, TARGET_TEXT, TEXTS};
-use ::bench::median;
+use speed::frame_times::median;
 
 /// Figures that print as tables.
 #[derive(Clone, Copy, Debug)]

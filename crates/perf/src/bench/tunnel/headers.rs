@@ -6,8 +6,9 @@
 
 use std::time::{Duration, Instant};
 
-use ::bench::secys::{BURST, Ends};
 use ::bench::sites::Sites;
+use bench::secys::Ends;
+use speed::burst::BURST;
 use suite::CipherSuite;
 use tunnel::Mode;
 

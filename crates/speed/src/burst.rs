@@ -9,13 +9,18 @@
 
 use suite::{CipherSuite, ICV_OCTETS, Key, Nonce, OpenJob, Sak, SealJob};
 
-use crate::secys::{BURST, CHUNK, HEADROOM};
+/// Frames of a burst.
+pub const BURST: usize = 64;
+/// Octets in front of a frame in its chunk, as the engine leaves them.
+pub const HEADROOM: usize = 256;
+/// Octets of a chunk.
+pub const CHUNK: usize = 2048;
 
 /// Octets of the AAD of an encrypted frame: DA, SA and a SecTAG with SCI.
 pub const AAD_OCTETS: usize = 28;
 
 /// The key of all benches, as many octets of it as a suite wants.
-pub(crate) const KEY: [u8; 32] = [0x5a; 32];
+pub const KEY: [u8; 32] = [0x5a; 32];
 
 /// Offset of a frame in its chunk: its SecTAG has grown into the headroom.
 const START: usize = HEADROOM - 16;
@@ -30,11 +35,16 @@ pub struct Burst {
 }
 
 /// One frame of a burst, in the parts that a cipher takes.
-pub(crate) struct Parts<'b> {
-    pub(crate) aad: &'b [u8],
-    pub(crate) text: &'b mut [u8],
-    pub(crate) icv: &'b mut [u8; ICV_OCTETS],
-    pub(crate) authentic: &'b mut bool,
+#[derive(Debug)]
+pub struct Parts<'b> {
+    /// Authenticated and in clear.
+    pub aad: &'b [u8],
+    /// Encrypted.
+    pub text: &'b mut [u8],
+    /// Its ICV.
+    pub icv: &'b mut [u8; ICV_OCTETS],
+    /// Whether it was authentic when it was opened last.
+    pub authentic: &'b mut bool,
 }
 
 /// A key for `suite` that is no secret.
@@ -50,7 +60,7 @@ pub fn prepared_antedated(suite: CipherSuite) -> Key {
 }
 
 /// The nonce of the frame at `at`.
-pub(crate) const fn nonce(at: usize) -> [u8; Nonce::OCTETS] {
+pub const fn nonce(at: usize) -> [u8; Nonce::OCTETS] {
     let mut octets = [0x02; Nonce::OCTETS];
     octets[Nonce::OCTETS - 1] = at as u8;
     octets
@@ -97,7 +107,7 @@ impl Burst {
     }
 
     /// The frames' nonces.
-    pub(crate) const fn nonces(&self) -> &[Nonce; BURST] {
+    pub const fn nonces(&self) -> &[Nonce; BURST] {
         &self.nonces
     }
 
@@ -107,7 +117,7 @@ impl Burst {
     }
 
     /// The frames, in order.
-    pub(crate) fn parts(&mut self) -> impl Iterator<Item = Parts<'_>> {
+    pub fn parts(&mut self) -> impl Iterator<Item = Parts<'_>> {
         let text_octets = self.text_octets;
         self.chunks.chunks_exact_mut(CHUNK).zip(&mut self.authentic).map(move |(chunk, authentic)| {
             let (aad, rest) = chunk[START..].split_at_mut(AAD_OCTETS);

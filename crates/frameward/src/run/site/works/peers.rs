@@ -8,7 +8,8 @@ use dataplane::site::PeerChange;
 use tracing::info;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
-use super::{Channel, RunningSite, Works, about_udp, warn_if_plain};
+use super::super::RunningSite;
+use super::{Channel, Works, about_udp, warn_if_plain};
 use config::site::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
 use config::{Site, SitePeer};
 
@@ -35,7 +36,7 @@ impl RunningSite {
     ) -> Result<(), String> {
         let Some(works) = &mut self.works else { return Ok(()) };
         let (before, site) = (&self.config.peers, &config.name);
-        let stays = |peer: &SitePeer| Some(works.numbers[before.iter().position(|old| old.is_like(peer))?]);
+        let stays = |peer: &SitePeer| Some(works.numbers[before.iter().position(|old| old == peer)?]);
         let stay: Vec<Option<PeerId>> = config.peers.iter().map(stays).collect();
         let leave: Vec<PeerId> =
             works.numbers.iter().filter(|number| !stay.contains(&Some(**number))).copied().collect();

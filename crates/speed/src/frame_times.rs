@@ -12,10 +12,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::burst::BURST;
 use crate::cells::Cells;
-use crate::ciphers::Ciphers;
-use crate::median;
-use crate::secys::BURST;
 use hdrhistogram::Histogram;
 
 /// The longest time that is told apart from longer ones.
@@ -226,19 +224,6 @@ impl Work for Cells {
     }
 }
 
-/// The cipher alone.
-impl Work for Ciphers {
-    fn prepare(&mut self, _relations: &[usize]) {}
-
-    fn protect(&mut self, relations: &[usize]) {
-        self.seal(relations);
-    }
-
-    fn verify(&mut self, relations: &[usize]) {
-        assert!(self.open(relations), "what was sealed does not open");
-    }
-}
-
 /// Protects and verifies frames in `order` for as long as `time`, and each of `order` once at least: half of it in bursts, then
 /// one by one.
 pub fn round(clock: Clock, order: &[usize], time: Duration, work: &mut impl Work) -> [FrameTimes; 2] {
@@ -288,9 +273,29 @@ pub fn empty_loop(clock: Clock, length: Duration, time: Duration) -> Histogram<u
     taken
 }
 
+/// The middle value, or the mean of the two in the middle; 0 if there is none.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let upper = sorted.len() / 2;
+    match sorted.get(upper) {
+        None => 0.0,
+        Some(value) if sorted.len() % 2 == 1 => *value,
+        Some(value) => f64::midpoint(sorted[upper - 1], *value),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        for (values, expected) in [(&[][..], 0.0), (&[3.0], 3.0), (&[9.0, 1.0], 5.0), (&[7.0, 1.0, 2.0], 2.0)]
+        {
+            assert!((median(values) - expected).abs() < 1e-9, "{values:?}");
+        }
+    }
 
     #[test]
     fn an_empty_loop_is_as_long_as_told_or_longer() {

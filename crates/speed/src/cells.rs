@@ -21,7 +21,7 @@ use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protection};
 use wire::{Frame, MacAddr};
 
-use crate::secys::{BURST, CHUNK, HEADROOM};
+use crate::burst::{BURST, CHUNK, HEADROOM};
 
 /// Addresses, VLAN tag, EtherType and FrameID.
 const FRONT: usize = 20;

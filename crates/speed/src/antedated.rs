@@ -3,8 +3,7 @@
 use suite::antedated::{Antedater, CacheHit, KeystreamSlot, Scratch};
 use suite::{Nonce, OpenJob, SealJob};
 
-use crate::burst::{Burst, Parts};
-use crate::secys::BURST;
+use crate::burst::{BURST, Burst, Parts};
 
 /// A burst, and for each of its frames a place for its keystream.
 #[derive(Debug)]

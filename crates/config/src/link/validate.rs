@@ -1,0 +1,279 @@
+//! `[[link]]`, without its keys: what is right and wrong in it.
+
+use std::ops::Range;
+
+use ::mka::SuiteRule;
+use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use suite::CipherSuite;
+use toml::{Spanned, Value};
+
+use super::super::bypass;
+use super::super::findings::{Findings, list};
+use super::super::fragment;
+use super::super::key_source::KeySource;
+use super::super::mka::{self, SeenScis};
+use super::super::reference::{Key, LINK, RawLink};
+use super::super::seen::{Seen, interface_name, label, name};
+use super::super::static_keys::{self, Place};
+use super::super::{Keys, Link, Mtu, Origin};
+
+pub(in super::super) fn validate_all<'r>(
+    raw: &'r [Spanned<RawLink>],
+    allow_experimental: bool,
+    keys: &KeySource,
+    seen: &mut Seen<'r>,
+    findings: &mut Findings,
+) -> Vec<Link> {
+    let (mut places, mut scis) = (Vec::new(), SeenScis::default());
+    let mut links = Vec::new();
+    for (at, spanned) in raw.iter().enumerate() {
+        let link = spanned.get_ref();
+        let label = label("link", &link.name, at);
+        seen.name(&label, &link.name, "give each link its own", findings);
+        for (key, interface) in [("plain", &link.plain), ("protected", &link.protected)] {
+            if let Some(interface) = interface {
+                seen.interface(&label, key, interface, "an interface serves one side of one link", findings);
+            }
+        }
+        let judge = Judge { label, span: spanned.span(), allow_experimental };
+        let judged = judge.link(link, keys, &mut places, findings);
+        if let (Some(mka), Some(section)) = (judged.as_ref().and_then(Link::mka), &link.mka) {
+            scis.once(&judge.label, section, mka, findings);
+        }
+        links.extend(judged);
+    }
+    static_keys::refuse_repeated_nonces(&places, findings);
+    links
+}
+
+/// Judges one link.
+struct Judge {
+    /// `link "name": `, the beginning of every finding.
+    label: String,
+    /// Where the link begins.
+    span: Range<usize>,
+    allow_experimental: bool,
+}
+
+impl Judge {
+    fn link(
+        &self,
+        raw: &RawLink,
+        keys: &KeySource,
+        places: &mut Vec<Place>,
+        findings: &mut Findings,
+    ) -> Option<Link> {
+        let label = &self.label;
+        let name = name(label, &self.span, &raw.name, findings);
+        let plain = interface_name(label, &self.span, LINK.plain, &raw.plain, findings);
+        let protected = interface_name(label, &self.span, LINK.protected, &raw.protected, findings);
+        let suite = self.suite(raw, findings);
+        let protection = self.protection(raw, by_name(suite), findings);
+        let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);
+        let validate_frames = self.validate_frames(raw, findings);
+        let keys = self.keys(raw, suite, (protection, sci_inclusion), keys, places, findings);
+        // Fields with a question mark come last: all others are judged, whatever is missing.
+        Some(Link {
+            line: Origin(findings.line(&self.span)),
+            protect_frames: self.switch(LINK.protect_frames, &raw.protect_frames, UNPROTECTED, findings),
+            protection,
+            sci_inclusion,
+            validate_frames,
+            replay_protect: self.switch(LINK.replay_protect, &raw.replay_protect, REPLAYABLE, findings),
+            replay_window: LINK.replay_window.number_or_default(label, &raw.replay_window, findings),
+            mtu: mtu(label, LINK.mtu, &raw.mtu, findings),
+            clear_vlan: LINK.clear_vlan.choice(label, &raw.clear_vlan, findings),
+            bypass: bypass::validate(label, raw, findings),
+            dividing: fragment::validate(label, raw, protection, validate_frames, findings),
+            link_loss: LINK.link_loss.choice(label, &raw.link_loss, findings),
+            allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
+            cell: None,
+            name: name?,
+            plain: plain?,
+            protected: protected?,
+            keys: keys?,
+        })
+    }
+
+    /// Exactly one section says where keys come from.
+    fn keys(
+        &self,
+        raw: &RawLink,
+        suite: Option<SuiteRule>,
+        (protection, sci_inclusion): (Protection, SciInclusion),
+        keys: &KeySource,
+        places: &mut Vec<Place>,
+        findings: &mut Findings,
+    ) -> Option<Keys> {
+        let label = &self.label;
+        match (&raw.static_keys, &raw.mka) {
+            (None, None) => {
+                let text = format!("{label}has no keys; add [link.mka] or [link.static]");
+                findings.error(self.span.clone(), text);
+                None
+            }
+            (Some(_), Some(mka)) => {
+                let text = format!("{label}has [link.mka] and [link.static]; remove one of them");
+                findings.error(mka.span(), text);
+                None
+            }
+            (Some(section), None) => {
+                let scope =
+                    static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
+                Some(Keys::Static(scope.validate(section, by_name(suite)?, keys, places, findings)?))
+            }
+            (None, Some(section)) => {
+                let scope = mka::Scope { label, raw, suite: suite?, protection, sci_inclusion };
+                scope.validate(section, keys, findings).map(Box::new).map(Keys::Agreed)
+            }
+        }
+    }
+
+    /// A switch that is warned of if it is off.
+    fn switch(
+        &self,
+        key: Key,
+        value: &Option<Spanned<bool>>,
+        warning: &str,
+        findings: &mut Findings,
+    ) -> bool {
+        let on = key.switch(value);
+        if let (Some(value), false) = (value, on) {
+            findings.warn(value.span(), format!("{}{} = false: {warning}", self.label, key.name));
+        }
+        on
+    }
+
+    fn suite(&self, raw: &RawLink, findings: &mut Findings) -> Option<SuiteRule> {
+        let label = &self.label;
+        let known = || list(&CipherSuite::ALL.map(|suite| suite.name().to_owned()));
+        let Some(value) = &raw.suite else {
+            if raw.mka.is_some() {
+                return Some(UNNAMED);
+            }
+            let text = format!("{label}suite is missing; static keys need its name: {}", known());
+            findings.error(self.span.clone(), text);
+            return None;
+        };
+        if let Some((word, rule)) = AGREED.iter().find(|(word, _)| word == value.get_ref()) {
+            if raw.mka.is_some() {
+                return Some(*rule);
+            }
+            let text = format!("{label}suite = {word:?} needs MKA; with static keys name it: {}", known());
+            findings.error(value.span(), text);
+            return None;
+        }
+        let Ok(suite) = value.get_ref().parse::<CipherSuite>() else {
+            let auto = if raw.mka.is_some() { "auto, any, " } else { "" };
+            findings.error(
+                value.span(),
+                format!("{label}suite = {:?} is unknown; use {auto}{}", value.get_ref(), known()),
+            );
+            return None;
+        };
+        if suite.is_experimental() && self.allow_experimental {
+            findings.warn(
+                value.span(),
+                format!("{label}suite = \"{suite}\" is broken in theory: for research, not for protection"),
+            );
+        } else if suite.is_experimental() {
+            findings.error(
+                value.span(),
+                format!(
+                    "{label}suite = \"{suite}\" is experimental; use another, or for research set allow_experimental = true in [gateway]"
+                ),
+            );
+        }
+        Some(SuiteRule::Only(suite))
+    }
+
+    fn protection(&self, raw: &RawLink, suite: Option<CipherSuite>, findings: &mut Findings) -> Protection {
+        let label = &self.label;
+        let encrypt = LINK.encrypt.switch(&raw.encrypt);
+        let mut offset = ConfidentialityOffset::Zero;
+        if let Some(value) = &raw.confidentiality_offset {
+            match value.get_ref() {
+                0 => {}
+                30 => offset = ConfidentialityOffset::Thirty,
+                50 => offset = ConfidentialityOffset::Fifty,
+                other => {
+                    let text =
+                        format!("{label}confidentiality_offset = {other} is no choice; use 0, 30 or 50");
+                    findings.error(value.span(), text);
+                }
+            }
+            let set = offset != ConfidentialityOffset::Zero;
+            let why = match suite {
+                _ if !encrypt => Some("encrypt = false"),
+                Some(suite) if !suite.allows_confidentiality_offset() => Some("an XPN suite"),
+                _ => None,
+            };
+            if let (true, Some(why)) = (set, why) {
+                let text = format!(
+                    "{label}confidentiality_offset = {} does not go with {why}; remove it",
+                    offset.octets()
+                );
+                findings.error(value.span(), text);
+            }
+        }
+        if encrypt { Protection::Encrypt(offset) } else { Protection::Integrity }
+    }
+
+    fn validate_frames(&self, raw: &RawLink, findings: &mut Findings) -> ValidateFrames {
+        let chosen = LINK.validate_frames.choice(&self.label, &raw.validate_frames, findings);
+        if let (Some(value), ValidateFrames::Check | ValidateFrames::Disabled) =
+            (&raw.validate_frames, chosen)
+        {
+            let text = format!(
+                "{}validate_frames = {:?}: forged frames reach the machine",
+                self.label,
+                value.get_ref()
+            );
+            findings.warn(value.span(), text);
+        }
+        chosen
+    }
+}
+
+/// Of the standard's suites; which one, the CAK says.
+const UNNAMED: SuiteRule = SuiteRule::Standard(CipherSuite::GcmAes128);
+/// Words in place of a suite's name.
+pub(in super::super) const AGREED: [(&str, SuiteRule); 2] = [("auto", UNNAMED), ("any", SuiteRule::Any)];
+
+/// The suite that is named, if one is.
+const fn by_name(rule: Option<SuiteRule>) -> Option<CipherSuite> {
+    match rule {
+        Some(SuiteRule::Only(suite)) => Some(suite),
+        _ => None,
+    }
+}
+
+/// The MTU of a link's protected side, or of a site's LAN.
+pub(in super::super) fn mtu(
+    label: &str,
+    key: Key,
+    value: &Option<Spanned<Value>>,
+    findings: &mut Findings,
+) -> Mtu {
+    let Some(value) = value else { return Mtu::Interface };
+    match value.get_ref() {
+        Value::String(text) if text == key.default_text() => return Mtu::Interface,
+        Value::Integer(octets) => {
+            if let Some(octets) = key.in_range(*octets) {
+                return Mtu::Octets(octets);
+            }
+        }
+        _ => {}
+    }
+    let range = key.range();
+    let text = format!(
+        "{label}mtu is neither \"interface\" nor {} to {} octets; use one of them",
+        range.start(),
+        range.end()
+    );
+    findings.error(value.span(), text);
+    Mtu::Interface
+}
+
+const UNPROTECTED: &str = "frames leave in CLEAR, without encryption and without ICV";
+const REPLAYABLE: &str = "recorded frames can be sent again and reach the machine";

@@ -1,0 +1,166 @@
+//! The judgement of a new configuration: everything that can be wrong, before anything is changed.
+
+use std::cell::RefCell;
+use std::path::Path;
+
+use netdev::interface::{InterfaceError, link_state};
+use pnstore::LeaseError;
+use tracing::warn;
+
+use super::super::Running;
+use super::super::link::RunningLink;
+use super::step::Step;
+use config::check::keys::misused;
+use config::check::site::{lan_mtu, not_carried};
+use config::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
+use config::{self, Config, Link, Outline, Site};
+
+/// Keys of `[gateway]` that are different and cannot be taken over.
+fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
+    let config::Gateway {
+        name,
+        state,
+        state_max_age,
+        io: _,
+        polling,
+        realtime,
+        cpus,
+        unguarded: _,
+        antedate,
+        http: _,
+        log: _,
+    } = old;
+    let same = [
+        ("name", *name == new.name),
+        ("state", *state == new.state),
+        ("state_max_age", *state_max_age == new.state_max_age),
+        ("polling", *polling == new.polling),
+        ("realtime", *realtime == new.realtime),
+        ("cpus", *cpus == new.cpus),
+        ("antedate", *antedate == new.antedate),
+    ];
+    same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
+}
+
+/// A configuration that was judged.
+pub(super) struct New {
+    pub(super) gateway: config::Gateway,
+    pub(super) outline: Outline,
+    pub(super) steps: Vec<Step>,
+    /// With the MTU of each one's LAN.
+    pub(super) sites: Vec<(Site, usize)>,
+    pub(super) io_changes: bool,
+}
+
+impl Running {
+    /// Judges the new configuration. Changes nothing.
+    pub(super) fn prepare(&mut self) -> Result<New, Vec<String>> {
+        if let Some(silent) = self.control.disk_silent() {
+            let silent = LeaseError::Silent { path: self.gateway.state.clone(), silent };
+            return Err(vec![silent.to_string()]);
+        }
+        let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
+            findings.iter().map(ToString::to_string).collect()
+        };
+        let (Config { file, gateway, links, sites, outline }, warnings) =
+            config::load(&self.file).map_err(as_lines)?;
+        for warning in warnings {
+            warn!(event = "configuration", "{warning}");
+        }
+        let fixed = fixed(&self.gateway, &gateway);
+        if !fixed.is_empty() {
+            return Err(vec![format!(
+                "{}: {} in [gateway] cannot change while it runs; restart the gateway",
+                file.display(),
+                fixed.join(", ")
+            )]);
+        }
+        let control = RefCell::new(&mut self.control);
+        let judge = |role, name, key: &Path| {
+            let key = key.to_owned();
+            let judged = control.borrow_mut().on_disk(move |leases| leases.check_role(role, name, &key));
+            judged.and_then(|judged| judged)
+        };
+        let mut errors = as_lines(misused(&file, &links, &judge));
+        let mut judged = Vec::new();
+        for link in links {
+            let mtus = match self.waits_from_the_start(&link) {
+                true => Ok(usual_mtus(&link)),
+                false => link_mtus(&file, &link, &|interface| self.mtu(interface)),
+            };
+            match mtus {
+                Ok(mtus) => judged.push((link, mtus)),
+                Err(found) => errors.extend(as_lines(found)),
+            }
+        }
+        let mut lans = Vec::new();
+        for site in sites {
+            match lan_mtu(&file, &site, &|interface| self.mtu(interface)) {
+                Ok(mtu) => {
+                    for warning in not_carried(&file, &site, mtu) {
+                        warn!(event = "configuration", "{warning}");
+                    }
+                    lans.push((site, mtu));
+                }
+                Err(found) => errors.push(found.to_string()),
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let io_changes = gateway.io != self.gateway.io;
+        let moved: Vec<_> = judged.iter().filter_map(|(link, _)| self.moved_key(link, &judged)).collect();
+        if !moved.is_empty() {
+            return Err(moved);
+        }
+        let running = |name: &str| self.links.iter().find(|running| running.config.name == name);
+        let steps =
+            judged.into_iter().map(|(link, mtus)| Step::of(running(&link.name), link, mtus, io_changes));
+        let steps = steps.collect();
+        Ok(New { gateway, outline, steps, sites: lans, io_changes })
+    }
+
+    /// Whether it has an interface that was missing at the start, and still is. What its MTUs are is judged later.
+    fn waits_from_the_start(&self, link: &Link) -> bool {
+        let is_there = |name: &String| link_state(name).is_ok_and(|seen| seen.is_some());
+        let absent = |running: &RunningLink| running.config.name == link.name && !running.is_seated;
+        self.links.iter().any(absent) && !(is_there(&link.plain) && is_there(&link.protected))
+    }
+
+    /// A key that goes from one link to another would for a moment be used by both.
+    fn moved_key(&self, link: &Link, all: &[(Link, Mtus)]) -> Option<String> {
+        let own = link.static_sas()?.transmit.lease_name();
+        let from = self.links.iter().map(|running| &running.config).find(|old| {
+            old.name != link.name
+                && old.static_sas().is_some_and(|sas| sas.transmit.lease_name() == own)
+                && all.iter().any(|(other, _)| other.name == old.name)
+        })?;
+        Some(format!(
+            "{}:{}: link {:?}: its own key and SCI are still those of link {:?}; reload without them first",
+            self.file.display(),
+            link.line.0,
+            link.name,
+            from.name
+        ))
+    }
+
+    /// The MTU of an interface: our own ones have our ports on them, and those that a link waits for had one.
+    fn mtu(&self, interface: &str) -> Result<usize, InterfaceError> {
+        if let Some(site) = self.sites.iter().find(|site| site.config.lan == interface) {
+            return match (link_state(interface)?, site.lan_mtu()) {
+                (Some(seen), _) => Ok(seen.mtu as usize),
+                (None, Some(before)) => Ok(before),
+                // It waits, and its MTU is judged when it is there.
+                (None, None) => Ok(ETHERNET_MTU),
+            };
+        }
+        let Some(ours) = self.links.iter().find(|link| link.config.has_interface(interface)) else {
+            return interface_mtu(interface);
+        };
+        match link_state(interface)? {
+            Some(seen) => Ok(seen.mtu as usize),
+            None if ours.config.plain == interface => Ok(ours.about.mtus.plain),
+            None => Ok(ours.about.mtus.protected),
+        }
+    }
+}

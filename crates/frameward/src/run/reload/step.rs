@@ -1,0 +1,106 @@
+//! Steps of a reload: what becomes of each link.
+
+use secy::CarryOver;
+use tracing::warn;
+
+use super::super::link::{About, RunningLink};
+use config::check::Mtus;
+use config::{Keys, Link, Mka, StaticSas};
+
+/// What becomes of one link of the new configuration.
+pub(super) struct Step {
+    pub(super) link: Link,
+    pub(super) mtus: Mtus,
+    pub(super) what: What,
+}
+
+pub(super) enum What {
+    Keep,
+    Change {
+        keys: KeyChange,
+        reopen: bool,
+    },
+    /// A running one of its name is stopped before.
+    Add,
+}
+
+/// What becomes of a link's keys.
+pub(super) enum KeyChange {
+    Static(CarryOver),
+    /// All SAs go on; the SecY's settings change if `path` says so.
+    Agreed {
+        path: bool,
+    },
+    /// There are none; the SecY's settings change if `path` says so.
+    None {
+        path: bool,
+    },
+    /// Nothing of them, nor of the SecY's settings: the cell is another one.
+    Keep,
+}
+
+impl What {
+    /// The link's line, if it is one that runs.
+    pub(super) fn words(&self) -> Option<&'static str> {
+        match self {
+            Self::Change { reopen: true, .. } => Some("restarted, its SAs go on"),
+            // What becomes of a cell alone is said relation by relation.
+            Self::Change { keys: KeyChange::Keep, .. } | Self::Keep | Self::Add => None,
+            Self::Change { .. } => Some("changed"),
+        }
+    }
+}
+
+impl Step {
+    /// The step from the running link of its name, if there is one. `io` says that the engine changes.
+    pub(super) fn of(running: Option<&RunningLink>, link: Link, mtus: Mtus, io: bool) -> Self {
+        let Some(running) = running.filter(|running| running.is_seated) else {
+            return Self { link, mtus, what: What::Add };
+        };
+        let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
+        if link == *old && same_mtus && !io {
+            return Self { link, mtus, what: What::Keep };
+        }
+        let same_path = link.is_like_but_for_keys(old) && same_mtus;
+        let keys = match (&link.keys, &old.keys) {
+            _ if same_path && link.keys == old.keys => KeyChange::Keep,
+            (Keys::None, Keys::None) => KeyChange::None { path: !same_path },
+            (Keys::Static(sas), Keys::Static(old)) => KeyChange::Static(static_keys_go_on(&link, sas, old)),
+            (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
+                KeyChange::Agreed { path: !same_path }
+            }
+            _ => return Self { link, mtus, what: What::Add },
+        };
+        let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
+        let reopen = io || ports(&link) != ports(old) || !same_mtus;
+        Self { link, mtus, what: What::Change { keys, reopen } }
+    }
+}
+
+/// Which of the old SAs go on as new ones: those with the same key and names.
+fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver {
+    let same_suite = new.suite == old.suite;
+    let transmit_stays = same_suite && new.transmit.goes_on_as(&old.transmit);
+    let transmit = transmit_stays.then_some((new.transmit.an, link.protection));
+    let mut carry_over = CarryOver { transmit, ..CarryOver::default() };
+    for sa in &new.receive {
+        let before = old.receive.iter().find(|before| (before.sci, before.an) == (sa.sci, sa.an));
+        match before {
+            Some(before) if same_suite && before.goes_on_as(sa) => carry_over.receive.push((sa.sci, sa.an)),
+            Some(_) => warn!(
+                event = "key-under-same-an",
+                link = link.name,
+                "AN {} of {} has another key: frames that are on their way are lost; give a new key another an",
+                sa.an,
+                sa.sci
+            ),
+            None => {}
+        }
+    }
+    carry_over
+}
+
+/// Whether the SCI of a link whose keys are agreed on stays as it is. Without a name it stays for the link's life.
+fn keeps_sci(new: &Mka, old: &Mka, about: &About) -> bool {
+    (new.sci, old.sci) == (None, None) || new.sci_on(about.source) == about.sci
+}
