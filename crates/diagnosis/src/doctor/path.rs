@@ -18,14 +18,14 @@ use super::{Finding, Options};
 use config::check::Mtus;
 use config::{Keys, Link, Site, StaticSa, StaticSas};
 
-/// The longest pause between two looks at the port.
+/// Longest pause between two looks at the port.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long somebody may take to answer, where the path leads into a site of this very doctor.
+/// Time a peer may take to answer where the path leads into a site of this very doctor.
 const ITSELF: Duration = Duration::from_secs(10);
-/// How often people who wait hear something.
+/// Interval between progress lines.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// What came out of an examination.
+/// Result of an examination.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) outcome: Outcome,
@@ -84,20 +84,20 @@ pub(super) fn examine(
     let start = Instant::now();
     let (mut received, mut out) = (Burst::new(), Burst::new());
     let mut exam = Exam::new(setup, Duration::ZERO);
-    let mut told = Progress { next: Duration::ZERO, last: "" };
+    let mut progress = Progress { next: Duration::ZERO, last: "" };
     loop {
         let now = start.elapsed();
         port.receive(&mut pool, &mut received);
         let busy = received.is_full();
         for slot in received.drain() {
-            exam.receive(now, pool.frame(&slot));
+            exam.handle_frame(now, pool.frame(&slot));
             pool.give(slot);
         }
         while !out.is_full()
-            && let Some(frame) = exam.poll(now)
+            && let Some(frame) = exam.poll_transmit(now)
         {
             let Some(mut slot) = pool.take() else { break };
-            // What does not fit a chunk fits no frame of the interface either.
+            // A frame that does not fit a chunk fits no frame of the interface either.
             if pool.append(&mut slot, &frame) {
                 out.push(slot).expect("invariant: there is room");
             } else {
@@ -105,7 +105,7 @@ pub(super) fn examine(
             }
         }
         port.transmit(&mut pool, &mut out);
-        if let Some(outcome) = exam.outcome(now) {
+        if let Some(outcome) = exam.poll_outcome(now) {
             let counters = port.counters();
             let lost_here = counters.rx_kernel_dropped + counters.rx_no_chunk + counters.rx_super_frames;
             let unfilled = machine.map_or(0, |mut machine| machine.unfilled());
@@ -119,9 +119,9 @@ pub(super) fn examine(
         if let Some(machine) = &mut machine {
             machine.hear();
         }
-        told.tell(&link.name, now, &exam, options, tell);
+        progress.tell(&link.name, now, &exam, options, tell);
         if !busy {
-            std::thread::sleep(exam.next().saturating_sub(start.elapsed()).min(LOOK));
+            std::thread::sleep(exam.poll_timeout().saturating_sub(start.elapsed()).min(LOOK));
         }
     }
 }
@@ -184,17 +184,17 @@ impl Progress {
         options: &Options,
         tell: &(dyn Fn(&dyn fmt::Display) + Sync),
     ) {
-        let doing = exam.doing();
-        if now < self.next && doing == self.last {
+        let phase = exam.phase();
+        if now < self.next && phase == self.last {
             return;
         }
-        (self.next, self.last) = (now + PROGRESS, doing);
+        (self.next, self.last) = (now + PROGRESS, phase);
         match options.patience {
             Some(patience) if !exam.is_met() => {
                 let left = patience.saturating_sub(now).as_secs();
-                tell(&format_args!("link {link}: {doing}: start doctor there within {left} s"));
+                tell(&format_args!("link {link}: {phase}: start doctor there within {left} s"));
             }
-            _ => tell(&format_args!("link {link}: {doing}")),
+            _ => tell(&format_args!("link {link}: {phase}")),
         }
     }
 }
@@ -251,7 +251,7 @@ fn mac_key(sa: &StaticSa) -> MacKey {
 
 /// Zeros for an interface that has just vanished: sending will tell.
 fn interface_mac(name: &str) -> [u8; 6] {
-    netdev::interface::InterfaceInfo::of(name).map(|survey| survey.mac).unwrap_or_default()
+    netdev::interface::InterfaceInfo::of(name).map(|info| info.mac).unwrap_or_default()
 }
 
 /// What both ends must have in common, for the other one to compare.
