@@ -14,7 +14,7 @@ pub mod bare;
 pub mod burst;
 pub mod cells;
 pub mod ciphers;
-pub mod divided;
+pub mod fragments;
 pub mod frame_times;
 pub mod order;
 pub mod relations;

@@ -127,7 +127,7 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
         ))]);
     }
     let overhead = overhead_octets(link);
-    let fragment = link.dividing.is_some_and(|dividing| dividing.fragment);
+    let fragment = link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment);
     if fragment && protected < LEAST_PROTECTED_MTU {
         return Err(vec![finding(format!(
             "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side takes {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
@@ -135,12 +135,12 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
     }
     // What is too long for a cell is no reason to keep the others from starting: `Plan` says it.
     if link.has_secy() && !fragment && protected < plain + overhead {
-        let divide = match link.keys {
+        let fragment = match link.keys {
             Keys::Static(_) => "fragment = \"on\" at both ends",
             _ => "fragment = \"auto\" if all peers are Frameward's",
         };
         return Err(vec![finding(format!(
-            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or {divide}",
+            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or {fragment}",
             plain + overhead,
             protected.saturating_sub(overhead)
         ))]);
@@ -374,13 +374,17 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         writeln!(
             f,
             "  {}  payload {} octets; {} behind a VLAN tag, {} behind two",
-            if link.dividing.is_some_and(|dividing| dividing.fragment) { "unsplit  " } else { "largest  " },
+            if link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment) {
+                "unsplit  "
+            } else {
+                "largest  "
+            },
             tagged(0),
             tagged(1),
             tagged(2)
         )?;
     }
-    write_dividing(f, link, mtus)?;
+    write_fragmentation(f, link, mtus)?;
     writeln!(f, "  link loss  {}", link_loss(link))?;
     for ether_type in &link.bypass {
         writeln!(f, "  in clear   {}, both ways: {}", bypass::Named(*ether_type), bypass::risk(*ether_type))?;
@@ -388,8 +392,8 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
     keys::write(f, link)
 }
 
-fn write_dividing(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
-    let Some(FragmentConfig { fragment, concatenate, hold }) = link.dividing else { return Ok(()) };
+fn write_fragmentation(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
+    let Some(FragmentConfig { fragment, concatenate, hold }) = link.fragmentation else { return Ok(()) };
     let agreed = link.mka().is_some();
     let on = |on| match on {
         true if agreed => "if all peers announce it",

@@ -40,13 +40,13 @@ pub(super) fn validate(
     ];
     let choices = [("auto", Wish::Auto), ("on", Wish::On), ("off", Wish::Off)];
     let auto = raw.mka.is_some() && unsafe_with.iter().all(|(wrong, _)| !wrong);
-    let mut divides = |key, value| match findings.choice(label, key, value, &choices, Wish::Auto) {
+    let mut fragments = |key, value| match findings.choice(label, key, value, &choices, Wish::Auto) {
         Wish::Auto => auto,
         Wish::On => true,
         Wish::Off => false,
     };
-    let fragment = divides("fragment", &raw.fragment);
-    let concatenate = divides("concatenate", &raw.concatenate);
+    let fragment = fragments("fragment", &raw.fragment);
+    let concatenate = fragments("concatenate", &raw.concatenate);
     let hold = raw.hold.as_ref().map_or(Duration::ZERO, |value| hold(label, value, concatenate, findings));
     let keys = [("fragment", &raw.fragment), ("concatenate", &raw.concatenate)];
     let on = keys.into_iter().find_map(|(key, value)| {

@@ -234,7 +234,7 @@ pub struct Link {
     pub bypass: Vec<EtherType>,
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
     /// they do so as long as not all peers have announced that they understand it.
-    pub dividing: Option<FragmentConfig>,
+    pub fragmentation: Option<FragmentConfig>,
     /// What the loss of one side's carrier does to the other side.
     pub link_loss: LinkLoss,
     /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
@@ -318,7 +318,7 @@ impl Link {
             mtu,
             clear_vlan,
             bypass,
-            dividing,
+            fragmentation,
             link_loss,
             allow_addresses,
             keys: _,
@@ -329,7 +329,7 @@ impl Link {
             && (protect_frames, validate_frames) == (&other.protect_frames, &other.validate_frames)
             && (replay_protect, replay_window) == (&other.replay_protect, &other.replay_window)
             && (mtu, clear_vlan) == (&other.mtu, &other.clear_vlan)
-            && (bypass, dividing, link_loss) == (&other.bypass, &other.dividing, &other.link_loss)
+            && (bypass, fragmentation, link_loss) == (&other.bypass, &other.fragmentation, &other.link_loss)
             && *allow_addresses == other.allow_addresses
     }
 }

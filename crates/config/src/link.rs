@@ -135,7 +135,7 @@ impl Judge {
         let clear_vlan = [("refuse", ClearVlan::Refuse), ("strip", ClearVlan::Strip)];
         let clear_vlan =
             findings.choice(label, "clear_vlan", &raw.clear_vlan, &clear_vlan, ClearVlan::Refuse);
-        let dividing = fragment::validate(label, raw, protection, validate_frames, findings);
+        let fragmentation = fragment::validate(label, raw, protection, validate_frames, findings);
         let replay_window = self.replay_window(raw, findings);
         let mtu = mtu(label, &raw.mtu, findings);
         let bypass = bypass::validate(label, raw, findings);
@@ -158,7 +158,7 @@ impl Judge {
             mtu,
             clear_vlan,
             bypass,
-            dividing,
+            fragmentation,
             link_loss,
             allow_addresses: raw.allow_addresses.as_ref().is_some_and(|allow| *allow.get_ref()),
             keys: keys?,

@@ -160,7 +160,7 @@ hold = "0us"
 "#,
         );
     let (config, warnings) = validated(&text).unwrap();
-    assert_eq!(config.links[0].dividing, None, "with static keys auto is off");
+    assert_eq!(config.links[0].fragmentation, None, "with static keys auto is off");
     assert_eq!((config.gateway.io, config.gateway.polling), (Io::AfPacket, Polling::Busy));
     assert_eq!(config.gateway.realtime, Realtime::On);
     assert_eq!(config.gateway.cpus, Cpus::parse("2,3"));

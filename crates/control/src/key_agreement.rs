@@ -37,7 +37,7 @@ pub struct KeyAgreement {
     pub caks: Vec<CakEntry>,
     /// The replay window of the receive SAs to come, in PNs.
     pub replay_window: u32,
-    /// Longest wait of an SDU for others to share its frame, where a SAK's [`mka::Division`] allows it.
+    /// Longest wait of an SDU for others to share its frame, where a SAK's [`mka::FragmentAgreement`] allows it.
     pub hold: Duration,
     /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
     pub antedate: bool,

@@ -48,7 +48,7 @@ pub enum DemoError {
 }
 
 /// Addition to the link's default configuration: full-size frames have to fit a network of 1500 octets.
-const DIVIDING: &str = "fragment = \"on\"\nconcatenate = \"on\"";
+const FRAGMENT: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
 /// Shows a link between two gateways, each running the program `frameward`. Takes about 20 seconds.
 ///
@@ -61,7 +61,7 @@ pub fn link(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     let shape = Shape { protected_mtu: 1500, ..Shape::default() };
     let topology = Topology::build(&shape)?;
     let before = interfaces(&topology)?;
-    let pair = Pair::start(frameward, &topology, &Choice { link: DIVIDING, ..Choice::default() })?;
+    let pair = Pair::start(frameward, &topology, &Choice { link: FRAGMENT, ..Choice::default() })?;
     let about = pair.a.report()?;
     let link = only_link(&about)?;
     say(&format_args!(

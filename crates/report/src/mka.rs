@@ -44,8 +44,9 @@ pub struct MkaReport {
     pub not_heard: Vec<String>,
     /// The latest SAK, and the one before as long as it is accepted.
     pub saks: Vec<SakReport>,
-    /// Whether SDUs are divided, and why not.
-    pub dividing: DividingReport,
+    /// Whether SDUs are fragmented, and why not.
+    #[serde(rename = "dividing")]
+    pub fragmentation: FragmentReport,
     /// Seconds until the SAK is followed by another because of its age, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_rekey_seconds: Option<u64>,
@@ -107,9 +108,9 @@ pub struct SakReport {
     pub transmits: bool,
 }
 
-/// Whether SDUs are divided under the SAK that protects.
+/// Whether SDUs are fragmented under the SAK that protects.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DividingReport {
+pub struct FragmentReport {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
@@ -132,7 +133,7 @@ pub struct ChangeReport {
 #[derive(Clone, Copy, Debug)]
 pub struct Requested {
     /// `fragment` or `concatenate` is "on", not "auto".
-    pub dividing: bool,
+    pub fragmentation: bool,
     /// Frames shall be encrypted, not only authenticated.
     pub encrypted: bool,
     /// Frames carry no SCI: `sci` is "never".
@@ -200,7 +201,8 @@ impl MkaReport {
                 "Frames are authenticated and not encrypted: the key server says so. Set encrypt = true there.",
             );
         }
-        if let (true, true, Some(why)) = (requested.dividing, self.secured, &self.dividing.why_not) {
+        if let (true, true, Some(why)) = (requested.fragmentation, self.secured, &self.fragmentation.why_not)
+        {
             say(State::WeakSettings, &format!("Not all that is \"on\" is in use: {why}."));
         }
         if requested.no_sci && self.live_peers() > 1 {
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn each_weakness_is_said() {
-        let requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
+        let requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
         let said = |change: &dyn Fn(&mut MkaReport), requested| {
             let mut mka = sample_mka();
             change(&mut mka);
@@ -258,7 +260,7 @@ mod tests {
             ),
             (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "and not encrypted"),
             (
-                &|mka| mka.dividing.why_not = Some("x has not announced it".into()),
+                &|mka| mka.fragmentation.why_not = Some("x has not announced it".into()),
                 false,
                 "x has not announced it.",
             ),
@@ -269,7 +271,7 @@ mod tests {
             assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
         }
         let two: &dyn Fn(&mut MkaReport) = &|mka| mka.members.push(mka.members[0].clone());
-        let never = Requested { dividing: false, encrypted: false, no_sci: true, trouble: None };
+        let never = Requested { fragmentation: false, encrypted: false, no_sci: true, trouble: None };
         assert!(said(two, never)[0].1.contains("more than one peer"));
         assert_eq!(said(&|mka| mka.saks[0].confidentiality = "integrity".into(), never), []);
     }

@@ -98,12 +98,12 @@ impl Running {
         self.wait(of, &ki, |status| status.saks.iter().any(|sak| sak.transmits && sak.ki.to_string() == ki));
     }
 
-    /// Waits until a KaY protects with a key whose frames may be divided or may not, among so many others.
-    fn wait_for_division(&self, of: usize, divides: bool, live: usize) {
-        self.wait(of, "division", |status| {
+    /// Waits until a KaY protects with a key whose frames may be fragmented or may not, among so many others.
+    fn wait_for_fragmentation(&self, of: usize, fragments: bool, live: usize) {
+        self.wait(of, "fragmentation", |status| {
             let protects = status.saks.iter().find(|sak| sak.transmits);
             protects.is_some_and(|sak| {
-                sak.fragmentation.fragment == divides && sak.fragmentation.concatenate == divides
+                sak.fragmentation.fragment == fragments && sak.fragmentation.concatenate == fragments
             }) && status.members.iter().filter(|member| member.live).count() == live
         });
     }
@@ -261,22 +261,22 @@ fn the_kay_alone_gets_over_restarts() {
     }
 }
 
-/// Two KaYs divide SDUs among themselves; with wpa_supplicant among them they do not, whoever is key server.
+/// Two KaYs fragment SDUs among themselves; with wpa_supplicant among them they do not, whoever is key server.
 #[test]
 fn extensions_are_used_while_all_have_announced_them() {
     for priorities in [&[8, 32], &[32, 48]] {
         let (mut guest, kays) = together(priorities);
         for _ in 0..2 {
-            (0..2).for_each(|of| kays.wait_for_division(of, true, 1));
+            (0..2).for_each(|of| kays.wait_for_fragmentation(of, true, 1));
             Agreement::of_priority(16).start(&mut guest);
             supplicant::wait_for_key(&mut guest, None);
             for of in [0, 1] {
-                kays.wait_for_division(of, false, 2);
+                kays.wait_for_fragmentation(of, false, 2);
                 assert_eq!(kays.status(of).fault, None);
             }
             supplicant::stop(&mut guest);
         }
-        (0..2).for_each(|of| kays.wait_for_division(of, true, 1));
+        (0..2).for_each(|of| kays.wait_for_fragmentation(of, true, 1));
         never_silent(&kays);
     }
 }

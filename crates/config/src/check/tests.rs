@@ -121,7 +121,7 @@ fn interfaces_that_no_gateway_can_use_are_named() {
 }
 
 #[test]
-fn the_plan_tells_what_stays_whole_and_what_is_divided() {
+fn the_plan_tells_what_stays_whole_and_what_is_fragmented() {
     let config = configured("fragment = \"on\"\nconcatenate = \"on\"\nhold = \"250us\"");
     let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
     for words in ["unsplit", "payload 1468 octets", "fragment on, concatenate on, hold 250 us"] {
@@ -220,7 +220,7 @@ fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
 }
 
 #[test]
-fn without_dividing_the_protected_side_must_take_all_with_mka_too() {
+fn without_fragmentation_the_protected_side_must_take_all_with_mka_too() {
     let config = agreed("fragment = \"off\"", "");
     assert_eq!(
         judged(&config, 1500, 1500).unwrap_err(),

@@ -47,8 +47,8 @@ fn the_defaults_are_the_contract() {
         assert_eq!(lines(&warnings), [""; 0]);
         assert_eq!(link.suite(), None);
         assert!(link.static_sas().is_none());
-        let dividing = link.dividing.unwrap();
-        assert!(dividing.fragment && dividing.concatenate && dividing.hold.is_zero());
+        let fragmentation = link.fragmentation.unwrap();
+        assert!(fragmentation.fragment && fragmentation.concatenate && fragmentation.hold.is_zero());
         let mka = link.mka().unwrap();
         assert_eq!((mka.suite, mka.priority), (SuiteRule::Standard(CipherSuite::GcmAes128), 16));
         assert_eq!(mka.destination.to_string(), "01:80:c2:00:00:03");
@@ -100,7 +100,7 @@ accept_integrity = true
 }
 
 #[test]
-fn frames_are_divided_where_it_is_safe_and_not_switched_off() {
+fn frames_are_fragmented_where_it_is_safe_and_not_switched_off() {
     for (of_link, expected) in [
         ("", Some((true, true))),
         ("fragment = \"off\"", Some((false, true))),
@@ -111,8 +111,8 @@ fn frames_are_divided_where_it_is_safe_and_not_switched_off() {
         ("validate_frames = \"check\"", None),
     ] {
         let text = VALID.replace("suite = \"auto\"\n", "").replace("mtu = \"interface\"", of_link);
-        let divided = link(&text).0.dividing.map(|how| (how.fragment, how.concatenate));
-        assert_eq!(divided, expected, "{of_link}");
+        let fragmented = link(&text).0.fragmentation.map(|how| (how.fragment, how.concatenate));
+        assert_eq!(fragmented, expected, "{of_link}");
     }
 }
 

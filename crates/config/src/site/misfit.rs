@@ -15,7 +15,7 @@ pub fn unfit_for_header_encryption(link: &Link) -> Option<&'static str> {
             Some("confidentiality_offset")
         }
         Protection::Encrypt(_) if link.sci_inclusion != SciInclusion::Always => Some("sci is not \"always\""),
-        Protection::Encrypt(_) => link.dividing.map(|_| "fragment or concatenate"),
+        Protection::Encrypt(_) => link.fragmentation.map(|_| "fragment or concatenate"),
     }
 }
 

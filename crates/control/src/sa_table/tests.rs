@@ -5,9 +5,9 @@ use suite::{CipherSuite, Sak, Salt};
 use wire::{MacAddr, Mi, Ssci};
 
 const OWN: Sci = sci(0);
-const UNDIVIDED: FragmentAgreement =
-    FragmentAgreement { fragment: false, concatenate: false, largest_sdu: 1518 };
-const DIVIDED: FragmentAgreement = FragmentAgreement { fragment: true, concatenate: true, largest_sdu: 9000 };
+const WHOLE: FragmentAgreement = FragmentAgreement { fragment: false, concatenate: false, largest_sdu: 1518 };
+const FRAGMENTED: FragmentAgreement =
+    FragmentAgreement { fragment: true, concatenate: true, largest_sdu: 9000 };
 
 const fn sci(number: u8) -> Sci {
     Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
@@ -28,7 +28,7 @@ fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<
         confidentiality: Confidentiality::Zero,
         xpn: ssci(0).map(|own| (Salt([3; 12]), own)),
         receive: peers.into_iter().map(admission).collect(),
-        fragmentation: UNDIVIDED,
+        fragmentation: WHOLE,
     })
 }
 
@@ -153,35 +153,35 @@ fn a_sak_that_cannot_be_installed_is_told_of_and_left_out() {
     assert_eq!((ends.installed(), ends.told.len()), ("1 1:1".to_owned(), 1));
 }
 
-/// SDUs are divided as the enabled SAK says: not under one that does not, under one with an offset, or under none.
+/// SDUs are fragmented as the enabled SAK says: not under one that does not, under one with an offset, or under none.
 #[test]
-fn dividing_follows_the_enabled_sak() {
+fn fragmentation_follows_the_enabled_sak() {
     let mut ends = Ends::new();
     let with = |kn, confidentiality, fragmentation| {
         Box::new(Association { confidentiality, fragmentation, ..*sak(kn, CipherSuite::GcmAes128, [1]) })
     };
     let rows = [
-        (Confidentiality::Zero, DIVIDED, true),
-        (Confidentiality::Zero, UNDIVIDED, false),
-        (Confidentiality::Integrity, DIVIDED, true),
-        (Confidentiality::Fifty, DIVIDED, false),
-        (Confidentiality::Zero, FragmentAgreement { fragment: false, ..DIVIDED }, true),
+        (Confidentiality::Zero, FRAGMENTED, true),
+        (Confidentiality::Zero, WHOLE, false),
+        (Confidentiality::Integrity, FRAGMENTED, true),
+        (Confidentiality::Fifty, FRAGMENTED, false),
+        (Confidentiality::Zero, FragmentAgreement { fragment: false, ..FRAGMENTED }, true),
     ];
-    for (kn, (confidentiality, fragmentation, divides)) in (1..).zip(rows) {
-        let before = ends.path.divides();
+    for (kn, (confidentiality, fragmentation, fragments)) in (1..).zip(rows) {
+        let before = ends.path.is_fragmenting();
         ends.apply_event(Event::Install(with(kn, confidentiality, fragmentation)));
-        assert_eq!(ends.path.divides(), before, "not before it is enabled");
+        assert_eq!(ends.path.is_fragmenting(), before, "not before it is enabled");
         ends.apply_event(Event::EnableTransmit(ki(kn)));
-        assert_eq!(ends.path.divides(), divides, "{kn}");
+        assert_eq!(ends.path.is_fragmenting(), fragments, "{kn}");
         ends.apply_event(Event::Retire(ki(kn - 1)));
-        assert_eq!(ends.path.divides(), divides, "{kn}");
+        assert_eq!(ends.path.is_fragmenting(), fragments, "{kn}");
         // Another path goes on so.
         let mut next = path(OWN);
         ends.table.prepare(&mut next).unwrap();
-        assert_eq!(next.divides(), divides, "{kn}");
+        assert_eq!(next.is_fragmenting(), fragments, "{kn}");
     }
     ends.apply_event(Event::Retire(ki(rows.len() as u32)));
-    assert!(!ends.path.divides());
+    assert!(!ends.path.is_fragmenting());
     assert!(ends.table.prepare(&mut path(sci(9))).is_err(), "another SCI");
 }
 

@@ -94,7 +94,7 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
         ));
     }
     // What is agreed on needs not to be alike.
-    if own.dividing != theirs.dividing && link.static_sas().is_some() {
+    if own.fragmentation != theirs.fragmentation && link.static_sas().is_some() {
         let on = |bits: u8| match bits {
             0 => "neither fragment nor concatenate",
             1 => "fragment",
@@ -105,8 +105,8 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
             "peer",
             format!(
                 "it has {} on, and here it is {}: set both alike at both ends",
-                on(theirs.dividing),
-                on(own.dividing)
+                on(theirs.fragmentation),
+                on(own.fragmentation)
             ),
         ));
     }
@@ -117,7 +117,7 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
 
 fn sizes(link: &Link, mtus: Mtus, figures: &Figures, findings: &mut Vec<Finding>) {
     let needed = mtus.plain + overhead_octets(link);
-    let fragments = link.dividing.is_some_and(|FragmentConfig { fragment, .. }| fragment);
+    let fragments = link.fragmentation.is_some_and(|FragmentConfig { fragment, .. }| fragment);
     for (way, largest) in [("there", figures.there.mtu), ("back", figures.back.mtu)] {
         let Some(largest) = largest.map(usize::from) else { continue };
         // The other end may be set lower, and has tried no more than that.
@@ -241,7 +241,7 @@ fn tags(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
 fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Finding>) {
     let Direction { sent, lost, duplicated, reordered, displacement, spoilt, .. } = *figures;
     let before = findings.len();
-    let dividing = link.dividing.is_some_and(|how| how.fragment || how.concatenate);
+    let fragmentation = link.fragmentation.is_some_and(|how| how.fragment || how.concatenate);
     let damaged = spoilt.min(lost);
     let vanished = lost - damaged;
     if spoilt > 0 {
@@ -252,7 +252,7 @@ fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Findi
             "{way}: {vanished} of {sent} frames were lost ({}): look for half duplex, a bad cable, or a queue that overflows",
             percent(vanished, sent)
         );
-        if dividing {
+        if fragmentation {
             let _ = write!(text, "; a split frame is lost with either part");
         }
         // A frame in a thousand is what a bad cable costs; one alone may have been a switch that was busy.
@@ -263,7 +263,7 @@ fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Findi
         let window = link.replay_window;
         let enough = displacement.saturating_mul(2).next_power_of_two();
         let text = format!("{way}: {reordered} of {sent} frames were overtaken, by up to {displacement}");
-        findings.push(if dividing {
+        findings.push(if fragmentation {
             Finding::problem("quality", format!("{text}: parts of split frames are lost by it; find what sends frames along two paths (link aggregation, several queues), for no window helps"))
         } else if link.replay_protect && window < displacement {
             Finding::problem("quality", format!("{text}, and replay_window = {window} discards them as late: set replay_window = {enough} or more at both ends, or find what sends frames along two paths"))

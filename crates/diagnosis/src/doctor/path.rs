@@ -257,9 +257,10 @@ fn interface_mac(name: &str) -> [u8; 6] {
 /// What both ends must have in common, for the other one to compare.
 pub(super) fn facts(link: &Link, mtus: Mtus) -> Status {
     let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
-    let dividing = link.dividing.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1);
+    let fragmentation =
+        link.fragmentation.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1);
     Status {
-        dividing,
+        fragmentation,
         // Zeros: the key server chooses.
         suite: link.suite().map_or([0; 8], CipherSuite::identifier),
         plain_mtu: octets(mtus.plain),

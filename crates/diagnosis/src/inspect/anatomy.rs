@@ -25,7 +25,7 @@ pub struct Macsec {
     pub tag: SecTag,
     /// The extension headers as they stand.
     pub extensions: Vec<u16>,
-    /// How the secure data divides.
+    /// Segments of the secure data.
     pub segments: Result<Segments, ExtensionError>,
     /// Octets of secure data.
     pub secure_data: Result<usize, SecTagError>,
@@ -75,7 +75,7 @@ impl Macsec {
     }
 
     /// The frame uses what the standard reserves.
-    pub const fn divided(&self) -> bool {
+    pub const fn is_fragmented(&self) -> bool {
         self.tag.extended || self.tag.more_fragments
     }
 }

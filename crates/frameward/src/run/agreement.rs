@@ -32,8 +32,8 @@ pub(super) fn key_agreement(
     mtus: Mtus,
     measured: &Measured,
 ) -> KeyAgreement {
-    let divides = |which: fn(&FragmentConfig) -> bool| link.dividing.as_ref().is_some_and(which);
-    let (fragment, concatenate) = (divides(|how| how.fragment), divides(|how| how.concatenate));
+    let fragments = |which: fn(&FragmentConfig) -> bool| link.fragmentation.as_ref().is_some_and(which);
+    let (fragment, concatenate) = (fragments(|how| how.fragment), fragments(|how| how.concatenate));
     let settings = Settings {
         sci,
         source,
@@ -64,7 +64,7 @@ pub(super) fn key_agreement(
         settings,
         caks: mka.caks().map(entry).collect(),
         replay_window: link.replay_window,
-        hold: link.dividing.map(|how| how.hold).unwrap_or_default(),
+        hold: link.fragmentation.map(|how| how.hold).unwrap_or_default(),
         antedate: measured.antedating.on,
         record: None,
     }

@@ -160,7 +160,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
     let unnamed = if link.has_secy() { "auto" } else { "none" };
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
     let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
-    let divider = Counters::new(FragmenterCounters::NAMES, snapshot.divider.values());
+    let fragmenter = Counters::new(FragmenterCounters::NAMES, snapshot.fragmenter.values());
     // The standard counts here what a receiver that is too slow loses; our ports see it happen.
     let lost = &snapshot.protected;
     let overrun = (OVERRUN.name.into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
@@ -175,7 +175,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
             .iter()
             .map(named)
             .chain([overrun])
-            .chain(path.iter().chain(divider.iter()).map(named))
+            .chain(path.iter().chain(fragmenter.iter()).map(named))
             .collect(),
         stranger: snapshot.stranger.map(|stranger| StrangerReport {
             sci: stranger.sci.map(|sci| sci.to_string()),

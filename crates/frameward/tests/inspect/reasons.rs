@@ -7,7 +7,7 @@ use secy::fragment::Rules;
 use secy::{ConfidentialityOffset, Protection, Settings};
 use suite::CipherSuite;
 
-use super::ends::division::{REASSEMBLING, chain, send};
+use super::ends::fragments::{REASSEMBLING, chain, send};
 use super::ends::{A, End, SETTINGS, protected, sdus, sender};
 use super::{ENDS, Told, inspect, pcap, pcapng, sas, timed};
 
@@ -260,7 +260,7 @@ fn our_gateways_fragments() {
 #[test]
 fn a_long_chain_names_its_frames_in_any_order() {
     let (sdu, pieces) = chain(10, 6, 100);
-    let mut wire: Vec<_> = pieces.iter().map(super::ends::division::Forged::seal).collect();
+    let mut wire: Vec<_> = pieces.iter().map(super::ends::fragments::Forged::seal).collect();
     wire.swap(2, 5);
     let told = inspect(&pcap(&timed(&wire)), Some(replay(Replay::Window(32))));
     assert_eq!(told.sdus(), [sdu]);

@@ -3,7 +3,7 @@
 //! A protected frame of MTU 1500 has room for 1468 octets of payload. The paper's scenarios are payloads of 1468 (fits),
 //! 1500 (a frame and a scrap) and 2936 octets (two frames); each is measured
 //!
-//! - over a *jumbo* path, whose MTU is 32 octets more than the payload: nothing is divided, the reference;
+//! - over a *jumbo* path, whose MTU is 32 octets more than the payload: nothing is fragmented, the reference;
 //! - over MTU 1500 with fragmentation alone;
 //! - with concatenation of what waits in a burst, which delays nothing;
 //! - with concatenation and `hold`, which delays every SDU by at most that long;
@@ -156,7 +156,7 @@ fn round_trips(bench: &mut Bench<'_>, stands: &[TestBed], octets: usize) -> Resu
     Ok(())
 }
 
-/// How long a wire of 100 Mbit/s takes for an IP packet: protected, and divided if `mtu` is not the jumbo path's.
+/// How long a wire of 100 Mbit/s takes for an IP packet: protected, and fragmented if `mtu` is not the jumbo path's.
 fn wire_microseconds(packet: usize, mtu: Option<u32>) -> f64 {
     /// DA and SA, SecTAG, ICV; and preamble, FCS and gap, as [`lab::Topology::limit_rate`] counts them.
     const AROUND: usize = 12 + 16 + 16 + 24;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! An arrow points at what a case is compared with. Both boxes of a network hold the same thing; the protected side has
-//! MTU 1532, so that nothing is divided, and no rate limit: CPUs are the limit. Sender, both boxes and receiver share
+//! MTU 1532, so that nothing is fragmented, and no rate limit: CPUs are the limit. Sender, both boxes and receiver share
 //! them, so a rate is that of the whole chain, and one hop alone reaches more.
 //!
 //! | figure | how |

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Prepared MACsec frames and no stations: what is measured is the tunnel and the kernel around it. The path's MTU is
-//! 1500; our plain mode divides no frame, and is left out where others have to. Sender, both sites, the router and the receiver
+//! 1500; our plain mode fragments no frame, and is left out where others have to. Sender, both sites, the router and the receiver
 //! share the machine's CPUs.
 //!
 //! | figure | how |
@@ -128,7 +128,7 @@ impl Case {
         })
     }
 
-    /// Plain mode divides no frame: what is longer than goes whole does not go.
+    /// Plain mode fragments no frame: what is longer than goes whole does not go.
     fn carries(&self, octets: u32) -> bool {
         !matches!(self.inside, Inside::Sites(_)) || self.protects || octets <= self.whole + HEADER
     }

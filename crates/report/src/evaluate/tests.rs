@@ -15,7 +15,7 @@ fn agreeing() -> LinkReport {
     agreed("g").links.remove(0)
 }
 
-const WISHES: Requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
+const WISHES: Requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
 
 fn facts(seen: Seen) -> Facts {
     Facts { seen, requested: Some(WISHES), ..Facts::default() }

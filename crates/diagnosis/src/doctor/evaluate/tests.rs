@@ -165,7 +165,7 @@ fn each_fault_has_its_line_and_its_cure() {
         ("", |o| o.theirs.suite[7] ^= 3, Level::Problem, "set the same suite at both ends"),
         (
             "",
-            |o| o.theirs.dividing = 3,
+            |o| o.theirs.fragmentation = 3,
             Level::Problem,
             "it has fragment and concatenate on, and here it is neither",
         ),
@@ -219,7 +219,7 @@ fn with_mka_eapol_has_to_cross_and_all_else_is_agreed_on() {
         told_of(parsed(&text), change)
     };
     assert_eq!(agreed("", |_| ()), []);
-    assert_eq!(agreed("", |o| (o.theirs.suite[7], o.theirs.dividing) = (3, 0)), []);
+    assert_eq!(agreed("", |o| (o.theirs.suite[7], o.theirs.fragmentation) = (3, 0)), []);
     let other = "destination = \"01:80:c2:00:00:1f\"";
     let near_only: fn(&mut Outcome) = |o| o.probed.crossed &= !(1 << 9);
     assert_eq!(agreed(other, near_only), [], "another one crosses");

@@ -37,8 +37,8 @@ pub struct Status {
     pub saw_finish: bool,
     /// It hears frames that claim to come from its peer, and whose MAC does not fit.
     pub hears_misfits: bool,
-    /// Whether it divides SDUs; 1 fragment, 2 concatenate.
-    pub dividing: u8,
+    /// Whether it fragments SDUs; 1 fragment, 2 concatenate.
+    pub fragmentation: u8,
     /// Its cipher suite.
     pub suite: [u8; 8],
     /// MTU of its plain side.
@@ -165,7 +165,8 @@ impl Status {
             Stage::Probing => 1,
             Stage::Finished => 2,
         };
-        let mut out = vec![stage, u8::from(self.saw_finish), u8::from(self.hears_misfits), self.dividing];
+        let mut out =
+            vec![stage, u8::from(self.saw_finish), u8::from(self.hears_misfits), self.fragmentation];
         out.extend(self.suite);
         for value in [self.plain_mtu, self.protected_mtu, self.largest, self.tried, self.crossed] {
             out.extend(value.to_be_bytes());
@@ -182,7 +183,7 @@ impl Status {
 
     fn parse(mut rest: &[u8]) -> Option<Self> {
         let rest = &mut rest;
-        let [stage, saw_finish, hears_misfits, dividing] = take(rest)?;
+        let [stage, saw_finish, hears_misfits, fragmentation] = take(rest)?;
         let stage = match stage {
             0 => Stage::Waiting,
             1 => Stage::Probing,
@@ -212,7 +213,7 @@ impl Status {
             stage,
             saw_finish: saw_finish == 1,
             hears_misfits: hears_misfits == 1,
-            dividing,
+            fragmentation,
             suite,
             plain_mtu,
             protected_mtu,

@@ -27,7 +27,7 @@ fn status() -> impl Strategy<Value = Status> {
             stage,
             saw_finish: bits[0],
             hears_misfits: bits[1],
-            dividing: octets[0],
+            fragmentation: octets[0],
             suite,
             plain_mtu: short[0],
             protected_mtu: short[1],

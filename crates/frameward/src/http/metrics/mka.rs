@@ -23,11 +23,11 @@ impl Families {
             let help = "Seconds until the SAK is followed by another because of its age.";
             self.gauge("mka_next_rekey_seconds", help, of_link, seconds);
         }
-        let dividing = &mka.dividing;
+        let fragmentation = &mka.fragmentation;
         let help = "Whether SDUs may span frames under the SAK that protects.";
-        self.gauge("mka_fragment", help, of_link, dividing.fragment.into());
+        self.gauge("mka_fragment", help, of_link, fragmentation.fragment.into());
         let help = "Whether frames may hold several SDUs under the SAK that protects.";
-        self.gauge("mka_concatenate", help, of_link, dividing.concatenate.into());
+        self.gauge("mka_concatenate", help, of_link, fragmentation.concatenate.into());
         self.counters("mka", of_link, &mka.counters);
     }
 }
