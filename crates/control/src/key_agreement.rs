@@ -110,11 +110,11 @@ impl Agreement {
     }
 
     /// Tells the KaY.
-    fn tell(&mut self, now: wire::Instant, told: mka::Input<'_>) {
-        let is_of_a_member = self.kay.handle_input(now, told);
-        let recorded = match told {
+    fn tell(&mut self, now: wire::Instant, input: mka::Input<'_>) {
+        let is_of_a_member = self.kay.handle_input(now, input);
+        let recorded = match input {
             mka::Input::Frame(frame) if !is_of_a_member => Recorded::Stranger(frame),
-            told => Recorded::Input(told),
+            input => Recorded::Input(input),
         };
         self.keep(now, recorded);
     }
@@ -153,7 +153,7 @@ impl Agreement {
     /// Takes the KaY's frames, changes and notices.
     fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
-            self.table.apply_event(event, &mut |told| around.tell(told));
+            self.table.apply_event(event, &mut |notice| around.tell(notice));
         }
         let mut said = false;
         while let Some(frame) = self.kay.poll_transmit(around.now) {
@@ -184,9 +184,9 @@ impl Context<'_> {
         of.iter().all(Option::is_none) || self.worker.submit(ask).is_ok()
     }
 
-    fn tell(&mut self, told: SaNotice) {
+    fn tell(&mut self, notice: SaNotice) {
         let link = self.link.to_owned();
-        self.notices.push(match told {
+        self.notices.push(match notice {
             SaNotice::Reason(reason) => Notice::KeyAgreement { link, reason },
             SaNotice::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
             SaNotice::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },

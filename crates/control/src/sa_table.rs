@@ -80,21 +80,21 @@ impl SaTable {
             Event::Notice(reason) => tell(SaNotice::Reason(reason)),
             Event::Install(association) => self.install(association, tell),
             Event::Admit { ki, admission } => {
-                let Some(place) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
-                let sak = self.saks.swap_remove(place);
+                let Some(index) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
+                let sak = self.saks.swap_remove(index);
                 self.admit(&sak, &admission, tell);
                 self.saks.push(sak);
             }
             Event::EnableTransmit(ki) => self.enable(ki),
             Event::Retire(ki) => {
-                let Some(place) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
-                let an = self.saks.swap_remove(place).an;
+                let Some(index) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
+                let an = self.saks.swap_remove(index).an;
                 self.enabled = self.enabled.filter(|enabled| *enabled != ki);
                 self.changes.list.push(SaChange::Retire { an, out: Box::default() });
             }
             Event::Expel(sci) => {
-                let Some(place) = self.scs.iter().position(|sc| *sc == sci) else { return };
-                self.scs.swap_remove(place);
+                let Some(index) = self.scs.iter().position(|sc| *sc == sci) else { return };
+                self.scs.swap_remove(index);
                 self.changes.list.push(SaChange::RetireReceiveSc { sci, out: Box::new(None) });
             }
             Event::RaiseLowest { ki, sci, lowest_pn } => {

@@ -139,9 +139,9 @@ const SITES: [(&str, Made); 3] = [
 ];
 const CELLS: [(&str, Made); 2] = [
     (UNPROTECTED_CELL, |bench, name| {
-        let stand = TestBed::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
-        let relations = relations(&stand.topology);
-        Ok(TestNetwork::cell(stand, relations))
+        let test_bed = TestBed::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
+        let relations = relations(&test_bed.topology);
+        Ok(TestNetwork::cell(test_bed, relations))
     }),
     ("cell", |bench, name| {
         let topology = Topology::build(&shape())?;
@@ -149,9 +149,9 @@ const CELLS: [(&str, Made); 2] = [
         let mut choice = CellChoice::new(&topology, RELATIONS, CYCLE);
         choice.drops = true;
         let pair = cells::start(&bench.programs.frameward, &topology, &choice)?;
-        let stand = TestBed::running(name, topology, pair);
-        stand.wait_for_cells()?;
-        Ok(TestNetwork::cell(stand, relations))
+        let test_bed = TestBed::running(name, topology, pair);
+        test_bed.wait_for_cells()?;
+        Ok(TestNetwork::cell(test_bed, relations))
     }),
 ];
 /// What stands beside our cell, with the same frames.

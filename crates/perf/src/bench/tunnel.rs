@@ -80,8 +80,8 @@ enum Inside {
 impl Case {
     pub(super) fn rival(rival: Rival) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
-        let places = [0, 1].map(|index| RivalHost::from(&plants.plants[index]));
-        let running = rival.start(places, LAN_MTU, PATH)?;
+        let hosts = [0, 1].map(|index| RivalHost::from(&plants.plants[index]));
+        let running = rival.start(hosts, LAN_MTU, PATH)?;
         let whole = rival.payload(PATH);
         Ok(Self { name: rival.name(), plants, inside: Inside::Rival(running), whole, protects: false, pn: 1 })
     }

@@ -97,7 +97,7 @@ fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
 
 /// The same as a table.
 pub(super) fn table(document: &Document) -> Figure {
-    let told = |figure: &str, contestant: &str| {
+    let interval = |figure: &str, contestant: &str| {
         let figure = document.figure(BENCH, &case(figure, contestant));
         figure.map_or(String::new(), |figure| match figure.spread.filter(|_| figure.values.len() > 1) {
             Some(spread) => {
@@ -112,8 +112,8 @@ pub(super) fn table(document: &Document) -> Figure {
             let (figure, word) = reached(verdict);
             [
                 format!("{name}, {}", unit_of(document, verdict)),
-                told(&verdict.figure, Contestant::Frameward.name()),
-                told(&verdict.figure, &verdict.beside),
+                interval(&verdict.figure, Contestant::Frameward.name()),
+                interval(&verdict.figure, &verdict.beside),
                 verdict.beside.clone(),
                 format!("{figure} {word}"),
                 verdict.wanted.clone(),
