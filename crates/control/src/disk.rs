@@ -192,7 +192,9 @@ impl Disk {
                 self.reported = Some((now - silent, now));
                 Some(Notice::DiskSilent { path, silent })
             }
-            (Some(silent), Some((_, reported))) if now.saturating_duration_since(reported) >= REPORT_AGAIN => {
+            (Some(silent), Some((_, reported)))
+                if now.saturating_duration_since(reported) >= REPORT_AGAIN =>
+            {
                 self.reported = Some((now - silent, now));
                 Some(Notice::DiskSilent { path, silent })
             }

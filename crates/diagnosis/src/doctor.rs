@@ -5,19 +5,19 @@
 //!  site.rs    a site: its LAN, its sockets, and whether its peers answer          sends, if no gateway runs there
 //!  path.rs    the path: the protected port, opened without changing it ──▶ exam.rs  sends, if no gateway runs there
 //!  exam.rs    both doctors' conversation; frame.rs what they say; keys.rs how they know each other
-//!  evaluate.rs   figures ──▶ findings
+//!  path_findings.rs   from figures to findings
 //! ```
 //!
 //! The path needs a doctor at each end, at the same time. Frames go out of protected ports only, so no machine sees
 //! one. A gateway that runs is left alone: then its counters speak.
 
-mod evaluate;
 pub mod exam;
 mod finding;
 pub mod frame;
 pub mod keys;
 mod local;
 mod path;
+mod path_findings;
 mod running;
 mod site;
 pub mod targets;
@@ -147,8 +147,8 @@ fn of_link(
         (_, running::Running::No) => match usable {
             Some(mtus) => match path::examine(link, &config.sites, mtus, options, tell) {
                 Ok(seen) => {
-                    figures = evaluate::figures(&seen.outcome);
-                    findings.extend(evaluate::path(link, mtus, &seen));
+                    figures = path_findings::figures(&seen.outcome);
+                    findings.extend(path_findings::findings(link, mtus, &seen));
                     findings.extend(local::unfilled(link, config.gateway.io, seen.unfilled));
                 }
                 Err(finding) => findings.push(finding),

@@ -7,14 +7,14 @@
 //!
 //! The equations are those of the paper (`fieldbus::budget`); what a frame takes is measured here and now, in slices of all
 //! payloads in turn, each beside a loop as long as a frame that does nothing: what holds that up held the frames up too
-//! (evaluate.rs). Headroom is t_max by p99.9 of the slower of the two, protecting and verifying. A relation costs both in each
+//! (answers.rs). Headroom is t_max by p99.9 of the slower of the two, protecting and verifying. A relation costs both in each
 //! cycle, since one frame goes out and one comes in: the share of a core that N of them take, and the largest N that a core
 //! has time for, are of their p99.9 together.
 //!
 //! It is the engine's own work: finding the relation, header, cipher, counters. What the system takes to receive and to
 //! send a frame depends on ports and drivers; [`Question::port_time`] adds it.
 
-mod evaluate;
+mod answers;
 mod table;
 
 pub use table::{Microseconds, Rate};
@@ -224,7 +224,7 @@ pub enum Limit {
 /// Measures, and answers. Takes [`Question::time`] for each payload in each mode; `progress` is told before each.
 pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> Answer {
     let clock = Clock::measure();
-    let payloads = evaluate::payloads(question, measure(question, clock, progress));
+    let payloads = answers::payloads(question, measure(question, clock, progress));
     let Budget { cycle, link, load } = question.budget;
     let Row { machine, commit, .. } = Row::new("plan", "", 0.0, "", 0);
     let verdict = Whole::of(payloads.iter().flat_map(|payload| &payload.modes).map(|mode| mode.verdict));

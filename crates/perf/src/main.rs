@@ -40,7 +40,7 @@ enum Failure {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Demo { what } => demo(what),
-        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => evaluate_precompute(&rows),
+        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => check_precompute(&rows),
         Command::Bench { judge: true, .. } => {
             Err(report_failure(&"bench: --judge is for `precompute`; leave it out", Failure::Usage))
         }
@@ -212,10 +212,10 @@ fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Fai
     print(&PrecomputeTable(&measured))
 }
 
-fn evaluate_precompute(directory: &Path) -> Result<(), Failure> {
+fn check_precompute(directory: &Path) -> Result<(), Failure> {
     let failed = |error: &dyn Display| report_failure(&format_args!("bench: {error}"), Failure::Failed);
     let rows = Rows::read(Device::CortexM4, &directory.join("mcu.csv")).map_err(|error| failed(&error))?;
-    let judged = rows.evaluate();
+    let judged = rows.check_targets();
     judged.missed.iter().for_each(|line| tell(&format_args!("bench: {line}")));
     match judged.missed.len() {
         0 => print(&format_args!("all {} targets on the Cortex-M4 are met\n", judged.met)),

@@ -99,7 +99,7 @@ fn look_at(document: &Document, name: &str) -> Vec<serde_json::Value> {
     shown
 }
 
-fn evaluate(figures: &[serde_json::Value]) {
+fn check_figures(figures: &[serde_json::Value]) {
     assert!(figures.len() >= 40, "{}", figures.len());
     let mut ids = Vec::new();
     for figure in figures {
@@ -118,7 +118,7 @@ fn evaluate(figures: &[serde_json::Value]) {
 #[test]
 fn every_figure_says_what_it_is_and_what_is_missing_is_said() {
     let figures = look_at(&brief_run(), "brief");
-    evaluate(&figures);
+    check_figures(&figures);
     let of = |id: &str| figures.iter().find(|figure| figure["id"] == id).unwrap_or_else(|| panic!("no {id}"));
     // Measured: drawn, with its numbers beside it. Not measured: the gap alone.
     assert_eq!((&of("tii-table-4")["drawings"], &of("tii-table-4")["gaps"]), (&2.into(), &0.into()));

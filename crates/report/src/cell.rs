@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Counters;
 use super::recent::{FailingSc, Seen};
 use super::table::Group;
-use super::verdict::{Finding, Level, State, Verdict, evaluate};
+use super::verdict::{Finding, Level, State, Verdict, worst};
 
 /// A cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -206,7 +206,7 @@ impl CellReport {
 
     /// The verdict on it alone.
     pub fn judged(&self, seen: &Seen) -> Verdict {
-        evaluate(self.findings(seen), self.well()).0
+        worst(self.findings(seen), self.well()).0
     }
 
     /// Nothing is wrong: whether something shows that all is well.

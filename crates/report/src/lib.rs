@@ -20,7 +20,7 @@ pub mod cell;
 mod client;
 pub mod control_socket;
 mod counters;
-pub mod evaluate;
+pub mod link_verdict;
 pub mod mka;
 pub mod recent;
 #[cfg(any(test, feature = "samples"))]

@@ -71,7 +71,7 @@ pub fn sample(name: &str) -> GatewayReport {
         mka: None,
         fieldbus: None,
     };
-    (link.verdict, link.concerns) = evaluate::link(&link, &evaluate::Facts::default());
+    (link.verdict, link.concerns) = link_verdict::link_verdict(&link, &link_verdict::Facts::default());
     GatewayReport {
         name: name.into(),
         version: "0.1.0".into(),
@@ -98,8 +98,8 @@ pub fn agreed(name: &str) -> GatewayReport {
     }
     link.mka = Some(mka);
     let requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
-    let facts = evaluate::Facts { requested: Some(requested), ..evaluate::Facts::default() };
-    (link.verdict, link.concerns) = evaluate::link(link, &facts);
+    let facts = link_verdict::Facts { requested: Some(requested), ..link_verdict::Facts::default() };
+    (link.verdict, link.concerns) = link_verdict::link_verdict(link, &facts);
     report
 }
 
@@ -207,7 +207,7 @@ pub fn sample_site() -> SiteReport {
         }],
     };
     (report.verdict, report.concerns) =
-        super::site::evaluate::verdict(&report, &super::site::evaluate::SiteFacts::default());
+        super::site::site_verdict::site_verdict(&report, &super::site::site_verdict::SiteFacts::default());
     report
 }
 

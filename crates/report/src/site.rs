@@ -3,8 +3,8 @@
 //! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
 //! [`Group`](super::table::Group) says which.
 
-pub mod evaluate;
 mod peer;
+pub mod site_verdict;
 
 use serde::{Deserialize, Serialize};
 

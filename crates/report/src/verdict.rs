@@ -198,7 +198,7 @@ impl Finding {
 
 /// The worst finding is the verdict, the first of equal ones; all are concerns, the worst first. Without any it is
 /// `otherwise`.
-pub(crate) fn evaluate(mut findings: Vec<Finding>, otherwise: Finding) -> (Verdict, Vec<Concern>) {
+pub(crate) fn worst(mut findings: Vec<Finding>, otherwise: Finding) -> (Verdict, Vec<Concern>) {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let unproven = findings.iter().any(|finding| finding.state.is_unproven());
     let Finding { state, level, text } = findings.first().unwrap_or(&otherwise).clone();

@@ -15,7 +15,7 @@ use super::Finding;
 use super::running::Running;
 use config::check::{self, Mtus};
 use config::{Config, Io, Keys, Link};
-use report::evaluate::fill_checksums;
+use report::link_verdict::fill_checksums;
 
 /// 1 January 2026: no box with this program has a clock before it that is right.
 const BUILT: Duration = Duration::from_secs(1_767_225_600);

@@ -6,7 +6,7 @@ use pnstore::LeaseStore;
 
 use super::Finding;
 use config::{Config, Link};
-use report::evaluate::fill_checksums;
+use report::link_verdict::fill_checksums;
 use report::verdict::State;
 use report::{Counters, GatewayReport, LinkReport};
 

@@ -12,7 +12,7 @@ use super::mkpdu_report::MkpduReport;
 /// The verdict on a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum FrameVerdict {
     /// Without SecTAG.
     Clear,
     /// Protected; without keys nothing more is known.
@@ -25,7 +25,7 @@ pub enum Verdict {
     Bad,
 }
 
-impl Verdict {
+impl FrameVerdict {
     /// The word for it.
     pub const fn word(self) -> &'static str {
         match self {
@@ -52,7 +52,7 @@ pub struct FrameReport {
     /// Octets in the capture.
     pub captured: usize,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: FrameVerdict,
     /// The counter that a receiver would move.
     pub counter: Option<&'static str>,
     /// Why it is bad.
@@ -171,7 +171,7 @@ impl FrameReport {
             interface: captured.interface,
             length: captured.original,
             captured: captured.octets.len(),
-            verdict: Verdict::Read,
+            verdict: FrameVerdict::Read,
             counter: None,
             reason: None,
             notes: Vec::new(),

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::frame_report::{FrameReport, SduReport, Verdict};
+use super::frame_report::{FrameReport, FrameVerdict, SduReport};
 use super::trail::{SakSummary, ScSummary, Summary};
 
 /// A frame as a line.
@@ -33,10 +33,10 @@ impl fmt::Display for Line<'_> {
         }
         let (begin, end) = match (colour, report.verdict) {
             (false, _) => ("", ""),
-            (true, Verdict::Ok) => ("\x1b[32m", "\x1b[0m"),
-            (true, Verdict::Bad) => ("\x1b[1;31m", "\x1b[0m"),
-            (true, Verdict::Clear) => ("\x1b[33m", "\x1b[0m"),
-            (true, Verdict::Copy | Verdict::Read) => ("\x1b[2m", "\x1b[0m"),
+            (true, FrameVerdict::Ok) => ("\x1b[32m", "\x1b[0m"),
+            (true, FrameVerdict::Bad) => ("\x1b[1;31m", "\x1b[0m"),
+            (true, FrameVerdict::Clear) => ("\x1b[33m", "\x1b[0m"),
+            (true, FrameVerdict::Copy | FrameVerdict::Read) => ("\x1b[2m", "\x1b[0m"),
         };
         write!(f, "  {:>5}  {begin}{:<5}{end} ", report.length, report.verdict.word())?;
         headers(f, report)?;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args, ValueEnum};
 use config::key_file::read_cak;
 use diagnosis::inspect::decrypted::Decrypted;
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
 use diagnosis::inspect::replay::{Replay as KayReplay, ReplayError};
 use diagnosis::inspect::text::Line;
@@ -262,7 +262,7 @@ impl<'i> Output<'i> {
         if let Some(decrypted) = &mut self.decrypted {
             self.write_error = decrypted.frame(inspected).err();
         }
-        if self.error.is_none() && (!self.inspect.bad || report.verdict == Verdict::Bad) {
+        if self.error.is_none() && (!self.inspect.bad || report.verdict == FrameVerdict::Bad) {
             let line = Line { report, time: *since_first, colour: self.colour };
             self.error = if self.inspect.json {
                 json(&mut self.lines, report).err()

@@ -15,9 +15,9 @@ use super::Running;
 use super::link::RunningLink;
 use super::report::requested;
 use report::cell::CellReport;
-use report::evaluate::{self, Facts};
+use report::link_verdict::{Facts, link_verdict};
 use report::recent::{Counted, CountedSc, RecentCounters, Seen};
-use report::site::evaluate::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
+use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
 use report::site::{SitePeerReport, SiteReport};
 use report::{Counters, LinkReport, Verdict};
 
@@ -173,7 +173,7 @@ impl Verdicts {
             disk,
             has_no_secy: !running.is_seated,
         };
-        (report.verdict, report.concerns) = evaluate::link(report, &facts);
+        (report.verdict, report.concerns) = link_verdict(report, &facts);
     }
 
     /// Puts the verdict into a site's report.
@@ -181,7 +181,7 @@ impl Verdicts {
         let watched = self.sites.entry(report.name.clone()).or_default();
         let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.seen(now)));
         let facts = SiteFacts { seen: watched.lately.seen(now), peers: peers.collect() };
-        (report.verdict, report.concerns) = verdict(report, &facts);
+        (report.verdict, report.concerns) = site_verdict(report, &facts);
     }
 
     fn is_due(&mut self, now: Instant) -> bool {

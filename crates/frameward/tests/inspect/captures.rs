@@ -1,7 +1,7 @@
 //! Captures as files: both formats and byte orders, cut, broken, and anything at all.
 
 use diagnosis::inspect::capture::{CaptureError, CaptureReader};
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use pcap_file::{Endianness, TsResolution};
 use proptest::prelude::*;
 
@@ -145,7 +145,7 @@ fn frames_that_a_snaplen_cut_are_said_to_be() {
         }
     }
     let told = inspect(&capture, None);
-    assert_eq!((told.verdicts(), told.summary.cut), (vec![Verdict::Read; 3], 3));
+    assert_eq!((told.verdicts(), told.summary.cut), (vec![FrameVerdict::Read; 3], 3));
     assert!(told.why(0).ends_with("the capture kept 60 of its 144 octets"), "{}", told.why(0));
     assert_eq!(told.frames[0].0.secure_data, Some(100));
     let told = inspect(&capture, Some(sas(ENDS)));
@@ -178,7 +178,7 @@ proptest! {
             prop_assert!(told.summary.octets <= capture.len() as u64);
             prop_assert_eq!(told.summary.frames, told.frames.len() as u64);
             for (report, sdus) in &told.frames {
-                prop_assert_eq!(sdus.is_empty(), report.verdict != Verdict::Ok);
+                prop_assert_eq!(sdus.is_empty(), report.verdict != FrameVerdict::Ok);
             }
         }
     }

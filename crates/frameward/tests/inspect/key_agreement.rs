@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use config::key_file::NamedCak;
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{KeyedCak, Keyring, Replay};
 use diagnosis::inspect::mkpdu_report::{DistributedReport, TlvReport};
 use mka::{Announced, Association, CakEntry, Event, Input, Kay, OnPeerLoss, Report, SuiteRule, SuiteTiming};
@@ -56,7 +56,7 @@ fn wpa_supplicants_captures_decrypt() {
         let told = inspect_with(&pcap(&timed(&case.octets)), caks(&case, &["a", "b"]));
         for (index, ((report, sdus), frame)) in told.frames.iter().zip(&case.frames).enumerate() {
             let at = format!("{} frame {index}: {}", case.name, told.why(index));
-            assert_eq!(report.verdict, Verdict::Ok, "{at}");
+            assert_eq!(report.verdict, FrameVerdict::Ok, "{at}");
             match &report.mkpdu {
                 Some(mkpdu) => {
                     assert_eq!(Some(mkpdu.mi.as_str()), frame.mi.as_deref(), "{at}");
@@ -147,7 +147,11 @@ fn what_is_wrong_with_an_mkpdu_is_told() {
     assert_eq!(told.summary.bad, 4);
     // Without a CAK nothing can be verified, and what an MKPDU says is told all the same.
     let told = inspect_with(&pcap(&timed(&good.octets)), None);
-    assert!(told.frames.iter().all(|(report, _)| matches!(report.verdict, Verdict::Clear | Verdict::Read)));
+    assert!(
+        told.frames
+            .iter()
+            .all(|(report, _)| matches!(report.verdict, FrameVerdict::Clear | FrameVerdict::Read))
+    );
     assert!(told.frames[0].0.mkpdu.is_some() && told.summary.saks.is_empty());
 }
 
@@ -316,7 +320,7 @@ fn speak(stations: &mut [Station], seconds: u64, absent: Option<(usize, u64)>) -
 
 fn all_decrypt(bus: &Bus, told: &Told) {
     let bad: Vec<_> = (0..told.frames.len())
-        .filter(|frame| told.frames[*frame].0.verdict != Verdict::Ok)
+        .filter(|frame| told.frames[*frame].0.verdict != FrameVerdict::Ok)
         .map(|frame| told.why(frame))
         .collect();
     assert!(bad.is_empty(), "{bad:?}");
@@ -407,7 +411,7 @@ fn altered(bus: &Bus, frame: usize, octet: usize, by: u8) {
     assert_eq!(told.frames.len(), bus.wire.len());
     let verdict = told.frames[frame].0.verdict;
     // Padding is not protected; what is no longer EAPOL or MACsec is in clear.
-    assert!(matches!(verdict, Verdict::Bad | Verdict::Clear), "{verdict:?}, octet {octet}");
+    assert!(matches!(verdict, FrameVerdict::Bad | FrameVerdict::Clear), "{verdict:?}, octet {octet}");
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! Why frames are bad, in words.
 
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{KeyedSa, Replay};
 use pcap_file::Endianness;
 use secy::fragment::Rules;
@@ -32,7 +32,7 @@ fn altered_frames() {
     let (mut frames, sdus) = frames(1000, 3);
     frames[1][40] ^= 1;
     let told = with(ENDS, &frames);
-    assert_eq!(told.verdicts(), [Verdict::Ok, Verdict::Bad, Verdict::Ok]);
+    assert_eq!(told.verdicts(), [FrameVerdict::Ok, FrameVerdict::Bad, FrameVerdict::Ok]);
     assert_eq!(told.sdus(), [sdus[0].clone(), sdus[2].clone()]);
     assert_eq!(
         told.why(1),
@@ -64,7 +64,7 @@ fn wrong_keys() {
     );
     // The keys of an SA one after the other.
     let rekeyed = with(&format!("{wrong}{ENDS}"), &frames);
-    assert_eq!(rekeyed.verdicts(), [Verdict::Ok]);
+    assert_eq!(rekeyed.verdicts(), [FrameVerdict::Ok]);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn an_exchanged_ssci_and_a_capture_from_the_middle() {
     assert!(with(&keys(8), &beginning).why(0).ends_with("; it verifies with ssci 7, not 8"));
     // What is told needs no search.
     let far = protected(&mut sender(A, SETTINGS, CipherSuite::GcmAesXpn128, 1_000_000 << 32), &sdus);
-    assert_eq!(with(&keys(7), &far).verdicts(), [Verdict::Bad; 3]);
+    assert_eq!(with(&keys(7), &far).verdicts(), [FrameVerdict::Bad; 3]);
     assert_eq!(with(&format!("{}pn_high = 1000000\n", keys(7)), &far).sdus(), sdus);
 }
 
@@ -144,7 +144,7 @@ fn replayed_and_reordered_frames() {
     let (mut all, _) = frames(1, 12);
     all.push(all[6].clone());
     let told = with(ENDS, &all);
-    assert_eq!(told.verdicts()[..12], [Verdict::Ok; 12]);
+    assert_eq!(told.verdicts()[..12], [FrameVerdict::Ok; 12]);
     assert_eq!(
         told.why(12),
         "InPktsLate: PN 7 is below the lowest acceptable PN 13: replayed, or reordered by more than the window; its ICV is right"
@@ -155,7 +155,7 @@ fn replayed_and_reordered_frames() {
         told.why(12),
         "InPktsDuplicate: PN 7 was received before: replayed, or doubled on the way; its ICV is right"
     );
-    assert_eq!(inspect(&capture, Some(replay(Replay::Off))).verdicts(), [Verdict::Ok; 13]);
+    assert_eq!(inspect(&capture, Some(replay(Replay::Off))).verdicts(), [FrameVerdict::Ok; 13]);
     // A forger who knows nothing but an old PN.
     all[12][60] ^= 1;
     assert!(with(ENDS, &all).why(12).ends_with("and its ICV is wrong: forged, or altered"));
@@ -163,7 +163,7 @@ fn replayed_and_reordered_frames() {
     let (mut all, _) = frames(1, 4);
     all.swap(1, 2);
     let capture = pcap(&timed(&all));
-    assert_eq!(inspect(&capture, Some(replay(Replay::Window(4)))).verdicts(), [Verdict::Ok; 4]);
+    assert_eq!(inspect(&capture, Some(replay(Replay::Window(4)))).verdicts(), [FrameVerdict::Ok; 4]);
     assert_eq!(inspect(&capture, Some(sas(ENDS))).summary.counters["InPktsLate"], 1);
 }
 

@@ -146,7 +146,7 @@ impl Measured {
 
     /// What is laid down for a Cortex-M4, row by row; and what of it is missed, in words. A row that is not there has
     /// missed its target.
-    pub fn evaluate(&self) -> Judged {
+    pub fn check_targets(&self) -> Judged {
         let all = |what, template| PAYLOADS.map(|payload| (what, payload, template));
         let wanted = (all(What::Encryption, 0).into_iter())
             .chain(TEMPLATES.into_iter().flat_map(|template| all(What::Both, template)))
@@ -283,7 +283,7 @@ end
         let file = directory.path().join("mcu.csv");
         let judge = |rows: &str| {
             fs::write(&file, rows).unwrap();
-            Measured::read(Device::CortexM4, &file).unwrap().evaluate()
+            Measured::read(Device::CortexM4, &file).unwrap().check_targets()
         };
         // Both at 48 octets has a target for each phase, with its template and without; encryption at 16 has one.
         let judged = judge(ROWS);

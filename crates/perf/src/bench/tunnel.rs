@@ -250,7 +250,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn evaluate(self, ratio: f64) -> Option<Target> {
+    fn target(self, ratio: f64) -> Option<Target> {
         let (wanted, met) = match self {
             Self::Nothing => return None,
             Self::AtLeast(least) => (format!("ratio at least {least}"), ratio >= least),
@@ -272,7 +272,7 @@ fn tell(bench: &mut Bench<'_>, cases: &[Case], samples: &[Samples], unit: &str, 
         if let (Inside::Sites(_), Some(other)) = (&case.inside, find(Rival::WireguardGo)) {
             let mut row = one.row(BENCH, unit, Some(other));
             let ratio = row.ratio.as_ref().map_or(0.0, |ratio| ratio.value);
-            row.target = Some(wanted).filter(|_| case.protects).and_then(|wanted| wanted.evaluate(ratio));
+            row.target = Some(wanted).filter(|_| case.protects).and_then(|wanted| wanted.target(ratio));
             (bench.figure)(row);
         }
     }

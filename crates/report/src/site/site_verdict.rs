@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::super::evaluate::{discards, waiting};
+use super::super::link_verdict::{discards, waiting};
 use super::super::recent::Seen;
-use super::super::verdict::{Finding, Level, State, evaluate};
+use super::super::verdict::{Finding, Level, State, worst};
 use super::super::{Concern, Verdict};
 use super::{SitePeerReport, SiteReport};
 
@@ -18,7 +18,7 @@ pub struct SiteFacts {
 }
 
 /// The verdict on a site, and all that is not as it should be.
-pub fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
+pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
     let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
     // Before a channel that is away: who changes packets may have cut it, too.
     let seen = |peer: &SitePeerReport| facts.peers.get(&peer.name);
@@ -30,7 +30,7 @@ pub fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>
     }
     findings.extend(discards(&facts.seen));
     let text = format!("All peers are connected: {}.", report.peers.len());
-    evaluate(findings, Finding::new(State::Protecting, Level::Good, text))
+    worst(findings, Finding::new(State::Protecting, Level::Good, text))
 }
 
 fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
@@ -172,7 +172,7 @@ mod tests {
             let mut site = sample_site();
             site.peers[0].state = state.into();
             site.peers[0].reason = "why".into();
-            let (is, found) = verdict(&site, &SiteFacts::default());
+            let (is, found) = site_verdict(&site, &SiteFacts::default());
             assert_eq!(found.first().map(|concern| concern.grave), grave, "{state}");
             assert!(found.iter().all(|concern| concern.text.contains(words)), "{found:?}");
             assert_eq!(is.protecting, grave != Some(true), "{state}");
@@ -181,7 +181,7 @@ mod tests {
         let mut site = sample_site();
         let why = "interface eth2 is missing".into();
         site.waiting = Some(WaitingReport { seconds: 7, why, cut: false });
-        let (is, found) = verdict(&site, &SiteFacts::default());
+        let (is, found) = site_verdict(&site, &SiteFacts::default());
         assert!(found.len() == 1 && found[0].grave && found[0].text.contains("eth2"), "{found:?}");
         assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
     }
@@ -191,9 +191,9 @@ mod tests {
         let mut site = sample_site();
         let seen = Seen { unanswered: Some(9), ..Seen::default() };
         let facts = SiteFacts { peers: [("berlin".to_owned(), seen)].into(), ..SiteFacts::default() };
-        assert_eq!(verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
+        assert_eq!(site_verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
         site.peers[0].mode = "header-encryption".into();
-        let (is, _) = verdict(&site, &facts);
+        let (is, _) = site_verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("one way", Level::Attention, false));
     }
 
@@ -202,13 +202,13 @@ mod tests {
         let mut site = sample_site();
         let peer = Seen { discards: vec![("InPktsForgedLongForm".into(), 3)], ..Seen::default() };
         let facts = SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
-        let (is, concerns) = verdict(&site, &facts);
+        let (is, concerns) = site_verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
         assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
         assert_eq!(concerns.len(), 2, "and the discards: {concerns:?}");
         site.peers[0].state = "connecting".into();
         assert_eq!(
-            verdict(&site, &facts).0.state,
+            site_verdict(&site, &facts).0.state,
             "forged headers",
             "whoever does that may have cut the channel"
         );
@@ -225,7 +225,7 @@ mod tests {
                 late.map(|late| FailingSc { sci: "berlin".into(), not_valid: None, late: Some(late) });
             let discards = vec![("InPktsLate".into(), 7)];
             let peer = Seen { failing: failing.into_iter().collect(), discards, ..Seen::default() };
-            verdict(&site, &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() }).0
+            site_verdict(&site, &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() }).0
         };
         let is = of(Some(7));
         assert_eq!((is.state.as_str(), is.level), ("late frames", Level::Attention));

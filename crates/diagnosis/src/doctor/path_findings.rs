@@ -31,7 +31,7 @@ fn direction(mtu: Option<u16>, sent: u32, tally: ReceiveRecord) -> Direction {
 }
 
 /// All that an examination says of a link.
-pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
+pub(super) fn findings(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     let outcome = &seen.outcome;
     let mut findings = Vec::new();
     peer::rejections(link, seen, &mut findings);

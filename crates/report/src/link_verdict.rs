@@ -2,7 +2,7 @@
 
 use super::mka::{MkaReport, Requested};
 use super::recent::{FailingSc, Seen};
-use super::verdict::{Concern, Finding, Level, State, Verdict, evaluate};
+use super::verdict::{Concern, Finding, Level, State, Verdict, worst};
 use super::{CellReport, LinkReport, PortReport, SecYReport, WaitingReport};
 
 /// Of a suite with 32-bit PNs.
@@ -30,7 +30,7 @@ pub struct Facts {
 }
 
 /// The verdict on a link, and all that is not as it should be.
-pub fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
+pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
     let mut findings = Vec::new();
     findings.extend(report.waiting.as_ref().map(waiting));
     if findings.is_empty() {
@@ -54,7 +54,7 @@ pub fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
     findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
     findings.extend(discards(&facts.seen));
-    evaluate(findings, well(report, &facts.seen))
+    worst(findings, well(report, &facts.seen))
 }
 
 /// Why no frame passes at all.

@@ -70,7 +70,7 @@ fn told(more: &str, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
 fn told_of(config: Config, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
     let mut outcome = good(&config);
     change(&mut outcome);
-    let findings = path(
+    let findings = findings(
         &config.links[0],
         MTUS,
         &Seen { outcome, own: Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1), lost_here: 0, unfilled: 0 },
