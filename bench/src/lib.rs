@@ -1,4 +1,4 @@
-//! What `frameward-lab bench` and the instruction guard share: one row of JSON a figure, and SecYs and bursts to
+//! Shared parts of `frameward-lab bench` and the instruction guard: one row of JSON a figure, and SecYs and bursts to
 //! measure.
 //!
 //! ```json

@@ -165,7 +165,7 @@ fn trips_line(trips: &RoundTrips) -> Result<String, DemoError> {
     ))
 }
 
-/// What the gateways counted. Nothing may have been discarded but the machines' neighbours' noise, of which there is
+/// Counters of the gateways. Nothing may have been discarded but the machines' neighbours' noise, of which there is
 /// none on this network.
 fn counters(pair: &Pair, say: Say<'_>) -> Result<(), DemoError> {
     let reports = [pair.a.report()?, pair.b.report()?];

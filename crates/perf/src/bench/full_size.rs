@@ -29,7 +29,7 @@ use crate::demo::pair::Choice;
 const BENCH: &str = "fragment";
 /// Bits per second of the wire.
 const WIRE: u64 = 100_000_000;
-/// How long a frame may wait at the wire: enough for TCP, as in a switch.
+/// Time a frame may wait at the wire: enough for TCP, as in a switch.
 const QUEUE: Duration = Duration::from_millis(50);
 /// Payloads of the paper's scenarios, in octets.
 const PAYLOADS: [u32; 3] = [1468, 1500, 2936];
@@ -38,12 +38,12 @@ const HEADERS: usize = 28;
 /// Octets of the small datagrams: of a ping.
 const SMALL: usize = 56;
 
-/// How a network carries a payload.
+/// Way in which a network carries a payload.
 struct Way {
     name: &'static str,
     /// The MTU of the insecure network, if it is not the jumbo path's.
     mtu: Option<u32>,
-    /// How gateways treat frames; none where bridges stand in their place.
+    /// Treatment of frames by the gateways; none if bridges replace them.
     link: Option<&'static str>,
 }
 
@@ -158,7 +158,7 @@ fn round_trips(bench: &mut Bench<'_>, test_beds: &[TestBed], octets: usize) -> R
     Ok(())
 }
 
-/// How long a wire of 100 Mbit/s takes for an IP packet: protected, and fragmented if `mtu` is not the jumbo path's.
+/// Time of an IP packet on a wire of 100 Mbit/s: protected, and fragmented if `mtu` is not the jumbo path's.
 fn wire_microseconds(packet: usize, mtu: Option<u32>) -> f64 {
     /// DA and SA, SecTAG, ICV; and preamble, FCS and gap, as [`lab::Topology::limit_rate`] counts them.
     const AROUND: usize = 12 + 16 + 16 + 24;

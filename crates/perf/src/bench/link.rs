@@ -41,17 +41,17 @@ const OFFERS: [Option<u32>; 3] = [Some(250_000), Some(400_000), None];
 const DATAGRAM: usize = 24;
 /// Small frames a second beside which a round trip is taken.
 const LOAD: u32 = 50_000;
-/// How long a load may last.
+/// Limit on a load's duration.
 const LOAD_LIMIT: Duration = Duration::from_secs(120);
 
-/// What is measured of a transfer.
+/// Measurement of a transfer.
 const GOODPUT: &str = "TCP";
 const COST: &str = "CPU of TCP";
 
 const UNPROTECTED: &str = "protect_frames = false\nvalidate_frames = \"check\"";
 const EXPERIMENTAL: &str = "allow_experimental = true";
 
-/// What stands in the boxes of a case.
+/// Contents of a case's boxes.
 enum Boxes {
     Bridges,
     Bare(Io),

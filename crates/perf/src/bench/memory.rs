@@ -16,7 +16,7 @@ const BENCH: &str = "fragment";
 /// Octets of the SDU, from DA on.
 const SDU: usize = 1514;
 const MTU: usize = 1500;
-/// How long each operation is measured in each round: nothing but the CPU is waited for.
+/// Duration of each operation in each round: nothing but the CPU is waited for.
 const TIME: Duration = Duration::from_millis(100);
 
 pub(super) fn measure(bench: &mut Bench<'_>) {

@@ -1,4 +1,4 @@
-//! What antedating saves: ordinary ciphers beside antedated ones, on a Cortex-M4, on this host with AES in software, and
+//! Savings by antedating: ordinary ciphers beside antedated ones, on a Cortex-M4, on this host with AES in software, and
 //! on this host as it is; beside the figures of the paper (Hiller et al., LCN 2018, section VI: a Zolertia Z1 at 16 MHz).
 //!
 //! This host is measured here. The other two need another build: `scripts/precompute.sh` makes their rows, and this
@@ -91,7 +91,7 @@ impl Measured {
         100.0 * ((row.prepare + row.online) as f64 / row.ordinary as f64 - 1.0)
     }
 
-    /// What could be saved at most, in per cent: if nothing were left to do but the blocks of the CBC-MAC behind the
+    /// Upper bound of the saving, in per cent: if nothing were left to do but the blocks of the CBC-MAC behind the
     /// template, one after the other.
     fn possible(&self, row: &Row) -> Option<f64> {
         let block = self.row(What::Block, 16, 0)?.online as f64;
@@ -144,7 +144,7 @@ impl Measured {
         laid_down.then(|| Target { wanted, met: Self::overhead(row) <= MOST_OVERHEAD })
     }
 
-    /// What is laid down for a Cortex-M4, row by row; and what of it is missed, in words. A row that is not there has
+    /// Targets for a Cortex-M4, row by row: how many are met, and the missed ones in words. A row that is not there has
     /// missed its target.
     pub fn check_targets(&self) -> Judged {
         let all = |what, template| PAYLOADS.map(|payload| (what, payload, template));
@@ -199,7 +199,7 @@ fn paper_saves(row: &Row) -> Option<f64> {
         .map(|paper| paper.3)
 }
 
-/// What, payload, template, and what is saved in per cent (sections VI-A to VI-C; "large" is 200 octets, "small" 48, both
+/// Operation, payload, template, and the saving in per cent (sections VI-A to VI-C; "large" is 200 octets, "small" 48, both
 /// with a template of 48).
 const PAPER: [(What, usize, usize, f64); 9] = [
     (What::Encryption, 16, 0, 78.93),

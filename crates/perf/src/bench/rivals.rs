@@ -20,7 +20,7 @@ use lab::{Error, Namespace, Plant, Program};
 
 use crate::demo::pair::Scratch;
 
-/// How long a program may take to answer, and to end.
+/// Time a program may take to answer, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// WireGuard's own port.
 const WIREGUARD_PORT: &str = "51820";
@@ -68,7 +68,7 @@ impl Rival {
     /// All of them, the one without protection first.
     pub const ALL: [Self; 3] = [Self::Vxlan, Self::WireguardGo, Self::Boringtun];
 
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vxlan => "kernel VXLAN, unprotected",
@@ -97,7 +97,7 @@ impl Rival {
         }
     }
 
-    /// What is not installed, if anything.
+    /// The missing program, if any.
     pub fn missing(self) -> Option<&'static str> {
         let tool = (!self.programs().is_empty() && find("wg").is_none()).then_some("wg");
         let program = self.programs().first().filter(|_| self.program().is_none());

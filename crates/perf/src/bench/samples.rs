@@ -2,7 +2,7 @@
 
 use ::bench::{Ratio, Row, Spread, median};
 
-/// What was measured in a case: one sample a round.
+/// Measurements of a case: one sample a round.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Samples {
     pub(crate) case: String,

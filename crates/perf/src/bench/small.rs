@@ -109,7 +109,7 @@ fn rates(
     Ok(samples)
 }
 
-/// What holding costs: the round trip of a lone small datagram.
+/// Cost of holding: the round trip of a lone small datagram.
 fn latency(bench: &mut Bench<'_>, test_beds: &[TestBed]) -> Result<(), BenchError> {
     let mut samples: Vec<_> = test_beds
         .iter()

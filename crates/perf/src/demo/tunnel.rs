@@ -174,7 +174,7 @@ fn measured(plants: &Plants, say: Say<'_>) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// What the sites counted. Nothing may have been discarded but what queues under full load lose.
+/// Counters of the sites. Nothing may have been discarded but what queues under full load lose.
 fn figures(sites: &Sites, say: Say<'_>) -> Result<(), DemoError> {
     for gateway in &sites.sites {
         let report = gateway.report()?;

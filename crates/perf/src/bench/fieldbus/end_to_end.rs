@@ -1,4 +1,4 @@
-//! What a pair of gateways adds to the way of a cyclic frame: one-way delay from machine to machine, beside a Linux bridge in
+//! Delay that a pair of gateways adds to a cyclic frame: one-way delay from machine to machine, beside a Linux bridge in
 //! the same place.
 //!
 //! ```text
@@ -35,11 +35,11 @@ use report::GatewayReport;
 /// Of the 57 that half of 100 Mbit/s carries (the paper's equation 2).
 const RELATIONS: u8 = 50;
 const CYCLE: Duration = Duration::from_millis(1);
-/// How long the first frames may take: a handshake of all relations.
+/// Time the first frames may take: a handshake of all relations.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAYLOAD: usize = 44;
 const WHAT: [&str; 3] = ["p50", "p99.9", "worst"];
-/// How often a round is done again in which a machine could not keep up with its own traffic: it proves nothing.
+/// Repetitions of a round in which a machine could not keep up with its own traffic: such a round proves nothing.
 const AGAIN: usize = 2;
 
 /// About two and a half minutes: one of them of each network.
@@ -47,7 +47,7 @@ pub const FULL: Effort = Effort { rounds: 3, time: Duration::from_secs(20) };
 /// About ten seconds.
 pub const QUICK: Effort = Effort { rounds: 3, time: Duration::from_millis(1500) };
 
-/// What became of the frames of all rounds.
+/// Fate of the frames of all rounds.
 #[derive(Clone, Copy, Default, Debug)]
 struct Frames {
     sent: u64,
@@ -70,7 +70,7 @@ struct Setup {
     /// Percent of all CPU time that the hypervisor gave to others.
     stolen: Samples,
     frames: Frames,
-    /// How long they were sent.
+    /// Duration of sending.
     time: Duration,
 }
 
@@ -157,7 +157,7 @@ fn gateways(frameward: &Path, shape: &Shape) -> Result<Setup, BenchError> {
     let a = start(&topology.gateway_a.namespace, "a")?;
     let b = start(&topology.gateway_b.namespace, "b")?;
     let pair = Pair { a, b, scratch };
-    // What is lost before there is a session is no loss of theirs.
+    // Frames lost before there is a session are no loss of theirs.
     secured(&pair)?;
     Ok(setup("gateways", topology, Some(pair)))
 }
@@ -229,7 +229,7 @@ impl Setup {
         Ok(())
     }
 
-    /// What became of all frames.
+    /// Fate of all frames.
     fn accounts(&self) -> Result<Vec<Row>, BenchError> {
         let Frames { sent, received, late, out_of_order, changed } = self.frames;
         let lost = sent.saturating_sub(received);
@@ -275,7 +275,7 @@ impl Setup {
     }
 }
 
-/// What a gateway says that it discarded, or that it knows was dropped before it.
+/// Frames that a gateway discarded, or knows to be dropped before it.
 fn discarded(report: &GatewayReport) -> u64 {
     let mut sum = 0;
     for link in &report.links {

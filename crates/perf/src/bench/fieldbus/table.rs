@@ -98,7 +98,7 @@ impl FieldbusTable<'_> {
         line("worst, ns", EmptyLoop::worst)
     }
 
-    /// How much of the time this machine had a whole CPU.
+    /// Share of the time in which this machine had a whole CPU.
     fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,

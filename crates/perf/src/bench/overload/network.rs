@@ -21,7 +21,7 @@ use crate::demo::pair::Station;
 /// More than any sender sends in a trial: PNs go on from one to the next.
 const PNS: u32 = 1 << 22;
 
-/// What is measured, with its network.
+/// A case with its network.
 pub(super) enum TestNetwork {
     /// Boxes between two machines.
     Link(Box<TestBed>),
@@ -59,7 +59,7 @@ impl TestNetwork {
         self.far().map(|(station, namespace)| Witness::start(namespace, station.asker())).transpose()
     }
 
-    /// What the first box has protected, as a stranger can take it from the network; `None` if nothing is protected.
+    /// A frame that the first box has protected, as a stranger can take it from the network; `None` if nothing is protected.
     pub(super) fn protected(&mut self) -> Result<Option<Vec<u8>>, BenchError> {
         match self {
             Self::Link(test_bed) | Self::Cell(test_bed, _) if test_bed.far().is_none() => Ok(None),

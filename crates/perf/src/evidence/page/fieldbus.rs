@@ -204,7 +204,7 @@ fn whole_path(document: &Document) -> Figure {
     }
 }
 
-/// What p99.9 of single frames is made of: that of loops which do nothing for as long.
+/// Contributions to the p99.9 of single frames: that of idle loops of the same length.
 fn tails(document: &Document) -> Figure {
     let mut query = Query::new(document, FIELDBUS);
     let empty =
