@@ -441,7 +441,7 @@ fn who_loses_its_peer_blocks_or_holds_and_comes_back() {
     let concerns = |station: &Station| station.report().unwrap().links.remove(0).concerns;
     let (blocked, held) = (concerns(&a), concerns(&b));
     assert!(blocked[0].grave && blocked[0].text.contains("No other station is heard"), "{blocked:?}");
-    assert!(held.iter().any(|one| !one.grave && one.text.contains("on_peer_loss is hold")), "{held:?}");
+    assert!(held.iter().any(|one| !one.grave && one.text.contains("on_peer_loss = \"hold\"")), "{held:?}");
     assert!(held.iter().all(|one| !one.grave), "{held:?}");
     // Nothing in clear, and nothing at all from A.
     let wire = Capture::start(&group.topology.middle, LEFT).unwrap();

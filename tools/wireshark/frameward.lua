@@ -60,7 +60,7 @@ local x = {
     continuation = malformed("continuation", "CF outside the first extension header"),
     empty = malformed("empty", "SEGL 0 anywhere but in a sole extension header with CF"),
     sum = malformed("sum", "The segments leave nothing for the first one"),
-    short_segment = malformed("short_segment", "A segment that begins an SDU is shorter than an EtherType"),
+    short_segment = malformed("short_segment", "A segment that begins a payload is shorter than an EtherType"),
 }
 macsec.experts = x
 

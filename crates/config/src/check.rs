@@ -58,9 +58,11 @@ fn sysfs_mtu(interface: &str) -> io::Result<usize> {
 /// What the loss of a carrier does, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
     match link_loss {
-        LinkLoss::Off => "off: nobody is told when a side loses its carrier".into(),
+        LinkLoss::Off => "off: a side without carrier does not take the other one down".into(),
         LinkLoss::Forward => format!("forward: {plain} is down while {protected} has no carrier"),
-        LinkLoss::Both => format!("both: {plain} or {protected} is down while the other one has no carrier"),
+        LinkLoss::Both => {
+            format!("both: each of {plain} and {protected} is down while the other one has no carrier")
+        }
     }
 }
 
@@ -130,7 +132,7 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
     let fragment = link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment);
     if fragment && protected < LEAST_PROTECTED_MTU {
         return Err(vec![finding(format!(
-            "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side takes {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
+            "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side has {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
         ))]);
     }
     // What is too long for a cell is no reason to keep the others from starting: `Plan` says it.
@@ -140,7 +142,7 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
             _ => "fragment = \"auto\" if all peers are Frameward's",
         };
         return Err(vec![finding(format!(
-            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or {fragment}",
+            "MTU too small: payloads of the machine have up to {plain} octets, the overhead is {overhead}, and the protected side has {protected}; set the protected side's MTU to {}, the machine's to {}, or {fragment}",
             plain + overhead,
             protected.saturating_sub(overhead)
         ))]);
@@ -255,10 +257,10 @@ impl<'c> Plan<'c> {
                 "clsact filters keep this box's own stack off the ports (no tcx before Linux 6.6)".into()
             }
             Ok(Guard::None) if self.config.gateway.unguarded => {
-                "NONE: this box's own stack may hear and speak on the ports, as unguarded = true says".into()
+                "NONE: this box's own stack can receive and send on the ports (unguarded = true)".into()
             }
             Ok(Guard::None) => {
-                "NONE: run refuses to start; update the kernel, or set unguarded = true".into()
+                "NONE: run will refuse to start; update the kernel, or set unguarded = true".into()
             }
             Err(error) => format!("not looked at: {error}; run as root"),
         };
@@ -402,7 +404,7 @@ fn write_fragmentation(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mt
     };
     writeln!(
         f,
-        "  dividing   fragment {}, concatenate {}, hold {} us; 2 octets more for each segment but one",
+        "  fragment   {}, concatenate {}, hold {} us; each segment but one adds 2 octets",
         on(fragment),
         on(concatenate),
         hold.as_micros()
@@ -413,7 +415,7 @@ fn write_fragmentation(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mt
         let largest = mtus.protected - overhead_octets(link);
         writeln!(
             f,
-            "             while a peer does not, payloads above {largest} octets are lost: set the machine's MTU to {largest}, or the protected side's to {}, where that may be",
+            "             while a peer does not, payloads above {largest} octets are lost: if that can happen, set the machine's MTU to {largest} or the protected side's to {}",
             mtus.plain + overhead_octets(link)
         )?;
     }

@@ -54,7 +54,10 @@ pub(super) fn validate(
     });
     for (_, cure) in unsafe_with.iter().filter(|(wrong, _)| *wrong) {
         if let Some((key, value)) = on {
-            findings.error(value.span(), format!("{label}{key} = \"on\" is not safe like this; {cure}"));
+            findings.error(
+                value.span(),
+                format!("{label}{key} = \"on\" is not safe with these settings; {cure}"),
+            );
         }
     }
     if !fragment && !concatenate {
@@ -82,7 +85,7 @@ fn hold(label: &str, value: &Spanned<String>, concatenate: bool, findings: &mut 
         }
         None => {
             let text = format!(
-                "{label}hold = {text:?} is no time to hold a frame; use 0us to {}us, or ms",
+                "{label}hold = {text:?} is not a valid time; use 0us to {}us, or ms",
                 LONGEST_HOLD.as_micros()
             );
             findings.error(value.span(), text);

@@ -77,8 +77,7 @@ fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
     let address = match text.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => address,
         Ok(_) => {
-            let wrong =
-                format!("http = {text:?} has no port that others could know; write one, such as 9464");
+            let wrong = format!("http = {text:?} has no fixed port; write one, such as 9464");
             findings.error(value.span(), wrong);
             return None;
         }
@@ -92,7 +91,7 @@ fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
     };
     if !address.ip().to_canonical().is_loopback() {
         let open = format!(
-            "http = {text:?} lets other machines read the gateway's status, without a password; use 127.0.0.1 unless all that reach this address may"
+            "http = {text:?} lets other machines read the gateway's status without a password; use 127.0.0.1 unless every machine that reaches this address may read it"
         );
         findings.warn(value.span(), open);
     }
@@ -125,7 +124,7 @@ fn max_age(value: &Spanned<String>, findings: &mut Findings) -> Option<Duration>
     });
     if seconds.is_none() {
         let text = format!(
-            "state_max_age = {text:?} is no age; use days or hours such as \"7d\" or \"12h\", or \"off\""
+            "state_max_age = {text:?} is not an age; use days or hours such as \"7d\" or \"12h\", or \"off\""
         );
         findings.error(value.span(), text);
     }
@@ -135,5 +134,7 @@ fn max_age(value: &Spanned<String>, findings: &mut Findings) -> Option<Duration>
 const SECONDS_AN_HOUR: u64 = 3600;
 
 pub(super) fn bad_name(label: &str, name: &str) -> String {
-    format!("{label}name = {name:?} is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")
+    format!(
+        "{label}name = {name:?} is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first"
+    )
 }

@@ -97,7 +97,7 @@ fn once<'r>(
 ) {
     let line = findings.line(&value.span());
     if let Some(earlier) = seen.insert(value.get_ref(), line) {
-        let text = format!("{label}{key} = {:?} stands on line {earlier} already; {cure}", value.get_ref());
+        let text = format!("{label}{key} = {:?} is already used on line {earlier}; {cure}", value.get_ref());
         findings.error(value.span(), text);
     }
 }
@@ -408,4 +408,4 @@ pub(super) fn mtu(label: &str, value: &Option<Spanned<Value>>, findings: &mut Fi
 }
 
 const UNPROTECTED: &str = "frames leave in CLEAR, without encryption and without ICV";
-const REPLAYABLE: &str = "recorded frames can be sent again and reach the machine";
+const REPLAYABLE: &str = "recorded frames can be sent again, and reach the machine";

@@ -134,7 +134,7 @@ impl Scope<'_> {
         let label = self.label;
         if let Some(value) = self.raw.protect_frames.as_ref().filter(|on| !on.get_ref()) {
             let text = format!(
-                "{label}protect_frames = false does not go with [link.mka], which agrees on keys to protect with; remove one of them"
+                "{label}protect_frames = false does not go with [link.mka], whose keys protect frames; remove one of them"
             );
             findings.error(value.span(), text);
         }
@@ -146,7 +146,7 @@ impl Scope<'_> {
             && offset != ConfidentialityOffset::Zero
         {
             let text = format!(
-                "{label}confidentiality_offset = {} needs a suite that has offsets; name one, such as suite = \"gcm-aes-128\"",
+                "{label}confidentiality_offset = {} needs a suite with offsets; set one, such as suite = \"gcm-aes-128\"",
                 offset.octets()
             );
             findings.error(value.span(), text);
@@ -190,13 +190,13 @@ impl Scope<'_> {
         let label = self.label;
         if cak.ckn() == fallback.ckn() {
             let text = format!(
-                "{label}fallback_cak_file has the ckn of cak_file, {}, by which they are told apart; give each its own",
+                "{label}fallback_cak_file has the ckn of cak_file, {}, but the ckn tells them apart; give each its own",
                 cak.ckn()
             );
             findings.error(span, text);
         } else if cak.has_same_key(fallback) {
             let text = format!(
-                "{label}fallback_cak_file holds the key of cak_file under another name, so it protects from nothing; make another one with: frameward keygen cak --out FILE"
+                "{label}fallback_cak_file holds the key of cak_file under another name, so it adds nothing; make another key with: frameward keygen cak --out FILE"
             );
             findings.error(span, text);
         }
@@ -207,7 +207,7 @@ impl Scope<'_> {
         let (label, written) = (self.label, value.get_ref());
         let Some(until) = moment(*written) else {
             let text = format!(
-                "{label}fallback_until = {written} is no day and no time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z"
+                "{label}fallback_until = {written} is neither a day nor a time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z"
             );
             findings.error(value.span(), text);
             return None;
@@ -230,7 +230,7 @@ impl Scope<'_> {
         match u8::try_from(*value.get_ref()) {
             Ok(NEVER_KEY_SERVER) => {
                 let text = format!(
-                    "{label}priority = 255: this box is never key server; if all of a group have it there are no keys, and nothing passes"
+                    "{label}priority = 255: this box never becomes key server; if the whole group has 255, there are no keys, and nothing passes"
                 );
                 findings.warn(value.span(), text);
                 NEVER_KEY_SERVER
@@ -330,7 +330,7 @@ impl Scope<'_> {
         let encrypts = matches!(self.protection, Protection::Encrypt(_));
         if *value.get_ref() && encrypts {
             let text = format!(
-                "{}accept_integrity = true: frames leave in clear, authenticated alone, if the key server says so",
+                "{}accept_integrity = true: frames leave authenticated, but readable, if the key server says so",
                 self.label
             );
             findings.warn(value.span(), text);
@@ -388,7 +388,7 @@ impl SeenScis {
         let (Some(sci), Some(value)) = (mka.sci, &section.get_ref().sci) else { return };
         if let Some((_, line)) = self.0.iter().find(|(seen, _)| *seen == sci) {
             let text =
-                format!("{label}sci = \"{sci}\" stands on line {line} already; give each link its own");
+                format!("{label}sci = \"{sci}\" is already used on line {line}; give each link its own");
             findings.error(value.span(), text);
         }
         self.0.push((sci, findings.line(&value.span())));

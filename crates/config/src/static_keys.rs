@@ -207,8 +207,10 @@ impl Scope<'_> {
             Some(value) => {
                 let ssci = ssci(value.get_ref());
                 if ssci.is_none() {
-                    let text =
-                        format!("{}ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
+                    let text = format!(
+                        "{}ssci is not an SSCI; use 1 to 4294967295, or \"0x\" and 8 digits",
+                        self.label
+                    );
                     findings.error(value.span(), text);
                 }
                 ssci
@@ -253,7 +255,7 @@ impl Scope<'_> {
         for (at, (peer, raw)) in receive.iter().zip(&section.get_ref().peer).enumerate() {
             if peer.sci == transmit.sci {
                 let text =
-                    format!("{label}the peer's sci {} is the own one; give each end its own", peer.sci);
+                    format!("{label}the peer's sci {} is that of this end; give each end its own", peer.sci);
                 findings.error(raw.span(), text);
             }
             if receive.iter().take(at).any(|other| (other.sci, other.an) == (peer.sci, peer.an)) {
@@ -290,7 +292,7 @@ impl Scope<'_> {
                 let (system, port) = (transmit.sci.system(), transmit.sci.port());
                 if port != Sci::PORT_END_STATION || system.is_group() {
                     let text = format!(
-                        "{label}sci = \"end-station\" implies the machine's address with port 1, not {}; set that in [link.static] or use \"always\"",
+                        "{label}sci = \"end-station\" implies the machine's address with port 1, not {}; set sci to that in [link.static], or use \"always\"",
                         transmit.sci
                     );
                     findings.error(span, text);
@@ -346,7 +348,7 @@ pub(super) fn refuse_repeated_nonces(places: &[Place], findings: &mut Findings) 
 /// Why two SAs of one key cannot be, and what to do.
 fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static str)> {
     if earlier.suite != later.suite {
-        return Some(("is used with another suite on", "use one key for one suite"));
+        return Some(("is used with another suite on", "use each key with one suite only"));
     }
     match (&earlier.xpn, &later.xpn) {
         (Some(a), Some(b)) if a.salt != b.salt => {
@@ -361,7 +363,7 @@ fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static st
         )),
         _ if earlier.link == later.link && earlier.own != later.own => Some((
             "is used for both directions, here and on",
-            "make another one for one of them with: frameward keygen static --out FILE",
+            "make another key for one of them with: frameward keygen static --out FILE",
         )),
         _ => None,
     }

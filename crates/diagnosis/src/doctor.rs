@@ -39,7 +39,7 @@ pub struct Options {
     pub patience: Option<Duration>,
     /// Frames that are sent to count what is lost.
     pub probes: u32,
-    /// The most probes a second.
+    /// Limit on probes per second.
     pub rate: u32,
 }
 
@@ -155,7 +155,7 @@ fn of_link(
             },
             None => findings.push(Finding::note(
                 "path",
-                "not looked at: mend the problems above first, then start doctor at both ends again",
+                "not tested: first remove the problems above, then start doctor at both ends again",
             )),
         },
         (_, running) => findings.extend(running::of_link(link, running)),

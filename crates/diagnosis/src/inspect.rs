@@ -150,7 +150,7 @@ impl Inspector {
         let sdus = if ethernet {
             self.classify(&captured, &anatomy, since_first, &mut report)
         } else {
-            bad(&mut report, None, "is no Ethernet frame: capture on one interface, not on \"any\"");
+            bad(&mut report, None, "is not an Ethernet frame: capture on one interface, not on \"any\"");
             Vec::new()
         };
         self.count(&captured, &anatomy, &report, sdus.len());
@@ -181,7 +181,7 @@ impl Inspector {
                 Some(header) => {
                     report.verdict = FrameVerdict::Clear;
                     if header.ethertype == EtherType::EAPOL && header.vlan_tags > 0 {
-                        report.notes.push("EAPOL behind a VLAN tag: a KaY takes no tagged one".into());
+                        report.notes.push("EAPOL behind a VLAN tag: a KaY accepts no tagged frame".into());
                     }
                 }
                 None => {
@@ -194,7 +194,7 @@ impl Inspector {
         let cut = captured.octets.len() < captured.original;
         if cut {
             report.notes.push(format!(
-                "the capture kept {} of its {} octets",
+                "the capture kept only {} of its {} octets",
                 captured.octets.len(),
                 captured.original
             ));

@@ -87,7 +87,7 @@ impl Listening {
 fn cure(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "stop the program that has it ('ss -ltnp' names it), or choose another port"
+            "stop the program that uses it ('ss -ltnp' names it), or choose another port"
         }
         io::ErrorKind::AddrNotAvailable => {
             "no interface has this address: use one that 'ip address' lists, or 127.0.0.1"

@@ -49,7 +49,7 @@ pub struct Setting {
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// Not every gateway, link and file can have this name.
-    #[error("{0:?} is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")]
+    #[error("{0:?} is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")]
     Name(String),
     /// A file is there already, or cannot be written.
     #[error(transparent)]
@@ -178,7 +178,7 @@ impl<'s> Files<'s> {
         } else {
             format!("frameward run {file}")
         };
-        format!("next, here: frameward check {file}; then {start}; then frameward status {name}")
+        format!("next, on this box: frameward check {file}; then {start}; then frameward status {name}")
     }
 }
 

@@ -36,7 +36,7 @@ impl KeyLength {
 #[derive(Debug, thiserror::Error)]
 pub enum KeygenError {
     /// There is a file already; keys are never overwritten.
-    #[error("{} exists already; name another file, or remove it if no gateway needs its key", .0.display())]
+    #[error("{} already exists; name another file, or remove it if no gateway needs its key", .0.display())]
     Exists(PathBuf),
     /// The file cannot be written.
     #[error("cannot write {}: {source}; name a file in a directory that exists", path.display())]

@@ -88,7 +88,7 @@ pub struct Answer {
     pub clock_ns: u64,
     /// Of all that was asked for: what the command exits with.
     pub verdict: Whole,
-    /// Whether all of it fits.
+    /// Whether every payload fits.
     pub fits: bool,
     /// For each payload.
     pub payloads: Vec<PayloadAnswer>,

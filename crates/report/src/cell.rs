@@ -272,7 +272,7 @@ impl CellReport {
             findings.push(Finding::attention(
                 State::PeerAbsent,
                 format!(
-                    "Fieldbus {name}: {unanswered} of {all} relations send, and no verified frame of the other station has come since they have a session: see whether its machine sends, and whether the network passes EtherType {} both ways.",
+                    "Fieldbus {name}: {unanswered} of {all} relations send, but no verified frame of the other station has come since their session began. Check whether its machine sends, and whether the network passes EtherType {} both ways.",
                     self.ethertype
                 ),
             ));
@@ -281,7 +281,7 @@ impl CellReport {
         if let Some(frames) = seen.clear {
             let level = if seen.valid.is_none() { Level::Alarm } else { Level::Attention };
             let text = format!(
-                "Fieldbus {name}: cyclic frames come in clear, {frames} since the last verified one, and are discarded: the other gateway is not on their way, or has mode = \"shadow\"."
+                "Fieldbus {name}: cyclic frames come in clear, {frames} since the last verified one, and are discarded: the other gateway is not on their path, or has mode = \"shadow\"."
             );
             findings.push(Finding::new(State::ClearFrames, level, text));
         }
@@ -297,14 +297,14 @@ impl CellReport {
                 State::KeysDiffer,
                 level,
                 format!(
-                    "Fieldbus {name}: every frame {relation} fails its ICV, {frames} since the last verified one: somebody forges them, and its own do not come; see who else speaks in this network."
+                    "Fieldbus {name}: every frame {relation} fails its ICV, {frames} since the last verified one: somebody forges frames, and the station's own do not come. Find out who else sends in this network."
                 ),
             ),
             None => Finding::new(
                 State::LateFrames,
                 level,
                 format!(
-                    "Fieldbus {name}: every frame {relation} is late, {} since the last verified one: somebody sends recorded frames again, and new ones do not come.",
+                    "Fieldbus {name}: every frame {relation} is late, {} since the last verified one: somebody replays frames, and new ones do not come.",
                     late.unwrap_or_default()
                 ),
             ),
@@ -320,12 +320,12 @@ impl CellReport {
         }
         if value("InHelloNotValid") > 0 {
             return Some(format!(
-                "HELLOs come that do not fit the master key; compare its fingerprint, {}, with that of the other gateway",
+                "HELLOs do not fit the master key; compare its fingerprint, {}, with that of the other gateway",
                 self.master_key
             ));
         }
         (value("InHelloOtherMode") > 0)
-            .then(|| "the other gateway has another protect or suite; set them alike".to_owned())
+            .then(|| "the other gateway has another protect or suite; set the same at both".to_owned())
     }
 
     /// What the HELLOs say of why there is no session.
@@ -334,7 +334,7 @@ impl CellReport {
             return format!(": {why}");
         }
         if self.hello_lately.value("InHello") == 0 {
-            return ": none of its HELLOs has come of late; see whether the other gateway runs and the network passes the EtherType".to_owned();
+            return ": no HELLO has come lately; check whether the other gateway runs, and whether the network passes the EtherType".to_owned();
         }
         String::new()
     }

@@ -17,7 +17,7 @@ pub const SOCKET_SUFFIX: &str = ".sock";
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The gateway does not answer.
-    #[error("gateway {name} does not answer on {}: {source}; is it running, and is this run as root, as the gateway's user or by a member of group {STATUS_GROUP}?", path.display())]
+    #[error("gateway {name} does not answer on {}: {source}; check that it runs, and ask as root, as the gateway's user or as a member of group {STATUS_GROUP}", path.display())]
     Silent {
         /// The gateway.
         name: String,
@@ -28,7 +28,7 @@ pub enum AskError {
     },
     /// The answer is no report.
     #[error(
-        "gateway {name} answered with no report this release reads: {source}; use its own release, or --json"
+        "gateway {name} sent a report that this release cannot read: {source}; use its own release, or --json"
     )]
     Unreadable {
         /// The gateway.

@@ -225,7 +225,7 @@ impl PortReport {
     pub fn guard_words(&self) -> String {
         match self.guard.as_str() {
             "" => String::new(),
-            "none" => ", NOT GUARDED: this box's own stack may hear and speak here".to_owned(),
+            "none" => ", NOT GUARDED: this box's own stack can receive and send here".to_owned(),
             guard => format!(", guard {guard}"),
         }
     }

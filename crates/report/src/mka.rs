@@ -170,7 +170,7 @@ impl MkaReport {
         };
         findings.extend(match (&self.trouble, self.secured) {
             (Some(trouble), _) => Some(Finding::new(state, level, sentence(trouble))),
-            (None, false) => Some(Finding::alarm(State::NoKeys, "Nothing is sent: there is no key yet.")),
+            (None, false) => Some(Finding::alarm(State::NoKeys, "No frame is sent: there is no key yet.")),
             (None, true) => None,
         });
         let mut say = |state, text: &str| findings.push(Finding::attention(state, text));
@@ -179,18 +179,18 @@ impl MkaReport {
             say(State::PartialMesh, &sentence(gap));
         }
         if self.secured && self.live_peers() == 0 {
-            say(State::Silent, "All peers are gone; the last key is held: on_peer_loss is hold.");
+            say(State::Silent, "All peers are gone; the last key stays in use (on_peer_loss = \"hold\").");
         }
         for MkaStrangerReport { sci, ckn } in &self.strangers {
             let text = format!(
-                "{sci} has the CAK of ckn {ckn} and is not known to belong to this link: give it the preferred CAK or name it in peers if it does, else change that CAK."
+                "{sci} has the CAK of ckn {ckn}, but is not known to belong to this link. If it does, give it the preferred CAK or name it in peers; else change that CAK."
             );
             say(State::Stranger, &text);
         }
         if self.under_fallback {
             say(
                 State::Fallback,
-                "The group is under the fallback CAK: not all of it have the first one. Bring it to all.",
+                "The group uses the fallback CAK: some members lack the preferred one. Copy it to all members.",
             );
         }
         if let (true, Some(sak)) = (requested.encrypted, self.sak())
@@ -198,12 +198,12 @@ impl MkaReport {
         {
             say(
                 State::WeakSettings,
-                "Frames are authenticated and not encrypted: the key server says so. Set encrypt = true there.",
+                "Frames are authenticated, not encrypted: the key server decided so. Set encrypt = true there.",
             );
         }
         if let (true, true, Some(why)) = (requested.fragmentation, self.secured, &self.fragmentation.why_not)
         {
-            say(State::WeakSettings, &format!("Not all that is \"on\" is in use: {why}."));
+            say(State::WeakSettings, &format!("fragment or concatenate is \"on\", but not in use: {why}."));
         }
         if requested.no_sci && self.live_peers() > 1 {
             say(
@@ -247,9 +247,9 @@ mod tests {
                 "No peer is heard.",
             ),
             (&|mka| mka.trouble = Some("one is not heard.".into()), false, "One is not heard."),
-            (&|mka| mka.secured = false, true, "Nothing is sent: there is no key yet."),
-            (&|mka| mka.members.clear(), false, "All peers are gone; the last key is held"),
-            (&|mka| mka.under_fallback = true, false, "under the fallback CAK"),
+            (&|mka| mka.secured = false, true, "No frame is sent: there is no key yet."),
+            (&|mka| mka.members.clear(), false, "All peers are gone; the last key stays in use"),
+            (&|mka| mka.under_fallback = true, false, "uses the fallback CAK"),
             (
                 &|mka| {
                     mka.strangers
@@ -258,7 +258,7 @@ mod tests {
                 false,
                 "02:00:00:00:00:07/1 has the CAK of ckn 6f6c64",
             ),
-            (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "and not encrypted"),
+            (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "not encrypted"),
             (
                 &|mka| mka.fragmentation.why_not = Some("x has not announced it".into()),
                 false,

@@ -160,7 +160,7 @@ impl Default for Verdict {
             state: "unknown".into(),
             level: Level::Idle,
             protecting: false,
-            text: "The gateway gives no verdict: it is of another release.".into(),
+            text: "The gateway gives no verdict: it has another release.".into(),
         }
     }
 }

@@ -73,10 +73,13 @@ pub(super) fn examine(
     options: &Options,
     tell: &(dyn Fn(&dyn fmt::Display) + Sync),
 ) -> Result<Seen, Finding> {
-    let refused = |error: OpenError| Finding::problem("path", format!("cannot be looked at: {error}"));
+    let refused = |error: OpenError| Finding::problem("path", format!("cannot be tested: {error}"));
     let (mut pool, mut port) = open_observer(&link.protected).map_err(refused)?;
     let setup = setup(link, mtus, options).map_err(|error| {
-        Finding::problem("path", format!("cannot be looked at: the system gives no random numbers: {error}"))
+        Finding::problem(
+            "path",
+            format!("cannot be tested: the system gives no random numbers: {error}; try again"),
+        )
     })?;
     let own = setup.own.sci;
     let mut lans = OwnLans::open(sites, setup.mac);
@@ -165,7 +168,7 @@ fn into_itself(site: &str) -> Finding {
     Finding::note(
         "path",
         format!(
-            "leads into site {site:?} of this box, which carries nothing while doctor looks, and nobody in its LAN answered: if the peers are beyond the site, start the gateways at both ends, and doctor then reads their counters; if they are in the LAN, start doctor there first"
+            "leads into site {site:?} of this box, which carries nothing during the test, and nobody in its LAN answered. If the peers are beyond the site, start the gateways at both ends: doctor then reads their counters. If they are in the LAN, start doctor there first"
         ),
     )
 }

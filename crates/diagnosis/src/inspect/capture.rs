@@ -48,14 +48,14 @@ pub enum CaptureError {
         source: io::Error,
     },
     /// The file is of another kind.
-    #[error("is no capture: it begins with neither a pcap nor a pcapng header{hint}; name one")]
+    #[error("is not a capture: it begins with neither a pcap nor a pcapng header{hint}; name a capture")]
     NoCapture {
         /// What it is, if that can be told.
         hint: &'static str,
     },
     /// The file ends inside a record.
     #[error(
-        "ends in the middle of a record at octet {offset}, behind frame {frames}; what stands before it was read"
+        "ends in the middle of a record at octet {offset}, behind frame {frames}; the frames before it were read"
     )]
     Cut {
         /// Where the record begins.
@@ -64,7 +64,7 @@ pub enum CaptureError {
         frames: u64,
     },
     /// A record cannot be what it claims.
-    #[error("is broken at octet {offset}, behind frame {frames}: {what}; what stands before it was read")]
+    #[error("is broken at octet {offset}, behind frame {frames}: {what}; the frames before it were read")]
     Broken {
         /// Where the record begins.
         offset: u64,

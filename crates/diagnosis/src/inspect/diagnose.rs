@@ -121,7 +121,9 @@ impl Patient<'_> {
         // The nonce of a frame with ES is made of its source address; no key can be tried with another SCI.
         let bridged = self.tag.sc == ScEncoding::EndStation && an == keyed.sa.an && told != Some(own);
         (bridged && own.port() == Sci::PORT_END_STATION).then(|| {
-            format!("with ES the SCI is the source address, and the file has SC {own}: a bridged frame?")
+            format!(
+                "with ES the SCI is the source address, but the file has SC {own}: perhaps a bridged frame"
+            )
         })
     }
 }

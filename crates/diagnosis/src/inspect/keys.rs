@@ -155,7 +155,7 @@ impl KeyedCak {
 pub fn load(file: &Path, overrides: Overrides) -> Result<Keyring, Vec<Finding>> {
     let all = keyed(sa_file::load(file)?, overrides);
     if all.sas.is_empty() && all.caks.is_empty() {
-        let text = "holds no key that frames could be verified with: cells' keys are agreed on by their own handshake; leave --keys out, or name a file with [[sa]]";
+        let text = "holds no key to verify frames with: cells agree on keys by their own handshake; omit --keys, or name a file with [[sa]]";
         return Err(vec![Finding { file: file.to_owned(), line: None, text: text.to_owned() }]);
     }
     Ok(all)

@@ -326,19 +326,17 @@ impl fmt::Display for MkpduReport {
         }
         match &self.distributed_sak {
             None => {}
-            Some(DistributedReport::NoMacsec { .. }) => {
-                f.write_str("; says that MACsec is not to be used")?
-            }
+            Some(DistributedReport::NoMacsec { .. }) => f.write_str("; tells members not to use MACsec")?,
             Some(DistributedReport::Sak { kn, an, suite, confidentiality, .. }) => {
                 let protection = match *confidentiality {
                     "integrity" => "integrity only".to_owned(),
                     octets => format!("confidentiality offset {octets}"),
                 };
-                write!(f, "; hands out SAK {kn} on AN {an}, {suite}, {protection}")?;
+                write!(f, "; distributes SAK {kn} on AN {an}, {suite}, {protection}")?;
             }
         }
         if let Some(ckn) = &self.distributed_cak {
-            write!(f, "; hands out the CAK {ckn}")?;
+            write!(f, "; distributes the CAK {ckn}")?;
         }
         if let Some(kmd) = &self.kmd {
             write!(f, "; KMD {kmd}")?;

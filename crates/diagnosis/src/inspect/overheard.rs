@@ -322,7 +322,7 @@ impl Overheard {
             .map(|(actor, key)| (actor, key.ki))?;
         let Some(sak) = self.saks.iter().find(|sak| (sak.cak, sak.ki) == (actor.cak, ki)) else {
             return Some(format!(
-                "its sender uses SAK {ki}, which no MKPDU of this capture hands out: capture from the start, or over a rekey (frameward rekey)"
+                "its sender uses SAK {ki}, which no MKPDU of this capture distributes: capture from the start, or over a rekey (frameward rekey)"
             ));
         };
         let heard = |mi: &&Mi| self.actors.iter().any(|actor| (actor.cak, actor.mi) == (sak.cak, **mi));

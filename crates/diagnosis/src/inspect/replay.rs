@@ -101,11 +101,11 @@ impl Replay {
                 return Ok(self.handle_input(Input::Frame(&frame)));
             }
             Entry::Stranger(frame) => {
-                let _ = write!(text, "received of nobody with a CAK: {}", Summary(&frame));
+                let _ = write!(text, "received, but from no holder of a CAK: {}", Summary(&frame));
                 return Ok(self.handle_input(Input::Frame(&frame)));
             }
             Entry::StrangersFull(()) => {
-                text.push_str("frames of nobody with a CAK are left out from here on: there were too many");
+                text.push_str("frames from no holder of a CAK are omitted from here on: there were too many");
             }
             Entry::Lost(entries) => {
                 let _ = write!(text, "{entries} entries before this one were lost: the disk was too slow");
@@ -118,9 +118,7 @@ impl Replay {
                 text.push_str("another SAK was asked for");
                 return Ok(self.handle_input(Input::Rekey));
             }
-            Entry::Full(()) => {
-                text.push_str("the log is full: what the KaY was told afterwards is not in it")
-            }
+            Entry::Full(()) => text.push_str("the log is full: it lacks all later inputs of the KaY"),
             Entry::Installed(ki) => {
                 let _ = write!(text, "the SecY has installed SAK {ki}");
                 return Ok(

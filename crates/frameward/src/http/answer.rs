@@ -44,7 +44,7 @@ impl Surface {
 
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         if !self.is_here(request.headers()) {
-            let text = "Ask by the gateway's IP address: this name could be anybody's.\n";
+            let text = "Ask by the gateway's IP address: anybody could own this name.\n";
             return plain(StatusCode::MISDIRECTED_REQUEST, text);
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {

@@ -60,7 +60,7 @@ pub(super) fn finish(
             bundle.display(),
             files.name
         ),
-        Some(bundle) => format!("then delete {}: it is a SECRET, and has done its work", bundle.path().display()),
+        Some(bundle) => format!("then delete {}: it is a SECRET, and is no longer needed", bundle.path().display()),
     });
     files.keep()
 }

@@ -112,7 +112,7 @@ pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<Became
         })?;
     }
     change(&account).map_err(|error| {
-        format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or say --keep-user")
+        format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or or use --keep-user")
     })?;
     Ok((!account.uid.is_root()).then(|| Became::User(name.to_owned())))
 }

@@ -63,9 +63,9 @@ impl ControlHandle {
         let reply = self.ask(patience, |reply| ControlRequest::Request(request, reply));
         reply.unwrap_or_else(|| match asked {
             Request::Status {} => Reply::Report(without_links(name)),
-            _ => Reply::Error(
-                "it is starting or stopping, or has not said in time how it went; look at its log".into(),
-            ),
+            _ => {
+                Reply::Error("it is starting or stopping, or did not answer in time; look at its log".into())
+            }
         })
     }
 }

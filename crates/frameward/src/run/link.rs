@@ -371,7 +371,7 @@ impl RunningLink {
     pub(super) fn engines(&self) -> String {
         let About { plain_engine, protected_engine, .. } = &self.about;
         let Link { plain, protected, .. } = &self.config;
-        let fallback = self.fallback.as_ref().map(|reason| format!("; AF_XDP cannot be had here: {reason}"));
+        let fallback = self.fallback.as_ref().map(|reason| format!("; AF_XDP is not available: {reason}"));
         format!(
             "{plain} ({plain_engine}) to {protected} ({protected_engine}){}",
             fallback.unwrap_or_default()
@@ -387,7 +387,7 @@ impl RunningLink {
         warn!(
             event = "key-not-marked",
             link = self.config.name,
-            "cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
+            "cannot mark {} as used ({error}), so the loss of the whole state directory would not be noticed; make a directory \"used\" beside the key, and let the gateway write there",
             key_file.display()
         );
     }
@@ -422,7 +422,7 @@ impl RunningLink {
             info!(
                 event = "engine-fallback",
                 link = name,
-                "AF_XDP cannot be had here, so AF_PACKET is used: {reason}"
+                "AF_XDP is not available, so AF_PACKET is used: {reason}"
             );
         }
         let About { plain_engine, protected_engine, .. } = &self.about;
@@ -458,7 +458,7 @@ impl RunningLink {
                 warn!(
                     event = "port-unguarded",
                     link = name,
-                    "nothing but unguarded = true keeps {} going: this box's own stack may hear and speak there",
+                    "{} is unguarded (unguarded = true): this box's own stack can receive and send there",
                     interface.name()
                 );
             }

@@ -156,7 +156,7 @@ fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver
             Some(_) => warn!(
                 event = "key-under-same-an",
                 link = link.name,
-                "AN {} of {} has another key: frames that are on their way are lost; give a new key another an",
+                "AN {} of {} has another key, so frames on the way are lost; give a new key another an",
                 sa.an,
                 sa.sci
             ),
@@ -212,7 +212,7 @@ impl Running {
     fn log_changes(&self, outline: &Outline) {
         let changes = self.outline.changes(outline);
         if changes.is_empty() {
-            info!(event = "configuration-unchanged", "nothing is different from what runs");
+            info!(event = "configuration-unchanged", "the configuration is unchanged");
         }
         for change in changes {
             info!(event = "configuration-changed", "{change}");

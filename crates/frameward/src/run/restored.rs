@@ -24,7 +24,7 @@ impl Machine {
         if let Err(error) = &watch {
             warn!(
                 event = "snapshots-not-heard",
-                "cannot hear whether this machine goes back to a snapshot ({error}); if it does, restart the gateway"
+                "cannot notice whether this machine returns to a snapshot ({error}); if it does, restart the gateway"
             );
         }
         Self { watch: watch.ok(), told_lost: false }
@@ -37,7 +37,7 @@ impl Machine {
                 self.told_lost = true;
                 warn!(
                     event = "snapshots-not-heard",
-                    "more news of devices than could be read; if this machine has gone back to a snapshot, restart the gateway"
+                    "more device events came than could be read; if this machine has returned to a snapshot, restart the gateway"
                 );
                 false
             }

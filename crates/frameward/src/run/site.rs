@@ -189,7 +189,7 @@ impl RunningSite {
             info!(
                 event = "engine-fallback",
                 site = name,
-                "AF_XDP cannot be had here, so AF_PACKET is used: {reason}"
+                "AF_XDP is not available, so AF_PACKET is used: {reason}"
             );
         }
         let bound: Vec<_> = about
@@ -213,7 +213,7 @@ impl RunningSite {
             warn!(
                 event = "port-unguarded",
                 site = name,
-                "nothing but unguarded = true keeps {lan} going: this box's own stack may hear and speak there"
+                "{lan} is unguarded (unguarded = true): this box's own stack can receive and send there"
             );
         }
         for feature in prepared.remaining_offloads() {
@@ -307,7 +307,7 @@ fn warn_if_plain(site: &str, SitePeer { name, mode, .. }: &SitePeer) {
         warn!(
             event = "peer-plain",
             site,
-            "peer {name:?} is plain (VNI {vni}), NOT PROTECTED: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN"
+            "peer {name:?} is plain (VNI {vni}), NOT PROTECTED: a stranger on the path reads the addresses of all frames, and can put frames of any sender into the LAN"
         );
     }
 }

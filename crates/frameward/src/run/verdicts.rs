@@ -115,7 +115,7 @@ impl Log {
 
 fn does_not_answer(silent: Duration) -> String {
     format!(
-        "The state directory's disk has not answered for {} s: replay floors are not written, and nothing is sent any more when the packet numbers are used that are reserved.",
+        "The state directory's disk has not answered for {} s: replay floors are not written, and sending ends when the reserved packet numbers are used up.",
         silent.as_secs()
     )
 }
@@ -127,11 +127,11 @@ impl Verdicts {
             Notice::LeaseFailed { error, .. } => format!("Packet numbers cannot be reserved: {error}."),
             Notice::FloorsFailed { error } => {
                 format!(
-                    "Replay floors cannot be written: {error}; after a crash, recorded frames could be sent again."
+                    "Replay floors cannot be written: {error}; after a crash, recorded frames could be replayed."
                 )
             }
             Notice::FloorsLate { open } if *open >= STALLED => format!(
-                "Replay floors came to disk {} ms late: the disk or the CPU is too slow.",
+                "Replay floors reached the disk {} ms late: the disk or the CPU is too slow.",
                 open.as_millis()
             ),
             _ => return,

@@ -104,7 +104,7 @@ fn what_is_wrong_with_an_mkpdu_is_told() {
     let told = inspect_with(&pcap(&timed(&bad_cak.octets)), caks(bad_cak, &["a"]));
     assert_eq!(
         told.why(of_b(bad_cak)),
-        "MkpdusWrongIcv: the ICV does not match, and no MKPDU of its sender has verified yet: another CAK under this CKN, or altered on the way"
+        "MkpdusWrongIcv: the ICV does not match, and no MKPDU of its sender was verified before: another CAK under this CKN, or altered on the way"
     );
     // The same key, another name.
     let bad_ckn = case("bad-ckn");
@@ -136,9 +136,9 @@ fn what_is_wrong_with_an_mkpdu_is_told() {
         .splice(5..5, [(10_000_000, altered), (10_000_001, agility), (10_000_002, long), (10_000_003, late)]);
     let told = inspect_with(&pcap(&frames), caks(good, &["a", "b"]));
     for (frame, expected) in [
-        (5, "MkpdusWrongIcv: the ICV does not match, and "),
+        (5, "MkpdusWrongIcv: the ICV does not match, but "),
         (6, "MkpdusOtherAgility: its algorithms are "),
-        (7, "MkpdusMalformed: the frame ends before the MKPDU does"),
+        (7, "MkpdusMalformed: the frame is shorter than the MKPDU"),
         (8, "MkpdusOldMn: its MN is not above "),
     ] {
         assert!(told.why(frame).starts_with(expected), "{}", told.why(frame));
@@ -393,7 +393,7 @@ fn the_sets_of_our_own_are_told() {
         "MKPDU of 02:00:00:00:00:01/1, MI ",
         "key server",
         "; live 1 (",
-        "; hands out SAK 1 on AN ",
+        "; distributes SAK 1 on AN ",
         "reassembles, largest payload 1500",
     ] {
         assert!(text.contains(word), "{word}: {text}");

@@ -36,7 +36,7 @@ fn altered_frames() {
     assert_eq!(told.sdus(), [sdus[0].clone(), sdus[2].clone()]);
     assert_eq!(
         told.why(1),
-        "InPktsNotValid: the ICV does not match, and 1 frames of this SA did verify: altered on the way, or forged"
+        "InPktsNotValid: the ICV does not match, but 1 frames of this SA were verified: altered on the way, or forged"
     );
     assert_eq!(told.summary.counters, [("InPktsNotValid", 1), ("InPktsOK", 2)].into());
     let sc = &told.summary.scs["SC 02:00:00:00:00:0a/1"];
@@ -49,7 +49,7 @@ fn wrong_keys() {
     let wrong = ENDS.replace("0000000000000000\"", "0000000000000001\"");
     assert_eq!(
         with(&wrong, &frames).why(0),
-        "InPktsNotValid: the ICV does not match, and no frame of this SA has verified yet: wrong key, or altered on the way"
+        "InPktsNotValid: the ICV does not match, and no frame of this SA was verified before: wrong key, or altered on the way"
     );
     let foreign = ENDS.replace(":0a/1", ":0c/1");
     assert_eq!(
@@ -153,7 +153,7 @@ fn replayed_and_reordered_frames() {
     let told = inspect(&capture, Some(replay(Replay::Window(8))));
     assert_eq!(
         told.why(12),
-        "InPktsDuplicate: PN 7 was received before: replayed, or doubled on the way; its ICV is right"
+        "InPktsDuplicate: PN 7 was received before: replayed, or duplicated on the way; its ICV is right"
     );
     assert_eq!(inspect(&capture, Some(replay(Replay::Off))).verdicts(), [FrameVerdict::Ok; 13]);
     // A forger who knows nothing but an old PN.
@@ -189,12 +189,12 @@ fn broken_tags_and_headers() {
         frame
     };
     let rows = [
-        (change(14, 0x80), "InPktsBadTag: the SecTAG's version bit is set: no version but 0 is defined"),
-        (change(14, 0x60), "InPktsBadTag: ES or SCB is set together with SC: two ways to name one SC"),
+        (change(14, 0x80), "InPktsBadTag: the SecTAG's version bit is set; only version 0 is defined"),
+        (change(14, 0x60), "InPktsBadTag: ES or SCB is set together with SC, which name one SC in two ways"),
         (change(15, 50), "InPktsBadTag: the Short Length is above 47, or 1 without extension headers"),
         (
             all[0][..70].to_vec(),
-            "InPktsBadTag: fewer octets than the Short Length and the ICV ask for: cut on the way, or padding was removed",
+            "InPktsBadTag: the frame is shorter than its Short Length and ICV: it was cut on the way, or padding was removed",
         ),
         (all[0][..20].to_vec(), "InPktsBadTag: the frame ends inside the SecTAG"),
         (all[0][..13].to_vec(), "InPktsTooShort: shorter than an Ethernet header"),
@@ -223,7 +223,7 @@ fn vlan_tags_in_clear() {
     assert_eq!((told.sdus(), told.frames[0].0.vlans[0].vid), (sdus, 10));
     let strict = sas(ENDS).into_iter().map(|keyed| KeyedSa { clear_vlan: secy::ClearVlan::Refuse, ..keyed });
     let told = inspect(&pcap(&timed(&[tagged])), Some(strict.collect()));
-    assert!(told.why(0).starts_with("InPktsClearVlan: a VLAN tag in clear stands"), "{}", told.why(0));
+    assert!(told.why(0).starts_with("InPktsClearVlan: a VLAN tag in clear is in front"), "{}", told.why(0));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn our_gateways_fragments() {
     // A gateway that is not configured for it.
     let standard = sas(ENDS).into_iter().map(|keyed| KeyedSa { reassemble: false, ..keyed });
     let told = inspect(&pcap(&timed(&wire)), Some(standard.collect()));
-    assert!(told.why(0).starts_with("InPktsBadTag: MF or EXT is set, and this receiver is not configured"));
+    assert!(told.why(0).starts_with("InPktsBadTag: MF or EXT is set, but this receiver does not reassemble"));
     // A lost frame takes the other part with it.
     let lost = [&wire[1..2], &wire[2..]].concat();
     let told = with(ENDS, &lost);

@@ -100,7 +100,7 @@ fn decrypted_captures_say_where_each_frame_comes_from() {
         "-e",
         "frame.comment",
     ]);
-    let bad = "bad, frame 4: InPktsNotValid; the ICV does not match, and 3 frames of this SA did verify: altered on the way, or forged";
+    let bad = "bad, frame 4: InPktsNotValid; the ICV does not match, but 3 frames of this SA were verified: altered on the way, or forged";
     assert_eq!(
         fields,
         format!(
@@ -187,8 +187,8 @@ fn the_dissector_names_each_broken_rule() {
         (frame(100).with_headers(&[header(0, false)]).seal(), "SEGL 0 anywhere"),
         (frame(100).with_headers(&[header(0, true), header(4, false)]).seal(), "SEGL 0 anywhere"),
         (frame(100).with_headers(&[header(100, false)]).seal(), "The segments leave nothing"),
-        (frame(100).with_headers(&[header(99, false)]).seal(), "A segment that begins an SDU is shorter"),
-        (frame(100).with_headers(&[header(1, true)]).seal(), "A segment that begins an SDU is shorter"),
+        (frame(100).with_headers(&[header(99, false)]).seal(), "A segment that begins a payload is shorter"),
+        (frame(100).with_headers(&[header(1, true)]).seal(), "A segment that begins a payload is shorter"),
         (frame(200).with_headers(&many).seal(), "More than 32"),
         (cut(&frame(100).with_headers(&[header(40, false)]).seal(), 29), "More than 32"),
         (cut(&frame(100).with_headers(&[header(40, false)]).seal(), 20), "The frame ends inside the SecTAG"),

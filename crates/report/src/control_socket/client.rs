@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub enum RequestError {
     /// The gateway cannot be asked.
     #[error(
-        "gateway {name} cannot be asked on {}: {source}; is it running, and is this run as root or as the gateway's user?",
+        "gateway {name} cannot be asked on {}: {source}; check that it runs, and ask as root or as the gateway's user",
         path.display()
     )]
     Silent {
@@ -52,9 +52,7 @@ pub enum RequestError {
         links: Vec<String>,
     },
     /// Nothing has come of it.
-    #[error(
-        "link {0:?}: asked for another SAK, and there is none yet; frameward status says what is in the way"
-    )]
+    #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
 }
 

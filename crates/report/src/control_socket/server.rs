@@ -90,7 +90,7 @@ impl ControlSocket {
             })
             .map_err(failed)?;
         let closed_to_group = given.err().map(|error| {
-            format!("group {STATUS_GROUP} cannot read the status: {error}; let the gateway's user be a member of it, and restart the gateway")
+            format!("group {STATUS_GROUP} cannot read the status: {error}; add the gateway's user to it, and restart the gateway")
         });
         Ok(Self { path, stopping, thread: Some(thread), closed_to_group, _lock: lock })
     }
@@ -222,9 +222,9 @@ fn converse(
             return Ok(());
         }
         let reply = match serde_json::from_slice::<Request>(&line) {
-            Err(error) => Reply::Error(format!("this is no request that this release knows: {error}")),
+            Err(error) => Reply::Error(format!("this release does not know the request: {error}")),
             Ok(request) if !may_change && !request.is_reading() => {
-                Reply::Error("only root and the gateway's own user may ask for that".into())
+                Reply::Error("only root and the gateway's own user may do that".into())
             }
             Ok(request) => answer(request),
         };

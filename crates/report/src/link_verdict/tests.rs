@@ -126,7 +126,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             "an differs",
             Alarm,
             false,
-            &["AN 3", "AN 1", "set an alike"],
+            &["AN 3", "AN 1", "set the same an"],
         ),
         (
             with(nothing, Seen { clear: Some(3), ..lonely() }),

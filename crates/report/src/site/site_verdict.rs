@@ -41,7 +41,7 @@ fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
         "plain" => Finding::alarm(
             State::SendsInClear,
             format!(
-                "Peer {name} is plain: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN."
+                "Peer {name} is plain: a stranger on the path reads the addresses of all frames, and can put frames of any sender into the LAN."
             ),
         ),
         "refused" => Finding::alarm(
@@ -50,7 +50,7 @@ fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
         ),
         _ => Finding::attention(
             State::NoChannel,
-            format!("There is no management channel to peer {name}, for {seconds} s{because}."),
+            format!("Peer {name} has had no management channel for {seconds} s{because}."),
         ),
     })
 }
@@ -64,7 +64,7 @@ fn one_way(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     };
     let name = &peer.name;
     let text = format!(
-        "Peer {name} is connected, and {last}; {count} were sent meanwhile: see whether the way between lets the UDP port of header encryption pass."
+        "Peer {name} is connected, but {last}; {count} were sent meanwhile. Check whether the path passes the UDP port of header encryption."
     );
     Some(Finding::attention(State::OneWay, text))
 }
@@ -74,7 +74,7 @@ fn forged(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     let [long_forms, headers] = FORGED.map(|name| recent(seen, name));
     let name = &peer.name;
     let text = format!(
-        "Packets of peer {name} are changed on their way, in the last ten seconds: {long_forms} long forms, {headers} other headers. They were discarded, and nothing was learned of them: see who is between the sites."
+        "Somebody changed packets of peer {name} in the last ten seconds: {long_forms} long forms, {headers} other headers. The site discarded them and learned nothing from them. Find out who is between the sites."
     );
     (long_forms + headers > 0).then(|| Finding::attention(State::ForgedHeaders, text))
 }
@@ -84,7 +84,7 @@ fn late(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     let late = late_without_new(seen)?;
     let name = &peer.name;
     let text = format!(
-        "{late} packets of peer {name} were late since the last new one came: somebody between the sites holds packets back or repeats them."
+        "{late} packets of peer {name} were late, and no new one came: somebody between the sites holds packets back or replays them."
     );
     Some(Finding::attention(State::LateFrames, text))
 }
@@ -140,13 +140,13 @@ impl SiteEvent {
     pub fn text(self, peer: &str, count: u64) -> String {
         match self {
             Self::ForgedLongForm => format!(
-                "{count} packets of peer {peer:?} that introduce new flows came changed, and were discarded: see who is between the sites"
+                "{count} packets of peer {peer:?} that introduce new flows were changed on the way, and discarded; find out who is between the sites"
             ),
             Self::ForgedHeader => format!(
-                "{count} packets of peer {peer:?} came with changed headers, and were discarded: see who is between the sites"
+                "{count} packets of peer {peer:?} had changed headers, and were discarded; find out who is between the sites"
             ),
             Self::LateWithoutNew => format!(
-                "{count} packets of peer {peer:?} came late or again, and no new one: somebody between the sites holds packets back or repeats them"
+                "{count} packets of peer {peer:?} came late or again, and no new one came; somebody between the sites holds packets back or replays them"
             ),
         }
     }
@@ -164,8 +164,8 @@ mod tests {
         for (state, grave, words) in [
             ("plain", Some(true), "is plain"),
             ("refused", Some(true), "is refused"),
-            ("waiting", Some(false), "no management channel to peer berlin, for 61 s: why"),
-            ("connecting", Some(false), "no management channel"),
+            ("waiting", Some(false), "Peer berlin has had no management channel for 61 s: why"),
+            ("connecting", Some(false), "had no management channel"),
             ("greeting", Some(false), "no management channel"),
             ("connected", None, ""),
         ] {
@@ -225,7 +225,11 @@ mod tests {
                 late.map(|late| FailingSc { sci: "berlin".into(), not_valid: None, late: Some(late) });
             let discards = vec![("InPktsLate".into(), 7)];
             let peer = Seen { failing: failing.into_iter().collect(), discards, ..Seen::default() };
-            site_verdict(&site, &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() }).0
+            site_verdict(
+                &site,
+                &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() },
+            )
+            .0
         };
         let is = of(Some(7));
         assert_eq!((is.state.as_str(), is.level), ("late frames", Level::Attention));

@@ -114,7 +114,7 @@ impl Prober {
             Phase::Waiting => "waiting",
             Phase::Targets { .. } => "trying addresses and EtherTypes",
             Phase::Sizes { .. } => "looking for the largest frame that crosses",
-            Phase::Stream { .. } | Phase::Settling => "counting what is lost, doubled or overtaken",
+            Phase::Stream { .. } | Phase::Settling => "counting lost, duplicate and reordered frames",
             Phase::Finished => "finished",
         }
     }

@@ -125,11 +125,9 @@ fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport 
     let strangers: Vec<_> = strangers.map(|member| member.sci.to_string()).collect();
     let why_not = match (as_wished, strangers.as_slice()) {
         (true, _) => None,
-        (false, []) => Some("a peer has it switched off, or had when the key was made".into()),
-        (false, [one]) => Some(format!("{one} is a plain MACsec station, which does not understand it")),
-        (false, all) => {
-            Some(format!("{} are plain MACsec stations, which do not understand it", all.join(", ")))
-        }
+        (false, []) => Some("a peer has it switched off, or had it off when the key was made".into()),
+        (false, [one]) => Some(format!("{one} is a plain MACsec station, which cannot do it")),
+        (false, all) => Some(format!("{} are plain MACsec stations, which cannot do it", all.join(", "))),
     };
     FragmentReport { fragment, concatenate, why_not }
 }

@@ -66,7 +66,7 @@ pub(in crate::status) struct Member<'r>(pub(in crate::status) &'r MemberReport);
 impl fmt::Display for Member<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MemberReport { sci, mi, priority, live, heard_ms_ago, announced } = self.0;
-        let state = if *live { "live" } else { "heard, and has not shown to hear this box" };
+        let state = if *live { "live" } else { "heard, but has not shown that it hears this box" };
         let kind = if *announced { "" } else { ", a plain MACsec station" };
         write!(
             f,
