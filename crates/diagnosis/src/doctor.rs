@@ -32,10 +32,10 @@ use config::{Config, Link};
 pub use finding::{Finding, Level};
 pub use site::SiteReport;
 
-/// How a path is examined.
+/// Options of an examination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How long the other box may take to answer; none: the path is not looked at.
+    /// Time the other box may take to answer; none: the path is not tested.
     pub patience: Option<Duration>,
     /// Frames that are sent to count what is lost.
     pub probes: u32,
@@ -43,22 +43,22 @@ pub struct Options {
     pub rate: u32,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The gateway's name.
     pub gateway: String,
-    /// What concerns the box.
+    /// Findings about the box.
     pub findings: Vec<Finding>,
-    /// What concerns each link, in the configuration's order.
+    /// Findings about each link, in the configuration's order.
     pub links: Vec<LinkReport>,
-    /// What concerns each site, in the configuration's order.
+    /// Findings about each site, in the configuration's order.
     pub sites: Vec<SiteReport>,
     /// Findings that are problems.
     pub problems: usize,
 }
 
-/// What was found of a link.
+/// Findings about a link.
 #[derive(Debug, Serialize)]
 pub struct LinkReport {
     /// Its name.
@@ -96,10 +96,11 @@ pub struct Direction {
     pub duplicated: u32,
     /// Arrived behind a later one.
     pub reordered: u32,
-    /// How far behind at most.
+    /// Largest displacement.
     pub displacement: u32,
-    /// Arrived spoilt, of any kind.
-    pub spoilt: u32,
+    /// Arrived damaged, of any kind.
+    #[serde(rename = "spoilt")]
+    pub damaged: u32,
 }
 
 /// Examines this box, and the paths of all links at once. `tell` gets lines for people who wait.

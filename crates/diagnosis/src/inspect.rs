@@ -53,7 +53,7 @@ const FRAME_OCTETS: usize = 1 << 16;
 /// SAs of SAKs that were handed out; then the oldest makes room.
 const AGREED_SAS: usize = 512;
 
-/// How a capture is looked at.
+/// Options of an inspection.
 #[derive(Debug)]
 pub struct Options {
     /// SAs and CAKs; none to read headers only.
@@ -67,9 +67,9 @@ pub struct Options {
 /// A frame that was looked at.
 #[derive(Debug)]
 pub struct Inspected<'i> {
-    /// What the capture holds of it.
+    /// Its captured octets.
     pub captured: Captured<'i>,
-    /// What is told of it.
+    /// Its report.
     pub report: FrameReport,
     /// Its SDUs.
     pub sdus: Vec<Sdu>,
@@ -336,7 +336,7 @@ fn bad(report: &mut FrameReport, counter: Option<&'static str>, reason: impl Int
 #[derive(Debug)]
 struct Agreeing {
     sas: Vec<KeyedSa>,
-    /// How many of them come from files.
+    /// Number of those from files.
     of_files: usize,
     /// The place of the oldest of the others, once there is no more room.
     oldest: usize,
@@ -363,7 +363,7 @@ impl Agreeing {
     }
 }
 
-/// What verifies a frame.
+/// Verifier of a frame.
 struct Bench<'b> {
     keys: &'b Agreeing,
     receivers: &'b mut BTreeMap<(usize, usize), Receiver>,

@@ -171,7 +171,7 @@ Examples:
   frameward schema >frameward.schema.json
   frameward schema --format man | man -l -")]
     Schema {
-        /// What to print
+        /// The format
         #[arg(long, value_enum, default_value = "json")]
         format: ReferenceFormat,
     },

@@ -57,7 +57,7 @@ pub enum InitError {
     /// A key that is there already cannot be used.
     #[error(transparent)]
     Key(#[from] config::key_file::KeyFileError),
-    /// What was carried here is of no use.
+    /// The bundle is of no use.
     #[error(transparent)]
     Bundle(#[from] BundleError),
     /// Relations that are none.
@@ -70,7 +70,7 @@ pub enum InitError {
     Owner {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The configuration would be refused.
@@ -185,7 +185,7 @@ impl<'s> Files<'s> {
 impl Drop for Files<'_> {
     fn drop(&mut self) {
         for path in &self.made {
-            // What is left is told as a file that exists, the next time.
+            // A file that is left is reported the next time, as one that exists.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -71,7 +71,7 @@ impl Log {
         })
     }
 
-    /// What lines look like from here on.
+    /// Format of lines from now on.
     pub fn set_format(&self, format: LogFormat) {
         self.0.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
     }

@@ -29,7 +29,7 @@ use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
 
 mod arguments;
 
-/// How a command that did not succeed ended; what is wrong has been told.
+/// End of a command that did not succeed; the error has been printed.
 enum Failure {
     /// Exit status 1.
     Failed,

@@ -59,7 +59,7 @@ use supervisor::Supervisor;
 use surface::Surface;
 use verdicts::Verdicts;
 
-/// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
+/// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
 /// lasts 350 ms.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -89,7 +89,7 @@ pub enum RunError {
         /// Why.
         source: OpenError,
     },
-    /// What a KaY is told cannot be recorded.
+    /// The inputs of a KaY cannot be recorded.
     #[error("{0}")]
     Record(String),
     /// A site cannot be started.
@@ -115,12 +115,12 @@ pub enum RunError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of tasks")]
     Thread(io::Error),
-    /// What is in memory was used since.
+    /// Keys in memory were used since.
     #[error(
         "this virtual machine returned to an earlier state, so the gateway ends: its keys and packet numbers may have been used since. Start it again: it agrees on new keys"
     )]
     Restored,
-    /// What is in memory was used since, and keys that nobody agrees on; why that could not be noted, if it could not.
+    /// Keys in memory, and static keys, were used since; and the error, if that could not be noted.
     #[error(
         "this virtual machine returned to an earlier state, so the gateway ends: its keys and packet numbers may have been used since. Change all static keys at both ends before you start it again{}",
         .0.as_ref().map(|error| format!(" ({error}, so a start will not refuse the old ones)")).unwrap_or_default()
@@ -186,7 +186,7 @@ pub fn run(
     outcome.and(stopped)
 }
 
-/// What is asked of a running gateway from outside, by signals.
+/// Requests to a running gateway by signals.
 #[derive(Clone, Debug, Default)]
 pub struct Asks {
     /// To stop.
@@ -197,7 +197,7 @@ pub struct Asks {
     pub reload: Arc<AtomicBool>,
 }
 
-/// What was measured at the start.
+/// Measurements of the start.
 struct Measured {
     speeds: SuiteSpeeds,
     antedating: Antedating,
@@ -212,16 +212,16 @@ struct Running {
     privileges: PrivilegeReport,
     measured: Measured,
     reloaded: Option<ReloadReport>,
-    /// What was counted when somebody cleared the counters.
+    /// Counters at the moment when somebody cleared them.
     baseline: Option<Arc<Baseline>>,
     control: Gateway,
     /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
     links: Vec<RunningLink>,
     /// In the order of the configuration.
     sites: Vec<RunningSite>,
-    /// What is said of links and sites first.
+    /// Verdicts on links and sites.
     verdicts: Verdicts,
-    /// What the configuration says, for the next reload.
+    /// The configuration, for the next reload.
     outline: Outline,
     http: Surface,
     log: Log,
@@ -250,7 +250,7 @@ impl Running {
         let mut machine = Machine::watch();
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.wait(TICK) {
-                // Who asked may have gone.
+                // The client may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
                 Some(ControlRequest::Request(request, reply)) => drop(reply.send(self.answer(&request))),
                 None => {}

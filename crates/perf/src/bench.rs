@@ -94,9 +94,7 @@ pub enum BenchError {
     #[error("gateways in memory: {0}")]
     Cells(String),
     /// No figure is wanted.
-    #[error(
-        "no figure has such a name; the names are those of the table, such as `TCP, unprotected, af_xdp`"
-    )]
+    #[error("no figure has this name; use names of the table, such as `TCP, unprotected, af_xdp`")]
     Unknown,
     /// Nothing arrived, so there is nothing to compare.
     #[error("{0}: nothing arrived")]

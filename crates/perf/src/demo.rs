@@ -73,7 +73,7 @@ pub fn link(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     counters(&pair, say)?;
     pair.stop()?;
     restored(&topology, &before)?;
-    say(&"  stopped     both gateways; their interfaces are as they were");
+    say(&"  stopped     both gateways; their interfaces are restored");
     Ok(())
 }
 
@@ -239,5 +239,5 @@ fn restored(topology: &Topology, before: &str) -> Result<(), DemoError> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(DemoError::Seen("a gateway did not put its interfaces back as they were".into()))
+    Err(DemoError::Seen("a gateway did not restore its interfaces".into()))
 }

@@ -42,7 +42,7 @@ fn main() -> ExitCode {
         Command::Demo { what } => demo(what),
         Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => check_precompute(&rows),
         Command::Bench { judge: true, .. } => {
-            Err(report_failure(&"bench: --judge is for `precompute`; leave it out", Failure::Usage))
+            Err(report_failure(&"bench: --judge is for `precompute`; omit it", Failure::Usage))
         }
         Command::Bench { what, quick, json, only, rows, .. } => bench(what, quick, json, &only, &rows),
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
@@ -91,7 +91,7 @@ fn abandon_when_interrupted() -> io::Result<()> {
 fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) -> Result<(), Failure> {
     if !only.is_empty() && !matches!(what, Measured::Link | Measured::Overload | Measured::Tunnel) {
         return Err(report_failure(
-            &"bench: --only chooses figures of `link`, `overload` and `tunnel`; leave it out",
+            &"bench: --only works with `link`, `overload` and `tunnel`; omit it",
             Failure::Usage,
         ));
     }
@@ -174,7 +174,7 @@ fn bench_fieldbus(quick: bool, json: bool) -> Result<(), Failure> {
 fn bench_fieldbus_delay(quick: bool, json: bool) -> Result<(), Failure> {
     let failed = |error: &dyn Display| report_failure(&format_args!("bench: {error}"), Failure::Failed);
     if let Err(error) = lab::require_root() {
-        tell(&format_args!("bench: the delay that gateways add is left out: {error}"));
+        tell(&format_args!("bench: the delay of gateways is not measured: {error}"));
         return Ok(());
     }
     let programs = Programs::beside_this_one().map_err(|error| failed(&error))?;
@@ -265,7 +265,7 @@ fn plot_answer(answer: &Path, svg: &Path) -> Result<(), Failure> {
     };
     let text = fs::read_to_string(answer).map_err(|error| failed(answer, &error))?;
     let parsed = serde_json::from_str(&text).map_err(|error| {
-        failed(answer, &format_args!("{error}; it has to be an answer of `frameward plan --json`"))
+        failed(answer, &format_args!("{error}; name an answer of `frameward plan --json`"))
     })?;
     plot::draw(&parsed, svg)
         .map_err(|error| failed(svg, &format_args!("{error}; name a file in a directory that exists")))

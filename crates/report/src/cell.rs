@@ -25,7 +25,7 @@ pub struct CellReport {
     /// Where frames are protected and verified: `kernel`, `user space` or `nowhere: ` and why.
     #[serde(default)]
     pub path: String,
-    /// What becomes of all that is of no relation: `link` or `drop`.
+    /// Treatment of the rest: `link` or `drop`.
     pub rest: String,
     /// The master key's fingerprint, as `keygen` printed it.
     pub master_key: String,
@@ -33,11 +33,11 @@ pub struct CellReport {
     pub ethertype: String,
     /// The upper bounds of the buckets of all histograms, in nanoseconds; the last bucket has none.
     pub bounds_ns: Vec<u64>,
-    /// What is of no relation, and HELLOs on their way.
+    /// Counters of the rest, and of HELLOs on their way.
     pub counters: Counters,
-    /// What the handshakes counted.
+    /// Counters of the handshakes.
     pub hello: Counters,
-    /// What they counted in the last five to ten seconds.
+    /// Their counters of the last five to ten seconds.
     #[serde(default)]
     pub hello_lately: Counters,
     /// The relations, in the order of the configuration; none if the worker does not answer.
@@ -55,7 +55,7 @@ pub struct RelationReport {
     pub peer: String,
     /// The FrameID that that one sends.
     pub receives: String,
-    /// How often each of them sends, in nanoseconds.
+    /// Their cycle, in nanoseconds.
     pub cycle_ns: u64,
     /// The time without a frame after which a station gives up, as it is configured.
     pub watchdog_ns: u64,
@@ -76,11 +76,11 @@ pub struct RelationReport {
     pub silent_ns: Option<u64>,
     /// The longest time between two verified frames.
     pub worst_gap_ns: u64,
-    /// How long frames of the own station were inside this gateway.
+    /// Times of the own station's frames inside this gateway.
     pub residence_outward: HistogramReport,
     /// The same for frames of its peer.
     pub residence_inward: HistogramReport,
-    /// How far the time between two verified frames was from the cycle.
+    /// Deviations of the time between two verified frames from the cycle.
     pub jitter: HistogramReport,
     /// Frames of the own station.
     pub transmit: Counters,
@@ -103,13 +103,13 @@ pub struct CellKeyReport {
 /// Times, by buckets.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HistogramReport {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// All of them together.
     pub sum_ns: u64,
     /// The longest.
     pub worst_ns: u64,
-    /// How many lie in each bucket: see [`CellReport::bounds_ns`].
+    /// Number in each bucket: see [`CellReport::bounds_ns`].
     pub buckets: Vec<u64>,
 }
 
@@ -227,7 +227,7 @@ impl CellReport {
         }
     }
 
-    /// What is not as it should be.
+    /// Its concerns.
     pub(crate) fn findings(&self, seen: &Seen) -> Vec<Finding> {
         let Self { name, relations, .. } = self;
         let mut findings = Vec::new();
@@ -328,7 +328,7 @@ impl CellReport {
             .then(|| "the other gateway has another protect or suite; set the same at both".to_owned())
     }
 
-    /// What the HELLOs say of why there is no session.
+    /// Reason for the missing session, as HELLOs show it.
     fn why(&self) -> String {
         if let Some(why) = self.misfit() {
             return format!(": {why}");

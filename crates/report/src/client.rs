@@ -23,7 +23,7 @@ pub enum AskError {
         name: String,
         /// Its socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The answer is no report.
@@ -33,7 +33,7 @@ pub enum AskError {
     Unreadable {
         /// The gateway.
         name: String,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         source: serde_json::Error,
     },
 }

@@ -10,20 +10,20 @@ const PNS: u64 = 1 << 32;
 /// Discards that are named in a verdict.
 const NAMED: usize = 3;
 
-/// What a verdict is made of, beside the report.
+/// Facts for a verdict, beside the report.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// What was counted lately.
+    /// Recent counters.
     pub seen: Seen,
-    /// What its cell counted.
+    /// Recent counters of its cell.
     pub cell: Seen,
     /// Interfaces without a carrier that nobody holds down: plain, protected.
     pub without_carrier: [bool; 2],
-    /// What the configuration requested of key agreement, and the state that the KaY's trouble is.
+    /// Requests of the configuration to key agreement, and the state of the KaY's fault.
     pub requested: Option<Requested>,
     /// The machine's end of the plain interface, if it is a veth pair's in this network namespace.
     pub machine_end: Option<String>,
-    /// What is wrong with the disk that leases and floors are written to.
+    /// Fault of the disk that leases and floors are written to.
     pub disk: Option<String>,
     /// It waits since the start, and has no SecY yet.
     pub has_no_secy: bool,
@@ -64,7 +64,7 @@ pub(super) fn waiting(waiting: &WaitingReport) -> Finding {
     Finding::alarm(state, format!("No frame passes, for {seconds} s by now: {why}."))
 }
 
-/// What is to be said of a port that nothing keeps the host's own stack off.
+/// Finding about an unguarded port.
 fn unguarded(port: &PortReport) -> Option<Finding> {
     let text = || {
         format!(
@@ -147,7 +147,7 @@ fn settings(secy: &SecYReport, findings: &mut Vec<Finding>) {
     }
 }
 
-/// How long nothing valid has come, as the end of a sentence.
+/// Time since the last valid frame, as the end of a sentence.
 fn since(seen: &Seen) -> String {
     match seen.valid {
         Some(ago) => format!("since the last valid frame, {} s ago", ago.as_secs()),
@@ -157,7 +157,7 @@ fn since(seen: &Seen) -> String {
 
 fn traffic(report: &LinkReport, seen: &Seen, findings: &mut Vec<Finding>) {
     let before = findings.len();
-    // What a stranger sends to an idle link is no alarm.
+    // A stranger's frames to an idle link are no alarm.
     let nothing = seen.valid.is_none() || seen.unanswered.is_some();
     let level = if nothing { Level::Alarm } else { Level::Attention };
     findings.extend(seen.failing.iter().map(|failing| fails(report, failing, level, seen)));

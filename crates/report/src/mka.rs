@@ -10,7 +10,7 @@ use super::verdict::{Finding, Level, State};
 pub struct MkaReport {
     /// A SAK protects what is sent.
     pub secured: bool,
-    /// What stands in the way, in words; none if nothing does.
+    /// The obstacle, in words; none if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// The name of the CAK in whose group keys are agreed on, in hexadecimal digits; none if no CAK is spoken under.
@@ -33,13 +33,13 @@ pub struct MkaReport {
     pub key_server: Option<String>,
     /// The others of the group.
     pub members: Vec<MemberReport>,
-    /// Who has a CAK and is not known to belong to the link.
+    /// Stations that have a CAK and are not known to belong to the link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<MkaStrangerReport>,
     /// Keys are agreed on under another CAK than the preferred one.
     #[serde(default)]
     pub under_fallback: bool,
-    /// Who is not heard by whom, though both are members, a sentence each.
+    /// Members that do not hear each other, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_heard: Vec<String>,
     /// The latest SAK, and the one before as long as it is accepted.
@@ -50,9 +50,9 @@ pub struct MkaReport {
     /// Seconds until the SAK is followed by another because of its age, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_rekey_seconds: Option<u64>,
-    /// What has changed and why, the newest last.
+    /// Changes and their reasons, the newest last.
     pub changes: Vec<ChangeReport>,
-    /// What the KaY counted.
+    /// Counters of the KaY.
     pub counters: Counters,
 }
 
@@ -125,11 +125,11 @@ pub struct FragmentReport {
 pub struct ChangeReport {
     /// Milliseconds since it happened.
     pub ms_ago: u64,
-    /// What, and why.
+    /// The change, and why.
     pub text: String,
 }
 
-/// What the configuration requested, and what may not be so.
+/// Requests of the configuration, which may not be met.
 #[derive(Clone, Copy, Debug)]
 pub struct Requested {
     /// `fragment` or `concatenate` is "on", not "auto".
@@ -158,7 +158,7 @@ impl MkaReport {
         self.saks.iter().find(|sak| sak.transmits)
     }
 
-    /// What a person should know of it.
+    /// Its findings.
     pub(crate) fn findings(&self, requested: Requested) -> Vec<Finding> {
         let mut findings = Vec::new();
         let state = requested.trouble.unwrap_or(State::NoKeys);

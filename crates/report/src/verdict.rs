@@ -35,7 +35,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a link, a cell or a site is, in a word: the table above has them.
+/// State of a link, a cell or a site, in a word: the table above has them.
 #[expect(missing_docs, reason = "the table above says each")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -114,7 +114,7 @@ impl State {
     }
 }
 
-/// How much a person should mind.
+/// How serious it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -145,7 +145,7 @@ impl Level {
 pub struct Verdict {
     /// The state, in a word.
     pub state: String,
-    /// How much a person should mind.
+    /// How serious it is.
     pub level: Level,
     /// Frames pass and are protected, as far as was verified lately, or nothing was sent.
     pub protecting: bool,
@@ -170,7 +170,7 @@ impl Default for Verdict {
 pub struct Concern {
     /// Whether the link does not protect: frames leave in clear, or do not leave at all.
     pub grave: bool,
-    /// What it is, in a sentence.
+    /// Its text, in a sentence.
     pub text: String,
 }
 

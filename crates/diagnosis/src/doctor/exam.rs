@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A frame counts only if its MAC fits the peer's key and it names both sessions, so nothing of an earlier run, and
-//! nothing of a stranger's, changes a figure. What a stranger can do is to be counted as spoilt or misfitting.
+//! nothing of a stranger's, changes a figure. A stranger can only be counted as damaged or misfitting.
 //!
 //! Bounds: one frame for each time that [`Exam::poll_transmit`] finds due; at most [`MOST_ECHOES`] echoes wait; an echo is
 //! shorter than its probe or as long. All memory is taken at the start, but for the frames themselves.
@@ -124,7 +124,7 @@ impl Exam {
         let received = match Frame::parse(octets) {
             Ok(received) => received,
             Err(Reject::Foreign) => return,
-            Err(Reject::Spoilt) => return self.tally.spoilt += u32::from(self.peer.is_some()),
+            Err(Reject::Damaged) => return self.tally.damaged += u32::from(self.peer.is_some()),
             Err(Reject::Version) => return self.rejections.other_release += 1,
         };
         let frame = received.frame;

@@ -23,7 +23,7 @@ const BUILT: Duration = Duration::from_secs(1_767_225_600);
 const TCX: (u32, u32) = (6, 6);
 const XDP: (u32, u32) = (5, 10);
 
-/// What concerns the box as a whole.
+/// Findings about the box as a whole.
 pub(super) fn of_box(config: &Config, running: &Running) -> Vec<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -183,7 +183,7 @@ fn keys(link: &Link) -> String {
     }
 }
 
-/// What concerns a link, and its MTUs if its path can be looked at.
+/// Findings about a link, and its MTUs if its path can be tested.
 pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<Finding>, Option<Mtus>) {
     let mut findings = vec![Finding::ok("keys", keys(link))];
     let mut usable = true;
@@ -225,7 +225,7 @@ pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<F
         }
         Err(errors) => {
             findings.extend(errors.into_iter().map(|error| Finding::problem("MTU", error.text)));
-            // What crosses is of interest all the more.
+            // The path matters all the more.
             let mtus = Mtus { plain: plain.mtu as usize, protected: protected.mtu as usize };
             (findings, usable.then_some(mtus))
         }
@@ -322,7 +322,7 @@ fn checksums(plain: &InterfaceInfo, io: Io) -> Option<Finding> {
     }
 }
 
-/// What the kernel said of the machine's frames while the path was looked at.
+/// The kernel's report on the machine's checksums during the test.
 pub(super) fn unfilled(link: &Link, io: Io, count: u64) -> Option<Finding> {
     (count > 0 && io != Io::AfPacket).then(|| {
         Finding::problem(
@@ -336,7 +336,7 @@ pub(super) fn unfilled(link: &Link, io: Io, count: u64) -> Option<Finding> {
     })
 }
 
-/// What of this box lives on a port that no gateway has yet. The path can be looked at all the same.
+/// Addresses and routes of this box on a port that no gateway has yet. The path can be tested all the same.
 pub(super) fn own(about: &'static str, survey: &InterfaceInfo, allowed: bool, findings: &mut Vec<Finding>) {
     let life = check::own::life(survey, check::own::ssh_address().as_deref(), allowed);
     findings.extend(life.map(|life| match life.refused {

@@ -257,7 +257,7 @@ fn interface_mac(name: &str) -> [u8; 6] {
     netdev::interface::InterfaceInfo::of(name).map(|info| info.mac).unwrap_or_default()
 }
 
-/// What both ends must have in common, for the other one to compare.
+/// Settings that both ends must share, for the peer to compare.
 pub(super) fn facts(link: &Link, mtus: Mtus) -> Status {
     let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
     let fragmentation =

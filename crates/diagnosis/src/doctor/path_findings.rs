@@ -25,9 +25,9 @@ pub(super) fn figures(outcome: &Outcome) -> Option<Figures> {
 }
 
 fn direction(mtu: Option<u16>, sent: u32, tally: ReceiveRecord) -> Direction {
-    let ReceiveRecord { received, duplicates, reordered, displacement, spoilt, .. } = tally;
+    let ReceiveRecord { received, duplicates, reordered, displacement, damaged, .. } = tally;
     let lost = sent.saturating_sub(received);
-    Direction { mtu, sent, lost, duplicated: duplicates, reordered, displacement, spoilt }
+    Direction { mtu, sent, lost, duplicated: duplicates, reordered, displacement, damaged }
 }
 
 /// All that an examination says of a link.
@@ -68,7 +68,7 @@ pub(super) fn findings(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     findings
 }
 
-/// What the path does to a cell's frames: two doctors that hear each other do so in frames of the usual EtherType.
+/// Findings about a cell's frames: two doctors that hear each other do so in frames of the usual EtherType.
 fn cell(link: &Link) -> Option<Finding> {
     let cell = link.cell.as_ref()?;
     Some(match cell.ethertype {
@@ -93,7 +93,7 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
             format!("its suite is {name}, that of this box is {suite}: set the same suite at both ends"),
         ));
     }
-    // What is agreed on needs not to be alike.
+    // Agreed settings need not be alike.
     if own.fragmentation != theirs.fragmentation && link.static_sas().is_some() {
         let on = |bits: u8| match bits {
             0 => "neither fragment nor concatenate",
@@ -239,13 +239,12 @@ fn tags(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
 }
 
 fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Finding>) {
-    let Direction { sent, lost, duplicated, reordered, displacement, spoilt, .. } = *figures;
+    let Direction { sent, lost, duplicated, reordered, displacement, damaged, .. } = *figures;
     let before = findings.len();
     let fragmentation = link.fragmentation.is_some_and(|how| how.fragment || how.concatenate);
-    let damaged = spoilt.min(lost);
-    let vanished = lost - damaged;
-    if spoilt > 0 {
-        findings.push(Finding::problem("quality", format!("{way}: {spoilt} frames arrived damaged, although every frame check sequence was right: a switch or card has bad memory; replace them one by one")));
+    let vanished = lost - damaged.min(lost);
+    if damaged > 0 {
+        findings.push(Finding::problem("quality", format!("{way}: {damaged} frames arrived damaged, although every frame check sequence was right: a switch or card has bad memory; replace them one by one")));
     }
     if vanished > 0 {
         let mut text = format!(

@@ -27,7 +27,7 @@ pub(super) fn find(config: &Config, runtime_dir: &Path) -> Running {
     let report = report::ask(runtime_dir, name).and_then(|document| report::parse(name, &document));
     match report {
         Ok(report) => Running::Yes(Box::new(report)),
-        // What cannot be opened is told with the state directory.
+        // A lock that cannot be opened is reported with the state directory.
         Err(_) if LeaseStore::is_held(&config.gateway.state).unwrap_or(false) => Running::Silent,
         Err(_) => Running::No,
     }
@@ -35,7 +35,7 @@ pub(super) fn find(config: &Config, runtime_dir: &Path) -> Running {
 
 const UNDISTURBED: &str = "not tested: the gateway runs, and doctor does not disturb it; to test the path, stop the gateways at both ends and run doctor there";
 
-/// What the counters of a running link say of its path.
+/// Findings from the counters of a running link.
 pub(super) fn of_link(link: &Link, running: &Running) -> Vec<Finding> {
     let mut findings = vec![Finding::note("path", UNDISTURBED)];
     let Running::Yes(report) = running else { return findings };

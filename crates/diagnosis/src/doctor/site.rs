@@ -23,21 +23,21 @@ use config::site::{Endpoint, Host};
 use config::{Config, Site, SitePeer};
 use report::site::{SitePeerReport, SiteReport as Report, peer_report};
 
-/// How long peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
+/// Time peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// When what the path carries has not grown for so long, it is what it is.
 const STEADY: Duration = Duration::from_secs(3);
-/// How often the site's sockets are looked at.
+/// Interval between looks at the site's sockets.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What was found of a site.
+/// Findings about a site.
 #[derive(Debug, Serialize)]
 pub struct SiteReport {
     /// Its name.
     pub name: String,
     /// The interface towards the LAN.
     pub lan: String,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// The peers' figures, if they were asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -144,7 +144,7 @@ fn all_answered(status: &ManagerStatus) -> bool {
         .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
 }
 
-/// What the paths carry, summed up, and since when that has not grown.
+/// Sum of what the paths carry, and since when it has not grown.
 struct Steady {
     since: Instant,
     sum: u64,
@@ -160,7 +160,7 @@ impl Steady {
     }
 }
 
-/// What the figures of a peer mean.
+/// Findings from the figures of a peer.
 fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Option<usize>) -> Vec<Finding> {
     let name = &peer.name;
     let because = if report.reason.is_empty() { String::new() } else { format!(" ({})", report.reason) };
@@ -251,7 +251,7 @@ fn unresolved(peer: &SitePeer) -> &'static str {
     }
 }
 
-/// What the path carries, beside what it should and what the LAN sends.
+/// Findings about the path's size, beside its promise and the LAN's frames.
 fn of_path(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Option<usize>) -> Option<Finding> {
     let name = &peer.name;
     let payload = usize::from(report.path_payload?);
@@ -285,7 +285,7 @@ fn of_path(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
     })
 }
 
-/// What the counters of a running site say.
+/// Findings from the counters of a running site.
 fn counters(report: &Report) -> Vec<Finding> {
     let rows = [
         (
@@ -353,7 +353,7 @@ impl fmt::Display for SiteReport {
 }
 
 impl SiteReport {
-    /// How many of its findings are problems.
+    /// Number of problems among its findings.
     pub(super) fn problems(&self) -> usize {
         self.findings.iter().filter(|finding| finding.level == Level::Problem).count()
     }

@@ -44,13 +44,13 @@ pub enum CaptureError {
     Unreadable {
         /// Where.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is of another kind.
     #[error("is not a capture: it begins with neither a pcap nor a pcapng header{hint}; name a capture")]
     NoCapture {
-        /// What it is, if that can be told.
+        /// Its kind, if known.
         hint: &'static str,
     },
     /// The file ends inside a record.
@@ -70,7 +70,7 @@ pub enum CaptureError {
         offset: u64,
         /// The last whole frame.
         frames: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }
@@ -117,7 +117,7 @@ enum Format {
 
 type ParsePcap = fn(&[u8]) -> IResult<&[u8], LegacyPcapBlock<'_>, pcap_parser::PcapError<&[u8]>>;
 
-/// What a frame's record tells besides its octets, which stand in the reader's buffer.
+/// A frame's record, without its octets, which stay in the reader's buffer.
 struct Found {
     interface: usize,
     time: Option<Duration>,

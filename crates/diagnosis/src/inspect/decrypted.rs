@@ -33,7 +33,7 @@ impl<W: Write> Decrypted<W> {
     /// Begins a capture.
     ///
     /// # Errors
-    /// What the writer says.
+    /// The writer's error.
     pub fn new(writer: W) -> io::Result<Self> {
         let about = concat!("frameward inspect ", env!("CARGO_PKG_VERSION"));
         let section = SectionHeaderBlock {
@@ -48,7 +48,7 @@ impl<W: Write> Decrypted<W> {
     /// Writes what became of a frame.
     ///
     /// # Errors
-    /// What the writer says.
+    /// The writer's error.
     pub fn frame(&mut self, inspected: &Inspected<'_>) -> io::Result<()> {
         let report = &inspected.report;
         if report.verdict == FrameVerdict::Ok && report.mkpdu.is_none() {

@@ -1,4 +1,4 @@
-//! What would have opened a frame whose ICV is wrong, or for which there is no SA: usual mistakes, tried out.
+//! Diagnosis of a frame whose ICV is wrong, or for which there is no SA: usual mistakes, tried out.
 //!
 //! Each attempt is the product's own SecY with one thing changed. Attempts cost time, so only the first bad frames
 //! of each SC are diagnosed: [`Diagnoses`].
@@ -39,7 +39,7 @@ pub struct Patient<'p> {
 }
 
 impl Diagnoses {
-    /// What would have opened the frame, in words.
+    /// The mistake that explains the frame, in words.
     pub fn find(&mut self, patient: Patient<'_>, keys: &[KeyedSa]) -> Option<String> {
         let sci = patient.tag.sc.sci(patient.source);
         if !self.done.contains_key(&sci) && self.done.len() == SCS {

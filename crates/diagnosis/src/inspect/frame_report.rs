@@ -1,4 +1,4 @@
-//! What is told of one frame: the same for people and for programs.
+//! Report on one frame: the same for people and for programs.
 
 use std::fmt;
 
@@ -57,7 +57,7 @@ pub struct FrameReport {
     pub counter: Option<&'static str>,
     /// Why it is bad.
     pub reason: Option<String>,
-    /// What else is to be said.
+    /// Notes.
     pub notes: Vec<String>,
     /// Destination address.
     pub destination: Option<String>,
@@ -75,7 +75,7 @@ pub struct FrameReport {
     pub pn: Option<u64>,
     /// The KI of the SAK that verified it, if that was agreed on.
     pub sak: Option<String>,
-    /// What an MKPDU says.
+    /// Content of an MKPDU.
     pub mkpdu: Option<MkpduReport>,
     /// Octets of secure data.
     pub secure_data: Option<usize>,
@@ -150,7 +150,7 @@ pub struct SduReport {
 }
 
 impl FrameReport {
-    /// What the frame shows by itself.
+    /// Report on the frame without keys.
     pub fn new(captured: &Captured<'_>, anatomy: &Anatomy) -> Self {
         let macsec = match &anatomy.macsec {
             Some(Ok(macsec)) => Some(macsec),

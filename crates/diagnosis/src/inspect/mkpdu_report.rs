@@ -1,4 +1,4 @@
-//! What is told of an MKPDU: the same fields in text and in JSON. Keys never are, not even wrapped ones.
+//! Report on an MKPDU: the same fields in text and in JSON. It holds no keys, not even wrapped ones.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub struct MkpduReport {
     pub key_server: bool,
     /// It wants MACsec.
     pub macsec_desired: bool,
-    /// What it can do with MACsec.
+    /// Its MACsec capability.
     pub capability: &'static str,
     /// The algorithm agility.
     pub algorithm_agility: String,
@@ -151,7 +151,7 @@ pub enum TlvReport {
     },
 }
 
-/// What XPN adds to SAK Use.
+/// Additions of XPN to SAK Use.
 #[derive(Clone, Debug, Serialize)]
 pub struct XpnReport {
     /// MKA suspension time in seconds.

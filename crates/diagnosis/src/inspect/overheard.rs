@@ -9,7 +9,7 @@
 //! made when all members have been heard.
 //!
 //! A SAK is taken from whoever hands it out: whose word counts, of several key servers, is for those to know who take part.
-//! What is remembered is bounded, and the oldest goes first; who has no CAK brings nothing into it.
+//! The memory is bounded, and the oldest entry goes first; a sender without a CAK adds nothing to it.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -63,12 +63,12 @@ impl Refusal {
     }
 }
 
-/// What an MKPDU brought.
+/// News of an MKPDU.
 #[derive(Debug, Default)]
 pub struct PeerEntry {
     /// Why it is bad.
     pub refusal: Option<Refusal>,
-    /// What would have verified it.
+    /// The mistake that explains it.
     pub note: Option<String>,
     /// The SAK that it hands out, if it was not known.
     pub new_sak: Option<AgreedSak>,
@@ -129,7 +129,7 @@ struct HandedOut {
     suite: CipherSuite,
     offset: ConfidentialityOffset,
     key: Sak,
-    /// Who was live for the key server then, itself included.
+    /// Live members of the key server then, itself included.
     members: Vec<Mi>,
     /// The SCs that have an SA.
     scis: Vec<Sci>,
@@ -295,7 +295,7 @@ impl Overheard {
                     continue;
                 }
             } else {
-                // Who was let in under it later says so.
+                // A member admitted under it later says so.
                 let uses = |actor: &&Actor| actor.uses.iter().flatten().any(|key| key.ki == sak.ki);
                 scis.extend(of_cak().filter(uses).map(|actor| actor.sci));
             }

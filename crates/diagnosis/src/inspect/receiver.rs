@@ -18,14 +18,14 @@ use super::anatomy::Macsec;
 use super::keys::{KeyedSa, Replay};
 use config::sa_file::Begins;
 
-/// How many high halves of an XPN are tried for a capture that begins in the middle.
+/// Number of high halves of an XPN that are tried for a capture that begins in the middle.
 const HIGH_HALVES: u64 = 1 << 12;
 /// For how many frames they are tried.
 const SEARCHES: u32 = 3;
-/// How many fragmented frames are remembered, to say which of them an SDU came from.
+/// Number of fragmented frames that are remembered, to name the frames of an SDU.
 const REMEMBERED: usize = 128;
 
-/// What became of a frame.
+/// Fate of a frame.
 #[derive(Debug)]
 pub struct Outcome {
     /// The PN, with its high half if the suite has one.
@@ -179,7 +179,7 @@ impl Receiver {
                 _ => chains.extend(self.chain(pn, continues, carry_over).map(Some)),
             }
         }
-        // What was too long is missing among the SDUs: then only the last frame is sure.
+        // An SDU that was too long is missing: then only the last frame is sure.
         if chains.len() != sdus.len() {
             return sdus.into_iter().map(alone).collect();
         }

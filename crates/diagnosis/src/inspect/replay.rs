@@ -1,4 +1,4 @@
-//! What a KaY did: its log is told to another one, which does the same again, and says it.
+//! Replay of a KaY's log: another KaY gets the same inputs, and its actions are printed.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, BufRead};
@@ -24,7 +24,7 @@ pub enum ReplayError {
     Malformed {
         /// Which, from 1.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A CAK is missing.
@@ -145,7 +145,7 @@ impl Replay {
         Some(())
     }
 
-    /// What followed from it.
+    /// Its consequences.
     fn follow(&mut self, text: &mut String) {
         let Some(kay) = &mut self.kay else { return };
         while let Some(event) = kay.poll_event() {

@@ -6,7 +6,7 @@ use wire::{ExtensionError, SecTagError};
 
 use super::overheard::Refusal;
 
-/// What a broken rule of clause 9 means.
+/// Meaning of a broken rule of clause 9.
 pub const fn bad_tag(error: SecTagError) -> &'static str {
     match error {
         SecTagError::Truncated => "the frame ends inside the SecTAG",
@@ -24,7 +24,7 @@ pub const fn bad_tag(error: SecTagError) -> &'static str {
     }
 }
 
-/// What a broken rule of the extension headers means.
+/// Meaning of a broken rule of the extension headers.
 pub const fn malformed(error: ExtensionError) -> &'static str {
     match error {
         ExtensionError::Count => "more than 32 extension headers, or the frame ends inside them",
@@ -36,7 +36,7 @@ pub const fn malformed(error: ExtensionError) -> &'static str {
     }
 }
 
-/// What a broken rule of IEEE 802.1X clause 11 means.
+/// Meaning of a broken rule of IEEE 802.1X clause 11.
 pub fn bad_mkpdu(error: MkpduError) -> String {
     let text = match error {
         MkpduError::Truncated => "the frame is shorter than the MKPDU's body length says",

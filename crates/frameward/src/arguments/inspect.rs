@@ -94,7 +94,7 @@ pub(crate) struct Inspect {
     /// The replay window of every receiver, or off [default: the configuration's; else 0]
     #[arg(long, value_name = "PNS", value_parser = replay, requires = "secrets")]
     replay_window: Option<Replay>,
-    /// What to do with VLAN tags in front of a SecTAG [default: the configuration's; else strip]
+    /// Treatment of VLAN tags in front of a SecTAG [default: the configuration's; else strip]
     #[arg(long, value_enum, requires = "secrets")]
     clear_vlan: Option<Vlan>,
     /// Treat the same octets within this time, in milliseconds, as a copy made by the capture; 0 for never

@@ -45,7 +45,7 @@ pub(crate) struct Plan {
     /// Octets of payload behind the FrameID, 44 to 1444: one length, or a range
     #[arg(long, value_name = "OCTETS", default_value = "44..1444", value_parser = payloads)]
     payload: Payloads,
-    /// How frames are protected
+    /// The protection of frames
     #[arg(long, value_enum, default_value = "both")]
     protect: Mode,
     /// The length of the keys

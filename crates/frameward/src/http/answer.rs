@@ -24,7 +24,7 @@ use super::metrics::{self, metrics};
 use super::page::Page;
 
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What an answer without a page may load: nothing.
+/// Content policy of an answer without a page: it may load nothing.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// All that answers are made of.
@@ -107,7 +107,7 @@ fn response(
     headers.insert(CONTENT_SECURITY_POLICY, policy);
     for (name, value) in [
         (CONTENT_TYPE, media_type),
-        // What is old is shown as old by the page, not by a cache.
+        // The page shows old figures as old, not a cache.
         (CACHE_CONTROL, "no-store"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),

@@ -1,4 +1,4 @@
-//! What is carried from one box to another: lines `key = value`, and comments behind a number sign.
+//! A bundle, carried from one box to another: lines `key = value`, and comments behind a number sign.
 //!
 //! ```text
 //! init = link                       what was set up: link, cell or site

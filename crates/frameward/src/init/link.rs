@@ -7,7 +7,7 @@ use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeyLength};
 use config::key_file::fingerprint;
 
-/// What has to be known of a link.
+/// Answers for a link.
 #[derive(Clone, Debug)]
 pub struct LinkAnswers {
     /// Of the gateway, the link and the files.

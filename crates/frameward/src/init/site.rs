@@ -9,7 +9,7 @@ use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeygenError};
 use config::key_file;
 
-/// What has to be known of a site.
+/// Answers for a site.
 #[derive(Clone, Debug)]
 pub struct SiteAnswers {
     /// Of the gateway, the site and the files.
@@ -75,7 +75,7 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
     files.keep()
 }
 
-/// What to carry to the other sites, unless it is there already.
+/// File for the other sites, unless it exists already.
 fn bundle(files: &mut Files<'_>, answers: &SiteAnswers, public: PublicKey) -> Result<(), InitError> {
     let endpoint = answers.endpoint.iter().map(|endpoint| format!("endpoint = {endpoint}\n"));
     let text = format!(

@@ -1,4 +1,4 @@
-//! What a link's KaY is given: settings out of the configuration, the interface and the speed of this CPU.
+//! Settings of a link's KaY: settings out of the configuration, the interface and the speed of this CPU.
 
 use std::time::SystemTime;
 
@@ -24,7 +24,7 @@ use diagnosis::kay_log::KayLog;
 /// VLAN tags that a machine's frame may have beyond the MTU of its side.
 const VLAN_TAGS: usize = 2;
 
-/// How the keys of a link are agreed on. `sci` is its SecY's, `source` the address of its protected interface.
+/// Settings of a link's key agreement. `sci` is its SecY's, `source` the address of its protected interface.
 pub(super) fn key_agreement(
     link: &Link,
     mka: &Mka,

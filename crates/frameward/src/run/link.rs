@@ -76,13 +76,13 @@ pub(super) struct RunningLink {
 /// A link that forwards nothing until its interfaces are there and its ports can be opened.
 pub(super) struct Waiting {
     pub(super) since: Instant,
-    /// What it lacks, for a person.
+    /// The missing part, for people.
     pub(super) why: String,
     /// Not before then its ports are tried again.
     pub(super) try_at: Instant,
 }
 
-/// What its ports and interfaces are.
+/// Its ports and interfaces.
 pub(super) struct About {
     pub(super) mtus: Mtus,
     pub(super) plain_engine: String,
@@ -274,7 +274,7 @@ impl RunningLink {
         Ok(opened.ports)
     }
 
-    /// What keeps the host's stack off its interfaces (plain, protected); empty where one is not prepared.
+    /// The guards of its interfaces (plain, protected); empty where one is not prepared.
     pub(super) fn guards(&self) -> [&'static str; 2] {
         self.prepared.each_ref().map(|one| one.as_ref().map_or("", |prepared| prepared.guard().name()))
     }
@@ -367,7 +367,7 @@ impl RunningLink {
         self.waiting = Some(Waiting { since, why, try_at });
     }
 
-    /// What it moves frames with.
+    /// The kinds of its ports.
     pub(super) fn engines(&self) -> String {
         let About { plain_engine, protected_engine, .. } = &self.about;
         let Link { plain, protected, .. } = &self.config;
@@ -474,7 +474,7 @@ impl RunningLink {
     }
 }
 
-/// What is borne of a port's interface.
+/// Accepted faults of a port's interface.
 pub(super) const fn allowed(gateway: &Gateway, addresses: bool) -> Tolerated {
     Tolerated { addresses, unguarded: gateway.unguarded }
 }

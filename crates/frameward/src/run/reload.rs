@@ -49,7 +49,7 @@ use config::{self, Config, Keys, Link, Mka, Outline, Site, StaticSas};
 use report::ReloadReport;
 use report::control_socket::Outcome;
 
-/// What becomes of one link of the new configuration.
+/// Change of one link by the new configuration.
 struct Step {
     link: Link,
     mtus: Mtus,
@@ -66,7 +66,7 @@ enum What {
     Add,
 }
 
-/// What becomes of a link's keys.
+/// Change of a link's keys.
 enum KeyChange {
     Static(CarryOver),
     /// All SAs go on; the SecY's settings change if `path` says so.
@@ -86,7 +86,7 @@ impl What {
     fn words(&self) -> Option<&'static str> {
         match self {
             Self::Change { reopen: true, .. } => Some("restarted, its SAs go on"),
-            // What becomes of a cell alone is said relation by relation.
+            // Changes of a cell alone are logged relation by relation.
             Self::Change { keys: KeyChange::Keep, .. } | Self::Keep | Self::Add => None,
             Self::Change { .. } => Some("changed"),
         }
@@ -356,7 +356,7 @@ impl Running {
     fn carry_out(&mut self, steps: Vec<Step>) -> bool {
         let mut errors = Vec::new();
         self.remove_others(&steps, &mut errors);
-        // What is closed here leaves its interfaces to whoever has them from now on.
+        // A closed link leaves its interfaces to their new owner.
         for step in &steps {
             if let What::Change { reopen: true, .. } = step.what {
                 errors.extend(self.close(&step.link.name).err());

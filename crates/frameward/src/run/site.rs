@@ -54,7 +54,7 @@ pub(super) struct Works {
     numbered: usize,
 }
 
-/// What its ports are.
+/// Its ports.
 pub(super) struct About {
     /// The MTU of the LAN.
     pub(super) lan_mtu: usize,
@@ -64,14 +64,14 @@ pub(super) struct About {
 
 /// A UDP port of a site.
 pub(super) struct AboutUdp {
-    /// What it is for.
+    /// Its purpose.
     pub(super) what: &'static str,
     pub(super) address: String,
-    /// What the kernel does for it.
+    /// Work of the kernel for it.
     how: String,
 }
 
-/// Who tells the worker where the peers are, and what is agreed on with them.
+/// The thread that gives the worker the peers' addresses and keys.
 enum Channel {
     Quic(Manager),
     /// All peers are plain.
@@ -141,7 +141,7 @@ impl RunningSite {
         self.works.as_ref().map(|works| works.about.lan_mtu)
     }
 
-    /// How the management channel is; none if all peers are plain.
+    /// State of the management channel; none if all peers are plain.
     pub(super) fn status(&self) -> Option<ManagerStatus> {
         match &self.works.as_ref()?.channel {
             Channel::Quic(manager) => Some(manager.status()),
@@ -251,7 +251,7 @@ impl RunningSite {
             return None;
         }
         let taken_up = match seen {
-            // What the interface is put back to is recorded on disk.
+            // The interface's original settings are recorded on disk.
             Some(seen) => control
                 .probe_disk()
                 .map_err(|error| error.to_string())
@@ -333,7 +333,7 @@ impl Works {
                 Ok(Self { about, prepared: Some(prepared), channel, fallback, numbers, numbered })
             }
             Err(error) => {
-                // What is to be said is why it did not start; a worker that does not answer has its own notice.
+                // The line says why it did not start; a worker that does not answer has its own notice.
                 let _ = control.remove_site(&config.name);
                 let _ = prepared.restore();
                 Err(format!(
@@ -350,7 +350,7 @@ impl Works {
         self.prepared.map_or(Ok(()), Prepared::restore)
     }
 
-    /// What keeps the host's stack off its interface; empty where that is not prepared.
+    /// The guard of its interface; empty while it is not prepared.
     pub(super) fn guard(&self) -> &'static str {
         self.prepared.as_ref().map_or("", |prepared| prepared.guard().name())
     }

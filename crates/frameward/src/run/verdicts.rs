@@ -21,20 +21,20 @@ use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdic
 use report::site::{SitePeerReport, SiteReport};
 use report::{Counters, LinkReport, Verdict};
 
-/// How often counters are looked at.
+/// Interval between looks at counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a verdict has to hold before it is told.
+/// Time a verdict has to hold before it is logged.
 const HOLDS: Duration = Duration::from_secs(3);
 /// Between two lines about one link.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Between two lines about one event of one peer, which whoever sends packets can make happen.
 const EVENT_EVERY: Duration = Duration::from_secs(60);
-/// How long a trouble of the disk is told of: leases and floors come to it more often.
+/// Time a fault of the disk stays in the verdict: leases and floors come to it more often.
 const DISK: Duration = Duration::from_secs(60);
 /// A disk that is late by less is slow, which the log says.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// What is known of all links and sites.
+/// Watch over all links and sites.
 #[derive(Default)]
 pub(super) struct Verdicts {
     links: BTreeMap<String, Watched>,
@@ -43,7 +43,7 @@ pub(super) struct Verdicts {
     disk: Option<(Instant, String)>,
 }
 
-/// What is known of one.
+/// Watch over one of them.
 #[derive(Default)]
 struct Watched {
     lately: RecentCounters,
@@ -54,7 +54,7 @@ struct Watched {
     log: Log,
 }
 
-/// What is known of a site's peer.
+/// Watch over a site's peer.
 #[derive(Default)]
 struct WatchedPeer {
     lately: RecentCounters,
@@ -149,7 +149,7 @@ impl Verdicts {
     ) {
         let Some(running) = links.iter().find(|link| link.config.name == report.name) else { return };
         let disk = self.disk.as_ref().filter(|(at, _)| at.elapsed() < DISK).map(|(_, why)| why.clone());
-        // What key agreement needs is in memory.
+        // Key agreement has all it needs in memory.
         let silent = control.disk_silent().filter(|_| running.config.static_sas().is_some());
         let disk = silent.map(does_not_answer).or(disk);
         let watched = self.links.entry(report.name.clone()).or_default();

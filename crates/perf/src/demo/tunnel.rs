@@ -59,7 +59,7 @@ pub fn tunnel(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     figures(&sites, say)?;
     sites.stop()?;
     restored(&plants, &before)?;
-    say(&"  stopped     all gateways; their interfaces are as they were");
+    say(&"  stopped     all gateways; their interfaces are restored");
     Ok(())
 }
 
@@ -242,5 +242,5 @@ fn restored(plants: &Plants, before: &str) -> Result<(), DemoError> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(DemoError::Seen("a gateway did not put its interfaces back as they were".into()))
+    Err(DemoError::Seen("a gateway did not restore its interfaces".into()))
 }

@@ -36,7 +36,7 @@ impl Choice<'_> {
         {
             let mut known: Vec<_> = steps.iter().map(|step| step.bench).collect();
             known.dedup();
-            return Err(format!("there is no bench {unknown}; these are: {}", known.join(", ")));
+            return Err(format!("there is no bench {unknown}; choose one of: {}", known.join(", ")));
         }
         if let Some(unknown) =
             self.words.iter().find(|words| !steps.iter().any(|step| step.name.contains(words.as_str())))

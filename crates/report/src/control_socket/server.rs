@@ -26,7 +26,7 @@ use crate::GatewayReport;
 use crate::socket_path;
 use pnstore::own_lock;
 
-/// How long a client may take to send a request, and to read what it is sent.
+/// Time a client may take to send a request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Connections of one user at a time.
 const CONNECTIONS_OF_ONE: usize = 8;
@@ -47,7 +47,7 @@ pub enum ServeError {
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -60,7 +60,7 @@ pub struct ControlSocket {
     thread: Option<JoinHandle<()>>,
     /// Why [`STATUS_GROUP`] cannot read, although it exists.
     closed_to_group: Option<String>,
-    /// Whoever has it has the socket.
+    /// Its holder owns the socket.
     _lock: File,
 }
 
@@ -113,7 +113,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// What listens, its lock, and whether the group that may read could be given the socket.
+/// The listener, its lock, and whether the group that may read could be given the socket.
 type Listening = (UnixListener, File, io::Result<()>);
 
 /// Listens on `path`, or not if somebody does already.

@@ -8,12 +8,12 @@ use super::super::verdict::{Finding, Level, State, worst};
 use super::super::{Concern, Verdict};
 use super::{SitePeerReport, SiteReport};
 
-/// What a verdict on a site is made of, beside its report.
+/// Facts for a verdict on a site, beside its report.
 #[derive(Clone, Debug, Default)]
 pub struct SiteFacts {
-    /// What was discarded lately.
+    /// Recent discards.
     pub seen: Seen,
-    /// What passed to and from each peer, and of its discards [`FORGED`].
+    /// Recent traffic of each peer, and of its discards [`FORGED`].
     pub peers: BTreeMap<String, Seen>,
 }
 
@@ -126,7 +126,7 @@ impl SiteEvent {
         }
     }
 
-    /// How many packets of a peer make it happen now, if any do.
+    /// Number of a peer's packets that make it happen now, if any do.
     pub fn count(self, seen: &Seen) -> Option<u64> {
         let count = match self {
             Self::ForgedLongForm => recent(seen, FORGED[0]),

@@ -211,11 +211,11 @@ fn a_bad_path_is_told_with_its_figures() {
         assert_eq!(outcome.end, End::Examined);
         assert_eq!((outcome.probed.crossed, outcome.probed.largest), (all_targets(), Some(1500)));
         let record = outcome.theirs.record;
-        // 10 % lost, 2 % of the rest spoilt.
+        // 10 % lost, 2 % of the rest damaged.
         assert!((1690..1840).contains(&record.received), "{record:?}");
         assert!((50..130).contains(&record.duplicates), "{record:?}");
         assert!((25..90).contains(&record.reordered) && record.displacement <= 10, "{record:?}");
-        assert!((20..120).contains(&record.spoilt), "{record:?}");
+        assert!((20..120).contains(&record.damaged), "{record:?}");
         assert_eq!((record.tagged, record.looped), (0, 0));
     }
 }

@@ -1,4 +1,4 @@
-//! Who answered, and who did not, and why that may be.
+//! Findings about the peer: it answered, or why it may not have.
 
 use wire::Sci;
 

@@ -139,7 +139,7 @@ fn each_fault_has_its_line_and_its_cure() {
         ("", |o| o.record.received = 999, Level::Note, "back: 1 of 1000 frames were lost"),
         (
             "",
-            |o| (o.theirs.record.received, o.theirs.record.spoilt) = (997, 3),
+            |o| (o.theirs.record.received, o.theirs.record.damaged) = (997, 3),
             Level::Problem,
             "there: 3 frames arrived damaged",
         ),

@@ -69,7 +69,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
     }
 }
 
-/// What the configuration requested.
+/// Requests of the configuration.
 pub(super) fn requested(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> Requested {
     Requested {
         fragmentation: mka.expects.fragment || mka.expects.concatenate,

@@ -47,7 +47,7 @@ impl StatusText<'_> {
     }
 }
 
-/// Who hands out keys.
+/// The key server.
 pub(in crate::status) struct KeyServer<'r>(pub(in crate::status) &'r MkaReport);
 
 impl fmt::Display for KeyServer<'_> {

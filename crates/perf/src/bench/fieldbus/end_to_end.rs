@@ -105,7 +105,7 @@ pub fn measure(
     // Frames of one cycle that wait for those of the one before wait in the machines, whatever stands between these.
     if median(&setups[0].samples[0].values) > CYCLE.as_secs_f64() * 1e6 {
         progress(
-            &"this machine is too busy for its own traffic: the delays are those of queues, and compare nothing",
+            &"this machine is too busy for its own traffic: its queues make the delays, which compare nothing",
         );
     }
     let mut rows = rows(&setups);
