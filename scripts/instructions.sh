@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Counts the instructions that a frame takes: to protect and verify it, to divide it and put it together, to send and
+# Counts the instructions that a frame takes: to protect and verify it, to fragment and reassemble it, to send and
 # receive it in a tunnel. Compares them with the committed figures.
 #   scripts/instructions.sh           fails above +3 %
 #   scripts/instructions.sh renew     writes bench/instructions.json anew, on purpose

@@ -38,7 +38,7 @@ pub struct Ciphers {
 }
 
 impl Ciphers {
-    /// So many relations, and frames of `lengths`.
+    /// `relations` relations, and frames of `lengths`.
     ///
     /// # Panics
     /// If such a frame does not fit into a chunk of 2048 octets.

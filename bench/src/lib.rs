@@ -1,4 +1,4 @@
-//! What `frameward-lab bench` and the instruction guard share: one row of JSON a figure, and SecYs and bursts to
+//! Shared parts of `frameward-lab bench` and the instruction guard: one row of JSON a figure, and SecYs and bursts to
 //! measure.
 //!
 //! ```json
@@ -11,7 +11,7 @@
 
 pub mod bare;
 pub mod ciphers;
-pub mod divided;
+pub mod fragments;
 pub mod relations;
 pub mod row;
 pub mod secys;

@@ -21,7 +21,7 @@ pub struct Relations {
 }
 
 impl Relations {
-    /// So many relations, whose frames have `octets`, DA to the end of the SDU.
+    /// `relations` relations, whose frames have `octets`, DA to the end of the SDU.
     ///
     /// # Panics
     /// If the suite is XPN, the frames do not fit a chunk, or there is no relation.

@@ -12,7 +12,7 @@ use wire::Instant;
 use speed::burst::BURST;
 
 const GENERATION: Generation = Generation(1);
-/// The path's UDP payload: no frame is divided.
+/// The path's UDP payload: no frame is fragmented.
 const PATH_PAYLOAD: usize = 9000;
 /// Octets of the longest frame.
 const LAN_FRAME: usize = 2048;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use config::KeyFiles;
 use config::key_file::NamedCak;
 use config::sa_file;
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
 use diagnosis::inspect::{Inspector, Options};
 use secy::ClearVlan;
@@ -97,8 +97,8 @@ fn inspect(octets: &[u8], keys: Option<Keyring>) {
         assert_eq!(inspected.report.frame, frames);
         assert!(inspected.report.captured <= inspected.report.length);
         assert_eq!(inspected.sdus.len(), inspected.report.sdus.len());
-        assert!(inspected.sdus.is_empty() || inspected.report.verdict == Verdict::Ok);
-        assert!(with_keys || inspected.report.verdict != Verdict::Ok);
+        assert!(inspected.sdus.is_empty() || inspected.report.verdict == FrameVerdict::Ok);
+        assert!(with_keys || inspected.report.verdict != FrameVerdict::Ok);
         assert!(inspected.report.mkpdu.as_ref().is_none_or(|mkpdu| !mkpdu.to_string().contains('\n')));
         true
     });

@@ -103,7 +103,7 @@ pub fn run(octets: &[u8]) {
     for _ in 0..OPERATIONS {
         let Ok(operation) = Operation::arbitrary(&mut input) else { break };
         match operation {
-            Operation::Octets(octets) => exam.receive(now, &octets),
+            Operation::Octets(octets) => exam.handle_frame(now, &octets),
             Operation::Wait { milliseconds } => now += Duration::from_millis(milliseconds.into()),
             Operation::Peer { believable, to_session, session, number, kind } => {
                 answered |= believable && to_session;
@@ -117,14 +117,14 @@ pub fn run(octets: &[u8]) {
                     number,
                     body: kind.body(),
                 };
-                exam.receive(now, &frame.encode(0, None, if believable { &key } else { &stranger }));
+                exam.handle_frame(now, &frame.encode(0, None, if believable { &key } else { &stranger }));
             }
         }
         // A status, an echo, a probe: at most one of each at one time.
-        let sent = std::iter::from_fn(|| exam.poll(now)).take(4).count();
+        let sent = std::iter::from_fn(|| exam.poll_transmit(now)).take(4).count();
         assert!(sent <= 3, "{sent} frames at one time");
         assert!(answered || !exam.is_met(), "it believes a stranger");
-        if exam.outcome(now).is_some() {
+        if exam.poll_outcome(now).is_some() {
             break;
         }
     }

@@ -1,4 +1,4 @@
-//! Extension headers that parse encode to the same octets, divide all of the secure data, and break no rule.
+//! Extension headers that parse encode to the same octets, cover all of the secure data, and break no rule.
 
 use wire::extension::{self, EXTENSION_OCTETS, EXTENSIONS, SEGMENT_OCTETS};
 use wire::{ExtensionError, Segments};

@@ -31,12 +31,12 @@ const BYPASS: EtherType = EtherType::LLDP;
 /// The most operations of a run.
 const OPERATIONS: usize = 64;
 
-/// How a link divides SDUs.
+/// How a link fragments SDUs.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 struct Setup {
     small_frames: bool,
     reassemble: bool,
-    divide: bool,
+    is_fragmenting: bool,
     fragment: bool,
     concatenate: bool,
 }
@@ -180,8 +180,8 @@ impl Link {
         secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
         secy.enable_receive(peer, an).expect("invariant: it is installed");
         let Setup { fragment, concatenate, .. } = setup;
-        let dividing = FragmentConfig { fragment, concatenate, hold: Duration::ZERO };
-        let path = Path::new(secy, &[BYPASS], setup.divide.then_some(dividing));
+        let fragmentation = FragmentConfig { fragment, concatenate, hold: Duration::ZERO };
+        let path = Path::new(secy, &[BYPASS], setup.is_fragmenting.then_some(fragmentation));
         Self { path, sent: Vec::new(), given: HashMap::new() }
     }
 

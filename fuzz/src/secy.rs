@@ -10,7 +10,7 @@
 //! them, and the receiver's begin above all that their AN has received, as the replay floor makes them. What must
 //! hold: no panic; no PN twice on the wire; with `validate_frames` strict, only sent SDUs are delivered; with
 //! replay protection on top, each of them once, and exactly those frames that the window's rule lets pass; every
-//! frame is counted once. SDUs may be divided and put together; who has not agreed on that takes no such frame.
+//! frame is counted once. SDUs may be fragmented and put together; who has not agreed on that takes no such frame.
 
 mod model;
 pub(crate) mod secys;
@@ -41,7 +41,7 @@ pub(crate) struct Setup {
     /// Whether MF and EXT are understood.
     pub(crate) reassemble: bool,
     /// 1: the transmitter fragments, 2: it concatenates.
-    pub(crate) divide: u8,
+    pub(crate) fragment: u8,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -224,9 +224,9 @@ impl Pair {
         for (frame, outcome) in burst.iter().zip(outcomes) {
             let sent = self.transmitter.sent_as(frame);
             self.receiver.judge(frame, sent, &outcome);
-            let divided = sent.is_some_and(|sent| sent.sdu.is_none());
-            for sdu in outcome.iter().flatten().filter(|_| divided && self.receiver.is_strict()) {
-                assert!(self.transmitter.take_divided(sdu), "{sdu:02x?} was never sent, or came twice");
+            let fragmented = sent.is_some_and(|sent| sent.sdu.is_none());
+            for sdu in outcome.iter().flatten().filter(|_| fragmented && self.receiver.is_strict()) {
+                assert!(self.transmitter.take_fragmented(sdu), "{sdu:02x?} was never sent, or came twice");
             }
         }
         self.receiver.balance();

@@ -1,4 +1,4 @@
-//! What the tests of several crates share: fixtures that other implementations made, and frames to send.
+//! Shared by the tests of several crates: fixtures that other implementations made, and frames to send.
 //!
 //! Never a dependency of the product.
 

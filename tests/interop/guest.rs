@@ -88,9 +88,9 @@ impl Guest {
         let ((protected, vec0), (plain, vec1)) = (Wire::pair(), Wire::pair());
         // Descriptors are passed as standard streams and put in their places by the shell: so no other child of this
         // process inherits them.
-        let places = "exec 3<&0 4<&2 0<&1 2>&1";
+        let redirections = "exec 3<&0 4<&2 0<&1 2>&1";
         let devices = ["vec0:transport=fd,fd=3,vec=0", "vec1:transport=fd,fd=4,vec=0"];
-        let guest = Guest::boot(&[], places, &devices, Some(vec0), Some(vec1));
+        let guest = Guest::boot(&[], redirections, &devices, Some(vec0), Some(vec1));
         (guest, protected, plain)
     }
 
@@ -122,14 +122,14 @@ impl Guest {
 
     fn boot(
         prefix: &[&str],
-        places: &str,
+        redirections: &str,
         devices: &[&str],
         stdin: Option<OwnedFd>,
         stderr: Option<OwnedFd>,
     ) -> Guest {
         let scratch = Scratch::new().unwrap();
         let modules: Vec<&str> = MACSEC.into_iter().chain(JOIN).collect();
-        let plan = Plan { prefix, places, modules: &modules, devices, folder: scratch.path() };
+        let plan = Plan { prefix, redirections, modules: &modules, devices, folder: scratch.path() };
         let guest = lab::Guest::boot(&plan, stdin, stderr).unwrap_or_else(|error| panic!("{error}; {CURE}"));
         Guest { guest, port: None, scratch }
     }
@@ -195,7 +195,7 @@ fn a_guest_that_has_not_tested_its_ciphers_is_none() {
     let devices = ["vec0:transport=raw,ifname=lo,depth=64", "initcall_blacklist=crypto_algapi_init"];
     let plan = Plan {
         prefix: &[],
-        places: Plan::CONSOLE,
+        redirections: Plan::CONSOLE,
         modules: &MACSEC,
         devices: &devices,
         folder: scratch.path(),

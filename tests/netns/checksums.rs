@@ -168,7 +168,8 @@ fn doctor_names_the_other_end_of_a_veth_pair_on_this_box() {
     box_a.run(&["ethtool", "-K", "guest0", "tx", "off"]).unwrap();
     let after = told();
     assert!(
-        after.contains("guest0, the other end of plain, fills them") && !after.contains("ethtool -K guest0"),
+        after.contains("guest0, the other end of plain, fills them in")
+            && !after.contains("ethtool -K guest0"),
         "{after}"
     );
 }

@@ -233,7 +233,7 @@ fn a_disk_that_stalls_costs_no_frame_and_no_mkpdu() {
     // One each two seconds; after six the peer is given up.
     assert!(longest(&times) < Duration::from_secs(4), "no MKPDU for {:?}", longest(&times));
     let said = a.stop().unwrap();
-    for words in ["has not answered for", "answers again, after", "replay floors came to disk"] {
+    for words in ["has not answered for", "answers again, after", "replay floors reached the disk"] {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(!b.stop().unwrap().contains("lost"), "B has lost its peer");

@@ -169,7 +169,7 @@ fn a_path_that_loses_doubles_spoils_and_reorders() {
             in_range("spoilt", 5..60);
             in_range("reordered", 10..80);
             in_range("displacement", 1..16);
-            seen.says("problem", &format!("{way}: {} frames arrived spoilt", seen.figure(way, "spoilt")));
+            seen.says("problem", &format!("{way}: {} frames arrived damaged", seen.figure(way, "spoilt")));
             let missing = seen.figure(way, "lost") - seen.figure(way, "spoilt").min(seen.figure(way, "lost"));
             seen.says("problem", &format!("{way}: {missing} of 1000 frames were lost"));
             seen.says(
@@ -296,7 +296,7 @@ fn what_is_wrong_with_the_box_itself() {
         "problem",
         "plain carries the address 192.0.2.1 of this box, which would be cut off: run refuses it",
     );
-    seen.says("note", "mend the problems above first");
+    seen.says("note", "first remove the problems above");
     // Without the rights, that is what it says.
     let config = clinic.scratch.path().join("a.toml").display().to_string();
     let command = [
@@ -331,7 +331,7 @@ fn a_running_gateway_is_not_disturbed_and_its_counters_are_read() {
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
     let doctor = start(&topology.gateway_b.namespace, &pair.scratch, "b", &[]);
     let seen = Seen::of(doctor.wait(DEADLINE).unwrap());
-    seen.says("note", "not looked at: the gateway is running");
+    seen.says("note", "not tested: the gateway runs");
     seen.says("note", "InPktsNoTag 1 since the start");
     seen.says("ok", "1 received and verified");
     assert_eq!(seen.problems(), Vec::<&str>::new());

@@ -392,7 +392,7 @@ fn misfit(words: &str, spoil: impl FnOnce(&Scratch, &CellChoice)) {
 
 #[test]
 fn a_wrong_master_key_is_told() {
-    misfit("HELLOs come that do not fit the master key", |scratch, _| {
+    misfit("HELLOs do not fit the master key", |scratch, _| {
         std::fs::remove_file(scratch.path().join("cell.key")).unwrap();
         keygen::fieldbus(&scratch.path().join("cell.key")).unwrap();
     });

@@ -88,7 +88,7 @@ fn udp_that_is_lost_between_two_of_three_sites_stops_no_other() {
                 && (site.verdict.state == if lost.is_some() { "no channel" } else { "protecting" })
         });
         let told =
-            site.concerns.iter().filter(|concern| concern.text.contains("no management channel to peer"));
+            site.concerns.iter().filter(|concern| concern.text.contains("has had no management channel"));
         let told: Vec<_> = told.map(|concern| concern.text.as_str()).collect();
         assert!(
             told.len() == usize::from(lost.is_some()) && told.iter().all(|text| text.contains(lost.unwrap())),

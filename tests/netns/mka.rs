@@ -19,7 +19,7 @@ use wire::{Ckn, EtherType};
 use super::reload::{reloaded, while_they_talk};
 use super::{DEADLINE, counter, program};
 
-/// A network of 1500 octets: full-size frames pass only while they are divided.
+/// A network of 1500 octets: full-size frames pass only while they are fragmented.
 pub(crate) const NARROW: Shape = Shape {
     plain_mtu: 1500,
     protected_mtu: 1500,
@@ -159,7 +159,7 @@ pub(crate) fn discards(report: &GatewayReport) -> Vec<(String, u64)> {
 pub(crate) const LINE: &str = "cak_file = \"line.cak\"";
 
 #[test]
-fn two_gateways_agree_divide_and_show_nothing_but_macsec_and_eapol() {
+fn two_gateways_agree_fragment_and_show_nothing_but_macsec_and_eapol() {
     let group = Group::new();
     group.cak("line.cak", "line");
     let wire = Capture::start(&group.topology.middle, LEFT).unwrap();
@@ -182,7 +182,9 @@ fn two_gateways_agree_divide_and_show_nothing_but_macsec_and_eapol() {
     assert_eq!(ours.members[0].sci, "02:00:00:00:00:b3/1");
     assert!(ours.members[0].announced);
     until(&a, "hellos go on", |mka| mka.members[0].heard_ms_ago < 3000);
-    assert!(ours.dividing.fragment && ours.dividing.concatenate && ours.dividing.why_not.is_none());
+    assert!(
+        ours.fragmentation.fragment && ours.fragmentation.concatenate && ours.fragmentation.why_not.is_none()
+    );
     assert_eq!(reports[0].links[0].concerns, []);
     assert_eq!(reports[0].links[0].secy.suite, ours.sak().unwrap().suite);
     assert!(counter(&reports[0].links[0].secy.counters, "OutSdusFragmented") > 500, "{:#?}", reports[0]);
@@ -439,7 +441,7 @@ fn who_loses_its_peer_blocks_or_holds_and_comes_back() {
     let concerns = |station: &Station| station.report().unwrap().links.remove(0).concerns;
     let (blocked, held) = (concerns(&a), concerns(&b));
     assert!(blocked[0].grave && blocked[0].text.contains("No other station is heard"), "{blocked:?}");
-    assert!(held.iter().any(|one| !one.grave && one.text.contains("on_peer_loss is hold")), "{held:?}");
+    assert!(held.iter().any(|one| !one.grave && one.text.contains("on_peer_loss = \"hold\"")), "{held:?}");
     assert!(held.iter().all(|one| !one.grave), "{held:?}");
     // Nothing in clear, and nothing at all from A.
     let wire = Capture::start(&group.topology.middle, LEFT).unwrap();
@@ -564,7 +566,7 @@ fn a_cut_path_between_two_of_three_stops_no_other() {
             group.topology.middle.ip(&set).unwrap();
         }
     };
-    // B talks to both, in frames that pass only while they are divided.
+    // B talks to both, in frames that pass only while they are fragmented.
     let machine_a = group.topology.machine_a.ipv4.to_string();
     let pings = [&machine_a, "10.77.0.5"]
         .map(|to| machine_b.spawn(&["ping", "-n", "-q", "-i", "0.05", "-W", "9", "-s", "1472", to]).unwrap());

@@ -73,7 +73,7 @@ fn the_status_group_reads_and_changes_nothing() {
     assert_eq!(stranger.status.code(), Some(1));
     assert!(stranger.stderr.contains("a member of group frameward-status"), "{}", stranger.stderr);
     // Root may do both, by the same socket.
-    assert!(reloaded(&scratch, "a").contains("nothing is different"));
+    assert!(reloaded(&scratch, "a").contains("the configuration is unchanged"));
     let said = a.stop().unwrap();
     assert!(!said.contains("cannot read the status"), "{said}");
 }

@@ -163,7 +163,7 @@ fn key_agreement_has_its_place() {
         "key server\\nthis box",
         "Member 02:00:00:00:00:b3/1",
         "live",
-        "fragment on, concatenate on",
+        "on, concatenate on",
         "SAK, AN",
         "protects",
         "in 00:5",

@@ -70,7 +70,7 @@ fn kill(plants: &Plants, sites: &mut Sites, numbers: &[usize]) {
 }
 
 #[test]
-fn a_path_that_becomes_narrower_is_noticed_and_frames_are_divided() {
+fn a_path_that_becomes_narrower_is_noticed_and_frames_are_fragmented() {
     let shape = PlantsShape { lines: false, ..PlantsShape::default() };
     let plants = Plants::build(&shape).unwrap();
     let sites = Sites::start(program(), &plants, &SitesChoice::default()).unwrap();

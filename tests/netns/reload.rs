@@ -155,7 +155,7 @@ fn losses(report: &GatewayReport) -> Vec<String> {
         .collect()
 }
 
-const DIVIDING: &str = "fragment = \"on\"\nconcatenate = \"on\"";
+const FRAGMENT: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
 #[test]
 fn both_ends_change_their_keys_under_traffic_and_no_frame_is_lost() {
@@ -165,7 +165,7 @@ fn both_ends_change_their_keys_under_traffic_and_no_frame_is_lost() {
 /// Both ends change their keys so often while machines talk, and lose nothing. `gateway` are further lines of their
 /// [gateway]. Returns their reports at the end.
 pub(crate) fn change_keys(gateway: &'static str, rounds: u8) -> [GatewayReport; 2] {
-    let choice = Choice { gateway, link: DIVIDING, ..Choice::default() };
+    let choice = Choice { gateway, link: FRAGMENT, ..Choice::default() };
     let shape = Shape { protected_mtu: 1500, ..Shape::default() };
     let (topology, Pair { a, b, scratch }) = lab(&shape, &choice);
     let ends = [(&a, "a"), (&b, "b")];
@@ -178,15 +178,15 @@ pub(crate) fn change_keys(gateway: &'static str, rounds: u8) -> [GatewayReport; 
                 [&current, &next].map(|keys| keys.each_ref().map(|(an, key)| (*an, key.as_str())));
             // Both receive under the new key, too; both send under it; the old one goes.
             for end in [0, 1] {
-                configure(&scratch, gateway, end, old[end], &[old[1 - end], new[1 - end]], DIVIDING);
+                configure(&scratch, gateway, end, old[end], &[old[1 - end], new[1 - end]], FRAGMENT);
                 assert!(reloaded(&scratch, ends[end].1).contains("\"press\": changed"));
             }
             for end in [0, 1] {
-                configure(&scratch, gateway, end, new[end], &[old[1 - end], new[1 - end]], DIVIDING);
+                configure(&scratch, gateway, end, new[end], &[old[1 - end], new[1 - end]], FRAGMENT);
                 reloaded(&scratch, ends[end].1);
             }
             for end in [0, 1] {
-                configure(&scratch, gateway, end, new[end], &[new[1 - end]], DIVIDING);
+                configure(&scratch, gateway, end, new[end], &[new[1 - end]], FRAGMENT);
                 reloaded(&scratch, ends[end].1);
             }
             current = next;

@@ -37,7 +37,7 @@ fn one_name_finds_gateways_files_and_links() {
     assert_eq!(
         said.stderr,
         format!(
-            "frameward: nothing that runs is named \"oven\"; what runs: gateway a (link press, file {a}); gateway b (link press, file {file})\n"
+            "frameward: nothing that runs has the name \"oven\"; running: gateway a (link press, file {a}); gateway b (link press, file {file})\n"
         )
     );
     assert_eq!(said.status.code(), Some(1));
@@ -73,7 +73,7 @@ fn a_reload_is_tried_first_and_http_changes_by_it() {
         // The same address on another line of the file is no change.
         with("[gateway]", "# Press line\n[gateway]");
         let said = reloaded(scratch, "a");
-        assert!(said.contains("nothing is different"), "{said}");
+        assert!(said.contains("the configuration is unchanged"), "{said}");
 
         with("suite = \"gcm-aes-128\"", "suite = \"gcm-aes-128\"\nreplay_window = 64");
         let dry = frameward(scratch, &["reload", "--dry-run", "press.toml"]);

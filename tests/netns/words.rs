@@ -207,7 +207,7 @@ fn a_link_with_agreed_keys_says_what_is_wrong() {
         says(scratch, "b", "protecting", &[]);
         // B hears A, and A does not hear B.
         deaf(&group.topology.middle, RIGHT, true);
-        says(scratch, "b", "one way", &["has not shown to hear"]);
+        says(scratch, "b", "one way", &["has not shown that it hears"]);
         says(scratch, "a", "peer absent", &["o other station is heard"]);
         std::thread::sleep(Duration::from_secs(8));
         deaf(&group.topology.middle, RIGHT, false);

@@ -1,4 +1,4 @@
--- Wireshark: MACsec frames that Frameward divides. See README.md for how to install it.
+-- Wireshark: MACsec frames that Frameward fragments. See README.md for how to install it.
 --
 --   TCI 1 | EXT 1 bit, MF 1 bit, SL 6 bits | PN 4 | [SCI 8] | extension headers 2 each | secure data | ICV 16
 --   extension header: SEGL 11 | reserved 3 | CF 1 | EXT 1
@@ -10,7 +10,7 @@
 local MOST_EXTENSIONS = 32
 local ICV = 16
 
-local macsec = Proto("frameward", "MACsec, divided by Frameward")
+local macsec = Proto("frameward", "MACsec, fragmented by Frameward")
 
 local f = {
     tci = ProtoField.uint8("frameward.tci", "TCI and AN", base.HEX),
@@ -60,7 +60,7 @@ local x = {
     continuation = malformed("continuation", "CF outside the first extension header"),
     empty = malformed("empty", "SEGL 0 anywhere but in a sole extension header with CF"),
     sum = malformed("sum", "The segments leave nothing for the first one"),
-    short_segment = malformed("short_segment", "A segment that begins an SDU is shorter than an EtherType"),
+    short_segment = malformed("short_segment", "A segment that begins a payload is shorter than an EtherType"),
 }
 macsec.experts = x
 

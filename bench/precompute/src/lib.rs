@@ -29,7 +29,7 @@ pub const PAYLOADS: [usize; 14] = [16, 32, 48, 64, 80, 96, 112, 128, 200, 304, 4
 /// Templates that are measured, in octets.
 pub const TEMPLATES: [usize; 5] = [0, 16, 32, 48, 96];
 
-/// What is measured.
+/// The measured operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum What {
     /// Counter mode alone.
@@ -67,7 +67,7 @@ impl What {
 /// A row: units of the meter, for [`BATCH`] messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Row {
-    /// What is measured.
+    /// The measured operation.
     pub what: What,
     /// Octets of data.
     pub payload: usize,

@@ -1,5 +1,5 @@
-//! The instruction guard: how many instructions it takes to protect and to verify a frame, to divide it and to put it
-//! together again, and to send and receive it in a tunnel; counted by callgrind and compared with the committed figures.
+//! The instruction guard: how many instructions it takes to protect and to verify a frame, to fragment and to reassemble
+//! it, and to send and receive it in a tunnel; counted by callgrind and compared with the committed figures.
 //!
 //! Instructions are counted, not timed, since they are the same in every run. The ciphers choose their code by the CPU,
 //! so aws-lc is pinned to one path ([`CPU`]), which every x86-64 machine of the last ten years has; so is crate `aes`,
@@ -9,7 +9,7 @@
 //! | subject | first half | second half | for each |
 //! |---|---|---|---|
 //! | `secy,SUITE` | protect | verify | frame |
-//! | `divided,SUITE` | fragment over MTU 1500, sharing frames, and protect | verify and reassemble | SDU |
+//! | `fragments,SUITE` | fragment over MTU 1500, sharing frames, and protect | verify and reassemble | SDU |
 //! | `cyclic,MODE` | protect a frame of one of 57 relations | verify | frame |
 //! | `tunnel,MODE` | send | receive: header and tables, no cipher over the frame | frame |
 //!
@@ -24,7 +24,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use bench::divided::DividedEnds;
+use bench::fragments::FragmentEnds;
 use bench::secys::Ends;
 use bench::sites::Sites;
 use bench::{Ratio, Row};
@@ -45,7 +45,7 @@ const BURSTS: [u64; 2] = [20, 60];
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::ChaCha20Poly1305];
 const OCTETS: [usize; 2] = [64, 1468];
 /// An SDU with 1500 octets of payload, which MTU 1500 has no room for once it is protected.
-const DIVIDED: usize = 1514;
+const FRAGMENTED: usize = 1514;
 const MTU: usize = 1500;
 /// The shortest frame in a tunnel, and the largest that identifier mode carries whole over MTU 1500.
 const TUNNELLED: [usize; 2] = [60, 1484];
@@ -137,8 +137,8 @@ fn pairs() -> Vec<Pair> {
         }
     }
     let suite = SUITES[0];
-    let names = ["fragment", "reassemble"].map(|verb| format!("{verb} {DIVIDED} octets, {suite}"));
-    pairs.push(Pair { subject: format!("divided,{suite},{DIVIDED}"), names, each: DividedEnds::SDUS });
+    let names = ["fragment", "reassemble"].map(|verb| format!("{verb} {FRAGMENTED} octets, {suite}"));
+    pairs.push(Pair { subject: format!("fragments,{suite},{FRAGMENTED}"), names, each: FragmentEnds::SDUS });
     for (mode, _) in MODES {
         for octets in TUNNELLED {
             let names = ["send", "receive"].map(|verb| format!("{verb} {octets} octets, {mode}"));
@@ -216,12 +216,12 @@ fn run(subject: &str, half: &str, bursts: &str) -> Result<(), String> {
         "secy" => {
             repeat(Ends::new(suite()?, octets), halves, bursts, |_| (), Ends::protect, Ends::verify);
         }
-        "divided" => {
-            let ends = DividedEnds::new(suite()?, octets, MTU, true);
-            let verify = |ends: &mut DividedEnds| {
+        "fragments" => {
+            let ends = FragmentEnds::new(suite()?, octets, MTU, true);
+            let verify = |ends: &mut FragmentEnds| {
                 ends.verify();
             };
-            repeat(ends, halves, bursts, |_| (), DividedEnds::protect, verify);
+            repeat(ends, halves, bursts, |_| (), FragmentEnds::protect, verify);
         }
         "tunnel" => {
             let mode = MODES.iter().find(|(name, _)| *name == kind).ok_or_else(unknown)?.1;

@@ -31,19 +31,19 @@ impl fmt::Display for Named {
 pub const fn risk(ether_type: EtherType) -> &'static str {
     match ether_type {
         EtherType::LLDP => {
-            "whoever is on the network learns what the machine tells its neighbours, and can name itself its neighbour"
+            "a stranger on the network reads what the machine tells its neighbours, and can pose as one"
         }
         EtherType::PTP => {
-            "whoever is on the network can set the machine's clock; forwarding times stay in the measured delay either way"
+            "a stranger on the network can set the machine's clock; the measured delay includes forwarding times in any case"
         }
-        EtherType::MRP => "whoever is on the network can open or close the machine's ring",
+        EtherType::MRP => "a stranger on the network can open or close the machine's ring",
         EtherType::SLOW_PROTOCOLS => {
-            "whoever is on the network can join or break the machine's link aggregation"
+            "a stranger on the network can join or break the machine's link aggregation"
         }
         EtherType::PROFINET => {
-            "all PROFINET frames pass in clear: whoever is on the network can read and steer the machine"
+            "all PROFINET frames pass in clear: a stranger on the network can read and steer the machine"
         }
-        _ => "whoever is on the network can read them, and send others to the machine",
+        _ => "a stranger on the network can read them, and send others to the machine",
     }
 }
 
@@ -78,12 +78,10 @@ fn ether_type(text: &str) -> Result<EtherType, &'static str> {
     let named = NAMED.iter().find(|(name, _)| *name == text).map(|(_, ether_type)| *ether_type);
     let numbered = digits.and_then(|digits| u16::from_str_radix(digits, 16).ok()).map(EtherType);
     match named.or(numbered) {
-        None => Err("is no EtherType; use lldp, ptp, mrp or four digits such as \"0x88cc\""),
+        None => Err("is not an EtherType; use lldp, ptp, mrp or four digits such as \"0x88cc\""),
         Some(EtherType(0..0x0600)) => Err("is a length, not an EtherType; use 0x0600 or above"),
         Some(EtherType::MACSEC | EtherType::EAPOL) => Err("is the gateway's own protocol; remove it"),
-        Some(EtherType::MAC_CONTROL) => {
-            Err("is MAC control (PAUSE), which never goes further than one hop; remove it")
-        }
+        Some(EtherType::MAC_CONTROL) => Err("is MAC control (PAUSE), which no bridge forwards; remove it"),
         Some(EtherType::VLAN | EtherType::SERVICE_VLAN) => {
             Err("would pass all that a VLAN tag covers; remove it")
         }

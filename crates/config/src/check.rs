@@ -27,9 +27,11 @@ pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_o
 /// What the loss of a carrier does, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
     let means = match link_loss {
-        LinkLoss::Off => "nobody is told when a side loses its carrier".into(),
+        LinkLoss::Off => "a side without carrier does not take the other one down".into(),
         LinkLoss::Forward => format!("{plain} is down while {protected} has no carrier"),
-        LinkLoss::Both => format!("{plain} or {protected} is down while the other one has no carrier"),
+        LinkLoss::Both => {
+            format!("each of {plain} and {protected} is down while the other one has no carrier")
+        }
     };
     format!("{}: {means}", link_loss.name())
 }
@@ -141,10 +143,10 @@ impl<'c> Plan<'c> {
                 "clsact filters keep this box's own stack off the ports (no tcx before Linux 6.6)".into()
             }
             Ok(Guard::None) if self.config.gateway.unguarded => {
-                "NONE: this box's own stack may hear and speak on the ports, as unguarded = true says".into()
+                "NONE: this box's own stack can receive and send on the ports (unguarded = true)".into()
             }
             Ok(Guard::None) => {
-                "NONE: run refuses to start; update the kernel, or set unguarded = true".into()
+                "NONE: run will refuse to start; update the kernel, or set unguarded = true".into()
             }
             Err(error) => format!("not looked at: {error}; run as root"),
         };
@@ -241,13 +243,17 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
         writeln!(
             f,
             "  {}  payload {} octets; {} behind a VLAN tag, {} behind two",
-            if link.dividing.is_some_and(|dividing| dividing.fragment) { "unsplit  " } else { "largest  " },
+            if link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment) {
+                "unsplit  "
+            } else {
+                "largest  "
+            },
             tagged(0),
             tagged(1),
             tagged(2)
         )?;
     }
-    write_dividing(f, link, mtus)?;
+    write_fragmentation(f, link, mtus)?;
     writeln!(f, "  link loss  {}", link_loss(link))?;
     for ether_type in &link.bypass {
         writeln!(f, "  in clear   {}, both ways: {}", bypass::Named(*ether_type), bypass::risk(*ether_type))?;
@@ -255,8 +261,8 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
     keys::write(f, link)
 }
 
-fn write_dividing(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
-    let Some(FragmentConfig { fragment, concatenate, hold }) = link.dividing else { return Ok(()) };
+fn write_fragmentation(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
+    let Some(FragmentConfig { fragment, concatenate, hold }) = link.fragmentation else { return Ok(()) };
     let agreed = link.mka().is_some();
     let on = |on| match on {
         true if agreed => "if all peers announce it",
@@ -265,7 +271,7 @@ fn write_dividing(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) 
     };
     writeln!(
         f,
-        "  dividing   fragment {}, concatenate {}, hold {} us; 2 octets more for each segment but one",
+        "  fragment   {}, concatenate {}, hold {} us; each segment but one adds 2 octets",
         on(fragment),
         on(concatenate),
         hold.as_micros()
@@ -276,7 +282,7 @@ fn write_dividing(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) 
         let largest = mtus.protected - overhead_octets(link);
         writeln!(
             f,
-            "             while a peer does not, payloads above {largest} octets are lost: set the machine's MTU to {largest}, or the protected side's to {}, where that may be",
+            "             while a peer does not, payloads above {largest} octets are lost: if that can happen, set the machine's MTU to {largest} or the protected side's to {}",
             mtus.plain + overhead_octets(link)
         )?;
     }

@@ -99,7 +99,7 @@ impl Link {
             mtu: Mtu::Interface,
             clear_vlan: secy::ClearVlan::Refuse,
             bypass: Vec::new(),
-            dividing: None,
+            fragmentation: None,
             link_loss: LinkLoss::Forward,
             allow_addresses,
             keys: Keys::None,

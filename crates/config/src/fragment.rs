@@ -42,13 +42,13 @@ pub(super) fn validate(
         (raw.protect_frames.as_ref().is_some_and(|on| !on.get_ref()), "remove protect_frames = false"),
     ];
     let auto = raw.mka.is_some() && unsafe_with.iter().all(|(wrong, _)| !wrong);
-    let mut divides = |key: Key, value| match key.choice(label, value, findings) {
+    let mut fragments = |key: Key, value| match key.choice(label, value, findings) {
         Division::Auto => auto,
         Division::On => true,
         Division::Off => false,
     };
-    let fragment = divides(LINK.fragment, &raw.fragment);
-    let concatenate = divides(LINK.concatenate, &raw.concatenate);
+    let fragment = fragments(LINK.fragment, &raw.fragment);
+    let concatenate = fragments(LINK.concatenate, &raw.concatenate);
     let hold = hold(label, raw, concatenate, findings);
     let keys = [("fragment", &raw.fragment), ("concatenate", &raw.concatenate)];
     let on = keys.into_iter().find_map(|(key, value)| {
@@ -56,7 +56,10 @@ pub(super) fn validate(
     });
     for (_, cure) in unsafe_with.iter().filter(|(wrong, _)| *wrong) {
         if let Some((key, value)) = on {
-            findings.error(value.span(), format!("{label}{key} = \"on\" is not safe like this; {cure}"));
+            findings.error(
+                value.span(),
+                format!("{label}{key} = \"on\" is not safe with these settings; {cure}"),
+            );
         }
     }
     if !fragment && !concatenate {
@@ -73,7 +76,7 @@ fn hold(label: &str, raw: &RawLink, concatenate: bool, findings: &mut Findings) 
         Some(_) => "does nothing without concatenation; set concatenate = \"on\"".to_owned(),
         None => {
             let longest = LINK.hold.times().end().as_micros();
-            format!("is no time to hold a frame; use 0us to {longest}us, or ms")
+            format!("is not a valid time; use 0us to {longest}us, or ms")
         }
     };
     let span = raw.hold.as_ref().map_or(0..0, Spanned::span);

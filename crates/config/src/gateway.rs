@@ -157,8 +157,7 @@ fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
     let address = match text.parse::<SocketAddr>() {
         Ok(address) if address.port() != 0 => address,
         Ok(_) => {
-            let wrong =
-                format!("http = {text:?} has no port that others could know; write one, such as 9464");
+            let wrong = format!("http = {text:?} has no fixed port; write one, such as 9464");
             findings.error(value.span(), wrong);
             return None;
         }
@@ -172,7 +171,7 @@ fn http(value: &Spanned<String>, findings: &mut Findings) -> Option<Http> {
     };
     if !address.ip().to_canonical().is_loopback() {
         let open = format!(
-            "http = {text:?} lets other machines read the gateway's status, without a password; use 127.0.0.1 unless all that reach this address may"
+            "http = {text:?} lets other machines read the gateway's status without a password; use 127.0.0.1 unless every machine that reaches this address may read it"
         );
         findings.warn(value.span(), open);
     }
@@ -198,7 +197,7 @@ fn max_age(raw: &RawGateway, findings: &mut Findings) -> Option<Duration> {
     let age = GATEWAY.state_max_age.time(text);
     if let (Some(given), None) = (&raw.state_max_age, age) {
         let text = format!(
-            "state_max_age = {text:?} is no age; use days or hours such as \"7d\" or \"12h\", or \"off\""
+            "state_max_age = {text:?} is not an age; use days or hours such as \"7d\" or \"12h\", or \"off\""
         );
         findings.error(given.span(), text);
     }
@@ -206,5 +205,7 @@ fn max_age(raw: &RawGateway, findings: &mut Findings) -> Option<Duration> {
 }
 
 pub(super) fn bad_name(label: &str, name: &str) -> String {
-    format!("{label}name = {name:?} is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")
+    format!(
+        "{label}name = {name:?} is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first"
+    )
 }

@@ -59,7 +59,9 @@ enum Reason {
     Foreign { owner: u32 },
     #[error("is larger than {LARGEST_FILE} octets; name a key file")]
     Large,
-    #[error("is no key file; it holds 32 or 64 hexadecimal digits and # comments, as keygen makes it")]
+    #[error(
+        "is not a key file; a key file holds 32 or 64 hexadecimal digits and # comments, as keygen makes it"
+    )]
     Malformed,
     #[error(
         "holds {given} bits where {suite} needs {needed}; make one with: frameward keygen static --bits {needed} --out FILE"
@@ -68,11 +70,11 @@ enum Reason {
     #[error("cannot be read: {0}; make one with: frameward keygen site --out FILE")]
     NoIdentity(io::Error),
     #[error(
-        "is no site's identity; it holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE"
+        "is not a site's identity; an identity holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE"
     )]
     NotIdentity,
     #[error(
-        "holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE"
+        "is damaged: its two keys are not a pair; make another identity with: frameward keygen site --out FILE"
     )]
     KeyPairMismatch,
     #[error(
@@ -84,7 +86,7 @@ enum Reason {
     )]
     NoCak(io::Error),
     #[error(
-        "is no CAK file; it holds a line ckn = HEX, a line cak = HEX and # comments; make one with: frameward keygen cak --out FILE"
+        "is not a CAK file; a CAK file holds a line ckn = HEX, a line cak = HEX and # comments; make one with: frameward keygen cak --out FILE"
     )]
     NotCak,
     #[error(
@@ -104,7 +106,7 @@ enum Reason {
     )]
     NoMasterKey(io::Error),
     #[error(
-        "is no master key file; it holds 64 hexadecimal digits and # comments; make one with: frameward keygen fieldbus --out FILE"
+        "is not a master key file; a master key file holds 64 hexadecimal digits and # comments; make one with: frameward keygen fieldbus --out FILE"
     )]
     NotMasterKey,
     #[error(
@@ -191,7 +193,7 @@ pub fn is_zeros(key: &[u8]) -> bool {
 /// Why a key of zeros is refused; `kind` is what `keygen` makes in its place.
 pub fn zeros(path: &Path, kind: &str) -> String {
     format!(
-        "{} holds zeros, which is no secret; make a key with: frameward keygen {kind} --out FILE",
+        "{} holds only zeros, which are no secret; make a key with: frameward keygen {kind} --out FILE",
         path.display()
     )
 }
@@ -248,7 +250,7 @@ mod tests {
         let directory = TestDirectory::new("key-file");
         let gcm_128 = CipherSuite::GcmAes128;
         let spread = format!("# press\n{}\n {} # half\n\n", &KEY_128[..16], &KEY_128[16..]);
-        let malformed = "press.key is no key file; it holds 32 or 64 hexadecimal digits and # comments, as keygen makes it";
+        let malformed = "press.key is not a key file; a key file holds 32 or 64 hexadecimal digits and # comments, as keygen makes it";
         let open = |mode| format!("press.key can be read by others (mode {mode}); chmod 600 press.key");
         let short = "press.key holds 128 bits where gcm-aes-256 needs 256; make one with: frameward keygen static --bits 256 --out FILE";
         let long = "press.key holds 256 bits where gcm-aes-128 needs 128; make one with: frameward keygen static --bits 128 --out FILE";
@@ -306,8 +308,8 @@ mod tests {
         let (private, public) = (hex::encode(identity.private()), identity.public().to_string());
         let both = format!("# dresden\n{private} # keep it\n{public}\n");
         assert_eq!(read_as(&both, 0o600), Ok(identity.public()));
-        let no = "dresden.key is no site's identity; it holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE";
-        let torn = "dresden.key holds two keys that are no pair, so it is damaged; make another one with: frameward keygen site --out FILE";
+        let no = "dresden.key is not a site's identity; an identity holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE";
+        let torn = "dresden.key is damaged: its two keys are not a pair; make another identity with: frameward keygen site --out FILE";
         for (text, mode, expected) in [
             // A static key; a public key alone, which would make an identity that everybody has.
             (KEY_128.to_owned(), 0o600, no),

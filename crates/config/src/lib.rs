@@ -110,7 +110,7 @@ fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
         return Err(whole(format!("is larger than {LARGEST_FILE} octets; name a configuration file")));
     }
     if octets.len() as u64 >= room {
-        return Err(whole("grows while it is read; try again when it is written".into()));
+        return Err(whole("is being written; try again when that is done".into()));
     }
     // The same memory from here on; what is no text is wiped with the error that has it.
     match String::from_utf8(std::mem::take(&mut *octets)) {
@@ -120,7 +120,7 @@ fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
             let (before, from) = octets.split_at(error.valid_up_to());
             let line = before.iter().filter(|octet| **octet == b'\n').count() + 1;
             let octet = from.first().copied().unwrap_or_default();
-            let text = format!("octet {octet:#04x} is no UTF-8; save the file as UTF-8");
+            let text = format!("octet {octet:#04x} is not UTF-8; save the file as UTF-8");
             Err(vec![Finding { file: file.to_owned(), line: Some(line), text }])
         }
     }
@@ -166,7 +166,7 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     let mut findings = Findings::new(file, text);
     let judged = gateway::validate(raw.gateway.as_ref(), &mut findings);
     if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {
-        findings.error(0..0, "there is neither a [[link]] nor a [[site]] nor a [[fieldbus]]; add one");
+        findings.error(0..0, "no [[link]], [[site]] or [[fieldbus]] is configured; add one");
     }
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
     let directory = file.parent().unwrap_or(Path::new(""));

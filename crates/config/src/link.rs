@@ -62,7 +62,7 @@ pub struct Link {
     pub bypass: Vec<EtherType>,
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
     /// they do so as long as not all peers have announced that they understand it.
-    pub dividing: Option<FragmentConfig>,
+    pub fragmentation: Option<FragmentConfig>,
     /// What the loss of one side's carrier does to the other side.
     pub link_loss: LinkLoss,
     /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.

@@ -13,7 +13,7 @@ pub(super) fn sections(text: &str, findings: &mut Findings) {
     if let Some(line) = key_file(text) {
         findings.error(
             line,
-            "this is a key file, not a configuration; name the file that has a section [gateway], and this one in it",
+            "this is a key file, not a configuration; name a configuration, which has a section [gateway]",
         );
         return;
     }
@@ -51,10 +51,10 @@ fn brackets(section: &Section) -> String {
     let (name, header) = (section.path.join("."), section.header());
     match section.many {
         true => format!(
-            "[{name}] has to be {header}, in double brackets, since there can be several; write {header}"
+            "[{name}] must be {header}, in double brackets, since there can be several; write {header}"
         ),
         false => format!(
-            "[[{name}]] has to be {header}, in single brackets, since there can be but one; write {header}"
+            "[[{name}]] must be {header}, in single brackets, since there can be only one; write {header}"
         ),
     }
 }
@@ -74,14 +74,14 @@ fn unknown(path: &[&str], is_list: bool) -> String {
     });
     let near = near.min_by_key(|(apart, _)| *apart).map(|(_, header)| header);
     match (near, elsewhere.as_slice()) {
-        (Some(header), []) => format!("{written} is no section; did you mean {header}?"),
+        (Some(header), []) => format!("{written} is not a section; did you mean {header}?"),
         (None, []) => {
             let all: Vec<_> = SECTIONS.iter().map(Section::header).collect();
-            format!("{written} is no section; use one of {}", all.join(", "))
+            format!("{written} is not a section; use one of {}", all.join(", "))
         }
         (_, headers) => {
             format!(
-                "{written} is no section; did you mean {}? Write it below the one that it belongs to",
+                "{written} is not a section; did you mean {}? Write it below the section that it belongs to",
                 headers.join(" or ")
             )
         }
@@ -133,33 +133,33 @@ mod tests {
         for (text, words) in [
             (
                 "[link]\nname = \"x\"",
-                "3: [link] has to be [[link]], in double brackets, since there can be several; write [[link]]",
+                "3: [link] must be [[link]], in double brackets, since there can be several; write [[link]]",
             ),
             (
                 "[link]\nname = \"x\"\n[link]\nname = \"y\"",
-                "5: [link] has to be [[link]], in double brackets, since there can be several; write [[link]]",
+                "5: [link] must be [[link]], in double brackets, since there can be several; write [[link]]",
             ),
-            ("[[links]]\nname = \"x\"", "3: [[links]] is no section; did you mean [[link]]?"),
-            ("[[Link]]\nname = \"x\"", "3: [[Link]] is no section; did you mean [[link]]?"),
+            ("[[links]]\nname = \"x\"", "3: [[links]] is not a section; did you mean [[link]]?"),
+            ("[[Link]]\nname = \"x\"", "3: [[Link]] is not a section; did you mean [[link]]?"),
             (
                 "[[link]]\n[[link.mka]]",
-                "4: [[link.mka]] has to be [link.mka], in single brackets, since there can be but one; write [link.mka]",
+                "4: [[link.mka]] must be [link.mka], in single brackets, since there can be only one; write [link.mka]",
             ),
             (
                 "[[link]]\n[link.static]\n[link.static.peer]",
-                "5: [link.static.peer] has to be [[link.static.peer]], in double brackets, since there can be several; write [[link.static.peer]]",
+                "5: [link.static.peer] must be [[link.static.peer]], in double brackets, since there can be several; write [[link.static.peer]]",
             ),
             (
                 "[[link]]\n[[link.peer]]",
-                "4: [[link.peer]] is no section; did you mean [[link.static.peer]] or [[site.peer]]? Write it below the one that it belongs to",
+                "4: [[link.peer]] is not a section; did you mean [[link.static.peer]] or [[site.peer]]? Write it below the section that it belongs to",
             ),
             (
                 "[[link]]\n[mka]",
-                "4: [mka] is no section; did you mean [link.mka]? Write it below the one that it belongs to",
+                "4: [mka] is not a section; did you mean [link.mka]? Write it below the section that it belongs to",
             ),
             (
                 "[[link]]\n[link.macsec]",
-                "4: [link.macsec] is no section; use one of [gateway], [[link]], [link.static], [[link.static.peer]], [link.mka], [[site]], [[site.peer]], [site.limits], [[fieldbus]], [[fieldbus.relation]]",
+                "4: [link.macsec] is not a section; use one of [gateway], [[link]], [link.static], [[link.static.peer]], [link.mka], [[site]], [[site.peer]], [site.limits], [[fieldbus]], [[fieldbus.relation]]",
             ),
         ] {
             assert_eq!(said(&format!("{gateway}{text}\n")), [format!("gw.toml:{words}")], "{text}");
@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(
             said("[[gateway]]\nname = \"a\"\n"),
             [
-                "gw.toml:1: [[gateway]] has to be [gateway], in single brackets, since there can be but one; write [gateway]"
+                "gw.toml:1: [[gateway]] must be [gateway], in single brackets, since there can be only one; write [gateway]"
             ]
         );
     }
@@ -199,7 +199,10 @@ mod tests {
             format!("cak = {digits}\nckn = 00\n"),
         ] {
             let [said] = &said(&text)[..] else { panic!("{text}") };
-            assert!(said.contains(": this is a key file, not a configuration; name the file"), "{said}");
+            assert!(
+                said.contains(": this is a key file, not a configuration; name a configuration"),
+                "{said}"
+            );
             assert!(!said.contains("0001"), "{said}");
         }
     }

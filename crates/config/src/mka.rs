@@ -110,7 +110,7 @@ impl Scope<'_> {
         let label = self.label;
         if let Some(value) = self.raw.protect_frames.as_ref().filter(|on| !on.get_ref()) {
             let text = format!(
-                "{label}protect_frames = false does not go with [link.mka], which agrees on keys to protect with; remove one of them"
+                "{label}protect_frames = false does not go with [link.mka], whose keys protect frames; remove one of them"
             );
             findings.error(value.span(), text);
         }
@@ -122,7 +122,7 @@ impl Scope<'_> {
             && offset != ConfidentialityOffset::Zero
         {
             let text = format!(
-                "{label}confidentiality_offset = {} needs a suite that has offsets; name one, such as suite = \"gcm-aes-128\"",
+                "{label}confidentiality_offset = {} needs a suite with offsets; set one, such as suite = \"gcm-aes-128\"",
                 offset.octets()
             );
             findings.error(value.span(), text);
@@ -155,13 +155,13 @@ impl Scope<'_> {
         let label = self.label;
         if cak.ckn() == fallback.ckn() {
             let text = format!(
-                "{label}fallback_cak_file has the ckn of cak_file, {}, by which they are told apart; give each its own",
+                "{label}fallback_cak_file has the ckn of cak_file, {}, but the ckn tells them apart; give each its own",
                 cak.ckn()
             );
             findings.error(span, text);
         } else if cak.has_same_key(fallback) {
             let text = format!(
-                "{label}fallback_cak_file holds the key of cak_file under another name, so it protects from nothing; make another one with: frameward keygen cak --out FILE"
+                "{label}fallback_cak_file holds the key of cak_file under another name, so it adds nothing; make another key with: frameward keygen cak --out FILE"
             );
             findings.error(span, text);
         }
@@ -172,7 +172,7 @@ impl Scope<'_> {
         let (label, written) = (self.label, value.get_ref());
         let Some(until) = moment(*written) else {
             let text = format!(
-                "{label}fallback_until = {written} is no day and no time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z"
+                "{label}fallback_until = {written} is neither a day nor a time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z"
             );
             findings.error(value.span(), text);
             return None;
@@ -195,7 +195,7 @@ impl Scope<'_> {
         match key.in_range(*value.get_ref()) {
             Some(NEVER_KEY_SERVER) => {
                 let text = format!(
-                    "{label}priority = 255: this box is never key server; if all of a group have it there are no keys, and nothing passes"
+                    "{label}priority = 255: this box never becomes key server; if the whole group has 255, there are no keys, and nothing passes"
                 );
                 findings.warn(value.span(), text);
                 NEVER_KEY_SERVER
@@ -289,7 +289,7 @@ impl Scope<'_> {
         if let (Some(value), true, Protection::Encrypt(_)) = (&raw.accept_integrity, accepts, self.protection)
         {
             let text = format!(
-                "{}accept_integrity = true: frames leave in clear, authenticated alone, if the key server says so",
+                "{}accept_integrity = true: frames leave authenticated, but readable, if the key server says so",
                 self.label
             );
             findings.warn(value.span(), text);

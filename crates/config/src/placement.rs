@@ -74,10 +74,10 @@ pub fn refusal(
         (Realtime::Off, _) => Some("realtime = \"off\"".into()),
         // The thread that hands frames over (ksoftirqd) is an ordinary one, bound to its CPU.
         (_, Polling::Busy) => Some(
-            "polling = \"busy\" never sleeps, so the kernel's threads on that CPU would starve; use polling = \"adaptive\"".into(),
+            "polling = \"busy\" never sleeps, so it starves the kernel's threads on that CPU; use polling = \"adaptive\"".into(),
         ),
         _ if all_taken => {
-            Some("every CPU has a worker, so a flood would stop the box; use fewer links or more CPUs".into())
+            Some("every CPU has a worker, so a flood could stop the box; use fewer links or more CPUs".into())
         }
         (Realtime::On, _) => None,
         (Realtime::Auto, _) if own.0.is_empty() => Some(
@@ -87,7 +87,7 @@ pub fn refusal(
         ),
         (Realtime::Auto, _) => interrupted(own, machine).or_else(|| {
             (!machine.throttles).then(|| {
-                "the kernel would not hold real-time threads back; set sysctl kernel.sched_rt_runtime_us=950000".into()
+                "the kernel sets real-time threads no limit; set sysctl kernel.sched_rt_runtime_us=950000".into()
             })
         }),
     }

@@ -217,7 +217,7 @@ fn begins(raw: &RawFileSa, findings: &mut Findings) -> Option<Begins> {
     if begins.is_none() {
         findings.error(
             value.span(),
-            "[[sa]] this is no packet number; use 0 to 4294967295 for pn_high, 1 or more for lowest_pn",
+            "[[sa]] this is not a packet number; use 0 to 4294967295 for pn_high, 1 or more for lowest_pn",
         );
     }
     begins

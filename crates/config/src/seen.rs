@@ -54,7 +54,7 @@ fn once<'r>(
 ) {
     let line = findings.line(&value.span());
     if let Some(earlier) = seen.insert(value.get_ref(), line) {
-        let text = format!("{label}{key} = {:?} stands on line {earlier} already; {cure}", value.get_ref());
+        let text = format!("{label}{key} = {:?} is already used on line {earlier}; {cure}", value.get_ref());
         findings.error(value.span(), text);
     }
 }

@@ -211,7 +211,7 @@ impl Scope<'_> {
             let ssci = ssci(value.get_ref());
             if ssci.is_none() {
                 let text =
-                    format!("{}ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
+                    format!("{}ssci is not an SSCI; use 1 to 4294967295, or \"0x\" and 8 digits", self.label);
                 findings.error(value.span(), text);
             }
             ssci
@@ -245,7 +245,7 @@ impl Scope<'_> {
         for (at, (peer, raw)) in receive.iter().zip(&section.get_ref().peer).enumerate() {
             if peer.sci == transmit.sci {
                 let text =
-                    format!("{label}the peer's sci {} is the own one; give each end its own", peer.sci);
+                    format!("{label}the peer's sci {} is that of this end; give each end its own", peer.sci);
                 findings.error(raw.span(), text);
             }
             if receive.iter().take(at).any(|other| (other.sci, other.an) == (peer.sci, peer.an)) {
@@ -282,7 +282,7 @@ impl Scope<'_> {
                 let (system, port) = (transmit.sci.system(), transmit.sci.port());
                 if port != Sci::PORT_END_STATION || system.is_group() {
                     let text = format!(
-                        "{label}sci = \"end-station\" implies the machine's address with port 1, not {}; set that in [link.static] or use \"always\"",
+                        "{label}sci = \"end-station\" implies the machine's address with port 1, not {}; set sci to that in [link.static], or use \"always\"",
                         transmit.sci
                     );
                     findings.error(span, text);

@@ -117,7 +117,7 @@ impl fmt::Display for SuiteSpeeds {
             AesInstructions::Present => {}
             AesInstructions::Absent => write!(f, ", which has no AES instructions")?,
             AesInstructions::Masked => {
-                write!(f, ", its AES instructions masked (without AEGIS, which heeds no mask)")?
+                write!(f, ", with its AES instructions masked (without AEGIS, which ignores the mask)")?
             }
         }
         let sound = |speed: &&SuiteSpeed| {

@@ -163,7 +163,7 @@ hold = "0us"
 "#,
         );
     let (config, warnings) = validated(&text).unwrap();
-    assert_eq!(config.links[0].dividing, None, "with static keys auto is off");
+    assert_eq!(config.links[0].fragmentation, None, "with static keys auto is off");
     assert_eq!((config.gateway.io, config.gateway.polling), (Io::AfPacket, Polling::Busy));
     assert_eq!(config.gateway.realtime, Realtime::On);
     assert_eq!(config.gateway.cpus, Cpus::parse("2,3"));
@@ -178,8 +178,9 @@ hold = "0us"
     assert_eq!(warned, [18, 19, 20, 23, 23, 24, 36]);
     let ptp = warnings.iter().find(|warning| warning.text.contains("0x88f7")).unwrap();
     assert!(
-        ptp.text
-            .ends_with("can set the machine's clock; forwarding times stay in the measured delay either way")
+        ptp.text.ends_with(
+            "can set the machine's clock; the measured delay includes forwarding times in any case"
+        )
     );
     let (config, _) = validated(&xpn()).unwrap();
     let sas = [&sas(&config.links[0]).transmit, &sas(&config.links[0]).receive[0]];
@@ -270,7 +271,7 @@ fn an_http_address_that_others_reach_is_warned_about() {
         assert_eq!(config.gateway.http, Some(Http { address: address.parse().unwrap(), line: Origin(3) }));
         let warnings: Vec<_> = lines(&warnings).into_iter().filter(|line| line.contains("http")).collect();
         let expected = format!(
-            "gw.toml:3: http = \"{address}\" lets other machines read the gateway's status, without a password; use 127.0.0.1 unless all that reach this address may"
+            "gw.toml:3: http = \"{address}\" lets other machines read the gateway's status without a password; use 127.0.0.1 unless every machine that reaches this address may read it"
         );
         assert_eq!(warnings, Vec::from_iter(warned.then_some(expected)));
     }
@@ -309,12 +310,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "\"press-line\"",
         "\"Press Line\"",
-        "2: name = \"Press Line\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
+        "2: name = \"Press Line\" is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
     ),
     (
         "\"press-line\"",
         "\"../x\"",
-        "2: name = \"../x\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
+        "2: name = \"../x\" is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
     ),
     (
         "allow_experimental = false",
@@ -344,7 +345,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "allow_experimental = false",
         "http = \"[::1]:0\"",
-        "3: http = \"[::1]:0\" has no port that others could know; write one, such as 9464",
+        "3: http = \"[::1]:0\" has no fixed port; write one, such as 9464",
     ),
     (
         "allow_experimental = false",
@@ -354,7 +355,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "allow_experimental = false",
         "state_max_age = \"1w\"",
-        "3: state_max_age = \"1w\" is no age; use days or hours such as \"7d\" or \"12h\", or \"off\"",
+        "3: state_max_age = \"1w\" is not an age; use days or hours such as \"7d\" or \"12h\", or \"off\"",
     ),
     (
         "allow_experimental = false",
@@ -379,17 +380,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "fragment = \"on\"\nconfidentiality_offset = 30",
-        "9: link \"press\": fragment = \"on\" is not safe like this; set confidentiality_offset = 0",
+        "9: link \"press\": fragment = \"on\" is not safe with these settings; set confidentiality_offset = 0",
     ),
     (
         "mtu = \"interface\"",
         "concatenate = \"on\"\nvalidate_frames = \"check\"",
-        "9: link \"press\": concatenate = \"on\" is not safe like this; set validate_frames = \"strict\"",
+        "9: link \"press\": concatenate = \"on\" is not safe with these settings; set validate_frames = \"strict\"",
     ),
     (
         "mtu = \"interface\"",
         "fragment = \"on\"\nprotect_frames = false",
-        "9: link \"press\": fragment = \"on\" is not safe like this; remove protect_frames = false",
+        "9: link \"press\": fragment = \"on\" is not safe with these settings; remove protect_frames = false",
     ),
     (
         "mtu = \"interface\"",
@@ -399,12 +400,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "concatenate = \"on\"\nhold = \"11ms\"",
-        "10: link \"press\": hold = \"11ms\" is no time to hold a frame; use 0us to 10000us, or ms",
+        "10: link \"press\": hold = \"11ms\" is not a valid time; use 0us to 10000us, or ms",
     ),
     (
         "mtu = \"interface\"",
         "concatenate = \"on\"\nhold = \"soon\"",
-        "10: link \"press\": hold = \"soon\" is no time to hold a frame; use 0us to 10000us, or ms",
+        "10: link \"press\": hold = \"soon\" is not a valid time; use 0us to 10000us, or ms",
     ),
     (
         "replay_floor = \"off\"",
@@ -415,7 +416,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "name = \"press\"",
         "name = \"-p\"",
-        "5: link \"-p\": name = \"-p\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
+        "5: link \"-p\": name = \"-p\" is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
     ),
     ("plain = \"eth0\"\n", "", "4: link \"press\": plain is missing; add plain = \"INTERFACE\""),
     (
@@ -431,7 +432,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "protected = \"eth1\"",
         "protected = \"eth0\"",
-        "7: link \"press\": protected = \"eth0\" stands on line 6 already; an interface serves one side of one link",
+        "7: link \"press\": protected = \"eth0\" is already used on line 6; an interface serves one side of one link",
     ),
     (
         "suite = \"gcm-aes-128\"\n",
@@ -506,7 +507,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "bypass = [\n\"eapol\"]",
-        "10: link \"press\": bypass \"eapol\" is no EtherType; use lldp, ptp, mrp or four digits such as \"0x88cc\"",
+        "10: link \"press\": bypass \"eapol\" is not an EtherType; use lldp, ptp, mrp or four digits such as \"0x88cc\"",
     ),
     (
         "mtu = \"interface\"",
@@ -521,7 +522,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "bypass = [\"0x8808\"]",
-        "9: link \"press\": bypass \"0x8808\" is MAC control (PAUSE), which never goes further than one hop; remove it",
+        "9: link \"press\": bypass \"0x8808\" is MAC control (PAUSE), which no bridge forwards; remove it",
     ),
     (
         "mtu = \"interface\"",
@@ -559,12 +560,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "02:00:00:00:00:02/1",
         "02:00:00:00:00:01/1",
-        "14: link \"press\": the peer's sci 02:00:00:00:00:01/1 is the own one; give each end its own",
+        "14: link \"press\": the peer's sci 02:00:00:00:00:01/1 is that of this end; give each end its own",
     ),
     (
         "mtu = \"interface\"",
         "sci = \"end-station\"\n[link.static]\nan = 0\nsci = \"02:00:00:00:00:01/2\"\nkey_file = \"a.key\"\n[[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:03/1\"\nkey_file = \"c.key\"\n[[link]]\nname = \"oven\"\nplain = \"eth2\"\nprotected = \"eth3\"\nsuite = \"gcm-aes-128\"",
-        "9: link \"press\": sci = \"end-station\" implies the machine's address with port 1, not 02:00:00:00:00:01/2; set that in [link.static] or use \"always\"",
+        "9: link \"press\": sci = \"end-station\" implies the machine's address with port 1, not 02:00:00:00:00:01/2; set sci to that in [link.static], or use \"always\"",
     ),
     (
         "[[link.static.peer]]",
@@ -579,17 +580,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "b.key",
         "a.key",
-        "17: link \"press\": key is used for both directions, here and on line 13; make another one for one of them with: frameward keygen static --out FILE",
+        "17: link \"press\": key is used for both directions, here and on line 13; make another key for one of them with: frameward keygen static --out FILE",
     ),
     (
         "a.key",
         "Zeros.key",
-        "13: link \"press\": Zeros.key holds zeros, which is no secret; make a key with: frameward keygen static --out FILE",
+        "13: link \"press\": Zeros.key holds only zeros, which are no secret; make a key with: frameward keygen static --out FILE",
     ),
     (
         "b.key",
         "Zeros.key",
-        "17: link \"press\": Zeros.key holds zeros, which is no secret; make a key with: frameward keygen static --out FILE",
+        "17: link \"press\": Zeros.key holds only zeros, which are no secret; make a key with: frameward keygen static --out FILE",
     ),
     (
         "mtu = \"interface\"",
@@ -604,11 +605,11 @@ fn mistakes_that_need_more_than_one_change() {
     let cases = [
         (
             String::new(),
-            "1: [gateway] is missing; add it with name = \"NAME\"\n1: there is neither a [[link]] nor a [[site]] nor a [[fieldbus]]; add one",
+            "1: [gateway] is missing; add it with name = \"NAME\"\n1: no [[link]], [[site]] or [[fieldbus]] is configured; add one",
         ),
         (
             VALID.replace("[[link", "[[lonk").replace("[link", "[lonk"),
-            "4: [[lonk]] is no section; did you mean [[link]]?",
+            "4: [[lonk]] is not a section; did you mean [[link]]?",
         ),
         (
             VALID.split("[link.static]").next().unwrap().to_owned(),
@@ -616,11 +617,11 @@ fn mistakes_that_need_more_than_one_change() {
         ),
         (
             double.replace("oven", "press"),
-            "20: link \"press\": name = \"press\" stands on line 5 already; give each link its own",
+            "20: link \"press\": name = \"press\" is already used on line 5; give each link its own",
         ),
         (
             double.replace("eth3", "eth0"),
-            "22: link \"oven\": protected = \"eth0\" stands on line 6 already; an interface serves one side of one link",
+            "22: link \"oven\": protected = \"eth0\" is already used on line 6; an interface serves one side of one link",
         ),
         (
             double.replace("00:03/1", "00:01/1").replace("c.key", "a.key"),
@@ -633,7 +634,7 @@ fn mistakes_that_need_more_than_one_change() {
         ),
         (
             double.replacen("suite = \"gcm-aes-128\"", "suite = \"aegis-128l\"", 1).replace("c.key", "a.key"),
-            "27: link \"oven\": key is used with another suite on line 13; use one key for one suite",
+            "27: link \"oven\": key is used with another suite on line 13; use each key with one suite only",
         ),
         (
             xpn().replace("0x00000002", "0x00000001").replace("b.key", "a.key"),
@@ -645,11 +646,11 @@ fn mistakes_that_need_more_than_one_change() {
         ),
         (
             xpn().replace("ssci = 1", "ssci = 0"),
-            "14: link \"press\": ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits",
+            "14: link \"press\": ssci is not an SSCI; use 1 to 4294967295, or \"0x\" and 8 digits",
         ),
         (
             xpn().replace("\"0x00000002\"", "\"2\""),
-            "21: link \"press\": ssci is no SSCI; use 1 to 4294967295, or \"0x\" and 8 digits",
+            "21: link \"press\": ssci is not an SSCI; use 1 to 4294967295, or \"0x\" and 8 digits",
         ),
         (
             xpn().replacen("0a0b", "0a", 1),

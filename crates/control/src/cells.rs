@@ -138,16 +138,16 @@ impl CellControl {
 
     /// Goes on with the handshakes of the cell before, and with the changes that it has not made yet.
     fn take_over(&mut self, mut before: Self, carry_over: &[(usize, usize)], notices: &mut Vec<Notice>) {
-        let mut places = vec![None; before.relations.len()];
+        let mut new_numbers = vec![None; before.relations.len()];
         for &(number, there) in carry_over {
             std::mem::swap(&mut self.relations[number], &mut before.relations[there]);
-            places[there] = Some(number);
+            new_numbers[there] = Some(number);
         }
-        let here = |(there, change): (usize, KeyChange)| Some((places[there]?, change));
+        let here = |(there, change): (usize, KeyChange)| Some((new_numbers[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
-        self.silences = before.silences.renumbered(&places);
+        self.silences = before.silences.renumbered(&new_numbers);
         while let Some((there, event)) = before.mailbox.events.receive() {
-            if let Some(number) = places[usize::from(there)] {
+            if let Some(number) = new_numbers[usize::from(there)] {
                 self.hear_event(number, event, notices);
             }
         }
@@ -171,8 +171,8 @@ impl CellControl {
             let Some((relation, event)) = self.mailbox.events.receive() else { break };
             self.hear_event(relation.into(), event, around.notices);
         }
-        let told = self.kernel.as_mut().map(|kernel| kernel.poll_events(around.now)).unwrap_or_default();
-        for (number, event) in told {
+        let events = self.kernel.as_mut().map(|kernel| kernel.poll_events(around.now)).unwrap_or_default();
+        for (number, event) in events {
             self.hear_event(number, event, around.notices);
         }
         for number in 0..self.relations.len() {

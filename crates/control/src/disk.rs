@@ -31,7 +31,7 @@ const LAST_PATIENCE: Duration = Duration::from_secs(10);
 /// Age of a request at which a disk counts as silent. A slow one takes a second.
 const SILENT: Duration = Duration::from_secs(2);
 /// Interval between notices of the same silence.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
+const REPORT_AGAIN: Duration = Duration::from_secs(60);
 
 /// A request to the disk.
 enum Work {
@@ -78,7 +78,7 @@ pub(super) struct Disk {
     /// Floors are under way.
     writes_floors: bool,
     /// Begin of the silence, and the last notice of it.
-    told: Option<(Instant, Instant)>,
+    reported: Option<(Instant, Instant)>,
 }
 
 impl Disk {
@@ -110,7 +110,7 @@ impl Disk {
             given,
             ticket: 0,
             writes_floors: false,
-            told: None,
+            reported: None,
         })
     }
 
@@ -187,17 +187,19 @@ impl Disk {
     /// A notice about its silence, if there is one to give.
     fn silence_notice(&mut self, now: Instant) -> Option<Notice> {
         let path = self.path.clone();
-        match (self.silent(now), self.told) {
+        match (self.silent(now), self.reported) {
             (Some(silent), None) => {
-                self.told = Some((now - silent, now));
+                self.reported = Some((now - silent, now));
                 Some(Notice::DiskSilent { path, silent })
             }
-            (Some(silent), Some((_, told))) if now.saturating_duration_since(told) >= TELL_AGAIN => {
-                self.told = Some((now - silent, now));
+            (Some(silent), Some((_, reported)))
+                if now.saturating_duration_since(reported) >= REPORT_AGAIN =>
+            {
+                self.reported = Some((now - silent, now));
                 Some(Notice::DiskSilent { path, silent })
             }
             (None, Some((since, _))) => {
-                self.told = None;
+                self.reported = None;
                 Some(Notice::DiskAnswers { path, silent: now.saturating_duration_since(since) })
             }
             (Some(_), Some(_)) | (None, None) => None,
@@ -348,19 +350,19 @@ mod tests {
             assert!(matches!(gateway.probe_disk(), Err(LeaseError::Silent { .. })));
         }
         assert!(before.elapsed() < PATIENCE && gateway.disk_silent().is_some());
-        let mut told = Vec::new();
+        let mut notices = Vec::new();
         let now = Instant::now();
         for seconds in 0..130 {
-            told.extend(gateway.turn(now + Duration::from_secs(seconds)));
+            notices.extend(gateway.turn(now + Duration::from_secs(seconds)));
         }
-        let silent = told.iter().filter(|notice| matches!(notice, Notice::DiskSilent { .. })).count();
-        assert_eq!((silent, told.len()), (3, 3), "at once and every minute: {told:?}");
+        let silent = notices.iter().filter(|notice| matches!(notice, Notice::DiskSilent { .. })).count();
+        assert_eq!((silent, notices.len()), (3, 3), "at once and every minute: {notices:?}");
         drop(go);
         while gateway.disk_silent().is_some() {
-            told.extend(gateway.turn(Instant::now()));
+            notices.extend(gateway.turn(Instant::now()));
         }
-        told.extend(gateway.turn(Instant::now()));
-        assert!(told.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })), "{told:?}");
+        notices.extend(gateway.turn(Instant::now()));
+        assert!(notices.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })), "{notices:?}");
         gateway.probe_disk().unwrap();
         gateway.stop().unwrap();
         std::fs::remove_dir_all(&path).unwrap();

@@ -41,7 +41,7 @@ pub const PERIOD: Duration = Duration::from_millis(750);
 const PROMISE: Duration = Duration::from_secs(1);
 
 /// Interval between notices of the same fault.
-const TELL_AGAIN: Duration = Duration::from_secs(60);
+const REPORT_AGAIN: Duration = Duration::from_secs(60);
 
 /// A receive SA whose floor is kept.
 #[derive(Clone, Copy)]
@@ -75,13 +75,13 @@ pub(super) struct FloorKeeper {
     due: Instant,
     /// All that was received until then is below the floors on disk.
     covered: Instant,
-    told_failed: Option<Instant>,
-    told_late: Option<Instant>,
+    failed_reported: Option<Instant>,
+    late_reported: Option<Instant>,
 }
 
 impl FloorKeeper {
     pub(super) fn new(now: Instant) -> Self {
-        Self { due: now + PERIOD, covered: now, told_failed: None, told_late: None }
+        Self { due: now + PERIOD, covered: now, failed_reported: None, late_reported: None }
     }
 
     /// A notice about floors that were read then and were on disk `took` later, or could not be written.
@@ -92,8 +92,8 @@ impl FloorKeeper {
         written: Result<bool, LeaseError>,
     ) -> Option<Notice> {
         let FloorReading { at: read_at, complete, .. } = read;
-        let (told, notice) = match written {
-            Err(error) => (&mut self.told_failed, Notice::FloorsFailed { error }),
+        let (reported, notice) = match written {
+            Err(error) => (&mut self.failed_reported, Notice::FloorsFailed { error }),
             Ok(_) => {
                 let open = (read_at + took).saturating_duration_since(self.covered);
                 if complete {
@@ -102,13 +102,13 @@ impl FloorKeeper {
                 if open <= PROMISE {
                     return None;
                 }
-                (&mut self.told_late, Notice::FloorsLate { open })
+                (&mut self.late_reported, Notice::FloorsLate { open })
             }
         };
-        if told.is_some_and(|told| read_at.saturating_duration_since(told) < TELL_AGAIN) {
+        if reported.is_some_and(|reported| read_at.saturating_duration_since(reported) < REPORT_AGAIN) {
             return None;
         }
-        *told = Some(read_at);
+        *reported = Some(read_at);
         Some(notice)
     }
 }
@@ -185,7 +185,7 @@ mod tests {
         use Fate::{Failed, Kept, KeptInPart};
         let start = Instant::now();
         let mut keeper = FloorKeeper::new(start);
-        for (ms, fate, told) in [
+        for (ms, fate, expected) in [
             (750, Kept(250), ""),
             (1500, Kept(250), ""),
             (2250, Kept(251), "late 1001"),
@@ -215,7 +215,7 @@ mod tests {
                 Some(Notice::FloorsFailed { .. }) => "failed".to_owned(),
                 Some(other) => panic!("{other:?}"),
             };
-            assert_eq!(notice, told, "at {ms} ms");
+            assert_eq!(notice, expected, "at {ms} ms");
         }
     }
 }

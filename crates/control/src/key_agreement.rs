@@ -36,7 +36,7 @@ pub struct KeyAgreement {
     pub caks: Vec<CakEntry>,
     /// The replay window of the receive SAs to come, in PNs.
     pub replay_window: u32,
-    /// Longest wait of an SDU for others to share its frame, where a SAK's [`mka::Division`] allows it.
+    /// Longest wait of an SDU for others to share its frame, where a SAK's [`mka::FragmentAgreement`] allows it.
     pub hold: Duration,
     /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
     pub antedate: bool,
@@ -109,11 +109,11 @@ impl Agreement {
     }
 
     /// Tells the KaY.
-    fn tell(&mut self, now: wire::Instant, told: mka::Input<'_>) {
-        let is_of_a_member = self.kay.handle_input(now, told);
-        let recorded = match told {
+    fn tell(&mut self, now: wire::Instant, input: mka::Input<'_>) {
+        let is_of_a_member = self.kay.handle_input(now, input);
+        let recorded = match input {
             mka::Input::Frame(frame) if !is_of_a_member => Recorded::Stranger(frame),
-            told => Recorded::Input(told),
+            input => Recorded::Input(input),
         };
         self.keep(now, recorded);
     }
@@ -152,7 +152,7 @@ impl Agreement {
     /// Takes the KaY's frames, changes and notices.
     fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
-            self.table.apply_event(event, &mut |told| around.tell(told));
+            self.table.apply_event(event, &mut |notice| around.tell(notice));
         }
         while let Some(frame) = self.kay.poll_transmit(around.now) {
             // No room means that the worker is stuck; whoever misses an MKPDU hears the next one.
@@ -182,9 +182,9 @@ impl Context<'_> {
         of.iter().all(Option::is_none) || self.worker.submit(ask).is_ok()
     }
 
-    fn tell(&mut self, told: SaNotice) {
+    fn tell(&mut self, notice: SaNotice) {
         let link = self.link.to_owned();
-        self.notices.push(match told {
+        self.notices.push(match notice {
             SaNotice::Reason(reason) => Notice::KeyAgreement { link, reason },
             SaNotice::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
             SaNotice::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },

@@ -1,7 +1,7 @@
 //! Changes of a link's SAs where keys are agreed on: made in control, carried out in order by the worker between two
 //! turns, so that no frame meets a half-changed table.
 //!
-//! All that takes time is done before, in control: keys are prepared, SAs, windows, SCs and dividers are allocated. What
+//! All that takes time is done before, in control: keys are prepared, SAs, windows, SCs and fragmenters are allocated. What
 //! is taken out takes the place of what was put in, and goes back with the list, to be wiped and freed in control.
 //!
 //! Work for a list: for each change at most one search among [`SecY::RECEIVE_SCS`] SCs; to retire a SAK, one SA in
@@ -24,8 +24,8 @@ pub(crate) enum SaChange {
     InstallReceive { sci: Sci, sa: Option<Box<ReceiveSa>> },
     /// Installs this transmit SA. Afterwards there is none here, or the one that was refused.
     InstallTransmit { sa: Option<Box<TransmitSa>> },
-    /// Protects under this AN, and divides SDUs so. Afterwards the divider before is here.
-    EnableTransmit { an: An, divider: Option<Box<Fragmenter>> },
+    /// Protects under this AN, and fragments SDUs so. Afterwards the fragmenter before is here.
+    EnableTransmit { an: An, fragmenter: Option<Box<Fragmenter>> },
     /// Takes all SAs under this AN out.
     Retire { an: An, out: Box<Retired> },
     /// Takes this receive SC out.
@@ -39,7 +39,7 @@ pub(crate) enum SaChange {
 pub(crate) struct Retired {
     transmit: Option<Box<TransmitSa>>,
     receive: ArrayVec<Box<ReceiveSa>, { SecY::RECEIVE_SCS }>,
-    divider: Option<Box<Fragmenter>>,
+    fragmenter: Option<Box<Fragmenter>>,
 }
 
 /// Changes in their order, and what the KaY hears when they are carried out.
@@ -90,15 +90,15 @@ impl SaChange {
                     error
                 })
             }
-            Self::EnableTransmit { an, divider } => {
+            Self::EnableTransmit { an, fragmenter } => {
                 path.secy.enable_transmit(*an)?;
-                *divider = path.replace_fragmenter(divider.take());
+                *fragmenter = path.replace_fragmenter(fragmenter.take());
                 Ok(())
             }
             Self::Retire { an, out } => {
                 if path.secy.encoding_sa() == Some(*an) {
                     // SDUs are discarded from here on, and each is counted once: as an SDU.
-                    out.divider = path.replace_fragmenter(None);
+                    out.fragmenter = path.replace_fragmenter(None);
                 }
                 out.transmit = path.secy.retire_transmit(*an);
                 out.receive = path.secy.retire_receive_everywhere(*an).collect();

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | install | receive SCs that are missing, receive SAs, the transmit SA |
 //! | admit | a receive SC if it is missing, a receive SA |
-//! | enable transmit | the transmit SA, and with it how SDUs are divided |
+//! | enable transmit | the transmit SA, and with it how SDUs are fragmented |
 //! | retire | all SAs of the SAK |
 //! | expel | the receive SC |
 //! | raise the lowest PN | the same |
@@ -69,7 +69,7 @@ impl SaTable {
         }
     }
 
-    /// For SAs and dividers to come.
+    /// For SAs and fragmenters to come.
     pub(super) const fn set(&mut self, replay_window: u32, hold: Duration, antedate: bool) {
         (self.replay_window, self.hold, self.antedate) = (replay_window, hold, antedate);
     }
@@ -80,21 +80,21 @@ impl SaTable {
             Event::Notice(reason) => tell(SaNotice::Reason(reason)),
             Event::Install(association) => self.install(association, tell),
             Event::Admit { ki, admission } => {
-                let Some(place) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
-                let sak = self.saks.swap_remove(place);
+                let Some(index) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
+                let sak = self.saks.swap_remove(index);
                 self.admit(&sak, &admission, tell);
                 self.saks.push(sak);
             }
             Event::EnableTransmit(ki) => self.enable(ki),
             Event::Retire(ki) => {
-                let Some(place) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
-                let an = self.saks.swap_remove(place).an;
+                let Some(index) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
+                let an = self.saks.swap_remove(index).an;
                 self.enabled = self.enabled.filter(|enabled| *enabled != ki);
                 self.changes.list.push(SaChange::Retire { an, out: Box::default() });
             }
             Event::Expel(sci) => {
-                let Some(place) = self.scs.iter().position(|sc| *sc == sci) else { return };
-                self.scs.swap_remove(place);
+                let Some(index) = self.scs.iter().position(|sc| *sc == sci) else { return };
+                self.scs.swap_remove(index);
                 self.changes.list.push(SaChange::RetireReceiveSc { sci, out: Box::new(None) });
             }
             Event::RaiseLowest { ki, sci, lowest_pn } => {
@@ -141,7 +141,7 @@ impl SaTable {
         }
         self.settings = *path.secy.settings();
         path.replace_fragmenter(
-            self.saks.iter().find(|sak| Some(sak.ki) == self.enabled).and_then(|sak| self.divider(sak)),
+            self.saks.iter().find(|sak| Some(sak.ki) == self.enabled).and_then(|sak| self.fragmenter(sak)),
         );
         Ok(())
     }
@@ -178,19 +178,19 @@ impl SaTable {
 
     fn enable(&mut self, ki: Ki) {
         let Some(sak) = self.saks.iter().find(|sak| sak.ki == ki) else { return };
-        let (an, divider) = (sak.an, self.divider(sak));
+        let (an, fragmenter) = (sak.an, self.fragmenter(sak));
         self.enabled = Some(ki);
-        self.changes.list.push(SaChange::EnableTransmit { an, divider });
+        self.changes.list.push(SaChange::EnableTransmit { an, fragmenter });
         self.changes.reports.push(Report::Transmitting(ki));
     }
 
     /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
-    fn divider(&self, sak: &Association) -> Option<Box<Fragmenter>> {
+    fn fragmenter(&self, sak: &Association) -> Option<Box<Fragmenter>> {
         let mka::FragmentAgreement { fragment, concatenate, largest_sdu } = sak.fragmentation;
-        let divides = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
-        let dividing = FragmentConfig { fragment, concatenate, hold: self.hold };
+        let fragments = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
+        let fragmentation = FragmentConfig { fragment, concatenate, hold: self.hold };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);
-        divides.then(|| Box::new(Fragmenter::new(&self.settings, dividing, longest)))
+        fragments.then(|| Box::new(Fragmenter::new(&self.settings, fragmentation, longest)))
     }
 
     fn transmit_sa(&self, sak: &Association) -> Result<Box<TransmitSa>, &'static str> {

@@ -24,7 +24,7 @@ fn discards(pair: &mut Pair) -> Vec<String> {
             }
         };
         look(dataplane::path::PathCounters::TABLE, &snapshot.path.values());
-        look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.divider.values());
+        look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.fragmenter.values());
         look(secy::SecYCounters::TABLE, &snapshot.secy.values());
         for sc in &snapshot.receive_scs {
             look(secy::ReceiveSaCounters::TABLE, &sc.counters.values());
@@ -108,15 +108,16 @@ fn fifty_rekeys_lose_nothing() {
 /// Fragmentation and concatenation come and go with what the others announce, and no frame that fits is lost by it.
 #[test]
 fn what_all_announce_is_used_and_no_longer_when_one_does_not() {
-    let mut pair = Pair::new("division", [kay(0), kay(1)]);
+    let mut pair = Pair::new("fragment", [kay(0), kay(1)]);
     pair.secure();
-    let divided = |pair: &mut Pair| {
+    let fragmented = |pair: &mut Pair| {
         pair.exchange(400, 1518 - 14);
-        pair.snapshot(0).divider.out_sdus_fragmented + pair.snapshot(0).divider.out_sdus_concatenated
+        pair.snapshot(0).fragmenter.out_sdus_fragmented + pair.snapshot(0).fragmenter.out_sdus_concatenated
     };
-    let mut before = divided(&mut pair);
+    let mut before = fragmented(&mut pair);
     assert!(before > 0);
-    for (settings, divides) in [(plain_kay(1), false), (kay(1), true), (plain_kay(1), false), (kay(1), true)]
+    for (settings, fragments) in
+        [(plain_kay(1), false), (kay(1), true), (plain_kay(1), false), (kay(1), true)]
     {
         let ki = pair.current();
         // SDUs that are held when it ends go all the same.
@@ -130,14 +131,14 @@ fn what_all_announce_is_used_and_no_longer_when_one_does_not() {
             }
         }
         assert_eq!(discards(&mut pair), [""; 0]);
-        before =
-            pair.snapshot(0).divider.out_sdus_fragmented + pair.snapshot(0).divider.out_sdus_concatenated;
-        if divides {
-            assert!(divided(&mut pair) > before);
+        before = pair.snapshot(0).fragmenter.out_sdus_fragmented
+            + pair.snapshot(0).fragmenter.out_sdus_concatenated;
+        if fragments {
+            assert!(fragmented(&mut pair) > before);
         } else {
             pair.exchange(200, 1486);
-            let after =
-                pair.snapshot(0).divider.out_sdus_fragmented + pair.snapshot(0).divider.out_sdus_concatenated;
+            let after = pair.snapshot(0).fragmenter.out_sdus_fragmented
+                + pair.snapshot(0).fragmenter.out_sdus_concatenated;
             assert_eq!(after, before, "a frame holds one SDU");
         }
     }
@@ -250,7 +251,7 @@ fn a_delayed_frame_is_late_with_delay_protection() {
 }
 
 /// Each suite of the standard, with what it brings: SSCIs and a salt, or another key length; without encryption, and with
-/// an offset, under which nothing is divided.
+/// an offset, under which nothing is fragmented.
 #[test]
 fn all_that_a_sak_can_be() {
     use suite::CipherSuite::{GcmAes128, GcmAes256, GcmAesXpn128, GcmAesXpn256};
@@ -260,7 +261,7 @@ fn all_that_a_sak_can_be() {
         let settings = |side| mka::Settings { suite: SuiteRule::Only(suite), confidentiality, ..kay(side) };
         let mut pair = Pair::new(&format!("sak-{number}"), [settings(0), settings(1)]);
         let ki = pair.secure();
-        // The longest that a frame has room for; and, where it may be divided, a longer one.
+        // The longest that a frame has room for; and, where it may be fragmented, a longer one.
         let octets = if confidentiality == Fifty { 1486 } else { 1504 };
         pair.exchange(100, octets);
         assert!(pair.gateway.rekey(NAMES[1]));
@@ -271,8 +272,8 @@ fn all_that_a_sak_can_be() {
         assert_eq!(pair.status(0).status.saks[0].suite, suite);
         let sent = pair.snapshot(0).transmit;
         assert_eq!(sent.out_pkts_encrypted == 0, confidentiality == Integrity);
-        let divided = pair.snapshot(0).divider;
-        assert_eq!(divided.out_sdus_fragmented == 0, confidentiality == Fifty, "{suite}");
+        let fragmented = pair.snapshot(0).fragmenter;
+        assert_eq!(fragmented.out_sdus_fragmented == 0, confidentiality == Fifty, "{suite}");
     }
 }
 

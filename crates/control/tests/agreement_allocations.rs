@@ -1,4 +1,4 @@
-//! Workers allocate nothing while keys are agreed on: MKPDUs and garbage come, SAs are changed, what divides SDUs too.
+//! Workers allocate nothing while keys are agreed on: MKPDUs and garbage come, SAs are changed, what fragments SDUs too.
 
 #![allow(clippy::unwrap_used)]
 

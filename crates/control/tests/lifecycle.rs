@@ -253,26 +253,26 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
 #[test]
 fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let mut station = Station::new("held");
-    let dividing = FragmentConfig { fragment: true, concatenate: true, hold: LONGEST_HOLD };
+    let fragmentation = FragmentConfig { fragment: true, concatenate: true, hold: LONGEST_HOLD };
     let secy_of =
         |gateway: &mut Gateway| gateway.on_disk(|leases| secy(leases, 1, An::ALL[0], 1532)).unwrap();
     let (ports_of_link, mut ends) = ports();
     let (secy, lease) = secy_of(&mut station.gateway);
-    let mut link = Link::closed(Path::new(secy, &[], Some(dividing)));
+    let mut link = Link::closed(Path::new(secy, &[], Some(fragmentation)));
     link.open(ports_of_link);
     let keys = StaticKeys { transmit: lease, receive: vec![] };
     station.gateway.add("press".into(), link, keys).unwrap();
-    for dividing in [Some(dividing), None, Some(dividing)] {
+    for fragmentation in [Some(fragmentation), None, Some(fragmentation)] {
         assert!(ends.machine.inject(&sdu(1)));
         let (secy, lease) = secy_of(&mut station.gateway);
-        let path = Box::new(Path::new(secy, &[], dividing));
+        let path = Box::new(Path::new(secy, &[], fragmentation));
         station.gateway.change("press", path, CarryOver::default(), Some(lease), vec![]).unwrap();
         let start = Instant::now();
         while ends.wire.collect().is_none() {
             assert!(start.elapsed() < DEADLINE, "it was forgotten");
         }
     }
-    assert!(station.snapshot("press").divider.out_sdus_held <= 3);
+    assert!(station.snapshot("press").fragmenter.out_sdus_held <= 3);
     // It goes with the memory that it is in.
     assert!(ends.machine.inject(&sdu(1)));
     let start = Instant::now();

@@ -38,16 +38,16 @@ const KEY_B: [u8; 16] = [0x0b; 16];
 /// How long a test waits for what must come.
 const DEADLINE: Duration = Duration::from_secs(60);
 
-/// The wire's MTU has room for the overhead, unless SDUs are divided.
-fn settings(dividing: Option<FragmentConfig>) -> Settings {
+/// The wire's MTU has room for the overhead, unless SDUs are fragmented.
+fn settings(fragmentation: Option<FragmentConfig>) -> Settings {
     Settings {
         protect_frames: true,
         sci_inclusion: SciInclusion::Always,
         validate_frames: ValidateFrames::Strict,
         replay_protect: true,
         clear_vlan: ClearVlan::Refuse,
-        reassemble: dividing.is_some(),
-        mtu: if dividing.is_some() { 1500 } else { 1532 },
+        reassemble: fragmentation.is_some(),
+        mtu: if fragmentation.is_some() { 1500 } else { 1532 },
     }
 }
 
@@ -56,9 +56,9 @@ fn key(octets: &[u8]) -> Key {
     Key::prepare(suite, &Sak::new(suite, octets).unwrap()).unwrap()
 }
 
-fn secy(own: (Sci, &[u8]), pns: (Pn, Pn), peer: (Sci, &[u8]), dividing: Option<FragmentConfig>) -> SecY {
+fn secy(own: (Sci, &[u8]), pns: (Pn, Pn), peer: (Sci, &[u8]), fragmentation: Option<FragmentConfig>) -> SecY {
     let an = An::ALL[0];
-    let mut secy = SecY::new(own.0, settings(dividing));
+    let mut secy = SecY::new(own.0, settings(fragmentation));
     let transmit = TransmitSa::new(an, key(own.1), None, PROTECTION, pns.0, pns.1).unwrap();
     secy.install_transmit(Box::new(transmit)).unwrap();
     secy.enable_transmit(an).unwrap();
@@ -89,12 +89,12 @@ impl Drop for State {
 fn link(
     secy: SecY,
     bypass: &[EtherType],
-    dividing: Option<FragmentConfig>,
+    fragmentation: Option<FragmentConfig>,
 ) -> (Link, MemoryPort, MemoryPort) {
     let (machine, plain) = MemoryPort::pair(256);
     let (wire, protected) = MemoryPort::pair(256);
     let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
-    let link = Link::new(pool, Box::new(plain), Box::new(protected), Path::new(secy, bypass, dividing));
+    let link = Link::new(pool, Box::new(plain), Box::new(protected), Path::new(secy, bypass, fragmentation));
     (link, machine, wire)
 }
 
@@ -114,9 +114,9 @@ fn station(
     own: (Sci, [u8; 16]),
     peer: (Sci, [u8; 16]),
     bypass: &[EtherType],
-    dividing: Option<FragmentConfig>,
+    fragmentation: Option<FragmentConfig>,
 ) -> Station {
-    start(State::new(name), own, peer, bypass, dividing)
+    start(State::new(name), own, peer, bypass, fragmentation)
 }
 
 fn start(
@@ -124,15 +124,15 @@ fn start(
     own: (Sci, [u8; 16]),
     peer: (Sci, [u8; 16]),
     bypass: &[EtherType],
-    dividing: Option<FragmentConfig>,
+    fragmentation: Option<FragmentConfig>,
 ) -> Station {
     let mut leases = LeaseStore::open(&state.0, None).unwrap();
     let (key, last) = (LeaseName::new(&own.1, own.0), Pn::LAST_32);
     let pns = FIRST_BLOCK.try_into().unwrap();
     let Ok(Reservation::Block(block)) = leases.reserve(key, last, pns) else { panic!("no lease") };
     let lease = TransmitLease { name: key, an: An::ALL[0], last, through: block.last };
-    let secy = secy((own.0, &own.1), (block.first, block.last), (peer.0, &peer.1), dividing);
-    let (link, machine, wire) = link(secy, bypass, dividing);
+    let secy = secy((own.0, &own.1), (block.first, block.last), (peer.0, &peer.1), fragmentation);
+    let (link, machine, wire) = link(secy, bypass, fragmentation);
     let gateway = started(link, lease, leases);
     Station { gateway, machine, wire, state }
 }
@@ -179,13 +179,17 @@ fn pn(on_wire: &[u8]) -> u64 {
 }
 
 fn pair(name: &str, bypass: &[EtherType]) -> (Station, Station) {
-    dividing_pair(name, bypass, None)
+    fragmenting_pair(name, bypass, None)
 }
 
-fn dividing_pair(name: &str, bypass: &[EtherType], dividing: Option<FragmentConfig>) -> (Station, Station) {
+fn fragmenting_pair(
+    name: &str,
+    bypass: &[EtherType],
+    fragmentation: Option<FragmentConfig>,
+) -> (Station, Station) {
     (
-        station(&format!("{name}-a"), (SCI_A, KEY_A), (SCI_B, KEY_B), bypass, dividing),
-        station(&format!("{name}-b"), (SCI_B, KEY_B), (SCI_A, KEY_A), bypass, dividing),
+        station(&format!("{name}-a"), (SCI_A, KEY_A), (SCI_B, KEY_B), bypass, fragmentation),
+        station(&format!("{name}-b"), (SCI_B, KEY_B), (SCI_A, KEY_A), bypass, fragmentation),
     )
 }
 
@@ -280,10 +284,10 @@ fn bypassed_ethertypes_pass_in_clear_both_ways_and_nothing_else_does() {
 
 #[test]
 fn mac_control_goes_nowhere() {
-    // Neither a bypass that names it nor the divider lets it through.
-    let dividing = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
-    for (name, dividing) in [("control", None), ("control-divided", Some(dividing))] {
-        let (mut a, mut b) = dividing_pair(name, &[EtherType::MAC_CONTROL], dividing);
+    // Neither a bypass that names it nor the fragmenter lets it through.
+    let fragmentation = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
+    for (name, fragmentation) in [("control", None), ("control-fragmented", Some(fragmentation))] {
+        let (mut a, mut b) = fragmenting_pair(name, &[EtherType::MAC_CONTROL], fragmentation);
         let group = MacAddr([1, 0x80, 0xc2, 0, 0, 1]);
         let pause = ethernet(group, A, EtherType::MAC_CONTROL, &[&[0, 1, 0xff, 0xff][..], &[0; 42]].concat());
         let to_one = ethernet(B, A, EtherType::MAC_CONTROL, &[1, 1]);
@@ -408,7 +412,7 @@ fn several_links_share_a_process_and_nothing_else() {
     gateway.stop().unwrap();
 }
 
-const DIVIDING: FragmentConfig = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
+const FRAGMENT: FragmentConfig = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
 
 /// Takes what A sends to B until B's machine has got so many SDUs; returns the frames on the wire and the SDUs.
 fn relay(a: &mut Station, b: &mut Station, sdus: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {
@@ -427,10 +431,10 @@ fn relay(a: &mut Station, b: &mut Station, sdus: usize) -> (Vec<Vec<u8>>, Vec<Ve
 
 #[test]
 fn sdus_of_every_size_pass_a_wire_of_1500() {
-    for dividing in [DIVIDING, FragmentConfig { concatenate: false, ..DIVIDING }] {
+    for fragmentation in [FRAGMENT, FragmentConfig { concatenate: false, ..FRAGMENT }] {
         // The thread of the gateway before may still write into its own directory.
-        let name = format!("divide-{}", dividing.concatenate);
-        let (mut a, mut b) = dividing_pair(&name, &[], Some(dividing));
+        let name = format!("fragment-{}", fragmentation.concatenate);
+        let (mut a, mut b) = fragmenting_pair(&name, &[], Some(fragmentation));
         for octets in (0..=1700).step_by(7) {
             let sdus: Vec<_> = (0..3)
                 .map(|seed| ethernet(B, A, EtherType::IPV4, &payload(octets + seed, seed as u64)))
@@ -439,14 +443,15 @@ fn sdus_of_every_size_pass_a_wire_of_1500() {
                 assert!(a.machine.inject(sdu));
             }
             let (on_wire, delivered) = relay(&mut a, &mut b, sdus.len());
-            assert_eq!(delivered, sdus, "{octets} octets, {dividing:?}");
+            assert_eq!(delivered, sdus, "{octets} octets, {fragmentation:?}");
             assert!(on_wire.iter().all(|frame| frame.len() <= 1514 && frame[12..14] == [0x88, 0xe5]));
         }
         let (sent, received) = (a.snapshot(), b.snapshot());
         assert!(
-            sent.divider.out_sdus_fragmented > 0 && received.receive_scs[0].counters.in_sdus_reassembled > 0
+            sent.fragmenter.out_sdus_fragmented > 0
+                && received.receive_scs[0].counters.in_sdus_reassembled > 0
         );
-        assert_eq!(sent.divider.out_sdus_concatenated > 0, dividing.concatenate);
+        assert_eq!(sent.fragmenter.out_sdus_concatenated > 0, fragmentation.concatenate);
         assert_eq!(
             (received.chunks_free, sent.chunks_free),
             (received.chunks, sent.chunks),
@@ -458,7 +463,7 @@ fn sdus_of_every_size_pass_a_wire_of_1500() {
 #[test]
 fn a_machine_cannot_write_a_bypassed_ethertype_into_a_fragment() {
     // A fragment begins with any octets of an SDU: here with those of a bypassed EtherType.
-    let (mut a, mut b) = dividing_pair("smuggle", &[EtherType::LLDP], Some(DIVIDING));
+    let (mut a, mut b) = fragmenting_pair("smuggle", &[EtherType::LLDP], Some(FRAGMENT));
     let sdu = ethernet(B, A, EtherType::IPV4, &EtherType::LLDP.0.to_be_bytes().repeat(750));
     assert!(a.machine.inject(&sdu));
     let (on_wire, delivered) = relay(&mut a, &mut b, 1);
@@ -471,7 +476,7 @@ fn a_machine_cannot_write_a_bypassed_ethertype_into_a_fragment() {
 #[test]
 fn what_is_held_goes_when_its_time_has_come_and_express_sdus_never_wait() {
     let hold = Duration::from_millis(10);
-    let (mut a, mut b) = dividing_pair("hold", &[], Some(FragmentConfig { hold, ..DIVIDING }));
+    let (mut a, mut b) = fragmenting_pair("hold", &[], Some(FragmentConfig { hold, ..FRAGMENT }));
     let small = |seed| ethernet(B, A, EtherType::IPV4, &payload(46, seed));
     let express = ethernet(B, A, EtherType::PROFINET, &payload(46, 9));
     // On a busy machine one may come when the time of those before it is over: then they do not meet.
@@ -493,5 +498,5 @@ fn what_is_held_goes_when_its_time_has_come_and_express_sdus_never_wait() {
     // A full frame's worth goes at once, without waiting for its time.
     let sdus: Vec<_> = (0..30).map(small).collect();
     assert!(meet(&sdus, &sdus, 4), "30 small SDUs in more than four frames");
-    assert!(a.snapshot().divider.out_sdus_held >= 2);
+    assert!(a.snapshot().fragmenter.out_sdus_held >= 2);
 }

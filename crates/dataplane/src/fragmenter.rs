@@ -6,7 +6,7 @@
 //!
 //! An SDU that stays whole stays in its chunk. All others are copied once, into chunks of the same pool.
 //!
-//! Work for a burst: that of the plan, and one copy of each octet that is divided or put together.
+//! Work for a burst: that of the plan, and one copy of each octet that is fragmented or put together.
 
 use std::time::Duration;
 
@@ -49,7 +49,7 @@ wire::counters! {
     }
 }
 
-/// Divides the SDUs of a link.
+/// Fragments the SDUs of a link.
 #[derive(Debug)]
 pub struct Fragmenter {
     rules: Rules,
@@ -59,25 +59,29 @@ pub struct Fragmenter {
     plan: Plan,
     /// The SDUs that are planned, until they are in their last frame.
     sdus: ArrayVec<Option<Slot>, BURST_FRAMES>,
-    /// SDUs that must not be divided nor put together with others.
+    /// SDUs that must not be fragmented nor put together with others.
     alone: Burst,
     /// The frame of the plan that is next.
     next: usize,
     /// A frame of a chain is missing: what continues it must not be sent.
     broken: bool,
     frames: Burst,
-    divisions: ArrayVec<Option<FrameLayout>, BURST_FRAMES>,
+    layouts: ArrayVec<Option<FrameLayout>, BURST_FRAMES>,
     counters: FragmenterCounters,
 }
 
 impl Fragmenter {
     /// For receivers that take SDUs of up to `longest` octets.
-    pub fn new(settings: &Settings, dividing: FragmentConfig, longest: usize) -> Self {
-        let rules = Rules::new(settings, dividing.fragment, dividing.concatenate);
+    pub fn new(settings: &Settings, fragmentation: FragmentConfig, longest: usize) -> Self {
+        let rules = Rules::new(settings, fragmentation.fragment, fragmentation.concatenate);
         let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
         Self {
             rules,
-            hold: if dividing.concatenate { dividing.hold.min(LONGEST_HOLD) } else { Duration::ZERO },
+            hold: if fragmentation.concatenate {
+                fragmentation.hold.min(LONGEST_HOLD)
+            } else {
+                Duration::ZERO
+            },
             held_since: None,
             plan: Plan::new(BURST_FRAMES, &rules),
             sdus: ArrayVec::new(),
@@ -85,7 +89,7 @@ impl Fragmenter {
             next: 0,
             broken: false,
             frames: Burst::new(),
-            divisions: ArrayVec::new(),
+            layouts: ArrayVec::new(),
             counters: FragmenterCounters::default(),
         }
     }
@@ -165,23 +169,23 @@ impl Fragmenter {
 
     /// Assembles the next burst of frames; false if there is none.
     pub(crate) fn assemble(&mut self, pool: &mut Pool) -> bool {
-        self.divisions.clear();
+        self.layouts.clear();
         for slot in self.alone.drain() {
-            self.divisions.push(None);
+            self.layouts.push(None);
             let refused = self.frames.push(slot);
             debug_assert!(refused.is_ok(), "a burst fits a burst");
         }
         while !self.frames.is_full() && self.next < self.plan.frames().len() {
             let frame = self.plan.frames()[self.next].clone();
             self.next += 1;
-            let continues = frame.layout.is_some_and(|division| division.segments.continues());
+            let continues = frame.layout.is_some_and(|layout| layout.segments.continues());
             if self.broken && continues {
                 self.counters.out_pkts_no_chunk += 1;
                 continue;
             }
             match self.assemble_one(&frame, pool) {
                 Some(slot) => {
-                    self.divisions.push(frame.layout);
+                    self.layouts.push(frame.layout);
                     let refused = self.frames.push(slot);
                     debug_assert!(refused.is_ok(), "there is room");
                     self.broken = false;
@@ -195,9 +199,9 @@ impl Fragmenter {
         !self.frames.is_empty()
     }
 
-    /// The frames that were assembled, and how they divide.
+    /// The frames that were assembled, and their layouts.
     pub(crate) fn assembled(&mut self) -> (&mut Burst, &[Option<FrameLayout>]) {
-        (&mut self.frames, &self.divisions)
+        (&mut self.frames, &self.layouts)
     }
 
     /// Gives the SDUs back that are in their frames now.

@@ -1,7 +1,7 @@
 //! A frame's way through a link: classified, protected or verified, and out on the other side.
 //!
 //! ```text
-//!  plain port     ──▶ outward: MAC control? ──no──▶ [divide] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
+//!  plain port     ──▶ outward: MAC control? ──no──▶ [fragment] ──▶ bypass? ──no──▶ SecY protect ──▶ ToProtected ──▶ protected port
 //!  protected port ──▶ inward:  MAC control? bypass? EAPOL? ──no──▶ SecY verify ──▶ [separate] ──▶ ToPlain ──▶ plain port
 //! ```
 //!
@@ -77,12 +77,12 @@ pub struct Path {
     pub secy: SecY,
     /// EtherTypes that pass in clear, both ways; short, and mostly empty.
     bypass: ArrayVec<EtherType, { Path::BYPASS }>,
-    divider: Option<Box<Fragmenter>>,
+    fragmenter: Option<Box<Fragmenter>>,
     /// SDUs that are not a frame of their own, on their way to the plain side.
     outbox: Outbox,
     counters: PathCounters,
-    /// Of the paths that this one took over from, and of dividers that others followed.
-    divided_before: FragmenterCounters,
+    /// Of the paths that this one took over from, and of fragmenters that others followed.
+    fragmented_before: FragmenterCounters,
     /// To and from the KaY, if keys are agreed on.
     kay: Option<KayMailbox>,
     /// Whose relations do not go through the SecY.
@@ -94,13 +94,13 @@ impl Path {
     pub const BYPASS: usize = 8;
 
     /// A path through `secy`, past which the EtherTypes of `bypass` go (at most [`Path::BYPASS`]; more are cut). SDUs
-    /// are divided and put together as `dividing` says.
-    pub fn new(secy: SecY, bypass: &[EtherType], dividing: Option<FragmentConfig>) -> Self {
+    /// are fragmented and put together as `fragmentation` says.
+    pub fn new(secy: SecY, bypass: &[EtherType], fragmentation: Option<FragmentConfig>) -> Self {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
         // An unprotected SDU must leave as it came: no station could tell its parts.
-        let dividing = dividing.filter(|_| secy.settings().protect_frames);
-        let divider =
-            dividing.map(|dividing| Box::new(Fragmenter::new(secy.settings(), dividing, SDU_OCTETS)));
+        let fragmentation = fragmentation.filter(|_| secy.settings().protect_frames);
+        let fragmenter = fragmentation
+            .map(|fragmentation| Box::new(Fragmenter::new(secy.settings(), fragmentation, SDU_OCTETS)));
         let outbox = match secy.settings() {
             Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
             _ => Outbox::none(),
@@ -108,25 +108,25 @@ impl Path {
         Self {
             secy,
             bypass,
-            divider,
+            fragmenter,
             outbox,
             counters: PathCounters::default(),
-            divided_before: FragmenterCounters::default(),
+            fragmented_before: FragmenterCounters::default(),
             kay: None,
             cell: None,
         }
     }
 
-    /// Whether SDUs are divided.
-    pub const fn divides(&self) -> bool {
-        self.divider.is_some()
+    /// Whether SDUs are fragmented.
+    pub const fn is_fragmenting(&self) -> bool {
+        self.fragmenter.is_some()
     }
 
     /// Counters of fragmenting and concatenating.
     pub fn fragmenter_counters(&self) -> FragmenterCounters {
-        let mut sum = self.divided_before;
-        if let Some(divider) = &self.divider {
-            sum.add(divider.counters());
+        let mut sum = self.fragmented_before;
+        if let Some(fragmenter) = &self.fragmenter {
+            sum.add(fragmenter.counters());
         }
         sum
     }
@@ -168,25 +168,25 @@ impl Path {
         out: &mut ToProtected,
         port: &mut dyn Port,
     ) -> NextAction {
-        let Some(mut divider) = self.divider.take() else {
+        let Some(mut fragmenter) = self.fragmenter.take() else {
             let next = self.protect(pool, burst, &[], out);
             out.transmit(port, pool);
             return next;
         };
         let mut next = NextAction::Continue;
-        divider.hold(now, pool, burst);
-        divider.plan(pool, |frame| self.is_bypassed(frame));
-        while divider.assemble(pool) {
-            let (frames, divisions) = divider.assembled();
-            next = next.max(self.protect(pool, frames, divisions, out));
+        fragmenter.hold(now, pool, burst);
+        fragmenter.plan(pool, |frame| self.is_bypassed(frame));
+        while fragmenter.assemble(pool) {
+            let (frames, layouts) = fragmenter.assembled();
+            next = next.max(self.protect(pool, frames, layouts, out));
             out.transmit(port, pool);
         }
-        divider.finish(pool);
-        self.divider = Some(divider);
+        fragmenter.finish(pool);
+        self.fragmenter = Some(fragmenter);
         next
     }
 
-    /// Gives the MAC control frames of a burst back to the pool. Before SDUs are divided, since a part tells no
+    /// Gives the MAC control frames of a burst back to the pool. Before SDUs are fragmented, since a part tells no
     /// EtherType.
     fn drop_mac_control(&mut self, pool: &mut Pool, burst: &mut Burst) {
         if !burst.slots().iter().any(|slot| is_mac_control(pool.frame(slot))) {
@@ -208,7 +208,7 @@ impl Path {
 
     /// Until when SDUs are held at most, if any are.
     pub fn held_until(&self) -> Option<Instant> {
-        self.divider.as_ref().and_then(|divider| divider.held_until())
+        self.fragmenter.as_ref().and_then(|fragmenter| fragmenter.held_until())
     }
 
     /// Takes over from `predecessor`, as [`SecY::take_over`] says; what is held goes on waiting, at most as long as it
@@ -216,44 +216,44 @@ impl Path {
     pub fn take_over(&mut self, predecessor: &mut Self, carry_over: &CarryOver) {
         self.secy.take_over(&mut predecessor.secy, carry_over);
         self.counters.add(&mem::take(&mut predecessor.counters));
-        self.divided_before.add(&predecessor.fragmenter_counters());
+        self.fragmented_before.add(&predecessor.fragmenter_counters());
         if let Some(kay) = predecessor.kay.take() {
             self.set_kay(kay);
         }
         self.cell = predecessor.cell.take();
-        let held_since = predecessor.divider.take().and_then(|divider| divider.held_since());
-        if let Some(divider) = &mut self.divider {
-            divider.resume_holding(held_since);
+        let held_since = predecessor.fragmenter.take().and_then(|fragmenter| fragmenter.held_since());
+        if let Some(fragmenter) = &mut self.fragmenter {
+            fragmenter.resume_holding(held_since);
         }
     }
 
-    /// Divides SDUs with `divider` from the next turn on, or not at all; returns the one before. What is held goes on
-    /// waiting, at most as long as it would have; without a divider it goes in the next turn.
-    pub fn replace_fragmenter(&mut self, mut divider: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
-        let before = self.divider.take();
+    /// Fragments SDUs with `fragmenter` from the next turn on, or not at all; returns the one before. What is held goes on
+    /// waiting, at most as long as it would have; without a fragmenter it goes in the next turn.
+    pub fn replace_fragmenter(&mut self, mut fragmenter: Option<Box<Fragmenter>>) -> Option<Box<Fragmenter>> {
+        let before = self.fragmenter.take();
         if let Some(before) = &before {
-            self.divided_before.add(before.counters());
+            self.fragmented_before.add(before.counters());
         }
-        if let Some(divider) = &mut divider {
-            divider.resume_holding(before.as_ref().and_then(|before| before.held_since()));
+        if let Some(fragmenter) = &mut fragmenter {
+            fragmenter.resume_holding(before.as_ref().and_then(|before| before.held_since()));
         }
-        self.divider = divider;
+        self.fragmenter = fragmenter;
         before
     }
 
     /// Forgets the SDUs that were held: their memory is gone.
     pub(crate) fn discard_held(&mut self) {
-        if let Some(divider) = &mut self.divider {
-            divider.discard_held();
+        if let Some(fragmenter) = &mut self.fragmenter {
+            fragmenter.discard_held();
         }
     }
 
-    /// Protects frames, each of which divides as `divisions` says (none: each is an SDU), and takes them to `out`.
+    /// Protects frames, each with its layout in `layouts` (none: each is an SDU), and takes them to `out`.
     fn protect(
         &mut self,
         pool: &mut Pool,
         burst: &mut Burst,
-        divisions: &[Option<FrameLayout>],
+        layouts: &[Option<FrameLayout>],
         out: &mut ToProtected,
     ) -> NextAction {
         let mut proofs: ArrayVec<Option<MayLeave>, BURST_FRAMES> = ArrayVec::new();
@@ -262,16 +262,16 @@ impl Path {
             let mut places: ArrayVec<(usize, &mut usize, &mut usize), BURST_FRAMES> = ArrayVec::new();
             for (index, FrameView { chunk, start, len }) in pool.views(burst.slots_mut()).enumerate() {
                 let frame = Frame::new(chunk, *start, *len);
-                let division = divisions.get(index).copied().flatten();
+                let layout = layouts.get(index).copied().flatten();
                 // A fragment begins with any octets of an SDU: they are no EtherType, and must not pass for one.
-                let bypass = division.is_none()
-                    && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
+                let bypass =
+                    layout.is_none() && frame.as_ref().is_some_and(|frame| self.is_bypassed(frame.octets()));
                 proofs.push(bypass.then_some(MayLeave::Bypass));
                 self.counters.out_pkts_bypass += u64::from(bypass);
                 if let (Some(frame), false) = (frame, bypass) {
-                    sdus.push(match division {
+                    sdus.push(match layout {
                         None => Outgoing::new(frame),
-                        Some(division) => Outgoing::with_layout(frame, division),
+                        Some(layout) => Outgoing::with_layout(frame, layout),
                     });
                     places.push((index, start, len));
                 }

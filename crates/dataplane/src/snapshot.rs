@@ -64,7 +64,7 @@ pub struct LinkSnapshot {
     /// Counters of frames that went around the SecY.
     pub path: PathCounters,
     /// Counters of fragmenting and concatenating.
-    pub divider: FragmenterCounters,
+    pub fragmenter: FragmenterCounters,
     /// The SecY's own counters.
     pub secy: SecYCounters,
     /// Whose frame was discarded last because there is no SA for it.
@@ -87,7 +87,7 @@ impl LinkSnapshot {
         [self.plain, self.protected] = link.port_counters();
         (self.chunks_free, self.chunks) = link.pool().map_or((0, 0), |pool| (pool.free(), pool.total()));
         self.path = *link.path().counters();
-        self.divider = link.path().fragmenter_counters();
+        self.fragmenter = link.path().fragmenter_counters();
         let secy = &link.path().secy;
         self.secy = *secy.counters();
         self.stranger = secy.last_unmatched();

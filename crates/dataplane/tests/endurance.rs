@@ -1,5 +1,5 @@
 //! A long day in little time: two links over ports in memory, both directions at once, SDUs of all sizes, whole and
-//! divided, over a wire that loses, doubles, damages, reorders and replays frames. Every frame is accounted for, memory
+//! fragmented, over a wire that loses, doubles, damages, reorders and replays frames. Every frame is accounted for, memory
 //! does not grow, and the pools end as they began.
 //!
 //! `FRAMEWARD_ENDURANCE_FRAMES` says how many SDUs; `make test-long` takes 100 million, a million otherwise.
@@ -56,15 +56,15 @@ struct End {
 }
 
 impl End {
-    fn new(own: MacAddr, peer: MacAddr, dividing: Option<FragmentConfig>) -> Self {
+    fn new(own: MacAddr, peer: MacAddr, fragmentation: Option<FragmentConfig>) -> Self {
         let settings = Settings {
             protect_frames: true,
             sci_inclusion: SciInclusion::Always,
             validate_frames: ValidateFrames::Strict,
             replay_protect: true,
             clear_vlan: ClearVlan::Refuse,
-            reassemble: dividing.is_some(),
-            mtu: if dividing.is_some() { 1500 } else { 1532 },
+            reassemble: fragmentation.is_some(),
+            mtu: if fragmentation.is_some() { 1500 } else { 1532 },
         };
         let suite = CipherSuite::GcmAes128;
         let key = |mac: MacAddr| Key::prepare(suite, &Sak::new(suite, &[mac.0[5]; 16]).unwrap()).unwrap();
@@ -79,7 +79,7 @@ impl End {
         let (machine, plain) = MemoryPort::pair(256);
         let (wire, protected) = MemoryPort::pair(256);
         let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-        let path = Path::new(secy, &[], dividing);
+        let path = Path::new(secy, &[], fragmentation);
         Self { link: Link::new(pool, Box::new(plain), Box::new(protected), path), machine, wire }
     }
 
@@ -218,20 +218,20 @@ fn resident() -> u64 {
 }
 
 /// Every frame that came over the wire has one verdict, and it is the right one.
-fn account(end: &mut End, traffic: &Traffic, wire: &BadWire, divided: bool) {
+fn account(end: &mut End, traffic: &Traffic, wire: &BadWire, fragmented: bool) {
     let [_, protected] = end.link.port_counters();
     assert_eq!(protected.rx_frames, wire.given);
     let secy = &end.link.path().secy;
     let counters = secy.receive_scs().next().unwrap().counters();
     // Damage to an extension header can leave a frame too short for what it then says: that is seen before the ICV.
     let bad_tags = secy.counters().in_pkts_bad_tag;
-    assert!(bad_tags == 0 || divided, "{bad_tags}");
+    assert!(bad_tags == 0 || fragmented, "{bad_tags}");
     assert_eq!(counters.in_pkts_ok, wire.taken - wire.lost - wire.damaged);
     assert_eq!(counters.in_pkts_not_valid + bad_tags, wire.damaged, "{:?}", secy.counters());
     assert_eq!(counters.in_pkts_late + counters.in_pkts_duplicate, wire.repeated);
     assert_eq!(counters.in_pkts_malformed, 0);
     assert_eq!(secy.counters().values().iter().sum::<u64>(), bad_tags, "{:?}", secy.counters());
-    if divided {
+    if fragmented {
         // A lost frame takes along what shares it and what continues in it, and no more.
         assert!(counters.in_sdus_reassembled > traffic.sent / 4, "{counters:?}");
         let dead = wire.lost + wire.damaged;
@@ -242,8 +242,8 @@ fn account(end: &mut End, traffic: &Traffic, wire: &BadWire, divided: bool) {
     }
 }
 
-fn endure(sdus: u64, dividing: Option<FragmentConfig>) {
-    let (mut a, mut b) = (End::new(A, B, dividing), End::new(B, A, dividing));
+fn endure(sdus: u64, fragmentation: Option<FragmentConfig>) {
+    let (mut a, mut b) = (End::new(A, B, fragmentation), End::new(B, A, fragmentation));
     let (mut there, mut back) = (Traffic::new(A, B), Traffic::new(B, A));
     let (mut right, mut left) = (BadWire::new(1), BadWire::new(2));
     let (mut dice, mut scratch) = (Dice(3), Vec::with_capacity(2048));
@@ -274,8 +274,8 @@ fn endure(sdus: u64, dividing: Option<FragmentConfig>) {
         }
     }
     let (warm, end) = (warm.unwrap(), resident());
-    account(&mut b, &there, &right, dividing.is_some());
-    account(&mut a, &back, &left, dividing.is_some());
+    account(&mut b, &there, &right, fragmentation.is_some());
+    account(&mut a, &back, &left, fragmentation.is_some());
     for end in [&a, &b] {
         let pool = end.link.pool().unwrap();
         assert_eq!(pool.free(), pool.total(), "a chunk is lost");
@@ -292,7 +292,7 @@ fn endure(sdus: u64, dividing: Option<FragmentConfig>) {
 #[test]
 fn nothing_is_lost_and_memory_stays() {
     let sdus = std::env::var("FRAMEWARD_ENDURANCE_FRAMES").map_or(1_000_000, |text| text.parse().unwrap());
-    let dividing = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
+    let fragmentation = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
     endure(sdus / 2, None);
-    endure(sdus / 2, Some(dividing));
+    endure(sdus / 2, Some(fragmentation));
 }

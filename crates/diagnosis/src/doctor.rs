@@ -5,19 +5,19 @@
 //!  site.rs    a site: its LAN, its sockets, and whether its peers answer          sends, if no gateway runs there
 //!  path.rs    the path: the protected port, opened without changing it ──▶ exam.rs  sends, if no gateway runs there
 //!  exam.rs    both doctors' conversation; frame.rs what they say; keys.rs how they know each other
-//!  evaluate.rs   figures ──▶ findings
+//!  path_findings.rs   from figures to findings
 //! ```
 //!
 //! The path needs a doctor at each end, at the same time. Frames go out of protected ports only, so no machine sees
 //! one. A gateway that runs is left alone: then its counters speak.
 
-mod evaluate;
 pub mod exam;
 mod finding;
 pub mod frame;
 pub mod keys;
 mod local;
 mod path;
+mod path_findings;
 mod running;
 mod site;
 pub mod targets;
@@ -32,33 +32,33 @@ use config::{Config, Link};
 pub use finding::{Finding, Level};
 pub use site::SiteReport;
 
-/// How a path is examined.
+/// Options of an examination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// How long the other box may take to answer; none: the path is not looked at.
+    /// Time the other box may take to answer; none: the path is not tested.
     pub patience: Option<Duration>,
     /// Frames that are sent to count what is lost.
     pub probes: u32,
-    /// The most probes a second.
+    /// Limit on probes per second.
     pub rate: u32,
 }
 
-/// What was found.
+/// The findings.
 #[derive(Debug, Serialize)]
 pub struct Report {
     /// The gateway's name.
     pub gateway: String,
-    /// What concerns the box.
+    /// Findings about the box.
     pub findings: Vec<Finding>,
-    /// What concerns each link, in the configuration's order.
+    /// Findings about each link, in the configuration's order.
     pub links: Vec<LinkReport>,
-    /// What concerns each site, in the configuration's order.
+    /// Findings about each site, in the configuration's order.
     pub sites: Vec<SiteReport>,
     /// Findings that are problems.
     pub problems: usize,
 }
 
-/// What was found of a link.
+/// Findings about a link.
 #[derive(Debug, Serialize)]
 pub struct LinkReport {
     /// Its name.
@@ -96,10 +96,11 @@ pub struct Direction {
     pub duplicated: u32,
     /// Arrived behind a later one.
     pub reordered: u32,
-    /// How far behind at most.
+    /// Largest displacement.
     pub displacement: u32,
-    /// Arrived spoilt, of any kind.
-    pub spoilt: u32,
+    /// Arrived damaged, of any kind.
+    #[serde(rename = "spoilt")]
+    pub damaged: u32,
 }
 
 /// Examines this box, and the paths of all links at once. `tell` gets lines for people who wait.
@@ -147,15 +148,15 @@ fn of_link(
         (_, running::Running::No) => match usable {
             Some(mtus) => match path::examine(link, &config.sites, mtus, options, tell) {
                 Ok(seen) => {
-                    figures = evaluate::figures(&seen.outcome);
-                    findings.extend(evaluate::path(link, mtus, &seen));
+                    figures = path_findings::figures(&seen.outcome);
+                    findings.extend(path_findings::findings(link, mtus, &seen));
                     findings.extend(local::unfilled(link, config.gateway.io, seen.unfilled));
                 }
                 Err(finding) => findings.push(finding),
             },
             None => findings.push(Finding::note(
                 "path",
-                "not looked at: mend the problems above first, then start doctor at both ends again",
+                "not tested: first remove the problems above, then start doctor at both ends again",
             )),
         },
         (_, running) => findings.extend(running::of_link(link, running)),

@@ -38,7 +38,7 @@ use anatomy::{Anatomy, Macsec};
 use capture::{CaptureError, CaptureReader, Captured, ETHERNET};
 use copies::Copies;
 use diagnose::{Diagnoses, Patient};
-use frame_report::{FrameReport, SduReport, Verdict};
+use frame_report::{FrameReport, FrameVerdict, SduReport};
 use keys::{KeyedSa, Keyring};
 use mkpdu_report::MkpduReport;
 use overheard::{Overheard, PeerEntry};
@@ -53,7 +53,7 @@ const FRAME_OCTETS: usize = 1 << 16;
 /// SAs of SAKs that were handed out; then the oldest makes room.
 const AGREED_SAS: usize = 512;
 
-/// How a capture is looked at.
+/// Options of an inspection.
 #[derive(Debug)]
 pub struct Options {
     /// SAs and CAKs; none to read headers only.
@@ -67,9 +67,9 @@ pub struct Options {
 /// A frame that was looked at.
 #[derive(Debug)]
 pub struct Inspected<'i> {
-    /// What the capture holds of it.
+    /// Its captured octets.
     pub captured: Captured<'i>,
-    /// What is told of it.
+    /// Its report.
     pub report: FrameReport,
     /// Its SDUs.
     pub sdus: Vec<Sdu>,
@@ -150,7 +150,7 @@ impl Inspector {
         let sdus = if ethernet {
             self.classify(&captured, &anatomy, since_first, &mut report)
         } else {
-            bad(&mut report, None, "is no Ethernet frame: capture on one interface, not on \"any\"");
+            bad(&mut report, None, "is not an Ethernet frame: capture on one interface, not on \"any\"");
             Vec::new()
         };
         self.count(&captured, &anatomy, &report, sdus.len());
@@ -179,9 +179,9 @@ impl Inspector {
         let (Some(header), Some(macsec)) = (&anatomy.header, &anatomy.macsec) else {
             match anatomy.header {
                 Some(header) => {
-                    report.verdict = Verdict::Clear;
+                    report.verdict = FrameVerdict::Clear;
                     if header.ethertype == EtherType::EAPOL && header.vlan_tags > 0 {
-                        report.notes.push("EAPOL behind a VLAN tag: a KaY takes no tagged one".into());
+                        report.notes.push("EAPOL behind a VLAN tag: a KaY accepts no tagged frame".into());
                     }
                 }
                 None => {
@@ -194,7 +194,7 @@ impl Inspector {
         let cut = captured.octets.len() < captured.original;
         if cut {
             report.notes.push(format!(
-                "the capture kept {} of its {} octets",
+                "the capture kept only {} of its {} octets",
                 captured.octets.len(),
                 captured.original
             ));
@@ -213,7 +213,7 @@ impl Inspector {
         }
         let copy = self.copies.of(captured.number, captured.interface, captured.time, captured.octets);
         if let Some(first) = copy {
-            report.verdict = Verdict::Copy;
+            report.verdict = FrameVerdict::Copy;
             report.notes.push(copy_of(first));
             return Vec::new();
         }
@@ -246,7 +246,7 @@ impl Inspector {
 
     /// Sets the verdict on an MKPDU, and takes the SAs that come of it.
     fn mkpdu(&mut self, captured: &Captured<'_>, report: &mut FrameReport) {
-        report.verdict = Verdict::Clear;
+        report.verdict = FrameVerdict::Clear;
         let mkpdu = match Mkpdu::parse(captured.octets) {
             Ok(mkpdu) => mkpdu,
             Err(_) if captured.octets.len() < captured.original => {
@@ -261,7 +261,7 @@ impl Inspector {
         let Some(keys) = self.keys.as_mut().filter(|keys| keys.overheard.has_caks()) else { return };
         let copy = self.copies.of(captured.number, captured.interface, captured.time, captured.octets);
         if let Some(first) = copy {
-            report.verdict = Verdict::Copy;
+            report.verdict = FrameVerdict::Copy;
             report.notes.push(copy_of(first));
             return;
         }
@@ -280,7 +280,7 @@ impl Inspector {
         }
         match refusal {
             Some(refusal) => self.discard(report, refusal.counter(), words::refusal(refusal)),
-            None => report.verdict = Verdict::Ok,
+            None => report.verdict = FrameVerdict::Ok,
         }
     }
 
@@ -296,14 +296,14 @@ impl Inspector {
         summary.sdus += sdus as u64;
         summary.cut += u64::from(report.captured < report.length);
         match report.verdict {
-            Verdict::Clear => summary.clear(report.ethertype.clone().unwrap_or_default()),
-            Verdict::Read => {}
-            Verdict::Ok if report.mkpdu.is_some() => summary.mkpdus += 1,
-            Verdict::Ok => summary.verified += 1,
-            Verdict::Copy => summary.copies += 1,
-            Verdict::Bad => summary.bad += 1,
+            FrameVerdict::Clear => summary.clear(report.ethertype.clone().unwrap_or_default()),
+            FrameVerdict::Read => {}
+            FrameVerdict::Ok if report.mkpdu.is_some() => summary.mkpdus += 1,
+            FrameVerdict::Ok => summary.verified += 1,
+            FrameVerdict::Copy => summary.copies += 1,
+            FrameVerdict::Bad => summary.bad += 1,
         }
-        let Some(tag) = anatomy.tag().filter(|_| report.verdict != Verdict::Copy) else { return };
+        let Some(tag) = anatomy.tag().filter(|_| report.verdict != FrameVerdict::Copy) else { return };
         let sci = report.sci.as_deref().unwrap_or("unknown (no SCI in the SecTAG)");
         let sc = match captured.place().and_then(|interface| interface.name.as_deref()) {
             Some(name) => format!("SC {sci} on {}", name.escape_debug()),
@@ -318,7 +318,7 @@ impl Inspector {
                 pn: report.pn.ok_or(tag.pn),
                 more_fragments: tag.more_fragments,
                 extended: tag.extended,
-                bad: report.verdict == Verdict::Bad,
+                bad: report.verdict == FrameVerdict::Bad,
             },
         );
     }
@@ -329,14 +329,14 @@ fn copy_of(first: u64) -> String {
 }
 
 fn bad(report: &mut FrameReport, counter: Option<&'static str>, reason: impl Into<String>) {
-    (report.verdict, report.counter, report.reason) = (Verdict::Bad, counter, Some(reason.into()));
+    (report.verdict, report.counter, report.reason) = (FrameVerdict::Bad, counter, Some(reason.into()));
 }
 
 /// The SAs of files, and those of SAKs that the capture hands out.
 #[derive(Debug)]
 struct Agreeing {
     sas: Vec<KeyedSa>,
-    /// How many of them come from files.
+    /// Number of those from files.
     of_files: usize,
     /// The place of the oldest of the others, once there is no more room.
     oldest: usize,
@@ -363,7 +363,7 @@ impl Agreeing {
     }
 }
 
-/// What verifies a frame.
+/// Verifier of a frame.
 struct Bench<'b> {
     keys: &'b Agreeing,
     receivers: &'b mut BTreeMap<(usize, usize), Receiver>,
@@ -396,7 +396,7 @@ impl Bench<'_> {
             let outcome = receiver.verify(keyed, number, octets, macsec, now, self.outbox);
             let discard = match outcome.result {
                 Ok(sdus) => {
-                    report.verdict = Verdict::Ok;
+                    report.verdict = FrameVerdict::Ok;
                     report.sci = Some(keyed.sa.sci.to_string());
                     report.pn = Some(outcome.pn);
                     report.sak = keyed.ki.map(|ki| ki.to_string());

@@ -30,12 +30,12 @@ pub use writer::KayLog;
 pub struct Line {
     /// Microseconds on the KaY's clock.
     pub t: u64,
-    /// What it was told.
+    /// The input.
     #[serde(flatten)]
     pub entry: Entry,
 }
 
-/// What a KaY was told.
+/// Input of a KaY.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Entry {
@@ -49,7 +49,7 @@ pub enum Entry {
         settings: Box<LoggedSettings>,
         /// The names of its CAKs.
         ckns: Vec<String>,
-        /// What its random values are made of.
+        /// Seed of its random values.
         #[serde(with = "hex::serde")]
         seed: [u8; 32],
     },
@@ -78,7 +78,7 @@ pub enum Entry {
     Rekey(()),
     /// The log is as long as it may be: what the KaY was told afterwards is not in it.
     Full(()),
-    /// So many entries before this one are not in the log, since the disk was too slow.
+    /// Number of entries missing before this one, since the disk was too slow.
     Lost(u64),
 }
 

@@ -1,4 +1,4 @@
-//! What can be typed. Commands whose arguments are a page of their own stand in rooms of their own, with what they do.
+//! The command line. Commands with many arguments have a module of their own, with the code that runs them.
 
 use std::path::PathBuf;
 
@@ -33,19 +33,20 @@ Exit status: 0 done, 1 failed, 2 usage or configuration.";
 pub(crate) enum Command {
     /// Run the gateway in the foreground until SIGTERM or SIGINT
     #[command(after_help = "\
-Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. Started as root it keeps these, CAP_IPC_LOCK and
-CAP_SYS_NICE, gives up all others and becomes user frameward, before the configuration is read:
-configuration, keys and state directory have to be that user's to read. Says on standard error
-what it does, one line each. When it stops, the interfaces are as they were; what a killed gateway
-left is put right at the next start.
+Requires CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. Started as root, it keeps these three,
+CAP_IPC_LOCK and CAP_SYS_NICE. It gives up all others and becomes user frameward before it reads
+the configuration. So that user must be able to read configuration, keys and state directory.
+
+It logs to standard error, one line for each event. When it stops, it restores the interfaces. The
+next start restores what a killed gateway left changed.
 
 Example:
   frameward run /etc/frameward/press-line.toml")]
     Run {
-        /// Started as root, become this user, by name or number, instead of frameward
+        /// If started as root, become this user (name or number) instead of frameward
         #[arg(long, value_name = "NAME")]
         user: Option<String>,
-        /// Stay who started it, root as well: who takes the process over then owns every file of the box
+        /// Keep the user who started it, even root: an attacker who takes over the process then owns every file of the box
         #[arg(long, conflicts_with = "user")]
         keep_user: bool,
         /// The configuration file (TOML)
@@ -54,9 +55,9 @@ Example:
     /// Validate a configuration and print the plan: interfaces, MTUs, overheads, largest payload
     #[command(after_help = "\
 Errors and warnings go to standard error, one line each: file:line: what is wrong; what to do. The
-plan goes to standard output; for each peer of a site, how large a frame of the LAN its path
-carries. Key files are read. With --verbose it measures how fast the cipher suites are on this CPU,
-which takes less than a tenth of a second.
+plan goes to standard output. For each peer of a site it shows the largest LAN frame that the path
+carries. Key files are read. --verbose measures the cipher suites on this CPU, which takes less
+than a tenth of a second.
 
 Examples:
   frameward check press-line.toml
@@ -65,7 +66,7 @@ Examples:
         /// Do not look at this machine's interfaces
         #[arg(long)]
         offline: bool,
-        /// Say also how fast the cipher suites are on this CPU, which would be faster, and whether it pays to antedate
+        /// Also measure the cipher suites on this CPU: their speed, a faster choice, and whether antedating pays
         #[arg(long, conflicts_with = "offline")]
         verbose: bool,
         /// The configuration file (TOML)
@@ -74,15 +75,15 @@ Examples:
     /// Show the state of a running gateway: links, sites, ports, SecYs, SCs, SAs, peers and their counters
     #[command(after_help = "\
 NAME is a gateway, its unit (frameward@NAME), its configuration file, or one of its links, sites or
-fieldbuses, which is then shown alone. A gateway goes before a file, a file before a link. If
-nothing has the name, the command says what runs. Sockets are searched in /run/frameward, or in the
-directory that FRAMEWARD_RUNTIME_DIR names. Root, the gateway's own user and the members of group
-frameward-status may ask.
+fieldbuses. A link, site or fieldbus is shown alone. If several things have the name, a gateway
+comes before a file, and a file before a link. If nothing has the name, the command lists what
+runs. It looks for sockets in /run/frameward, or in the directory that FRAMEWARD_RUNTIME_DIR names.
+Root, the gateway's own user and the members of group frameward-status may ask.
 
 Examples:
   frameward status                     (the only running gateway)
-  frameward status press               (whatever of that name runs here)
-  frameward status --all press-line    (also counters that are 0)
+  frameward status press               (the gateway, link, site or fieldbus of that name)
+  frameward status --all press-line    (with counters that are 0)
   frameward status --json press-line
   frameward status --watch press-line
   frameward status --clear press-line  (counters of the whole gateway; its metrics go on)")]
@@ -90,55 +91,64 @@ Examples:
         /// Print the report as JSON
         #[arg(long)]
         json: bool,
-        /// Show rates, discards, SAs and peers, again every second, until q is pressed; on a pipe, a line for each link or site
+        /// Show rates, discards, SAs and peers every second until q is pressed; on a pipe, one line for each link or site
         #[arg(long, conflicts_with_all = ["json", "all"])]
         watch: bool,
-        /// Show also counters that are 0 (JSON always has them)
+        /// Also show counters that are 0 (JSON always has them)
         #[arg(long)]
         all: bool,
-        /// Say also what was measured at the start: how fast the cipher suites are, which would be faster, whether it pays to antedate
+        /// Also show what the start measured: the speed of the cipher suites, a faster choice, and whether antedating pays
         #[arg(long, conflicts_with_all = ["json", "watch"])]
         verbose: bool,
-        /// Have the gateway show its counters from here on; needs to be root, or the gateway's own user
+        /// Count from 0 in status from now on (metrics go on); requires root or the gateway's own user
         #[arg(long, conflicts_with_all = ["json", "watch", "all", "verbose"])]
         clear: bool,
-        /// A gateway, a link, a site, a fieldbus or a configuration; may be left out if only one gateway is running
+        /// A gateway, link, site, fieldbus or configuration; optional if only one gateway is running
         name: Option<String>,
     },
-    /// Find out what is wrong with this box and with the path to the other one, and what cures it
+    /// Check this box and the path to the other one before the first start; each problem comes with its cure
     #[command(after_help = doctor::AFTER_HELP)]
     Doctor(doctor::Doctor),
-    /// Say what a capture holds: decode, verify, decrypt, reassemble; and why a frame of it is bad
+    /// Analyse a capture: decode, verify, decrypt and reassemble its frames, and explain each bad one
     #[command(after_help = inspect::AFTER_HELP)]
     Inspect(inspect::Inspect),
-    /// Have a running gateway read its configuration and keys again, without losing a frame; says how it went
+    /// Reload the configuration and keys of a running gateway without losing a frame, and print the changes
     #[command(after_help = "\
-Links and sites that stay as they are go on untouched. Keys and settings change between two
-frames; a link whose interfaces, io or mtu change is restarted alone, and so is a site that
-changes at all; links and sites are added and removed; of [gateway], io, http, log and unguarded
-change, and all else needs a restart. If anything is wrong nothing is changed. Prints each key that is
-different, with its old and its new value; keys in files as fingerprints. The same as SIGHUP, with
-an answer. Needs to be root, or the gateway's own user.
+Requires root or the gateway's own user. SIGHUP does the same, without an answer.
 
-To change a key and lose no frame: give it an AN of its own; first add it to the peers of the
-other end, and reload there; then name it in [link.static] here, and reload; then remove the old
-key there, and reload.
+  changed                            a reload
+  nothing                            leaves a link or site untouched
+  keys and settings of a link        changes them between two frames
+  interfaces, io or mtu of a link    restarts that link alone
+  anything of a site                 restarts that site alone
+  a link or site more or less        adds or removes it
+  io, http, log and unguarded        changes them
+  anything else in [gateway]         refuses: restart the gateway
+
+If anything is wrong, nothing changes. The command prints each key that differs, with its old and
+new value. It shows keys in files as fingerprints.
+
+To change a static key without losing a frame:
+  1. Give the new key an AN of its own.
+  2. Add it to the peers of the other end, and reload there.
+  3. Name it in [link.static] here, and reload.
+  4. Remove the old key at the other end, and reload there.
 
 Examples:
-  frameward reload --dry-run press-line    (says the same, and changes nothing)
+  frameward reload --dry-run press-line    (prints the same, and changes nothing)
   frameward reload press-line")]
     Reload {
-        /// Say what a reload would change, or what is wrong, and change nothing
+        /// Print what a reload would change, or what is wrong, and change nothing
         #[arg(long)]
         dry_run: bool,
-        /// The gateway, or what is of it as for status; may be left out if only one is running
+        /// The gateway, by any name that status takes; optional if only one is running
         name: Option<String>,
     },
-    /// Have a running gateway agree on another key for a link with [link.mka], without losing a frame; says its name
+    /// Replace the SAK of a link with [link.mka] without losing a frame, and print the name of the new one
     #[command(after_help = "\
-If this box is key server it makes the key at once; if not, it asks the key server for one by the
-standard's means. The key before goes on until all peers have the other one. Needs to be root, or
-the gateway's own user.
+Requires root or the gateway's own user. If this box is the key server, it makes the key at once.
+If not, it asks the key server, as the standard provides. The old key stays in use until all peers
+have the new one.
 
 Examples:
   frameward rekey press
@@ -146,10 +156,10 @@ Examples:
     Rekey {
         /// The gateway or the link
         name: String,
-        /// The link; may be left out if it was named already, or is the gateway's only one
+        /// The link; optional if NAME is a link, or the gateway has only one
         link: Option<String>,
     },
-    /// Say whether cyclic frames can be protected in time: relations, time for a frame, and what this CPU takes for it
+    /// Check whether this CPU can protect cyclic frames in time: relations, the time limit of a frame, and the measured time
     #[command(after_help = plan::AFTER_HELP)]
     Plan(plan::Plan),
     /// Print the reference of the configuration: a JSON Schema for editors, a manual page or a page of the book
@@ -161,7 +171,7 @@ Examples:
   frameward schema >frameward.schema.json
   frameward schema --format man | man -l -")]
     Schema {
-        /// What to print
+        /// The format
         #[arg(long, value_enum, default_value = "json")]
         format: ReferenceFormat,
     },
@@ -172,12 +182,12 @@ Examples:
   frameward help inspect
   frameward help init link")]
     Help {
-        /// The command, and one of its own if it has some
+        /// The command, and its subcommand if it has any
         command: Vec<String>,
     },
     /// Print the release
     Version,
-    /// Print completions for a shell; the package installs them
+    /// Print completions for a shell (the package installs them)
     #[command(after_help = "\
 Example:
   frameward completions bash > ~/.local/share/bash-completion/completions/frameward")]
@@ -188,10 +198,10 @@ Example:
     /// Write manual pages and shell completions into a directory, for packages
     #[command(hide = true)]
     Manual {
-        /// The directory; it exists
+        /// The directory; it must exist
         directory: PathBuf,
     },
-    /// Make the configuration and the keys of a first link, cell or site, and what the other box needs
+    /// Make the configuration and keys of a first link, cell or site, and the bundle for the other box
     #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Init(init::Init),
     /// Make keys
@@ -201,11 +211,11 @@ Example:
 
 #[derive(Subcommand)]
 pub(crate) enum Keygen {
-    /// Make a static key: a new file of mode 0600; the key's fingerprint goes to standard output
+    /// Make a static key in a new file of mode 0600, and print its fingerprint
     #[command(after_help = "\
-A file that exists is never overwritten. Copy the file to the other end over a channel that is
-itself secret. The fingerprint (the first 8 octets of SHA-256 over \"frameward key\" and the key)
-tells whether both ends have the same key; `check` and `status` show it too.
+The command never overwrites a file. Copy the file to the other end over a secret channel. Compare
+the fingerprints of both ends: `check` and `status` show them too. A fingerprint is the first 8
+octets of SHA-256 over \"frameward key\" and the key.
 
 Suites with 128 bits: gcm-aes-128, gcm-aes-xpn-128, aegis-128l, morus-640-128, morus-1280-128.
 Suites with 256 bits: gcm-aes-256, gcm-aes-xpn-256, chacha20-poly1305, aegis-256.
@@ -217,25 +227,24 @@ Examples:
         /// The length of the key
         #[arg(long, value_enum, default_value = "128")]
         bits: Bits,
-        /// Print also a salt, which the XPN suites need: not secret, the same at all ends of a key
+        /// Also print a salt for the XPN suites; it is no secret, and the same at all ends of a key
         #[arg(long)]
         salt: bool,
         /// The file to make
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Make a CAK, from which links with [link.mka] agree on their keys: a new file of mode 0600; its name (CKN) and its
-    /// fingerprint go to standard output
+    /// Make a CAK for links with [link.mka] in a new file of mode 0600, and print its name (CKN) and fingerprint
     #[command(after_help = "\
-A file that exists is never overwritten. Copy the file to every box of the group over a channel
-that is itself secret: who has it can make himself a member. Name and key belong together: `check`
-and `status` show the name and the fingerprint. Without --ckn a name of 32 random digits is drawn;
-a switch or wpa_supplicant at the other end is given both lines of the file (wpa_supplicant:
+The command never overwrites a file. Copy the file to every box of the group over a secret
+channel: anybody who has it can become a member. Name and key belong together; `check` and
+`status` show the name and the fingerprint. Without --ckn the name is 32 random digits. If the
+other end is a switch or wpa_supplicant, enter both lines of the file there (wpa_supplicant:
 mka_ckn and mka_cak).
 
 Examples:
   frameward keygen cak --out line.cak
-  frameward keygen cak --bits 128 --ckn 6c696e652d37 --out line.cak     (for a switch that takes no other)")]
+  frameward keygen cak --bits 128 --ckn 6c696e652d37 --out line.cak     (for a switch with CAKs of 128 bits only)")]
     Cak {
         /// The length of the CAK
         #[arg(long, value_enum, default_value = "256")]
@@ -247,11 +256,11 @@ Examples:
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Make a site's identity: a new file of mode 0600; the public key, for its peers, goes to standard output
+    /// Make a site's identity in a new file of mode 0600, and print the public key for its peers
     #[command(after_help = "\
-An Ed25519 key pair. A file that exists is never overwritten, and never leaves this box: each site
-makes its own. What is printed is no secret; it is the line that every peer has in its
-[[site.peer]] for this site. `check` prints it again.
+The identity is an Ed25519 key pair. Each site makes its own, and the file never leaves its box.
+The command never overwrites a file. The printed public key is no secret: each peer writes it into
+its [[site.peer]] for this site. `check` prints it again.
 
 Example:
   frameward keygen site --out /etc/frameward/dresden.key")]
@@ -260,12 +269,11 @@ Example:
         #[arg(long, value_name = "FILE")]
         out: PathBuf,
     },
-    /// Make the master key of a [[fieldbus]], from which the keys of all its relations are derived: a new file of mode 0600;
-    /// its fingerprint goes to standard output
+    /// Make the master key of a [[fieldbus]] in a new file of mode 0600, and print its fingerprint
     #[command(after_help = "\
-256 bits. A file that exists is never overwritten. Copy the file to the other gateway of the cell
-over a channel that is itself secret; each cell has a key of its own. The fingerprint tells
-whether both gateways have the same key; `check` and `status` show it too.
+The key has 256 bits; the keys of all relations are derived from it. The command never overwrites a
+file. Copy the file to the other gateway of the cell over a secret channel. Give each cell a key
+of its own. Compare the fingerprints of both gateways: `check` and `status` show them too.
 
 Example:
   frameward keygen fieldbus --out /etc/frameward/cell-4.key")]

@@ -43,9 +43,9 @@ use report::CountedReport;
 
 /// Connections at a time. Of more, the oldest is closed.
 const CONNECTIONS: usize = 32;
-/// How long a client may take for the head of its request.
+/// Time a client may take for the head of its request.
 const HEAD_PATIENCE: Duration = Duration::from_secs(5);
-/// How long a connection may last.
+/// Limit on the duration of a connection.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest head of a request, in octets.
 const LONGEST_HEAD: usize = 8192;
@@ -63,7 +63,7 @@ impl Listening {
     /// Listens on the address that the configuration `file` names.
     ///
     /// # Errors
-    /// What keeps it from that, with the line of the configuration and the cure.
+    /// The obstacle, with the line of the configuration and the cure.
     pub fn start(file: &Path, http: Http) -> Result<Self, Finding> {
         let finding = |error: io::Error| Finding {
             file: file.to_owned(),
@@ -87,7 +87,7 @@ impl Listening {
 fn cure(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "stop the program that has it ('ss -ltnp' names it), or choose another port"
+            "stop the program that uses it ('ss -ltnp' names it), or choose another port"
         }
         io::ErrorKind::AddrNotAvailable => {
             "no interface has this address: use one that 'ip address' lists, or 127.0.0.1"

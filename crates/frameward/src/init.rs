@@ -49,7 +49,7 @@ pub struct Setting {
 #[derive(Debug, thiserror::Error)]
 pub enum InitError {
     /// Not every gateway, link and file can have this name.
-    #[error("{0:?} is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")]
+    #[error("{0:?} is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")]
     Name(String),
     /// A file is there already, or cannot be written.
     #[error(transparent)]
@@ -57,7 +57,7 @@ pub enum InitError {
     /// A key that is there already cannot be used.
     #[error(transparent)]
     Key(#[from] config::key_file::KeyFileError),
-    /// What was carried here is of no use.
+    /// The bundle is of no use.
     #[error(transparent)]
     Bundle(#[from] BundleError),
     /// Relations that are none.
@@ -70,7 +70,7 @@ pub enum InitError {
     Owner {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The configuration would be refused.
@@ -178,14 +178,14 @@ impl<'s> Files<'s> {
         } else {
             format!("frameward run {file}")
         };
-        format!("next, here: frameward check {file}; then {start}; then frameward status {name}")
+        format!("next, on this box: frameward check {file}; then {start}; then frameward status {name}")
     }
 }
 
 impl Drop for Files<'_> {
     fn drop(&mut self) {
         for path in &self.made {
-            // What is left is told as a file that exists, the next time.
+            // A file that is left is reported the next time, as one that exists.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -14,7 +14,7 @@ use config::key_file::fingerprint;
 /// Octets of a CKN that is drawn: too many for two to be drawn alike.
 const CKN_OCTETS: usize = 16;
 
-/// How long a static key or a CAK is.
+/// Length of a static key or a CAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeyLength {
     /// 16 octets.
@@ -36,14 +36,14 @@ impl KeyLength {
 #[derive(Debug, thiserror::Error)]
 pub enum KeygenError {
     /// There is a file already; keys are never overwritten.
-    #[error("{} exists already; name another file, or remove it if no gateway needs its key", .0.display())]
+    #[error("{} already exists; name another file, or remove it if no gateway needs its key", .0.display())]
     Exists(PathBuf),
     /// The file cannot be written.
     #[error("cannot write {}: {source}; name a file in a directory that exists", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The operating system gave no randomness.
@@ -89,12 +89,12 @@ pub fn fieldbus(path: &Path) -> Result<String, KeygenError> {
     static_key(KeyLength::Bits256, path)
 }
 
-/// What a new CAK has that is no secret.
+/// The parts of a new CAK that are no secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewCak {
     /// Its name.
     pub ckn: Ckn,
-    /// What tells it from others.
+    /// Its fingerprint.
     pub fingerprint: String,
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn write_new_text(path: &Path, text: &[u8]) -> Result<(), KeygenError
         Err(error) => return Err(write_error(error)),
     };
     file.write_all(text).and_then(|()| file.sync_all()).map_err(|error| {
-        // What is left would be refused as no key file; a failure to remove it changes nothing.
+        // A partial file would be refused as no key file; a failure to remove it changes nothing.
         let _ = std::fs::remove_file(path);
         write_error(error)
     })

@@ -71,7 +71,7 @@ impl Log {
         })
     }
 
-    /// What lines look like from here on.
+    /// Format of lines from now on.
     pub fn set_format(&self, format: LogFormat) {
         self.0.is_json.store(format == LogFormat::Json, Ordering::Relaxed);
     }
@@ -98,7 +98,7 @@ impl Log {
             }
         };
         let gap = |lost| {
-            let text = format!("{lost} lines are lost here: nobody read them");
+            let text = format!("{lost} lines are lost here, because nobody read them");
             line(&Record::new(Level::WARN, "lines-lost", text.clone()), &format!("frameward: {text}"))
         };
         self.0.lines.tell(&line(record, text), gap);

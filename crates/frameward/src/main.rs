@@ -29,7 +29,7 @@ use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
 
 mod arguments;
 
-/// How a command that did not succeed ended; what is wrong has been told.
+/// End of a command that did not succeed; the error has been printed.
 enum Failure {
     /// Exit status 1.
     Failed,
@@ -123,7 +123,7 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     match become_user {
         Some(Became::Root) => warn!(
             event = "stays-root",
-            "stays root (--keep-user): who takes it over owns every file of this box"
+            "stays root (--keep-user): an attacker who takes over the process owns every file of this box"
         ),
         Some(Became::User(user)) => info!(event = "runs-as-user", "runs as user {user:?}"),
         None => {}

@@ -7,14 +7,14 @@
 //!
 //! The equations are those of the paper (`fieldbus::budget`); what a frame takes is measured here and now, in slices of all
 //! payloads in turn, each beside a loop as long as a frame that does nothing: what holds that up held the frames up too
-//! (evaluate.rs). Headroom is t_max by p99.9 of the slower of the two, protecting and verifying. A relation costs both in each
+//! (answers.rs). Headroom is t_max by p99.9 of the slower of the two, protecting and verifying. A relation costs both in each
 //! cycle, since one frame goes out and one comes in: the share of a core that N of them take, and the largest N that a core
 //! has time for, are of their p99.9 together.
 //!
 //! It is the engine's own work: finding the relation, header, cipher, counters. What the system takes to receive and to
 //! send a frame depends on ports and drivers; [`Question::port_time`] adds it.
 
-mod evaluate;
+mod answers;
 mod table;
 
 pub use table::{Microseconds, Rate};
@@ -39,7 +39,7 @@ const SLICES: u32 = 8;
 /// Relations of a cell, as the configuration has it.
 pub const MOST_RELATIONS: u64 = config::fieldbus::MOST_RELATIONS as u64;
 
-/// What is asked.
+/// The question.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Question {
     /// The link and the cycle.
@@ -50,11 +50,11 @@ pub struct Question {
     pub modes: Vec<Protect>,
     /// The cipher suite.
     pub suite: CellSuite,
-    /// How many relations there are to be; none: as many as the link carries.
+    /// Number of relations; none: as many as the link carries.
     pub relations: Option<u64>,
-    /// What receiving and sending a frame takes, besides our own work.
+    /// Time of receiving and sending a frame, besides our own work.
     pub port_time: Duration,
-    /// How long each payload is measured in each mode.
+    /// Duration of measuring each payload in each mode.
     pub time: Duration,
 }
 
@@ -80,15 +80,15 @@ pub struct Answer {
     pub load: f64,
     /// AES-GCM-128 or AES-GCM-256.
     pub key_bits: u32,
-    /// How many relations there are to be, if that was asked.
+    /// Number of relations, if that was asked.
     pub relations: Option<u64>,
-    /// What receiving and sending a frame was said to take.
+    /// The given time of receiving and sending a frame.
     pub port_time_us: f64,
-    /// What reading the clock takes; it is not in the figures.
+    /// Time of reading the clock; it is not in the figures.
     pub clock_ns: u64,
     /// Of all that was asked for: what the command exits with.
     pub verdict: Whole,
-    /// Whether all of it fits.
+    /// Whether every payload fits.
     pub fits: bool,
     /// For each payload.
     pub payloads: Vec<PayloadAnswer>,
@@ -96,7 +96,7 @@ pub struct Answer {
     pub cycles: Vec<CycleAnswer>,
 }
 
-/// What was found for a payload.
+/// Answer for a payload.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PayloadAnswer {
     /// Octets behind the FrameID.
@@ -105,7 +105,7 @@ pub struct PayloadAnswer {
     pub line_octets: u32,
     /// Relations that the link carries (equation 2).
     pub relations: u64,
-    /// How long a frame may take (equation 3); none if there is not one relation.
+    /// Time a frame may take (equation 3); none if there is not one relation.
     pub t_max_us: Option<f64>,
     /// Then the shortest cycle that carries one.
     pub shortest_cycle_us: Option<f64>,
@@ -113,35 +113,35 @@ pub struct PayloadAnswer {
     pub modes: Vec<ModeAnswer>,
 }
 
-/// What was measured in a mode, and what it means.
+/// Measurements in a mode, and their meaning.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ModeAnswer {
     /// `encrypt` or `authenticate`.
     pub mode: String,
     /// Relations whose frames were measured.
     pub relations_measured: usize,
-    /// What protecting a frame takes.
+    /// Time of protecting a frame.
     pub protect: Cost,
-    /// What verifying it takes.
+    /// Time of verifying it.
     pub verify: Cost,
     /// A loop that is as long as the median frame and does nothing.
     pub idle_loop: IdleLoop,
-    /// How often p99.9 of the slower of the two fits into t_max.
+    /// t_max divided by p99.9 of the slower of the two.
     pub headroom: Option<f64>,
     /// Which share of one core the frames of all relations take at p99.9.
     pub core_share: Option<f64>,
-    /// What a cycle has left when the frames of all relations are done: a frame that is held up for longer is late.
+    /// Rest of a cycle when the frames of all relations are done: a frame that is held up for longer is late.
     pub slack_us: Option<f64>,
     /// In a word.
     pub verdict: Verdict,
 }
 
-/// What a frame takes, in nanoseconds, without the ports.
+/// Time of a frame, in nanoseconds, without the ports.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cost {
     /// The median, frames in bursts.
     pub p50_ns: f64,
-    /// What one in a thousand exceeds, frames one by one; no more than what a longer payload was measured with, nor more
+    /// Exceeded by one in a thousand, frames one by one; no more than what a longer payload was measured with, nor more
     /// for each octet on the line than a shorter one.
     pub p99_9_ns: f64,
     /// The worst seen.
@@ -150,12 +150,12 @@ pub struct Cost {
     pub samples: u64,
 }
 
-/// What a loop takes that does nothing, in nanoseconds: what is above its length, this machine did.
+/// Time of an idle loop, in nanoseconds: this machine caused all above its length.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct IdleLoop {
-    /// How long it was meant to be.
+    /// Its intended length.
     pub length_ns: f64,
-    /// What one in a thousand exceeds.
+    /// Exceeded by one in a thousand.
     pub p99_9_ns: f64,
     /// The worst seen.
     pub worst_ns: f64,
@@ -199,9 +199,9 @@ pub struct CycleAnswer {
     pub payload: u16,
     /// `encrypt` or `authenticate`.
     pub mode: String,
-    /// What the link carries (equation 2).
+    /// Limit by the link (equation 2).
     pub link_relations: u64,
-    /// What one core has time for, at p99.9.
+    /// Limit by one core, at p99.9.
     pub cpu_relations: u64,
     /// The least of both, and of those that a cell can have.
     pub relations: u64,
@@ -209,7 +209,7 @@ pub struct CycleAnswer {
     pub limit: Limit,
 }
 
-/// What limits a number of relations.
+/// Limit of a number of relations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
@@ -224,7 +224,7 @@ pub enum Limit {
 /// Measures, and answers. Takes [`Question::time`] for each payload in each mode; `progress` is told before each.
 pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> Answer {
     let clock = Clock::measure();
-    let payloads = evaluate::payloads(question, measure(question, clock, progress));
+    let payloads = answers::payloads(question, measure(question, clock, progress));
     let Budget { cycle, link, load } = question.budget;
     let verdict = Whole::of(payloads.iter().flat_map(|payload| &payload.modes).map(|mode| mode.verdict));
     Answer {

@@ -1,4 +1,4 @@
-//! What the operating system allows this process beside its interfaces, and what follows from it.
+//! Rights of this process beside its interfaces, and their consequences.
 //!
 //! | | is had with | without it |
 //! |---|---|---|
@@ -27,12 +27,12 @@ pub use user::{Became, GATEWAY_USER, Place, RunAs, become_user, files_owner};
 /// Keeps keys out of core dumps, and debuggers of the same user away. To be called before the first key is read.
 ///
 /// # Errors
-/// What the kernel says; no kernel is known that refuses it.
+/// The kernel's error; no kernel is known that refuses it.
 pub fn keep_from_being_dumped() -> Result<(), String> {
     prctl::set_dumpable(false).map_err(|error| format!("cannot switch core dumps off: {error}; report this"))
 }
 
-/// What a gateway needs, wherever it comes from; the systemd unit gives less.
+/// Capabilities that a gateway needs, wherever they come from; the systemd unit gives less.
 const NEEDED: [Capability; 5] = [
     Capability::CAP_NET_ADMIN,
     Capability::CAP_NET_RAW,
@@ -41,13 +41,13 @@ const NEEDED: [Capability; 5] = [
     Capability::CAP_SYS_NICE,
 ];
 
-/// What the programs of `io = "kernel"` need besides: the verifier takes no arithmetic on pointers into frames without it.
+/// Capability that the programs of `io = "kernel"` need besides: the verifier takes no arithmetic on pointers into frames without it.
 const FOR_KERNEL_PATH: Capability = Capability::CAP_PERFMON;
 
 /// Once the configuration is known: gives up what only `io = "kernel"` needs, for good. To be called while the process has one thread.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn give_up_kernel_path() -> Result<(), String> {
     for set in [CapSet::Effective, CapSet::Permitted] {
         caps::drop(None, set, FOR_KERNEL_PATH)
@@ -61,7 +61,7 @@ pub fn give_up_kernel_path() -> Result<(), String> {
 /// called while the process has one thread: the kernel keeps capabilities by thread.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn give_up_others() -> Result<(), String> {
     let failed =
         |error: caps::errors::CapsError| format!("cannot give up capabilities: {error}; report this");

@@ -59,7 +59,7 @@ use supervisor::Supervisor;
 use surface::Surface;
 use verdicts::Verdicts;
 
-/// How often the main thread looks at what workers ask for. At 1.5 million frames a second half a block of PNs
+/// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
 /// lasts 350 ms.
 const TICK: Duration = Duration::from_millis(20);
 
@@ -89,7 +89,7 @@ pub enum RunError {
         /// Why.
         source: OpenError,
     },
-    /// What a KaY is told cannot be recorded.
+    /// The inputs of a KaY cannot be recorded.
     #[error("{0}")]
     Record(String),
     /// A site cannot be started.
@@ -115,19 +115,19 @@ pub enum RunError {
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}; raise the limit of tasks")]
     Thread(io::Error),
-    /// What is in memory was used since.
+    /// Keys in memory were used since.
     #[error(
-        "this virtual machine was brought back to an earlier state, so the gateway ends: its keys and packet numbers were used since; start it again, and it agrees on new keys"
+        "this virtual machine returned to an earlier state, so the gateway ends: its keys and packet numbers may have been used since. Start it again: it agrees on new keys"
     )]
     Restored,
-    /// What is in memory was used since, and keys that nobody agrees on; why that could not be noted, if it could not.
+    /// Keys in memory, and static keys, were used since; and the error, if that could not be noted.
     #[error(
-        "this virtual machine was brought back to an earlier state, so the gateway ends: its keys and packet numbers were used since; change all static keys, at both ends, before it is started again{}",
+        "this virtual machine returned to an earlier state, so the gateway ends: its keys and packet numbers may have been used since. Change all static keys at both ends before you start it again{}",
         .0.as_ref().map(|error| format!(" ({error}, so a start will not refuse the old ones)")).unwrap_or_default()
     )]
     RestoredStatic(Option<LeaseError>),
     /// Workers have ended: their links forward nothing.
-    #[error("a worker has ended, so nothing is forwarded on {}; this is a defect of frameward: please report it", .0.join(", "))]
+    #[error("a worker has ended, so {} forwards nothing; this is a defect of Frameward: please report it", .0.join(", "))]
     WorkerEnded(Vec<String>),
 }
 
@@ -186,7 +186,7 @@ pub fn run(
     outcome.and(stopped)
 }
 
-/// What is asked of a running gateway from outside, by signals.
+/// Requests to a running gateway by signals.
 #[derive(Clone, Debug, Default)]
 pub struct Asks {
     /// To stop.
@@ -197,7 +197,7 @@ pub struct Asks {
     pub reload: Arc<AtomicBool>,
 }
 
-/// What was measured at the start.
+/// Measurements of the start.
 struct Measured {
     speeds: SuiteSpeeds,
     antedating: Antedating,
@@ -212,16 +212,16 @@ struct Running {
     privileges: PrivilegeReport,
     measured: Measured,
     reloaded: Option<ReloadReport>,
-    /// What was counted when somebody cleared the counters.
+    /// Counters at the moment when somebody cleared them.
     baseline: Option<Arc<Baseline>>,
     control: Gateway,
     /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
     links: Vec<RunningLink>,
     /// In the order of the configuration.
     sites: Vec<RunningSite>,
-    /// What is said of links and sites first.
+    /// Verdicts on links and sites.
     verdicts: Verdicts,
-    /// What the configuration says, for the next reload.
+    /// The configuration, for the next reload.
     outline: Outline,
     http: Surface,
     log: Log,
@@ -250,7 +250,7 @@ impl Running {
         let mut machine = Machine::watch();
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.wait(TICK) {
-                // Who asked may have gone.
+                // The client may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
                 Some(ControlRequest::Request(request, reply)) => drop(reply.send(self.answer(&request))),
                 None => {}
@@ -296,7 +296,7 @@ impl Running {
                 self.baseline = Some(Arc::new(Baseline::of(self.report().report)));
                 info!(
                     event = "counters-cleared",
-                    "counters are cleared: status shows them from here on, metrics go on"
+                    "counters are cleared: status counts from 0, metrics go on"
                 );
                 Reply::Done(Vec::new())
             }
@@ -313,7 +313,7 @@ impl Running {
         };
         match running.config.keys {
             Keys::Static(_) => Err(format!(
-                "link {link:?} has static keys, which nobody agrees on; make others with keygen static, and reload"
+                "link {link:?} has static keys, which rekey cannot change; make new ones with keygen static, and reload"
             )),
             Keys::None => {
                 Err(format!("link {link:?} is a fieldbus without a SecY: its keys change by themselves"))
@@ -356,18 +356,18 @@ fn log_notice(notice: &Notice) {
         Notice::LeaseFailed { link, error } => error!(event = "lease-failed", link, "{error}"),
         Notice::FloorsFailed { error } => error!(
             event = "floors-failed",
-            "{error}; after a crash, frames recorded before it could be sent again"
+            "{error}; after a crash, frames recorded before it could be replayed"
         ),
         Notice::FloorsLate { open } => warn!(
             event = "floors-late",
             milliseconds = milliseconds(*open),
-            "replay floors came to disk {} ms after the last ones; after a crash, frames of that time could be sent again: is the disk or the CPU too slow?",
+            "replay floors reached the disk {} ms after the last ones: the disk or the CPU is too slow. After a crash, frames of that time could be replayed",
             open.as_millis()
         ),
         Notice::DiskSilent { path, silent } => error!(
             event = "disk-silent",
             seconds = silent.as_secs(),
-            "the disk under {} has not answered for {} s: replay floors are not written, and a static key's packet numbers end with those that are reserved; the kernel's log (dmesg) may say why",
+            "the disk under {} has not answered for {} s: replay floors are not written, and static keys can use only the packet numbers already reserved; the kernel's log (dmesg) may show why",
             path.display(),
             silent.as_secs()
         ),
@@ -386,7 +386,7 @@ fn log_notice(notice: &Notice) {
             event = "too-many-peers",
             link,
             sci = %sci,
-            "no room for peer {sci}: a link takes {} peers at most; its frames are discarded",
+            "no room for peer {sci}: a link has at most {} peers, so its frames are discarded",
             secy::SecY::RECEIVE_SCS
         ),
         Notice::SakRefused { link, ki, why } => {

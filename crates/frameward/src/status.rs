@@ -20,16 +20,16 @@ pub enum StatusError {
     )]
     BadName(String),
     /// No gateway is running.
-    #[error("no gateway is running (no socket in {}); start one with: frameward run CONFIG", .0.display())]
+    #[error("no gateway runs (no socket in {}); start one with: frameward run CONFIG", .0.display())]
     None(PathBuf),
     /// Several are running.
-    #[error("several gateways are running; name one of {}", .0.join(", "))]
+    #[error("several gateways run; name one of {}", .0.join(", "))]
     Several(Vec<String>),
     /// Several have something of this name.
     #[error("{0:?} is found in several gateways; name one of {list}", list = .1.join(", "))]
     Ambiguous(String, Vec<String>),
     /// None is or has what was named; what runs.
-    #[error("nothing that runs is named {0:?}; what runs: {1}")]
+    #[error("nothing that runs has the name {0:?}; running: {1}")]
     Unknown(String, String),
     /// The gateway that was meant tells nothing.
     #[error(transparent)]

@@ -79,7 +79,7 @@ fn keys_are_made_and_a_configuration_is_checked() {
     assert_eq!((status, output.as_str()), (Some(1), ""));
     assert_eq!(
         errors,
-        "frameward: press.key exists already; name another file, or remove it if no gateway needs its key\n"
+        "frameward: press.key already exists; name another file, or remove it if no gateway needs its key\n"
     );
     assert_eq!(fs::read_to_string(directory.0.join("press.key")).unwrap(), key);
 
@@ -175,7 +175,7 @@ fn an_identity_is_made_and_a_site_is_checked() {
     let before = fs::read(directory.0.join("dresden.key")).unwrap();
     let (status, output, errors) = directory.run(&["keygen", "site", "--out", "dresden.key"]);
     assert_eq!((status, output.as_str()), (Some(1), ""));
-    assert!(errors.starts_with("frameward: dresden.key exists already;"), "{errors}");
+    assert!(errors.starts_with("frameward: dresden.key already exists;"), "{errors}");
     assert_eq!(fs::read(directory.0.join("dresden.key")).unwrap(), before);
 
     let site = |peer: &str| {
@@ -233,7 +233,7 @@ fn bad_configurations_end_with_2_and_one_line() {
     fs::write(directory.0.join("latin.toml"), b"[gateway]\n# f\xfcr die Presse\nname = \"x\"\n").unwrap();
     for (file, expected) in [
         ("large.toml", "large.toml: is larger than 1048576 octets; name a configuration file\n".to_owned()),
-        ("latin.toml", "latin.toml:2: octet 0xfc is no UTF-8; save the file as UTF-8\n".to_owned()),
+        ("latin.toml", "latin.toml:2: octet 0xfc is not UTF-8; save the file as UTF-8\n".to_owned()),
         ("gw.toml", open(11) + &open(15)),
         ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, state, state_max_age, io, polling, realtime, cpus, antedate, http, log, unguarded, allow_experimental\n".to_owned()),
         ("none.toml", "none.toml: cannot be read: No such file or directory (os error 2); name a file that this user can read\n".to_owned()),
@@ -545,5 +545,5 @@ fn a_plan_that_does_not_fit_exits_with_1() {
         }
     }
     let (_, _, stderr) = plan(&many);
-    assert_eq!(stderr.lines().last(), Some("frameward: plan: not all of it fits"));
+    assert_eq!(stderr.lines().last(), Some("frameward: plan: some payloads do not fit"));
 }

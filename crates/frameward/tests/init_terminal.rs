@@ -107,10 +107,10 @@ fn garbage_is_asked_for_again_and_comes_into_no_file() {
         terminal.press(keys);
     }
     terminal.wait_for(PLAIN, garbage.len() + 1);
-    assert!(terminal.shown().contains("\"no such interface\" is no interface of this box\r\n"));
+    assert!(terminal.shown().contains("\"no such interface\" is not an interface of this box\r\n"));
     // What would clear the screen is told as a text.
     assert!(
-        terminal.shown().contains("\"\\u{1b}[2J\\\"\" is no interface of this box"),
+        terminal.shown().contains("\"\\u{1b}[2J\\\"\" is not an interface of this box"),
         "{:?}",
         terminal.shown()
     );

@@ -178,14 +178,14 @@ impl Captured {
     pub fn write_pcap(&self, path: &Path) -> Result<(), Error> {
         let what = format!("write {}", path.display());
         let file = File::create(path).map_err(Error::system(what.as_str()))?;
-        let told = |error: pcap_file::PcapError| Error::Unexpected(format!("{what}: {error}"));
+        let to_error = |error: pcap_file::PcapError| Error::Unexpected(format!("{what}: {error}"));
         let header = PcapHeader { datalink: DataLink::ETHERNET, ..PcapHeader::default() };
-        let mut writer = PcapWriter::with_header(std::io::BufWriter::new(file), header).map_err(told)?;
+        let mut writer = PcapWriter::with_header(std::io::BufWriter::new(file), header).map_err(to_error)?;
         let Some(first) = self.frames.first() else { return Ok(()) };
         for frame in &self.frames {
             let length = u32::try_from(frame.octets.len()).unwrap_or(u32::MAX);
             let packet = PcapPacket::new(frame.at.saturating_duration_since(first.at), length, &frame.octets);
-            writer.write_packet(&packet).map_err(told)?;
+            writer.write_packet(&packet).map_err(to_error)?;
         }
         Ok(())
     }

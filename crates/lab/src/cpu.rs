@@ -144,8 +144,8 @@ mod tests {
     fn stolen_time_is_a_share_of_all_time() {
         let times = |all, stolen| MachineTimes { all, stolen };
         for (later, earlier, percent) in [((300, 40), (100, 20), 10.0), ((100, 20), (100, 20), 0.0)] {
-            let told = times(later.0, later.1).stolen_since(times(earlier.0, earlier.1));
-            assert!((told - percent).abs() < 1e-9, "{told}");
+            let stolen = times(later.0, later.1).stolen_since(times(earlier.0, earlier.1));
+            assert!((stolen - percent).abs() < 1e-9, "{stolen}");
         }
         let now = MachineTimes::now().unwrap();
         assert!(

@@ -57,7 +57,7 @@ pub struct Plan<'p> {
     pub prefix: &'p [&'p str],
     /// Shell that puts the descriptors in their places before the guest is started: its console comes as standard
     /// output, and has to be 0, 1 and 2.
-    pub places: &'p str,
+    pub redirections: &'p str,
     /// Modules below the kernel's folder, without their ending, in the order in which they need each other.
     pub modules: &'p [&'p str],
     /// Devices, as the kernel's command line spells them: `vec0:transport=tap,ifname=tap0,depth=64`. With MACsec there is a `vec0`.
@@ -126,7 +126,7 @@ impl Guest {
         console
             .set_read_timeout(Some(Duration::from_millis(100)))
             .map_err(Error::system("set up a console"))?;
-        let shell = format!("{}; exec timeout \"$@\"", plan.places);
+        let shell = format!("{}; exec timeout \"$@\"", plan.redirections);
         let start = ["sh", "-c", &shell, "sh", LIFE];
         let words: Vec<_> = plan.prefix.iter().copied().chain(start).collect();
         let child = Command::new(words[0])

@@ -304,7 +304,7 @@ mod tests {
                 }
             }
         }
-        // Who can take more than the sender has is not searched at all.
+        // A path that takes more than the sender has is not searched at all.
         let all = found(500_000.0, 400_000.0, usize::MAX, [1.0, 1.0]);
         assert_eq!((all.rate, all.trials.len()), (400_000.0, 2));
     }

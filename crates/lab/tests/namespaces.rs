@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use lab::{Error, Namespace, program};
 
-/// How long anything may take on a busy machine.
+/// Time anything may take on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20);
 
 #[test]

@@ -74,7 +74,7 @@ fn about(count: u64, share: f64) -> bool {
     (count as f64 - all * share).abs() < 5.0 * (all * share * (1.0 - share)).sqrt()
 }
 
-/// How often each frame arrived whole, and how many arrived otherwise.
+/// Number of times each frame arrived whole, and how many arrived otherwise.
 fn arrivals(topology: &Topology, seen: &[Vec<u8>]) -> (BTreeMap<u64, u64>, u64) {
     let (mut whole, mut other) = (BTreeMap::new(), 0);
     for octets in seen {
@@ -135,7 +135,7 @@ fn without_impairments_it_is_a_wire() {
     }
 }
 
-/// What the bridge in its place would not let through.
+/// Frames that the bridge in its place would not let through.
 #[test]
 fn it_passes_what_a_bridge_eats_and_counts_what_does_not_fit() {
     let topology = Topology::build(&Shape { protected_mtu: 1600, ..Shape::default() }).unwrap();

@@ -1,4 +1,4 @@
-//! What machines do works over plain bridges, the middle sees it, and a rate limit limits. Needs root.
+//! Traffic of machines works over plain bridges, the middle sees it, and a rate limit limits. Needs root.
 #![allow(clippy::unwrap_used)]
 
 use std::time::Duration;

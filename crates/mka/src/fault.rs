@@ -66,30 +66,30 @@ impl fmt::Display for Fault {
             Self::SciInUse => {
                 "another station uses the SCI of this one: give each its own MAC address or sci"
             }
-            Self::TooManyPeers => "more than 33 stations share this CAK: one of them at least is left out",
+            Self::TooManyPeers => "more than 33 stations share this CAK: at least one is left out",
             Self::WrongCak => "a station with the same CKN has another CAK: compare the cak of both ends",
             Self::OtherCkn => "a station speaks under another CKN: compare the ckn of both ends",
             Self::OtherAgility => {
                 "a station uses other key agreement algorithms than IEEE 802.1X-2020 knows"
             }
             Self::Strangers => {
-                "a station has the fallback CAK and is not known to belong to this link: give it the preferred one, or name it in peers"
+                "a station has the fallback CAK, but is not known to belong to this link: give it the preferred CAK, or name it in peers"
             }
             Self::OneWay => {
-                "a station is heard, but has not shown to hear this one: frames may pass in one direction alone"
+                "a station is heard, but has not shown that it hears this one: perhaps frames pass in one direction only"
             }
             Self::Alone => {
-                "no other station is heard: link, VLAN, or a switch that does not forward the MKPDUs' destination address"
+                "no other station is heard: check the link, the VLAN, and whether the switches forward the MKPDUs' destination address"
             }
             Self::NoKeyServer => "no key server: all stations have priority 255, or none can do MACsec",
             Self::LeftOut => {
-                "a station is left out: it does no MACsec, or does not have the configured cipher suite"
+                "a station is left out: it does not do MACsec, or lacks the configured cipher suite"
             }
             Self::Partial(gap) => return gap.fmt(f),
             Self::Refused(why) => refused(*why),
             Self::NoMacsec => "this station is configured without MACsec",
-            Self::NotAccepted => "a SAK is there, and protects as soon as all stations accept it",
-            Self::SakDue => "a SAK is due: stations of the group are still missing",
+            Self::NotAccepted => "a SAK is installed, and will protect when all stations accept it",
+            Self::SakDue => "a SAK is due, but stations of the group are missing",
             Self::SakAwaited => "waiting for the key server's SAK",
         })
     }
@@ -204,20 +204,22 @@ impl Kay {
 
 const fn refused(why: Refusal) -> &'static str {
     match why {
-        Refusal::NoMacsec => "the key server says that MACsec is not to be used: check its configuration",
-        Refusal::UnknownSuite(_) => "the key server chose a cipher suite that this station does not have",
+        Refusal::NoMacsec => "the key server tells members not to use MACsec: check its configuration",
+        Refusal::UnknownSuite(_) => {
+            "the key server chose a cipher suite that this station lacks: set suite alike at both ends"
+        }
         Refusal::Suite(_) => {
-            "the key server chose a cipher suite that this station's configuration does not allow"
+            "the key server chose a cipher suite that this station's configuration does not allow: set suite alike at both ends"
         }
         Refusal::Confidentiality(_) => {
-            "the key server asks for a confidentiality or an offset that this station cannot do"
+            "the key server asks for a confidentiality offset that this station does not support"
         }
         Refusal::Weaker(_) => {
-            "the key server's keys hide less than encrypt asks here, and are refused: set encrypt alike at both ends, or accept_integrity = true here"
+            "the key server's keys hide less than encrypt asks for here, so this station refuses them: set encrypt alike at both ends, or accept_integrity = true here"
         }
-        Refusal::Unwrap => "the key server's SAK does not open under the CAK",
+        Refusal::Unwrap => "the key server's SAK cannot be unwrapped under the CAK",
         Refusal::Old(_) => {
-            "the key server hands out a SAK that was in use before: it has to make another one"
+            "the key server distributes a SAK that was in use before: it has to make a new one"
         }
     }
 }

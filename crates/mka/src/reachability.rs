@@ -87,13 +87,13 @@ impl fmt::Display for Gap {
             Self::Here { whom, heard_by } => {
                 write!(
                     f,
-                    "{whom} is heard by {heard_by} and not by this station: the path between them is cut"
+                    "{whom} is heard by {heard_by}, but not by this station: the path between them is cut"
                 )
             }
             Self::Between { by, whom } => {
                 write!(
                     f,
-                    "{whom} is not heard by {by}, and this station hears both: the path between them is cut"
+                    "{whom} is not heard by {by}, although this station hears both: the path between them is cut"
                 )
             }
         }

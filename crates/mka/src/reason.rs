@@ -249,7 +249,7 @@ impl fmt::Display for Reason {
             Self::Transmitting { ki } => write!(f, "SAK {ki} protects"),
             Self::Retired { ki } => write!(f, "SAK {ki} retired"),
             Self::LeftOut { sci } => {
-                write!(f, "member {sci} left out: it does no MACsec, or does not have the cipher suite")
+                write!(f, "member {sci} left out: it does not do MACsec, or lacks the cipher suite")
             }
             Self::Alone { held: true } => f.write_str("all members are gone: the SAK stays in use (hold)"),
             Self::Alone { held: false } => f.write_str("all members are gone: nothing passes (block)"),
@@ -267,7 +267,7 @@ impl fmt::Display for Reason {
             }
             Self::Stranger { sci, ckn } => write!(
                 f,
-                "{sci} has the CAK of CKN {ckn} and does not belong to this link as far as is known: if it does, give it the preferred CAK or name it in peers, else change that CAK"
+                "{sci} has the CAK of CKN {ckn}, but is not known to belong to this link: if it does, give it the preferred CAK or name it in peers; else change that CAK"
             ),
             Self::SciInUse { source } => write!(f, "{source} uses the SCI of this station"),
         }
@@ -280,13 +280,13 @@ impl fmt::Display for SakReason {
             Self::Elected => f.write_str("elected key server"),
             Self::Joined(sci) => write!(f, "member {sci} joined"),
             Self::Returned(sci) => write!(f, "member {sci} is back"),
-            Self::Dropped(sci) => write!(f, "member {sci} dropped the one before"),
+            Self::Dropped(sci) => write!(f, "member {sci} dropped the last SAK"),
             Self::NewListeners(sci) => {
-                write!(f, "member {sci} hears others that it did not hear when the one before was made")
+                write!(f, "member {sci} hears members that it did not hear when the last SAK was made")
             }
-            Self::Terms => f.write_str("what all members can do has changed"),
+            Self::Terms => f.write_str("the capabilities of the members have changed"),
             Self::PnExhaustion(sci) => write!(f, "PNs of {sci} run out, or it asks for one"),
-            Self::Lifetime => f.write_str("the one before has reached its age"),
+            Self::Lifetime => f.write_str("the last SAK has reached its age"),
             Self::Requested => f.write_str("requested"),
         }
     }
@@ -295,7 +295,7 @@ impl fmt::Display for SakReason {
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoMacsec => f.write_str("it says that MACsec is not to be used"),
+            Self::NoMacsec => f.write_str("it tells members not to use MACsec"),
             Self::UnknownSuite(identifier) => {
                 f.write_str("unknown cipher suite ")?;
                 for (i, octet) in identifier.iter().enumerate() {
@@ -312,7 +312,7 @@ impl fmt::Display for Refusal {
                 "{} hides less than is configured here: set encrypt alike at both ends, or accept_integrity = true here",
                 hides(*confidentiality)
             ),
-            Self::Unwrap => f.write_str("the wrapped key does not open"),
+            Self::Unwrap => f.write_str("the wrapped key cannot be unwrapped"),
             Self::Old(ki) => write!(f, "{ki} was in use before, and is never used again"),
         }
     }

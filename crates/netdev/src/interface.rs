@@ -127,7 +127,7 @@ pub enum InterfaceError {
     },
     /// The state directory cannot be used.
     #[error(
-        "cannot {action} {path}: {source}; the state directory must be writable, for it holds what to put back",
+        "cannot {action} {path}: {source}; the state directory must be writable: it records the interface settings to restore",
         path = path.display()
     )]
     Record {
@@ -140,7 +140,7 @@ pub enum InterfaceError {
     },
     /// A record says what no record of ours says.
     #[error(
-        "{path}:{line}: not a record of interface settings; put the interface right by hand, then remove the file",
+        "{path}:{line}: not a record of interface settings; restore the interface by hand, then remove the file",
         path = path.display()
     )]
     RecordGarbled {
@@ -165,7 +165,7 @@ pub enum InterfaceError {
 pub(crate) fn cure(error: &io::Error) -> &'static str {
     match error.raw_os_error() {
         Some(libc::EPERM | libc::EACCES) => "; run as root, or with CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF",
-        Some(libc::EBUSY) => "; another program uses it: stop that one",
+        Some(libc::EBUSY) => "; another program uses it: stop that program",
         Some(libc::ENODEV | libc::ENXIO) => "; the interface has vanished: check driver and cable",
         Some(libc::ENETDOWN) => "; the interface is down: 'ip link set IF up'",
         Some(libc::EROFS) => "; /proc/sys is read-only here: run outside the container or with it writable",

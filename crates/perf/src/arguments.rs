@@ -1,4 +1,4 @@
-//! What can be typed.
+//! The command line.
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-It runs the program frameward that stands in the same directory.
+It runs the program frameward from its own directory.
 
 Examples:
   sudo frameward-lab demo
@@ -26,25 +26,24 @@ Exit status: 0 done, 1 failed, 2 usage.";
 pub(crate) enum Command {
     /// Show a link, a tunnel or a fieldbus at work on this machine: gateways, machines, real frames, in network namespaces
     #[command(after_help = "\
-Needs root, ip, tc, ethtool and ping. Leaves nothing behind. Takes about 20 seconds.
+Requires root, ip, tc, ethtool and ping. It takes about 20 seconds, and leaves nothing behind.
 
 Examples:
   sudo frameward-lab demo
   sudo frameward-lab demo tunnel
   sudo frameward-lab demo fieldbus")]
     Demo {
-        /// What to show
+        /// The demo to show
         #[arg(value_enum, default_value = "link")]
         what: Demo,
     },
     /// Measure on this machine; every figure is compared with another one of the same run
     #[command(after_help = "\
-Leaves nothing behind. Says on standard error what it measures, and the figures at the end on
-standard output: as a table, or with --json as one line of JSON for each figure. `suites` and
-`precompute` need no root; the others need root, ip, tc and ethtool, but most of `fieldbus` does
-not. `precompute` shows a microcontroller and AES in software, too, if scripts/precompute.sh has
-measured them (make bench-mcu). With --judge it measures nothing: it fails if the microcontroller
-has missed a target.
+Progress goes to standard error, the figures to standard output at the end: as a table, or with
+--json as one line of JSON for each figure. Nothing is left behind. `suites`, `precompute` and most
+of `fieldbus` need no root; the others need root, ip, tc and ethtool. `precompute` also shows a
+microcontroller and AES in software, if scripts/precompute.sh has measured them (make bench-mcu).
+With --judge it measures nothing, and fails if the microcontroller has missed a target.
 
 Examples:
   frameward-lab bench suites
@@ -57,36 +56,36 @@ Examples:
   sudo frameward-lab bench fragment --quick
   sudo frameward-lab bench antedate --quick")]
     Bench {
-        /// What to measure
+        /// The bench to run
         #[arg(value_enum)]
         what: Measured,
-        /// Short rounds: the figures spread more
+        /// Run short rounds; the figures spread more
         #[arg(long)]
         quick: bool,
-        /// Of `link` and `tunnel`: measure only figures with this text in their name, and what they are compared with; of `overload`:
-        /// only cases with it, such as `site`; may be given several times
+        /// For `link` and `tunnel`: measure only figures with this text in their name, and those they are compared with;
+        /// for `overload`: only cases with it, such as `site`; repeatable
         #[arg(long, value_name = "TEXT")]
         only: Vec<String>,
-        /// Of `precompute`: where scripts/precompute.sh has left what it measured
+        /// For `precompute`: the directory with the rows of scripts/precompute.sh
         #[arg(long, value_name = "DIRECTORY", default_value = "target/precompute")]
         rows: PathBuf,
-        /// Of `precompute`: judge what scripts/precompute.sh mcu has left by its targets, and measure nothing
+        /// For `precompute`: compare the rows of scripts/precompute.sh mcu with their targets, and measure nothing
         #[arg(long, conflicts_with_all = ["json", "quick"])]
         judge: bool,
-        /// One line of JSON for each figure
+        /// Print one line of JSON for each figure
         #[arg(long)]
         json: bool,
     },
-    /// Forward in clear between the two ports of a bench's box: what gateways are compared with
+    /// Forward in clear between the two ports of a bench's box, for gateways to be compared with
     #[command(hide = true, name = perf::bench::forwarder::COMMAND)]
     BareForwarder {
         /// The kind of port
         #[arg(value_enum)]
         io: PortKind,
-        /// Where the interfaces' state is kept meanwhile
+        /// The directory for the interfaces' state meanwhile
         records: PathBuf,
     },
-    /// Run every bench beside its rivals, keep what was measured, and draw it as one page
+    /// Run every bench beside its rivals, store the figures, and draw them as one page
     #[command(subcommand, arg_required_else_help = true)]
     Evidence(Evidence),
     /// Draw an answer of `frameward plan --json` into an SVG file
@@ -94,44 +93,44 @@ Examples:
 Example:
   frameward plan --cycle 1ms --json > budget.json; frameward-lab plot budget.json budget.svg")]
     Plot {
-        /// The answer
+        /// The JSON answer
         answer: PathBuf,
-        /// The drawing
+        /// The SVG file to write
         svg: PathBuf,
     },
 }
 
 #[derive(Subcommand)]
 pub(crate) enum Evidence {
-    /// Measure everything that is not stored yet, and write evidence.json and index.html; root
+    /// Measure everything that is not stored yet, and write evidence.json and index.html; requires root
     Run(EvidenceRun),
     /// Draw the page of a run
     Page {
         /// The run's evidence.json
         evidence: PathBuf,
-        /// The page
+        /// The HTML file to write
         page: PathBuf,
     },
 }
 
 #[derive(clap::Args)]
 pub(crate) struct EvidenceRun {
-    /// Short rounds that tell whether everything runs
+    /// Run short rounds, to see whether everything runs
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Measure anew what is stored
+    /// Measure stored steps again
     #[arg(long)]
     pub(crate) fresh: bool,
-    /// Measure only this bench now, and take of the others what is stored; may be given several times
+    /// Measure only this bench now, and use stored figures of the others; repeatable
     #[arg(long, value_name = "BENCH")]
     pub(crate) only: Vec<String>,
-    /// Measure only steps with these words in their names, such as a contestant's name or `round 1,`; may be given several times
+    /// Measure only steps with these words in their names, such as a contestant's name or `round 1,`; repeatable
     #[arg(long, value_name = "WORDS")]
     pub(crate) step: Vec<String>,
-    /// Where steps, evidence.json and index.html stand
+    /// The directory for steps, evidence.json and index.html
     #[arg(long, value_name = "DIRECTORY", default_value = "target/evidence")]
     pub(crate) out: PathBuf,
-    /// Where scripts/precompute.sh has left its rows
+    /// The directory with the rows of scripts/precompute.sh
     #[arg(long, value_name = "DIRECTORY", default_value = "target/precompute")]
     pub(crate) rows: PathBuf,
 }
@@ -148,19 +147,19 @@ pub(crate) enum Demo {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Measured {
-    /// Round trips through gateways that make keystreams ahead, on this CPU and on one without AES instructions
+    /// Round trips through gateways that antedate, on this CPU and on one without AES instructions
     Antedate,
     /// Cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures
     Fieldbus,
-    /// What it costs and gains to split frames and to put them together
+    /// Costs and gains of splitting payloads and sharing frames
     Fragment,
     /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite
     Link,
-    /// What arrives of up to ten times the frames that there is room for, and beside garbage, replayed and clear frames
+    /// Delivery under up to ten times the frames that fit, and beside garbage, replayed and clear frames
     Overload,
-    /// What antedated encryption and templates save, beside the paper's figures
+    /// Savings by antedated encryption and templates, beside the paper's figures
     Precompute,
-    /// What a frame costs with each cipher suite, beside the bare call of the cipher's crate
+    /// Time of a frame with each cipher suite, beside the bare call of the cipher's crate
     Suites,
     /// Tunnels between two plants, beside kernel VXLAN, alone and over WireGuard
     Tunnel,
@@ -196,7 +195,7 @@ mod tests {
             .into_iter()
             .find_map(|start| line.strip_prefix(start));
             let Some(typed) = typed else { continue };
-            // What stands between quotation marks is one word, whatever it is.
+            // A quoted text is one word, whatever it contains.
             let typed = typed.trim_end_matches("\")]").trim_end_matches("\";");
             let words: Vec<String> = typed
                 .split(['\'', '"'])

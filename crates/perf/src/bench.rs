@@ -7,9 +7,9 @@
 //! | bench | module | compares |
 //! |---|---|---|
 //! | `antedate` | [`antedate`] | round trips through gateways that antedate with ordinary ones, with AES instructions and without |
-//! | `fragment` | [`full_size`] | full-size frames over MTU 1500, divided, with the same over a jumbo path |
+//! | `fragment` | [`full_size`] | full-size frames over MTU 1500, fragmented, with the same over a jumbo path |
 //! | | [`small`] | small frames, concatenated, with the same frames unprotected |
-//! | | [`memory`] | protect and verify, with and without dividing, without any input or output |
+//! | | [`memory`] | protect and verify, with and without fragmentation, without any input or output |
 //! | `fieldbus` | [`fieldbus`] | cyclic frames under the keys of 1 to 1024 relations with the paper's figures and with t_max |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
 //! | `overload` | [`overload`] | what arrives of more frames than there is room for, one way and both ways, and beside a stranger's: links with a bridge and a bare forwarder, sites with kernel VXLAN, cells with the forwarder |
@@ -94,9 +94,7 @@ pub enum BenchError {
     #[error("gateways in memory: {0}")]
     Cells(String),
     /// No figure is wanted.
-    #[error(
-        "no figure has such a name; the names are those of the table, such as `TCP, unprotected, af_xdp`"
-    )]
+    #[error("no figure has this name; use names of the table, such as `TCP, unprotected, af_xdp`")]
     Unknown,
     /// Nothing arrived, so there is nothing to compare.
     #[error("{0}: nothing arrived")]
@@ -108,7 +106,7 @@ impl Bench<'_> {
         self.only.is_empty() || self.only.iter().any(|text| figure.contains(text.as_str()))
     }
 
-    /// Measures what dividing SDUs costs and gains.
+    /// Measures what fragmentation costs and gains.
     ///
     /// # Errors
     /// The first thing that fails. Nothing is left behind.

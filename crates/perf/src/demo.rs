@@ -48,7 +48,7 @@ pub enum DemoError {
 }
 
 /// Addition to the link's default configuration: full-size frames have to fit a network of 1500 octets.
-const DIVIDING: &str = "fragment = \"on\"\nconcatenate = \"on\"";
+const FRAGMENT: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
 /// Shows a link between two gateways, each running the program `frameward`. Takes about 20 seconds.
 ///
@@ -61,7 +61,7 @@ pub fn link(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     let shape = Shape { protected_mtu: 1500, ..Shape::default() };
     let topology = Topology::build(&shape)?;
     let before = interfaces(&topology)?;
-    let pair = Pair::start(frameward, &topology, &Choice { link: DIVIDING, ..Choice::default() })?;
+    let pair = Pair::start(frameward, &topology, &Choice { link: FRAGMENT, ..Choice::default() })?;
     let about = pair.a.report()?;
     let link = only_link(&about)?;
     say(&format_args!(
@@ -73,7 +73,7 @@ pub fn link(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     counters(&pair, say)?;
     pair.stop()?;
     restored(&topology, &before)?;
-    say(&"  stopped     both gateways; their interfaces are as they were");
+    say(&"  stopped     both gateways; their interfaces are restored");
     Ok(())
 }
 
@@ -165,7 +165,7 @@ fn trips_line(trips: &RoundTrips) -> Result<String, DemoError> {
     ))
 }
 
-/// What the gateways counted. Nothing may have been discarded but the machines' neighbours' noise, of which there is
+/// Counters of the gateways. Nothing may have been discarded but the machines' neighbours' noise, of which there is
 /// none on this network.
 fn counters(pair: &Pair, say: Say<'_>) -> Result<(), DemoError> {
     let reports = [pair.a.report()?, pair.b.report()?];
@@ -239,5 +239,5 @@ fn restored(topology: &Topology, before: &str) -> Result<(), DemoError> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(DemoError::Seen("a gateway did not put its interfaces back as they were".into()))
+    Err(DemoError::Seen("a gateway did not restore its interfaces".into()))
 }

@@ -5,6 +5,7 @@
 //!   ^ contest: rivals; scaling; the program's own benches
 //! ```
 
+pub mod comparison;
 pub mod contest;
 pub mod document;
 pub mod machine;
@@ -14,4 +15,3 @@ pub mod plan;
 pub mod run;
 pub mod scaling;
 pub mod store;
-pub mod verdict;

@@ -40,9 +40,9 @@ enum Failure {
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
         Command::Demo { what } => demo(what),
-        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => evaluate_precompute(&rows),
+        Command::Bench { what: Measured::Precompute, judge: true, rows, .. } => check_precompute(&rows),
         Command::Bench { judge: true, .. } => {
-            Err(told(&"bench: --judge is for `precompute`; leave it out", Failure::Usage))
+            Err(report_failure(&"bench: --judge is for `precompute`; omit it", Failure::Usage))
         }
         Command::Bench { what, quick, json, only, rows, .. } => bench(what, quick, json, &only, &rows),
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 }
 
 fn demo(what: Demo) -> Result<(), Failure> {
-    let failed = |error: &dyn Display| told(&format_args!("demo: {error}"), Failure::Failed);
+    let failed = |error: &dyn Display| report_failure(&format_args!("demo: {error}"), Failure::Failed);
     let Programs { frameward, .. } = Programs::beside_this_one().map_err(|error| failed(&error))?;
     abandon_when_interrupted().map_err(|error| failed(&error))?;
     let mut broken = Ok(());
@@ -90,8 +90,8 @@ fn abandon_when_interrupted() -> io::Result<()> {
 
 fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) -> Result<(), Failure> {
     if !only.is_empty() && !matches!(what, Measured::Link | Measured::Overload | Measured::Tunnel) {
-        return Err(told(
-            &"bench: --only chooses figures of `link`, `overload` and `tunnel`; leave it out",
+        return Err(report_failure(
+            &"bench: --only works with `link`, `overload` and `tunnel`; omit it",
             Failure::Usage,
         ));
     }
@@ -105,7 +105,7 @@ fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) 
         Measured::Overload => |bench| bench.overload(),
         Measured::Tunnel => |bench| bench.tunnel(),
     };
-    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
+    let failed = |error: &dyn Display| report_failure(&format_args!("bench: {error}"), Failure::Failed);
     let programs = Programs::beside_this_one().map_err(|error| failed(&error))?;
     abandon_when_interrupted().map_err(|error| failed(&error))?;
     let (mut rows, mut printed) = (Vec::new(), Ok(()));
@@ -131,7 +131,7 @@ fn bare_forwarder(io: PortKind, records: &Path) -> Result<(), Failure> {
         PortKind::AfXdp => Io::AfXdp,
         PortKind::AfPacket => Io::AfPacket,
     };
-    forwarder::run(io, records).map_err(|error| told(&error, Failure::Failed))
+    forwarder::run(io, records).map_err(|error| report_failure(&error, Failure::Failed))
 }
 
 fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
@@ -160,7 +160,8 @@ fn bench_fieldbus(quick: bool, json: bool) -> Result<(), Failure> {
             }
             figures.push(figure);
         });
-    let meanwhile = measured.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?;
+    let meanwhile =
+        measured.map_err(|error| report_failure(&format_args!("bench: {error}"), Failure::Failed))?;
     for row in meanwhile.rows().iter().filter(|_| json) {
         printed = printed.and_then(|()| print(&format_args!("{}\n", row.line())));
     }
@@ -171,9 +172,9 @@ fn bench_fieldbus(quick: bool, json: bool) -> Result<(), Failure> {
 }
 
 fn bench_fieldbus_delay(quick: bool, json: bool) -> Result<(), Failure> {
-    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
+    let failed = |error: &dyn Display| report_failure(&format_args!("bench: {error}"), Failure::Failed);
     if let Err(error) = lab::require_root() {
-        tell(&format_args!("bench: the delay that gateways add is left out: {error}"));
+        tell(&format_args!("bench: the delay of gateways is not measured: {error}"));
         return Ok(());
     }
     let programs = Programs::beside_this_one().map_err(|error| failed(&error))?;
@@ -198,7 +199,8 @@ fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Fai
             continue;
         }
         let rows = Rows::read(device, &file);
-        measured.push(rows.map_err(|error| told(&format_args!("bench: {error}"), Failure::Failed))?);
+        measured
+            .push(rows.map_err(|error| report_failure(&format_args!("bench: {error}"), Failure::Failed))?);
     }
     tell(&"bench: round trips through gateways that antedate: frameward-lab bench antedate (root)");
     tell(&"bench: this host");
@@ -210,10 +212,10 @@ fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Fai
     print(&PrecomputeTable(&measured))
 }
 
-fn evaluate_precompute(directory: &Path) -> Result<(), Failure> {
-    let failed = |error: &dyn Display| told(&format_args!("bench: {error}"), Failure::Failed);
+fn check_precompute(directory: &Path) -> Result<(), Failure> {
+    let failed = |error: &dyn Display| report_failure(&format_args!("bench: {error}"), Failure::Failed);
     let rows = Rows::read(Device::CortexM4, &directory.join("mcu.csv")).map_err(|error| failed(&error))?;
-    let judged = rows.evaluate();
+    let judged = rows.check_targets();
     judged.missed.iter().for_each(|line| tell(&format_args!("bench: {line}")));
     match judged.missed.len() {
         0 => print(&format_args!("all {} targets on the Cortex-M4 are met\n", judged.met)),
@@ -224,13 +226,15 @@ fn evaluate_precompute(directory: &Path) -> Result<(), Failure> {
 }
 
 fn evidence_run(asked: &EvidenceRun) -> Result<(), Failure> {
-    let failed = |error: &dyn Display| told(&format_args!("evidence: {error}"), Failure::Failed);
+    let failed = |error: &dyn Display| report_failure(&format_args!("evidence: {error}"), Failure::Failed);
     let programs = Programs::beside_this_one().map_err(|error| failed(&error))?;
     abandon_when_interrupted().map_err(|error| failed(&error))?;
     let extent = if asked.quick { Extent::Quick } else { Extent::Full };
     let choice = Choice { benches: &asked.only, words: &asked.step };
     let steps = plan::steps(extent);
-    choice.known_in(&steps).map_err(|error| told(&format_args!("evidence: {error}"), Failure::Usage))?;
+    choice
+        .known_in(&steps)
+        .map_err(|error| report_failure(&format_args!("evidence: {error}"), Failure::Usage))?;
     let store = Store::open(&asked.out).map_err(|error| failed(&error))?;
     let mut tell = |line: &dyn Display| tell(&format_args!("evidence: {line}"));
     let mut run =
@@ -248,7 +252,7 @@ fn evidence_run(asked: &EvidenceRun) -> Result<(), Failure> {
 
 fn evidence_page(evidence: &Path, page: &Path) -> Result<(), Failure> {
     let failed = |file: &Path, error: &dyn Display| {
-        told(&format_args!("evidence: {}: {error}", file.display()), Failure::Failed)
+        report_failure(&format_args!("evidence: {}: {error}", file.display()), Failure::Failed)
     };
     let text = fs::read_to_string(evidence).map_err(|error| failed(evidence, &error))?;
     let document: Document = serde_json::from_str(&text).map_err(|error| failed(evidence, &error))?;
@@ -257,17 +261,17 @@ fn evidence_page(evidence: &Path, page: &Path) -> Result<(), Failure> {
 
 fn plot_answer(answer: &Path, svg: &Path) -> Result<(), Failure> {
     let failed = |file: &Path, error: &dyn Display| {
-        told(&format_args!("plot: {}: {error}", file.display()), Failure::Failed)
+        report_failure(&format_args!("plot: {}: {error}", file.display()), Failure::Failed)
     };
     let text = fs::read_to_string(answer).map_err(|error| failed(answer, &error))?;
     let parsed = serde_json::from_str(&text).map_err(|error| {
-        failed(answer, &format_args!("{error}; it has to be an answer of `frameward plan --json`"))
+        failed(answer, &format_args!("{error}; name an answer of `frameward plan --json`"))
     })?;
     plot::draw(&parsed, svg)
         .map_err(|error| failed(svg, &format_args!("{error}; name a file in a directory that exists")))
 }
 
-fn told(error: &dyn Display, failure: Failure) -> Failure {
+fn report_failure(error: &dyn Display, failure: Failure) -> Failure {
     tell(&format_args!("frameward-lab: {error}"));
     failure
 }
@@ -281,7 +285,7 @@ fn tell(line: &dyn Display) {
 fn print(text: &dyn Display) -> Result<(), Failure> {
     let mut output = io::stdout().lock();
     match write!(output, "{text}").and_then(|()| output.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(told(
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(report_failure(
             &format_args!("cannot write to standard output: {error}; free its disk"),
             Failure::Failed,
         )),

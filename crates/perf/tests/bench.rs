@@ -16,7 +16,7 @@ use suite::CipherSuite;
 use testkit::frames;
 use wire::{EtherType, MacAddr};
 
-/// How long anything may take on a busy machine.
+/// Time anything may take on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Both programs; the tests of a workspace stand beside them.
@@ -183,7 +183,7 @@ fn overloaded(cases: &[(&str, usize)]) {
     for row in &rows {
         let to = row.ratio.as_ref().map(|ratio| &ratio.to);
         assert!(to.is_none_or(|to| rows.iter().any(|other| other.case == *to)), "{row:?}");
-        // How many were really sent stands beside how many arrived of them, as a multiple of the lossless rate.
+        // The sent frames stand beside the arrived ones, as a multiple of the lossless rate.
         let sent = ["offered", "sent by a stranger"].iter().any(|sent| row.case.starts_with(sent));
         assert!(!sent || to.is_some_and(|to| to.starts_with("lossless")), "{row:?}");
         let gets_through = ["status", "keystroke", "MKPDUs"].iter().any(|what| row.case.starts_with(what));
@@ -191,7 +191,7 @@ fn overloaded(cases: &[(&str, usize)]) {
     }
 }
 
-/// What was changed in the interfaces of a box.
+/// Changes to the interfaces of a box.
 fn settings(namespace: &Namespace) -> String {
     let of = |interface: &str| {
         let link = namespace.ip(&["-d", "link", "show", interface]).unwrap().stdout;
@@ -227,7 +227,7 @@ fn carries(from: &Machine, to: &Machine) {
     }
 }
 
-/// What it sends is in clear: it must not run by an accident.
+/// It sends in clear: it must not run by accident.
 #[test]
 fn a_bare_forwarder_runs_only_where_its_parent_made_a_laboratory() {
     let topology = Topology::build(&Shape::default()).unwrap();

@@ -87,7 +87,7 @@ fn every_contestant_carries_full_frames_and_ends() {
     }
 }
 
-/// What no package of the distribution has: it is built only for measuring. User-Mode Linux exists for x86 alone.
+/// Rivals without a package of the distribution: they are built only for measuring. User-Mode Linux exists for x86 alone.
 fn may_be_missing(contestant: Contestant) -> bool {
     use perf::evidence::contest::Daemon;
     match contestant {

@@ -13,7 +13,7 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_frameward-lab"))
 }
 
-/// How long a demo may take on a busy machine; a quarter of a minute is usual.
+/// Time a demo may take on a busy machine; a quarter of a minute is usual.
 const LIMIT: Duration = Duration::from_secs(300);
 
 /// Namespaces and scratch directories of the process `pid`.

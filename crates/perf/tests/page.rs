@@ -16,7 +16,7 @@ use perf::evidence::document::{Document, Step};
 use perf::evidence::outcome::Outcome;
 use perf::evidence::{machine, page};
 
-/// What a figure must say of itself, and whether it draws or tells why it does not.
+/// Texts that each figure has to have, and whether it draws or tells why it does not.
 const FIGURES: &str = "[...document.querySelectorAll('figure')].map((figure) => ({
     id: figure.id,
     title: figure.querySelector('h3').innerText,
@@ -64,7 +64,7 @@ fn look_at(document: &Document, name: &str) -> Vec<serde_json::Value> {
     browser.shape(1280, 900, "light");
     browser.open(&url);
     assert_eq!(browser.value("document.querySelector('h1').innerText"), "Evidence");
-    // What is not quite reached is not rounded to it.
+    // A figure just below its target is not rounded up to it.
     assert_eq!(
         browser.value("[...document.querySelectorAll('.tile')].map((tile) => [tile.querySelector('.figure').innerText, tile.querySelectorAll('svg').length])"),
         serde_json::json!([["2.19 times", 1]])
@@ -99,7 +99,7 @@ fn look_at(document: &Document, name: &str) -> Vec<serde_json::Value> {
     shown
 }
 
-fn evaluate(figures: &[serde_json::Value]) {
+fn check_figures(figures: &[serde_json::Value]) {
     assert!(figures.len() >= 40, "{}", figures.len());
     let mut ids = Vec::new();
     for figure in figures {
@@ -118,7 +118,7 @@ fn evaluate(figures: &[serde_json::Value]) {
 #[test]
 fn every_figure_says_what_it_is_and_what_is_missing_is_said() {
     let figures = look_at(&brief_run(), "brief");
-    evaluate(&figures);
+    check_figures(&figures);
     let of = |id: &str| figures.iter().find(|figure| figure["id"] == id).unwrap_or_else(|| panic!("no {id}"));
     // Measured: drawn, with its numbers beside it. Not measured: the gap alone.
     assert_eq!((&of("tii-table-4")["drawings"], &of("tii-table-4")["gaps"]), (&2.into(), &0.into()));

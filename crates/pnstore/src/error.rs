@@ -87,7 +87,7 @@ pub enum LeaseError {
         path: PathBuf,
     },
     /// The machine went back to a snapshot while a gateway with static keys ran.
-    #[error("this machine was brought back to an earlier state, {} says, so packet numbers may have been used that nobody knows of; {ANEW}", path.display())]
+    #[error("{} shows that this machine returned to an earlier state, so packet numbers may have been used since; {ANEW}", path.display())]
     Restored {
         /// The file that says so.
         path: PathBuf,
@@ -112,7 +112,7 @@ pub enum LeaseError {
     },
     /// Another gateway reads or writes the marks beside the keys, and does not end.
     #[error(
-        "another gateway has held {} for seconds, as it does while it starts; stop that one, or start again",
+        "another gateway has locked {} for seconds, as a starting gateway does; stop it, or start this one again",
         marks.display()
     )]
     MarksHeld {
@@ -121,7 +121,7 @@ pub enum LeaseError {
     },
     /// The disk does not answer; nothing is known to have been written.
     #[error(
-        "the disk under {} has not answered for {} s; the kernel's log (dmesg) may say why", path.display(), silent.as_secs()
+        "the disk under {} has not answered for {} s; the kernel's log (dmesg) may show why", path.display(), silent.as_secs()
     )]
     Silent {
         /// The state directory.

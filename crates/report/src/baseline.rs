@@ -20,12 +20,12 @@ enum Figures<'r> {
     Histogram(&'r mut HistogramReport),
 }
 
-/// What a gateway has counted, and since when it is shown.
+/// Counters of a gateway, and since when they are shown.
 #[derive(Clone, Debug)]
 pub struct CountedReport {
     /// Since each part began.
     pub report: GatewayReport,
-    /// What was counted when somebody cleared it.
+    /// Counters at the moment when somebody cleared them.
     pub baseline: Option<Arc<Baseline>>,
 }
 
@@ -45,7 +45,7 @@ impl CountedReport {
     }
 }
 
-/// What was counted at one moment, by its place.
+/// Counters of one moment, by their place.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Baseline {
     uptime_ms: u64,

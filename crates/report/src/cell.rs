@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::Counters;
 use super::recent::{FailingSc, Seen};
 use super::table::Group;
-use super::verdict::{Finding, Level, State, Verdict, evaluate};
+use super::verdict::{Finding, Level, State, Verdict, worst};
 
 /// A cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -25,7 +25,7 @@ pub struct CellReport {
     /// Where frames are protected and verified: `kernel`, `user space` or `nowhere: ` and why.
     #[serde(default)]
     pub path: String,
-    /// What becomes of all that is of no relation: `link` or `drop`.
+    /// Treatment of the rest: `link` or `drop`.
     pub rest: String,
     /// The master key's fingerprint, as `keygen` printed it.
     pub master_key: String,
@@ -33,11 +33,11 @@ pub struct CellReport {
     pub ethertype: String,
     /// The upper bounds of the buckets of all histograms, in nanoseconds; the last bucket has none.
     pub bounds_ns: Vec<u64>,
-    /// What is of no relation, and HELLOs on their way.
+    /// Counters of the rest, and of HELLOs on their way.
     pub counters: Counters,
-    /// What the handshakes counted.
+    /// Counters of the handshakes.
     pub hello: Counters,
-    /// What they counted in the last five to ten seconds.
+    /// Their counters of the last five to ten seconds.
     #[serde(default)]
     pub hello_lately: Counters,
     /// The relations, in the order of the configuration; none if the worker does not answer.
@@ -58,7 +58,7 @@ pub struct RelationReport {
     pub peer: String,
     /// The FrameID that that one sends.
     pub receives: String,
-    /// How often each of them sends, in nanoseconds.
+    /// Their cycle, in nanoseconds.
     pub cycle_ns: u64,
     /// The time without a frame after which a station gives up, as it is configured.
     pub watchdog_ns: u64,
@@ -79,11 +79,11 @@ pub struct RelationReport {
     pub silent_ns: Option<u64>,
     /// The longest time between two verified frames.
     pub worst_gap_ns: u64,
-    /// How long frames of the own station were inside this gateway.
+    /// Times of the own station's frames inside this gateway.
     pub residence_outward: HistogramReport,
     /// The same for frames of its peer.
     pub residence_inward: HistogramReport,
-    /// How far the time between two verified frames was from the cycle.
+    /// Deviations of the time between two verified frames from the cycle.
     pub jitter: HistogramReport,
     /// Frames of the own station.
     pub transmit: Counters,
@@ -106,13 +106,13 @@ pub struct CellKeyReport {
 /// Times, by buckets.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HistogramReport {
-    /// How many there are.
+    /// Their number.
     pub count: u64,
     /// All of them together.
     pub sum_ns: u64,
     /// The longest.
     pub worst_ns: u64,
-    /// How many lie in each bucket: see [`CellReport::bounds_ns`].
+    /// Number in each bucket: see [`CellReport::bounds_ns`].
     pub buckets: Vec<u64>,
 }
 
@@ -209,7 +209,7 @@ impl CellReport {
 
     /// The verdict on it alone.
     pub fn judged(&self, seen: &Seen) -> Verdict {
-        evaluate(self.findings(seen), self.well()).0
+        worst(self.findings(seen), self.well()).0
     }
 
     /// Nothing is wrong: whether something shows that all is well.
@@ -230,7 +230,7 @@ impl CellReport {
         }
     }
 
-    /// What is not as it should be.
+    /// Its concerns.
     pub(crate) fn findings(&self, seen: &Seen) -> Vec<Finding> {
         let Self { name, relations, .. } = self;
         let mut findings = Vec::new();
@@ -275,7 +275,7 @@ impl CellReport {
             findings.push(Finding::attention(
                 State::PeerAbsent,
                 format!(
-                    "Fieldbus {name}: {unanswered} of {all} relations send, and no verified frame of the other station has come since they have a session: see whether its machine sends, and whether the network passes EtherType {} both ways.",
+                    "Fieldbus {name}: {unanswered} of {all} relations send, but no verified frame of the other station has come since their session began. Check whether its machine sends, and whether the network passes EtherType {} both ways.",
                     self.ethertype
                 ),
             ));
@@ -284,7 +284,7 @@ impl CellReport {
         if let Some(frames) = seen.clear {
             let level = if seen.valid.is_none() { Level::Alarm } else { Level::Attention };
             let text = format!(
-                "Fieldbus {name}: cyclic frames come in clear, {frames} since the last verified one, and are discarded: the other gateway is not on their way, or has mode = \"shadow\"."
+                "Fieldbus {name}: cyclic frames come in clear, {frames} since the last verified one, and are discarded: the other gateway is not on their path, or has mode = \"shadow\"."
             );
             findings.push(Finding::new(State::ClearFrames, level, text));
         }
@@ -300,14 +300,14 @@ impl CellReport {
                 State::KeysDiffer,
                 level,
                 format!(
-                    "Fieldbus {name}: every frame {relation} fails its ICV, {frames} since the last verified one: somebody forges them, and its own do not come; see who else speaks in this network."
+                    "Fieldbus {name}: every frame {relation} fails its ICV, {frames} since the last verified one: somebody forges frames, and the station's own do not come. Find out who else sends in this network."
                 ),
             ),
             None => Finding::new(
                 State::LateFrames,
                 level,
                 format!(
-                    "Fieldbus {name}: every frame {relation} is late, {} since the last verified one: somebody sends recorded frames again, and new ones do not come.",
+                    "Fieldbus {name}: every frame {relation} is late, {} since the last verified one: somebody replays frames, and new ones do not come.",
                     late.unwrap_or_default()
                 ),
             ),
@@ -323,21 +323,21 @@ impl CellReport {
         }
         if value("InHelloNotValid") > 0 {
             return Some(format!(
-                "HELLOs come that do not fit the master key; compare its fingerprint, {}, with that of the other gateway",
+                "HELLOs do not fit the master key; compare its fingerprint, {}, with that of the other gateway",
                 self.master_key
             ));
         }
         (value("InHelloOtherMode") > 0)
-            .then(|| "the other gateway has another protect or suite; set them alike".to_owned())
+            .then(|| "the other gateway has another protect or suite; set the same at both".to_owned())
     }
 
-    /// What the HELLOs say of why there is no session.
+    /// Reason for the missing session, as HELLOs show it.
     fn why(&self) -> String {
         if let Some(why) = self.kernel_faults.clone().or_else(|| self.misfit()) {
             return format!(": {why}");
         }
         if self.hello_lately.value("InHello") == 0 {
-            return ": none of its HELLOs has come of late; see whether the other gateway runs and the network passes the EtherType".to_owned();
+            return ": no HELLO has come lately; check whether the other gateway runs, and whether the network passes the EtherType".to_owned();
         }
         String::new()
     }

@@ -17,23 +17,23 @@ pub const SOCKET_SUFFIX: &str = ".sock";
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// The gateway does not answer.
-    #[error("gateway {name} does not answer on {}: {source}; is it running, and is this run as root, as the gateway's user or by a member of group {STATUS_GROUP}?", path.display())]
+    #[error("gateway {name} does not answer on {}: {source}; check that it runs, and ask as root, as the gateway's user or as a member of group {STATUS_GROUP}", path.display())]
     Silent {
         /// The gateway.
         name: String,
         /// Its socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The answer is no report.
     #[error(
-        "gateway {name} answered with no report this release reads: {source}; use its own release, or --json"
+        "gateway {name} sent a report that this release cannot read: {source}; use its own release, or --json"
     )]
     Unreadable {
         /// The gateway.
         name: String,
-        /// What is wrong with the answer.
+        /// The fault of the answer.
         source: serde_json::Error,
     },
 }

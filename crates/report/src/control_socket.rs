@@ -29,11 +29,11 @@ pub const STATUS_GROUP: &str = "frameward-status";
 /// The longest line that a gateway reads, in octets.
 const LONGEST_REQUEST: u64 = 512;
 
-/// What a gateway can be asked.
+/// A request to a gateway.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "request", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// How it is.
+    /// Its report.
     Status {},
     /// To read its configuration and keys again.
     Reload {
@@ -57,12 +57,12 @@ impl Request {
     }
 }
 
-/// What came of a request to change something.
+/// Outcome of a request to change something.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Outcome {
     /// It was done, or would be.
     pub done: bool,
-    /// What is to be said of it, or why it was not done, a line each.
+    /// Its changes, or why it was not done, a line each.
     pub lines: Vec<String>,
 }
 
@@ -72,12 +72,12 @@ impl<R> From<Outcome> for Reply<R> {
     }
 }
 
-/// What a gateway answers. `R` is the report: a [`crate::GatewayReport`] where it is made, and its text where it
+/// Answer of a gateway. `R` is the report: a [`crate::GatewayReport`] where it is made, and its text where it
 /// is read, which may come from another release.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reply<R> {
-    /// How it is.
+    /// Its report.
     Report(R),
     /// It is done; what is to be said of it, a line each.
     Done(Vec<String>),

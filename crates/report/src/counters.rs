@@ -21,7 +21,7 @@ impl Counters {
         self.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
     }
 
-    /// What was counted since `then`; none if something is less now, so that it began anew.
+    /// Counters since `then`; none if something is less now, so that it began anew.
     pub fn since(&self, then: &Self) -> Option<Self> {
         let more =
             |(name, now): &(Cow<'static, str>, u64)| Some((name.clone(), now.checked_sub(then.value(name))?));

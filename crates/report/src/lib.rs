@@ -1,4 +1,4 @@
-//! What a running gateway tells about itself: one JSON document.
+//! Report of a running gateway: one JSON document.
 //!
 //! ```text
 //! GatewayReport ─┬─ PrivilegeReport
@@ -20,7 +20,7 @@ pub mod cell;
 mod client;
 pub mod control_socket;
 mod counters;
-pub mod evaluate;
+pub mod link_verdict;
 pub mod mka;
 pub mod recent;
 #[cfg(any(test, feature = "samples"))]
@@ -52,10 +52,10 @@ pub struct GatewayReport {
     pub configuration: Option<String>,
     /// Seconds since the start.
     pub uptime_seconds: u64,
-    /// What the operating system granted; none while the gateway starts or stops.
+    /// Grants of the operating system; none while the gateway starts or stops.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub privileges: Option<PrivilegeReport>,
-    /// How fast the cipher suites were on this CPU at the start; none before that.
+    /// Speed of the cipher suites on this CPU at the start; none before that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suite_speeds: Option<SuiteSpeeds>,
     /// Whether keystreams are made ahead, and why; none before the start.
@@ -67,7 +67,7 @@ pub struct GatewayReport {
     /// Seconds since somebody cleared the counters; none: each counts since its part began. Metrics are never cleared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cleared_seconds: Option<u64>,
-    /// How the last reload went; none if there was none.
+    /// Outcome of the last reload; none if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadReport>,
     /// The links, in the order of the configuration.
@@ -77,18 +77,18 @@ pub struct GatewayReport {
     pub sites: Vec<site::SiteReport>,
 }
 
-/// How a reload of keys and configuration went.
+/// Outcome of a reload of keys and configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReloadReport {
     /// Reloads since the start, this one included.
     pub count: u64,
     /// The new configuration holds. If not, the one before does, unless a line says otherwise.
     pub done: bool,
-    /// What was changed, or what is wrong, a line each.
+    /// Changes, or faults, a line each.
     pub lines: Vec<String>,
 }
 
-/// What the operating system granted beside the interfaces.
+/// Grants of the operating system beside the interfaces.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct PrivilegeReport {
     /// Whether workers go before all ordinary threads.
@@ -109,7 +109,7 @@ impl PrivilegeReport {
 pub struct Grant {
     /// Whether it was granted.
     pub granted: bool,
-    /// What exactly, or why not and what to do.
+    /// The grant, or the reason against it and the cure.
     pub detail: String,
 }
 
@@ -138,16 +138,16 @@ pub type Row = fn(&str) -> Option<&'static wire::Counter>;
 pub struct LinkReport {
     /// The link's name.
     pub name: String,
-    /// How it is, made of what was verified lately.
+    /// Its verdict, made of recently verified frames.
     #[serde(default)]
     pub verdict: Verdict,
     /// Seconds since the last valid frame; none if none came.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_valid_seconds: Option<u64>,
-    /// What is not as it should be, the worst first; empty if all is well.
+    /// Its concerns, the worst first; empty if all is well.
     #[serde(default)]
     pub concerns: Vec<Concern>,
-    /// What it waits for, if it forwards nothing.
+    /// The missing part, if it forwards nothing.
     #[serde(default)]
     pub waiting: Option<WaitingReport>,
     /// The side of the machine.
@@ -156,7 +156,7 @@ pub struct LinkReport {
     pub protected: PortReport,
     /// The SecY between them.
     pub secy: SecYReport,
-    /// How its keys are agreed on, if they are.
+    /// Its key agreement, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mka: Option<mka::MkaReport>,
     /// Its cell, if it has one.
@@ -197,7 +197,7 @@ impl LinkReport {
 pub struct WaitingReport {
     /// For how long.
     pub seconds: u64,
-    /// What it lacks, for a person.
+    /// The missing part, for people.
     pub why: String,
     /// It lacks a carrier, not an interface.
     #[serde(default)]
@@ -209,11 +209,11 @@ pub struct WaitingReport {
 pub struct PortReport {
     /// The interface.
     pub interface: String,
-    /// What moves its frames, such as `af_xdp native`.
+    /// The kind of port, such as `af_xdp native`.
     pub engine: String,
     /// Octets behind DA, SA and EtherType.
     pub mtu: u32,
-    /// What keeps the host's own stack off the interface: `tcx`, `clsact` or `none`; empty while it is not prepared.
+    /// The guard of the interface: `tcx`, `clsact` or `none`; empty while it is not prepared.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub guard: String,
     /// Frames and octets, and what was lost.
@@ -221,11 +221,11 @@ pub struct PortReport {
 }
 
 impl PortReport {
-    /// What is said of the guard behind other words; nothing before the interface is prepared.
+    /// Text about the guard, behind other words; nothing before the interface is prepared.
     pub fn guard_words(&self) -> String {
         match self.guard.as_str() {
             "" => String::new(),
-            "none" => ", NOT GUARDED: this box's own stack may hear and speak here".to_owned(),
+            "none" => ", NOT GUARDED: this box's own stack can receive and send here".to_owned(),
             guard => format!(", guard {guard}"),
         }
     }

@@ -10,7 +10,7 @@ use super::verdict::{Finding, Level, State};
 pub struct MkaReport {
     /// A SAK protects what is sent.
     pub secured: bool,
-    /// What stands in the way, in words; none if nothing does.
+    /// The obstacle, in words; none if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trouble: Option<String>,
     /// The name of the CAK in whose group keys are agreed on, in hexadecimal digits; none if no CAK is spoken under.
@@ -33,25 +33,26 @@ pub struct MkaReport {
     pub key_server: Option<String>,
     /// The others of the group.
     pub members: Vec<MemberReport>,
-    /// Who has a CAK and is not known to belong to the link.
+    /// Stations that have a CAK and are not known to belong to the link.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub strangers: Vec<MkaStrangerReport>,
     /// Keys are agreed on under another CAK than the preferred one.
     #[serde(default)]
     pub under_fallback: bool,
-    /// Who is not heard by whom, though both are members, a sentence each.
+    /// Members that do not hear each other, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_heard: Vec<String>,
     /// The latest SAK, and the one before as long as it is accepted.
     pub saks: Vec<SakReport>,
-    /// Whether SDUs are divided, and why not.
-    pub dividing: DividingReport,
+    /// Whether SDUs are fragmented, and why not.
+    #[serde(rename = "dividing")]
+    pub fragmentation: FragmentReport,
     /// Seconds until the SAK is followed by another because of its age, if that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_rekey_seconds: Option<u64>,
-    /// What has changed and why, the newest last.
+    /// Changes and their reasons, the newest last.
     pub changes: Vec<ChangeReport>,
-    /// What the KaY counted.
+    /// Counters of the KaY.
     pub counters: Counters,
 }
 
@@ -107,9 +108,9 @@ pub struct SakReport {
     pub transmits: bool,
 }
 
-/// Whether SDUs are divided under the SAK that protects.
+/// Whether SDUs are fragmented under the SAK that protects.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct DividingReport {
+pub struct FragmentReport {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
@@ -124,15 +125,15 @@ pub struct DividingReport {
 pub struct ChangeReport {
     /// Milliseconds since it happened.
     pub ms_ago: u64,
-    /// What, and why.
+    /// The change, and why.
     pub text: String,
 }
 
-/// What the configuration requested, and what may not be so.
+/// Requests of the configuration, which may not be met.
 #[derive(Clone, Copy, Debug)]
 pub struct Requested {
     /// `fragment` or `concatenate` is "on", not "auto".
-    pub dividing: bool,
+    pub fragmentation: bool,
     /// Frames shall be encrypted, not only authenticated.
     pub encrypted: bool,
     /// Frames carry no SCI: `sci` is "never".
@@ -157,7 +158,7 @@ impl MkaReport {
         self.saks.iter().find(|sak| sak.transmits)
     }
 
-    /// What a person should know of it.
+    /// Its findings.
     pub(crate) fn findings(&self, requested: Requested) -> Vec<Finding> {
         let mut findings = Vec::new();
         let state = requested.trouble.unwrap_or(State::NoKeys);
@@ -169,7 +170,7 @@ impl MkaReport {
         };
         findings.extend(match (&self.trouble, self.secured) {
             (Some(trouble), _) => Some(Finding::new(state, level, sentence(trouble))),
-            (None, false) => Some(Finding::alarm(State::NoKeys, "Nothing is sent: there is no key yet.")),
+            (None, false) => Some(Finding::alarm(State::NoKeys, "No frame is sent: there is no key yet.")),
             (None, true) => None,
         });
         let mut say = |state, text: &str| findings.push(Finding::attention(state, text));
@@ -178,18 +179,18 @@ impl MkaReport {
             say(State::PartialMesh, &sentence(gap));
         }
         if self.secured && self.live_peers() == 0 {
-            say(State::Silent, "All peers are gone; the last key is held: on_peer_loss is hold.");
+            say(State::Silent, "All peers are gone; the last key stays in use (on_peer_loss = \"hold\").");
         }
         for MkaStrangerReport { sci, ckn } in &self.strangers {
             let text = format!(
-                "{sci} has the CAK of ckn {ckn} and is not known to belong to this link: give it the preferred CAK or name it in peers if it does, else change that CAK."
+                "{sci} has the CAK of ckn {ckn}, but is not known to belong to this link. If it does, give it the preferred CAK or name it in peers; else change that CAK."
             );
             say(State::Stranger, &text);
         }
         if self.under_fallback {
             say(
                 State::Fallback,
-                "The group is under the fallback CAK: not all of it have the first one. Bring it to all.",
+                "The group uses the fallback CAK: some members lack the preferred one. Copy it to all members.",
             );
         }
         if let (true, Some(sak)) = (requested.encrypted, self.sak())
@@ -197,11 +198,12 @@ impl MkaReport {
         {
             say(
                 State::WeakSettings,
-                "Frames are authenticated and not encrypted: the key server says so. Set encrypt = true there.",
+                "Frames are authenticated, not encrypted: the key server decided so. Set encrypt = true there.",
             );
         }
-        if let (true, true, Some(why)) = (requested.dividing, self.secured, &self.dividing.why_not) {
-            say(State::WeakSettings, &format!("Not all that is \"on\" is in use: {why}."));
+        if let (true, true, Some(why)) = (requested.fragmentation, self.secured, &self.fragmentation.why_not)
+        {
+            say(State::WeakSettings, &format!("fragment or concatenate is \"on\", but not in use: {why}."));
         }
         if requested.no_sci && self.live_peers() > 1 {
             say(
@@ -228,7 +230,7 @@ mod tests {
 
     #[test]
     fn each_weakness_is_said() {
-        let requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
+        let requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
         let said = |change: &dyn Fn(&mut MkaReport), requested| {
             let mut mka = sample_mka();
             change(&mut mka);
@@ -245,9 +247,9 @@ mod tests {
                 "No peer is heard.",
             ),
             (&|mka| mka.trouble = Some("one is not heard.".into()), false, "One is not heard."),
-            (&|mka| mka.secured = false, true, "Nothing is sent: there is no key yet."),
-            (&|mka| mka.members.clear(), false, "All peers are gone; the last key is held"),
-            (&|mka| mka.under_fallback = true, false, "under the fallback CAK"),
+            (&|mka| mka.secured = false, true, "No frame is sent: there is no key yet."),
+            (&|mka| mka.members.clear(), false, "All peers are gone; the last key stays in use"),
+            (&|mka| mka.under_fallback = true, false, "uses the fallback CAK"),
             (
                 &|mka| {
                     mka.strangers
@@ -256,9 +258,9 @@ mod tests {
                 false,
                 "02:00:00:00:00:07/1 has the CAK of ckn 6f6c64",
             ),
-            (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "and not encrypted"),
+            (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "not encrypted"),
             (
-                &|mka| mka.dividing.why_not = Some("x has not announced it".into()),
+                &|mka| mka.fragmentation.why_not = Some("x has not announced it".into()),
                 false,
                 "x has not announced it.",
             ),
@@ -269,7 +271,7 @@ mod tests {
             assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
         }
         let two: &dyn Fn(&mut MkaReport) = &|mka| mka.members.push(mka.members[0].clone());
-        let never = Requested { dividing: false, encrypted: false, no_sci: true, trouble: None };
+        let never = Requested { fragmentation: false, encrypted: false, no_sci: true, trouble: None };
         assert!(said(two, never)[0].1.contains("more than one peer"));
         assert_eq!(said(&|mka| mka.saks[0].confidentiality = "integrity".into(), never), []);
     }

@@ -1,4 +1,4 @@
-//! What was verified lately: from counters, looked at once a second, to when what happened last.
+//! Recent events: from counters, read once a second, to the time of each last event.
 //!
 //! There is no clock here: times come in, as since the start. A frame that is valid ends what was seen before it: all that
 //! is kept of failures came after it. So a link on which valid frames and others come is not one on which nothing fits, and a
@@ -7,26 +7,26 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How long a discard is told of.
+/// Time a discard stays in the verdict.
 pub const RECENT: Duration = Duration::from_secs(10);
-/// How long a peer's failing frames count after the last of them.
+/// Time a peer's failing frames count after the last of them.
 const FAILING: Duration = Duration::from_secs(30);
-/// How long after a valid frame others have to fail before that counts: those of a change of keys do for a moment.
+/// Time after a valid frame in which failures do not count: those of a change of keys do for a moment.
 const SETTLED: Duration = Duration::from_secs(3);
 /// A frame that is sent so long after the last valid one is not the end of a conversation, and waits for an answer.
 const ALONE: Duration = Duration::from_secs(5);
-/// How long an answer is waited for.
+/// Time to wait for an answer.
 const ANSWER: Duration = Duration::from_secs(5);
 /// Without a frame sent for so long nobody waits for an answer any more.
 const FORGOTTEN: Duration = Duration::from_secs(300);
-/// How long an unfilled checksum is told of.
+/// Time an unfilled checksum stays in the verdict.
 const UNFILLED: Duration = Duration::from_secs(30);
 /// Unfilled checksums that are no chance: of frames with a wrong one, one in 65,536 looks like it.
 const ENOUGH_UNFILLED: u64 = 4;
 /// For how long valid frames are news.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// What a link or a peer has counted.
+/// Counters of a link or a peer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counted {
     /// Protected frames that were sent.
@@ -43,7 +43,7 @@ pub struct Counted {
     pub unfilled: u64,
 }
 
-/// What an SC has counted.
+/// Counters of an SC.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CountedSc {
     /// Verified.
@@ -69,7 +69,7 @@ impl Misfits {
         }
     }
 
-    /// How many, if they count: the last came not long ago, and well after the last valid frame.
+    /// Their number, if they count: the last came not long ago, and well after the last valid frame.
     fn of(self, now: Duration, valid: Option<Duration>) -> Option<u64> {
         let last = self.last.filter(|last| now.saturating_sub(*last) < FAILING)?;
         let settled = valid.is_none_or(|valid| last >= valid + SETTLED);
@@ -84,7 +84,7 @@ struct Sc {
     late: Misfits,
 }
 
-/// What a link, or a peer of a site, did lately.
+/// Recent activity of a link, or of a peer of a site.
 #[derive(Clone, Debug, Default)]
 pub struct RecentCounters {
     began: Option<Duration>,
@@ -96,31 +96,31 @@ pub struct RecentCounters {
     unanswered: Option<(Duration, u64)>,
     clear: Misfits,
     no_sa: Misfits,
-    /// What was discarded in each second.
+    /// Discards of each second.
     discards: VecDeque<(Duration, BTreeMap<String, u64>)>,
     /// Unfilled checksums in each second.
     unfilled: VecDeque<(Duration, u64)>,
 }
 
-/// How the frames of one SC fail.
+/// Failures of one SC's frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailingSc {
     /// Its SCI.
     pub sci: String,
-    /// How many since its last valid frame had a wrong ICV; none if others failed.
+    /// Frames with a wrong ICV since its last valid frame; none if others failed.
     pub not_valid: Option<u64>,
-    /// How many were late.
+    /// Late frames.
     pub late: Option<u64>,
 }
 
-/// What was seen, as a verdict is made of it.
+/// Observations, as a verdict is made of them.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
     /// For how long it has been looked at.
     pub watched: Duration,
-    /// How long ago the last valid frame came; none if none did.
+    /// Time since the last valid frame; none if none came.
     pub valid: Option<Duration>,
-    /// So many frames were sent, the first of them long enough ago, and nothing valid came since.
+    /// Number of frames sent, the first of them long enough ago, without a valid frame since.
     pub unanswered: Option<u64>,
     /// SCs of which nothing but failing frames comes.
     pub failing: Vec<FailingSc>,
@@ -128,7 +128,7 @@ pub struct Seen {
     pub clear: Option<u64>,
     /// Frames without an SA since the last valid one.
     pub no_sa: Option<u64>,
-    /// What was discarded in the last ten seconds, the most first.
+    /// Discards of the last ten seconds, the most first.
     pub discards: Vec<(String, u64)>,
     /// Unfilled checksums of the last half minute, if they are no chance.
     pub unfilled: Option<u64>,
@@ -198,7 +198,7 @@ impl RecentCounters {
         }
     }
 
-    /// What that comes to.
+    /// The sum of it.
     pub fn seen(&self, now: Duration) -> Seen {
         let ago = |then: Duration| now.saturating_sub(then);
         let is_waited_for = self.sent.is_some_and(|sent| ago(sent) < FORGOTTEN);

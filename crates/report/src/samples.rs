@@ -8,7 +8,7 @@ use fieldbus::{Histogram, ReceiveCounters, TransmitCounters};
 use suite::CipherSuite::{Aegis128L, GcmAes128};
 
 use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
-use super::mka::{CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, Requested, SakReport};
+use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
 use super::recent::Seen;
 use super::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
 use super::*;
@@ -71,7 +71,7 @@ pub fn sample(name: &str) -> GatewayReport {
         mka: None,
         fieldbus: None,
     };
-    (link.verdict, link.concerns) = evaluate::link(&link, &evaluate::Facts::default());
+    (link.verdict, link.concerns) = link_verdict::link_verdict(&link, &link_verdict::Facts::default());
     GatewayReport {
         name: name.into(),
         version: "0.1.0".into(),
@@ -97,9 +97,9 @@ pub fn agreed(name: &str) -> GatewayReport {
         (sa.key, sa.in_use) = (mka.saks[0].ki.clone(), true);
     }
     link.mka = Some(mka);
-    let requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
-    let facts = evaluate::Facts { requested: Some(requested), ..evaluate::Facts::default() };
-    (link.verdict, link.concerns) = evaluate::link(link, &facts);
+    let requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
+    let facts = link_verdict::Facts { requested: Some(requested), ..link_verdict::Facts::default() };
+    (link.verdict, link.concerns) = link_verdict::link_verdict(link, &facts);
     report
 }
 
@@ -137,7 +137,7 @@ pub fn sample_mka() -> MkaReport {
             seconds: 93_784,
             transmits: true,
         }],
-        dividing: DividingReport { fragment: true, concatenate: true, why_not: None },
+        fragmentation: FragmentReport { fragment: true, concatenate: true, why_not: None },
         next_rekey_seconds: Some(61),
         changes: vec![
             ChangeReport { ms_ago: 90_000, text: "member 02:00:00:00:00:02/1 is live".into() },
@@ -207,7 +207,7 @@ pub fn sample_site() -> SiteReport {
         }],
     };
     (report.verdict, report.concerns) =
-        super::site::evaluate::verdict(&report, &super::site::evaluate::SiteFacts::default());
+        super::site::site_verdict::site_verdict(&report, &super::site::site_verdict::SiteFacts::default());
     report
 }
 

@@ -3,8 +3,8 @@
 //! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
 //! [`Group`](super::table::Group) says which.
 
-pub mod evaluate;
 mod peer;
+pub mod site_verdict;
 
 use serde::{Deserialize, Serialize};
 
@@ -17,25 +17,25 @@ pub use peer::peer_report;
 pub struct SiteReport {
     /// The site's name.
     pub name: String,
-    /// How it is, made of what was verified lately.
+    /// Its verdict, made of recently verified frames.
     #[serde(default)]
     pub verdict: Verdict,
-    /// What is not as it should be, the worst first; empty if all is well.
+    /// Its concerns, the worst first; empty if all is well.
     pub concerns: Vec<Concern>,
-    /// What it waits for, if nothing passes between its LAN and its peers.
+    /// The missing part, if nothing passes between its LAN and its peers.
     pub waiting: Option<WaitingReport>,
-    /// What its peers know it by; none if all of them are plain.
+    /// Its public key; none if all peers are plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public_key: Option<String>,
     /// The side of the LAN.
     pub lan: PortReport,
     /// The side of the other sites.
     pub udp: Vec<UdpReport>,
-    /// What was counted between the ports: what kind of frame or packet it was.
+    /// Counters between the ports, by kind of frame or packet.
     pub path: Counters,
-    /// What was counted of MACsec frames and of packets, as far as they are no peer's.
+    /// Counters of MACsec frames and of packets that are no peer's.
     pub tunnel: Counters,
-    /// What the management channel counted; none if all peers are plain.
+    /// Counters of the management channel; none if all peers are plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub channel: Option<Counters>,
     /// The other sites, in the order of the configuration.
@@ -51,7 +51,7 @@ pub struct SiteReport {
 pub struct UdpReport {
     /// `data`, `header` or `plain`.
     pub what: String,
-    /// What it is bound to.
+    /// The address it is bound to.
     pub address: String,
     /// Packets and octets, and what was lost.
     pub counters: Counters,
@@ -86,7 +86,7 @@ pub struct SitePeerReport {
     /// Where this site is, as the peer sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<String>,
-    /// How the connection's keys were agreed on: `X25519MLKEM768`, or `X25519` alone.
+    /// Key exchange of the connection: `X25519MLKEM768`, or `X25519` alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_exchange: Option<String>,
     /// Seconds for which the peer has been running, as far as is known here.
@@ -104,9 +104,9 @@ pub struct SitePeerReport {
     pub flows_announced: usize,
     /// Flows of its own that are known here.
     pub peer_flows: usize,
-    /// What was counted of its frames and packets.
+    /// Counters of its frames and packets.
     pub counters: Counters,
-    /// What was counted of what was agreed on with it; none if it is plain.
+    /// Counters of the session with it; none if it is plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Counters>,
 }

@@ -41,7 +41,7 @@ pub enum Group {
     Channel,
     /// A peer's frames and packets.
     Peer,
-    /// What was agreed on with a peer.
+    /// The session with a peer.
     Session,
     /// A cell's frames that are of no relation, and its HELLOs on their way.
     Cell,
@@ -86,7 +86,7 @@ impl Group {
         }
     }
 
-    /// What metrics call the part that counts; the script of the status page, too.
+    /// Name of the counting part in metrics, and in the script of the status page.
     pub const fn object(self) -> &'static str {
         match self {
             Self::Lan => "site_lan",

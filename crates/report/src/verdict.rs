@@ -35,7 +35,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How a link, a cell or a site is, in a word: the table above has them.
+/// State of a link, a cell or a site, in a word: the table above has them.
 #[expect(missing_docs, reason = "the table above says each")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
@@ -114,7 +114,7 @@ impl State {
     }
 }
 
-/// How much a person should mind.
+/// How serious it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -145,7 +145,7 @@ impl Level {
 pub struct Verdict {
     /// The state, in a word.
     pub state: String,
-    /// How much a person should mind.
+    /// How serious it is.
     pub level: Level,
     /// Frames pass and are protected, as far as was verified lately, or nothing was sent.
     pub protecting: bool,
@@ -160,7 +160,7 @@ impl Default for Verdict {
             state: "unknown".into(),
             level: Level::Idle,
             protecting: false,
-            text: "The gateway gives no verdict: it is of another release.".into(),
+            text: "The gateway gives no verdict: it has another release.".into(),
         }
     }
 }
@@ -170,7 +170,7 @@ impl Default for Verdict {
 pub struct Concern {
     /// Whether the link does not protect: frames leave in clear, or do not leave at all.
     pub grave: bool,
-    /// What it is, in a sentence.
+    /// Its text, in a sentence.
     pub text: String,
 }
 
@@ -198,7 +198,7 @@ impl Finding {
 
 /// The worst finding is the verdict, the first of equal ones; all are concerns, the worst first. Without any it is
 /// `otherwise`.
-pub(crate) fn evaluate(mut findings: Vec<Finding>, otherwise: Finding) -> (Verdict, Vec<Concern>) {
+pub(crate) fn worst(mut findings: Vec<Finding>, otherwise: Finding) -> (Verdict, Vec<Concern>) {
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.level));
     let unproven = findings.iter().any(|finding| finding.state.is_unproven());
     let Finding { state, level, text } = findings.first().unwrap_or(&otherwise).clone();

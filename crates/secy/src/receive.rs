@@ -11,7 +11,7 @@
 //! | the cipher | 2 |
 //! | ICV wrong: `InPktsInvalid` or `InPktsNotValid` | 3 |
 //! | PN judged again, `lowest_pn` moved, SecTAG and ICV taken off | 3 |
-//! | with MF or EXT: the secure data divided, its pieces joined to others | 3 |
+//! | with MF or EXT: the secure data in segments, its fragments joined to others | 3 |
 //!
 //! The PN is checked twice because one burst can hold two copies of a frame. The first check spares the
 //! cipher old frames; the second decides. Only frames with a right ICV move the window. With

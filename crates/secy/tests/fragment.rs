@@ -1,8 +1,8 @@
-//! Dividing SDUs: plans of every size, and what the frames made of them look like on the wire.
+//! Fragmenting SDUs: plans of every size, and what the frames made of them look like on the wire.
 
 mod ends;
 
-use ends::division::{
+use ends::fragments::{
     BURST, IN_CLEAR, REASSEMBLING, carry_out, delivered, planned, protect_assembled, send, tags,
 };
 use ends::{A, MAC_A, MAC_B, Outcome, books, moved, receiver, sdu, sender};
@@ -52,13 +52,10 @@ fn check(settings: &Settings, rules: &Rules, octets: &[usize], template: &[u8]) 
     for frame in plan.frames() {
         let parts = plan.fragments(frame);
         let data: usize = parts.iter().map(|part| part.octets.len()).sum();
-        let headers = frame.layout.map_or(0, |division| division.segments.header_octets());
+        let headers = frame.layout.map_or(0, |layout| layout.segments.header_octets());
         assert!(data + headers <= capacity(settings), "{octets:?} {settings:?} {rules:?}");
         assert!(parts.len() == 1 || rules.concatenate);
-        assert!(
-            frame.layout.is_none() || parts.iter().all(|part| octets[part.sdu] <= LONGEST),
-            "undivided only"
-        );
+        assert!(frame.layout.is_none() || parts.iter().all(|part| octets[part.sdu] <= LONGEST), "whole only");
         for part in parts {
             assert_eq!(part.octets.start, covered[part.sdu]);
             assert!(!part.octets.is_empty());
@@ -72,20 +69,20 @@ fn check(settings: &Settings, rules: &Rules, octets: &[usize], template: &[u8]) 
         assert_eq!(continues.then_some(parts[0].sdu), expected_before, "CF exactly behind MF");
         let chain = match frame.layout {
             None => {
-                assert!(parts.len() == 1 && !continues && ends(last), "whole SDUs alone have no division");
+                assert!(parts.len() == 1 && !continues && ends(last), "whole SDUs alone have no layout");
                 0
             }
-            Some(division) => {
+            Some(layout) => {
                 assert!(parts.len() > 1 || continues || !ends(last));
-                assert_eq!(division.chain > 0, !ends(last), "MF exactly if the SDU goes on");
-                assert_eq!(division.segments.continues(), continues);
+                assert_eq!(layout.chain > 0, !ends(last), "MF exactly if the SDU goes on");
+                assert_eq!(layout.segments.continues(), continues);
                 let lengths: Vec<_> = parts.iter().map(|part| part.octets.len() as u16).collect();
-                assert_eq!(division.segments.lengths(), lengths);
+                assert_eq!(layout.segments.lengths(), lengths);
                 let mut out = [0; 64];
-                division.segments.encode(&mut out);
-                assert_eq!(Segments::parse(&out[..headers], data), Ok(division.segments));
+                layout.segments.encode(&mut out);
+                assert_eq!(Segments::parse(&out[..headers], data), Ok(layout.segments));
                 assert!(lengths[1..].iter().all(|&octets| usize::from(octets) <= SEGMENT_OCTETS));
-                division.chain
+                layout.chain
             }
         };
         if let Some((_, chain_before)) = before.filter(|&(_, chain)| chain > 0) {
@@ -173,7 +170,7 @@ fn the_bits_of_frames() {
         let assembled = carry_out(&planned(&rules, &sdus), &sdus);
         let frames = protect_assembled(&mut tx, &assembled).into_iter().map(Outcome::passed);
         let mut carry_over = false;
-        for (number, (frame, (octets, division))) in frames.zip(&assembled).enumerate() {
+        for (number, (frame, (octets, layout))) in frames.zip(&assembled).enumerate() {
             let (tag, headers) = tags(&frame);
             assert_eq!(tag.pn, 7 + number as u32, "PNs follow one another");
             let data = octets.len() - 12;
@@ -189,7 +186,7 @@ fn the_bits_of_frames() {
             assert!(headers.iter().skip(1).all(|header| header & 2 == 0), "CF in the first header only");
             assert!(headers.iter().all(|header| header & 0x1c == 0), "reserved bits");
             let told: usize = headers.iter().map(|header| usize::from(header >> 5)).sum();
-            let segments = division.map_or(1, |division| division.segments.lengths().len());
+            let segments = layout.map_or(1, |layout| layout.segments.lengths().len());
             assert_eq!(headers.len(), if segments == 1 { usize::from(continues) } else { segments - 1 });
             assert!(told < data && (segments > 1) == (told > 0));
             assert_eq!(
@@ -291,7 +288,7 @@ fn express_sdus_go_first_and_alone() {
         let expected: Vec<_> = express.iter().chain(&bulk).cloned().collect();
         assert_eq!(delivered(&mut rx, &frames), expected);
     }
-    // One that is too long for a frame is divided, but the tail is not shared.
+    // One that is too long for a frame is fragmented, but the tail is not shared.
     let settings = settings(576, SciInclusion::Always);
     let rules = Rules::new(&settings, true, true);
     let long = frames::ethernet(MAC_B, MAC_A, EtherType::PROFINET, &frames::payload(1000, 3));
@@ -402,7 +399,7 @@ fn small_sdus_share_a_frame_by_29() {
         let plan = planned(&rules, &ends::sdus(58, 48));
         let counts: Vec<_> = plan.frames().iter().map(|frame| plan.fragments(frame).len()).collect();
         assert_eq!(counts, [29, 29], "{inclusion:?}");
-        let header_octets = plan.frames()[0].layout.expect("divided").segments.header_octets();
+        let header_octets = plan.frames()[0].layout.expect("fragmented").segments.header_octets();
         assert_eq!(header_octets, 56);
     }
 }

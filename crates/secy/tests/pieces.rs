@@ -5,7 +5,7 @@ mod ends;
 
 use std::time::Duration;
 
-use ends::division::{Forged, REASSEMBLING, chain, data, header, outbox, sdu_of, verify_divided};
+use ends::fragments::{Forged, REASSEMBLING, chain, data, header, outbox, sdu_of, verify_fragments};
 use ends::{A, an, books, moved, receive_sa, receiver, start_receiving};
 use secy::reassemble::MAX_FRAGMENTS;
 use secy::{MAX_FRAGMENT_OCTETS, SDU_OCTETS};
@@ -37,7 +37,7 @@ impl Receiver {
     /// SDUs that one frame delivers so many milliseconds after the start.
     fn at(&mut self, milliseconds: u64, frame: &Forged) -> Vec<Vec<u8>> {
         let now = Instant::after_start(Duration::from_millis(milliseconds));
-        let outcome = verify_divided(&mut self.secy, now, &[frame.seal()], &mut outbox(1)).remove(0);
+        let outcome = verify_fragments(&mut self.secy, now, &[frame.seal()], &mut outbox(1)).remove(0);
         outcome.unwrap_or_default()
     }
 
@@ -96,7 +96,7 @@ fn any_order_inside_one_burst() {
     for order in permutations(4) {
         let mut rx = receiver(REASSEMBLING, SUITE, 1, 4);
         let frames: Vec<_> = order.iter().map(|&index| pieces[index].seal()).collect();
-        assert_eq!(ends::division::delivered(&mut rx, &frames), std::slice::from_ref(&whole), "{order:?}");
+        assert_eq!(ends::fragments::delivered(&mut rx, &frames), std::slice::from_ref(&whole), "{order:?}");
     }
 }
 
@@ -164,7 +164,7 @@ fn frames_that_both_end_and_begin() {
     let (a, b, c) = (data(100, 1), data(30, 2), data(90, 3));
     let middle = [&a[60..], &b, &c[..50]].concat();
     let mut second = frame(2, &middle).with_headers(&[header(30, true), header(50, false)]);
-    second.bits |= ends::division::MF;
+    second.bits |= ends::fragments::MF;
     let frames = [frame(1, &a[..60]).piece(false, true), second, frame(3, &c[50..]).piece(true, false)];
     for order in permutations(3) {
         let mut rx = Receiver::new(REASSEMBLING, WIDE);

@@ -1,9 +1,11 @@
-//! Divided frames one by one: what the grammar of extension headers allows and what it does not, and to whom. Each
+//! Fragmented frames one by one: what the grammar of extension headers allows and what it does not, and to whom. Each
 //! case moves its counter, and no other.
 
 mod ends;
 
-use ends::division::{EXT, Forged, IN_CLEAR, MF, REASSEMBLING, data, header, outbox, sdu_of, verify_divided};
+use ends::fragments::{
+    EXT, Forged, IN_CLEAR, MF, REASSEMBLING, data, header, outbox, sdu_of, verify_fragments,
+};
 use ends::{End, SETTINGS, books, moved, receiver};
 use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, SecY, Settings, ValidateFrames};
 use suite::CipherSuite;
@@ -21,7 +23,7 @@ fn forged(pn: u64, data: &[u8]) -> Forged {
 }
 
 fn verify_octets(rx: &mut SecY, frame: &[u8]) -> Delivery {
-    verify_divided(rx, Instant::START, &[frame], &mut outbox(1)).remove(0)
+    verify_fragments(rx, Instant::START, &[frame], &mut outbox(1)).remove(0)
 }
 
 fn verify(rx: &mut SecY, frame: &Forged) -> Delivery {

@@ -1,4 +1,4 @@
-//! How long single frames take: what `plan` and `bench fieldbus` measure.
+//! Times of single frames, as `plan` and `bench fieldbus` measure them.
 //!
 //! | figure | how |
 //! |---|---|
@@ -40,7 +40,7 @@ impl Clock {
         Self { nanoseconds: median(&(0..READINGS).map(reading).collect::<Vec<_>>()) as u64 }
     }
 
-    /// What lies between the readings of which each of two takes its time.
+    /// `time` between two readings, without the time that a reading itself takes.
     fn between(self, time: Duration) -> u64 {
         let nanoseconds = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).saturating_sub(self.nanoseconds);
         nanoseconds.clamp(1, LONGEST.as_nanos() as u64)
@@ -59,7 +59,7 @@ pub struct FrameTimes {
     in_order: Vec<u32>,
 }
 
-/// How many of single frames were slow, and how many of these stood beside another slow one. A frame that is slow of itself, or was
+/// Number of slow single frames, and of those beside another slow one. A frame that is slow of itself, or was
 /// interrupted, stands alone; those of a CPU that is slower for a while stand together.
 ///
 /// Slow is a frame that takes a third longer than the median of its round. Where the CPU is slower for more than half of a
@@ -118,7 +118,7 @@ fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// What is said of them, in nanoseconds a frame.
+/// Percentiles, in nanoseconds a frame.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Percentiles {
     /// Of bursts.
@@ -156,7 +156,7 @@ impl FrameTimes {
         median(&self.bursts)
     }
 
-    /// What is said of them.
+    /// Their percentiles.
     pub fn percentiles(&self) -> Percentiles {
         Percentiles {
             p50: self.middle(),
@@ -198,7 +198,7 @@ impl FrameTimes {
     }
 }
 
-/// What can be done to frames of some relations: to prepare them, which is not timed, then to protect and to verify them. It panics
+/// Operations on frames of some relations: to prepare them, which is not timed, then to protect and to verify them. It panics
 /// if that fails.
 pub trait Work {
     /// Gets frames ready; this is not timed.
@@ -254,7 +254,7 @@ pub fn round(clock: Clock, order: &[usize], time: Duration, work: &mut impl Work
     times
 }
 
-/// What a loop takes, in nanoseconds, that reads the clock until `length` has passed and does nothing else, over and over for as
+/// Time, in nanoseconds, of a loop that reads the clock until `length` has passed and does nothing else, over and over for as
 /// long as `time`. A timer, a hypervisor and whoever else interrupts this CPU hit it as they hit work of the same length, which so
 /// can have no better p99.9 on this machine at this moment.
 pub fn empty_loop(clock: Clock, length: Duration, time: Duration) -> Histogram<u64> {

@@ -43,7 +43,7 @@ pub enum ExtensionError {
     EmptySegment,
     /// The lengths leave nothing for the first segment.
     Sum,
-    /// A segment that begins an SDU is shorter than an EtherType.
+    /// A segment that begins a payload is shorter than an EtherType.
     ShortSegment,
 }
 

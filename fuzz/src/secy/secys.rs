@@ -94,7 +94,7 @@ pub(crate) fn verify(
     burst.into_iter().map(done).collect()
 }
 
-/// A frame before it is protected, and how it divides.
+/// A frame before it is protected, and its layout.
 pub(crate) type Assembled = (Vec<u8>, Option<FrameLayout>);
 
 /// Copies SDUs together as planned.
@@ -115,8 +115,8 @@ pub(crate) fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
 pub(crate) fn protect(secy: &mut SecY, frames: &[Assembled]) -> Vec<Result<Vec<u8>, TransmitDiscard>> {
     let mut chunks: Vec<_> =
         frames.iter().map(|(octets, _)| [&[0; ROOM], &octets[..], &[0; ROOM]].concat()).collect();
-    let outgoing = |(chunk, (_, division)): (_, &Assembled)| match division {
-        Some(division) => Outgoing::with_layout(whole(chunk, ROOM), *division),
+    let outgoing = |(chunk, (_, layout)): (_, &Assembled)| match layout {
+        Some(layout) => Outgoing::with_layout(whole(chunk, ROOM), *layout),
         None => Outgoing::new(whole(chunk, ROOM)),
     };
     let mut burst: Vec<_> = chunks.iter_mut().map(Vec::as_mut_slice).zip(frames).map(outgoing).collect();
@@ -156,8 +156,8 @@ pub(super) struct Transmitter {
     used: HashSet<u64>,
     /// By the octets on the wire, which no two frames share.
     sent: HashMap<Vec<u8>, Sent>,
-    /// SDUs that were sent in divided frames, and with replay protection not delivered yet.
-    divided: HashSet<Vec<u8>>,
+    /// SDUs that were sent in fragmented frames, and with replay protection not delivered yet.
+    fragmented: HashSet<Vec<u8>>,
     given: u64,
     number: u64,
 }
@@ -171,7 +171,7 @@ impl Transmitter {
             top: (0, None),
             used: HashSet::new(),
             sent: HashMap::new(),
-            divided: HashSet::new(),
+            fragmented: HashSet::new(),
             given: 0,
             number: 0,
         }
@@ -258,18 +258,17 @@ impl Transmitter {
                 ADDRESSES.into_iter().chain([0x08, 0x00]).chain(number).chain(body).collect()
             })
             .collect();
-        if !self.setup.protect_frames || self.setup.divide & 3 == 0 {
+        if !self.setup.protect_frames || self.setup.fragment & 3 == 0 {
             return self.send(sdus.into_iter().map(|sdu| (sdu, None)).collect());
         }
         let settings = settings(&self.setup);
-        let rules = Rules::new(&settings, self.setup.divide & 1 != 0, self.setup.divide & 2 != 0);
+        let rules = Rules::new(&settings, self.setup.fragment & 1 != 0, self.setup.fragment & 2 != 0);
         let mut plan = Plan::new(sdus.len(), &rules);
         let described: Vec<_> = sdus.iter().map(|sdu| Sdu::of(sdu).expect("invariant: a header")).collect();
         plan.make(&rules, &described);
         let frames = carry_out(&plan, &sdus);
-        let whole =
-            |sdu: &Vec<u8>| frames.iter().any(|(octets, division)| division.is_none() && octets == sdu);
-        self.divided.extend(sdus.into_iter().filter(|sdu| !whole(sdu)));
+        let whole = |sdu: &Vec<u8>| frames.iter().any(|(octets, layout)| layout.is_none() && octets == sdu);
+        self.fragmented.extend(sdus.into_iter().filter(|sdu| !whole(sdu)));
         self.send(frames)
     }
 
@@ -278,9 +277,9 @@ impl Transmitter {
         self.send(vec![(octets, None)])
     }
 
-    /// Whether `sdu` was sent in divided frames; with replay protection it says so once.
-    pub(super) fn take_divided(&mut self, sdu: &[u8]) -> bool {
-        if self.setup.replay_protect { self.divided.remove(sdu) } else { self.divided.contains(sdu) }
+    /// Whether `sdu` was sent in fragmented frames; with replay protection it says so once.
+    pub(super) fn take_fragmented(&mut self, sdu: &[u8]) -> bool {
+        if self.setup.replay_protect { self.fragmented.remove(sdu) } else { self.fragmented.contains(sdu) }
     }
 
     fn send(&mut self, frames: Vec<Assembled>) -> Vec<Vec<u8>> {
@@ -289,7 +288,7 @@ impl Transmitter {
         let outcomes = protect(&mut self.secy, &frames);
         self.given += frames.len() as u64;
         let (mut out, mut taken) = (Vec::new(), 0);
-        for ((sdu, division), outcome) in frames.into_iter().zip(outcomes) {
+        for ((sdu, layout), outcome) in frames.into_iter().zip(outcomes) {
             let Ok(frame) = outcome else { continue };
             assert!(frame.len() <= MTU + 14, "no frame exceeds the MTU");
             if self.setup.protect_frames {
@@ -297,7 +296,7 @@ impl Transmitter {
                 let pn = next.expect("without a PN nothing is sent").number() + taken;
                 taken += 1;
                 assert!(pn <= reserved && pn <= suite(&self.setup).last_pn().number());
-                self.note(division.is_none().then_some(sdu), &frame, an, pn);
+                self.note(layout.is_none().then_some(sdu), &frame, an, pn);
             } else {
                 assert_eq!(frame, sdu);
             }
@@ -331,7 +330,7 @@ impl Transmitter {
         })
     }
 
-    /// Each SDU, or divided frame, is counted once.
+    /// Each SDU, or fragmented frame, is counted once.
     fn balance(&self) {
         let (secy, sc) = (self.secy.counters(), self.secy.transmit_counters());
         let of_secy = [

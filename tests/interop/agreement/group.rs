@@ -13,8 +13,8 @@ use crate::DEADLINE;
 use crate::kernel::{MACSEC_MTU, MTU};
 use crate::supplicant::{self, Agreement};
 
-/// What does not fit a frame is divided.
-const DIVIDING: &str = "fragment = \"on\"\nconcatenate = \"on\"";
+/// What does not fit a frame is fragmented.
+const FRAGMENT: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
 /// Whether an IP packet of the machines' full MTU, which does not fit one protected frame, is answered.
 fn full_size_passes(from: &Machine, to: &str) -> bool {
@@ -48,11 +48,11 @@ fn frames(capture: Capture) -> (usize, usize) {
 fn comes_and_goes(priorities: [u8; 2]) {
     let topology = topology_of(MTU);
     let mut guest = station(&topology, GUEST_MAC);
-    let choice = |priority| Choice { link: DIVIDING, ..Choice::of_priority(priority) };
+    let choice = |priority| Choice { link: FRAGMENT, ..Choice::of_priority(priority) };
     let one = Gateway::start(&topology.gateway_a.namespace, "a", &choice(priorities[0]));
     let two = Gateway::start(&topology.gateway_b.namespace, "b", &choice(priorities[1]));
     let (a, b) = (&topology.machine_a, topology.machine_b.ipv4.to_string());
-    wait_until("frames are divided", || full_size_passes(a, &b));
+    wait_until("frames are fragmented", || full_size_passes(a, &b));
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
     assert!(full_size_passes(a, &b));
     let (protected, extended) = frames(wire);
@@ -80,7 +80,7 @@ fn comes_and_goes(priorities: [u8; 2]) {
     pinging.wait_for(50);
 
     supplicant::stop(&mut guest);
-    wait_until("frames are divided again", || full_size_passes(a, &b));
+    wait_until("frames are fragmented again", || full_size_passes(a, &b));
     pinging.wait_for(50);
     let answers = pinging.stop();
     println!("{} answered, {} missing", answers.answered, answers.missing.len());

@@ -32,7 +32,7 @@ type Input = Mutex<Vec<(f64, usize, Reason)>>;
 /// KaYs that run, each with a SecY that does at once what it is told.
 struct Running {
     orders: Sender<Order>,
-    told: Arc<Input>,
+    notices: Arc<Input>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -63,10 +63,10 @@ impl Running {
     /// KaYs of these priorities.
     fn start(wire: Wire, priorities: &'static [u8]) -> Running {
         let (orders, received) = channel();
-        let told = Arc::new(Input::default());
-        let own = Arc::clone(&told);
+        let notices = Arc::new(Input::default());
+        let own = Arc::clone(&notices);
         let thread = std::thread::spawn(move || run(&wire, priorities, &received, &own));
-        Running { orders, told, thread: Some(thread) }
+        Running { orders, notices, thread: Some(thread) }
     }
 
     fn give(&self, order: Order) {
@@ -98,20 +98,20 @@ impl Running {
         self.wait(of, &ki, |status| status.saks.iter().any(|sak| sak.transmits && sak.ki.to_string() == ki));
     }
 
-    /// Waits until a KaY protects with a key whose frames may be divided or may not, among so many others.
-    fn wait_for_division(&self, of: usize, divides: bool, live: usize) {
-        self.wait(of, "division", |status| {
+    /// Waits until a KaY protects with a key whose frames may be fragmented or may not, among so many others.
+    fn wait_for_fragmentation(&self, of: usize, fragments: bool, live: usize) {
+        self.wait(of, "fragmentation", |status| {
             let protects = status.saks.iter().find(|sak| sak.transmits);
             protects.is_some_and(|sak| {
-                sak.fragmentation.fragment == divides && sak.fragmentation.concatenate == divides
+                sak.fragmentation.fragment == fragments && sak.fragmentation.concatenate == fragments
             }) && status.members.iter().filter(|member| member.live).count() == live
         });
     }
 
     /// What they have told, one a line.
     fn story(&self) -> String {
-        let told = self.told.lock().unwrap();
-        told.iter().map(|(at, by, reason)| format!("{at:8.3} {by} {reason}\n")).collect()
+        let notices = self.notices.lock().unwrap();
+        notices.iter().map(|(at, by, reason)| format!("{at:8.3} {by} {reason}\n")).collect()
     }
 }
 
@@ -126,7 +126,7 @@ impl Drop for Running {
 }
 
 /// Runs until nobody is left who could give an order.
-fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, told: &Input) {
+fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, notices: &Input) {
     let start = Instant::now();
     let now = || wire::Instant::after_start(start.elapsed());
     let (cak, ckn) = (hex::decode(CAK_128).unwrap(), hex::decode(CKN).unwrap());
@@ -157,7 +157,7 @@ fn run(wire: &Wire, priorities: &[u8], orders: &Receiver<Order>, told: &Input) {
                     Event::Install(association) => Report::Installed(association.ki),
                     Event::EnableTransmit(ki) => Report::Transmitting(ki),
                     Event::Notice(reason) => {
-                        told.lock().unwrap().push((start.elapsed().as_secs_f64(), i, reason));
+                        notices.lock().unwrap().push((start.elapsed().as_secs_f64(), i, reason));
                         continue;
                     }
                     _ => continue,
@@ -185,16 +185,17 @@ fn is_content(kay: &Running) {
     let status = kay.status(0);
     assert_eq!(status.fault, None, "{status:#?}");
     assert_eq!(status.members.iter().filter(|member| member.live).count(), 1, "{status:#?}");
-    let told = kay.told.lock().unwrap();
-    let restarts = told.iter().filter(|(.., reason)| matches!(reason, Reason::PeerRestarted { .. })).count();
-    drop(told);
+    let notices = kay.notices.lock().unwrap();
+    let restarts =
+        notices.iter().filter(|(.., reason)| matches!(reason, Reason::PeerRestarted { .. })).count();
+    drop(notices);
     assert_eq!(restarts, 0, "{}", kay.story());
 }
 
 /// No KaY ever gave up the SAK that it protected with before it had another one.
 fn never_silent(kays: &Running) {
     let mut protects = [None; 2];
-    for (at, by, reason) in kays.told.lock().unwrap().iter() {
+    for (at, by, reason) in kays.notices.lock().unwrap().iter() {
         match reason {
             Reason::Transmitting { ki } => protects[*by] = Some(*ki),
             Reason::Retired { ki } => assert_ne!(protects[*by], Some(*ki), "{by} at {at}"),
@@ -261,22 +262,22 @@ fn the_kay_alone_gets_over_restarts() {
     }
 }
 
-/// Two KaYs divide SDUs among themselves; with wpa_supplicant among them they do not, whoever is key server.
+/// Two KaYs fragment SDUs among themselves; with wpa_supplicant among them they do not, whoever is key server.
 #[test]
 fn extensions_are_used_while_all_have_announced_them() {
     for priorities in [&[8, 32], &[32, 48]] {
         let (mut guest, kays) = together(priorities);
         for _ in 0..2 {
-            (0..2).for_each(|of| kays.wait_for_division(of, true, 1));
+            (0..2).for_each(|of| kays.wait_for_fragmentation(of, true, 1));
             Agreement::of_priority(16).start(&mut guest);
             supplicant::wait_for_key(&mut guest, None);
             for of in [0, 1] {
-                kays.wait_for_division(of, false, 2);
+                kays.wait_for_fragmentation(of, false, 2);
                 assert_eq!(kays.status(of).fault, None);
             }
             supplicant::stop(&mut guest);
         }
-        (0..2).for_each(|of| kays.wait_for_division(of, true, 1));
+        (0..2).for_each(|of| kays.wait_for_fragmentation(of, true, 1));
         never_silent(&kays);
     }
 }

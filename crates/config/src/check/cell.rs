@@ -127,21 +127,21 @@ pub(super) fn write(
     match cell.vlan {
         Some(tag) => writeln!(
             f,
-            "  machines   get them with a VLAN tag: priority {}, VID {}",
+            "  machines   get frames with a VLAN tag: priority {}, VID {}",
             tag.priority(),
             tag.vid()
         )?,
-        None => writeln!(f, "  machines   get them without a VLAN tag")?,
+        None => writeln!(f, "  machines   get frames without a VLAN tag")?,
     }
     match cell.rest {
         OtherFrames::Link => writeln!(
             f,
-            "  rest       through the SecY of link {}: DCP, alarms, ARP, IP, and whatever else is of no relation",
+            "  rest       through the SecY of link {}: DCP, alarms, ARP, IP, and all else that belongs to no relation",
             link.name
         )?,
         OtherFrames::Drop => writeln!(
             f,
-            "  rest       dropped, both ways: DCP, alarms and ARP too, so PROFINET cannot set up a connection through it"
+            "  rest       dropped, both ways: also DCP, alarms and ARP, so PROFINET cannot connect through this gateway"
         )?,
     }
     writeln!(f, "  watchdog   {} cycles; alarm at {}% of it", cell.watchdog, cell.alarm_percent)?;
@@ -172,7 +172,7 @@ fn write_shadow(f: &mut fmt::Formatter<'_>, cell: &Cell) -> fmt::Result {
         0 => Ok(()),
         shadowed => writeln!(
             f,
-            "  SHADOW     {shadowed} of {} relations are NOT PROTECTED: their frames pass in clear, both ways; a protected twin goes beside each, is verified and counted",
+            "  SHADOW     {shadowed} of {} relations are NOT PROTECTED: their frames pass in clear, both ways; beside each goes a protected twin, which is verified and counted",
             cell.relations.len()
         ),
     }
@@ -218,7 +218,7 @@ mod tests {
             "fieldbus cell-4\n  plain      eth0, MTU 1500\n  protected  eth1, MTU 1500\n",
             "  suite      gcm-aes-128, encrypted\n",
             "  on wire    EtherType 0x88b5; 21 octets more a frame: KeyID 1, Seq 4, ICV 16; up to 1473 octets behind the FrameID\n",
-            "  machines   get them with a VLAN tag: priority 6, VID 0\n",
+            "  machines   get frames with a VLAN tag: priority 6, VID 0\n",
             "  rest       dropped, both ways:",
             "  watchdog   3 cycles; alarm at 50% of it\n",
             "  relation   02:00:00:00:01:01 (here) sends 0x8000, 02:00:00:00:02:00 sends 0xc001, each 1 ms; alarm after 1.5 ms, watchdog 3 ms\n",

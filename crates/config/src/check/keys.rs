@@ -39,7 +39,7 @@ pub fn suite(link: &Link) -> String {
             SuiteRule::Standard(CipherSuite::GcmAes128) => "auto (gcm-aes-128)".into(),
             SuiteRule::Standard(suite) => format!("auto ({suite} if all have it, else gcm-aes-128)"),
             SuiteRule::Any => {
-                "any (the key server takes the fastest that all live peers announced, also none of the standard's, else gcm-aes-128)".into()
+                "any (the key server chooses the fastest suite that all live peers announced, standard or not; else gcm-aes-128)".into()
             }
         },
         Keys::Static(sas) => sas.suite.to_string(),
@@ -63,7 +63,7 @@ fn write_peer(f: &mut fmt::Formatter<'_>, peer: &StaticSa) -> fmt::Result {
     if !peer.replay_floor {
         writeln!(
             f,
-            "             replay floor off: what was recorded before a restart can be replayed after it"
+            "             replay floor off: frames recorded before a restart can be replayed after it"
         )?;
     }
     Ok(())
@@ -95,16 +95,16 @@ fn write_mka(f: &mut fmt::Formatter<'_>, link: &Link, mka: &Mka) -> fmt::Result 
         let peers: Vec<_> = mka.peers.iter().map(ToString::to_string).collect();
         writeln!(
             f,
-            "  peers      {}; others are told, and never a reason for the fallback",
+            "  peers      {}; others are reported as strangers, and never bring the fallback into use",
             peers.join(", ")
         )?;
     }
     writeln!(f, "  MKPDUs     to {}: {}", mka.destination, passage(mka.destination))?;
     match mka.priority {
-        255 => writeln!(f, "  key server never this box (priority 255): another one has to be")?,
+        255 => writeln!(f, "  key server never this box (priority 255); another member must be")?,
         priority => writeln!(
             f,
-            "  key server whoever of the group has the lowest priority, of equal ones the lowest SCI; here {priority}"
+            "  key server the member with the lowest priority, then the lowest SCI; this box has {priority}"
         )?,
     }
     let rekey = match mka.rekey {
@@ -113,12 +113,17 @@ fn write_mka(f: &mut fmt::Formatter<'_>, link: &Link, mka: &Mka) -> fmt::Result 
     };
     writeln!(f, "  next key   {rekey} when a peer joins, on request, or before packet numbers run out")?;
     let loss = match mka.on_peer_loss {
-        OnPeerLoss::Block => "block: nothing passes until one is back",
-        OnPeerLoss::Hold => "hold: the last key goes on, so that what is still there is understood",
+        OnPeerLoss::Block => "block: nothing passes until a peer is back",
+        OnPeerLoss::Hold => {
+            "hold: the last key stays in use, so frames of peers that are still there are verified"
+        }
     };
     writeln!(f, "  no peer    {loss}")?;
     if mka.delay_protect {
-        writeln!(f, "  delayed    frames that were held back for more than about two seconds are refused")?;
+        writeln!(
+            f,
+            "  delayed    frames that somebody held back for more than about two seconds are refused"
+        )?;
     }
     Ok(())
 }
@@ -131,16 +136,16 @@ fn write_cak(f: &mut fmt::Formatter<'_>, what: &str, cak: &NamedCak) -> fmt::Res
 pub fn passage(destination: MacAddr) -> &'static str {
     match destination.0 {
         [0x01, 0x80, 0xc2, 0, 0, 0x00] => {
-            "a switch between the boxes keeps it to itself; a Linux bridge passes it while its STP is off"
+            "a switch between the boxes drops it; a Linux bridge passes it while its STP is off"
         }
         [0x01, 0x80, 0xc2, 0, 0, 0x03] => {
-            "a switch between the boxes keeps it to itself unless told to pass EAPOL (Linux bridge: group_fwd_mask 8)"
+            "a switch between the boxes drops it unless it is configured to pass EAPOL (Linux bridge: group_fwd_mask 8)"
         }
         [0x01, 0x80, 0xc2, 0, 0, 0x0b] => {
-            "a switch between the boxes may keep it to itself (Linux bridge: group_fwd_mask 2048)"
+            "a switch between the boxes may drop it (Linux bridge: group_fwd_mask 2048)"
         }
         [0x01, 0x80, 0xc2, 0, 0, 0x0e] => {
-            "a switch between the boxes keeps it to itself unless told otherwise (Linux bridge: group_fwd_mask 16384)"
+            "a switch between the boxes drops it unless it is configured to pass it (Linux bridge: group_fwd_mask 16384)"
         }
         [0x01, 0x80, 0xc2, 0, 0, 0x1f] => "most switches between the boxes pass it, as any group",
         [0xff, ..] => "switches between the boxes pass it to all",

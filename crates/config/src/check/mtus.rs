@@ -106,20 +106,20 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
         ))]);
     }
     let overhead = overhead_octets(link);
-    let fragment = link.dividing.is_some_and(|dividing| dividing.fragment);
+    let fragment = link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment);
     if fragment && protected < LEAST_PROTECTED_MTU {
         return Err(vec![finding(format!(
-            "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side takes {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
+            "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side has {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
         ))]);
     }
     // What is too long for a cell is no reason to keep the others from starting: `Plan` says it.
     if link.has_secy() && !fragment && protected < plain + overhead {
-        let divide = match link.keys {
+        let fragment = match link.keys {
             Keys::Static(_) => "fragment = \"on\" at both ends",
             _ => "fragment = \"auto\" if all peers are Frameward's",
         };
         return Err(vec![finding(format!(
-            "MTU too small: frames of the machine's {plain} octets grow by {overhead}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or {divide}",
+            "MTU too small: payloads of the machine have up to {plain} octets, the overhead is {overhead}, and the protected side has {protected}; set the protected side's MTU to {}, the machine's to {}, or {fragment}",
             plain + overhead,
             protected.saturating_sub(overhead)
         ))]);

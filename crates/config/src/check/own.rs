@@ -62,7 +62,7 @@ pub fn life(survey: &InterfaceInfo, ssh: Option<&str>, allowed: bool) -> Option<
         Life {
             refused: false,
             text: format!(
-                "{name} carries {what} of this box, cut off while the gateway runs, as allow_addresses = true says.{session}"
+                "{name} carries {what} of this box, which are cut off while the gateway runs (allow_addresses = true).{session}"
             ),
         }
     } else {

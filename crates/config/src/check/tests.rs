@@ -58,7 +58,7 @@ fn judged(config: &Config, plain: usize, protected: usize) -> Result<Mtus, Vec<S
 fn the_protected_side_must_take_what_the_plain_side_sends() {
     let small = |plain: usize, grow: usize, protected: usize, cure: [usize; 2]| {
         Err(vec![format!(
-            "gw.toml:3: link \"press\": MTU too small: frames of the machine's {plain} octets grow by {grow}, and the protected side takes {protected}; set the protected side's MTU to {}, the machine's to {}, or fragment = \"on\" at both ends",
+            "gw.toml:3: link \"press\": MTU too small: payloads of the machine have up to {plain} octets, the overhead is {grow}, and the protected side has {protected}; set the protected side's MTU to {}, the machine's to {}, or fragment = \"on\" at both ends",
             cure[0], cure[1]
         )])
     };
@@ -104,7 +104,7 @@ link press
   overhead   32 octets a frame: SecTAG 16, ICV 16
   largest    payload 1500 octets; 1498 behind a VLAN tag, 1494 behind two
   link loss  forward: eth0 is down while eth1 has no carrier
-  in clear   lldp (0x88cc), both ways: whoever is on the network learns what the machine tells its neighbours, and can name itself its neighbour
+  in clear   lldp (0x88cc), both ways: a stranger on the network reads what the machine tells its neighbours, and can pose as one
   own SA     SCI 02:00:00:00:00:01/1, AN 0, key {}
   peer SA    SCI 02:00:00:00:00:02/1, AN 2, key {}
   key lasts  2^32 frames: 11 hours of shortest frames at 100 Mbit/s, 49 days at 1000 frames/s; or 4095 crashes
@@ -125,10 +125,10 @@ fn interfaces_that_no_gateway_can_use_are_named() {
 }
 
 #[test]
-fn the_plan_tells_what_stays_whole_and_what_is_divided() {
+fn the_plan_tells_what_stays_whole_and_what_is_fragmented() {
     let config = configured("fragment = \"on\"\nconcatenate = \"on\"\nhold = \"250us\"");
     let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
-    for words in ["unsplit", "payload 1468 octets", "fragment on, concatenate on, hold 250 us"] {
+    for words in ["unsplit", "payload 1468 octets", "fragment   on, concatenate on, hold 250 us"] {
         assert!(plan.contains(words), "{words:?} is not in\n{plan}");
     }
 }
@@ -184,16 +184,16 @@ fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
   receive    validate_frames strict, replay protection window 0
   overhead   32 octets a frame: SecTAG 16, ICV 16
   unsplit    payload 1468 octets; 1464 behind a VLAN tag, 1460 behind two
-  dividing   fragment if all peers announce it, concatenate if all peers announce it, hold 0 us; 2 octets more for each segment but one
-             while a peer does not, payloads above 1468 octets are lost: set the machine's MTU to 1468, or the protected side's to 1532, where that may be
+  fragment   if all peers announce it, concatenate if all peers announce it, hold 0 us; each segment but one adds 2 octets
+             while a peer does not, payloads above 1468 octets are lost: if that can happen, set the machine's MTU to 1468 or the protected side's to 1532
   link loss  forward: eth0 is down while eth1 has no carrier
   SCI        the address of eth1, port 1
   CAK        ckn 0707070707, 128 bits, key {}
   fallback   ckn 07070707070707, 128 bits, key {}
-  MKPDUs     to 01:80:c2:00:00:03: a switch between the boxes keeps it to itself unless told to pass EAPOL (Linux bridge: group_fwd_mask 8)
-  key server whoever of the group has the lowest priority, of equal ones the lowest SCI; here 16
+  MKPDUs     to 01:80:c2:00:00:03: a switch between the boxes drops it unless it is configured to pass EAPOL (Linux bridge: group_fwd_mask 8)
+  key server the member with the lowest priority, then the lowest SCI; this box has 16
   next key   every 4 hours, if this box is key server, and when a peer joins, on request, or before packet numbers run out
-  no peer    block: nothing passes until one is back
+  no peer    block: nothing passes until a peer is back
 ",
             fingerprint(&[5; 16]),
             fingerprint(&[7; 16]),
@@ -213,10 +213,10 @@ fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
         "\n  speed      gcm-aes-xpn-128 takes ",
         "\n  SCI        02:00:00:00:00:01/1\n",
         "\n  MKPDUs     to 02:00:00:00:00:09: switches between the boxes pass it; the peer has to be the only one\n",
-        "\n  key server never this box (priority 255): another one has to be\n",
+        "\n  key server never this box (priority 255); another member must be\n",
         "\n  next key   every 8 hours, if this box is key server",
-        "\n  no peer    hold: the last key goes on",
-        "\n  delayed    frames that were held back",
+        "\n  no peer    hold: the last key stays in use",
+        "\n  delayed    frames that somebody held back",
     ] {
         assert!(plan.contains(line), "{line} is not in\n{plan}");
     }
@@ -224,12 +224,12 @@ fn the_plan_of_a_link_with_mka_says_what_the_network_between_needs() {
 }
 
 #[test]
-fn without_dividing_the_protected_side_must_take_all_with_mka_too() {
+fn without_fragmentation_the_protected_side_must_take_all_with_mka_too() {
     let config = agreed("fragment = \"off\"", "");
     assert_eq!(
         judged(&config, 1500, 1500).unwrap_err(),
         [
-            "gw.toml:3: link \"press\": MTU too small: frames of the machine's 1500 octets grow by 32, and the protected side takes 1500; set the protected side's MTU to 1532, the machine's to 1468, or fragment = \"auto\" if all peers are Frameward's"
+            "gw.toml:3: link \"press\": MTU too small: payloads of the machine have up to 1500 octets, the overhead is 32, and the protected side has 1500; set the protected side's MTU to 1532, the machine's to 1468, or fragment = \"auto\" if all peers are Frameward's"
         ]
     );
 }

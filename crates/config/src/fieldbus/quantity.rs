@@ -48,7 +48,7 @@ pub(super) fn cycle(label: &str, value: &Spanned<String>, findings: &mut Finding
         Some(cycle) => {
             if !cycle.as_nanos().is_multiple_of(PROFINET_CLOCK.as_nanos()) {
                 let odd = format!(
-                    "{label}cycle = {text:?} is no multiple of 31.25 us, as all cycles of PROFINET are; is it right?"
+                    "{label}cycle = {text:?} is not a multiple of 31.25 us, as all cycles of PROFINET are; check it"
                 );
                 findings.warn(value.span(), odd);
             }
@@ -94,7 +94,7 @@ pub(super) fn ethertype(label: &str, value: &Option<Spanned<Value>>, findings: &
         None => "is no EtherType".to_owned(),
     };
     let text = format!(
-        "{label}ethertype {wrong}; leave it out for 0x88b5, or use 0x88b6, the other one for local experiments"
+        "{label}ethertype {wrong}; remove it for 0x88b5, or use 0x88b6, the other EtherType for local experiments"
     );
     findings.error(value.span(), text);
     ETHERTYPE
@@ -146,7 +146,7 @@ pub(super) fn epoch_frames(
     }
     number.unwrap_or_else(|| {
         let text = format!(
-            "{label}epoch_frames = {} is out of range; use {} to {} frames of a direction, or remove it for the most",
+            "{label}epoch_frames = {} is out of range; use {} to {} frames of a direction, or remove it for the maximum",
             value.get_ref(),
             key.range().start(),
             key.range().end()
@@ -183,14 +183,14 @@ pub(super) fn watchdog(
     };
     let Some(percent) = share(value.get_ref()) else {
         let text = format!(
-            "{label}alarm is no share of the watchdog; use more than 0 and up to 1, such as 0.5 or \"50%\""
+            "{label}alarm is not a share of the watchdog; use more than 0 and up to 1, such as 0.5 or \"50%\""
         );
         findings.error(value.span(), text);
         return (cycles, USUAL_ALARM_PERCENT);
     };
     if percent * cycles <= 100 {
         let text = format!(
-            "{label}alarm = {percent}% of {cycles} cycles is not above one cycle, so every frame would raise it; use more than {}%",
+            "{label}alarm = {percent}% of {cycles} cycles is not above one cycle, so every frame would raise the alarm; use more than {}%",
             100 / cycles
         );
         findings.error(value.span(), text);

@@ -52,11 +52,10 @@ impl Relations<'_> {
                 // Who has not said which stations are local has been told so.
                 if !self.local.is_empty() && stations[0] != stations[1] {
                     let (what, cure) = match both {
-                        [true, true] => (
-                            "both stations stand in local",
-                            "leave the one that is behind the other gateway out",
-                        ),
-                        _ => ("neither station stands in local", "add the one that is behind this gateway"),
+                        [true, true] => {
+                            ("both stations are in local", "remove the one that is behind the other gateway")
+                        }
+                        _ => ("neither station is in local", "add the one that is behind this gateway"),
                     };
                     findings.error(at, format!("{label}{what}; {cure}"));
                 } else if stations[0] == stations[1] {
@@ -71,7 +70,7 @@ impl Relations<'_> {
                 let text = match error {
                     RelationError::SameStation => same_station(&label, own.0),
                     RelationError::Group(group) => format!(
-                        "{label}{group} is a group's address; name two stations: frames to groups are the rest's"
+                        "{label}{group} is a group address; name two stations: frames to groups belong to the rest"
                     ),
                 };
                 findings.error(at, text);
@@ -96,7 +95,7 @@ impl Relations<'_> {
         for (from, to) in [(one, other), (other, one)] {
             if let Some(earlier) = self.seen.insert((to.0, from.0, from.1), line) {
                 let text = format!(
-                    "{label}FrameID {} from {} to {} is the relation's of line {earlier} already; one relation has it",
+                    "{label}the relation of line {earlier} already has FrameID {} from {} to {}; give it to one relation",
                     from.1, from.0, to.0
                 );
                 findings.error(spanned.span(), text);
@@ -149,7 +148,7 @@ pub(super) fn station(
 }
 
 fn frame_ids(label: &str, spanned: &Spanned<RawRelation>, findings: &mut Findings) -> Option<[FrameId; 2]> {
-    let cure = "; add frame_ids = [0x8001, 0x8002]: the first is sent by the first station";
+    let cure = "; add frame_ids = [0x8001, 0x8002]: the first station sends the first";
     let given = &spanned.get_ref().frame_ids;
     let value = RELATION.frame_ids.required(label, &spanned.span(), given, cure, findings)?;
     let [one, other] = value.get_ref().as_slice() else {
@@ -173,7 +172,7 @@ fn frame_id(label: &str, value: &Spanned<i64>, findings: &mut Findings) -> Optio
     let id = FrameId(number);
     if !CYCLIC.iter().any(|range| range.contains(&number)) {
         let text = format!(
-            "{label}frame_ids: {id} is none of PROFINET's for cyclic frames (0x8000 to 0xbbff, 0xc000 to 0xf7ff, 0x0100 to 0x0fff); is it right?"
+            "{label}frame_ids: {id} is not one of PROFINET's for cyclic frames (0x8000 to 0xbbff, 0xc000 to 0xf7ff, 0x0100 to 0x0fff); check it"
         );
         findings.warn(value.span(), text);
     }

@@ -133,45 +133,45 @@ epoch_frames = 3600000
 fn what_is_wrong_is_said_with_line_and_cure() {
     let cell = |text: &str| format!("fieldbus \"cell-4\": {text}");
     let rows: &[(&str, &str, String)] = &[
-        ("name = \"cell-4\"\n", "name = \"Cell 4\"\n", "17: fieldbus \"Cell 4\": name = \"Cell 4\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first".into()),
+        ("name = \"cell-4\"\n", "name = \"Cell 4\"\n", "17: fieldbus \"Cell 4\": name = \"Cell 4\" is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first".into()),
         ("name = \"cell-4\"\n", "\n", "16: fieldbus 1: name is missing; add name = \"NAME\"".into()),
-        ("name = \"cell-4\"\n", "name = \"press\"\n", "17: fieldbus \"press\": name = \"press\" stands on line 4 already; give each link, site and fieldbus its own".into()),
+        ("name = \"cell-4\"\n", "name = \"press\"\n", "17: fieldbus \"press\": name = \"press\" is already used on line 4; give each link, site and fieldbus its own".into()),
         ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, rest, master_key_file, local, plain, protected, protect, suite, mode, watchdog, alarm, epoch_frames, ethertype, vlan, allow_addresses, relation".into()),
-        ("rest = \"press\"\n", "\n", format!("16: {}", cell("rest is missing: what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\""))),
+        ("rest = \"press\"\n", "\n", format!("16: {}", cell("rest is missing: it says what happens to frames of no relation; name a [[link]] on the same ports, or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"pres\"\n", format!("18: {}", cell("rest = \"pres\" is no [[link]]; use \"press\" or \"drop\""))),
-        ("rest = \"press\"\n", "rest = \"press\"\nplain = \"eth7\"\n", format!("19: {}", cell("plain = \"eth7\" is not that of link \"press\", \"eth0\"; remove it, or name the link on these ports in rest"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nplain = \"eth7\"\n", format!("19: {}", cell("plain = \"eth7\" differs from that of link \"press\", \"eth0\"; remove it, or name the link on these ports in rest"))),
         ("rest = \"press\"\n", "rest = \"drop\"\n", format!("16: {0}\n16: {1}", cell("plain is missing; add plain = \"INTERFACE\""), cell("protected is missing; add protected = \"INTERFACE\""))),
-        ("rest = \"press\"\n", "rest = \"drop\"\nplain = \"eth0\"\nprotected = \"eth2\"\n", format!("19: {}", cell("plain = \"eth0\" stands on line 5 already; an interface serves one side of one link or fieldbus, or one site; a fieldbus in a link names it in rest"))),
+        ("rest = \"press\"\n", "rest = \"drop\"\nplain = \"eth0\"\nprotected = \"eth2\"\n", format!("19: {}", cell("plain = \"eth0\" is already used on line 5; an interface serves one side of one link or fieldbus, or one site; a fieldbus on a link's ports names the link in rest"))),
         ("master_key_file = \"m.key\"\n", "\n", format!("16: {}", cell("master_key_file is missing; make one with frameward keygen fieldbus --out FILE, copy it to the other gateway, and add master_key_file = \"FILE\""))),
-        ("\"m.key\"", "\"Zeros.key\"", format!("19: {}", cell("Zeros.key holds zeros, which is no secret; make a key with: frameward keygen fieldbus --out FILE"))),
+        ("\"m.key\"", "\"Zeros.key\"", format!("19: {}", cell("Zeros.key holds only zeros, which are no secret; make a key with: frameward keygen fieldbus --out FILE"))),
         ("rest = \"press\"\n", "rest = \"press\"\nprotect = \"sign\"\n", format!("19: {}", cell("protect = \"sign\" is no choice; use \"encrypt\" or \"authenticate\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nsuite = \"aegis-256\"\n", format!("19: {}", cell("suite = \"aegis-256\" is no choice; use \"gcm-aes-128\", \"gcm-aes-256\" or \"chacha20-poly1305\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nmode = \"off\"\n", format!("19: {}", cell("mode = \"off\" is no choice; use \"protect\" or \"shadow\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nwatchdog = 1\n", format!("19: {}", cell("watchdog = 1 is out of range; use 2 to 255 cycles, as the machines' engineering tool has it"))),
-        ("rest = \"press\"\n", "rest = \"press\"\nepoch_frames = 1\n", format!("19: {}", cell("epoch_frames = 1 is out of range; use 2 to 4227858431 frames of a direction, or remove it for the most"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nepoch_frames = 1\n", format!("19: {}", cell("epoch_frames = 1 is out of range; use 2 to 4227858431 frames of a direction, or remove it for the maximum"))),
         ("rest = \"press\"\n", "rest = \"press\"\nepoch_frames = 999\n", format!("19: {}", cell("epoch_frames = 999 at a cycle of 250µs is less than a second; use 4000 or more"))),
-        ("rest = \"press\"\n", "rest = \"press\"\nalarm = 2\n", format!("19: {}", cell("alarm is no share of the watchdog; use more than 0 and up to 1, such as 0.5 or \"50%\""))),
-        ("rest = \"press\"\n", "rest = \"press\"\nalarm = \"33%\"\n", format!("19: {}", cell("alarm = 33% of 3 cycles is not above one cycle, so every frame would raise it; use more than 33%"))),
-        ("rest = \"press\"\n", "rest = \"press\"\nethertype = 0x8892\n", format!("19: {}", cell("ethertype = 0x8892 is another protocol's; leave it out for 0x88b5, or use 0x88b6, the other one for local experiments"))),
-        ("rest = \"press\"\n", "rest = \"press\"\nethertype = 100\n", format!("19: {}", cell("ethertype is a length, not an EtherType; leave it out for 0x88b5, or use 0x88b6, the other one for local experiments"))),
-        ("rest = \"press\"\n", "rest = \"press\"\nethertype = \"ptp\"\n", format!("19: {}", cell("ethertype is no EtherType; leave it out for 0x88b5, or use 0x88b6, the other one for local experiments"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nalarm = 2\n", format!("19: {}", cell("alarm is not a share of the watchdog; use more than 0 and up to 1, such as 0.5 or \"50%\""))),
+        ("rest = \"press\"\n", "rest = \"press\"\nalarm = \"33%\"\n", format!("19: {}", cell("alarm = 33% of 3 cycles is not above one cycle, so every frame would raise the alarm; use more than 33%"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nethertype = 0x8892\n", format!("19: {}", cell("ethertype = 0x8892 is another protocol's; remove it for 0x88b5, or use 0x88b6, the other EtherType for local experiments"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nethertype = 100\n", format!("19: {}", cell("ethertype is a length, not an EtherType; remove it for 0x88b5, or use 0x88b6, the other EtherType for local experiments"))),
+        ("rest = \"press\"\n", "rest = \"press\"\nethertype = \"ptp\"\n", format!("19: {}", cell("ethertype is no EtherType; remove it for 0x88b5, or use 0x88b6, the other EtherType for local experiments"))),
         ("rest = \"press\"\n", "rest = \"press\"\nvlan = { priority = 8 }\n", format!("19: {}", cell("vlan is neither \"none\" nor a tag; use { priority = 6, vid = 0 } with priority 0 to 7 and vid 0 to 4094"))),
         ("suite = \"gcm-aes-128\"\n[link", "suite = \"gcm-aes-128\"\nbypass = [\"0x88b5\"]\n[link", format!("17: {}", cell("bypass of link \"press\" names 0x88b5, the EtherType of protected frames; remove it there"))),
-        ("local = [\"02:00:00:00:01:01\"]\n", "\n", format!("16: {}", cell("local is missing: the stations that are behind this gateway, on the plain side; add local = [\"MAC\"]"))),
+        ("local = [\"02:00:00:00:01:01\"]\n", "\n", format!("16: {}", cell("local is missing: it lists the stations behind this gateway, on the plain side; add local = [\"MAC\"]"))),
         ("local = [\"02:00:00:00:01:01\"]", "local = [\"plc\"]", format!("20: {}", cell("local: \"plc\" is not a MAC address such as 02:00:00:00:00:01; correct it"))),
         ("local = [\"02:00:00:00:01:01\"]", "local = [\"02:00:00:00:01:01\", \"02:00:00:00:01:01\"]", format!("20: {}", cell("local: 02:00:00:00:01:01 stands there twice; once is enough"))),
-        ("local = [\"02:00:00:00:01:01\"]", "local = [\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", format!("22: {}", cell("relation 1: both stations stand in local; leave the one that is behind the other gateway out"))),
-        ("local = [\"02:00:00:00:01:01\"]", "local = [\"02:00:00:00:01:03\"]", format!("22: {}", cell("relation 1: neither station stands in local; add the one that is behind this gateway"))),
+        ("local = [\"02:00:00:00:01:01\"]", "local = [\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", format!("22: {}", cell("relation 1: both stations are in local; remove the one that is behind the other gateway"))),
+        ("local = [\"02:00:00:00:01:01\"]", "local = [\"02:00:00:00:01:03\"]", format!("22: {}", cell("relation 1: neither station is in local; add the one that is behind this gateway"))),
         ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\"]", format!("22: {}", cell("relation 1: stations names 1 stations; a relation has two: [\"MAC\", \"MAC\"]"))),
         ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\", \"02:00:00:00:01:01\"]", format!("22: {}", cell("relation 1: both stations are 02:00:00:00:01:01; name the two that exchange frames"))),
-        ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\", \"01:0e:cf:00:00:01\"]", format!("22: {}", cell("relation 1: 01:0e:cf:00:00:01 is a group's address; name two stations: frames to groups are the rest's"))),
+        ("[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]", "[\"02:00:00:00:01:01\", \"01:0e:cf:00:00:01\"]", format!("22: {}", cell("relation 1: 01:0e:cf:00:00:01 is a group address; name two stations: frames to groups belong to the rest"))),
         ("frame_ids = [0x8001, 0x8002]", "frame_ids = [0x8001]", format!("23: {}", cell("relation 1: frame_ids names 1 FrameIDs; a relation has two, one for each station's frames"))),
         ("frame_ids = [0x8001, 0x8002]", "frame_ids = [0x8001, 0x18002]", format!("23: {}", cell("relation 1: frame_ids: 98306 is no FrameID; use 0x0000 to 0xffff"))),
-        ("frame_ids = [0x8001, 0x8002]\n", "\n", format!("21: {}", cell("relation 1: frame_ids is missing; add frame_ids = [0x8001, 0x8002]: the first is sent by the first station"))),
+        ("frame_ids = [0x8001, 0x8002]\n", "\n", format!("21: {}", cell("relation 1: frame_ids is missing; add frame_ids = [0x8001, 0x8002]: the first station sends the first"))),
         ("cycle = \"1ms\"", "", format!("21: {}", cell("relation 1: cycle is missing; add cycle = \"1ms\""))),
         ("cycle = \"1ms\"", "cycle = \"1s\"", format!("24: {}", cell("relation 1: cycle = \"1s\" is no cycle; use 31.25us to 512ms, such as \"1ms\" or \"250us\""))),
         ("cycle = \"1ms\"", "cycle = \"31.249us\"", format!("24: {}", cell("relation 1: cycle = \"31.249us\" is no cycle; use 31.25us to 512ms, such as \"1ms\" or \"250us\""))),
-        ("[\"02:00:00:00:01:03\", \"02:00:00:00:01:01\"]\nframe_ids = [0xc003, 0xc001]", "[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]\nframe_ids = [0x8003, 0x8002]", format!("25: {}", cell("relation 2: FrameID 0x8002 from 02:00:00:00:01:02 to 02:00:00:00:01:01 is the relation's of line 21 already; one relation has it"))),
+        ("[\"02:00:00:00:01:03\", \"02:00:00:00:01:01\"]\nframe_ids = [0xc003, 0xc001]", "[\"02:00:00:00:01:01\", \"02:00:00:00:01:02\"]\nframe_ids = [0x8003, 0x8002]", format!("25: {}", cell("relation 2: the relation of line 21 already has FrameID 0x8002 from 02:00:00:00:01:02 to 02:00:00:00:01:01; give it to one relation"))),
     ];
     for (from, to, expected) in rows {
         assert!(VALID.contains(from), "{from}");
@@ -193,7 +193,7 @@ fn two_cells_share_neither_a_link_nor_a_key() {
     assert_eq!(
         lines(&errors),
         [
-            "gw.toml:32: fieldbus \"cell-5\": rest = \"press\": that link has the fieldbus of line 16 already; put the relations there",
+            "gw.toml:32: fieldbus \"cell-5\": rest = \"press\": that link already has the fieldbus of line 16; put the relations there",
             "gw.toml:33: fieldbus \"cell-5\": master_key_file holds the key of the fieldbus of line 16; give each its own, from: frameward keygen fieldbus --out FILE",
         ]
     );
@@ -205,17 +205,17 @@ fn what_is_odd_is_warned_of() {
         (
             "frame_ids = [0x8001,",
             "frame_ids = [0xfefe,",
-            "gw.toml:23: fieldbus \"cell-4\": relation 1: frame_ids: 0xfefe is none of PROFINET's for cyclic frames (0x8000 to 0xbbff, 0xc000 to 0xf7ff, 0x0100 to 0x0fff); is it right?",
+            "gw.toml:23: fieldbus \"cell-4\": relation 1: frame_ids: 0xfefe is not one of PROFINET's for cyclic frames (0x8000 to 0xbbff, 0xc000 to 0xf7ff, 0x0100 to 0x0fff); check it",
         ),
         (
             "cycle = \"1ms\"",
             "cycle = \"1.01ms\"",
-            "gw.toml:24: fieldbus \"cell-4\": relation 1: cycle = \"1.01ms\" is no multiple of 31.25 us, as all cycles of PROFINET are; is it right?",
+            "gw.toml:24: fieldbus \"cell-4\": relation 1: cycle = \"1.01ms\" is not a multiple of 31.25 us, as all cycles of PROFINET are; check it",
         ),
         (
             "local = [",
             "local = [\"02:00:00:00:01:09\", ",
-            "gw.toml:20: fieldbus \"cell-4\": local: 02:00:00:00:01:09 is in no relation, so its cyclic frames are the rest's; is one missing?",
+            "gw.toml:20: fieldbus \"cell-4\": local: 02:00:00:00:01:09 is in no relation, so its cyclic frames belong to the rest; add a relation if one is missing",
         ),
     ] {
         let (_, warnings) = validated(&VALID.replacen(from, to, 1)).unwrap();
@@ -235,7 +235,7 @@ fn a_cell_has_a_bounded_number_of_relations() {
         );
     }
     let [error] = lines(&validated(&text).map(|_| ()).unwrap_err()).try_into().unwrap();
-    assert!(error.contains("has 1025 relations; the most are 1024: take another gateway"), "{error}");
+    assert!(error.contains("has 1025 relations, and at most 1024 fit; use another gateway"), "{error}");
     let last = text.rfind("[[fieldbus.relation]]").unwrap();
     assert_eq!(
         validated(&text[..last]).unwrap().0.links[0].cell.as_ref().unwrap().relations.len(),

@@ -137,12 +137,12 @@ impl<'r> Judge<'r> {
         let Self { label, span, raw } = self;
         let names = || raw_links.iter().filter_map(|link| link.get_ref().name.as_ref());
         let cure =
-            ": what becomes of all that no relation carries; name a [[link]] on the same ports, or \"drop\"";
+            ": it says what happens to frames of no relation; name a [[link]] on the same ports, or \"drop\"";
         let rest = FIELDBUS.rest.required(label, span, &raw.rest, cure, findings)?;
         if rest.get_ref() == DROP {
             for (key, interface) in [("plain", &raw.plain), ("protected", &raw.protected)] {
                 if let Some(interface) = interface {
-                    let cure = "an interface serves one side of one link or fieldbus, or one site; a fieldbus in a link names it in rest";
+                    let cure = "an interface serves one side of one link or fieldbus, or one site; a fieldbus on a link's ports names the link in rest";
                     seen.interface(label, key, interface, cure, findings);
                 }
             }
@@ -164,7 +164,7 @@ impl<'r> Judge<'r> {
         let line = findings.line(&self.span);
         if let Some(earlier) = taken.insert(rest.get_ref(), line) {
             let text = format!(
-                "{label}rest = {:?}: that link has the fieldbus of line {earlier} already; put the relations there",
+                "{label}rest = {:?}: that link already has the fieldbus of line {earlier}; put the relations there",
                 rest.get_ref()
             );
             findings.error(rest.span(), text);
@@ -176,7 +176,7 @@ impl<'r> Judge<'r> {
                 && own.get_ref() != links.get_ref()
             {
                 let text = format!(
-                    "{label}{key} = {:?} is not that of link {:?}, {:?}; remove it, or name the link on these ports in rest",
+                    "{label}{key} = {:?} differs from that of link {:?}, {:?}; remove it, or name the link on these ports in rest",
                     own.get_ref(),
                     rest.get_ref(),
                     links.get_ref()
@@ -240,7 +240,7 @@ impl<'r> Judge<'r> {
         let label = &self.label;
         let Some(value) = self.raw.local.as_ref().filter(|value| !value.get_ref().is_empty()) else {
             let text = format!(
-                "{label}local is missing: the stations that are behind this gateway, on the plain side; add local = [\"MAC\"]"
+                "{label}local is missing: it lists the stations behind this gateway, on the plain side; add local = [\"MAC\"]"
             );
             let span = self.raw.local.as_ref().map_or(self.span.clone(), Spanned::span);
             findings.error(span, text);
@@ -271,7 +271,7 @@ impl<'r> Judge<'r> {
         }
         if let Some(beyond) = raw.relation.get(MOST_RELATIONS) {
             let text = format!(
-                "{label}has {} relations; the most are {MOST_RELATIONS}: take another gateway for the others",
+                "{label}has {} relations, and at most {MOST_RELATIONS} fit; use another gateway for the others",
                 raw.relation.len()
             );
             findings.error(beyond.span(), text);
@@ -282,7 +282,7 @@ impl<'r> Judge<'r> {
         for (address, value) in local.iter().zip(raw.local.iter().flat_map(|value| value.get_ref())) {
             if !judged.iter().any(|relation| relation.relation.own().0 == *address) {
                 let text = format!(
-                    "{label}local: {address} is in no relation, so its cyclic frames are the rest's; is one missing?"
+                    "{label}local: {address} is in no relation, so its cyclic frames belong to the rest; add a relation if one is missing"
                 );
                 findings.warn(value.span(), text);
             }
@@ -294,7 +294,7 @@ impl<'r> Judge<'r> {
         let shadowed = cell.shadowed().count();
         if shadowed > 0 {
             let text = format!(
-                "{}mode = \"shadow\": {shadowed} of {} relations pass in CLEAR, both ways, and are only shown what protection would do; set \"protect\" when the figures are good",
+                "{}mode = \"shadow\": {shadowed} of {} relations pass in CLEAR, both ways, while their twins are measured; set \"protect\" when the figures are good",
                 self.label,
                 cell.relations.len()
             );

@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn what_is_no_cak_is_said_by_name() {
         let directory = TestDirectory::new("cak-refused");
-        let no = "is no CAK file; it holds a line ckn = HEX, a line cak = HEX and # comments; make one with: frameward keygen cak --out FILE";
+        let no = "is not a CAK file; a CAK file holds a line ckn = HEX, a line cak = HEX and # comments; make one with: frameward keygen cak --out FILE";
         let ckn = "has a ckn that is not 2 to 64 hexadecimal digits, two for each octet; correct it";
         let cak = "has a cak that is neither 32 nor 64 hexadecimal digits; correct it";
         let static_key = "holds a static key, which has no name, for key_file in [link.static]; make a CAK with: frameward keygen cak --out FILE";

@@ -84,7 +84,7 @@ mod tests {
     fn a_master_key_is_read_or_refused() {
         let directory = TestDirectory::new("master-key");
         let path = directory.path().join("cell-4.key");
-        let no = "cell-4.key is no master key file; it holds 64 hexadecimal digits and # comments; make one with: frameward keygen fieldbus --out FILE";
+        let no = "cell-4.key is not a master key file; a master key file holds 64 hexadecimal digits and # comments; make one with: frameward keygen fieldbus --out FILE";
         let cak = "cell-4.key holds a CAK, for cak_file in [link.mka]; make a master key with: frameward keygen fieldbus --out FILE";
         let own = CellKey::new(&std::array::from_fn(|at| at as u8)).fingerprint();
         for (mode, text, expected) in [

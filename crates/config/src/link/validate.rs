@@ -84,7 +84,7 @@ impl Judge {
             mtu: mtu(label, LINK.mtu, &raw.mtu, findings),
             clear_vlan: LINK.clear_vlan.choice(label, &raw.clear_vlan, findings),
             bypass: bypass::validate(label, raw, findings),
-            dividing: fragment::validate(label, raw, protection, validate_frames, findings),
+            fragmentation: fragment::validate(label, raw, protection, validate_frames, findings),
             link_loss: LINK.link_loss.choice(label, &raw.link_loss, findings),
             allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
             cell: None,
@@ -276,4 +276,4 @@ pub(in super::super) fn mtu(
 }
 
 const UNPROTECTED: &str = "frames leave in CLEAR, without encryption and without ICV";
-const REPLAYABLE: &str = "recorded frames can be sent again and reach the machine";
+const REPLAYABLE: &str = "recorded frames can be sent again, and reach the machine";

@@ -23,7 +23,7 @@ impl SeenScis {
         let (Some(sci), Some(value)) = (mka.sci, &section.get_ref().sci) else { return };
         if let Some((_, line)) = self.0.iter().find(|(seen, _)| *seen == sci) {
             let text =
-                format!("{label}sci = \"{sci}\" stands on line {line} already; give each link its own");
+                format!("{label}sci = \"{sci}\" is already used on line {line}; give each link its own");
             findings.error(value.span(), text);
         }
         self.0.push((sci, findings.line(&value.span())));

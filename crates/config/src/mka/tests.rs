@@ -47,8 +47,8 @@ fn the_defaults_are_the_contract() {
         assert_eq!(lines(&warnings), [""; 0]);
         assert_eq!(link.suite(), None);
         assert!(link.static_sas().is_none());
-        let dividing = link.dividing.unwrap();
-        assert!(dividing.fragment && dividing.concatenate && dividing.hold.is_zero());
+        let fragmentation = link.fragmentation.unwrap();
+        assert!(fragmentation.fragment && fragmentation.concatenate && fragmentation.hold.is_zero());
         let mka = link.mka().unwrap();
         assert_eq!((mka.suite, mka.priority), (SuiteRule::Standard(CipherSuite::GcmAes128), 16));
         assert_eq!(mka.destination.to_string(), "01:80:c2:00:00:03");
@@ -100,7 +100,7 @@ accept_integrity = true
 }
 
 #[test]
-fn frames_are_divided_where_it_is_safe_and_not_switched_off() {
+fn frames_are_fragmented_where_it_is_safe_and_not_switched_off() {
     for (of_link, expected) in [
         ("", Some((true, true))),
         ("fragment = \"off\"", Some((false, true))),
@@ -111,8 +111,8 @@ fn frames_are_divided_where_it_is_safe_and_not_switched_off() {
         ("validate_frames = \"check\"", None),
     ] {
         let text = VALID.replace("suite = \"auto\"\n", "").replace("mtu = \"interface\"", of_link);
-        let divided = link(&text).0.dividing.map(|how| (how.fragment, how.concatenate));
-        assert_eq!(divided, expected, "{of_link}");
+        let fragmented = link(&text).0.fragmentation.map(|how| (how.fragment, how.concatenate));
+        assert_eq!(fragmented, expected, "{of_link}");
     }
 }
 
@@ -148,7 +148,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "line.cak",
         "Zeros.cak",
-        "11: link \"press\": Zeros.cak holds zeros, which is no secret; make a key with: frameward keygen cak --out FILE",
+        "11: link \"press\": Zeros.cak holds only zeros, which are no secret; make a key with: frameward keygen cak --out FILE",
     ),
     ("cak_file = \"line.cak\"\n", "", "10: link \"press\": cak_file is missing; add cak_file = \"FILE\""),
     (
@@ -164,12 +164,12 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "priority = 16",
         "fallback_cak_file = \"lane.cak\"",
-        "12: link \"press\": fallback_cak_file has the ckn of cak_file, 6c6c6c6c6c, by which they are told apart; give each its own",
+        "12: link \"press\": fallback_cak_file has the ckn of cak_file, 6c6c6c6c6c, but the ckn tells them apart; give each its own",
     ),
     (
         "priority = 16",
         "fallback_cak_file = \"Line.cak\"",
-        "12: link \"press\": fallback_cak_file holds the key of cak_file under another name, so it protects from nothing; make another one with: frameward keygen cak --out FILE",
+        "12: link \"press\": fallback_cak_file holds the key of cak_file under another name, so it adds nothing; make another key with: frameward keygen cak --out FILE",
     ),
     (
         "priority = 16",
@@ -202,7 +202,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "priority = 16",
         "fallback_cak_file = \"old.cak\"\nfallback_until = 18:00:00",
-        "13: link \"press\": fallback_until = 18:00:00 is no day and no time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z",
+        "13: link \"press\": fallback_until = 18:00:00 is neither a day nor a time in UTC; write it such as 2027-03-31 or 2027-03-31T18:00:00Z",
     ),
     (
         "priority = 16",
@@ -247,17 +247,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "protect_frames = false",
-        "9: link \"press\": protect_frames = false does not go with [link.mka], which agrees on keys to protect with; remove one of them",
+        "9: link \"press\": protect_frames = false does not go with [link.mka], whose keys protect frames; remove one of them",
     ),
     (
         "suite = \"auto\"",
         "suite = \"any\"\nconfidentiality_offset = 50",
-        "9: link \"press\": confidentiality_offset = 50 needs a suite that has offsets; name one, such as suite = \"gcm-aes-128\"",
+        "9: link \"press\": confidentiality_offset = 50 needs a suite with offsets; set one, such as suite = \"gcm-aes-128\"",
     ),
     (
         "mtu = \"interface\"",
         "fragment = \"on\"\nvalidate_frames = \"check\"",
-        "9: link \"press\": fragment = \"on\" is not safe like this; set validate_frames = \"strict\"",
+        "9: link \"press\": fragment = \"on\" is not safe with these settings; set validate_frames = \"strict\"",
     ),
     (
         "suite = \"auto\"",
@@ -283,7 +283,7 @@ fn two_links_never_name_one_sci() {
     assert_eq!(
         lines(&errors),
         [
-            "gw.toml:19: link \"oven\": sci = \"02:00:00:00:00:01/1\" stands on line 12 already; give each link its own"
+            "gw.toml:19: link \"oven\": sci = \"02:00:00:00:00:01/1\" is already used on line 12; give each link its own"
         ]
     );
     assert!(validated(&format!("{VALID}{SECOND}")).is_ok(), "one CAK for two links is no fault");
@@ -295,7 +295,7 @@ fn what_weakens_is_warned_about() {
         (
             "priority = 16",
             "priority = 255",
-            "gw.toml:12: link \"press\": priority = 255: this box is never key server; if all of a group have it there are no keys, and nothing passes",
+            "gw.toml:12: link \"press\": priority = 255: this box never becomes key server; if the whole group has 255, there are no keys, and nothing passes",
         ),
         (
             "priority = 16",
@@ -305,7 +305,7 @@ fn what_weakens_is_warned_about() {
         (
             "priority = 16",
             "accept_integrity = true",
-            "gw.toml:12: link \"press\": accept_integrity = true: frames leave in clear, authenticated alone, if the key server says so",
+            "gw.toml:12: link \"press\": accept_integrity = true: frames leave authenticated, but readable, if the key server says so",
         ),
         (
             "suite = \"auto\"",

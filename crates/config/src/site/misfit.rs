@@ -15,7 +15,7 @@ pub fn unfit_for_header_encryption(link: &Link) -> Option<&'static str> {
             Some("confidentiality_offset")
         }
         Protection::Encrypt(_) if link.sci_inclusion != SciInclusion::Always => Some("sci is not \"always\""),
-        Protection::Encrypt(_) => link.dividing.map(|_| "fragment or concatenate"),
+        Protection::Encrypt(_) => link.fragmentation.map(|_| "fragment or concatenate"),
     }
 }
 
@@ -32,7 +32,7 @@ pub(in super::super) fn warn_of_misfits(links: &[Link], sites: &[Site], findings
                 others => format!(" and {others} more"),
             };
             let text = format!(
-                "link {:?}: {why}: mode = \"header-encryption\" does not carry such frames, so none of this link reaches peer {:?}{others} through site {:?}; change the link, or use mode = \"identifier\"",
+                "link {:?}: {why}: mode = \"header-encryption\" cannot carry such frames, so no frame of this link reaches peer {:?}{others} through site {:?}; change the link, or use mode = \"identifier\"",
                 link.name, first.name, site.name
             );
             findings.warnings.push(Finding {
@@ -85,7 +85,7 @@ public_key = "{1:064x}"
             1, 2
         );
         let (_, warnings) = validated(&text).unwrap();
-        lines(&warnings).into_iter().filter(|line| line.contains("does not carry such frames")).collect()
+        lines(&warnings).into_iter().filter(|line| line.contains("cannot carry such frames")).collect()
     }
 
     #[test]
@@ -100,7 +100,7 @@ public_key = "{1:064x}"
             ("concatenate = \"on\"", "fragment or concatenate"),
         ] {
             let expected = format!(
-                "gw.toml:3: link \"press\": {why}: mode = \"header-encryption\" does not carry such frames, so none of this link reaches peer \"berlin\" and 1 more through site \"dresden\"; change the link, or use mode = \"identifier\""
+                "gw.toml:3: link \"press\": {why}: mode = \"header-encryption\" cannot carry such frames, so no frame of this link reaches peer \"berlin\" and 1 more through site \"dresden\"; change the link, or use mode = \"identifier\""
             );
             assert_eq!(warnings(link, mode), [expected], "{link}");
             assert_eq!(warnings(link, ""), Vec::<String>::new(), "identifiers carry all: {link}");

@@ -59,7 +59,7 @@ impl<'r> Peers<'r> {
         let vni = place.vni(raw, mode, findings);
         if is_plain(mode) {
             let text = format!(
-                "{}mode = \"plain\": who is on the way sees all addresses of the LAN's frames, and can put frames of any sender into the LAN; MACsec at the stations protects what is in them, and nothing else does",
+                "{}mode = \"plain\": a stranger on the path reads all addresses of the LAN's frames, and can put frames of any sender into the LAN; only MACsec at the stations protects their content",
                 place.label
             );
             findings.warn(raw.mode.as_ref().map_or(place.span.clone(), Spanned::span), text);
@@ -90,7 +90,7 @@ impl<'r> Peers<'r> {
                 return Some(None);
             }
             let text = format!(
-                "{label}public_key is missing; add the peer's, which frameward keygen site printed there"
+                "{label}public_key is missing; add the line that frameward keygen site printed at the peer"
             );
             findings.error(span.clone(), text);
             return None;
@@ -110,7 +110,7 @@ impl<'r> Peers<'r> {
         }
         let key = PublicKey(octets);
         if let Some(before) = self.keys.insert(key, findings.line(&value.span())) {
-            let text = format!("{label}public_key stands on line {before} already; each site has its own");
+            let text = format!("{label}public_key is already used on line {before}; each site has its own");
             findings.error(value.span(), text);
         }
         Some(Some(key))
@@ -146,7 +146,7 @@ impl<'r> Peers<'r> {
         let line = findings.line(&value.span());
         if let Some(before) = self.endpoints.insert(endpoint.clone(), line) {
             let text = format!(
-                "{label}endpoint = \"{endpoint}\" stands on line {before} already; each site has its own"
+                "{label}endpoint = \"{endpoint}\" is already used on line {before}; each site has its own"
             );
             findings.error(value.span(), text);
         } else if is_plain(mode) {
@@ -159,7 +159,7 @@ impl<'r> Peers<'r> {
         let line = findings.line(&value.span());
         if let Some(before) = self.plain_hosts.insert(endpoint.host.clone(), line) {
             let text = format!(
-                "{label}endpoint = \"{endpoint}\": the plain peer of line {before} has this host already, and packets are told apart by it; give each its own"
+                "{label}endpoint = \"{endpoint}\": the plain peer of line {before} already has this host, and the host tells packets apart; give each peer its own"
             );
             findings.error(value.span(), text);
         }
@@ -167,7 +167,7 @@ impl<'r> Peers<'r> {
             None => self.plain_port = Some((endpoint.port, line)),
             Some((port, before)) if port != endpoint.port => {
                 let text = format!(
-                    "{label}endpoint = \"{endpoint}\": the plain peer of line {before} has port {port}, and all of a site have one; use {port}"
+                    "{label}endpoint = \"{endpoint}\": the plain peer of line {before} has port {port}, and all plain peers of a site share one; use {port}"
                 );
                 findings.error(value.span(), text);
             }
@@ -206,7 +206,7 @@ impl Place {
                 findings.error(value.span(), text);
             } else if classical {
                 let text = format!(
-                    "{label}classical = \"allow\": if the peer does not know X25519MLKEM768, keys are agreed on by X25519 alone, and what is recorded of it can be opened by a quantum computer later"
+                    "{label}classical = \"allow\": if the peer does not know X25519MLKEM768, the channel uses X25519 alone, and a later quantum computer can open recordings of it"
                 );
                 findings.warn(value.span(), text);
             }

@@ -19,7 +19,7 @@ use super::Site;
 pub struct Socket {
     /// What it is bound to.
     pub address: SocketAddr,
-    /// What it is for.
+    /// Its purpose.
     pub what: &'static str,
 }
 

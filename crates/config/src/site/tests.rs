@@ -58,7 +58,7 @@ fn a_site_needs_no_link() {
     // Unprotected is loud.
     let [warning] = lines(&warnings).try_into().unwrap();
     assert!(warning.starts_with(
-        "gw.toml:20: site \"dresden\": peer \"dump\": mode = \"plain\": who is on the way sees"
+        "gw.toml:20: site \"dresden\": peer \"dump\": mode = \"plain\": a stranger on the path reads"
     ));
 }
 
@@ -138,7 +138,7 @@ fn as_many_peers_as_there_may_be() {
     assert_eq!(
         with(257),
         Err(vec![format!(
-            "gw.toml:{line}: site \"dresden\": has 257 peers; the most are 255: take another site for the others"
+            "gw.toml:{line}: site \"dresden\": has 257 peers, and at most 255 fit; add another site for the others"
         )])
     );
     assert_eq!(with(0), Err(vec!["gw.toml:3: site \"dresden\": has no peer; add [[site.peer]]".into()]));
@@ -198,7 +198,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "\"dresden\"",
             "\"Dresden\"",
-            "4: site \"Dresden\": name = \"Dresden\" is no name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
+            "4: site \"Dresden\": name = \"Dresden\" is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first",
         ),
         ("lan = \"eth2\"\n", "", "3: site \"dresden\": lan is missing; add lan = \"INTERFACE\""),
         (
@@ -219,12 +219,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "0.0.0.0:7787",
             "0.0.0.0:65535",
-            "6: site \"dresden\": bind = \"0.0.0.0:65535\": port 65535 does not do, for the next one is used, too; use 1 to 65534",
+            "6: site \"dresden\": bind = \"0.0.0.0:65535\": port 65535 is too high: the site also uses the next port; use 1 to 65534",
         ),
         (
             "0.0.0.0:7787",
             "224.0.0.9:7787",
-            "6: site \"dresden\": bind = \"224.0.0.9:7787\" is no address of this box; use one of its own, or 0.0.0.0 or [::]",
+            "6: site \"dresden\": bind = \"224.0.0.9:7787\" cannot be an address of this box; use one of its own, or 0.0.0.0 or [::]",
         ),
         (
             "0.0.0.0:7787",
@@ -239,12 +239,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "a.key",
             "b.key",
-            "11: site \"dresden\": public_key of a peer is this site's own; write that which the other site's keygen printed",
+            "11: site \"dresden\": public_key of a peer is this site's own; write the one that keygen printed at the peer",
         ),
         (
             "a.key",
             "Zeros.key",
-            "7: site \"dresden\": identity: Zeros.key holds zeros, which is no secret; make a key with: frameward keygen site --out FILE",
+            "7: site \"dresden\": identity: Zeros.key holds only zeros, which are no secret; make a key with: frameward keygen site --out FILE",
         ),
         (
             "identity =",
@@ -254,12 +254,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "identity =",
             "dscp = \"copy\"\nidentity =",
-            "7: site \"dresden\": dscp = \"copy\" has nothing to copy: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\"",
+            "7: site \"dresden\": dscp = \"copy\" cannot work: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\"",
         ),
         (
             "identity =",
             "dscp = \"EF\"\nwindow = 1000\nmtu = 100\nidentity =",
-            "7: site \"dresden\": dscp is neither a number nor \"none\"; use 0 to 63, such as 46, or \"none\"\n8: site \"dresden\": window = 1000 does not do; use a power of two from 64 to 65536, at both ends the same\n9: site \"dresden\": mtu is neither \"interface\" nor 576 to 9216 octets; use one of them",
+            "7: site \"dresden\": dscp is neither a number nor \"none\"; use 0 to 63, such as 46, or \"none\"\n8: site \"dresden\": window = 1000 is not allowed; use a power of two from 64 to 65536, the same at both ends\n9: site \"dresden\": mtu is neither \"interface\" nor 576 to 9216 octets; use one of them",
         ),
         (
             "identity = \"a.key\"\n",
@@ -270,12 +270,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "\"celle\"",
             "\"berlin\"",
-            "13: site \"dresden\": peer \"berlin\": name = \"berlin\" stands on line 9 already; give each peer its own",
+            "13: site \"dresden\": peer \"berlin\": name = \"berlin\" is already used on line 9; give each peer its own",
         ),
         (
             "celle.example.net:7787",
             "198.51.100.7:7787",
-            "14: site \"dresden\": peer \"celle\": endpoint = \"198.51.100.7:7787\" stands on line 10 already; each site has its own",
+            "14: site \"dresden\": peer \"celle\": endpoint = \"198.51.100.7:7787\" is already used on line 10; each site has its own",
         ),
         (
             "endpoint = \"celle.example.net:7787\"\n",
@@ -335,17 +335,17 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "vni = 7\n",
             "vni = 7\n[[site.peer]]\nname = \"also\"\nendpoint = \"198.51.100.9:4790\"\nmode = \"plain\"\nvni = 7\n",
-            "24: site \"dresden\": peer \"also\": endpoint = \"198.51.100.9:4790\": the plain peer of line 19 has this host already, and packets are told apart by it; give each its own\n24: site \"dresden\": peer \"also\": endpoint = \"198.51.100.9:4790\": the plain peer of line 19 has port 4789, and all of a site have one; use 4789",
+            "24: site \"dresden\": peer \"also\": endpoint = \"198.51.100.9:4790\": the plain peer of line 19 already has this host, and the host tells packets apart; give each peer its own\n24: site \"dresden\": peer \"also\": endpoint = \"198.51.100.9:4790\": the plain peer of line 19 has port 4789, and all plain peers of a site share one; use 4789",
         ),
         (
             "[gateway]\nname = \"edge\"\n",
             "[gateway]\nname = \"edge\"\n[[site]]\nname = \"dresden\"\nlan = \"eth2\"\nbind = \"127.0.0.1:7788\"\nidentity = \"a.key\"\n[[site.peer]]\nname = \"x\"\npublic_key = \"0000000000000000000000000000000000000000000000000000000000000000\"\n",
-            "12: site \"dresden\": name = \"dresden\" stands on line 4 already; give each link and site its own\n13: site \"dresden\": lan = \"eth2\" stands on line 5 already; an interface serves one site, or one side of one link\n14: site \"dresden\": UDP 0.0.0.0:7788 (header encryption) is UDP 127.0.0.1:7788 (data and management channel) of site \"dresden\" already; give bind another port\n15: site \"dresden\": identity is that of the site of line 3; give each site its own",
+            "12: site \"dresden\": name = \"dresden\" is already used on line 4; give each link and site its own\n13: site \"dresden\": lan = \"eth2\" is already used on line 5; an interface serves one site, or one side of one link\n14: site \"dresden\": UDP 0.0.0.0:7788 (header encryption) is UDP 127.0.0.1:7788 (data and management channel) of site \"dresden\" already; give bind another port\n15: site \"dresden\": identity is that of the site of line 3; give each site its own",
         ),
         (
             "[[site]]",
             "[[link]]\nname = \"dresden\"\nplain = \"eth2\"\nprotected = \"eth1\"\nsuite = \"gcm-aes-128\"\n[link.static]\nan = 0\nsci = \"02:00:00:00:00:01/1\"\nkey_file = \"a.key\"\n[[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:02/1\"\nkey_file = \"b.key\"\n[[site]]",
-            "17: site \"dresden\": name = \"dresden\" stands on line 4 already; give each link and site its own\n18: site \"dresden\": lan = \"eth2\" stands on line 5 already; an interface serves one site, or one side of one link",
+            "17: site \"dresden\": name = \"dresden\" is already used on line 4; give each link and site its own\n18: site \"dresden\": lan = \"eth2\" is already used on line 5; an interface serves one site, or one side of one link",
         ),
     ];
     let mut rows: Vec<_> =
@@ -354,13 +354,13 @@ fn mistakes() -> Vec<(String, String, String)> {
     rows.push((
         format!("public_key = \"{c}\""),
         format!("public_key = \"{b}\""),
-        "15: site \"dresden\": peer \"celle\": public_key stands on line 11 already; each site has its own"
+        "15: site \"dresden\": peer \"celle\": public_key is already used on line 11; each site has its own"
             .into(),
     ));
     rows.push((
         format!("public_key = \"{c}\"\n"),
         String::new(),
-        "12: site \"dresden\": peer \"celle\": public_key is missing; add the peer's, which frameward keygen site printed there".into(),
+        "12: site \"dresden\": peer \"celle\": public_key is missing; add the line that frameward keygen site printed at the peer".into(),
     ));
     rows.push((
         c,

@@ -97,12 +97,12 @@ impl Judge {
                 "{label}bind = {text:?} is no address with a port; write one, such as \"0.0.0.0:7787\" or \"[::]:7787\""
             ),
             Ok(address) if address.port() == 0 || address.port() == u16::MAX => format!(
-                "{label}bind = {text:?}: port {} does not do, for the next one is used, too; use 1 to 65534",
+                "{label}bind = {text:?}: port {} is too high: the site also uses the next port; use 1 to 65534",
                 address.port()
             ),
             Ok(address) if address.ip().is_multicast() || address.ip() == IpAddr::from([255; 4]) => {
                 format!(
-                    "{label}bind = {text:?} is no address of this box; use one of its own, or 0.0.0.0 or [::]"
+                    "{label}bind = {text:?} cannot be an address of this box; use one of its own, or 0.0.0.0 or [::]"
                 )
             }
             Ok(address) => return Some(address),
@@ -149,7 +149,7 @@ impl Judge {
                 && key.get_ref().eq_ignore_ascii_case(&own.to_string())
             {
                 let text = format!(
-                    "{}public_key of a peer is this site's own; write that which the other site's keygen printed",
+                    "{}public_key of a peer is this site's own; write the one that keygen printed at the peer",
                     self.label
                 );
                 findings.error(key.span(), text);
@@ -171,7 +171,7 @@ impl Judge {
         }
         if let Some(beyond) = raw.peer.get(MOST_PEERS) {
             let text = format!(
-                "{label}has {} peers; the most are {MOST_PEERS}: take another site for the others",
+                "{label}has {} peers, and at most {MOST_PEERS} fit; add another site for the others",
                 raw.peer.len()
             );
             findings.error(beyond.span(), text);
@@ -222,7 +222,7 @@ impl Judge {
             },
             // MACsec encrypts the VLAN tag with the frame, and frames with a tag in clear do not travel.
             Value::String(text) if text == "copy" => format!(
-                "{label}dscp = \"copy\" has nothing to copy: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\""
+                "{label}dscp = \"copy\" cannot work: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\""
             ),
             _ => {
                 format!("{label}dscp is neither a number nor \"none\"; use 0 to 63, such as 46, or \"none\"")
@@ -238,7 +238,7 @@ impl Judge {
         key.in_range(*value.get_ref()).unwrap_or_else(|| {
             let range = key.range();
             let text = format!(
-                "{}window = {} does not do; use a power of two from {} to {}, at both ends the same",
+                "{}window = {} is not allowed; use a power of two from {} to {}, the same at both ends",
                 self.label,
                 value.get_ref(),
                 range.start(),

@@ -42,7 +42,7 @@ pub(in super::super) fn refuse_repeated_nonces(places: &[Place], findings: &mut 
 /// Why two SAs of one key cannot be, and what to do.
 fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static str)> {
     if earlier.suite != later.suite {
-        return Some(("is used with another suite on", "use one key for one suite"));
+        return Some(("is used with another suite on", "use each key with one suite only"));
     }
     match (&earlier.xpn, &later.xpn) {
         (Some(a), Some(b)) if a.salt != b.salt => {
@@ -57,7 +57,7 @@ fn conflict(earlier: &Place, later: &Place) -> Option<(&'static str, &'static st
         )),
         _ if earlier.link == later.link && earlier.own != later.own => Some((
             "is used for both directions, here and on",
-            "make another one for one of them with: frameward keygen static --out FILE",
+            "make another key for one of them with: frameward keygen static --out FILE",
         )),
         _ => None,
     }

@@ -73,7 +73,7 @@ impl fmt::Display for Advice {
         }
         if !self.is_to_change() {
             return if nanoseconds.is_some() {
-                f.write_str(": no sound suite of its kind is faster")
+                f.write_str(": no secure suite of its kind is faster")
             } else {
                 Ok(())
             };
@@ -81,7 +81,7 @@ impl fmt::Display for Advice {
         f.write_str("; consider ")?;
         if let Some(timed) = standard {
             self.write_timed(f, *timed)?;
-            f.write_str(", which every MACsec station may have")?;
+            f.write_str(", which other MACsec stations may have too")?;
         }
         if let Some(timed) = ours {
             f.write_str(if standard.is_some() { ", or " } else { "" })?;

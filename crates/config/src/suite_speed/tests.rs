@@ -53,32 +53,32 @@ fn the_fastest_sound_suite_of_the_configured_kind_is_advised() {
         (
             &present(),
             GcmAesXpn128,
-            "gcm-aes-xpn-128 takes 105 ns for 512 octets on this CPU: no sound suite of its kind is faster",
+            "gcm-aes-xpn-128 takes 105 ns for 512 octets on this CPU: no secure suite of its kind is faster",
         ),
         (
             &present(),
             GcmAesXpn256,
-            "gcm-aes-xpn-256 takes 118 ns for 512 octets on this CPU: no sound suite of its kind is faster",
+            "gcm-aes-xpn-256 takes 118 ns for 512 octets on this CPU: no secure suite of its kind is faster",
         ),
         (
             &present(),
             ChaCha20Poly1305,
-            "chacha20-poly1305 takes 325 ns for 512 octets on this CPU; consider gcm-aes-256 (118 ns), which every MACsec station may have, or aegis-256 (75 ns), if Frameward stands at both ends",
+            "chacha20-poly1305 takes 325 ns for 512 octets on this CPU; consider gcm-aes-256 (118 ns), which other MACsec stations may have too, or aegis-256 (75 ns), if Frameward stands at both ends",
         ),
         (
             &present(),
             Aegis128L,
-            "aegis-128l takes 51 ns for 512 octets on this CPU: no sound suite of its kind is faster",
+            "aegis-128l takes 51 ns for 512 octets on this CPU: no secure suite of its kind is faster",
         ),
         (
             &present(),
             Aegis256,
-            "aegis-256 takes 75 ns for 512 octets on this CPU: no sound suite of its kind is faster",
+            "aegis-256 takes 75 ns for 512 octets on this CPU: no secure suite of its kind is faster",
         ),
         (
             &present(),
             Morus1280,
-            "morus-1280-128 takes 400 ns for 512 octets on this CPU; consider gcm-aes-128 (105 ns), which every MACsec station may have, or aegis-128l (51 ns), if Frameward stands at both ends",
+            "morus-1280-128 takes 400 ns for 512 octets on this CPU; consider gcm-aes-128 (105 ns), which other MACsec stations may have too, or aegis-128l (51 ns), if Frameward stands at both ends",
         ),
         (
             &absent,
@@ -88,18 +88,18 @@ fn the_fastest_sound_suite_of_the_configured_kind_is_advised() {
         (
             &absent,
             Aegis256,
-            "aegis-256 takes 15000 ns for 512 octets on this CPU; consider gcm-aes-256 (11000 ns), which every MACsec station may have, or chacha20-poly1305 (2900 ns), if Frameward stands at both ends",
+            "aegis-256 takes 15000 ns for 512 octets on this CPU; consider gcm-aes-256 (11000 ns), which other MACsec stations may have too, or chacha20-poly1305 (2900 ns), if Frameward stands at both ends",
         ),
         (
             &absent,
             ChaCha20Poly1305,
-            "chacha20-poly1305 takes 2900 ns for 512 octets on this CPU: no sound suite of its kind is faster",
+            "chacha20-poly1305 takes 2900 ns for 512 octets on this CPU: no secure suite of its kind is faster",
         ),
         // MORUS is faster and is left all the same.
         (
             &absent,
             Morus640,
-            "morus-640-128 takes 2000 ns for 512 octets on this CPU; consider gcm-aes-128 (9000 ns), which every MACsec station may have, or chacha20-poly1305 (2900 ns, with a key of 256 bits), if Frameward stands at both ends",
+            "morus-640-128 takes 2000 ns for 512 octets on this CPU; consider gcm-aes-128 (9000 ns), which other MACsec stations may have too, or chacha20-poly1305 (2900 ns, with a key of 256 bits), if Frameward stands at both ends",
         ),
         (
             &masked,

@@ -112,15 +112,15 @@ impl KernelCell {
 
 /// The maps know the ports, and these are the programs.
 fn programs(kernel: &mut KernelCell, sides: &[KernelSide; 2]) -> Result<[OwnedFd; 2], String> {
-    let told = |error: XdpError| error.to_string();
+    let to_text = |error: XdpError| error.to_string();
     let [plain, protected] = sides;
-    kernel.cell.set_ports(plain.interface, protected.interface).map_err(told)?;
+    kernel.cell.set_ports(plain.interface, protected.interface).map_err(to_text)?;
     for (way, side) in [(Direction::Outward, plain), (Direction::Inward, protected)] {
         for (queue, socket) in (0..).zip(&side.sockets) {
-            kernel.cell.set_socket(way, queue, socket.as_raw_fd()).map_err(told)?;
+            kernel.cell.set_socket(way, queue, socket.as_raw_fd()).map_err(to_text)?;
         }
     }
-    kernel.cell.programs().map_err(told)
+    kernel.cell.programs().map_err(to_text)
 }
 
 impl Gateway {

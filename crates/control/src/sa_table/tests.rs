@@ -5,9 +5,9 @@ use suite::{CipherSuite, Sak, Salt};
 use wire::{MacAddr, Mi, Ssci};
 
 const OWN: Sci = sci(0);
-const UNDIVIDED: FragmentAgreement =
-    FragmentAgreement { fragment: false, concatenate: false, largest_sdu: 1518 };
-const DIVIDED: FragmentAgreement = FragmentAgreement { fragment: true, concatenate: true, largest_sdu: 9000 };
+const WHOLE: FragmentAgreement = FragmentAgreement { fragment: false, concatenate: false, largest_sdu: 1518 };
+const FRAGMENTED: FragmentAgreement =
+    FragmentAgreement { fragment: true, concatenate: true, largest_sdu: 9000 };
 
 const fn sci(number: u8) -> Sci {
     Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
@@ -28,7 +28,7 @@ fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<
         confidentiality: Confidentiality::Zero,
         xpn: ssci(0).map(|own| (Salt([3; 12]), own)),
         receive: peers.into_iter().map(admission).collect(),
-        fragmentation: UNDIVIDED,
+        fragmentation: WHOLE,
     })
 }
 
@@ -36,18 +36,18 @@ fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<
 struct Ends {
     table: SaTable,
     path: Path,
-    told: Vec<String>,
+    notices: Vec<String>,
 }
 
 impl Ends {
     fn new() -> Self {
         let path = path(OWN);
-        Self { table: SaTable::new(&path.secy, 64, Duration::ZERO, false), path, told: vec![] }
+        Self { table: SaTable::new(&path.secy, 64, Duration::ZERO, false), path, notices: vec![] }
     }
 
     /// Carries an event out; returns what the KaY hears.
     fn apply_event(&mut self, event: Event) -> Vec<Report> {
-        self.table.apply_event(event, &mut |told| self.told.push(format!("{told:?}")));
+        self.table.apply_event(event, &mut |notice| self.notices.push(format!("{notice:?}")));
         let Some(mut changes) = self.table.take_changes() else { return vec![] };
         changes.apply(&mut self.path);
         assert_eq!(changes.refused, None, "control knows the tables");
@@ -114,7 +114,7 @@ fn events_become_sas() {
     }
     ends.apply_event(Event::Retire(ki(2)));
     assert_eq!(ends.installed(), "1: 3: 4:");
-    assert_eq!(ends.told, [""; 0]);
+    assert_eq!(ends.notices, [""; 0]);
 }
 
 /// More peers than a SecY has room for: those that find room are served, the others are told of, and the SAK is used.
@@ -125,14 +125,14 @@ fn a_full_table_serves_whom_it_can() {
     let reports = ends.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, 1..=room + 2)));
     assert_eq!(reports, [Report::Installed(ki(1))]);
     assert_eq!(ends.path.secy.receive_scs().count(), SecY::RECEIVE_SCS);
-    let told: Vec<_> =
+    let notices: Vec<_> =
         (1..=2).map(|more| format!("{:?}", SaNotice::TooManyPeers(sci(room + more)))).collect();
-    assert_eq!(ends.told, told);
+    assert_eq!(ends.notices, notices);
     // Who goes makes room.
     ends.apply_event(Event::Expel(sci(1)));
     ends.apply_event(Event::Admit { ki: ki(1), admission: Admission { sci: sci(room + 1), ssci: None } });
     assert!(ends.path.secy.receive_scs().any(|sc| sc.sci() == sci(room + 1)));
-    assert_eq!(ends.told.len(), 2);
+    assert_eq!(ends.notices.len(), 2);
 }
 
 /// A SAK that cannot be: told, not reported, and nothing of it is installed.
@@ -145,43 +145,43 @@ fn a_sak_that_cannot_be_installed_is_told_of_and_left_out() {
     let short = Association { suite: CipherSuite::GcmAes256, ..*sak(1, CipherSuite::GcmAes128, [1]) };
     for (sak, why) in [(offset, "offset"), (unsalted, "salt"), (short, "long")] {
         assert_eq!(ends.apply_event(Event::Install(Box::new(sak))), []);
-        assert!(ends.told.pop().is_some_and(|told| told.contains(why)));
+        assert!(ends.notices.pop().is_some_and(|notice| notice.contains(why)));
         assert_eq!(ends.installed(), "");
     }
     // Our own SCI from somebody else gets no SC.
     ends.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, [0, 1])));
-    assert_eq!((ends.installed(), ends.told.len()), ("1 1:1".to_owned(), 1));
+    assert_eq!((ends.installed(), ends.notices.len()), ("1 1:1".to_owned(), 1));
 }
 
-/// SDUs are divided as the enabled SAK says: not under one that does not, under one with an offset, or under none.
+/// SDUs are fragmented as the enabled SAK says: not under one that does not, under one with an offset, or under none.
 #[test]
-fn dividing_follows_the_enabled_sak() {
+fn fragmentation_follows_the_enabled_sak() {
     let mut ends = Ends::new();
     let with = |kn, confidentiality, fragmentation| {
         Box::new(Association { confidentiality, fragmentation, ..*sak(kn, CipherSuite::GcmAes128, [1]) })
     };
     let rows = [
-        (Confidentiality::Zero, DIVIDED, true),
-        (Confidentiality::Zero, UNDIVIDED, false),
-        (Confidentiality::Integrity, DIVIDED, true),
-        (Confidentiality::Fifty, DIVIDED, false),
-        (Confidentiality::Zero, FragmentAgreement { fragment: false, ..DIVIDED }, true),
+        (Confidentiality::Zero, FRAGMENTED, true),
+        (Confidentiality::Zero, WHOLE, false),
+        (Confidentiality::Integrity, FRAGMENTED, true),
+        (Confidentiality::Fifty, FRAGMENTED, false),
+        (Confidentiality::Zero, FragmentAgreement { fragment: false, ..FRAGMENTED }, true),
     ];
-    for (kn, (confidentiality, fragmentation, divides)) in (1..).zip(rows) {
-        let before = ends.path.divides();
+    for (kn, (confidentiality, fragmentation, fragments)) in (1..).zip(rows) {
+        let before = ends.path.is_fragmenting();
         ends.apply_event(Event::Install(with(kn, confidentiality, fragmentation)));
-        assert_eq!(ends.path.divides(), before, "not before it is enabled");
+        assert_eq!(ends.path.is_fragmenting(), before, "not before it is enabled");
         ends.apply_event(Event::EnableTransmit(ki(kn)));
-        assert_eq!(ends.path.divides(), divides, "{kn}");
+        assert_eq!(ends.path.is_fragmenting(), fragments, "{kn}");
         ends.apply_event(Event::Retire(ki(kn - 1)));
-        assert_eq!(ends.path.divides(), divides, "{kn}");
+        assert_eq!(ends.path.is_fragmenting(), fragments, "{kn}");
         // Another path goes on so.
         let mut next = path(OWN);
         ends.table.prepare(&mut next).unwrap();
-        assert_eq!(next.divides(), divides, "{kn}");
+        assert_eq!(next.is_fragmenting(), fragments, "{kn}");
     }
     ends.apply_event(Event::Retire(ki(rows.len() as u32)));
-    assert!(!ends.path.divides());
+    assert!(!ends.path.is_fragmenting());
     assert!(ends.table.prepare(&mut path(sci(9))).is_err(), "another SCI");
 }
 

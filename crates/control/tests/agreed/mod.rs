@@ -42,7 +42,7 @@ pub(crate) fn cak(octet: u8) -> CakEntry {
     CakEntry { ckn: Ckn::new(&[octet]).unwrap(), cak: Cak::new(&[octet; 16]).unwrap() }
 }
 
-/// How a side's KaY is set; both reassemble and want to divide.
+/// How a side's KaY is set; both reassemble and want to fragment.
 pub(crate) fn kay(side: usize) -> mka::Settings {
     mka::Settings {
         sci: sci(side),
@@ -185,7 +185,7 @@ impl Pair {
                 }
             };
             look(dataplane::path::PathCounters::TABLE, &snapshot.path.values());
-            look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.divider.values());
+            look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.fragmenter.values());
             look(secy::SecYCounters::TABLE, &snapshot.secy.values());
             look(secy::TransmitSaCounters::TABLE, &snapshot.transmit.values());
             for sc in &snapshot.receive_scs {

@@ -11,9 +11,9 @@
 //! ```
 //!
 //! A frame counts only if its MAC fits the peer's key and it names both sessions, so nothing of an earlier run, and
-//! nothing of a stranger's, changes a figure. What a stranger can do is to be counted as spoilt or misfitting.
+//! nothing of a stranger's, changes a figure. A stranger can only be counted as damaged or misfitting.
 //!
-//! Bounds: one frame for each time that [`Exam::poll`] finds due; at most [`MOST_ECHOES`] echoes wait; an echo is
+//! Bounds: one frame for each time that [`Exam::poll_transmit`] finds due; at most [`MOST_ECHOES`] echoes wait; an echo is
 //! shorter than its probe or as long. All memory is taken at the start, but for the frames themselves.
 
 mod outcome;
@@ -32,19 +32,19 @@ use prober::Prober;
 pub use prober::{Probed, TagFate};
 pub use setup::{Party, Peers, Setup};
 
-/// How often a doctor says how it stands.
+/// Interval between status frames.
 const HEARTBEAT: Duration = Duration::from_millis(200);
-/// The shortest time between two echoes.
+/// Minimum spacing between echoes.
 const ECHO_PAUSE: Duration = Duration::from_millis(2);
-/// Echoes that wait; further ones are not made, and the probe is sent again.
+/// Echoes that may wait. Further ones are not made, and the peer sends its probe again.
 const MOST_ECHOES: usize = 64;
-/// How long a finished doctor goes on saying so, so that the other one hears it over a bad path.
+/// Time a finished doctor goes on sending, so that its peer hears of the end over a bad path.
 const LINGER: Duration = Duration::from_secs(2);
-/// Without a word for so long, the other one has gone.
+/// Silence after which the peer counts as gone.
 const SILENCE: Duration = Duration::from_secs(10);
-/// How long a doctor that hears but misfitting frames waits for better ones.
+/// Grace period while all frames that arrive have MACs that do not fit.
 const DOUBT: Duration = Duration::from_secs(10);
-/// Where a doctor calls while it does not know the other one's address: a group that nobody else listens to.
+/// Destination while the peer's address is unknown: a group that nobody else listens to.
 const GROUP: MacAddr = MacAddr([0x03, b'F', b'w', b'D', b'o', b'c']);
 
 #[derive(Clone, Copy, Debug)]
@@ -59,11 +59,11 @@ struct Peer {
 pub struct Exam {
     setup: Setup,
     peer: Option<Peer>,
-    /// The session that was heard last and is not believed yet.
+    /// The session that was heard last and is not proven fresh yet.
     heard: Option<Peer>,
     theirs: Status,
     their_status: u32,
-    last_heard: Duration,
+    last_received: Duration,
     prober: Prober,
     tally: ReceiveRecord,
     seen: Vec<u64>,
@@ -89,7 +89,7 @@ impl Exam {
             heard: None,
             theirs: Status::default(),
             their_status: 0,
-            last_heard: now,
+            last_received: now,
             prober,
             tally: ReceiveRecord::default(),
             seen: vec![0; (Setup::MOST_PROBES / 64) as usize],
@@ -105,31 +105,31 @@ impl Exam {
         }
     }
 
-    /// Whether the other one has answered.
+    /// Whether the peer has answered.
     pub fn is_met(&self) -> bool {
         self.peer.is_some()
     }
 
-    /// What it is doing, for people who wait.
-    pub fn doing(&self) -> &'static str {
+    /// The phase, for people who wait.
+    pub fn phase(&self) -> &'static str {
         match (self.peer, self.prober.stage()) {
             (None, _) => "waiting for the other box",
             (_, Stage::Finished) => "waiting for the other box to finish",
-            _ => self.prober.doing(),
+            _ => self.prober.phase(),
         }
     }
 
-    /// Takes a frame from the protected port.
-    pub fn receive(&mut self, now: Duration, octets: &[u8]) {
+    /// Takes a frame from the protected port. Answers wait until [`Exam::poll_transmit`] fetches them.
+    pub fn handle_frame(&mut self, now: Duration, octets: &[u8]) {
         let received = match Frame::parse(octets) {
             Ok(received) => received,
             Err(Reject::Foreign) => return,
-            Err(Reject::Spoilt) => return self.tally.spoilt += u32::from(self.peer.is_some()),
+            Err(Reject::Damaged) => return self.tally.damaged += u32::from(self.peer.is_some()),
             Err(Reject::Version) => return self.rejections.other_release += 1,
         };
         let frame = received.frame;
         if frame.sender == self.setup.own.sci {
-            return self.mirror(&received);
+            return self.handle_own_sci(&received);
         }
         let Some(keys) = self.setup.peers.keys_of(frame.sender) else {
             return self.rejections.stranger = Some(frame.sender);
@@ -140,29 +140,29 @@ impl Exam {
             self.doubtful_since.get_or_insert(now);
             return;
         }
-        self.meet(now, &frame);
+        self.establish_session(now, &frame);
         if self.peer.is_none_or(|peer| (peer.sci, peer.session) != (frame.sender, frame.session))
             || frame.receiver != self.setup.session
         {
             return;
         }
-        self.last_heard = now;
+        self.last_received = now;
         self.tally.tagged +=
             u32::from(received.tag != Tag::None && !matches!(frame.body, Body::Probe(Purpose::Tag)));
         match frame.body {
-            // A late or repeated one would turn time back.
+            // A late or repeated status would turn time back.
             Body::Status(status) if frame.number >= self.their_status => {
                 (self.theirs, self.their_status) = (status, frame.number);
             }
             Body::Status(_) => {}
-            Body::Probe(Purpose::Stream) => self.count(frame.number),
-            Body::Probe(purpose) => self.echo(&frame, purpose, received.tag),
-            Body::Echo(purpose, tag) => self.prober.echoed(now, purpose, frame.number, tag),
+            Body::Probe(Purpose::Stream) => self.count_stream(frame.number),
+            Body::Probe(purpose) => self.queue_echo(&frame, purpose, received.tag),
+            Body::Echo(purpose, tag) => self.prober.handle_echo(now, purpose, frame.number, tag),
         }
     }
 
-    /// A frame of the own SCI: one of the own, which came back, or somebody else's.
-    fn mirror(&mut self, received: &Received<'_>) {
+    /// A frame of the own SCI: either one of the own came back, or somebody else uses the SCI.
+    fn handle_own_sci(&mut self, received: &Received<'_>) {
         let fits = self.setup.own.keys.iter().any(|key| received.fits(key));
         if fits && received.frame.session == self.setup.session {
             self.tally.looped += 1;
@@ -171,8 +171,9 @@ impl Exam {
         }
     }
 
-    /// A frame that fits a peer's key: is it from now, and does its sender hear this end?
-    fn meet(&mut self, now: Duration, frame: &Frame) {
+    /// Believes the sender of a frame that fits its key once the frame names the own session: it is fresh, and its
+    /// sender hears this end.
+    fn establish_session(&mut self, now: Duration, frame: &Frame) {
         if self.peer.is_some() {
             return;
         }
@@ -183,7 +184,7 @@ impl Exam {
             self.next_status = now;
             return;
         }
-        // Perhaps from an earlier run, sent again: it is answered with the own session, and not believed.
+        // It may be a replay of an earlier run. It is answered with the own session, and not believed.
         self.rejections.deaf = Some(frame.sender);
         if let Body::Status(status) = frame.body {
             self.rejections.refused |= status.hears_misfits;
@@ -195,7 +196,7 @@ impl Exam {
         self.heard = Some(peer);
     }
 
-    fn count(&mut self, number: u32) {
+    fn count_stream(&mut self, number: u32) {
         let Some(word) = self.seen.get_mut((number / 64) as usize) else { return };
         let bit = 1 << (number % 64);
         if *word & bit != 0 {
@@ -213,7 +214,7 @@ impl Exam {
         }
     }
 
-    fn echo(&mut self, probe: &Frame, purpose: Purpose, tag: Tag) {
+    fn queue_echo(&mut self, probe: &Frame, purpose: Purpose, tag: Tag) {
         if self.echoes.len() < MOST_ECHOES {
             let body = Body::Echo(purpose, tag);
             let echo = self.frame(probe.from, Envelope::Experiment, probe.number, body);
@@ -235,11 +236,11 @@ impl Exam {
         }
     }
 
-    /// The next frame that is due, if one is: at most one of each kind at a time.
-    pub fn poll(&mut self, now: Duration) -> Option<Vec<u8>> {
+    /// The next frame that is due, if one is: at most one of each kind at one time. Call it until there is none.
+    pub fn poll_transmit(&mut self, now: Duration) -> Option<Vec<u8>> {
         if now >= self.next_status {
             self.next_status = now + HEARTBEAT;
-            return Some(self.status());
+            return Some(self.next_status_frame());
         }
         if now >= self.next_echo
             && let Some((echo, octets)) = self.echoes.pop_front()
@@ -248,7 +249,7 @@ impl Exam {
             return Some(self.encode(&echo, octets, None));
         }
         let peer = self.peer?;
-        let probe = self.prober.poll(now)?;
+        let probe = self.prober.poll_transmit(now)?;
         let (to, envelope) = match probe.purpose {
             Purpose::Target(index) => {
                 let target = TARGETS.get(usize::from(index))?;
@@ -267,8 +268,8 @@ impl Exam {
         frame.encode(octets, tci, key)
     }
 
-    /// By turns to the group and to the other one's address, so that it arrives if either crosses.
-    fn status(&mut self) -> Vec<u8> {
+    /// Goes by turns to broadcast, the peer's address and the group, so that it arrives if any of them crosses.
+    fn next_status_frame(&mut self) -> Vec<u8> {
         self.statuses += 1;
         let known = self.peer.or(self.heard).map(|peer| peer.mac);
         let to = match (self.statuses % 3, known) {
@@ -293,15 +294,16 @@ impl Exam {
         self.encode(&frame, 0, None)
     }
 
-    /// Until when [`Exam::poll`] has nothing to do, if nothing is received.
-    pub fn next(&self) -> Duration {
+    /// When [`Exam::poll_transmit`] has something to do again, if nothing is received. Never none: status frames are
+    /// due to the end.
+    pub fn poll_timeout(&self) -> Duration {
         let echo = if self.echoes.is_empty() { self.next_status } else { self.next_echo };
-        let probe = if self.peer.is_some() { self.prober.next() } else { None };
+        let probe = if self.peer.is_some() { self.prober.poll_timeout() } else { None };
         self.next_status.min(echo).min(probe.unwrap_or(self.next_status))
     }
 
-    /// The outcome, once there is one. To be asked after every [`Exam::poll`].
-    pub fn outcome(&mut self, now: Duration) -> Option<Outcome> {
+    /// The outcome, once there is one. Call it after [`Exam::poll_transmit`] has no more.
+    pub fn poll_outcome(&mut self, now: Duration) -> Option<Outcome> {
         let end = if self.peer.is_none() {
             let doubtful = self.doubtful_since.is_some_and(|since| now >= since + DOUBT);
             (now >= self.deadline || doubtful).then_some(End::Unanswered)
@@ -313,7 +315,7 @@ impl Exam {
             }
             match self.finished_at {
                 Some(at) if now >= at + LINGER => Some(End::Examined),
-                None if now >= self.last_heard + SILENCE => Some(End::Lost),
+                None if now >= self.last_received + SILENCE => Some(End::Lost),
                 _ => None,
             }
         }?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// How bad it is.
+/// Its level.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -16,12 +16,12 @@ pub enum Level {
     Problem,
 }
 
-/// What was found, what it means, and the cure.
+/// A finding with its meaning and its cure.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Finding {
-    /// How bad it is.
+    /// Its level.
     pub level: Level,
-    /// What was looked at, in a word.
+    /// Its subject, in a word.
     pub about: &'static str,
     /// One line.
     pub text: String,

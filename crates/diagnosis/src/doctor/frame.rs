@@ -21,7 +21,7 @@
 //!         -16  MAC       16   HMAC-SHA-256, cut, over the same and the check; see [`super::keys`]
 //! ```
 //!
-//! The check is no secret: it tells a frame that was spoilt on its way from one that was made with another key. Both
+//! The check is no secret: it tells a frame that was damaged on its way from one that was made with another key. Both
 //! leave the envelope and VLAN tags out, since these are what a network may change.
 //!
 //! Parsing looks at octets from the network: it is bounded by the frame, allocates nothing, and believes nothing
@@ -48,7 +48,7 @@ pub const LEAST_OCTETS: usize = HEAD_OCTETS + body::LONGEST + FOOT_OCTETS;
 /// The local experimental EtherType.
 pub const EXPERIMENT: EtherType = EtherType(0x88b5);
 
-/// What a message is packed in.
+/// Envelope of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Envelope {
     /// EtherType 0x88B5.
@@ -85,9 +85,9 @@ pub struct Frame {
     pub to: MacAddr,
     /// SA.
     pub from: MacAddr,
-    /// What it is packed in.
+    /// Its envelope.
     pub envelope: Envelope,
-    /// Who sends it.
+    /// Its sender.
     pub sender: Sci,
     /// The sender's session.
     pub session: u64,
@@ -95,7 +95,7 @@ pub struct Frame {
     pub receiver: u64,
     /// Counts probes of one purpose; an echo repeats it.
     pub number: u32,
-    /// What it says.
+    /// Its content.
     pub body: Body,
 }
 
@@ -105,7 +105,7 @@ pub enum Reject {
     /// Not the doctor's.
     Foreign,
     /// The doctor's, but not as it was sent.
-    Spoilt,
+    Damaged,
     /// The doctor's, of another release.
     Version,
 }
@@ -113,7 +113,7 @@ pub enum Reject {
 /// A message whose check is right. Whether it comes from who it says is not yet known.
 #[derive(Clone, Copy, Debug)]
 pub struct Received<'f> {
-    /// What it says.
+    /// Its content.
     pub frame: Frame,
     /// The tag that it came with.
     pub tag: Tag,
@@ -186,13 +186,13 @@ impl Frame {
         if !behind.starts_with(SIGNATURE) {
             return Err(Reject::Foreign);
         }
-        let length = behind.get(10..12).and_then(number).ok_or(Reject::Spoilt)?;
-        let message = behind.get(..length as usize).ok_or(Reject::Spoilt)?;
+        let length = behind.get(10..12).and_then(number).ok_or(Reject::Damaged)?;
+        let message = behind.get(..length as usize).ok_or(Reject::Damaged)?;
         let foot = message.len().checked_sub(FOOT_OCTETS).filter(|foot| *foot >= HEAD_OCTETS);
-        let (signed, foot) = message.split_at(foot.ok_or(Reject::Spoilt)?);
+        let (signed, foot) = message.split_at(foot.ok_or(Reject::Damaged)?);
         let addresses = octets.get(..ADDRESSES_OCTETS).ok_or(Reject::Foreign)?;
         if foot.get(..CHECK_OCTETS) != Some(&check(addresses, signed)) {
-            return Err(Reject::Spoilt);
+            return Err(Reject::Damaged);
         }
         if signed.get(8) != Some(&VERSION) {
             return Err(Reject::Version);

@@ -1,4 +1,4 @@
-//! Who speaks: doctors know each other by the link's static keys, or by its CAK, which never leave this module's inputs.
+//! Authentication: doctors know each other by the link's static keys, or by its CAK, which never leave this module's inputs.
 //!
 //! ```text
 //!  MAC key = HKDF-SHA-256(ikm = static key of the sender's transmit SA, or CAK, info = "frameward doctor mac 1" | sender's SCI)

@@ -15,7 +15,7 @@ use super::Finding;
 use super::running::Running;
 use config::check::{self, Mtus};
 use config::{Config, Io, Keys, Link};
-use report::evaluate::fill_checksums;
+use report::link_verdict::fill_checksums;
 
 /// 1 January 2026: no box with this program has a clock before it that is right.
 const BUILT: Duration = Duration::from_secs(1_767_225_600);
@@ -23,7 +23,7 @@ const BUILT: Duration = Duration::from_secs(1_767_225_600);
 const TCX: (u32, u32) = (6, 6);
 const XDP: (u32, u32) = (5, 10);
 
-/// What concerns the box as a whole.
+/// Findings about the box as a whole.
 pub(super) fn of_box(config: &Config, running: &Running) -> Vec<Finding> {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -36,7 +36,7 @@ pub(super) fn of_box(config: &Config, running: &Running) -> Vec<Finding> {
         clock(SystemTime::now()),
         state(&config.gateway.state),
         match running {
-            Running::No => Finding::ok("gateway", "not running: the paths can be looked at"),
+            Running::No => Finding::ok("gateway", "not running: doctor can test the paths"),
             Running::Yes(report) => Finding::ok("gateway", format!("running, release {}", report.version)),
             Running::Silent => Finding::problem(
                 "gateway",
@@ -58,7 +58,7 @@ fn kernel(release: &str) -> Finding {
         Finding::note(
             "kernel",
             format!(
-                "Linux {release} is older than 6.6 and has no tcx: clsact filters keep the host's own stack off the ports, and stay behind a killed gateway until the next start"
+                "Linux {release} is older than 6.6 and has no tcx: clsact filters keep the host's own stack off the ports, and if a gateway is killed, they stay until its next start"
             ),
         )
     }
@@ -137,7 +137,7 @@ fn clock(now: SystemTime) -> Finding {
         Ok(since) if since >= BUILT => Finding::ok("clock", "plausible"),
         _ => Finding::note(
             "clock",
-            "stands before 2026: links do not need it, but times in logs are wrong; set up NTP",
+            "shows a time before 2026: links do not need it, but times in logs are wrong; set up NTP",
         ),
     }
 }
@@ -150,10 +150,10 @@ fn state(directory: &Path) -> Finding {
         }
         Err(error) => Finding::problem(
             "state",
-            format!("{shown} cannot be looked at: {error}; let the gateway's user read and write it"),
+            format!("{shown} cannot be read: {error}; let the gateway's user read and write it"),
         ),
         Ok(found) if !found.is_dir() => {
-            Finding::problem("state", format!("{shown} is no directory: name one as state"))
+            Finding::problem("state", format!("{shown} is not a directory: set state to a directory"))
         }
         Ok(_) if access(directory, AccessFlags::W_OK | AccessFlags::X_OK).is_err() => {
             Finding::problem("state", format!("{shown} cannot be written: chown it to the gateway's user"))
@@ -161,7 +161,7 @@ fn state(directory: &Path) -> Finding {
         Ok(found) if found.permissions().mode() & 0o022 != 0 => Finding::problem(
             "state",
             format!(
-                "{shown} can be written by others, who could bring packet numbers back: chmod 700 {shown}"
+                "{shown} can be written by others, who could restore old packet numbers: chmod 700 {shown}"
             ),
         ),
         Ok(_) => Finding::ok("state", format!("{shown} is writable, and by nobody else")),
@@ -171,19 +171,19 @@ fn state(directory: &Path) -> Finding {
 fn keys(link: &Link) -> String {
     match &link.keys {
         Keys::Static(sas) => format!(
-            "{} key files are read, of mode 0600 or less, and have the length that {} needs",
+            "{} key files are readable, of mode 0600 or less, and as long as {} needs",
             1 + sas.receive.len(),
             sas.suite
         ),
         Keys::Agreed(mka) => {
             let files = if mka.fallback.is_some() { "two CAK files are" } else { "a CAK file is" };
-            format!("{files} read, of mode 0600 or less; all else is agreed on")
+            format!("{files} readable, of mode 0600 or less; all else is agreed on")
         }
-        Keys::None => "the master key file is read, of mode 0600 or less; all else is agreed on".into(),
+        Keys::None => "the master key file is readable, of mode 0600 or less; all else is agreed on".into(),
     }
 }
 
-/// What concerns a link, and its MTUs if its path can be looked at.
+/// Findings about a link, and its MTUs if its path can be tested.
 pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<Finding>, Option<Mtus>) {
     let mut findings = vec![Finding::ok("keys", keys(link))];
     let mut usable = true;
@@ -225,7 +225,7 @@ pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<F
         }
         Err(errors) => {
             findings.extend(errors.into_iter().map(|error| Finding::problem("MTU", error.text)));
-            // What crosses is of interest all the more.
+            // The path matters all the more.
             let mtus = Mtus { plain: plain.mtu as usize, protected: protected.mtu as usize };
             (findings, usable.then_some(mtus))
         }
@@ -238,22 +238,22 @@ pub(super) fn port(about: &'static str, survey: &InterfaceInfo, free: bool, find
     let before = findings.len();
     let mut problem = |text: String| findings.push(Finding::problem(about, text));
     if !survey.is_ethernet {
-        problem(format!("{name} is not Ethernet: name an interface that is"));
+        problem(format!("{name} is not Ethernet: choose an Ethernet interface"));
     }
     if let Some(master) = &survey.master {
         problem(format!("{name} belongs to {master}, which takes its frames: 'ip link set {name} nomaster'"));
     }
     if let (Some(program), true) = (survey.xdp_program, free) {
         problem(format!(
-            "{name} has an XDP program (id {program}) of somebody else: stop its owner ('bpftool link' names it), or 'ip link set {name} xdp off'"
+            "{name} has an XDP program (id {program}) of another owner: stop that owner ('bpftool link' names it), or 'ip link set {name} xdp off'"
         ));
     }
     if !survey.is_up {
         problem(format!(
-            "{name} is down: the gateway takes it up when it starts, doctor changes nothing: 'ip link set {name} up'"
+            "{name} is down: the gateway takes it up when it starts. For doctor: 'ip link set {name} up'"
         ));
     } else if !survey.has_carrier {
-        problem(format!("{name} has no carrier: plug in the cable, or look at the other end of it"));
+        problem(format!("{name} has no carrier: plug in the cable, or check its other end"));
     }
     if survey.full_duplex == Some(false) {
         problem(format!(
@@ -271,7 +271,7 @@ pub(super) fn port(about: &'static str, survey: &InterfaceInfo, free: bool, find
     let mut note = |text: String| findings.push(Finding::note(about, text));
     if survey.speaks_ipv6 && survey.is_up {
         note(format!(
-            "the host speaks IPv6 on {name}, in clear, until the gateway starts and whenever it has stopped: sysctl net.ipv6.conf.{name}.disable_ipv6=1"
+            "the host sends IPv6 in clear on {name} while no gateway runs: sysctl net.ipv6.conf.{name}.disable_ipv6=1"
         ));
     }
     let (stuck, switched): (Vec<_>, Vec<_>) = survey.harmful_offloads.iter().partition(|(_, fixed)| *fixed);
@@ -280,21 +280,18 @@ pub(super) fn port(about: &'static str, survey: &InterfaceInfo, free: bool, find
     };
     if !stuck.is_empty() {
         note(format!(
-            "{name} cannot switch off {}: frames may lose VLAN tags or be merged; if tags go missing, set io = \"af_packet\" or use another card",
+            "{name} cannot switch off {}: frames may lose VLAN tags or be merged. If tags are lost, set io = \"af_packet\" or use another card",
             names(&stuck)
         ));
     }
     if !switched.is_empty() {
         findings.push(Finding::ok(
             about,
-            format!(
-                "{name} has offloads on that the gateway switches off while it runs: {}",
-                names(&switched)
-            ),
+            format!("{name} has offloads that the gateway switches off while it runs: {}", names(&switched)),
         ));
     }
     if let Some(queues @ 2..) = survey.receive_queues {
-        findings.push(Finding::note(about, format!("{name} has {queues} receive queues; if one peer's frames spread over several they overtake each other: 'ethtool -L {name} combined 1', or a replay_window")));
+        findings.push(Finding::note(about, format!("{name} has {queues} receive queues; if one peer's frames spread over several, they overtake each other: 'ethtool -L {name} combined 1', or set replay_window")));
     }
 }
 
@@ -313,7 +310,7 @@ fn checksums(plain: &InterfaceInfo, io: Io) -> Option<Finding> {
             ),
         )),
         Some(VethPeer { name: end, .. }) => {
-            Some(Finding::ok("checksums", format!("{end}, the other end of {name}, fills them")))
+            Some(Finding::ok("checksums", format!("{end}, the other end of {name}, fills them in")))
         }
         None => Some(Finding::note(
             "checksums",
@@ -325,7 +322,7 @@ fn checksums(plain: &InterfaceInfo, io: Io) -> Option<Finding> {
     }
 }
 
-/// What the kernel said of the machine's frames while the path was looked at.
+/// The kernel's report on the machine's checksums during the test.
 pub(super) fn unfilled(link: &Link, io: Io, count: u64) -> Option<Finding> {
     (count > 0 && io != Io::AfPacket).then(|| {
         Finding::problem(
@@ -339,7 +336,7 @@ pub(super) fn unfilled(link: &Link, io: Io, count: u64) -> Option<Finding> {
     })
 }
 
-/// What of this box lives on a port that no gateway has yet. The path can be looked at all the same.
+/// Addresses and routes of this box on a port that no gateway has yet. The path can be tested all the same.
 pub(super) fn own(about: &'static str, survey: &InterfaceInfo, allowed: bool, findings: &mut Vec<Finding>) {
     let life = check::own::life(survey, check::own::ssh_address().as_deref(), allowed);
     findings.extend(life.map(|life| match life.refused {
@@ -354,7 +351,7 @@ fn speeds(plain: &InterfaceInfo, protected: &InterfaceInfo, findings: &mut Vec<F
     {
         findings.push(Finding::note(
             "speed",
-            format!("{} is faster ({from} Mbit/s) than {} ({to} Mbit/s): what the machine sends beyond that is dropped; give both the same speed", plain.name, protected.name),
+            format!("{} is faster ({from} Mbit/s) than {} ({to} Mbit/s): frames beyond that are dropped; give both the same speed", plain.name, protected.name),
         ));
     }
 }

@@ -18,14 +18,14 @@ use super::{Finding, Options};
 use config::check::Mtus;
 use config::{Keys, Link, Site, StaticSa, StaticSas};
 
-/// The longest pause between two looks at the port.
+/// Longest pause between two looks at the port.
 const LOOK: Duration = Duration::from_millis(1);
-/// How long somebody may take to answer, where the path leads into a site of this very doctor.
+/// Time a peer may take to answer where the path leads into a site of this very doctor.
 const ITSELF: Duration = Duration::from_secs(10);
-/// How often people who wait hear something.
+/// Interval between progress lines.
 const PROGRESS: Duration = Duration::from_secs(5);
 
-/// What came out of an examination.
+/// Result of an examination.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) outcome: Outcome,
@@ -73,10 +73,13 @@ pub(super) fn examine(
     options: &Options,
     tell: &(dyn Fn(&dyn fmt::Display) + Sync),
 ) -> Result<Seen, Finding> {
-    let refused = |error: OpenError| Finding::problem("path", format!("cannot be looked at: {error}"));
+    let refused = |error: OpenError| Finding::problem("path", format!("cannot be tested: {error}"));
     let (mut pool, mut port) = open_observer(&link.protected).map_err(refused)?;
     let setup = setup(link, mtus, options).map_err(|error| {
-        Finding::problem("path", format!("cannot be looked at: the system gives no random numbers: {error}"))
+        Finding::problem(
+            "path",
+            format!("cannot be tested: the system gives no random numbers: {error}; try again"),
+        )
     })?;
     let own = setup.own.sci;
     let mut lans = OwnLans::open(sites, setup.mac);
@@ -84,20 +87,20 @@ pub(super) fn examine(
     let start = Instant::now();
     let (mut received, mut out) = (Burst::new(), Burst::new());
     let mut exam = Exam::new(setup, Duration::ZERO);
-    let mut told = Progress { next: Duration::ZERO, last: "" };
+    let mut progress = Progress { next: Duration::ZERO, last: "" };
     loop {
         let now = start.elapsed();
         port.receive(&mut pool, &mut received);
         let busy = received.is_full();
         for slot in received.drain() {
-            exam.receive(now, pool.frame(&slot));
+            exam.handle_frame(now, pool.frame(&slot));
             pool.give(slot);
         }
         while !out.is_full()
-            && let Some(frame) = exam.poll(now)
+            && let Some(frame) = exam.poll_transmit(now)
         {
             let Some(mut slot) = pool.take() else { break };
-            // What does not fit a chunk fits no frame of the interface either.
+            // A frame that does not fit a chunk fits no frame of the interface either.
             if pool.append(&mut slot, &frame) {
                 out.push(slot).expect("invariant: there is room");
             } else {
@@ -105,7 +108,7 @@ pub(super) fn examine(
             }
         }
         port.transmit(&mut pool, &mut out);
-        if let Some(outcome) = exam.outcome(now) {
+        if let Some(outcome) = exam.poll_outcome(now) {
             let counters = port.counters();
             let lost_here = counters.rx_kernel_dropped + counters.rx_no_chunk + counters.rx_super_frames;
             let unfilled = machine.map_or(0, |mut machine| machine.unfilled());
@@ -119,9 +122,9 @@ pub(super) fn examine(
         if let Some(machine) = &mut machine {
             machine.hear();
         }
-        told.tell(&link.name, now, &exam, options, tell);
+        progress.tell(&link.name, now, &exam, options, tell);
         if !busy {
-            std::thread::sleep(exam.next().saturating_sub(start.elapsed()).min(LOOK));
+            std::thread::sleep(exam.poll_timeout().saturating_sub(start.elapsed()).min(LOOK));
         }
     }
 }
@@ -165,7 +168,7 @@ fn into_itself(site: &str) -> Finding {
     Finding::note(
         "path",
         format!(
-            "leads into site {site:?} of this box, which carries nothing while doctor looks, and nobody in its LAN answered: if the peers are beyond the site, start the gateways at both ends, and doctor then reads their counters; if they are in the LAN, start doctor there first"
+            "leads into site {site:?} of this box, which carries nothing during the test, and nobody in its LAN answered. If the peers are beyond the site, start the gateways at both ends: doctor then reads their counters. If they are in the LAN, start doctor there first"
         ),
     )
 }
@@ -184,17 +187,17 @@ impl Progress {
         options: &Options,
         tell: &(dyn Fn(&dyn fmt::Display) + Sync),
     ) {
-        let doing = exam.doing();
-        if now < self.next && doing == self.last {
+        let phase = exam.phase();
+        if now < self.next && phase == self.last {
             return;
         }
-        (self.next, self.last) = (now + PROGRESS, doing);
+        (self.next, self.last) = (now + PROGRESS, phase);
         match options.patience {
             Some(patience) if !exam.is_met() => {
                 let left = patience.saturating_sub(now).as_secs();
-                tell(&format_args!("link {link}: {doing}: start doctor there within {left} s"));
+                tell(&format_args!("link {link}: {phase}: start doctor there within {left} s"));
             }
-            _ => tell(&format_args!("link {link}: {doing}")),
+            _ => tell(&format_args!("link {link}: {phase}")),
         }
     }
 }
@@ -251,15 +254,16 @@ fn mac_key(sa: &StaticSa) -> MacKey {
 
 /// Zeros for an interface that has just vanished: sending will tell.
 fn interface_mac(name: &str) -> [u8; 6] {
-    netdev::interface::InterfaceInfo::of(name).map(|survey| survey.mac).unwrap_or_default()
+    netdev::interface::InterfaceInfo::of(name).map(|info| info.mac).unwrap_or_default()
 }
 
-/// What both ends must have in common, for the other one to compare.
+/// Settings that both ends must share, for the peer to compare.
 pub(super) fn facts(link: &Link, mtus: Mtus) -> Status {
     let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
-    let dividing = link.dividing.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1);
+    let fragmentation =
+        link.fragmentation.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1);
     Status {
-        dividing,
+        fragmentation,
         // Zeros: the key server chooses.
         suite: link.suite().map_or([0; 8], CipherSuite::identifier),
         plain_mtu: octets(mtus.plain),

@@ -6,7 +6,7 @@ use pnstore::LeaseStore;
 
 use super::Finding;
 use config::{Config, Link};
-use report::evaluate::fill_checksums;
+use report::link_verdict::fill_checksums;
 use report::verdict::State;
 use report::{Counters, GatewayReport, LinkReport};
 
@@ -27,15 +27,15 @@ pub(super) fn find(config: &Config, runtime_dir: &Path) -> Running {
     let report = report::ask(runtime_dir, name).and_then(|document| report::parse(name, &document));
     match report {
         Ok(report) => Running::Yes(Box::new(report)),
-        // What cannot be opened is told with the state directory.
+        // A lock that cannot be opened is reported with the state directory.
         Err(_) if LeaseStore::is_held(&config.gateway.state).unwrap_or(false) => Running::Silent,
         Err(_) => Running::No,
     }
 }
 
-const UNDISTURBED: &str = "not looked at: the gateway is running and is not disturbed; to test the path, stop it at both ends and run doctor there";
+const UNDISTURBED: &str = "not tested: the gateway runs, and doctor does not disturb it; to test the path, stop the gateways at both ends and run doctor there";
 
-/// What the counters of a running link say of its path.
+/// Findings from the counters of a running link.
 pub(super) fn of_link(link: &Link, running: &Running) -> Vec<Finding> {
     let mut findings = vec![Finding::note("path", UNDISTURBED)];
     let Running::Yes(report) = running else { return findings };
@@ -81,24 +81,18 @@ fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
         ),
         (
             "InPktsNoTag",
-            "somebody on the network sends in clear to this port: find out who, and keep the port in a VLAN of its own",
+            "somebody on the network sends frames in clear to this port: find out who, and give the port a VLAN of its own",
         ),
         ("InPktsLate", "frames arrive behind later ones: set replay_window, or find what reorders them"),
-        (
-            "InPktsBadTag",
-            "frames have a malformed SecTAG: let fragment and concatenate be the same at both ends",
-        ),
+        ("InPktsBadTag", "frames have a malformed SecTAG: set fragment and concatenate alike at both ends"),
         (
             "InPktsClearVlan",
-            "the network puts a VLAN tag in front: make its port untagged, or set clear_vlan = \"strip\"",
+            "the network adds a VLAN tag in front: make its port untagged, or set clear_vlan = \"strip\"",
         ),
-        (
-            "InPiecesLost",
-            "parts of split frames are lost on the path: stop the gateways and let doctor look at it",
-        ),
+        ("InPiecesLost", "fragments are lost on the path: stop the gateways, and test it with doctor"),
         (
             "OutPktsTooLong",
-            "a machine sends more than fits: raise the protected side's MTU, or set fragment = \"on\" at both ends",
+            "a machine sends payloads that are too long: raise the protected side's MTU, or set fragment = \"on\" at both ends",
         ),
         ("InPktsUnchecked", "frames could not be checked: set validate_frames = \"strict\""),
     ];
@@ -111,10 +105,10 @@ fn of_counters(link: &LinkReport, since: &str) -> Vec<Finding> {
     }
     let summary = format!("{since}: {sent} frames sent protected, {ok} received and verified");
     findings.push(match (ok, received("InPktsNotValid") + received("InPktsNoSAError")) {
-        (0, 1..) => Finding::problem("counters", format!("{summary}: all that came from a peer was discarded, see above")),
+        (0, 1..) => Finding::problem("counters", format!("{summary}: every frame from a peer was discarded; see above")),
         (0, 0) if sent > 0 => Finding::note(
             "counters",
-            format!("{summary}: nothing comes back; if the peer's machine should be speaking, look at the cable and at the peer"),
+            format!("{summary}: nothing comes back; if the peer's machine should be sending, check the cable and the peer"),
         ),
         _ => Finding::ok("counters", summary),
     });

@@ -23,21 +23,21 @@ use config::site::{Endpoint, Host};
 use config::{Config, Site, SitePeer};
 use report::site::{SitePeerReport, SiteReport as Report, peer_report};
 
-/// How long peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
+/// Time peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// When what the path carries has not grown for so long, it is what it is.
 const STEADY: Duration = Duration::from_secs(3);
-/// How often the site's sockets are looked at.
+/// Interval between looks at the site's sockets.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// What was found of a site.
+/// Findings about a site.
 #[derive(Debug, Serialize)]
 pub struct SiteReport {
     /// Its name.
     pub name: String,
     /// The interface towards the LAN.
     pub lan: String,
-    /// What was found.
+    /// The findings.
     pub findings: Vec<Finding>,
     /// The peers' figures, if they were asked.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -112,7 +112,7 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
     let wan = open_wan(site).map_err(|error| problem(&error))?;
     let socket = wan.socket().map_err(|error| problem(&error))?;
     let (Some(settings_of_manager), Some(socket)) = (manager_settings(site, lan_mtu), socket) else {
-        return Err(Finding::note("peers", "not asked: nobody answers in plain mode"));
+        return Err(Finding::note("peers", "not tested: peers in plain mode do not answer"));
     };
     let (worker, mailbox) = mailboxes().map_err(|error| problem(&error))?;
     let (producer, datagrams) = datagrams();
@@ -145,7 +145,7 @@ fn all_answered(status: &ManagerStatus) -> bool {
         .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
 }
 
-/// What the paths carry, summed up, and since when that has not grown.
+/// Sum of what the paths carry, and since when it has not grown.
 struct Steady {
     since: Instant,
     sum: u64,
@@ -161,7 +161,7 @@ impl Steady {
     }
 }
 
-/// What the figures of a peer mean.
+/// Findings from the figures of a peer.
 fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Option<usize>) -> Vec<Finding> {
     let name = &peer.name;
     let because = if report.reason.is_empty() { String::new() } else { format!(" ({})", report.reason) };
@@ -172,7 +172,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             return vec![Finding::note(
                 "peer",
                 format!(
-                    "{name} is plain: not protected, and nobody answers; look at its counters when frames flow"
+                    "{name} is plain: not protected, and it does not answer; check its counters when frames flow"
                 ),
             )];
         }
@@ -184,7 +184,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             return vec![Finding::problem(
                 "peer",
                 format!(
-                    "{name} does not go together with this site{because}: what 'frameward check' calls identity there has to be public_key here, and the other way round; mode and window have to be the same"
+                    "{name} does not fit this site{because}: set public_key here to the identity that 'frameward check' prints there, and the other way round; set the same mode and window"
                 ),
             )];
         }
@@ -192,7 +192,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             return vec![Finding::note(
                 "peer",
                 format!(
-                    "{name} connects from anywhere, and has not{because}: start its gateway, or doctor, there"
+                    "{name} may connect from anywhere, and has not{because}: start its gateway or doctor there"
                 ),
             )];
         }
@@ -200,7 +200,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             return vec![Finding::problem(
                 "peer",
                 format!(
-                    "{name} does not answer{because}: start its gateway, or doctor, there; let UDP {} in at its firewall and out at yours{}",
+                    "{name} does not answer{because}: start its gateway or doctor there; let UDP {} in at its firewall and out at yours{}",
                     peer.endpoint.as_ref().map_or(site.bind.port(), |endpoint| endpoint.port),
                     unresolved(peer)
                 ),
@@ -213,7 +213,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
         findings.push(Finding::note(
             "data",
             format!(
-                "{name} gets frames at UDP {}, and this site at {}, which only frames test: let both ports pass",
+                "{name} gets frames at UDP {}, and this site at {}; only frames can test these ports: let both pass",
                 port.saturating_add(1),
                 site.bind.port().saturating_add(1)
             ),
@@ -238,7 +238,7 @@ fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Findi
         Finding::note(
             "address",
             format!(
-                "{name} sees this site at {seen}, which is {own}: a NAT is between them; let {name} have no endpoint for this site, or have the NAT forward UDP {} to it",
+                "{name} sees this site at {seen}, which is {own}: a NAT is between them; remove the endpoint of this site at {name}, or let the NAT forward UDP {} to it",
                 site.bind.port()
             ),
         )
@@ -247,12 +247,12 @@ fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Findi
 
 fn unresolved(peer: &SitePeer) -> &'static str {
     match peer.endpoint.as_ref().map(|endpoint| &endpoint.host) {
-        Some(Host::Name(_)) => "; see that its name leads to its address ('getent ahosts NAME')",
+        Some(Host::Name(_)) => "; check that its name resolves to its address ('getent ahosts NAME')",
         _ => "",
     }
 }
 
-/// What the path carries, beside what it should and what the LAN sends.
+/// Findings about the path's size, beside its promise and the LAN's frames.
 fn of_path(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Option<usize>) -> Option<Finding> {
     let name = &peer.name;
     let payload = usize::from(report.path_payload?);
@@ -277,7 +277,7 @@ fn of_path(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             Finding::note(
                 "path",
                 format!(
-                    "{carried}{short}: full frames of this LAN ({mtu}) go in two packets; the machines' MTU of {} avoids it",
+                    "{carried}{short}: full frames of this LAN ({mtu}) need two packets; an MTU of {} on the machines avoids it",
                     sums.machines()
                 ),
             )
@@ -286,33 +286,33 @@ fn of_path(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
     })
 }
 
-/// What the counters of a running site say.
+/// Findings from the counters of a running site.
 fn counters(report: &Report) -> Vec<Finding> {
     let rows = [
         (
             "OutPktsNotMacsec",
-            "machines of this LAN speak without MACsec, and such frames stay here: put a link gateway in front of them",
+            "machines of this LAN send without MACsec, and such frames stay here: put a link gateway in front of them",
         ),
         (
             "OutPktsLoop",
-            "frames of stations behind a peer come from this LAN: something carries frames beside the tunnel; find the second way",
+            "frames of stations behind a peer come from this LAN: something carries frames beside the tunnel; find the second path",
         ),
         (
             "InPktsUnknownIdentifier",
-            "packets came that no peer can have sent now: recorded or forged ones, or a long outage; look whether it grows",
+            "packets came that no peer can have sent now: they are replayed or forged, or there was a long outage; check whether the counter grows",
         ),
         (
             "InPktsForgedLongForm",
-            "packets of new flows were changed on their way, and discarded: somebody is between the sites",
+            "packets of new flows were changed on the way, and discarded: somebody is between the sites",
         ),
         (
             "InPktsForgedHeader",
-            "headers of packets were changed on their way, and discarded: somebody is between the sites",
+            "headers of packets were changed on the way, and discarded: somebody is between the sites",
         ),
-        ("OutPktsTooLong", "machines send more than two packets carry: lower their MTU"),
+        ("OutPktsTooLong", "machines send frames too long for two packets: lower their MTU"),
         (
             "OutPktsNoEpoch",
-            "frames came before a peer was there: normal after a start; else look at that peer",
+            "frames came before the peer was there: normal after a start; else check that peer",
         ),
         (
             "OutPktsNotEncrypted",
@@ -320,16 +320,19 @@ fn counters(report: &Report) -> Vec<Finding> {
         ),
         (
             "OutPktsExtended",
-            "header encryption carries no extension headers: switch fragment and concatenate off at the stations, or take mode = \"identifier\"",
+            "header encryption carries no extension headers: switch fragment and concatenate off at the stations, or set mode = \"identifier\"",
         ),
         (
             "OutPktsNoSci",
             "header encryption carries no frames without SCI: set sci = \"always\" at the stations, or mode = \"identifier\"",
         ),
-        ("OutPktsFlowRate", "more new flows than limits allow: a flood, or raise new_flows_per_second"),
+        (
+            "OutPktsFlowRate",
+            "more new flows than the limits allow: there is a flood, or new_flows_per_second is too low",
+        ),
         (
             "OutPktsFlowQuotaSource",
-            "one machine has more flows than limits allow: a flood, or raise flows_per_source",
+            "one machine has more flows than the limits allow: there is a flood, or flows_per_source is too low",
         ),
     ];
     let groups = report.groups();
@@ -351,7 +354,7 @@ impl fmt::Display for SiteReport {
 }
 
 impl SiteReport {
-    /// How many of its findings are problems.
+    /// Number of problems among its findings.
     pub(super) fn problems(&self) -> usize {
         self.findings.iter().filter(|finding| finding.level == Level::Problem).count()
     }

@@ -1,4 +1,4 @@
-//! What is tried besides ordinary frames: destination addresses and EtherTypes that networks like to eat.
+//! Targets besides ordinary frames: destination addresses and EtherTypes that networks often drop.
 
 use wire::MacAddr;
 
@@ -7,7 +7,7 @@ use super::frame::Envelope;
 /// One combination.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// What it stands for, for people.
+    /// Its name, for people.
     pub name: &'static str,
     /// The destination; none is the other box's own address.
     pub to: Option<MacAddr>,
@@ -17,7 +17,7 @@ pub struct Target {
     pub meaning: Meaning,
 }
 
-/// What follows if frames of a target do not cross.
+/// Consequence if frames of a target do not cross.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Meaning {
     /// Nothing works.

@@ -1,4 +1,4 @@
-//! What a frame shows without its key: Ethernet, VLAN tags in clear, SecTAG, extension headers, lengths.
+//! Parts of a frame that show without its key: Ethernet, VLAN tags in clear, SecTAG, extension headers, lengths.
 //!
 //! Nothing is judged here that the SecY judges when there is a key. What is read of the extension headers is not
 //! authenticated then, and a frame that breaks their rules is told all the same.
@@ -14,7 +14,7 @@ pub struct Anatomy {
     pub header: Option<Header>,
     /// TPID and TCI of the VLAN tags in clear.
     pub vlans: Vec<(u16, u16)>,
-    /// What stands behind EtherType 0x88E5.
+    /// The part behind EtherType 0x88E5.
     pub macsec: Option<Result<Macsec, SecTagError>>,
 }
 
@@ -25,7 +25,7 @@ pub struct Macsec {
     pub tag: SecTag,
     /// The extension headers as they stand.
     pub extensions: Vec<u16>,
-    /// How the secure data divides.
+    /// Segments of the secure data.
     pub segments: Result<Segments, ExtensionError>,
     /// Octets of secure data.
     pub secure_data: Result<usize, SecTagError>,
@@ -75,7 +75,7 @@ impl Macsec {
     }
 
     /// The frame uses what the standard reserves.
-    pub const fn divided(&self) -> bool {
+    pub const fn is_fragmented(&self) -> bool {
         self.tag.extended || self.tag.more_fragments
     }
 }

@@ -44,18 +44,18 @@ pub enum CaptureError {
     Unreadable {
         /// Where.
         offset: u64,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is of another kind.
-    #[error("is no capture: it begins with neither a pcap nor a pcapng header{hint}; name one")]
+    #[error("is not a capture: it begins with neither a pcap nor a pcapng header{hint}; name a capture")]
     NoCapture {
-        /// What it is, if that can be told.
+        /// Its kind, if known.
         hint: &'static str,
     },
     /// The file ends inside a record.
     #[error(
-        "ends in the middle of a record at octet {offset}, behind frame {frames}; what stands before it was read"
+        "ends in the middle of a record at octet {offset}, behind frame {frames}; the frames before it were read"
     )]
     Cut {
         /// Where the record begins.
@@ -64,13 +64,13 @@ pub enum CaptureError {
         frames: u64,
     },
     /// A record cannot be what it claims.
-    #[error("is broken at octet {offset}, behind frame {frames}: {what}; what stands before it was read")]
+    #[error("is broken at octet {offset}, behind frame {frames}: {what}; the frames before it were read")]
     Broken {
         /// Where the record begins.
         offset: u64,
         /// The last whole frame.
         frames: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
 }
@@ -117,7 +117,7 @@ enum Format {
 
 type ParsePcap = fn(&[u8]) -> IResult<&[u8], LegacyPcapBlock<'_>, pcap_parser::PcapError<&[u8]>>;
 
-/// What a frame's record tells besides its octets, which stand in the reader's buffer.
+/// A frame's record, without its octets, which stay in the reader's buffer.
 struct Found {
     interface: usize,
     time: Option<Duration>,

@@ -16,7 +16,7 @@ use pcap_file::pcapng::blocks::section_header::{SectionHeaderBlock, SectionHeade
 use pcap_file::{DataLink, Endianness, PcapError};
 
 use super::Inspected;
-use super::frame_report::{FrameReport, Verdict};
+use super::frame_report::{FrameReport, FrameVerdict};
 use super::receiver::Sdu;
 
 /// Nanoseconds.
@@ -33,7 +33,7 @@ impl<W: Write> Decrypted<W> {
     /// Begins a capture.
     ///
     /// # Errors
-    /// What the writer says.
+    /// The writer's error.
     pub fn new(writer: W) -> io::Result<Self> {
         let about = concat!("frameward inspect ", env!("CARGO_PKG_VERSION"));
         let section = SectionHeaderBlock {
@@ -48,10 +48,10 @@ impl<W: Write> Decrypted<W> {
     /// Writes what became of a frame.
     ///
     /// # Errors
-    /// What the writer says.
+    /// The writer's error.
     pub fn frame(&mut self, inspected: &Inspected<'_>) -> io::Result<()> {
         let report = &inspected.report;
-        if report.verdict == Verdict::Ok && report.mkpdu.is_none() {
+        if report.verdict == FrameVerdict::Ok && report.mkpdu.is_none() {
             return inspected.sdus.iter().try_for_each(|sdu| {
                 let octets = Cow::Borrowed(&sdu.octets[..]);
                 self.write(inspected, octets, sdu.octets.len(), &source(sdu, report))
@@ -119,11 +119,11 @@ fn source(sdu: &Sdu, report: &FrameReport) -> String {
 /// Why a frame stands there as it was.
 fn as_it_was(report: &FrameReport) -> String {
     let verdict = match report.verdict {
-        Verdict::Ok if report.mkpdu.is_some() => "verified MKPDU",
-        Verdict::Clear => "in clear",
-        Verdict::Copy => "captured twice",
-        Verdict::Ok | Verdict::Read => "not decrypted",
-        Verdict::Bad => "bad",
+        FrameVerdict::Ok if report.mkpdu.is_some() => "verified MKPDU",
+        FrameVerdict::Clear => "in clear",
+        FrameVerdict::Copy => "captured twice",
+        FrameVerdict::Ok | FrameVerdict::Read => "not decrypted",
+        FrameVerdict::Bad => "bad",
     };
     let why = [report.counter, report.reason.as_deref()];
     let notes = report.notes.iter().map(String::as_str);

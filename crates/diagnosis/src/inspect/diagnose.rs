@@ -1,4 +1,4 @@
-//! What would have opened a frame whose ICV is wrong, or for which there is no SA: usual mistakes, tried out.
+//! Diagnosis of a frame whose ICV is wrong, or for which there is no SA: usual mistakes, tried out.
 //!
 //! Each attempt is the product's own SecY with one thing changed. Attempts cost time, so only the first bad frames
 //! of each SC are diagnosed: [`Diagnoses`].
@@ -39,7 +39,7 @@ pub struct Patient<'p> {
 }
 
 impl Diagnoses {
-    /// What would have opened the frame, in words.
+    /// The mistake that explains the frame, in words.
     pub fn find(&mut self, patient: Patient<'_>, keys: &[KeyedSa]) -> Option<String> {
         let sci = patient.tag.sc.sci(patient.source);
         if !self.done.contains_key(&sci) && self.done.len() == SCS {
@@ -121,7 +121,9 @@ impl Patient<'_> {
         // The nonce of a frame with ES is made of its source address; no key can be tried with another SCI.
         let bridged = self.tag.sc == ScEncoding::EndStation && an == keyed.sa.an && told != Some(own);
         (bridged && own.port() == Sci::PORT_END_STATION).then(|| {
-            format!("with ES the SCI is the source address, and the file has SC {own}: a bridged frame?")
+            format!(
+                "with ES the SCI is the source address, but the file has SC {own}: perhaps a bridged frame"
+            )
         })
     }
 }

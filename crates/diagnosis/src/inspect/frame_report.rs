@@ -1,4 +1,4 @@
-//! What is told of one frame: the same for people and for programs.
+//! Report on one frame: the same for people and for programs.
 
 use std::fmt;
 
@@ -12,7 +12,7 @@ use super::mkpdu_report::MkpduReport;
 /// The verdict on a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Verdict {
+pub enum FrameVerdict {
     /// Without SecTAG.
     Clear,
     /// Protected; without keys nothing more is known.
@@ -25,7 +25,7 @@ pub enum Verdict {
     Bad,
 }
 
-impl Verdict {
+impl FrameVerdict {
     /// The word for it.
     pub const fn word(self) -> &'static str {
         match self {
@@ -52,12 +52,12 @@ pub struct FrameReport {
     /// Octets in the capture.
     pub captured: usize,
     /// The verdict.
-    pub verdict: Verdict,
+    pub verdict: FrameVerdict,
     /// The counter that a receiver would move.
     pub counter: Option<&'static str>,
     /// Why it is bad.
     pub reason: Option<String>,
-    /// What else is to be said.
+    /// Notes.
     pub notes: Vec<String>,
     /// Destination address.
     pub destination: Option<String>,
@@ -75,7 +75,7 @@ pub struct FrameReport {
     pub pn: Option<u64>,
     /// The KI of the SAK that verified it, if that was agreed on.
     pub sak: Option<String>,
-    /// What an MKPDU says.
+    /// Content of an MKPDU.
     pub mkpdu: Option<MkpduReport>,
     /// Octets of secure data.
     pub secure_data: Option<usize>,
@@ -150,7 +150,7 @@ pub struct SduReport {
 }
 
 impl FrameReport {
-    /// What the frame shows by itself.
+    /// Report on the frame without keys.
     pub fn new(captured: &Captured<'_>, anatomy: &Anatomy) -> Self {
         let macsec = match &anatomy.macsec {
             Some(Ok(macsec)) => Some(macsec),
@@ -171,7 +171,7 @@ impl FrameReport {
             interface: captured.interface,
             length: captured.original,
             captured: captured.octets.len(),
-            verdict: Verdict::Read,
+            verdict: FrameVerdict::Read,
             counter: None,
             reason: None,
             notes: Vec::new(),

@@ -10,7 +10,7 @@ use config::key_file::{KeyFileError, NamedCak, read_cak};
 use config::sa_file::{self, Begins, FileSa, Keys};
 use config::{Finding, Keys as LinkKeys, Link, StaticSa, StaticSas};
 
-/// What the command line says about every receiver; `None` where the file with keys decides.
+/// Settings of every receiver from the command line; `None` where the file with keys decides.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overrides {
     /// The replay window.
@@ -28,7 +28,7 @@ pub enum Replay {
     Window(u32),
 }
 
-/// What frames are verified with.
+/// Keys to verify frames with.
 #[derive(Debug, Default)]
 pub struct Keyring {
     /// SAs whose keys stand in files.
@@ -100,7 +100,7 @@ impl KeyedSa {
             offset,
             replay: Replay::of_link(link),
             clear_vlan: link.clear_vlan,
-            reassemble: link.dividing.is_some(),
+            reassemble: link.fragmentation.is_some(),
             begins: Begins::Unknown,
         }
     }
@@ -142,7 +142,7 @@ impl KeyedCak {
             cak: cak.clone(),
             replay: Replay::of_link(link),
             clear_vlan: link.clear_vlan,
-            // What the members agree on, with MKA.
+            // With MKA the members agree on it.
             reassemble: true,
         }
     }
@@ -155,7 +155,7 @@ impl KeyedCak {
 pub fn load(file: &Path, overrides: Overrides) -> Result<Keyring, Vec<Finding>> {
     let all = keyed(sa_file::load(file)?, overrides);
     if all.sas.is_empty() && all.caks.is_empty() {
-        let text = "holds no key that frames could be verified with: cells' keys are agreed on by their own handshake; leave --keys out, or name a file with [[sa]]";
+        let text = "holds no key to verify frames with: cells agree on keys by their own handshake; omit --keys, or name a file with [[sa]]";
         return Err(vec![Finding { file: file.to_owned(), line: None, text: text.to_owned() }]);
     }
     Ok(all)

@@ -1,4 +1,4 @@
-//! What is told of an MKPDU: the same fields in text and in JSON. Keys never are, not even wrapped ones.
+//! Report on an MKPDU: the same fields in text and in JSON. It holds no keys, not even wrapped ones.
 
 use std::fmt;
 
@@ -30,7 +30,7 @@ pub struct MkpduReport {
     pub key_server: bool,
     /// It wants MACsec.
     pub macsec_desired: bool,
-    /// What it can do with MACsec.
+    /// Its MACsec capability.
     pub capability: &'static str,
     /// The algorithm agility.
     pub algorithm_agility: String,
@@ -151,7 +151,7 @@ pub enum TlvReport {
     },
 }
 
-/// What XPN adds to SAK Use.
+/// Additions of XPN to SAK Use.
 #[derive(Clone, Debug, Serialize)]
 pub struct XpnReport {
     /// MKA suspension time in seconds.
@@ -326,19 +326,17 @@ impl fmt::Display for MkpduReport {
         }
         match &self.distributed_sak {
             None => {}
-            Some(DistributedReport::NoMacsec { .. }) => {
-                f.write_str("; says that MACsec is not to be used")?
-            }
+            Some(DistributedReport::NoMacsec { .. }) => f.write_str("; tells members not to use MACsec")?,
             Some(DistributedReport::Sak { kn, an, suite, confidentiality, .. }) => {
                 let protection = match *confidentiality {
                     "integrity" => "integrity only".to_owned(),
                     octets => format!("confidentiality offset {octets}"),
                 };
-                write!(f, "; hands out SAK {kn} on AN {an}, {suite}, {protection}")?;
+                write!(f, "; distributes SAK {kn} on AN {an}, {suite}, {protection}")?;
             }
         }
         if let Some(ckn) = &self.distributed_cak {
-            write!(f, "; hands out the CAK {ckn}")?;
+            write!(f, "; distributes the CAK {ckn}")?;
         }
         if let Some(kmd) = &self.kmd {
             write!(f, "; KMD {kmd}")?;

@@ -9,7 +9,7 @@
 //! made when all members have been heard.
 //!
 //! A SAK is taken from whoever hands it out: whose word counts, of several key servers, is for those to know who take part.
-//! What is remembered is bounded, and the oldest goes first; who has no CAK brings nothing into it.
+//! The memory is bounded, and the oldest entry goes first; a sender without a CAK adds nothing to it.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -63,12 +63,12 @@ impl Refusal {
     }
 }
 
-/// What an MKPDU brought.
+/// News of an MKPDU.
 #[derive(Debug, Default)]
 pub struct PeerEntry {
     /// Why it is bad.
     pub refusal: Option<Refusal>,
-    /// What would have verified it.
+    /// The mistake that explains it.
     pub note: Option<String>,
     /// The SAK that it hands out, if it was not known.
     pub new_sak: Option<AgreedSak>,
@@ -129,7 +129,7 @@ struct HandedOut {
     suite: CipherSuite,
     offset: ConfidentialityOffset,
     key: Sak,
-    /// Who was live for the key server then, itself included.
+    /// Live members of the key server then, itself included.
     members: Vec<Mi>,
     /// The SCs that have an SA.
     scis: Vec<Sci>,
@@ -295,7 +295,7 @@ impl Overheard {
                     continue;
                 }
             } else {
-                // Who was let in under it later says so.
+                // A member admitted under it later says so.
                 let uses = |actor: &&Actor| actor.uses.iter().flatten().any(|key| key.ki == sak.ki);
                 scis.extend(of_cak().filter(uses).map(|actor| actor.sci));
             }
@@ -322,7 +322,7 @@ impl Overheard {
             .map(|(actor, key)| (actor, key.ki))?;
         let Some(sak) = self.saks.iter().find(|sak| (sak.cak, sak.ki) == (actor.cak, ki)) else {
             return Some(format!(
-                "its sender uses SAK {ki}, which no MKPDU of this capture hands out: capture from the start, or over a rekey (frameward rekey)"
+                "its sender uses SAK {ki}, which no MKPDU of this capture distributes: capture from the start, or over a rekey (frameward rekey)"
             ));
         };
         let heard = |mi: &&Mi| self.actors.iter().any(|actor| (actor.cak, actor.mi) == (sak.cak, **mi));

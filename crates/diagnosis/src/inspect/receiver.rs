@@ -18,14 +18,14 @@ use super::anatomy::Macsec;
 use super::keys::{KeyedSa, Replay};
 use config::sa_file::Begins;
 
-/// How many high halves of an XPN are tried for a capture that begins in the middle.
+/// Number of high halves of an XPN that are tried for a capture that begins in the middle.
 const HIGH_HALVES: u64 = 1 << 12;
 /// For how many frames they are tried.
 const SEARCHES: u32 = 3;
-/// How many divided frames are remembered, to say which of them an SDU came from.
+/// Number of fragmented frames that are remembered, to name the frames of an SDU.
 const REMEMBERED: usize = 128;
 
-/// What became of a frame.
+/// Fate of a frame.
 #[derive(Debug)]
 pub struct Outcome {
     /// The PN, with its high half if the suite has one.
@@ -52,9 +52,9 @@ pub struct Sdu {
     pub pns: (u64, u64),
 }
 
-/// A divided frame that was verified.
+/// A fragmented frame that was verified.
 #[derive(Clone, Copy, Debug)]
-struct Divided {
+struct Fragmented {
     number: u64,
     pn: u64,
     continues: bool,
@@ -67,7 +67,7 @@ struct Divided {
 pub struct Receiver {
     secy: Option<SecY>,
     searches: u32,
-    divided: VecDeque<Divided>,
+    fragmented: VecDeque<Fragmented>,
     /// Frames that it has verified.
     pub verified: u64,
     /// The number of the last of them.
@@ -83,7 +83,7 @@ impl Receiver {
             Begins::Unknown | Begins::High(_) if !keyed.suite.is_xpn() => keyed.secy(Pn::FIRST),
             Begins::Unknown | Begins::High(_) => None,
         };
-        Self { secy, searches: 0, divided: VecDeque::new(), verified: 0, last: 0 }
+        Self { secy, searches: 0, fragmented: VecDeque::new(), verified: 0, last: 0 }
     }
 
     /// Verifies the frame with this number.
@@ -150,13 +150,13 @@ impl Receiver {
 
     fn remember(&mut self, number: u64, pn: u64, macsec: &Macsec) {
         let Ok(segments) = &macsec.segments else { return };
-        if !macsec.divided() {
+        if !macsec.is_fragmented() {
             return;
         }
-        if self.divided.len() == REMEMBERED {
-            self.divided.pop_front();
+        if self.fragmented.len() == REMEMBERED {
+            self.fragmented.pop_front();
         }
-        self.divided.push_back(Divided {
+        self.fragmented.push_back(Fragmented {
             number,
             pn,
             continues: segments.continues(),
@@ -179,7 +179,7 @@ impl Receiver {
                 _ => chains.extend(self.chain(pn, continues, carry_over).map(Some)),
             }
         }
-        // What was too long is missing among the SDUs: then only the last frame is sure.
+        // An SDU that was too long is missing: then only the last frame is sure.
         if chains.len() != sdus.len() {
             return sdus.into_iter().map(alone).collect();
         }
@@ -190,15 +190,15 @@ impl Receiver {
                 chain => Sdu {
                     octets,
                     pns: (chain[0].pn, chain[chain.len() - 1].pn),
-                    frames: chain.iter().map(|divided| divided.number).collect(),
+                    frames: chain.iter().map(|fragmented| fragmented.number).collect(),
                 },
             })
             .collect()
     }
 
     /// The frames of the SDU that has a piece in the one with `pn`, if all are there.
-    fn chain(&self, pn: u64, continues: bool, carry_over: bool) -> Option<Vec<Divided>> {
-        let with = |pn| self.divided.iter().rev().find(|divided| divided.pn == pn).copied();
+    fn chain(&self, pn: u64, continues: bool, carry_over: bool) -> Option<Vec<Fragmented>> {
+        let with = |pn| self.fragmented.iter().rev().find(|fragmented| fragmented.pn == pn).copied();
         let mut chain = VecDeque::from([with(pn)?]);
         let (mut at, mut more) = (pn, continues);
         while more {

@@ -1,4 +1,4 @@
-//! What a KaY did: its log is told to another one, which does the same again, and says it.
+//! Replay of a KaY's log: another KaY gets the same inputs, and its actions are printed.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, BufRead};
@@ -24,7 +24,7 @@ pub enum ReplayError {
     Malformed {
         /// Which, from 1.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A CAK is missing.
@@ -101,11 +101,11 @@ impl Replay {
                 return Ok(self.handle_input(Input::Frame(&frame)));
             }
             Entry::Stranger(frame) => {
-                let _ = write!(text, "received of nobody with a CAK: {}", Summary(&frame));
+                let _ = write!(text, "received, but from no holder of a CAK: {}", Summary(&frame));
                 return Ok(self.handle_input(Input::Frame(&frame)));
             }
             Entry::StrangersFull(()) => {
-                text.push_str("frames of nobody with a CAK are left out from here on: there were too many");
+                text.push_str("frames from no holder of a CAK are omitted from here on: there were too many");
             }
             Entry::Lost(entries) => {
                 let _ = write!(text, "{entries} entries before this one were lost: the disk was too slow");
@@ -118,9 +118,7 @@ impl Replay {
                 text.push_str("another SAK was asked for");
                 return Ok(self.handle_input(Input::Rekey));
             }
-            Entry::Full(()) => {
-                text.push_str("the log is full: what the KaY was told afterwards is not in it")
-            }
+            Entry::Full(()) => text.push_str("the log is full: it lacks all later inputs of the KaY"),
             Entry::Installed(ki) => {
                 let _ = write!(text, "the SecY has installed SAK {ki}");
                 return Ok(
@@ -147,7 +145,7 @@ impl Replay {
         Some(())
     }
 
-    /// What followed from it.
+    /// Its consequences.
     fn follow(&mut self, text: &mut String) {
         let Some(kay) = &mut self.kay else { return };
         while let Some(event) = kay.poll_event() {

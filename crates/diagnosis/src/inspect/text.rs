@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!  frame       time  octets        what
-//!      7   0.001234    1518  ok    02:…:0a > 02:…:0b  SC 02:…:0a/1 AN 0 E C PN 12, data 1486: SDU 1498 (0x0800)
+//!      7   0.001234    1518  ok    02:…:0a > 02:…:0b  SC 02:…:0a/1 AN 0 E C PN 12, data 1486: payload 1498 (0x0800)
 //! ```
 
 use std::fmt;
 use std::time::Duration;
 
-use super::frame_report::{FrameReport, SduReport, Verdict};
+use super::frame_report::{FrameReport, FrameVerdict, SduReport};
 use super::trail::{SakSummary, ScSummary, Summary};
 
 /// A frame as a line.
@@ -33,10 +33,10 @@ impl fmt::Display for Line<'_> {
         }
         let (begin, end) = match (colour, report.verdict) {
             (false, _) => ("", ""),
-            (true, Verdict::Ok) => ("\x1b[32m", "\x1b[0m"),
-            (true, Verdict::Bad) => ("\x1b[1;31m", "\x1b[0m"),
-            (true, Verdict::Clear) => ("\x1b[33m", "\x1b[0m"),
-            (true, Verdict::Copy | Verdict::Read) => ("\x1b[2m", "\x1b[0m"),
+            (true, FrameVerdict::Ok) => ("\x1b[32m", "\x1b[0m"),
+            (true, FrameVerdict::Bad) => ("\x1b[1;31m", "\x1b[0m"),
+            (true, FrameVerdict::Clear) => ("\x1b[33m", "\x1b[0m"),
+            (true, FrameVerdict::Copy | FrameVerdict::Read) => ("\x1b[2m", "\x1b[0m"),
         };
         write!(f, "  {:>5}  {begin}{:<5}{end} ", report.length, report.verdict.word())?;
         headers(f, report)?;
@@ -93,7 +93,7 @@ struct Sdu<'r>(&'r SduReport);
 impl fmt::Display for Sdu<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let SduReport { octets, ethertype, frames } = self.0;
-        write!(f, "SDU {octets}")?;
+        write!(f, "payload {octets}")?;
         if let Some(ethertype) = ethertype {
             write!(f, " {ethertype}")?;
         }
@@ -115,7 +115,7 @@ impl fmt::Display for Summary {
             (clear, "in clear"),
             (self.copies, "captured twice"),
             (self.cut, "cut by the capture's snaplen"),
-            (self.sdus, "SDUs delivered"),
+            (self.sdus, "payloads delivered"),
         ] {
             if count > 0 {
                 write!(f, ", {count} {word}")?;
@@ -149,7 +149,7 @@ impl fmt::Display for SakSummary {
         let Self { sak, ckn, an, suite, frame, verified } = self;
         write!(
             f,
-            "SAK {sak}: AN {an}, {suite}, under CKN {ckn}, handed out in frame {frame}, {verified} frames verified"
+            "SAK {sak}: AN {an}, {suite}, under CKN {ckn}, distributed in frame {frame}, {verified} frames verified"
         )
     }
 }

@@ -17,7 +17,7 @@ const SAKS: usize = 1024;
 /// Names and EtherTypes that are counted apart.
 const KINDS: usize = 256;
 
-/// What passed of one AN.
+/// Frames of one AN.
 #[derive(Clone, Debug, Serialize)]
 pub struct Trail {
     /// Frames, duplicates included.
@@ -84,7 +84,7 @@ impl Trail {
     }
 }
 
-/// What passed of one SC on one interface.
+/// Frames of one SC on one interface.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ScSummary {
     /// Frames.
@@ -165,7 +165,7 @@ pub struct SakSummary {
     pub verified: u64,
 }
 
-/// What a whole capture comes to.
+/// Summary of a capture.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Summary {
     /// Frames of the capture.

@@ -6,63 +6,61 @@ use wire::{ExtensionError, SecTagError};
 
 use super::overheard::Refusal;
 
-/// What a broken rule of clause 9 means.
+/// Meaning of a broken rule of clause 9.
 pub const fn bad_tag(error: SecTagError) -> &'static str {
     match error {
         SecTagError::Truncated => "the frame ends inside the SecTAG",
-        SecTagError::Version => "the SecTAG's version bit is set: no version but 0 is defined",
-        SecTagError::ScBits => "ES or SCB is set together with SC: two ways to name one SC",
+        SecTagError::Version => "the SecTAG's version bit is set; only version 0 is defined",
+        SecTagError::ScBits => "ES or SCB is set together with SC, which name one SC in two ways",
         SecTagError::EncryptedUnchanged => "E is set without C: reserved, and never delivered",
         SecTagError::ReservedBits => {
-            "MF or EXT is set, and this receiver is not configured to reassemble: set fragment or concatenate = \"on\" on both ends"
+            "MF or EXT is set, but this receiver does not reassemble: set fragment or concatenate = \"on\" on both ends"
         }
         SecTagError::Extensions => "the frame ends inside its extension headers, or has more than 32",
         SecTagError::ShortLength => "the Short Length is above 47, or 1 without extension headers",
         SecTagError::TooShort => {
-            "fewer octets than the Short Length and the ICV ask for: cut on the way, or padding was removed"
+            "the frame is shorter than its Short Length and ICV: it was cut on the way, or padding was removed"
         }
     }
 }
 
-/// What a broken rule of the extension headers means.
+/// Meaning of a broken rule of the extension headers.
 pub const fn malformed(error: ExtensionError) -> &'static str {
     match error {
         ExtensionError::Count => "more than 32 extension headers, or the frame ends inside them",
         ExtensionError::ReservedBits => "a reserved bit of an extension header is set",
-        ExtensionError::Continuation => "CF stands in another than the first extension header",
-        ExtensionError::EmptySegment => "SEGL is 0, and not in a sole extension header with CF",
+        ExtensionError::Continuation => "CF is set in an extension header that is not the first",
+        ExtensionError::EmptySegment => "SEGL is 0, which only a sole extension header with CF may have",
         ExtensionError::Sum => "the segments are longer than the secure data",
-        ExtensionError::ShortSegment => "a segment that begins an SDU is shorter than an EtherType",
+        ExtensionError::ShortSegment => "a segment that begins a payload is shorter than an EtherType",
     }
 }
 
-/// What a broken rule of IEEE 802.1X clause 11 means.
+/// Meaning of a broken rule of IEEE 802.1X clause 11.
 pub fn bad_mkpdu(error: MkpduError) -> String {
     let text = match error {
-        MkpduError::Truncated => "the frame ends before the MKPDU does that its body length tells of",
+        MkpduError::Truncated => "the frame is shorter than the MKPDU's body length says",
         MkpduError::NotEapol => "no EAPOL frame",
-        MkpduError::NotMka(kind) => return format!("an EAPOL packet of type {kind}, and no MKPDU"),
+        MkpduError::NotMka(kind) => return format!("an EAPOL packet of type {kind}, not an MKPDU"),
         MkpduError::TooShort => "its body has fewer than 32 octets",
-        MkpduError::Alignment => "its body is no multiple of 4 octets",
-        MkpduError::Version => "it is of MKA version 0, which there is none",
+        MkpduError::Alignment => "its body is not a multiple of 4 octets",
+        MkpduError::Version => "it has MKA version 0, which does not exist",
         MkpduError::Ckn => "its basic parameter set ends before its CKN, or the CKN has more than 32 octets",
         MkpduError::BasicTooLong => "its basic parameter set leaves no room for the ICV",
         MkpduError::SetTooLong(kind) => {
             return format!("its parameter set of type {kind} leaves no room for the ICV");
         }
         MkpduError::Repeated(kind) => {
-            return format!("it has a second parameter set of type {kind}, which stands once");
+            return format!("it has two parameter sets of type {kind}; only one is allowed");
         }
-        MkpduError::PeerList => "its list of peers is no multiple of 16 octets",
-        MkpduError::SakUse => "its SAK Use has 1 to 39 octets, where none or 40 are wanted",
-        MkpduError::DistributedSak => {
-            "its Distributed SAK has fewer than 36 octets, and is neither empty nor of 28"
-        }
+        MkpduError::PeerList => "its list of peers is not a multiple of 16 octets",
+        MkpduError::SakUse => "its SAK Use has 1 to 39 octets; only 0 or 40 are allowed",
+        MkpduError::DistributedSak => "its Distributed SAK has fewer than 36 octets, but neither 0 nor 28",
         MkpduError::DistributedCak => "its Distributed CAK has no CKN, or one of more than 32 octets",
         MkpduError::Kmd => "its Key Management Domain has more than 253 octets",
         MkpduError::Xpn => "its XPN parameter set has fewer than 8 octets",
         MkpduError::IcvIndicator => {
-            "its ICV Indicator is not the last set, or tells of another ICV than 16 octets"
+            "its ICV Indicator is not the last set, or its ICV does not have 16 octets"
         }
     };
     text.into()
@@ -72,20 +70,20 @@ pub fn bad_mkpdu(error: MkpduError) -> String {
 pub fn refusal(refusal: Refusal) -> String {
     match refusal {
         Refusal::OtherAgility(agility) => format!(
-            "its algorithms are {}, and not the standard's, 0080c201",
+            "its algorithms are {}, not the standard's, 0080c201",
             hex::encode(agility)
         ),
         Refusal::UnknownCkn(ckn) => format!("there is no CAK with CKN {ckn}: name its file with --cak"),
         Refusal::WrongIcv(0) => {
-            "the ICV does not match, and no MKPDU of its sender has verified yet: another CAK under this CKN, or altered on the way".into()
+            "the ICV does not match, and no MKPDU of its sender was verified before: another CAK under this CKN, or altered on the way".into()
         }
         Refusal::WrongIcv(verified) => format!(
-            "the ICV does not match, and {verified} MKPDUs of its sender did verify: altered on the way, or forged"
+            "the ICV does not match, but {verified} MKPDUs of its sender were verified: altered on the way, or forged"
         ),
-        Refusal::OldMn(last) => format!("its MN is not above {last}, which was heard before: replayed, or doubled on the way"),
-        Refusal::Unwrap => "its SAK cannot be unwrapped under this CAK's KEK: its sender wrapped it under another".into(),
+        Refusal::OldMn(last) => format!("its MN is not above {last}, which came before: replayed, or duplicated on the way"),
+        Refusal::Unwrap => "its SAK cannot be unwrapped with this CAK's KEK: its sender used another one".into(),
         Refusal::UnknownSuite(identifier) => format!(
-            "its SAK is for cipher suite {}, which frameward does not have",
+            "its SAK is for cipher suite {}, which Frameward does not have",
             hex::encode(identifier)
         ),
         Refusal::Offset(suite) => format!("its SAK has a confidentiality offset, which does not go with {suite}"),
@@ -114,7 +112,7 @@ pub fn discard(discard: ReceiveDiscard, at: Standing) -> String {
         ReceiveDiscard::TooShort => "shorter than an Ethernet header".into(),
         ReceiveDiscard::NoTag => "no SecTAG".into(),
         ReceiveDiscard::ClearVlan => {
-            "a VLAN tag in clear stands in front of the SecTAG: a switch added it; remove it there, or set clear_vlan = \"strip\"".into()
+            "a VLAN tag in clear is in front of the SecTAG: a switch added it; remove it there, or set clear_vlan = \"strip\"".into()
         }
         ReceiveDiscard::BadTag(error) => bad_tag(error).into(),
         ReceiveDiscard::PnZero => "its PN is 0, which no sender uses".into(),
@@ -122,12 +120,12 @@ pub fn discard(discard: ReceiveDiscard, at: Standing) -> String {
         ReceiveDiscard::Late => format!(
             "PN {pn} is below the lowest acceptable PN {lowest}: replayed, or reordered by more than the window{replayed}"
         ),
-        ReceiveDiscard::Duplicate => format!("PN {pn} was received before: replayed, or doubled on the way{replayed}"),
+        ReceiveDiscard::Duplicate => format!("PN {pn} was received before: replayed, or duplicated on the way{replayed}"),
         ReceiveDiscard::NotValid if verified == 0 => {
-            "the ICV does not match, and no frame of this SA has verified yet: wrong key, or altered on the way".into()
+            "the ICV does not match, and no frame of this SA was verified before: wrong key, or altered on the way".into()
         }
         ReceiveDiscard::NotValid => format!(
-            "the ICV does not match, and {verified} frames of this SA did verify: altered on the way, or forged"
+            "the ICV does not match, but {verified} frames of this SA were verified: altered on the way, or forged"
         ),
         ReceiveDiscard::Malformed(error) => malformed(error).into(),
     }

@@ -152,7 +152,7 @@ fn a_log_does_it_again() {
         "received MKPDU of 02:00:00:00:00:02/1",
         "SecY: install SAK",
         "SecY: protect with SAK",
-        "; hands out SAK 2",
+        "; distributes SAK 2",
     ] {
         assert!(told.iter().any(|entry| entry.contains(expected)), "{expected}");
     }

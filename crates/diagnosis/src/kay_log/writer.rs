@@ -22,11 +22,11 @@ use super::{Entry, Line, LoggedSettings};
 
 /// A log ends when it is as long as this: a group of three says about as much in a month.
 const LONGEST: u64 = 1 << 28;
-/// What of it, from one beginning of a KaY on, may be of strangers: about two thousand MKPDUs.
+/// Limit on strangers' frames in it, from one start of a KaY on: about two thousand MKPDUs.
 const LONGEST_OF_STRANGERS: u64 = 1 << 20;
 /// Lines that may wait for the disk: a group of three says as many in a minute.
 const WAITING: usize = 256;
-/// How long the end of a log waits for the disk.
+/// Time the end of a log waits for the disk.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// A log that is being written. An error ends it; the KaY goes on.
@@ -45,7 +45,7 @@ pub struct KayLog {
     of_strangers: u64,
 }
 
-/// What the thread's last line says.
+/// Last line of the thread.
 #[derive(Debug, Default)]
 struct LostAtTheEnd {
     entries: AtomicU64,

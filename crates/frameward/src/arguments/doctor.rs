@@ -10,14 +10,14 @@ use diagnosis::doctor::{self, Options};
 use crate::{Failure, load, print, tell};
 
 pub(crate) const AFTER_HELP: &str = "\
-Start it on both boxes within the time it waits, in any order, while no gateway runs there. It
-sends out of protected ports only, at most so many probes a second each way (200: 1.3 Mbit/s), and
-leaves the interfaces as they are. A gateway that runs is not disturbed: then only this box is
-looked at, and the gateway's counters are read.
+Stop the gateways, and start doctor on both boxes, in any order, within the time of --wait. It
+sends only from protected ports, and at most --rate probes a second (200 are 1.3 Mbit/s each way).
+It does not change the interfaces. If a gateway runs, doctor does not disturb it: it checks this
+box alone, and reads the gateway's counters.
 
-Of a site it calls the peers, be it running gateways or doctors, for up to 15 seconds: whether
-they answer and know its key, the round trip, and what the path carries. Its LAN is left alone;
-frames that peers send to it meanwhile are dropped.
+For a site, doctor calls its peers for up to 15 seconds. Their gateways may run, or their doctors.
+It checks whether they answer and know the site's key, the round trip, and what the path carries.
+It does not touch the LAN. Frames that peers send to the site meanwhile are dropped.
 
 Each finding is one line: ok, note or PROBLEM; what it means; the cure. Exit status: 0 no problem,
 1 a problem, 2 usage or configuration.
@@ -28,16 +28,16 @@ Examples:
 
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// Look at this box only; send nothing
+    /// Check this box only; send nothing
     #[arg(long)]
     local: bool,
-    /// How long to wait for the other box's doctor, in seconds
+    /// Time to wait for the other box's doctor, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=86_400))]
     wait: u64,
-    /// How many frames to send to count what is lost
+    /// Number of frames to send to measure loss
     #[arg(long, value_name = "FRAMES", default_value = "1000", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     probes: u32,
-    /// The most probes a second
+    /// Limit on probes per second
     #[arg(long, value_name = "FRAMES", default_value = "200", value_parser = clap::value_parser!(u32).range(10..=10_000))]
     rate: u32,
     /// Print the report as JSON

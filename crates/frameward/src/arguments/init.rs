@@ -14,8 +14,8 @@ use crate::{Failure, print, tell, told};
 pub(crate) enum Init {
     /// A link between two boxes, whose keys are agreed on by MKA
     #[command(after_help = "\
-On the first box it makes NAME.toml, NAME.cak and NAME.bundle. The bundle holds the CAK: carry it
-to the other box over a channel that is itself secret, and use it there with --join.
+On the first box the command makes NAME.toml, NAME.cak and NAME.bundle. The bundle holds the CAK:
+carry it to the other box over a secret channel, and use it there with --join.
 
 Examples:
   frameward init link --plain enp1s0 --protected enp2s0 --name press
@@ -28,7 +28,8 @@ Examples:
     },
     /// A fieldbus cell between two boxes, and the link that carries the rest
     #[command(after_help = "\
-As `init link`. The other box gets the relations with the bundle, and takes the other stations.
+The command works as `init link`. The bundle also carries the relations: the other box takes the
+other stations as its own.
 
 Examples:
   frameward init cell --plain enp1s0 --protected enp2s0 --local 02:00:00:00:01:01 \\
@@ -37,10 +38,10 @@ Examples:
     Cell {
         #[command(flatten)]
         ports: Ports,
-        /// A station behind this box, by its MAC address; may be given several times
+        /// The MAC address of a station behind this box; repeatable
         #[arg(long, value_name = "MAC")]
         local: Vec<String>,
-        /// Two stations, the FrameID that each of them sends, and the cycle; several times
+        /// Two stations, the FrameID that each of them sends, and the cycle; repeatable
         #[arg(long, value_name = "MAC,MAC,ID,ID,CYCLE")]
         relation: Vec<String>,
         #[command(flatten)]
@@ -48,8 +49,8 @@ Examples:
     },
     /// A site, whose LAN is joined with those of other sites over UDP/IP
     #[command(after_help = "\
-Without --peer it makes the site's identity, NAME.key, and NAME.site, which is no secret: carry it
-to the other sites. With --peer, once for each other site, it makes NAME.toml.
+Without --peer the command makes the site's identity, NAME.key, and NAME.site. Carry NAME.site,
+which is no secret, to the other sites. With --peer, once for each other site, it makes NAME.toml.
 
 Examples:
   frameward init site --name dresden --endpoint dresden.example.net:7787
@@ -65,10 +66,10 @@ Examples:
         /// The address and port for UDP here
         #[arg(long, value_name = "ADDRESS:PORT", default_value = "0.0.0.0:7787")]
         bind: String,
-        /// Where the other sites reach this one; leave it out if it calls them
+        /// Where the other sites reach this one; omit it if this site connects to them
         #[arg(long, value_name = "HOST:PORT")]
         endpoint: Option<String>,
-        /// The .site file of another site; may be given several times
+        /// The .site file of another site; repeatable
         #[arg(long, value_name = "FILE")]
         peer: Vec<PathBuf>,
         #[command(flatten)]
@@ -84,7 +85,7 @@ pub(crate) struct Ports {
     /// The interface towards the insecure network
     #[arg(long, value_name = "IF")]
     protected: Option<String>,
-    /// The name of gateway and files; without it that of the bundle, or `link` or `cell`
+    /// The name of gateway and files [default: that of the bundle, else `link` or `cell`]
     #[arg(long)]
     name: Option<String>,
     /// The bundle that `init` made on the first box
@@ -97,10 +98,10 @@ pub(crate) struct Place {
     /// Where to make the files
     #[arg(long, value_name = "DIRECTORY", default_value = "/etc/frameward")]
     dir: PathBuf,
-    /// `state` of the gateway; without it /var/lib/frameward/NAME
+    /// The gateway's state directory [default: /var/lib/frameward/NAME]
     #[arg(long, value_name = "DIRECTORY")]
     state: Option<PathBuf>,
-    /// Whose the files are to be; without it user frameward, if there is one and root runs this
+    /// The owner of the files [default: user frameward, if it exists and root runs this]
     #[arg(long, value_name = "NAME")]
     user: Option<String>,
     /// Do not look at this machine's interfaces
@@ -214,7 +215,7 @@ impl Asks {
         let offline = self.offline;
         self.fitting(given, option, &question, |answer| {
             let is_there = offline || there.iter().any(|name| name == answer);
-            (!is_there).then(|| format!("{answer:?} is no interface of this box"))
+            (!is_there).then(|| format!("{answer:?} is not an interface of this box"))
         })
     }
 
@@ -246,7 +247,7 @@ impl Asks {
             return given;
         }
         let mut answers = Vec::new();
-        while let Some(answer) = self.ask(&format!("{question}; empty when that is all")) {
+        while let Some(answer) = self.ask(&format!("{question}; leave empty to end the list")) {
             answers.push(answer);
         }
         if answers.is_empty() {

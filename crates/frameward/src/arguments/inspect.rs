@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use clap::{ArgGroup, Args, ValueEnum};
 use config::key_file::read_cak;
 use diagnosis::inspect::decrypted::Decrypted;
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{self, KeyedCak, Keyring, Overrides, Replay};
 use diagnosis::inspect::replay::{Replay as KayReplay, ReplayError};
 use diagnosis::inspect::text::Line;
@@ -22,10 +22,10 @@ use secy::ReplayWindow;
 use crate::{Failure, tell, tell_all, told};
 
 pub(crate) const AFTER_HELP: &str = "\
-Without --keys frames are decoded: Ethernet, VLAN tags in clear, SecTAG, extension headers, packet
-numbers, MKPDUs. With --keys they go through the same SecY as in a gateway. FILE is a gateway's
-configuration (all SAs and CAKs of its links, own and peers', with their settings), or a file of
-mode 0600 with entries such as
+Without --keys, frames are decoded: Ethernet, VLAN tags in clear, SecTAG, extension headers, packet
+numbers, MKPDUs. With --keys they also pass the SecY that gateways use. FILE is a gateway's
+configuration (with all SAs and CAKs of its links, and their settings), or a file of mode 0600
+with entries such as
 
   [[sa]]
   suite    = \"gcm-aes-128\"
@@ -35,20 +35,23 @@ mode 0600 with entries such as
   # confidentiality_offset = 0; ssci and salt for XPN suites; pn_high or lowest_pn where the packet
   # numbers begin
 
-With --cak (several for fallback CAKs) MKPDUs are verified as a KaY does it, by CKN. SAKs that they
-hand out are unwrapped, and decrypt the frames that follow, over all rekeys. A frame whose SAK was
-handed out before the capture began cannot be decrypted: begin the capture first, or let it run
-over a rekey. SAKs and CAKs are never printed.
+With --cak (repeat it for fallback CAKs), MKPDUs are verified as a KaY does it, by CKN. Their SAKs
+decrypt the frames that follow, over all rekeys. If a SAK was distributed before the capture began,
+its frames cannot be decrypted: start the capture earlier, or let it run over a rekey. SAKs and
+CAKs are never printed.
 
-Every frame is judged as a receiver at the place of the capture would. The first frame of an SA is
-never late. The same octets twice on one capture interface within --copies-within are a copy that
-the capture made, listed and not judged; each interface of a pcapng has receivers of its own. Bad
-are frames and MKPDUs that a receiver discards, and with keys also those that no key is for, and
-those that the capture did not keep whole. Frames in clear are not bad.
+Each frame is verified as a receiver in the capture's place would do it. The first frame of an SA
+is never late. If the same octets come twice on one interface within --copies-within, the second
+frame is a copy that the capture made: it is listed, and not verified. Each interface of a pcapng
+has receivers of its own.
 
---write makes a pcapng that Wireshark opens: each SDU with the time of the frame that completed
-it, every other frame as it was, each with a comment that says where it comes from. It holds
-plaintext: mode 0600, and no file is overwritten.
+A frame or MKPDU is bad if a receiver would discard it. With keys, it is also bad if no key is for
+it, or if the capture did not keep it whole. Frames in clear are not bad.
+
+--write makes a pcapng that Wireshark opens. It holds each decrypted payload as a frame, with the
+time of the protected frame that completed it, and every other frame as captured. A comment on
+each tells where it comes from. The file holds plaintext: its mode is 0600, and no file is ever
+overwritten.
 
 Examples:
   frameward inspect press.pcap
@@ -58,9 +61,9 @@ Examples:
   frameward inspect --replay press.kay --cak line.cak
   tcpdump -i enp2s0 -s 0 -U -w - | frameward inspect - --keys keys.toml --json
 
---replay tells a KaY what another one was told (record in [link.mka] makes the log), and prints a
-line for each of them, and what the KaY did then: what it asked of its SecY, what it sent, and
-why.
+--replay gives a KaY the recorded inputs of another one (record in [link.mka] makes the log). It
+prints a line for each input, followed by the KaY's actions: what it asked of its SecY, what it
+sent, and why.
 
 Exit status: 0 nothing bad, 1 bad frames or a broken file, 2 usage or keys.";
 
@@ -70,31 +73,31 @@ pub(crate) struct Inspect {
     /// The capture, pcap or pcapng; - for standard input
     #[arg(required_unless_present = "replay")]
     capture: Option<PathBuf>,
-    /// Instead of a capture: tell the log of a link's key agreement ([link.mka] record) to a KaY, and say what it does
+    /// Instead of a capture: replay the log of a link's key agreement ([link.mka] record), and print what the KaY does
     #[arg(long, value_name = "LOG", conflicts_with_all = ["capture", "keys", "write", "bad", "json"], requires = "cak")]
     replay: Option<PathBuf>,
-    /// Verify MKPDUs under the CAK of this file, and decrypt with the SAKs that they hand out; may be given several times
+    /// Verify MKPDUs under the CAK of this file, and decrypt with the SAKs that they distribute; repeatable
     #[arg(long, value_name = "FILE", group = "secrets")]
     cak: Vec<PathBuf>,
     /// Verify and decrypt with the SAs and CAKs of this file
     #[arg(long, value_name = "FILE", group = "secrets")]
     keys: Option<PathBuf>,
-    /// Write the decrypted, reassembled SDUs and all other frames to this new pcapng
+    /// Write the decrypted, reassembled payloads and all other frames to this new pcapng
     #[arg(long, value_name = "OUT.pcapng", requires = "secrets")]
     write: Option<PathBuf>,
-    /// Only bad frames
+    /// Print bad frames only
     #[arg(long)]
     bad: bool,
-    /// One JSON object a line: frames, then the summary
+    /// Print one JSON object a line: frames, then the summary
     #[arg(long)]
     json: bool,
     /// The replay window of every receiver, or off [default: the configuration's; else 0]
     #[arg(long, value_name = "PNS", value_parser = replay, requires = "secrets")]
     replay_window: Option<Replay>,
-    /// VLAN tags in front of a SecTAG [default: the configuration's; else strip]
+    /// Treatment of VLAN tags in front of a SecTAG [default: the configuration's; else strip]
     #[arg(long, value_enum, requires = "secrets")]
     clear_vlan: Option<Vlan>,
-    /// Take the same octets within so many milliseconds for a copy made by the capture; 0 for never
+    /// Treat the same octets within this time, in milliseconds, as a copy made by the capture; 0 for never
     #[arg(long, value_name = "MS", default_value_t = 5)]
     copies_within: u64,
     /// Frames end with an FCS of 4 octets (files that say so need no option)
@@ -262,7 +265,7 @@ impl<'i> Output<'i> {
         if let Some(decrypted) = &mut self.decrypted {
             self.write_error = decrypted.frame(inspected).err();
         }
-        if self.error.is_none() && (!self.inspect.bad || report.verdict == Verdict::Bad) {
+        if self.error.is_none() && (!self.inspect.bad || report.verdict == FrameVerdict::Bad) {
             let line = Line { report, time: *since_first, colour: self.colour };
             self.error = if self.inspect.json {
                 json(&mut self.lines, report).err()

@@ -12,54 +12,52 @@ use crate::{Failure, print, tell, told};
 
 pub(crate) const AFTER_HELP: &str = "\
 The equations are those of Skuballa et al., \"Cryptographic Protection of Cyclic Real-Time
-Communication in Ethernet-Based Fieldbuses\": a frame's octets on the line; N, how many relations
-the link carries, each with one frame out and one in in a cycle; and t_max, how long each of these
-frames may take. What a frame takes is measured on this CPU, so run it on the box that is to be
-the gateway, while nothing else runs there.
+Communication in Ethernet-Based Fieldbuses\". They give a frame's octets on the line; N, the number
+of relations that the link carries, with one frame each way in a cycle; and t_max, the time limit
+of each of these frames. The command measures the time of a frame on this CPU. So run it on the
+future gateway, while nothing else runs there.
 
-The figures are the engine's own work. What ports and drivers take for a frame depends on them:
---port-time adds it, once for each frame that is received and sent. `frameward-lab bench fieldbus`
-measures it.
+The figures cover the engine's own work. Ports and drivers take time besides: --port-time adds it,
+once for each frame that is received and sent. `frameward-lab bench fieldbus` measures it.
 
 Examples:
   frameward plan --cycle 1ms --link 100M --load 0.5 --payload 44..1444
   frameward plan --cycle 31.25us --link 1G --payload 44 --protect authenticate --relations 20
   frameward plan --cycle 1ms --json > budget.json     (frameward-lab plot draws it)
 
-Beside each frame a loop runs that is as long and does nothing: where that too is held up for
-longer than a frame may take, or a frame for longer than the cycle has left, nothing is said of
-this CPU but that it is too busy to judge.
+Beside each frame, an idle loop of the same length is timed. If something holds up the loop for
+longer than t_max, or a frame for longer than the rest of its cycle, this CPU is too busy to judge.
 
-Exit status: 0 all that was asked fits; 1 some payload does not in some mode: too slow, too many
-relations, or none at all; 2 usage; 3 this machine is too busy to judge.";
+Exit status: 0 every payload fits; 1 some payload does not fit in some mode (too slow, too many
+relations, or none at all); 2 usage; 3 this machine is too busy to judge.";
 
 #[derive(Args)]
 pub(crate) struct Plan {
-    /// How often each relation sends: 31.25us to 512ms
+    /// The time between two frames of a relation: 31.25us to 512ms
     #[arg(long, value_name = "TIME", value_parser = cycle)]
     cycle: Cycle,
-    /// What the link carries in a second: 10M, 100M, 1G or a number of bits
+    /// The rate of the link: 10M, 100M, 1G or a number of bits per second
     #[arg(long, value_name = "RATE", default_value = "100M", value_parser = rate)]
     link: LinkRate,
-    /// Which share of it cyclic frames may take: above 0, at most 1
+    /// The share of that rate for cyclic frames: above 0, at most 1
     #[arg(long, value_name = "SHARE", default_value = "0.5", value_parser = load)]
     load: Load,
-    /// Octets of payload behind the FrameID, 44 to 1444: one length, or two with what lies between them
+    /// Octets of payload behind the FrameID, 44 to 1444: one length, or a range
     #[arg(long, value_name = "OCTETS", default_value = "44..1444", value_parser = payloads)]
     payload: Payloads,
-    /// How frames are protected
+    /// The protection of frames
     #[arg(long, value_enum, default_value = "both")]
     protect: Mode,
     /// The length of the keys
     #[arg(long, value_enum, default_value = "128")]
     bits: Bits,
-    /// How many relations there are to be; without it as many as the link carries
+    /// The number of relations [default: as many as the link carries]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_RELATIONS))]
     relations: Option<u64>,
-    /// What ports and drivers take for a frame, such as 2us
+    /// The time that ports and drivers take for a frame, such as 2us
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = time)]
     port_time: Duration,
-    /// Measure for a short time: the figures spread more
+    /// Measure for a short time; the figures spread more
     #[arg(long)]
     quick: bool,
     /// Print the answer as JSON
@@ -110,9 +108,9 @@ impl Plan {
         }
         match answer.verdict {
             Whole::Fits => Ok(()),
-            Whole::DoesNotFit => Err(told(&"plan: not all of it fits", Failure::Failed)),
+            Whole::DoesNotFit => Err(told(&"plan: some payloads do not fit", Failure::Failed)),
             Whole::TooBusy => {
-                Err(told(&"plan: this machine is too busy to judge; stop what else runs", Failure::Undecided))
+                Err(told(&"plan: this machine is too busy to judge; stop other programs", Failure::Undecided))
             }
         }
     }

@@ -24,7 +24,7 @@ use super::metrics::{self, metrics};
 use super::page::Page;
 
 const TEXT: &str = "text/plain; charset=utf-8";
-/// What an answer without a page may load: nothing.
+/// Content policy of an answer without a page: it may load nothing.
 const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// All that answers are made of.
@@ -44,7 +44,7 @@ impl Surface {
 
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
         if !self.is_here(request.headers()) {
-            let text = "Ask by the gateway's IP address: this name could be anybody's.\n";
+            let text = "Ask by the gateway's IP address: anybody could own this name.\n";
             return plain(StatusCode::MISDIRECTED_REQUEST, text);
         }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
@@ -107,7 +107,7 @@ fn response(
     headers.insert(CONTENT_SECURITY_POLICY, policy);
     for (name, value) in [
         (CONTENT_TYPE, media_type),
-        // What is old is shown as old by the page, not by a cache.
+        // The page shows old figures as old, not a cache.
         (CACHE_CONTROL, "no-store"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (X_FRAME_OPTIONS, "DENY"),

@@ -7,12 +7,12 @@ use tokio::task::spawn_blocking;
 
 use report::CountedReport;
 
-/// How long a report is good for all who ask. Making one costs a worker some microseconds between two turns.
+/// Time for which a report serves all who ask. Making one costs a worker some microseconds between two turns.
 pub(super) const FRESH: Duration = Duration::from_millis(100);
 
 type Ask = Box<dyn FnMut() -> Option<CountedReport> + Send>;
 
-/// Who asks the gateway, and what it said last. Never locked by anybody who moves frames.
+/// The gateway's client, with its last answer. Never locked by anybody who moves frames.
 pub(super) struct Figures(Arc<Mutex<Last>>);
 
 struct Last {

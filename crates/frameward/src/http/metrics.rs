@@ -34,7 +34,7 @@ pub(super) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0
 
 type Labels = Vec<(&'static str, String)>;
 
-/// What was counted in the OpenMetrics text format: since each part began, whatever was cleared.
+/// Counters in the OpenMetrics text format, since each part began: clearing does not affect them.
 pub(super) fn metrics(counted: Arc<CountedReport>) -> String {
     let mut registry = Registry::with_prefix("frameward");
     registry.register_collector(Box::new(Metrics(counted)));
@@ -67,7 +67,7 @@ struct Family {
     samples: Vec<(Labels, Value)>,
 }
 
-/// What a sample says.
+/// Value of a sample.
 enum Value {
     Number(u64),
     /// Each bucket with its upper bound; how many lie in it alone.
@@ -146,13 +146,13 @@ impl Families {
 
     fn link(&mut self, link: &LinkReport) {
         let of_link = vec![("link", link.name.clone())];
-        let help = "Whether frames pass, and protected, as far as was verified lately: if 0 they leave in clear, or not at all, or nothing valid answers.";
+        let help = "Whether frames pass and are protected, as verified lately: if 0, they leave in clear, or not at all, or no valid frame answers.";
         self.gauge("link_protecting", help, &of_link, link.verdict.protecting.into());
         self.verdict("link_verdict", &of_link, &link.verdict);
         if let Some(seconds) = link.last_valid_seconds {
             self.gauge("link_last_valid_seconds", "Seconds since the last valid frame.", &of_link, seconds);
         }
-        let help = "What is not as it should be: /status has the words.";
+        let help = "Number of concerns: /status has their texts.";
         self.gauge("link_concerns", help, &of_link, link.concerns.len() as u64);
         self.port(&of_link, "plain", &link.plain);
         self.port(&of_link, "protected", &link.protected);
@@ -173,16 +173,16 @@ impl Families {
         let about = [("suite", secy.suite.as_str()), ("validate_frames", &secy.validate_frames)];
         self.info(
             "secy",
-            "The SecY: its suite, and what becomes of frames that cannot be verified.",
+            "The SecY: its suite, and how it treats frames that cannot be verified.",
             with(&of_link, &about),
         );
-        let help = "Whether frames are protected: if 0 they leave in clear.";
+        let help = "Whether frames are protected: if 0, they leave in clear.";
         self.gauge("secy_protect_frames", help, &of_link, secy.protect_frames.into());
         let help = "Whether late and duplicate frames are discarded.";
         self.gauge("secy_replay_protect", help, &of_link, secy.replay_protect.into());
         self.gauge(
             "secy_replay_window",
-            "How many PNs a frame may be late.",
+            "PNs by which a frame may be late.",
             &of_link,
             secy.replay_window.into(),
         );
@@ -208,7 +208,7 @@ impl Families {
     fn verdict(&mut self, name: &str, labels: &Labels, verdict: &Verdict) {
         let mut labels = labels.clone();
         labels.push(("state", verdict.state.clone()));
-        let help = "The state, and how much to mind: 0 all is well, 1 idle, 2 attention, 3 not protecting.";
+        let help = "The state and its level: 0 good, 1 idle, 2 attention, 3 not protecting.";
         self.gauge(name, help, &labels, verdict.level as u64);
     }
 
@@ -232,7 +232,7 @@ impl Families {
             self.gauge(format!("{object}_next_pn"), "The PN of the next frame.", labels, pn);
         }
         if let Some(left) = sa.pns_left {
-            let help = "How many PNs are left before the key has to be changed.";
+            let help = "PNs left before the key has to be changed.";
             self.gauge(format!("{object}_pns_left"), help, labels, left);
         }
         if let Some(seconds) = sa.pns_last_seconds {

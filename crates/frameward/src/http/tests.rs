@@ -194,7 +194,7 @@ fn an_address_that_cannot_be_had_is_told_with_its_line() {
     let in_use = told(taken);
     assert!(in_use.starts_with(&format!("gw.toml:4: cannot listen on http = \"{taken}\": ")), "{in_use}");
     assert!(
-        in_use.ends_with("stop the program that has it ('ss -ltnp' names it), or choose another port"),
+        in_use.ends_with("stop the program that uses it ('ss -ltnp' names it), or choose another port"),
         "{in_use}"
     );
     // 192.0.2.0/24 is for documents only.

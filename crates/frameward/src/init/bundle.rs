@@ -1,4 +1,4 @@
-//! What is carried from one box to another: lines `key = value`, and comments behind a number sign.
+//! A bundle, carried from one box to another: lines `key = value`, and comments behind a number sign.
 //!
 //! ```text
 //! init = link                       what was set up: link, cell or site
@@ -50,7 +50,7 @@ impl Bundle {
             .map_err(|source| error(format!("cannot be read: {source}; bring it from the other box")))?
             .len();
         if size > LARGEST {
-            return Err(error("is too large to be a bundle; bring the one that init made".into()));
+            return Err(error("is too large to be a bundle; use the one that init made".into()));
         }
         if kind != "site" {
             key_file::check_file(path).map_err(|refused| BundleError(refused.to_string()))?;
@@ -99,7 +99,7 @@ impl Bundle {
         let digits = self.value(key)?;
         let mut octets = Secret::zeros(digits.len() / 2);
         hex::decode_to_slice(digits, octets.octets_mut())
-            .map_err(|_| self.error(&format!("has a {key} that is no key; bring it again, whole")))?;
+            .map_err(|_| self.error(&format!("has a {key} that is not a key; copy the bundle again")))?;
         Ok(octets)
     }
 

@@ -10,7 +10,7 @@ use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeyLength};
 use config::key_file::fingerprint;
 
-/// What has to be known of a cell.
+/// Answers for a cell.
 #[derive(Clone, Debug)]
 pub struct CellAnswers {
     /// Of the gateway, the cell and the files. The link beside it is called `NAME-rest`.

@@ -7,7 +7,7 @@ use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeyLength};
 use config::key_file::fingerprint;
 
-/// What has to be known of a link.
+/// Answers for a link.
 #[derive(Clone, Debug)]
 pub struct LinkAnswers {
     /// Of the gateway, the link and the files.
@@ -61,7 +61,7 @@ pub(super) fn finish(
             bundle.display(),
             files.name
         ),
-        Some(bundle) => format!("then delete {}: it is a SECRET, and has done its work", bundle.path().display()),
+        Some(bundle) => format!("then delete {}: it is a SECRET, and is no longer needed", bundle.path().display()),
     });
     files.keep()
 }

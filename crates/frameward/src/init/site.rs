@@ -9,7 +9,7 @@ use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeygenError};
 use config::key_file;
 
-/// What has to be known of a site.
+/// Answers for a site.
 #[derive(Clone, Debug)]
 pub struct SiteAnswers {
     /// Of the gateway, the site and the files.
@@ -43,7 +43,7 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
         let carried = files.path("site");
         files.say(format!("public_key = \"{public}\""));
         files.say(format!(
-            "next: carry {} to each other site, and theirs here: no secrets, but nobody may exchange them, so compare the public keys; then frameward init site --name {name} --lan IF --peer FILE, for each of theirs",
+            "next: carry {} to each other site, and their files here. They are no secrets, but nobody may replace them: compare the public keys. Then frameward init site --name {name} --lan IF --peer FILE, for each of theirs",
             carried.display()
         ));
         return files.keep();
@@ -63,7 +63,10 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
             let _ = writeln!(text, "endpoint   = {}", quoted(endpoint));
         }
         let _ = writeln!(text, "public_key = {}", quoted(public));
-        files.say(format!("peer {}: public key {public}; compare it with what that box says", peer.name()?));
+        files.say(format!(
+            "peer {}: public key {public}; compare it with the one that box prints",
+            peer.name()?
+        ));
     }
     files.text("toml", &text, "the configuration")?;
     files.check()?;
@@ -72,7 +75,7 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
     files.keep()
 }
 
-/// What to carry to the other sites, unless it is there already.
+/// File for the other sites, unless it exists already.
 fn bundle(files: &mut Files<'_>, answers: &SiteAnswers, public: PublicKey) -> Result<(), InitError> {
     let endpoint = answers.endpoint.iter().map(|endpoint| format!("endpoint = {endpoint}\n"));
     let text = format!(

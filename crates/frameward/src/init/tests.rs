@@ -69,7 +69,7 @@ fn nothing_is_overwritten_and_a_failure_leaves_nothing() {
         let path = here.path().join(kept);
         std::fs::write(&path, "mine").unwrap();
         let error = link(&setting(&here), &answers("press"), None).unwrap_err();
-        assert!(error.to_string().contains("exists already"), "{error}");
+        assert!(error.to_string().contains("already exists"), "{error}");
         assert_eq!((files(&here), std::fs::read(&path).unwrap()), (vec![kept.to_owned()], b"mine".to_vec()));
         std::fs::remove_file(&path).unwrap();
     }
@@ -113,7 +113,7 @@ fn a_bundle_is_judged_before_it_is_used() {
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     let bundle = Bundle::read(&path, "link").unwrap();
     let error = link(&setting(&here), &answers("lane"), Some(&bundle)).unwrap_err().to_string();
-    assert!(error.contains("has a cak that is no key"), "{error}");
+    assert!(error.contains("has a cak that is not a key"), "{error}");
     let gone = Bundle::read(&here.path().join("none"), "link").unwrap_err().to_string();
     assert!(gone.contains("bring it from the other box"), "{gone}");
 }
@@ -133,7 +133,7 @@ fn two_sites_exchange_public_keys_and_nothing_else() {
     let identity = key_file::read_identity(&dresden.path().join("dresden.key")).unwrap();
     // Without a peer a second time, it would be another identity.
     let again = site(&setting(&dresden), &first, &[]).unwrap_err().to_string();
-    assert!(again.contains("exists already"), "{again}");
+    assert!(again.contains("already exists"), "{again}");
     let carried = Bundle::read(&dresden.path().join("dresden.site"), "site").unwrap();
     site(&setting(&berlin), &answers("berlin", None), &[carried]).unwrap();
     assert_eq!(files(&berlin), ["berlin.key", "berlin.site", "berlin.toml"]);

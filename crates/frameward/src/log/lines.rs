@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 /// Lines that wait to be written. Of more, the newest are lost, and counted.
 const WAITING: usize = 1024;
-/// How long the end of a program waits until the last lines are written.
+/// Time the end of a program waits for the last lines to be written.
 const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(10);
 

@@ -19,7 +19,7 @@ use time::OffsetDateTime;
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level};
 
-/// What is said of what, and since when that has a name.
+/// Events by subject, and the release since which each has a name.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Record {
     pub(super) level: Level,

@@ -186,7 +186,7 @@ fn names_of_events_are_documented() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut used = BTreeSet::new();
     names(&root.join("src"), &mut used);
-    used.extend(report::site::evaluate::SiteEvent::ALL.map(|event| event.name().to_owned()));
+    used.extend(report::site::site_verdict::SiteEvent::ALL.map(|event| event.name().to_owned()));
     assert!(used.len() > 40, "{used:?}");
     let page = std::fs::read_to_string(root.join("../../docs/book/src/watching.md")).unwrap();
     let documented: BTreeSet<String> = page

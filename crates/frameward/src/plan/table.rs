@@ -94,8 +94,8 @@ impl Answer {
     /// One line: what all of it comes to.
     fn verdict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verdict {
-            Whole::Fits => writeln!(f, "\nverdict: all of it fits"),
-            Whole::DoesNotFit => writeln!(f, "\nverdict: not all of it fits"),
+            Whole::Fits => writeln!(f, "\nverdict: every payload fits"),
+            Whole::DoesNotFit => writeln!(f, "\nverdict: some payloads do not fit"),
             Whole::TooBusy => {
                 let modes = self.payloads.iter().flat_map(|payload| &payload.modes);
                 let held_up = modes.map(|mode| mode.longest_hold_up()).fold(0.0, f64::max);

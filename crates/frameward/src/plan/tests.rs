@@ -1,7 +1,7 @@
 use fieldbus::budget::{LinkRate, Load};
 use proptest::prelude::*;
 
-use super::evaluate::payloads;
+use super::answers::payloads;
 use super::*;
 
 fn question(cycle: Duration) -> Question {

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Without capabilities root still owns what is root's: it could write any program and any configuration of the box.
-//! So the change comes before anything is read that somebody else may have written.
+//! The change comes before anything is read that somebody else may have written.
 
 use std::ffi::CString;
 use std::fs::{DirBuilder, symlink_metadata};
@@ -28,7 +28,7 @@ pub enum RunAs {
     Default,
     /// This user, by name or number.
     User(String),
-    /// Whoever starts it, root as well.
+    /// The user who starts it, even root.
     Starter,
 }
 
@@ -50,7 +50,7 @@ pub struct Place<'p> {
     pub mode: u32,
 }
 
-/// Who somebody is.
+/// A user's numbers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Account {
     name: String,
@@ -112,7 +112,7 @@ pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<Became
         })?;
     }
     change(&account).map_err(|error| {
-        format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or say --keep-user")
+        format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or or use --keep-user")
     })?;
     Ok((!account.uid.is_root()).then(|| Became::User(name.to_owned())))
 }

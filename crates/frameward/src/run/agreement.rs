@@ -1,4 +1,4 @@
-//! What a link's KaY is given: settings out of the configuration, the interface and the speed of this CPU.
+//! Settings of a link's KaY: settings out of the configuration, the interface and the speed of this CPU.
 
 use std::time::SystemTime;
 
@@ -23,7 +23,7 @@ use diagnosis::kay_log::KayLog;
 /// VLAN tags that a machine's frame may have beyond the MTU of its side.
 const VLAN_TAGS: usize = 2;
 
-/// How the keys of a link are agreed on. `sci` is its SecY's, `source` the address of its protected interface.
+/// Settings of a link's key agreement. `sci` is its SecY's, `source` the address of its protected interface.
 pub(super) fn key_agreement(
     link: &Link,
     mka: &Mka,
@@ -31,8 +31,8 @@ pub(super) fn key_agreement(
     mtus: Mtus,
     measured: &Measured,
 ) -> KeyAgreement {
-    let divides = |which: fn(&FragmentConfig) -> bool| link.dividing.as_ref().is_some_and(which);
-    let (fragment, concatenate) = (divides(|how| how.fragment), divides(|how| how.concatenate));
+    let fragments = |which: fn(&FragmentConfig) -> bool| link.fragmentation.as_ref().is_some_and(which);
+    let (fragment, concatenate) = (fragments(|how| how.fragment), fragments(|how| how.concatenate));
     let settings = Settings {
         sci,
         source,
@@ -63,7 +63,7 @@ pub(super) fn key_agreement(
         settings,
         caks: mka.caks().map(entry).collect(),
         replay_window: link.replay_window,
-        hold: link.dividing.map(|how| how.hold).unwrap_or_default(),
+        hold: link.fragmentation.map(|how| how.hold).unwrap_or_default(),
         antedate: measured.antedating.on,
         record: None,
     }

@@ -16,7 +16,7 @@ use config::check::Mtus;
 use config::fieldbus::{Cell, CellRelation, Mode};
 use config::{Io, Link};
 
-/// What the cell of a link is configured with, if it has one.
+/// Settings of a link's cell, if it has one.
 pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> {
     let cell = link.cell.as_ref()?;
     let relations = cell.relations.iter().map(|of| RelationSettings {
@@ -166,7 +166,7 @@ pub(super) fn log_kernel_fault(cell: &str, relations: &[Relation], why: &str) {
     error!(event = "cell-kernel", cell, "cyclic frames may not pass, {}: {why}", named(relations));
 }
 
-/// What was said of cells, and when it is due again.
+/// Log lines about cells, and when each is due again.
 #[derive(Debug, Default)]
 pub(super) struct CellNews {
     shadow_at: Option<Instant>,
@@ -218,9 +218,9 @@ impl CellNews {
     }
 }
 
-/// How often it is said that frames pass in clear.
+/// Interval between warnings that frames pass in clear.
 const SHADOW_EVERY: Duration = Duration::from_secs(60);
-/// How often cells without sessions are looked at.
+/// Interval between looks at cells without sessions.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 impl Running {

@@ -1,4 +1,4 @@
-//! How other threads ask the main thread, and how that one waits for them and for the workers.
+//! Requests of other threads to the main thread, and how it waits for them and for the workers.
 
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -10,20 +10,20 @@ use super::report::without_links;
 use report::control_socket::{ControlSocket, Reply, Request};
 use report::{CountedReport, GatewayReport};
 
-/// How long another thread waits for an answer.
+/// Time another thread waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(3);
-/// How long it waits for a reload: many links with new interfaces.
+/// Time it waits for a reload: many links with new interfaces.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(30);
 
 /// The least time between two turns. What wakes the main thread comes from the network, too, and a flood of it must leave
 /// the CPU to the workers; with rings of 256 EAPOL frames, those of a quarter of a million frames a second are all heard.
 const PAUSE: Duration = Duration::from_millis(1);
 
-/// What other threads ask the main thread, and where the answer goes.
+/// A request of another thread to the main thread, and where the answer goes.
 pub(super) enum ControlRequest {
     /// For a report.
     Report(Sender<CountedReport>),
-    /// What somebody asks by the control socket.
+    /// A request by the control socket.
     Request(Request, Sender<Reply<GatewayReport>>),
 }
 
@@ -34,7 +34,7 @@ pub(super) struct ControlHandle {
     main: Thread,
 }
 
-/// What the main thread is asked.
+/// A request to the main thread.
 pub(super) struct RequestQueue(Receiver<ControlRequest>);
 
 /// A handle to the thread that calls this.
@@ -56,16 +56,16 @@ impl ControlHandle {
         answer.recv_timeout(patience).ok()
     }
 
-    /// What is answered by the control socket of the gateway `name`.
+    /// Answers of the control socket of the gateway `name`.
     fn answer(&self, name: &str, request: Request) -> Reply<GatewayReport> {
         let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
         let asked = request.clone();
         let reply = self.ask(patience, |reply| ControlRequest::Request(request, reply));
         reply.unwrap_or_else(|| match asked {
             Request::Status {} => Reply::Report(without_links(name)),
-            _ => Reply::Error(
-                "it is starting or stopping, or has not said in time how it went; look at its log".into(),
-            ),
+            _ => {
+                Reply::Error("it is starting or stopping, or did not answer in time; look at its log".into())
+            }
         })
     }
 }

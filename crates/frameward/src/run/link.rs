@@ -40,13 +40,13 @@ pub(super) struct RunningLink {
 /// A link that forwards nothing until its interfaces are there and its ports can be opened.
 pub(super) struct Waiting {
     pub(super) since: Instant,
-    /// What it lacks, for a person.
+    /// The missing part, for people.
     pub(super) why: String,
     /// Not before then its ports are tried again.
     pub(super) try_at: Instant,
 }
 
-/// What its ports and interfaces are.
+/// Its ports and interfaces.
 pub(super) struct About {
     pub(super) mtus: Mtus,
     pub(super) plain_engine: String,
@@ -125,7 +125,7 @@ impl RunningLink {
         Ok(opened.ports)
     }
 
-    /// What keeps the host's stack off its interfaces (plain, protected); empty where one is not prepared.
+    /// The guards of its interfaces (plain, protected); empty where one is not prepared.
     pub(super) fn guards(&self) -> [&'static str; 2] {
         self.prepared.each_ref().map(|one| one.as_ref().map_or("", |prepared| prepared.guard().name()))
     }
@@ -218,11 +218,11 @@ impl RunningLink {
         self.waiting = Some(Waiting { since, why, try_at });
     }
 
-    /// What it moves frames with.
+    /// The kinds of its ports.
     pub(super) fn engines(&self) -> String {
         let About { plain_engine, protected_engine, .. } = &self.about;
         let Link { plain, protected, .. } = &self.config;
-        let fallback = self.fallback.as_ref().map(|reason| format!("; AF_XDP cannot be had here: {reason}"));
+        let fallback = self.fallback.as_ref().map(|reason| format!("; AF_XDP is not available: {reason}"));
         format!(
             "{plain} ({plain_engine}) to {protected} ({protected_engine}){}",
             fallback.unwrap_or_default()
@@ -238,7 +238,7 @@ impl RunningLink {
         warn!(
             event = "key-not-marked",
             link = self.config.name,
-            "cannot mark {} as used ({error}), so nobody notices if the state directory is lost as a whole; make a directory \"used\" beside the key and let the gateway write there",
+            "cannot mark {} as used ({error}), so the loss of the whole state directory would not be noticed; make a directory \"used\" beside the key, and let the gateway write there",
             key_file.display()
         );
     }
@@ -273,7 +273,7 @@ impl RunningLink {
             info!(
                 event = "engine-fallback",
                 link = name,
-                "AF_XDP cannot be had here, so AF_PACKET is used: {reason}"
+                "AF_XDP is not available, so AF_PACKET is used: {reason}"
             );
         }
         let About { plain_engine, protected_engine, .. } = &self.about;
@@ -309,7 +309,7 @@ impl RunningLink {
                 warn!(
                     event = "port-unguarded",
                     link = name,
-                    "nothing but unguarded = true keeps {} going: this box's own stack may hear and speak there",
+                    "{} is unguarded (unguarded = true): this box's own stack can receive and send there",
                     interface.name()
                 );
             }

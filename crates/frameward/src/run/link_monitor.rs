@@ -28,9 +28,9 @@ use super::link::{ReadyLink, RunningLink};
 use config::check::{interface_mtu, link_mtus};
 use config::{Finding, Keys, Link};
 
-/// How often interfaces are looked at if the kernel says nothing.
+/// Interval between looks at interfaces if the kernel reports nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long after a failure interfaces and ports are tried again.
+/// Pause after a failure before interfaces and ports are tried again.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
 
 /// When to look at the interfaces.
@@ -102,7 +102,7 @@ impl Running {
         if !link.is_seated {
             return self.start_absent(link, there, now);
         }
-        // What an interface is put back to is recorded on disk.
+        // The interface's original settings are recorded on disk.
         let written = match link.is_to_prepare(there) {
             true => self.control.probe_disk().map_err(|error| error.to_string()),
             false => Ok(()),

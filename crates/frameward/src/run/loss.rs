@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 
 use config::LinkLoss;
 
-/// How long a carrier must be away before it is lost.
+/// Time a carrier must be away before it counts as lost.
 const LOST_AFTER: Duration = Duration::from_millis(40);
-/// How long a carrier must be there before it is back. Longer: a cable that is being plugged in comes and goes.
+/// Time a carrier must be there before it counts as back. Longer: a cable that is being plugged in comes and goes.
 const BACK_AFTER: Duration = Duration::from_millis(500);
-/// How long a side that was brought up may be without a carrier: copper negotiates for some seconds.
+/// Time a side that was brought up may be without a carrier: copper negotiates for some seconds.
 const SETTLE: Duration = Duration::from_secs(6);
 
 /// A side of a link.

@@ -102,7 +102,7 @@ impl Running {
     fn log_changes(&self, outline: &Outline) {
         let changes = self.outline.changes(outline);
         if changes.is_empty() {
-            info!(event = "configuration-unchanged", "nothing is different from what runs");
+            info!(event = "configuration-unchanged", "the configuration is unchanged");
         }
         for change in changes {
             info!(event = "configuration-changed", "{change}");
@@ -113,7 +113,7 @@ impl Running {
     fn carry_out(&mut self, steps: Vec<Step>) -> bool {
         let mut errors = Vec::new();
         self.remove_others(&steps, &mut errors);
-        // What is closed here leaves its interfaces to whoever has them from now on.
+        // A closed link leaves its interfaces to their new owner.
         for step in &steps {
             if let What::Change { reopen: true, .. } = step.what {
                 errors.extend(self.close(&step.link.name).err());

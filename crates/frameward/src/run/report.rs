@@ -108,14 +108,14 @@ impl Running {
     }
 }
 
-/// What the configuration requested of a link's key agreement, and the state that its trouble is.
+/// Requests of the configuration to a link's key agreement, and the state of its fault.
 pub(super) fn requested(link: &RunningLink, control: &Control) -> Option<Requested> {
     let mka = link.config.mka()?;
     let agreement = control.key_agreement_status(&link.config.name)?;
     Some(mka::requested(&link.config, mka, &agreement))
 }
 
-/// What a link waits for: ports, or a carrier.
+/// The missing part of a link that waits: ports, or a carrier.
 fn waiting(link: &RunningLink) -> Option<WaitingReport> {
     let cut = link.loss.held().is_some();
     let report = |since: Instant, why| Some(WaitingReport { seconds: since.elapsed().as_secs(), why, cut });
@@ -147,7 +147,7 @@ fn link_report(link: &Link, about: &About, snapshot: &LinkSnapshot, secy: SecYRe
     }
 }
 
-/// What is agreed on is not in the configuration: the suite, and the names of keys.
+/// The agreed parts are not in the configuration: the suite, and the names of keys.
 type Agreement<'a> = Option<&'a KeyAgreementStatus>;
 
 fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: Agreement<'_>) -> SecYReport {
@@ -155,7 +155,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
     let unnamed = if link.has_secy() { "auto" } else { "none" };
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
     let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
-    let divider = Counters::new(FragmenterCounters::NAMES, snapshot.divider.values());
+    let fragmenter = Counters::new(FragmenterCounters::NAMES, snapshot.fragmenter.values());
     // The standard counts here what a receiver that is too slow loses; our ports see it happen.
     let lost = &snapshot.protected;
     let overrun = (OVERRUN.name.into(), lost.rx_kernel_dropped + lost.rx_ring_full + lost.rx_no_chunk);
@@ -170,7 +170,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
             .iter()
             .map(named)
             .chain([overrun])
-            .chain(path.iter().chain(divider.iter()).map(named))
+            .chain(path.iter().chain(fragmenter.iter()).map(named))
             .collect(),
         stranger: snapshot.stranger.map(|stranger| StrangerReport {
             sci: stranger.sci.map(|sci| sci.to_string()),
@@ -192,7 +192,7 @@ fn transmit_report(
     snapshot: &LinkSnapshot,
     agreement: Agreement<'_>,
 ) -> TransmitScReport {
-    // What is agreed on is followed by another before its PNs are used up.
+    // An agreed SAK is replaced before its PNs are used up.
     let configured = link.static_sas();
     let sas = snapshot.transmit_sas.iter().map(|sa| {
         let pns_left = configured.and_then(|sas| pns_left(sas.suite, sa.next_pn));
@@ -221,7 +221,7 @@ fn pns_left(suite: CipherSuite, next: Option<Pn>) -> Option<u64> {
     (!suite.is_xpn()).then_some(left)
 }
 
-/// How many seconds they last at the mean rate since the SA began.
+/// Seconds that they last at the mean rate since the SA began.
 fn seconds(about: &About, next: Option<Pn>, left: u64) -> Option<u64> {
     let (began, first) = about.began;
     let used = next.map_or(0, |next| next.number().saturating_sub(first.number()));

@@ -1,6 +1,6 @@
 //! A virtual machine that was brought back to an earlier state while its gateway ran, if the hypervisor says so.
 //!
-//! What is in memory was used since: packet numbers of every key, agreed on or not, sessions of sites and cells. None of it
+//! Everything in memory was used since: packet numbers of every key, agreed on or not, sessions of sites and cells. None of it
 //! may go on, so the gateway ends, ports first. Started again, as its unit does, it agrees on new keys with everybody. With
 //! static keys it does not start any more, since the disk may be an earlier one, too, and nobody knows which numbers were
 //! used: a file in the state directory says so.
@@ -24,7 +24,7 @@ impl Machine {
         if let Err(error) = &watch {
             warn!(
                 event = "snapshots-not-heard",
-                "cannot hear whether this machine goes back to a snapshot ({error}); if it does, restart the gateway"
+                "cannot notice whether this machine returns to a snapshot ({error}); if it does, restart the gateway"
             );
         }
         Self { watch: watch.ok(), told_lost: false }
@@ -37,7 +37,7 @@ impl Machine {
                 self.told_lost = true;
                 warn!(
                     event = "snapshots-not-heard",
-                    "more news of devices than could be read; if this machine has gone back to a snapshot, restart the gateway"
+                    "more device events came than could be read; if this machine has returned to a snapshot, restart the gateway"
                 );
                 false
             }

@@ -88,7 +88,7 @@ impl RunningSite {
         self.works.as_ref().map(|works| works.about.lan_mtu)
     }
 
-    /// How the management channel is; none if all peers are plain.
+    /// State of the management channel; none if all peers are plain.
     pub(super) fn status(&self) -> Option<ManagerStatus> {
         self.works.as_ref()?.status()
     }
@@ -151,7 +151,7 @@ impl RunningSite {
             return None;
         }
         let taken_up = match seen {
-            // What the interface is put back to is recorded on disk.
+            // The interface's original settings are recorded on disk.
             Some(seen) => control
                 .probe_disk()
                 .map_err(|error| error.to_string())

@@ -27,14 +27,14 @@ pub(super) struct Begun {
     pub(super) unmarked: Option<UnmarkedKey>,
 }
 
-/// What static keys want of the disk before their first frame; the disk's thread does it.
+/// Request of static keys to the disk before their first frame; the disk's thread does it.
 pub(super) struct Wanted {
     receive: Vec<(LeaseName, PathBuf)>,
     /// If the transmit SA is a new one.
     transmit: Option<(LeaseName, Pn, PathBuf)>,
 }
 
-/// What they have got.
+/// The disk's answer.
 pub(super) struct Granted {
     /// Where the receive SAs begin, in the order of the configuration.
     floors: Vec<Pn>,
@@ -78,7 +78,7 @@ impl Granted {
         control.on_disk(move |leases| wanted.carry_out(leases)).and_then(|granted| granted)
     }
 
-    /// How the transmit SA begins, if it is a new one.
+    /// Beginning of the transmit SA, if it is a new one.
     pub(super) fn begun(&mut self, link: &str, sas: &StaticSas) -> Result<Option<Begun>, RunError> {
         let Some(reservation) = self.reservation else { return Ok(None) };
         let Reservation::Block(block) = reservation else {

@@ -1,4 +1,4 @@
-//! What a service manager is told (sd_notify(3)): ready, alive, about to end. Without one nothing happens.
+//! Messages to a service manager (sd_notify(3)): ready, alive, about to end. Without one nothing happens.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use sd_notify::NotifyState;
 /// The service manager that started this process, if one did.
 #[derive(Debug)]
 pub(super) struct Supervisor {
-    /// How often it is told that the main loop turns, if it wants to know.
+    /// Interval between signs of life of the main loop, if it wants them.
     every: Option<Duration>,
     next: Instant,
 }

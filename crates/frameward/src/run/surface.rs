@@ -9,7 +9,7 @@ use super::control_handle::ControlHandle;
 use crate::http::{HttpServer, Listening};
 use config::{Finding, Http};
 
-/// What a reload does to it.
+/// Change by a reload.
 pub(super) enum Move {
     /// Nothing.
     Stay,
@@ -64,7 +64,7 @@ impl Surface {
         let listening = Listening::start(file, new);
         if listening.is_err() {
             let before = Listening::start(file, old);
-            // Who took the address in this moment has it.
+            // Another program may have taken the address in this moment.
             let _ = before.map(|before| self.serve(Some(before)));
         }
         listening.map(Some).map(Move::To)

@@ -15,26 +15,26 @@ use super::Running;
 use super::link::RunningLink;
 use super::report::requested;
 use report::cell::CellReport;
-use report::evaluate::{self, Facts};
+use report::link_verdict::{Facts, link_verdict};
 use report::recent::{Counted, CountedSc, RecentCounters, Seen};
-use report::site::evaluate::{FORGED, LATE, SiteEvent, SiteFacts, verdict};
+use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
 use report::site::{SitePeerReport, SiteReport};
 use report::{Counters, LinkReport, Verdict};
 
-/// How often counters are looked at.
+/// Interval between looks at counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a verdict has to hold before it is told.
+/// Time a verdict has to hold before it is logged.
 const HOLDS: Duration = Duration::from_secs(3);
 /// Between two lines about one link.
 const LINE_EVERY: Duration = Duration::from_secs(5);
 /// Between two lines about one event of one peer, which whoever sends packets can make happen.
 const EVENT_EVERY: Duration = Duration::from_secs(60);
-/// How long a trouble of the disk is told of: leases and floors come to it more often.
+/// Time a fault of the disk stays in the verdict: leases and floors come to it more often.
 const DISK: Duration = Duration::from_secs(60);
 /// A disk that is late by less is slow, which the log says.
 const STALLED: Duration = Duration::from_secs(5);
 
-/// What is known of all links and sites.
+/// Watch over all links and sites.
 #[derive(Default)]
 pub(super) struct Verdicts {
     links: BTreeMap<String, Watched>,
@@ -43,7 +43,7 @@ pub(super) struct Verdicts {
     disk: Option<(Instant, String)>,
 }
 
-/// What is known of one.
+/// Watch over one of them.
 #[derive(Default)]
 struct Watched {
     lately: RecentCounters,
@@ -54,7 +54,7 @@ struct Watched {
     log: Log,
 }
 
-/// What is known of a site's peer.
+/// Watch over a site's peer.
 #[derive(Default)]
 struct WatchedPeer {
     lately: RecentCounters,
@@ -115,7 +115,7 @@ impl Log {
 
 fn does_not_answer(silent: Duration) -> String {
     format!(
-        "The state directory's disk has not answered for {} s: replay floors are not written, and nothing is sent any more when the packet numbers are used that are reserved.",
+        "The state directory's disk has not answered for {} s: replay floors are not written, and sending ends when the reserved packet numbers are used up.",
         silent.as_secs()
     )
 }
@@ -127,11 +127,11 @@ impl Verdicts {
             Notice::LeaseFailed { error, .. } => format!("Packet numbers cannot be reserved: {error}."),
             Notice::FloorsFailed { error } => {
                 format!(
-                    "Replay floors cannot be written: {error}; after a crash, recorded frames could be sent again."
+                    "Replay floors cannot be written: {error}; after a crash, recorded frames could be replayed."
                 )
             }
             Notice::FloorsLate { open } if *open >= STALLED => format!(
-                "Replay floors came to disk {} ms late: the disk or the CPU is too slow.",
+                "Replay floors reached the disk {} ms late: the disk or the CPU is too slow.",
                 open.as_millis()
             ),
             _ => return,
@@ -149,7 +149,7 @@ impl Verdicts {
     ) {
         let Some(running) = links.iter().find(|link| link.config.name == report.name) else { return };
         let disk = self.disk.as_ref().filter(|(at, _)| at.elapsed() < DISK).map(|(_, why)| why.clone());
-        // What key agreement needs is in memory.
+        // Key agreement has all it needs in memory.
         let silent = control.disk_silent().filter(|_| running.config.static_sas().is_some());
         let disk = silent.map(does_not_answer).or(disk);
         let watched = self.links.entry(report.name.clone()).or_default();
@@ -173,7 +173,7 @@ impl Verdicts {
             disk,
             has_no_secy: !running.is_seated,
         };
-        (report.verdict, report.concerns) = evaluate::link(report, &facts);
+        (report.verdict, report.concerns) = link_verdict(report, &facts);
     }
 
     /// Puts the verdict into a site's report.
@@ -181,7 +181,7 @@ impl Verdicts {
         let watched = self.sites.entry(report.name.clone()).or_default();
         let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.seen(now)));
         let facts = SiteFacts { seen: watched.lately.seen(now), peers: peers.collect() };
-        (report.verdict, report.concerns) = verdict(report, &facts);
+        (report.verdict, report.concerns) = site_verdict(report, &facts);
     }
 
     fn is_due(&mut self, now: Instant) -> bool {

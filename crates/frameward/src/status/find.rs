@@ -15,7 +15,7 @@ use super::StatusError;
 use config::is_name;
 use report::{GatewayReport, SOCKET_SUFFIX, ask, parse, socket_path};
 
-/// What a name means.
+/// Meaning of a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The gateway's name.
@@ -42,7 +42,7 @@ fn cell(link: &report::LinkReport) -> Option<&String> {
     link.fieldbus.as_ref().map(|cell| &cell.name)
 }
 
-/// What `name` means; without one the only gateway that has a socket.
+/// Meaning of `name`; without one, the only gateway that has a socket.
 ///
 /// # Errors
 /// `BadName`, `None`, `Several`, `Ambiguous` and `Unknown`.
@@ -142,7 +142,7 @@ fn report(directory: &Path, gateway: &str) -> Option<GatewayReport> {
     parse(gateway, &ask(directory, gateway).ok()?).ok()
 }
 
-/// What runs, for whoever asked for something else: gateway by gateway, with what each has.
+/// Everything that runs, for a user who asked for something else: each gateway with its parts.
 fn running(directory: &Path, gateways: &[String]) -> String {
     let words = gateways.iter().map(|gateway| match report(directory, gateway) {
         None => {

@@ -71,7 +71,7 @@ fn the_gateway_that_is_meant_is_found_or_asked_for() {
         find(directory.path(), name).map(|found| found.gateway).map_err(|error| error.to_string())
     };
     let none = format!(
-        "no gateway is running (no socket in {}); start one with: frameward run CONFIG",
+        "no gateway runs (no socket in {}); start one with: frameward run CONFIG",
         directory.path().display()
     );
     assert_eq!(chosen(None), Err(none.clone()));
@@ -79,7 +79,7 @@ fn the_gateway_that_is_meant_is_found_or_asked_for() {
     for file in ["b.sock", "a.sock", "c.new", "UPPER.sock"] {
         std::fs::write(directory.path().join(file), "").unwrap();
     }
-    assert_eq!(chosen(None), Err("several gateways are running; name one of a, b".to_owned()));
+    assert_eq!(chosen(None), Err("several gateways run; name one of a, b".to_owned()));
     assert_eq!(chosen(Some("b")), Ok("b".to_owned()));
     for bad in ["../b", "a b", "", "/run/b", "B.toml", "frameward@"] {
         assert!(matches!(find(directory.path(), Some(bad)), Err(StatusError::BadName(_))), "{bad:?}");
@@ -132,7 +132,7 @@ fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
     assert_eq!(
         found("pres"),
         Err(format!(
-            "nothing that runs is named \"pres\"; what runs: gateway line (link oven, link belt, site dresden, file {}); \
+            "nothing that runs has the name \"pres\"; running: gateway line (link oven, link belt, site dresden, file {}); \
              gateway oven (link belt, link mixer, fieldbus cell-4, file /etc/frameward/other.toml)",
             file.display()
         ))
@@ -162,7 +162,7 @@ fn the_text_shows_what_counted() {
     gw.toml:7: no
 
 link press
-  ATTENTION, no keys: No receive SA is in use: no peer's frame can be verified.
+  ATTENTION, no keys: No receive SA is in use, so no peer's frame can be verified.
   plain eth0, af_xdp native, MTU 1532, guard tcx
     RxFrames                                            7
   protected eth1, af_xdp native, MTU 1532, guard tcx

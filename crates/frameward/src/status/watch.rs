@@ -28,12 +28,12 @@ use super::Found;
 use rates::{Activities, Activity, Follower};
 use report::GatewayReport;
 
-/// How often the gateway is asked.
+/// Interval between requests to the gateway.
 const PERIOD: Duration = Duration::from_secs(1);
-/// How long keys and signals may wait.
+/// Time keys and signals may wait.
 const TICK: Duration = Duration::from_millis(100);
 
-/// What is known of a gateway.
+/// A gateway, as known so far.
 #[derive(Default)]
 struct View {
     name: String,

@@ -1,7 +1,7 @@
 //! Captures as files: both formats and byte orders, cut, broken, and anything at all.
 
 use diagnosis::inspect::capture::{CaptureError, CaptureReader};
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use pcap_file::{Endianness, TsResolution};
 use proptest::prelude::*;
 
@@ -69,7 +69,7 @@ fn a_capture_that_is_cut_shows_what_stands_before() {
             assert_eq!(before[..], all[..before.len()], "{end}");
             let Some(told) = told else { continue };
             assert!(
-                told.starts_with("ends in the middle of a record") || told.starts_with("is no capture"),
+                told.starts_with("ends in the middle of a record") || told.starts_with("is not a capture"),
                 "{end}: {told}"
             );
         }
@@ -81,7 +81,7 @@ fn a_capture_that_is_cut_shows_what_stands_before() {
     assert_eq!(
         told.unwrap(),
         format!(
-            "ends in the middle of a record at octet {offset}, behind frame 2; what stands before it was read"
+            "ends in the middle of a record at octet {offset}, behind frame 2; the frames before it were read"
         )
     );
     assert_eq!(inspect(&whole[..whole.len() - 1], None).summary.frames, 2);
@@ -98,7 +98,7 @@ fn a_broken_capture_names_the_octet() {
     assert_eq!(
         told.unwrap(),
         format!(
-            "is broken at octet {second}, behind frame 1: a record of 4294967295 octets; what stands before it was read"
+            "is broken at octet {second}, behind frame 1: a record of 4294967295 octets; the frames before it were read"
         )
     );
     let whole = pcapng(&frames, Endianness::Little, |_| 1);
@@ -114,8 +114,9 @@ fn a_broken_capture_names_the_octet() {
         (&[0x1f, 0x8b, 8, 0, 0, 0], " (it is compressed: unpack it with gunzip)"),
         (&[b'x'; 100], ""),
     ] {
-        let expected =
-            format!("is no capture: it begins with neither a pcap nor a pcapng header{hint}; name one");
+        let expected = format!(
+            "is not a capture: it begins with neither a pcap nor a pcapng header{hint}; name a capture"
+        );
         assert_eq!(read(octets).1.unwrap(), expected);
     }
 }
@@ -145,8 +146,8 @@ fn frames_that_a_snaplen_cut_are_said_to_be() {
         }
     }
     let told = inspect(&capture, None);
-    assert_eq!((told.verdicts(), told.summary.cut), (vec![Verdict::Read; 3], 3));
-    assert!(told.why(0).ends_with("the capture kept 60 of its 144 octets"), "{}", told.why(0));
+    assert_eq!((told.verdicts(), told.summary.cut), (vec![FrameVerdict::Read; 3], 3));
+    assert!(told.why(0).ends_with("the capture kept only 60 of its 144 octets"), "{}", told.why(0));
     assert_eq!(told.frames[0].0.secure_data, Some(100));
     let told = inspect(&capture, Some(sas(ENDS)));
     assert!(told.why(0).starts_with("-: cannot be verified: capture whole frames"), "{}", told.why(0));
@@ -178,7 +179,7 @@ proptest! {
             prop_assert!(told.summary.octets <= capture.len() as u64);
             prop_assert_eq!(told.summary.frames, told.frames.len() as u64);
             for (report, sdus) in &told.frames {
-                prop_assert_eq!(sdus.is_empty(), report.verdict != Verdict::Ok);
+                prop_assert_eq!(sdus.is_empty(), report.verdict != FrameVerdict::Ok);
             }
         }
     }

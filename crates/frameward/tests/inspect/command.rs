@@ -61,12 +61,12 @@ fn lines_summary_and_status() {
     assert_eq!((status, errors.as_str()), (Some(0), ""));
     assert_eq!(
         output,
-        "     1      0.000000    144  ok    02:00:00:00:00:0a > 02:00:00:00:00:0b SC 02:00:00:00:00:0a/1 AN 0 E C PN 1 data 100; SDU 112 0x0800\n\
-         \x20    2      0.001000    144  ok    02:00:00:00:00:0a > 02:00:00:00:00:0b SC 02:00:00:00:00:0a/1 AN 0 E C PN 2 data 100; SDU 112 0x0800\n\
-         \x20    3      0.002000    144  ok    02:00:00:00:00:0a > 02:00:00:00:00:0b SC 02:00:00:00:00:0a/1 AN 0 E C PN 3 data 100; SDU 112 0x0800\n\
+        "     1      0.000000    144  ok    02:00:00:00:00:0a > 02:00:00:00:00:0b SC 02:00:00:00:00:0a/1 AN 0 E C PN 1 data 100; payload 112 0x0800\n\
+         \x20    2      0.001000    144  ok    02:00:00:00:00:0a > 02:00:00:00:00:0b SC 02:00:00:00:00:0a/1 AN 0 E C PN 2 data 100; payload 112 0x0800\n\
+         \x20    3      0.002000    144  ok    02:00:00:00:00:0a > 02:00:00:00:00:0b SC 02:00:00:00:00:0a/1 AN 0 E C PN 3 data 100; payload 112 0x0800\n\
          \x20    4      0.003000     60  clear 02:00:00:00:00:0a > 02:00:00:00:00:0b 0x88cc\n\
          \n\
-         4 frames: 0 bad, 3 verified, 1 in clear, 3 SDUs delivered\n\
+         4 frames: 0 bad, 3 verified, 1 in clear, 3 payloads delivered\n\
          SC 02:00:00:00:00:0a/1: 3 frames, 0 bad\n\
          \x20 AN 0: 3 frames, PN 1 to 3, 0 missing, 0 duplicates, 0 out of order\n\
          counters: InPktsOK 3\n\
@@ -103,12 +103,12 @@ fn what_cannot_be_read_is_one_line() {
         (
             &["cut.pcap", "--bad"],
             1,
-            "frameward: cut.pcap ends in the middle of a record at octet 344, behind frame 2; what stands before it was read\n",
+            "frameward: cut.pcap ends in the middle of a record at octet 344, behind frame 2; the frames before it were read\n",
         ),
         (
             &["text.pcap"],
             1,
-            "frameward: text.pcap is no capture: it begins with neither a pcap nor a pcapng header; name one\n",
+            "frameward: text.pcap is not a capture: it begins with neither a pcap nor a pcapng header; name a capture\n",
         ),
         (
             &["none.pcap"],

@@ -1,6 +1,6 @@
 //! Captures that other implementations made: each wire capture decrypts to its clear capture.
 
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use pcap_file::Endianness;
 use testkit::fixture::{MacsecCase, macsec_cases, pcap_frames, vectors};
 
@@ -40,19 +40,19 @@ fn run(folder: &str) -> (usize, usize) {
             for (index, ((report, sdus), clear)) in told.frames.iter().zip(&clear).enumerate() {
                 let name = format!("{} {form} {index}", case.name);
                 match report.verdict {
-                    Verdict::Ok => assert_eq!(*sdus, std::slice::from_ref(clear), "{name}"),
+                    FrameVerdict::Ok => assert_eq!(*sdus, std::slice::from_ref(clear), "{name}"),
                     verdict => {
                         assert_eq!(
                             (verdict, report.counter),
-                            (Verdict::Bad, Some("InPktsNoSAError")),
+                            (FrameVerdict::Bad, Some("InPktsNoSAError")),
                             "{name}"
                         );
                         let delivered = case.frames.iter().any(|f| f.delivered && f.clear == *clear);
                         assert!(!delivered, "{name}");
                     }
                 }
-                verified += usize::from(form == 0 && report.verdict == Verdict::Ok);
-                refused += usize::from(form == 0 && report.verdict != Verdict::Ok);
+                verified += usize::from(form == 0 && report.verdict == FrameVerdict::Ok);
+                refused += usize::from(form == 0 && report.verdict != FrameVerdict::Ok);
             }
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use config::key_file::NamedCak;
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{KeyedCak, Keyring, Replay};
 use diagnosis::inspect::mkpdu_report::{DistributedReport, TlvReport};
 use mka::{Announced, Association, CakEntry, Event, Input, Kay, OnPeerLoss, Report, SuiteRule, SuiteTiming};
@@ -56,7 +56,7 @@ fn wpa_supplicants_captures_decrypt() {
         let told = inspect_with(&pcap(&timed(&case.octets)), caks(&case, &["a", "b"]));
         for (index, ((report, sdus), frame)) in told.frames.iter().zip(&case.frames).enumerate() {
             let at = format!("{} frame {index}: {}", case.name, told.why(index));
-            assert_eq!(report.verdict, Verdict::Ok, "{at}");
+            assert_eq!(report.verdict, FrameVerdict::Ok, "{at}");
             match &report.mkpdu {
                 Some(mkpdu) => {
                     assert_eq!(Some(mkpdu.mi.as_str()), frame.mi.as_deref(), "{at}");
@@ -104,7 +104,7 @@ fn what_is_wrong_with_an_mkpdu_is_told() {
     let told = inspect_with(&pcap(&timed(&bad_cak.octets)), caks(bad_cak, &["a"]));
     assert_eq!(
         told.why(of_b(bad_cak)),
-        "MkpdusWrongIcv: the ICV does not match, and no MKPDU of its sender has verified yet: another CAK under this CKN, or altered on the way"
+        "MkpdusWrongIcv: the ICV does not match, and no MKPDU of its sender was verified before: another CAK under this CKN, or altered on the way"
     );
     // The same key, another name.
     let bad_ckn = case("bad-ckn");
@@ -136,9 +136,9 @@ fn what_is_wrong_with_an_mkpdu_is_told() {
         .splice(5..5, [(10_000_000, altered), (10_000_001, agility), (10_000_002, long), (10_000_003, late)]);
     let told = inspect_with(&pcap(&frames), caks(good, &["a", "b"]));
     for (frame, expected) in [
-        (5, "MkpdusWrongIcv: the ICV does not match, and "),
+        (5, "MkpdusWrongIcv: the ICV does not match, but "),
         (6, "MkpdusOtherAgility: its algorithms are "),
-        (7, "MkpdusMalformed: the frame ends before the MKPDU does"),
+        (7, "MkpdusMalformed: the frame is shorter than the MKPDU"),
         (8, "MkpdusOldMn: its MN is not above "),
     ] {
         assert!(told.why(frame).starts_with(expected), "{}", told.why(frame));
@@ -147,7 +147,11 @@ fn what_is_wrong_with_an_mkpdu_is_told() {
     assert_eq!(told.summary.bad, 4);
     // Without a CAK nothing can be verified, and what an MKPDU says is told all the same.
     let told = inspect_with(&pcap(&timed(&good.octets)), None);
-    assert!(told.frames.iter().all(|(report, _)| matches!(report.verdict, Verdict::Clear | Verdict::Read)));
+    assert!(
+        told.frames
+            .iter()
+            .all(|(report, _)| matches!(report.verdict, FrameVerdict::Clear | FrameVerdict::Read))
+    );
     assert!(told.frames[0].0.mkpdu.is_some() && told.summary.saks.is_empty());
 }
 
@@ -316,7 +320,7 @@ fn speak(stations: &mut [Station], seconds: u64, absent: Option<(usize, u64)>) -
 
 fn all_decrypt(bus: &Bus, told: &Told) {
     let bad: Vec<_> = (0..told.frames.len())
-        .filter(|frame| told.frames[*frame].0.verdict != Verdict::Ok)
+        .filter(|frame| told.frames[*frame].0.verdict != FrameVerdict::Ok)
         .map(|frame| told.why(frame))
         .collect();
     assert!(bad.is_empty(), "{bad:?}");
@@ -389,7 +393,7 @@ fn the_sets_of_our_own_are_told() {
         "MKPDU of 02:00:00:00:00:01/1, MI ",
         "key server",
         "; live 1 (",
-        "; hands out SAK 1 on AN ",
+        "; distributes SAK 1 on AN ",
         "reassembles, largest payload 1500",
     ] {
         assert!(text.contains(word), "{word}: {text}");
@@ -407,7 +411,7 @@ fn altered(bus: &Bus, frame: usize, octet: usize, by: u8) {
     assert_eq!(told.frames.len(), bus.wire.len());
     let verdict = told.frames[frame].0.verdict;
     // Padding is not protected; what is no longer EAPOL or MACsec is in clear.
-    assert!(matches!(verdict, Verdict::Bad | Verdict::Clear), "{verdict:?}, octet {octet}");
+    assert!(matches!(verdict, FrameVerdict::Bad | FrameVerdict::Clear), "{verdict:?}, octet {octet}");
 }
 
 proptest! {

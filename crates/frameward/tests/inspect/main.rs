@@ -16,7 +16,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use config::sa_file;
-use diagnosis::inspect::frame_report::{FrameReport, Verdict};
+use diagnosis::inspect::frame_report::{FrameReport, FrameVerdict};
 use diagnosis::inspect::keys::{self, KeyedSa, Keyring, Overrides};
 use diagnosis::inspect::trail::Summary;
 use diagnosis::inspect::{Inspector, Options};
@@ -105,7 +105,7 @@ struct Told {
 }
 
 impl Told {
-    fn verdicts(&self) -> Vec<Verdict> {
+    fn verdicts(&self) -> Vec<FrameVerdict> {
         self.frames.iter().map(|(report, _)| report.verdict).collect()
     }
 

@@ -1,13 +1,13 @@
 //! Why frames are bad, in words.
 
-use diagnosis::inspect::frame_report::Verdict;
+use diagnosis::inspect::frame_report::FrameVerdict;
 use diagnosis::inspect::keys::{KeyedSa, Replay};
 use pcap_file::Endianness;
 use secy::fragment::Rules;
 use secy::{ConfidentialityOffset, Protection, Settings};
 use suite::CipherSuite;
 
-use super::ends::division::{REASSEMBLING, chain, send};
+use super::ends::fragments::{REASSEMBLING, chain, send};
 use super::ends::{A, End, SETTINGS, protected, sdus, sender};
 use super::{ENDS, Told, inspect, pcap, pcapng, sas, timed};
 
@@ -32,11 +32,11 @@ fn altered_frames() {
     let (mut frames, sdus) = frames(1000, 3);
     frames[1][40] ^= 1;
     let told = with(ENDS, &frames);
-    assert_eq!(told.verdicts(), [Verdict::Ok, Verdict::Bad, Verdict::Ok]);
+    assert_eq!(told.verdicts(), [FrameVerdict::Ok, FrameVerdict::Bad, FrameVerdict::Ok]);
     assert_eq!(told.sdus(), [sdus[0].clone(), sdus[2].clone()]);
     assert_eq!(
         told.why(1),
-        "InPktsNotValid: the ICV does not match, and 1 frames of this SA did verify: altered on the way, or forged"
+        "InPktsNotValid: the ICV does not match, but 1 frames of this SA were verified: altered on the way, or forged"
     );
     assert_eq!(told.summary.counters, [("InPktsNotValid", 1), ("InPktsOK", 2)].into());
     let sc = &told.summary.scs["SC 02:00:00:00:00:0a/1"];
@@ -49,7 +49,7 @@ fn wrong_keys() {
     let wrong = ENDS.replace("0000000000000000\"", "0000000000000001\"");
     assert_eq!(
         with(&wrong, &frames).why(0),
-        "InPktsNotValid: the ICV does not match, and no frame of this SA has verified yet: wrong key, or altered on the way"
+        "InPktsNotValid: the ICV does not match, and no frame of this SA was verified before: wrong key, or altered on the way"
     );
     let foreign = ENDS.replace(":0a/1", ":0c/1");
     assert_eq!(
@@ -64,7 +64,7 @@ fn wrong_keys() {
     );
     // The keys of an SA one after the other.
     let rekeyed = with(&format!("{wrong}{ENDS}"), &frames);
-    assert_eq!(rekeyed.verdicts(), [Verdict::Ok]);
+    assert_eq!(rekeyed.verdicts(), [FrameVerdict::Ok]);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn an_exchanged_ssci_and_a_capture_from_the_middle() {
     assert!(with(&keys(8), &beginning).why(0).ends_with("; it verifies with ssci 7, not 8"));
     // What is told needs no search.
     let far = protected(&mut sender(A, SETTINGS, CipherSuite::GcmAesXpn128, 1_000_000 << 32), &sdus);
-    assert_eq!(with(&keys(7), &far).verdicts(), [Verdict::Bad; 3]);
+    assert_eq!(with(&keys(7), &far).verdicts(), [FrameVerdict::Bad; 3]);
     assert_eq!(with(&format!("{}pn_high = 1000000\n", keys(7)), &far).sdus(), sdus);
 }
 
@@ -144,7 +144,7 @@ fn replayed_and_reordered_frames() {
     let (mut all, _) = frames(1, 12);
     all.push(all[6].clone());
     let told = with(ENDS, &all);
-    assert_eq!(told.verdicts()[..12], [Verdict::Ok; 12]);
+    assert_eq!(told.verdicts()[..12], [FrameVerdict::Ok; 12]);
     assert_eq!(
         told.why(12),
         "InPktsLate: PN 7 is below the lowest acceptable PN 13: replayed, or reordered by more than the window; its ICV is right"
@@ -153,9 +153,9 @@ fn replayed_and_reordered_frames() {
     let told = inspect(&capture, Some(replay(Replay::Window(8))));
     assert_eq!(
         told.why(12),
-        "InPktsDuplicate: PN 7 was received before: replayed, or doubled on the way; its ICV is right"
+        "InPktsDuplicate: PN 7 was received before: replayed, or duplicated on the way; its ICV is right"
     );
-    assert_eq!(inspect(&capture, Some(replay(Replay::Off))).verdicts(), [Verdict::Ok; 13]);
+    assert_eq!(inspect(&capture, Some(replay(Replay::Off))).verdicts(), [FrameVerdict::Ok; 13]);
     // A forger who knows nothing but an old PN.
     all[12][60] ^= 1;
     assert!(with(ENDS, &all).why(12).ends_with("and its ICV is wrong: forged, or altered"));
@@ -163,7 +163,7 @@ fn replayed_and_reordered_frames() {
     let (mut all, _) = frames(1, 4);
     all.swap(1, 2);
     let capture = pcap(&timed(&all));
-    assert_eq!(inspect(&capture, Some(replay(Replay::Window(4)))).verdicts(), [Verdict::Ok; 4]);
+    assert_eq!(inspect(&capture, Some(replay(Replay::Window(4)))).verdicts(), [FrameVerdict::Ok; 4]);
     assert_eq!(inspect(&capture, Some(sas(ENDS))).summary.counters["InPktsLate"], 1);
 }
 
@@ -189,12 +189,12 @@ fn broken_tags_and_headers() {
         frame
     };
     let rows = [
-        (change(14, 0x80), "InPktsBadTag: the SecTAG's version bit is set: no version but 0 is defined"),
-        (change(14, 0x60), "InPktsBadTag: ES or SCB is set together with SC: two ways to name one SC"),
+        (change(14, 0x80), "InPktsBadTag: the SecTAG's version bit is set; only version 0 is defined"),
+        (change(14, 0x60), "InPktsBadTag: ES or SCB is set together with SC, which name one SC in two ways"),
         (change(15, 50), "InPktsBadTag: the Short Length is above 47, or 1 without extension headers"),
         (
             all[0][..70].to_vec(),
-            "InPktsBadTag: fewer octets than the Short Length and the ICV ask for: cut on the way, or padding was removed",
+            "InPktsBadTag: the frame is shorter than its Short Length and ICV: it was cut on the way, or padding was removed",
         ),
         (all[0][..20].to_vec(), "InPktsBadTag: the frame ends inside the SecTAG"),
         (all[0][..13].to_vec(), "InPktsTooShort: shorter than an Ethernet header"),
@@ -223,7 +223,7 @@ fn vlan_tags_in_clear() {
     assert_eq!((told.sdus(), told.frames[0].0.vlans[0].vid), (sdus, 10));
     let strict = sas(ENDS).into_iter().map(|keyed| KeyedSa { clear_vlan: secy::ClearVlan::Refuse, ..keyed });
     let told = inspect(&pcap(&timed(&[tagged])), Some(strict.collect()));
-    assert!(told.why(0).starts_with("InPktsClearVlan: a VLAN tag in clear stands"), "{}", told.why(0));
+    assert!(told.why(0).starts_with("InPktsClearVlan: a VLAN tag in clear is in front"), "{}", told.why(0));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn our_gateways_fragments() {
     // A gateway that is not configured for it.
     let standard = sas(ENDS).into_iter().map(|keyed| KeyedSa { reassemble: false, ..keyed });
     let told = inspect(&pcap(&timed(&wire)), Some(standard.collect()));
-    assert!(told.why(0).starts_with("InPktsBadTag: MF or EXT is set, and this receiver is not configured"));
+    assert!(told.why(0).starts_with("InPktsBadTag: MF or EXT is set, but this receiver does not reassemble"));
     // A lost frame takes the other part with it.
     let lost = [&wire[1..2], &wire[2..]].concat();
     let told = with(ENDS, &lost);
@@ -260,7 +260,7 @@ fn our_gateways_fragments() {
 #[test]
 fn a_long_chain_names_its_frames_in_any_order() {
     let (sdu, pieces) = chain(10, 6, 100);
-    let mut wire: Vec<_> = pieces.iter().map(super::ends::division::Forged::seal).collect();
+    let mut wire: Vec<_> = pieces.iter().map(super::ends::fragments::Forged::seal).collect();
     wire.swap(2, 5);
     let told = inspect(&pcap(&timed(&wire)), Some(replay(Replay::Window(32))));
     assert_eq!(told.sdus(), [sdu]);

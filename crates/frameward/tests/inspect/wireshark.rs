@@ -1,4 +1,4 @@
-//! Wireshark on what we write and send: tshark reads decrypted captures, and runs the dissector for divided frames.
+//! Wireshark on what we write and send: tshark reads decrypted captures, and runs the dissector for fragmented frames.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use suite::CipherSuite;
 use testkit::fixture::vectors;
 
 use super::command::Directory;
-use super::ends::division::{EXT, Forged, MF, REASSEMBLING, data, header, send};
+use super::ends::fragments::{EXT, Forged, MF, REASSEMBLING, data, header, send};
 use super::ends::{A, SETTINGS, protected, sdu, sdus, sender};
 use super::fixtures::keys;
 use super::{ENDS, inspect, pcap, sas, timed};
@@ -100,7 +100,7 @@ fn decrypted_captures_say_where_each_frame_comes_from() {
         "-e",
         "frame.comment",
     ]);
-    let bad = "bad, frame 4: InPktsNotValid; the ICV does not match, and 3 frames of this SA did verify: altered on the way, or forged";
+    let bad = "bad, frame 4: InPktsNotValid; the ICV does not match, but 3 frames of this SA were verified: altered on the way, or forged";
     assert_eq!(
         fields,
         format!(
@@ -114,9 +114,9 @@ fn decrypted_captures_say_where_each_frame_comes_from() {
 
 /// Runs the dissector, and prints these fields of each frame.
 fn dissected(directory: &Directory, wire: &[Vec<u8>], fields: &[&str]) -> Vec<String> {
-    directory.write("divided.pcap", pcap(&timed(wire)));
+    directory.write("fragmented.pcap", pcap(&timed(wire)));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/wireshark/frameward.lua");
-    let (capture, script) = (path(directory, "divided.pcap"), format!("lua_script:{}", script.display()));
+    let (capture, script) = (path(directory, "fragmented.pcap"), format!("lua_script:{}", script.display()));
     let mut arguments =
         vec!["-X", &script, "-r", capture.to_str().unwrap(), "-T", "fields", "-E", "separator=|"];
     fields.iter().for_each(|field| arguments.extend(["-e", field]));
@@ -124,13 +124,13 @@ fn dissected(directory: &Directory, wire: &[Vec<u8>], fields: &[&str]) -> Vec<St
 }
 
 #[test]
-fn the_dissector_shows_what_we_divide_and_leaves_the_rest() {
+fn the_dissector_shows_what_we_fragment_and_leaves_the_rest() {
     let directory = Directory::new("dissector");
     let settings = Settings { mtu: 1500, ..REASSEMBLING };
     let sdus: Vec<_> =
         [1512, 200, 1512, 64].iter().enumerate().map(|(n, &octets)| sdu(octets, n as u64)).collect();
     let mut wire = send(&mut sender(A, settings, GCM, 90), &Rules::new(&settings, true, true), &sdus);
-    let divided = wire.len();
+    let fragmented = wire.len();
     wire.extend(protected(&mut sender(A, SETTINGS, GCM, 95), &super::ends::sdus(1, 100)));
     let fields = [
         "frameward.an",
@@ -164,7 +164,7 @@ fn the_dissector_shows_what_we_divide_and_leaves_the_rest() {
         .collect();
     assert_eq!(told, expected);
     assert!(
-        divided >= 3 && told[..divided].iter().filter(|line| !line.starts_with('|')).count() >= 2,
+        fragmented >= 3 && told[..fragmented].iter().filter(|line| !line.starts_with('|')).count() >= 2,
         "{told:?}"
     );
 }
@@ -187,8 +187,8 @@ fn the_dissector_names_each_broken_rule() {
         (frame(100).with_headers(&[header(0, false)]).seal(), "SEGL 0 anywhere"),
         (frame(100).with_headers(&[header(0, true), header(4, false)]).seal(), "SEGL 0 anywhere"),
         (frame(100).with_headers(&[header(100, false)]).seal(), "The segments leave nothing"),
-        (frame(100).with_headers(&[header(99, false)]).seal(), "A segment that begins an SDU is shorter"),
-        (frame(100).with_headers(&[header(1, true)]).seal(), "A segment that begins an SDU is shorter"),
+        (frame(100).with_headers(&[header(99, false)]).seal(), "A segment that begins a payload is shorter"),
+        (frame(100).with_headers(&[header(1, true)]).seal(), "A segment that begins a payload is shorter"),
         (frame(200).with_headers(&many).seal(), "More than 32"),
         (cut(&frame(100).with_headers(&[header(40, false)]).seal(), 29), "More than 32"),
         (cut(&frame(100).with_headers(&[header(40, false)]).seal(), 20), "The frame ends inside the SecTAG"),

@@ -18,7 +18,7 @@ fn stranger(i: usize) -> mka::Settings {
     settings
 }
 
-fn divided(world: &World, i: usize) -> bool {
+fn fragmented(world: &World, i: usize) -> bool {
     let secy = &world.stations[i].secy;
     let fragmentation = secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation;
     assert_eq!(fragmentation.fragment, fragmentation.concatenate);
@@ -194,15 +194,15 @@ fn a_stranger_switches_the_extensions_off_and_on_again() {
     let mut world = World::group(6, 3);
     world.data_each = Some(ms(2));
     world.secure(&[0, 1, 2], seconds(6));
-    assert!((0..3).all(|i| divided(&world, i)));
+    assert!((0..3).all(|i| fragmented(&world, i)));
     let guest = world.add(stranger(3));
     world.switch_on(guest, vec![cak(1)]);
     world.secure(&[0, 1, 2, 3], seconds(6));
-    assert!((0..3).all(|i| !divided(&world, i)));
+    assert!((0..3).all(|i| !fragmented(&world, i)));
     world.switch_off(guest);
     world.secure(&[0, 1, 2], seconds(9));
     world.run(seconds(1));
-    assert!((0..3).all(|i| divided(&world, i)), "it has gone");
+    assert!((0..3).all(|i| fragmented(&world, i)), "it has gone");
     assert_eq!(world.lost, 0);
 }
 

@@ -78,7 +78,7 @@ fn one_cut_path_of_three_stops_no_other() {
                 assert_eq!(world.status(i).fault, Some(Fault::Partial(gaps[0])));
             }
             for i in 0..3 {
-                assert!(world.status(i).saks[0].fragmentation.fragment, "{what}: {i} divides no SDUs");
+                assert!(world.status(i).saks[0].fragmentation.fragment, "{what}: {i} fragments no SDUs");
             }
             let gaps = world.status(hub).gaps;
             let [Gap::Between { by, whom }] = gaps[..] else { panic!("{what}: {gaps:?}") };

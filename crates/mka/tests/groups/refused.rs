@@ -12,15 +12,15 @@ use crate::station::{cak, ms, settings};
 fn saks_that_cannot_be_used_are_refused_with_a_reason() {
     type Change = fn(&mut Scripted);
     let cases: [(&str, &str, Change); 5] = [
-        ("unknown cipher suite", "does not have", |server| {
+        ("unknown cipher suite", "lacks", |server| {
             server.hands_out.as_mut().expect("one").named = Some(*b"\x00\x80\xc2\x00\x01\x00\x00\x77");
         }),
         ("not allowed by the configuration", "does not allow", |server| {
             let suite = CipherSuite::Aegis128L;
             server.hands_out.as_mut().expect("one").named = Some(suite.identifier());
         }),
-        ("offset of 50", "cannot do", |server| server.confidentiality = Confidentiality::Fifty),
-        ("does not open", "does not open", |server| {
+        ("offset of 50", "does not support", |server| server.confidentiality = Confidentiality::Fifty),
+        ("cannot be unwrapped", "cannot be unwrapped", |server| {
             server.cak = suite::mka::Cak::new(&[1; 16]).expect("16 octets");
             let kek_of_another = wire::Ckn::new(b"another").expect("a name");
             server.ckn = kek_of_another;
@@ -35,8 +35,11 @@ fn saks_that_cannot_be_used_are_refused_with_a_reason() {
         server.hand_out(1, 0, 5);
         change(&mut server);
         server.hears(alone.last_sent());
-        let frame =
-            if told == "does not open" { wrapped_under_another_kek(&mut server) } else { server.mkpdu() };
+        let frame = if told == "cannot be unwrapped" {
+            wrapped_under_another_kek(&mut server)
+        } else {
+            server.mkpdu()
+        };
         alone.hears(&frame);
         alone.pass(ms(100));
         let status = alone.kay.status(alone.now);

@@ -44,7 +44,7 @@ struct Case {
     /// The name of the case without antedating.
     ordinary: String,
     antedates: bool,
-    stand: TestBed,
+    test_bed: TestBed,
 }
 
 /// A CPU: its name, and what the gateways have in their environment for it.
@@ -63,17 +63,17 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
         }
     }
     for case in cases.iter().filter(|case| case.antedates) {
-        (bench.progress)(&format_args!("{}: {}", case.name, antedating(&case.stand.report()?)));
+        (bench.progress)(&format_args!("{}: {}", case.name, antedating(&case.test_bed.report()?)));
     }
     for octets in TEXTS {
         round_trips(bench, &cases, octets)?;
     }
     for case in cases.iter().filter(|case| case.antedates) {
         let mut ready = Samples::new(&format!("frames whose keystream was ready, {}", case.name));
-        ready.push(100.0 * share_ready(&case.stand.report()?));
+        ready.push(100.0 * share_ready(&case.test_bed.report()?));
         (bench.figure)(ready.row(BENCH, "%", None));
     }
-    cases.into_iter().try_for_each(|case| case.stand.stop())
+    cases.into_iter().try_for_each(|case| case.test_bed.stop())
 }
 
 impl Case {
@@ -88,8 +88,8 @@ impl Case {
         let (ordinary, name) = (name("ordinary"), name(if antedates { "antedated" } else { "ordinary" }));
         let choice = Choice { suite, gateway: antedate, environment, ..Choice::default() };
         let shape = Shape { static_neighbours: true, ..Shape::default() };
-        let stand = TestBed::new(&bench.programs.frameward, &name, &shape, &choice)?;
-        Ok(Self { name, ordinary, antedates, stand })
+        let test_bed = TestBed::new(&bench.programs.frameward, &name, &shape, &choice)?;
+        Ok(Self { name, ordinary, antedates, test_bed })
     }
 }
 
@@ -117,7 +117,7 @@ fn round_trips(bench: &mut Bench<'_>, cases: &[Case], octets: usize) -> Result<(
     let [mut middle, mut high] = percentiles;
     for round in 1..=bench.effort.rounds {
         for (number, case) in cases.iter().enumerate() {
-            let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
+            let (a, b) = (&case.test_bed.topology.machine_a, &case.test_bed.topology.machine_b);
             let trips = bench.effort.round_trips;
             let trips = traffic::lone_round_trips(a, b, Ip::V4, octets - HEADERS, trips, PAUSE)?;
             if trips.times.is_empty() {

@@ -45,15 +45,15 @@ pub const RELATIONS: [usize; 5] = [1, 16, 57, 256, 1024];
 const TURN: usize = 1024;
 /// Octets of the two addresses.
 const ADDRESSES: usize = 12;
-/// How much longer frames may take with more relations than with one.
+/// Limit on the extra time of frames with more relations than one.
 const FLAT: f64 = 1.1;
 
-/// How long and how often is measured.
+/// Duration and number of rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Rounds.
     pub rounds: usize,
-    /// How long each case is measured in each round.
+    /// Duration of each case in each round.
     pub time: Duration,
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct PaperRow {
     hardware_bare: f64,
     /// Its software.
     software: f64,
-    /// How often p99.9 ought to fit into t_max here.
+    /// Target of t_max divided by p99.9 here.
     wanted: f64,
 }
 
@@ -118,7 +118,7 @@ impl PaperRow {
         Protection { protect: self.protect, suite: CellSuite::GcmAes128 }
     }
 
-    /// What the cipher takes, with so much in front of the payload.
+    /// The cipher's input, with the octets in front of the payload.
     fn lengths(&self, in_front: usize) -> Lengths {
         let payload = usize::from(self.payload.octets());
         match self.protect {
@@ -128,7 +128,7 @@ impl PaperRow {
     }
 }
 
-/// How much of a frame's way is measured.
+/// Measured part of a frame's way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Extent {
     PaperLengths,
@@ -149,7 +149,7 @@ impl Extent {
         }
     }
 
-    /// What is done to a frame, in two words.
+    /// Operation on a frame, in two words.
     const fn operations(self) -> [&'static str; 2] {
         match self {
             Self::PaperLengths | Self::OurLengths => ["seal", "open"],
@@ -158,7 +158,7 @@ impl Extent {
     }
 }
 
-/// What was measured of one operation.
+/// Measurements of one operation.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
     row: PaperRow,
@@ -175,12 +175,12 @@ pub struct Figure {
 }
 
 impl Figure {
-    /// How often p99.9 fits into t_max.
+    /// t_max divided by p99.9.
     pub(crate) fn headroom(&self) -> f64 {
         self.row.t_max() / self.times.p99_9
     }
 
-    /// How much longer a frame takes than with one relation: the median of the rounds' quotients.
+    /// Extra time of a frame compared with one relation: the median of the rounds' quotients.
     pub(crate) fn growth(&self) -> Option<f64> {
         self.middles.row(BENCH, "", self.alone.as_ref()).ratio.map(|ratio| ratio.value)
     }
@@ -326,7 +326,7 @@ mod tests {
         for row in PAPER {
             let expected = if row.payload == Payload::MAX { "125.00" } else { "8.77" };
             assert_eq!(format!("{:.2}", row.t_max() / 1e3), expected);
-            // What the paper says of itself: its engine is inside, more than 20 times without transfers, its software is not.
+            // The paper's own verdict: its engine is inside, more than 20 times without transfers, its software is not.
             assert!(row.hardware_total * 1e3 < row.t_max() && row.software * 1e3 > row.t_max());
             assert!(row.hardware_bare * 20.0 * 1e3 < row.t_max());
             let lengths = row.lengths(HEADER_OCTETS);

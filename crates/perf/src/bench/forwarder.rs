@@ -4,7 +4,7 @@
 //! SecY, no control: whatever a gateway that protects nothing does more slowly is the cost of its path. It is a process
 //! of its own, as a gateway is: a thread of the bench would share memory with the traffic generator's threads.
 //!
-//! What it forwards is in clear. So it takes no interface names, but has those of the laboratory, and runs only in a
+//! Frames leave in clear. So it takes no interface names, but has those of the laboratory, and runs only in a
 //! namespace that the process which started it has made.
 
 use std::io::{self, Write as _};

@@ -3,7 +3,7 @@
 //! A protected frame of MTU 1500 has room for 1468 octets of payload. The paper's scenarios are payloads of 1468 (fits),
 //! 1500 (a frame and a scrap) and 2936 octets (two frames); each is measured
 //!
-//! - over a *jumbo* path, whose MTU is 32 octets more than the payload: nothing is divided, the reference;
+//! - over a *jumbo* path, whose MTU is 32 octets more than the payload: nothing is fragmented, the reference;
 //! - over MTU 1500 with fragmentation alone;
 //! - with concatenation of what waits in a burst, which delays nothing;
 //! - with concatenation and `hold`, which delays every SDU by at most that long;
@@ -29,7 +29,7 @@ use crate::demo::pair::Choice;
 const BENCH: &str = "fragment";
 /// Bits per second of the wire.
 const WIRE: u64 = 100_000_000;
-/// How long a frame may wait at the wire: enough for TCP, as in a switch.
+/// Time a frame may wait at the wire: enough for TCP, as in a switch.
 const QUEUE: Duration = Duration::from_millis(50);
 /// Payloads of the paper's scenarios, in octets.
 const PAYLOADS: [u32; 3] = [1468, 1500, 2936];
@@ -38,12 +38,12 @@ const HEADERS: usize = 28;
 /// Octets of the small datagrams: of a ping.
 const SMALL: usize = 56;
 
-/// How a network carries a payload.
+/// Way in which a network carries a payload.
 struct Way {
     name: &'static str,
     /// The MTU of the insecure network, if it is not the jumbo path's.
     mtu: Option<u32>,
-    /// How gateways treat frames; none where bridges stand in their place.
+    /// Treatment of frames by the gateways; none if bridges replace them.
     link: Option<&'static str>,
 }
 
@@ -61,21 +61,21 @@ const WAYS: [Way; 5] = [
 
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     for payload in PAYLOADS {
-        let stands = stands(bench, payload)?;
-        goodput(bench, &stands)?;
+        let test_beds = test_beds(bench, payload)?;
+        goodput(bench, &test_beds)?;
         for octets in [SMALL, payload as usize - HEADERS] {
-            round_trips(bench, &stands, octets)?;
+            round_trips(bench, &test_beds, octets)?;
         }
-        for stand in stands {
-            stand.stop()?;
+        for test_bed in test_beds {
+            test_bed.stop()?;
         }
     }
     Ok(())
 }
 
-fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<TestBed>, BenchError> {
+fn test_beds(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<TestBed>, BenchError> {
     (bench.progress)(&format_args!("networks for payloads of {payload} octets"));
-    let mut stands = Vec::new();
+    let mut test_beds = Vec::new();
     for Way { name, mtu, link } in WAYS {
         let shape = Shape {
             plain_mtu: payload,
@@ -84,32 +84,32 @@ fn stands(bench: &mut Bench<'_>, payload: u32) -> Result<Vec<TestBed>, BenchErro
             ..Shape::default()
         };
         let case = format!("{payload} {name}");
-        stands.push(match link {
+        test_beds.push(match link {
             Some(link) => {
                 TestBed::new(&bench.programs.frameward, &case, &shape, &Choice { link, ..Choice::default() })?
             }
             None => TestBed::bridged(&case, &shape)?,
         });
     }
-    Ok(stands)
+    Ok(test_beds)
 }
 
-fn machines(stand: &TestBed) -> [&Machine; 2] {
-    [&stand.topology.machine_a, &stand.topology.machine_b]
+fn machines(test_bed: &TestBed) -> [&Machine; 2] {
+    [&test_bed.topology.machine_a, &test_bed.topology.machine_b]
 }
 
-fn goodput(bench: &mut Bench<'_>, stands: &[TestBed]) -> Result<(), BenchError> {
+fn goodput(bench: &mut Bench<'_>, test_beds: &[TestBed]) -> Result<(), BenchError> {
     let mut samples: Vec<_> =
-        stands.iter().map(|stand| Samples::new(&format!("TCP {}", stand.case))).collect();
+        test_beds.iter().map(|test_bed| Samples::new(&format!("TCP {}", test_bed.case))).collect();
     let mut costs: Vec<_> =
-        stands.iter().map(|stand| Samples::new(&format!("CPU of TCP {}", stand.case))).collect();
-    for stand in stands {
-        stand.topology.limit_rate(WIRE, QUEUE)?;
+        test_beds.iter().map(|test_bed| Samples::new(&format!("CPU of TCP {}", test_bed.case))).collect();
+    for test_bed in test_beds {
+        test_bed.topology.limit_rate(WIRE, QUEUE)?;
     }
     for round in 1..=bench.effort.rounds {
-        for ((stand, samples), costs) in stands.iter().zip(&mut samples).zip(&mut costs) {
-            let [a, b] = machines(stand);
-            let processes = stand.processes();
+        for ((test_bed, samples), costs) in test_beds.iter().zip(&mut samples).zip(&mut costs) {
+            let [a, b] = machines(test_bed);
+            let processes = test_bed.processes();
             let (before, start) = (CpuTimes::now(&processes)?, Instant::now());
             let transfer = traffic::tcp_with(a, b, Ip::V4, Until::Elapsed(bench.effort.time), Some("cubic"))?;
             let used = CpuTimes::now(&processes)?.since(before).sum();
@@ -122,8 +122,8 @@ fn goodput(bench: &mut Bench<'_>, stands: &[TestBed]) -> Result<(), BenchError> 
             ));
         }
     }
-    for stand in stands {
-        stand.topology.unlimit_rate()?;
+    for test_bed in test_beds {
+        test_bed.topology.unlimit_rate()?;
     }
     figures(bench, &samples, "Mbit/s");
     // Compared with nothing: of a short transfer the CPU may not have counted a tick.
@@ -131,12 +131,14 @@ fn goodput(bench: &mut Bench<'_>, stands: &[TestBed]) -> Result<(), BenchError> 
     Ok(())
 }
 
-fn round_trips(bench: &mut Bench<'_>, stands: &[TestBed], octets: usize) -> Result<(), BenchError> {
-    let mut samples: Vec<_> =
-        stands.iter().map(|stand| Samples::new(&format!("round trip of {octets}, {}", stand.case))).collect();
+fn round_trips(bench: &mut Bench<'_>, test_beds: &[TestBed], octets: usize) -> Result<(), BenchError> {
+    let mut samples: Vec<_> = test_beds
+        .iter()
+        .map(|test_bed| Samples::new(&format!("round trip of {octets}, {}", test_bed.case)))
+        .collect();
     for _ in 0..bench.effort.rounds {
-        for (stand, samples) in stands.iter().zip(&mut samples) {
-            let [a, b] = machines(stand);
+        for (test_bed, samples) in test_beds.iter().zip(&mut samples) {
+            let [a, b] = machines(test_bed);
             let trips = traffic::lone_round_trips(a, b, Ip::V4, octets, bench.effort.round_trips, PAUSE)?;
             if trips.times.is_empty() {
                 return Err(BenchError::Silent(samples.case.clone()));
@@ -156,7 +158,7 @@ fn round_trips(bench: &mut Bench<'_>, stands: &[TestBed], octets: usize) -> Resu
     Ok(())
 }
 
-/// How long a wire of 100 Mbit/s takes for an IP packet: protected, and divided if `mtu` is not the jumbo path's.
+/// Time of an IP packet on a wire of 100 Mbit/s: protected, and fragmented if `mtu` is not the jumbo path's.
 fn wire_microseconds(packet: usize, mtu: Option<u32>) -> f64 {
     /// DA and SA, SecTAG, ICV; and preamble, FCS and gap, as [`lab::Topology::limit_rate`] counts them.
     const AROUND: usize = 12 + 16 + 16 + 24;

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! An arrow points at what a case is compared with. Both boxes of a network hold the same thing; the protected side has
-//! MTU 1532, so that nothing is divided, and no rate limit: CPUs are the limit. Sender, both boxes and receiver share
+//! MTU 1532, so that nothing is fragmented, and no rate limit: CPUs are the limit. Sender, both boxes and receiver share
 //! them, so a rate is that of the whole chain, and one hop alone reaches more.
 //!
 //! | figure | how |
@@ -41,17 +41,17 @@ const OFFERS: [Option<u32>; 3] = [Some(250_000), Some(400_000), None];
 const DATAGRAM: usize = 24;
 /// Small frames a second beside which a round trip is taken.
 const LOAD: u32 = 50_000;
-/// How long a load may last.
+/// Limit on a load's duration.
 const LOAD_LIMIT: Duration = Duration::from_secs(120);
 
-/// What is measured of a transfer.
+/// Measurement of a transfer.
 const GOODPUT: &str = "TCP";
 const COST: &str = "CPU of TCP";
 
 const UNPROTECTED: &str = "protect_frames = false\nvalidate_frames = \"check\"";
 const EXPERIMENTAL: &str = "allow_experimental = true";
 
-/// What stands in the boxes of a case.
+/// Contents of a case's boxes.
 enum Boxes {
     Bridges,
     Bare(Io),
@@ -69,7 +69,7 @@ struct Plan {
 /// A case with its network.
 struct Case {
     plan: Plan,
-    stand: TestBed,
+    test_bed: TestBed,
 }
 
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
@@ -161,19 +161,19 @@ fn build(bench: &Bench<'_>, plans: Vec<Plan>) -> Result<Vec<Case>, BenchError> {
     let mut cases = Vec::new();
     for plan in plans {
         let (program, name) = (&bench.programs.frameward, &plan.name);
-        let stand = match &plan.boxes {
+        let test_bed = match &plan.boxes {
             Boxes::Bridges => TestBed::bridged(name, &shape)?,
             Boxes::Bare(io) => TestBed::forwarded(&bench.programs.lab, name, &shape, *io)?,
             Boxes::Gateways(choice) => TestBed::new(program, name, &shape, choice)?,
             Boxes::OneGateway(choice) => TestBed::one_hop(program, name, &shape, choice)?,
         };
-        cases.push(Case { plan, stand });
+        cases.push(Case { plan, test_bed });
     }
     Ok(cases)
 }
 
 fn stop(cases: Vec<Case>) -> Result<(), BenchError> {
-    cases.into_iter().try_for_each(|case| case.stand.stop())
+    cases.into_iter().try_for_each(|case| case.test_bed.stop())
 }
 
 fn row_name(what: &str, case: &str) -> String {
@@ -203,7 +203,7 @@ fn rates(bench: &mut Bench<'_>, cases: &[Case], octets: usize, what: &str) -> Re
     let mut samples = samples(cases, what);
     for round in 1..=bench.effort.rounds {
         for (case, samples) in cases.iter().zip(&mut samples) {
-            let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
+            let (a, b) = (&case.test_bed.topology.machine_a, &case.test_bed.topology.machine_b);
             let mut best = 0.0_f64;
             for offer in OFFERS {
                 let flood = flood::flood(a, b, octets, offer, bench.effort.time / 3)?;
@@ -226,8 +226,8 @@ fn transfers(bench: &mut Bench<'_>, cases: &[Case]) -> Result<(), BenchError> {
     let (mut goodput, mut cost) = (samples(cases, GOODPUT), samples(cases, COST));
     for round in 1..=bench.effort.rounds {
         for (number, case) in cases.iter().enumerate() {
-            let processes = case.stand.processes();
-            let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
+            let processes = case.test_bed.processes();
+            let (a, b) = (&case.test_bed.topology.machine_a, &case.test_bed.topology.machine_b);
             let before = CpuTimes::now(&processes)?;
             let transfer = traffic::tcp_with(a, b, Ip::V4, Until::Elapsed(bench.effort.time), Some("cubic"))?;
             let used = CpuTimes::now(&processes)?.since(before).sum();
@@ -256,7 +256,7 @@ fn round_trips(
     let mut all: Vec<Option<Histogram<u64>>> = vec![None; cases.len()];
     for _ in 0..bench.effort.rounds {
         for (number, case) in cases.iter().enumerate() {
-            let (a, b) = (&case.stand.topology.machine_a, &case.stand.topology.machine_b);
+            let (a, b) = (&case.test_bed.topology.machine_a, &case.test_bed.topology.machine_b);
             let load = load.map(|rate| Load::start(a, b, FRAMES[0].0, Some(rate), LOAD_LIMIT)).transpose()?;
             let trips = traffic::lone_round_trips(a, b, Ip::V4, DATAGRAM, bench.effort.round_trips, PAUSE)?;
             if let Some(load) = load {

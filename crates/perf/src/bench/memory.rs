@@ -1,11 +1,11 @@
-//! Protect and verify in memory, with and without dividing: nanoseconds per SDU of 1500 octets of payload over MTU 1500.
+//! Protect and verify in memory, with and without fragmentation: nanoseconds per SDU of 1500 octets of payload over MTU 1500.
 //!
 //! Each sample is the mean of many bursts. Fragmenting means here what it means in the data path: a plan, a copy of every
 //! octet, two frames to seal; and the other way two frames to open, and a copy.
 
 use std::time::{Duration, Instant};
 
-use ::bench::divided::DividedEnds;
+use ::bench::fragments::FragmentEnds;
 use bench::secys::Ends;
 use speed::burst::BURST;
 use suite::CipherSuite;
@@ -17,14 +17,14 @@ const BENCH: &str = "fragment";
 /// Octets of the SDU, from DA on.
 const SDU: usize = 1514;
 const MTU: usize = 1500;
-/// How long each operation is measured in each round: nothing but the CPU is waited for.
+/// Duration of each operation in each round: nothing but the CPU is waited for.
 const TIME: Duration = Duration::from_millis(100);
 
 pub(super) fn measure(bench: &mut Bench<'_>) {
     (bench.progress)(&"protect and verify in memory");
     let suite = CipherSuite::GcmAes128;
     let mut whole = Ends::new(suite, SDU);
-    let mut divided = [false, true].map(|concatenate| DividedEnds::new(suite, SDU, MTU, concatenate));
+    let mut fragmented = [false, true].map(|concatenate| FragmentEnds::new(suite, SDU, MTU, concatenate));
     let cases = ["", "fragment + ", "fragment + concatenate + "];
     let mut protect = cases.map(|case| Samples::new(&format!("{case}protect 1500 octets in memory")));
     let cases = ["verify", "verify + reassemble", "verify + separate + reassemble"];
@@ -33,11 +33,11 @@ pub(super) fn measure(bench: &mut Bench<'_>) {
         let (sealed, opened) = each(BURST, &mut whole, Ends::protect, Ends::verify);
         protect[0].push(sealed);
         verify[0].push(opened);
-        for (number, ends) in divided.iter_mut().enumerate() {
-            let open = |ends: &mut DividedEnds| {
+        for (number, ends) in fragmented.iter_mut().enumerate() {
+            let open = |ends: &mut FragmentEnds| {
                 ends.verify();
             };
-            let (sealed, opened) = each(DividedEnds::SDUS, ends, DividedEnds::protect, open);
+            let (sealed, opened) = each(FragmentEnds::SDUS, ends, FragmentEnds::protect, open);
             protect[number + 1].push(sealed);
             verify[number + 1].push(opened);
         }

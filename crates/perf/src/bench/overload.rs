@@ -60,43 +60,43 @@ pub const TIMES_BOTH: [f64; 3] = [1.0, 4.0, 10.0];
 const STRANGERS: [f64; 3] = [1.0, 4.0, 10.0];
 /// The share that has to arrive of what there is room for.
 const LEAST: f64 = 0.95;
-/// What is sent beside strangers' frames, of the lossless rate.
+/// Load beside strangers' frames, as a share of the lossless rate.
 const QUARTER: f64 = 0.25;
 /// Octets of payload of the shortest frame.
 const PAYLOAD: usize = 46;
-/// So late nothing may be that has to get through.
+/// Limit on the delay of traffic that has to get through.
 const LATE: Duration = Duration::from_secs(1);
 /// From one MKPDU to the next (IEEE 802.1X, MKA Hello Time).
 const MKA_HELLO: Duration = Duration::from_secs(2);
-/// How long a load may last that nobody stops.
+/// Limit on a load that nobody stops.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What a figure of good frames is called.
+/// Name of a figure of good frames.
 pub fn good(times: f64, case: &str) -> String {
     format!("good frames, {times} times, {case}")
 }
 
-/// What the figure is called of what was sent.
+/// Name of the figure of sent frames.
 pub fn offered(times: f64, case: &str) -> String {
     format!("offered, {times} times, {case}")
 }
 
-/// What the figure of the rate is called that loses nothing.
+/// Name of the figure of the lossless rate.
 pub fn lossless(case: &str) -> String {
     format!("lossless, {case}")
 }
 
-/// What a figure of good frames from both ends at once is called.
+/// Name of a figure of good frames from both ends at once.
 pub fn good_both(times: f64, case: &str) -> String {
     format!("good frames both ways, {times} times, {case}")
 }
 
-/// What the figure is called of what was sent from both ends.
+/// Name of the figure of frames sent from both ends.
 pub fn offered_both(times: f64, case: &str) -> String {
     format!("offered both ways, {times} times, {case}")
 }
 
-/// What the figure is called of the way that fares worse.
+/// Name of the figure of the direction that fares worse.
 pub fn slower(times: f64, case: &str) -> String {
     format!("the slower way, {times} times, {case}")
 }
@@ -122,7 +122,7 @@ struct Case {
     mkpdus: Samples,
 }
 
-/// What is measured: its name, and how it is made.
+/// A case: its name, and the function that makes it.
 type Made = fn(&Bench<'_>, &'static str) -> Result<TestNetwork, BenchError>;
 const LINKS: [(&str, Made); 4] = [
     ("Linux bridge", |_, name| Ok(TestNetwork::link(TestBed::bridged(name, &shape())?))),
@@ -139,9 +139,9 @@ const SITES: [(&str, Made); 3] = [
 ];
 const CELLS: [(&str, Made); 2] = [
     (UNPROTECTED_CELL, |bench, name| {
-        let stand = TestBed::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
-        let relations = relations(&stand.topology);
-        Ok(TestNetwork::cell(stand, relations))
+        let test_bed = TestBed::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
+        let relations = relations(&test_bed.topology);
+        Ok(TestNetwork::cell(test_bed, relations))
     }),
     ("cell", |bench, name| {
         let topology = Topology::build(&shape())?;
@@ -149,12 +149,12 @@ const CELLS: [(&str, Made); 2] = [
         let mut choice = CellChoice::new(&topology, RELATIONS, CYCLE);
         choice.drops = true;
         let pair = cells::start(&bench.programs.frameward, &topology, &choice)?;
-        let stand = TestBed::running(name, topology, pair);
-        stand.wait_for_cells()?;
-        Ok(TestNetwork::cell(stand, relations))
+        let test_bed = TestBed::running(name, topology, pair);
+        test_bed.wait_for_cells()?;
+        Ok(TestNetwork::cell(test_bed, relations))
     }),
 ];
-/// What stands beside our cell, with the same frames.
+/// Rivals of our cell, with the same frames.
 pub const UNPROTECTED_CELL: &str = "forwarder of cyclic frames";
 /// Devices of the PLC, and how often each relation sends by its configuration; in fact as often as is offered.
 const RELATIONS: u8 = 50;
@@ -164,7 +164,7 @@ fn relations(topology: &Topology) -> Vec<Relation> {
     (1..=RELATIONS).map(|device| cells::relation(topology, device, CYCLE)).collect()
 }
 
-/// What stands beside our sites.
+/// Rivals of our sites.
 pub const VXLAN: &str = "kernel VXLAN";
 
 fn shape() -> Shape {

@@ -1,4 +1,4 @@
-//! What antedating saves: ordinary ciphers beside antedated ones, on a Cortex-M4, on this host with AES in software, and
+//! Savings by antedating: ordinary ciphers beside antedated ones, on a Cortex-M4, on this host with AES in software, and
 //! on this host as it is; beside the figures of the paper (Hiller et al., LCN 2018, section VI: a Zolertia Z1 at 16 MHz).
 //!
 //! This host is measured here. The other two need another build: `scripts/precompute.sh` makes their rows, and this
@@ -91,7 +91,7 @@ impl Measured {
         100.0 * ((row.prepare + row.online) as f64 / row.ordinary as f64 - 1.0)
     }
 
-    /// What could be saved at most, in per cent: if nothing were left to do but the blocks of the CBC-MAC behind the
+    /// Upper bound of the saving, in per cent: if nothing were left to do but the blocks of the CBC-MAC behind the
     /// template, one after the other.
     fn possible(&self, row: &Row) -> Option<f64> {
         let block = self.row(What::Block, 16, 0)?.online as f64;
@@ -144,9 +144,9 @@ impl Measured {
         laid_down.then(|| Target { wanted, met: Self::overhead(row) <= MOST_OVERHEAD })
     }
 
-    /// What is laid down for a Cortex-M4, row by row; and what of it is missed, in words. A row that is not there has
+    /// Targets for a Cortex-M4, row by row: how many are met, and the missed ones in words. A row that is not there has
     /// missed its target.
-    pub fn evaluate(&self) -> Judged {
+    pub fn check_targets(&self) -> Judged {
         let all = |what, template| PAYLOADS.map(|payload| (what, payload, template));
         let wanted = (all(What::Encryption, 0).into_iter())
             .chain(TEMPLATES.into_iter().flat_map(|template| all(What::Both, template)))
@@ -199,7 +199,7 @@ fn paper_saves(row: &Row) -> Option<f64> {
         .map(|paper| paper.3)
 }
 
-/// What, payload, template, and what is saved in per cent (sections VI-A to VI-C; "large" is 200 octets, "small" 48, both
+/// Operation, payload, template, and the saving in per cent (sections VI-A to VI-C; "large" is 200 octets, "small" 48, both
 /// with a template of 48).
 const PAPER: [(What, usize, usize, f64); 9] = [
     (What::Encryption, 16, 0, 78.93),
@@ -283,18 +283,18 @@ end
         let file = directory.path().join("mcu.csv");
         let judge = |rows: &str| {
             fs::write(&file, rows).unwrap();
-            Measured::read(Device::CortexM4, &file).unwrap().evaluate()
+            Measured::read(Device::CortexM4, &file).unwrap().check_targets()
         };
         // Both at 48 octets has a target for each phase, with its template and without; encryption at 16 has one.
         let judged = judge(ROWS);
         assert_eq!(judged.met, 4);
-        let told = |text: &str| judged.missed.iter().filter(|line| line.contains(text)).count();
-        assert_eq!(told("both, 48 octets, template 0: wanted: at least 66.50 % saved; saved 65.00 %"), 1);
-        assert_eq!(told("both, 48 octets, template 48"), 0);
-        assert_eq!(told("mac, 112 octets, template 96: not measured"), 1);
+        let count_of = |text: &str| judged.missed.iter().filter(|line| line.contains(text)).count();
+        assert_eq!(count_of("both, 48 octets, template 0: wanted: at least 66.50 % saved; saved 65.00 %"), 1);
+        assert_eq!(count_of("both, 48 octets, template 48"), 0);
+        assert_eq!(count_of("mac, 112 octets, template 96: not measured"), 1);
         // 4 of the MAC; 13 of encryption; of both, a row for each template that is no longer than its payload, but two.
         let pairs = TEMPLATES.into_iter().flat_map(|template| PAYLOADS.map(|payload| payload >= template));
-        assert_eq!(told("not measured"), 4 + 13 + pairs.filter(|fits| *fits).count() - 2);
+        assert_eq!(count_of("not measured"), 4 + 13 + pairs.filter(|fits| *fits).count() - 2);
         // A tenth more for the preparation.
         let judged = judge(&ROWS.replace("49000", "55000"));
         assert_eq!(judged.met, 3);

@@ -20,7 +20,7 @@ use lab::{Error, Namespace, Plant, Program};
 
 use crate::demo::pair::Scratch;
 
-/// How long a program may take to answer, and to end.
+/// Time a program may take to answer, and to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// WireGuard's own port.
 const WIREGUARD_PORT: &str = "51820";
@@ -68,7 +68,7 @@ impl Rival {
     /// All of them, the one without protection first.
     pub const ALL: [Self; 3] = [Self::Vxlan, Self::WireguardGo, Self::Boringtun];
 
-    /// What it is called.
+    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Vxlan => "kernel VXLAN, unprotected",
@@ -97,7 +97,7 @@ impl Rival {
         }
     }
 
-    /// What is not installed, if anything.
+    /// The missing program, if any.
     pub fn missing(self) -> Option<&'static str> {
         let tool = (!self.programs().is_empty() && find("wg").is_none()).then_some("wg");
         let program = self.programs().first().filter(|_| self.program().is_none());
@@ -132,8 +132,8 @@ impl Rival {
                 [inner(one), inner(two)]
             }
         };
-        for (place, local, remote) in [(one, &ends[0], &ends[1]), (two, &ends[1], &ends[0])] {
-            vxlan(place, local, remote, lan_mtu)?;
+        for (host, local, remote) in [(one, &ends[0], &ends[1]), (two, &ends[1], &ends[0])] {
+            vxlan(host, local, remote, lan_mtu)?;
         }
         Ok(RunningRival { programs, _scratch: scratch })
     }
@@ -214,18 +214,18 @@ fn wireguard(
 }
 
 /// The address inside of WireGuard's tunnel.
-fn inner(place: RivalHost<'_>) -> String {
-    format!("10.88.0.{}", place.number)
+fn inner(host: RivalHost<'_>) -> String {
+    format!("10.88.0.{}", host.number)
 }
 
-fn vxlan(place: RivalHost<'_>, local: &str, remote: &str, lan_mtu: u32) -> Result<(), Error> {
-    let (site, mtu) = (place.namespace, lan_mtu.to_string());
+fn vxlan(host: RivalHost<'_>, local: &str, remote: &str, lan_mtu: u32) -> Result<(), Error> {
+    let (site, mtu) = (host.namespace, lan_mtu.to_string());
     site.ip(&["link", "add", "br0", "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])?;
     let tunnel =
         ["type", "vxlan", "id", "42", "local", local, "remote", remote, "dstport", "4789", "noudpcsum"];
     site.ip(&[&["link", "add", "vx0"][..], &tunnel].concat())?;
     site.ip(&["link", "set", "vx0", "mtu", &mtu])?;
-    for port in ["vx0", place.lan] {
+    for port in ["vx0", host.lan] {
         site.ip(&["link", "set", port, "master", "br0", "up"])?;
     }
     site.ip(&["link", "set", "br0", "up"]).map(drop)
@@ -234,6 +234,6 @@ fn vxlan(place: RivalHost<'_>, local: &str, remote: &str, lan_mtu: u32) -> Resul
 /// Where a program is: on PATH, or in the rivals' own place.
 pub fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    let places = std::env::split_paths(&path).chain([PathBuf::from("target/rivals/bin")]);
-    places.map(|place| place.join(program)).find(|file| file.is_file())
+    let directories = std::env::split_paths(&path).chain([PathBuf::from("target/rivals/bin")]);
+    directories.map(|directory| directory.join(program)).find(|file| file.is_file())
 }

@@ -3,7 +3,7 @@
 use ::bench::{Ratio, Row, Spread};
 use speed::frame_times::median;
 
-/// What was measured in a case: one sample a round.
+/// Measurements of a case: one sample a round.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Samples {
     pub(crate) case: String,

@@ -48,31 +48,31 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let gateways = |case, link| {
         TestBed::new(&bench.programs.frameward, case, &shape, &Choice { link, ..Choice::default() })
     };
-    let stands = [
+    let test_beds = [
         TestBed::bridged("unprotected, bridges", &shape)?,
         gateways("unprotected, our gateways", UNPROTECTED)?,
         gateways("encrypted, one by one", "")?,
         gateways("concatenate", CONCATENATE)?,
         gateways("concatenate, hold 500us", HOLD)?,
     ];
-    for stand in &stands {
-        stand.topology.limit_rate(WIRE, QUEUE)?;
+    for test_bed in &test_beds {
+        test_bed.topology.limit_rate(WIRE, QUEUE)?;
     }
     let what = "64-octet frames on 100 Mbit/s";
     let mut all = vec![Samples {
         case: format!("{what}, all that the wire carries unprotected (computed)"),
         values: vec![WIRE as f64 / (FRAME * 8) as f64; bench.effort.rounds],
     }];
-    all.extend(rates(bench, &stands, what, &OFFERS_TO_WIRE)?);
+    all.extend(rates(bench, &test_beds, what, &OFFERS_TO_WIRE)?);
     tell(bench, &all, "frames/s");
-    for stand in &stands {
-        stand.topology.unlimit_rate()?;
+    for test_bed in &test_beds {
+        test_bed.topology.unlimit_rate()?;
     }
-    latency(bench, &stands)?;
-    let unlimited = rates(bench, &stands[1..], "64-octet frames, unlimited", &OFFERS)?;
+    latency(bench, &test_beds)?;
+    let unlimited = rates(bench, &test_beds[1..], "64-octet frames, unlimited", &OFFERS)?;
     tell(bench, &unlimited, "frames/s");
-    for stand in stands {
-        stand.stop()?;
+    for test_bed in test_beds {
+        test_bed.stop()?;
     }
     Ok(())
 }
@@ -80,15 +80,15 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
 /// Frames that arrive each second.
 fn rates(
     bench: &mut Bench<'_>,
-    stands: &[TestBed],
+    test_beds: &[TestBed],
     what: &str,
     offers: &[Option<u32>],
 ) -> Result<Vec<Samples>, BenchError> {
     let mut samples: Vec<_> =
-        stands.iter().map(|stand| Samples::new(&format!("{what}, {}", stand.case))).collect();
+        test_beds.iter().map(|test_bed| Samples::new(&format!("{what}, {}", test_bed.case))).collect();
     for round in 1..=bench.effort.rounds {
-        for (stand, samples) in stands.iter().zip(&mut samples) {
-            let (a, b) = (&stand.topology.machine_a, &stand.topology.machine_b);
+        for (test_bed, samples) in test_beds.iter().zip(&mut samples) {
+            let (a, b) = (&test_bed.topology.machine_a, &test_bed.topology.machine_b);
             let mut best = 0.0_f64;
             for offer in offers {
                 let flood = flood::flood(a, b, PAYLOAD, *offer, bench.effort.time / 2)?;
@@ -109,15 +109,15 @@ fn rates(
     Ok(samples)
 }
 
-/// What holding costs: the round trip of a lone small datagram.
-fn latency(bench: &mut Bench<'_>, stands: &[TestBed]) -> Result<(), BenchError> {
-    let mut samples: Vec<_> = stands
+/// Cost of holding: the round trip of a lone small datagram.
+fn latency(bench: &mut Bench<'_>, test_beds: &[TestBed]) -> Result<(), BenchError> {
+    let mut samples: Vec<_> = test_beds
         .iter()
-        .map(|stand| Samples::new(&format!("round trip of {DATAGRAM}, {}", stand.case)))
+        .map(|test_bed| Samples::new(&format!("round trip of {DATAGRAM}, {}", test_bed.case)))
         .collect();
     for _ in 0..bench.effort.rounds {
-        for (stand, samples) in stands.iter().zip(&mut samples) {
-            let (a, b) = (&stand.topology.machine_a, &stand.topology.machine_b);
+        for (test_bed, samples) in test_beds.iter().zip(&mut samples) {
+            let (a, b) = (&test_bed.topology.machine_a, &test_bed.topology.machine_b);
             let trips = traffic::lone_round_trips(a, b, Ip::V4, DATAGRAM, bench.effort.round_trips, PAUSE)?;
             if trips.times.is_empty() {
                 return Err(BenchError::Silent(samples.case.clone()));

@@ -1,4 +1,4 @@
-//! What a frame costs in `suite`, beside the bare call of the cipher's crate: nanoseconds to seal and to open it.
+//! Cost of a frame in `suite`, beside the bare call of the cipher's crate: nanoseconds to seal and to open it.
 //!
 //! Bursts of 64 frames, each in a chunk of its own, with an AAD of 28 octets and nonces composed beforehand: as the
 //! frame path does it ([`Burst`]). Ours and the bare calls take turns over the same chunks, burst by burst, so that
@@ -26,19 +26,19 @@ const BENCH: &str = "suites";
 pub const TEXTS: [usize; 6] = [64, 128, 256, 512, 1024, 1468];
 /// The text at which the target holds: where the cipher itself takes least.
 const TARGET_TEXT: usize = 64;
-/// What ours may take, compared with the bare call.
+/// Limit on ours, compared with the bare call.
 const TARGET_RATIO: f64 = 1.15;
 /// Below this many nanoseconds of the bare call, [`TARGET_NANOSECONDS`] counts instead.
 const SHORT_NANOSECONDS: f64 = 40.0;
-/// What ours may take more than a short bare call.
+/// Extra time that ours may take beside a short bare call.
 const TARGET_NANOSECONDS: f64 = 6.0;
 
-/// How long and how often each suite is measured at each length.
+/// Duration and number of the rounds of each suite at each length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Rounds.
     pub rounds: usize,
-    /// How long a round takes.
+    /// Duration of a round.
     pub time: Duration,
 }
 
@@ -49,7 +49,7 @@ impl Effort {
     pub const FULL: Self = Self { rounds: 41, time: Duration::from_millis(15) };
 }
 
-/// What is done to a frame.
+/// Operation on a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// Encrypt it, and compute its ICV.
@@ -70,7 +70,7 @@ impl Operation {
     }
 }
 
-/// What was measured of one operation with one suite at one length, in nanoseconds a frame.
+/// Measurements of one operation with one suite at one length, in nanoseconds a frame.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figure {
     suite: CipherSuite,
@@ -81,7 +81,7 @@ pub struct Figure {
     bare: Option<Samples>,
 }
 
-/// What ours costs beside the bare call.
+/// Cost of ours beside the bare call.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Overhead {
     ratio: f64,
@@ -164,7 +164,7 @@ fn round(burst: &mut Burst, key: &Key, bare: Option<&Bare>, time: Duration) -> (
     let start = Instant::now();
     let mut ours_first = true;
     while start.elapsed() < time || ours[0].is_empty() {
-        // Who comes second finds the chunks as the first left them: they take turns at that too.
+        // The second one finds the chunks as the first left them, so they take turns at that too.
         for is_ours in [ours_first, !ours_first] {
             match bare {
                 _ if is_ours => timed(burst, &mut ours, |burst| burst.seal(key), |burst| burst.open(key)),

@@ -14,7 +14,7 @@ use report::GatewayReport;
 
 /// A case with its network.
 pub struct TestBed {
-    /// What is measured.
+    /// The measured case.
     pub case: String,
     /// Dropped before the namespaces in which it runs.
     inside: Inside,
@@ -22,7 +22,7 @@ pub struct TestBed {
     pub topology: Topology,
 }
 
-/// What stands in the two boxes.
+/// Contents of the two boxes.
 enum Inside {
     /// Plain Linux bridges.
     Bridges,
@@ -97,7 +97,7 @@ impl TestBed {
         }
     }
 
-    /// What the first gateway says of itself.
+    /// Report of the first gateway.
     pub(crate) fn report(&self) -> Result<GatewayReport, BenchError> {
         match &self.inside {
             Inside::Gateways(pair) => Ok(pair.a.report()?),
@@ -106,7 +106,7 @@ impl TestBed {
         }
     }
 
-    /// What the second gateway says of itself.
+    /// Report of the second gateway.
     pub(crate) fn far(&self) -> Option<&Station> {
         match &self.inside {
             Inside::Gateways(pair) => Some(&pair.b),

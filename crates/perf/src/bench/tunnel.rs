@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Prepared MACsec frames and no stations: what is measured is the tunnel and the kernel around it. The path's MTU is
-//! 1500; our plain mode divides no frame, and is left out where others have to. Sender, both sites, the router and the receiver
+//! 1500; our plain mode fragments no frame, and is left out where others have to. Sender, both sites, the router and the receiver
 //! share the machine's CPUs.
 //!
 //! | figure | how |
@@ -80,8 +80,8 @@ enum Inside {
 impl Case {
     pub(super) fn rival(rival: Rival) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
-        let places = [0, 1].map(|index| RivalHost::from(&plants.plants[index]));
-        let running = rival.start(places, LAN_MTU, PATH)?;
+        let hosts = [0, 1].map(|index| RivalHost::from(&plants.plants[index]));
+        let running = rival.start(hosts, LAN_MTU, PATH)?;
         let whole = rival.payload(PATH);
         Ok(Self { name: rival.name(), plants, inside: Inside::Rival(running), whole, protects: false, pn: 1 })
     }
@@ -128,7 +128,7 @@ impl Case {
         })
     }
 
-    /// Plain mode divides no frame: what is longer than goes whole does not go.
+    /// Plain mode fragments no frame: what is longer than goes whole does not go.
     fn carries(&self, octets: u32) -> bool {
         !matches!(self.inside, Inside::Sites(_)) || self.protects || octets <= self.whole + HEADER
     }
@@ -250,7 +250,7 @@ enum Wanted {
 }
 
 impl Wanted {
-    fn evaluate(self, ratio: f64) -> Option<Target> {
+    fn target(self, ratio: f64) -> Option<Target> {
         let (wanted, met) = match self {
             Self::Nothing => return None,
             Self::AtLeast(least) => (format!("ratio at least {least}"), ratio >= least),
@@ -272,7 +272,7 @@ fn tell(bench: &mut Bench<'_>, cases: &[Case], samples: &[Samples], unit: &str, 
         if let (Inside::Sites(_), Some(other)) = (&case.inside, find(Rival::WireguardGo)) {
             let mut row = one.row(BENCH, unit, Some(other));
             let ratio = row.ratio.as_ref().map_or(0.0, |ratio| ratio.value);
-            row.target = Some(wanted).filter(|_| case.protects).and_then(|wanted| wanted.evaluate(ratio));
+            row.target = Some(wanted).filter(|_| case.protects).and_then(|wanted| wanted.target(ratio));
             (bench.figure)(row);
         }
     }

@@ -56,7 +56,7 @@ pub fn fieldbus(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     let pair = restarted(frameward, &topology, pair, &choice, say)?;
     pair.stop()?;
     restored(&topology, &before)?;
-    say(&"  stopped     both gateways; their interfaces are as they were");
+    say(&"  stopped     both gateways; their interfaces are restored");
     Ok(())
 }
 

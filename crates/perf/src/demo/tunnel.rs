@@ -59,7 +59,7 @@ pub fn tunnel(frameward: &Path, say: Say<'_>) -> Result<(), DemoError> {
     figures(&sites, say)?;
     sites.stop()?;
     restored(&plants, &before)?;
-    say(&"  stopped     all gateways; their interfaces are as they were");
+    say(&"  stopped     all gateways; their interfaces are restored");
     Ok(())
 }
 
@@ -174,7 +174,7 @@ fn measured(plants: &Plants, say: Say<'_>) -> Result<(), DemoError> {
     Ok(())
 }
 
-/// What the sites counted. Nothing may have been discarded but what queues under full load lose.
+/// Counters of the sites. Nothing may have been discarded but what queues under full load lose.
 fn figures(sites: &Sites, say: Say<'_>) -> Result<(), DemoError> {
     for gateway in &sites.sites {
         let report = gateway.report()?;
@@ -242,5 +242,5 @@ fn restored(plants: &Plants, before: &str) -> Result<(), DemoError> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    Err(DemoError::Seen("a gateway did not put its interfaces back as they were".into()))
+    Err(DemoError::Seen("a gateway did not restore its interfaces".into()))
 }

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use bench::{Ratio, Row, Spread, Target};
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::comparison::{self, Comparison};
 use crate::evidence::outcome::{Outcome, merge, merge_curves};
-use crate::evidence::verdict::{self, Verdict};
 
 /// The format's number: it changes when an address would lead elsewhere.
 const FORMAT: u32 = 1;
@@ -40,7 +40,7 @@ pub struct Document {
     pub steps: Vec<Step>,
     /// Target, and what this run comes to.
     #[serde(default)]
-    pub verdicts: BTreeMap<String, Verdict>,
+    pub verdicts: BTreeMap<String, Comparison>,
     /// Bench, case, figure.
     pub figures: BTreeMap<String, BTreeMap<String, Figure>>,
     /// Bench, case, points of percentile and value.
@@ -132,7 +132,7 @@ impl Document {
         for curve in merge_curves(&outcome.curves) {
             curves.entry(curve.bench).or_default().insert(address(&curve.case), curve.points);
         }
-        let verdicts = verdict::evaluate(&figures);
+        let verdicts = comparison::compare(&figures);
         Self {
             format: FORMAT,
             effort: effort.into(),

@@ -10,7 +10,7 @@ use crate::bench::rivals::Rival;
 use crate::bench::{Bench, BenchError, Effort, fieldbus, overload, suites};
 use crate::programs::Programs;
 use bench::Row;
-use bench::divided::DividedEnds;
+use bench::fragments::FragmentEnds;
 
 use suite::CipherSuite;
 
@@ -202,10 +202,10 @@ fn overload_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, Stri
 
 /// Octets of headers around full SDUs, counted.
 fn measure_overhead() -> Outcome {
-    // An Ethernet header and the largest payload; over this MTU it is divided, over that one it is not.
+    // An Ethernet header and the largest payload; over this MTU it is fragmented, over that one it is not.
     let (sdu, narrow, jumbo) = (1514, 1500, 1532);
     let counted = |mtu, concatenate| {
-        let mut ends = DividedEnds::new(CipherSuite::GcmAes128, sdu, mtu, concatenate);
+        let mut ends = FragmentEnds::new(CipherSuite::GcmAes128, sdu, mtu, concatenate);
         ends.protect();
         ends.header_octets()
     };
@@ -214,7 +214,7 @@ fn measure_overhead() -> Outcome {
         ("divided", counted(narrow, false)),
         ("divided, sharing frames", counted(narrow, true)),
     ];
-    let row = |(case, value)| Row::new(OVERHEAD, case, value, "octets/SDU", DividedEnds::SDUS as u64);
+    let row = |(case, value)| Row::new(OVERHEAD, case, value, "octets/SDU", FragmentEnds::SDUS as u64);
     Outcome { rows: rows.map(row).into(), ..Outcome::default() }
 }
 

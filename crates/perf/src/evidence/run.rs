@@ -36,7 +36,7 @@ impl Choice<'_> {
         {
             let mut known: Vec<_> = steps.iter().map(|step| step.bench).collect();
             known.dedup();
-            return Err(format!("there is no bench {unknown}; these are: {}", known.join(", ")));
+            return Err(format!("there is no bench {unknown}; choose one of: {}", known.join(", ")));
         }
         if let Some(unknown) =
             self.words.iter().find(|words| !steps.iter().any(|step| step.name.contains(words.as_str())))
@@ -137,14 +137,14 @@ impl Run<'_> {
     }
 
     fn origin(&self) -> io::Result<Origin> {
-        let told = |error: io::Error| {
+        let with_cure = |error: io::Error| {
             let place = self.programs.frameward.display();
             io::Error::new(
                 error.kind(),
                 format!("{place}: {error}; build it: cargo build --release --workspace"),
             )
         };
-        let file = fs::metadata(&self.programs.frameward).map_err(told)?;
+        let file = fs::metadata(&self.programs.frameward).map_err(with_cure)?;
         let Row { machine, commit, .. } = Row::new("", "", 0.0, "", 0);
         let written = file.modified()?.duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let program = format!("{} octets, written at {}", file.len(), written.as_secs());
@@ -207,11 +207,11 @@ mod tests {
     fn what_is_stored_is_not_done_again_and_what_fails_is_a_gap_that_is_tried_again() {
         let scratch = Scratch::new().unwrap();
         let store = Store::open(scratch.path()).unwrap();
-        let told = RefCell::new(Vec::new());
+        let lines = RefCell::new(Vec::new());
         let own = std::env::current_exe().unwrap();
         let own = Programs { frameward: own.clone(), lab: own };
         let go_only = |steps: &[Step], choice: Choice<'_>| {
-            let mut tell = |line: &dyn Display| told.borrow_mut().push(line.to_string());
+            let mut tell = |line: &dyn Display| lines.borrow_mut().push(line.to_string());
             let mut run = Run {
                 programs: &own,
                 precompute: scratch.path(),
@@ -230,10 +230,10 @@ mod tests {
         ]);
         assert_eq!(first.gaps("b"), ["no network", "it broke off: a defect"]);
         assert_eq!(first.figure("b", "case").unwrap().value, 1.0);
-        told.borrow_mut().clear();
+        lines.borrow_mut().clear();
         let second = go(&[step("works", || panic!("done twice")), step("fails", measured)]);
         assert!(second.gaps("b").is_empty());
-        assert!(told.borrow()[0].ends_with("works: stored"), "{:?}", told.borrow());
+        assert!(lines.borrow()[0].ends_with("works: stored"), "{:?}", lines.borrow());
         // Of what is not asked for there is what is stored, and the rest is said to be missing.
         let (other, words) = (["other".to_owned()], ["not".to_owned(), "els".to_owned()]);
         for choice in [Choice { benches: &other, words: &[] }, Choice { benches: &[], words: &words }] {

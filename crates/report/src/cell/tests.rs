@@ -37,7 +37,7 @@ fn each_weakness_is_said() {
     for (counter, words) in [
         ("InHelloNotValid", "do not fit the master key; compare its fingerprint, 0011223344556677"),
         ("InHelloOtherMode", "another protect or suite"),
-        ("InHelloReflected", "none of its HELLOs has come"),
+        ("InHelloReflected", "no HELLO has come"),
     ] {
         let found = said(&|cell| {
             no_session(cell);

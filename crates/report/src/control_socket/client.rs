@@ -13,11 +13,11 @@ use crate::{AskError, socket_path};
 
 /// The longest answer that is read, in octets: a report of many cells.
 const LONGEST_ANSWER: u64 = 16 << 20;
-/// How long an answer is waited for.
+/// Time to wait for an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a reload may take: many links with new interfaces. The gateway itself gives up a little earlier.
+/// Time a reload may take: many links with new interfaces. The gateway itself gives up a little earlier.
 const RELOAD_PATIENCE: Duration = Duration::from_secs(35);
-/// How long another SAK may take: a key server that is gone has to be noticed, and another one elected.
+/// Time another SAK may take: a key server that is gone has to be noticed, and another one elected.
 const REKEY_PATIENCE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -26,7 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 pub enum RequestError {
     /// The gateway cannot be asked.
     #[error(
-        "gateway {name} cannot be asked on {}: {source}; is it running, and is this run as root or as the gateway's user?",
+        "gateway {name} cannot be asked on {}: {source}; check that it runs, and ask as root or as the gateway's user",
         path.display()
     )]
     Silent {
@@ -34,7 +34,7 @@ pub enum RequestError {
         name: String,
         /// Its socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// It says why not.
@@ -52,9 +52,7 @@ pub enum RequestError {
         links: Vec<String>,
     },
     /// Nothing has come of it.
-    #[error(
-        "link {0:?}: asked for another SAK, and there is none yet; frameward status says what is in the way"
-    )]
+    #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
 }
 

@@ -26,7 +26,7 @@ use crate::GatewayReport;
 use crate::socket_path;
 use pnstore::own_lock;
 
-/// How long a client may take to send a request, and to read what it is sent.
+/// Time a client may take to send a request, and to read the answer.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Connections of one user at a time.
 const CONNECTIONS_OF_ONE: usize = 8;
@@ -47,7 +47,7 @@ pub enum ServeError {
     Socket {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -60,7 +60,7 @@ pub struct ControlSocket {
     thread: Option<JoinHandle<()>>,
     /// Why [`STATUS_GROUP`] cannot read, although it exists.
     closed_to_group: Option<String>,
-    /// Whoever has it has the socket.
+    /// Its holder owns the socket.
     _lock: File,
 }
 
@@ -90,7 +90,7 @@ impl ControlSocket {
             })
             .map_err(failed)?;
         let closed_to_group = given.err().map(|error| {
-            format!("group {STATUS_GROUP} cannot read the status: {error}; let the gateway's user be a member of it, and restart the gateway")
+            format!("group {STATUS_GROUP} cannot read the status: {error}; add the gateway's user to it, and restart the gateway")
         });
         Ok(Self { path, stopping, thread: Some(thread), closed_to_group, _lock: lock })
     }
@@ -113,7 +113,7 @@ impl Drop for ControlSocket {
     }
 }
 
-/// What listens, its lock, and whether the group that may read could be given the socket.
+/// The listener, its lock, and whether the group that may read could be given the socket.
 type Listening = (UnixListener, File, io::Result<()>);
 
 /// Listens on `path`, or not if somebody does already.
@@ -222,9 +222,9 @@ fn converse(
             return Ok(());
         }
         let reply = match serde_json::from_slice::<Request>(&line) {
-            Err(error) => Reply::Error(format!("this is no request that this release knows: {error}")),
+            Err(error) => Reply::Error(format!("this release does not know the request: {error}")),
             Ok(request) if !may_change && !request.is_reading() => {
-                Reply::Error("only root and the gateway's own user may ask for that".into())
+                Reply::Error("only root and the gateway's own user may do that".into())
             }
             Ok(request) => answer(request),
         };

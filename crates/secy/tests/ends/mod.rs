@@ -10,7 +10,7 @@ use suite::{CipherSuite, Key, Sak, Salt};
 use testkit::frames;
 use wire::{An, EtherType, Instant, MacAddr, Pn, Sci, Ssci};
 
-pub mod division;
+pub mod fragments;
 
 /// Room in front of and behind a frame.
 const ROOM: usize = 128;

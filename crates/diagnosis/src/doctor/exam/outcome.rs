@@ -1,11 +1,11 @@
-//! What an examination has found.
+//! Result of an examination.
 
 use wire::Sci;
 
 use super::super::frame::{ReceiveRecord, Status};
 use super::prober::Probed;
 
-/// How an examination ended.
+/// End of an examination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// Both have finished.
@@ -16,7 +16,7 @@ pub enum End {
     Unanswered,
 }
 
-/// What was seen of those who are not believed.
+/// Observations of senders that are not believed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rejections {
     /// Frames that say they come from a peer, and whose MAC does not fit; and that peer.
@@ -35,19 +35,19 @@ pub struct Rejections {
     pub other_release: u32,
 }
 
-/// What an examination has found.
+/// Result of an examination.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// How it ended.
+    /// Its end.
     pub end: End,
-    /// Who answered.
+    /// The peer that answered.
     pub peer: Option<Sci>,
-    /// What the other one says of itself and has seen.
+    /// The peer's own status.
     pub theirs: Status,
-    /// What the own probes have found.
+    /// Results of the own probes.
     pub probed: Probed,
-    /// What was counted of the other one's.
+    /// Record of the peer's stream.
     pub record: ReceiveRecord,
-    /// What else was seen.
+    /// Other observations.
     pub rejections: Rejections,
 }

@@ -6,19 +6,19 @@ use std::time::Duration;
 use super::super::frame::{LEAST_OCTETS, Purpose, Stage, Tag};
 use super::super::targets::TARGETS;
 
-/// How often a probe is sent before it counts as one that does not cross. At 10 % loss each way, six in a row are lost
-/// once in 20,000.
+/// Attempts before a probe counts as one that does not cross. At 10 % loss each way, six in a row are lost once in
+/// 20,000.
 const ATTEMPTS: u32 = 6;
-/// Between two attempts.
+/// Spacing between attempts.
 const AGAIN: Duration = Duration::from_millis(150);
-/// How long the last attempt's echo may take.
+/// Time the last attempt's echo may take.
 const ECHO_PATIENCE: Duration = Duration::from_millis(500);
-/// How long what was sent last may be on its way before the counters are final.
+/// Time the last frame may be on its way before the counters are final.
 const SETTLE: Duration = Duration::from_secs(1);
 /// Octets of a message in an envelope that are certain to fit: what every status has.
 const CERTAIN: u16 = LEAST_OCTETS as u16;
 
-/// What becomes of priority tags on the way.
+/// The fate of priority tags on the way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TagFate {
     /// It was not tried to the end.
@@ -32,14 +32,14 @@ pub enum TagFate {
     Dropped = 3,
 }
 
-/// What the own probes have found.
+/// Results of the own probes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Probed {
     /// Targets tried to the end, as bits.
     pub tried: u16,
     /// Those that crossed.
     pub crossed: u16,
-    /// What becomes of priority tags.
+    /// The fate of priority tags.
     pub tag: TagFate,
     /// The largest MTU that crossed, if it is known.
     pub largest: Option<u16>,
@@ -57,7 +57,7 @@ pub(super) struct Probe {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Doing {
+enum Phase {
     Waiting,
     /// All targets that are not echoed, round by round; the tag is the one behind the last.
     Targets {
@@ -83,39 +83,39 @@ pub(super) struct Prober {
     mtu: u16,
     probes: u32,
     pause: Duration,
-    doing: Doing,
+    phase: Phase,
     due: Duration,
-    /// Numbers the sizes that were tried, so that a late echo is none of another size.
+    /// Number of the size that is tried, so that a late echo of another size does not count.
     size_number: u32,
     probed: Probed,
 }
 
 impl Prober {
     pub(super) fn new(mtu: u16, probes: u32, pause: Duration) -> Self {
-        let (doing, due) = (Doing::Waiting, Duration::ZERO);
-        Self { mtu, probes, pause, doing, due, size_number: 0, probed: Probed::default() }
+        let (phase, due) = (Phase::Waiting, Duration::ZERO);
+        Self { mtu, probes, pause, phase, due, size_number: 0, probed: Probed::default() }
     }
 
     pub(super) fn begin(&mut self, now: Duration) {
-        self.doing = Doing::Targets { round: 0, index: 0 };
+        self.phase = Phase::Targets { round: 0, index: 0 };
         self.due = now;
     }
 
     pub(super) fn stage(&self) -> Stage {
-        match self.doing {
-            Doing::Waiting => Stage::Waiting,
-            Doing::Finished => Stage::Finished,
+        match self.phase {
+            Phase::Waiting => Stage::Waiting,
+            Phase::Finished => Stage::Finished,
             _ => Stage::Probing,
         }
     }
 
-    pub(super) fn doing(&self) -> &'static str {
-        match self.doing {
-            Doing::Waiting => "waiting",
-            Doing::Targets { .. } => "trying addresses and EtherTypes",
-            Doing::Sizes { .. } => "looking for the largest frame that crosses",
-            Doing::Stream { .. } | Doing::Settling => "counting what is lost, doubled or overtaken",
-            Doing::Finished => "finished",
+    pub(super) fn phase(&self) -> &'static str {
+        match self.phase {
+            Phase::Waiting => "waiting",
+            Phase::Targets { .. } => "trying addresses and EtherTypes",
+            Phase::Sizes { .. } => "looking for the largest frame that crosses",
+            Phase::Stream { .. } | Phase::Settling => "counting lost, duplicate and reordered frames",
+            Phase::Finished => "finished",
         }
     }
 
@@ -123,19 +123,19 @@ impl Prober {
         self.probed
     }
 
-    pub(super) fn next(&self) -> Option<Duration> {
-        (!matches!(self.doing, Doing::Waiting | Doing::Finished)).then_some(self.due)
+    pub(super) fn poll_timeout(&self) -> Option<Duration> {
+        (!matches!(self.phase, Phase::Waiting | Phase::Finished)).then_some(self.due)
     }
 
-    pub(super) fn echoed(&mut self, now: Duration, purpose: Purpose, number: u32, tag: Tag) {
-        match (purpose, self.doing) {
+    pub(super) fn handle_echo(&mut self, now: Duration, purpose: Purpose, number: u32, tag: Tag) {
+        match (purpose, self.phase) {
             (Purpose::Target(index), _) if usize::from(index) < TARGETS.len() => {
                 self.probed.crossed |= 1 << index;
             }
             (Purpose::Tag, _) => {
                 self.probed.tag = if tag == Tag::None { TagFate::TakenOff } else { TagFate::Kept };
             }
-            (Purpose::Size, Doing::Sizes { high, trying, .. }) if number == self.size_number => {
+            (Purpose::Size, Phase::Sizes { high, trying, .. }) if number == self.size_number => {
                 self.bisect(now, trying, high);
             }
             _ => {}
@@ -143,34 +143,34 @@ impl Prober {
     }
 
     /// The next probe, if it is due.
-    pub(super) fn poll(&mut self, now: Duration) -> Option<Probe> {
-        // Each turn either sends a probe or goes to a later step: there are few.
+    pub(super) fn poll_transmit(&mut self, now: Duration) -> Option<Probe> {
+        // Each turn either sends a probe or goes to a later phase. There are few phases.
         while now >= self.due {
-            match self.doing {
-                Doing::Waiting | Doing::Finished => return None,
-                Doing::Targets { round, index } => {
+            match self.phase {
+                Phase::Waiting | Phase::Finished => return None,
+                Phase::Targets { round, index } => {
                     if let Some(probe) = self.next_target(now, round, index) {
                         return Some(probe);
                     }
                 }
-                Doing::Sizes { low, high, trying, attempts } => {
+                Phase::Sizes { low, high, trying, attempts } => {
                     if attempts == ATTEMPTS {
                         // Not echoed: it does not cross.
                         self.bisect(now, low, trying.min(high).saturating_sub(1));
                         continue;
                     }
                     let last = attempts + 1 == ATTEMPTS;
-                    self.doing = Doing::Sizes { low, high, trying, attempts: attempts + 1 };
+                    self.phase = Phase::Sizes { low, high, trying, attempts: attempts + 1 };
                     self.due = now + if last { ECHO_PATIENCE } else { AGAIN };
                     return Some(Probe { purpose: Purpose::Size, number: self.size_number, octets: trying });
                 }
-                Doing::Stream { next } if next == self.probes => {
+                Phase::Stream { next } if next == self.probes => {
                     self.probed.sent = next;
-                    self.doing = Doing::Settling;
+                    self.phase = Phase::Settling;
                     self.due = now + SETTLE;
                 }
-                Doing::Stream { next } => {
-                    self.doing = Doing::Stream { next: next + 1 };
+                Phase::Stream { next } => {
+                    self.phase = Phase::Stream { next: next + 1 };
                     self.due = now + self.pause;
                     return Some(Probe {
                         purpose: Purpose::Stream,
@@ -178,8 +178,8 @@ impl Prober {
                         octets: self.stream_octets(next),
                     });
                 }
-                Doing::Settling => {
-                    self.doing = Doing::Finished;
+                Phase::Settling => {
+                    self.phase = Phase::Finished;
                 }
             }
         }
@@ -206,7 +206,7 @@ impl Prober {
             true => self.probed.tag != TagFate::Unknown,
             false => self.probed.crossed & (1 << index) != 0,
         };
-        self.doing = Doing::Targets { round, index: index + 1 };
+        self.phase = Phase::Targets { round, index: index + 1 };
         if echoed {
             return None;
         }
@@ -222,10 +222,10 @@ impl Prober {
             // The round behind the last sends nothing: it is the patience for the last echoes.
             let last = round + 1 == ATTEMPTS;
             self.due = now + if last { ECHO_PATIENCE } else { AGAIN };
-            self.doing = if last {
-                Doing::Targets { round: ATTEMPTS, index: u8::MAX }
+            self.phase = if last {
+                Phase::Targets { round: ATTEMPTS, index: u8::MAX }
             } else {
-                Doing::Targets { round: round + 1, index: 0 }
+                Phase::Targets { round: round + 1, index: 0 }
             };
             return;
         }
@@ -236,20 +236,20 @@ impl Prober {
         // The full size first: mostly it crosses, and nothing is left to look for.
         self.size_number = 1;
         let low = CERTAIN.min(self.mtu);
-        self.doing = Doing::Sizes { low, high: self.mtu, trying: self.mtu, attempts: 0 };
+        self.phase = Phase::Sizes { low, high: self.mtu, trying: self.mtu, attempts: 0 };
         self.due = now;
     }
 
-    /// Goes on between what crosses and what may.
+    /// Goes on between the largest size that crosses and the largest that may.
     fn bisect(&mut self, now: Duration, low: u16, high: u16) {
         self.size_number += 1;
         self.due = now;
         if low >= high {
             self.probed.largest = Some(low);
-            self.doing = Doing::Stream { next: 0 };
+            self.phase = Phase::Stream { next: 0 };
         } else {
             let trying = low + (high - low).div_ceil(2);
-            self.doing = Doing::Sizes { low, high, trying, attempts: 0 };
+            self.phase = Phase::Sizes { low, high, trying, attempts: 0 };
         }
     }
 }

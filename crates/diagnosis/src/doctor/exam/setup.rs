@@ -1,4 +1,4 @@
-//! What an examination is made with.
+//! Settings of an examination.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Party {
 pub enum Peers {
     /// These ends, with static keys.
     Known(Vec<Party>),
-    /// Whoever has one of these CAKs.
+    /// Any station with one of these CAKs.
     Group(Vec<NamedCak>),
 }
 
@@ -39,7 +39,7 @@ impl Peers {
     }
 }
 
-/// What an examination is made with.
+/// Settings of an examination.
 #[derive(Clone, Debug)]
 pub struct Setup {
     /// This end; its first key makes MACs.
@@ -56,9 +56,9 @@ pub struct Setup {
     pub probes: u32,
     /// The shortest time between two probes.
     pub pause: Duration,
-    /// How long the other one may take to answer at all.
+    /// Time the peer may take to answer at all.
     pub patience: Duration,
-    /// What the other one is told of this end.
+    /// Facts about this end for the peer.
     pub facts: Status,
 }
 

@@ -128,22 +128,25 @@ impl Lab {
             while self.under_way.peek().is_some_and(|Reverse((at, ..))| *at <= self.now) {
                 let Some(Reverse((_, _, to, frame))) = self.under_way.pop() else { break };
                 if (to == 0 || self.now >= later) && outcomes[to].is_none() {
-                    self.exams[to].receive(self.now, &frame);
+                    self.exams[to].handle_frame(self.now, &frame);
                 }
             }
             for (end, outcome) in outcomes.iter_mut().enumerate() {
                 if (end == 1 && self.now < later) || outcome.is_some() {
                     continue;
                 }
-                while let Some(frame) = self.exams[end].poll(self.now) {
+                while let Some(frame) = self.exams[end].poll_transmit(self.now) {
                     self.sent[end].push((self.now, frame.clone()));
                     for (delay, frame) in self.wires[end].carry(frame) {
                         self.count += 1;
                         self.under_way.push(Reverse((self.now + delay * STEP, self.count, 1 - end, frame)));
                     }
                 }
-                assert!(self.exams[end].next() > self.now, "poll() would be due at once, over and over");
-                *outcome = self.exams[end].outcome(self.now);
+                assert!(
+                    self.exams[end].poll_timeout() > self.now,
+                    "poll_transmit() would be due at once, over and over"
+                );
+                *outcome = self.exams[end].poll_outcome(self.now);
             }
             self.now += STEP;
         }
@@ -208,11 +211,11 @@ fn a_bad_path_is_told_with_its_figures() {
         assert_eq!(outcome.end, End::Examined);
         assert_eq!((outcome.probed.crossed, outcome.probed.largest), (all_targets(), Some(1500)));
         let record = outcome.theirs.record;
-        // 10 % lost, 2 % of the rest spoilt.
+        // 10 % lost, 2 % of the rest damaged.
         assert!((1690..1840).contains(&record.received), "{record:?}");
         assert!((50..130).contains(&record.duplicates), "{record:?}");
         assert!((25..90).contains(&record.reordered) && record.displacement <= 10, "{record:?}");
-        assert!((20..120).contains(&record.spoilt), "{record:?}");
+        assert!((20..120).contains(&record.damaged), "{record:?}");
         assert_eq!((record.tagged, record.looped), (0, 0));
     }
 }
@@ -355,8 +358,8 @@ fn what_was_recorded_earlier_is_answered_by_nobody_and_counted_nowhere() {
     let mut now = Duration::ZERO;
     for (at, frame) in &earlier.sent[1] {
         now = *at;
-        exam.receive(now, frame);
-        while let Some(frame) = exam.poll(now) {
+        exam.handle_frame(now, frame);
+        while let Some(frame) = exam.poll_transmit(now) {
             let sent = Frame::parse(&frame).map(|received| received.frame.body);
             assert!(matches!(sent, Ok(Body::Status(_))), "{sent:?}");
         }
@@ -373,7 +376,7 @@ fn what_was_recorded_earlier_is_answered_by_nobody_and_counted_nowhere() {
         number: 0,
         body: Body::Status(Status::default()),
     };
-    exam.receive(now, &frame.encode(0, None, &key(2, 12)));
+    exam.handle_frame(now, &frame.encode(0, None, &key(2, 12)));
     assert!(exam.is_met());
     // And from now on a changed frame, or one to another session, is no probe.
     frame.body = Body::Probe(Purpose::Stream);
@@ -382,7 +385,7 @@ fn what_was_recorded_earlier_is_answered_by_nobody_and_counted_nowhere() {
     frame.receiver = 71;
     let stale = frame.encode(0, None, &key(2, 12));
     for octets in [&forged, &stale, &good, &good] {
-        exam.receive(now, octets);
+        exam.handle_frame(now, octets);
     }
     assert_eq!((exam.tally.received, exam.tally.duplicates, exam.rejections.misfits), (1, 1, 1));
 }
@@ -390,8 +393,8 @@ fn what_was_recorded_earlier_is_answered_by_nobody_and_counted_nowhere() {
 #[test]
 fn a_loop_and_an_end_that_falls_silent() {
     let mut exam = Exam::new(setup(1), Duration::ZERO);
-    let own = exam.poll(Duration::ZERO).expect("a status at once");
-    exam.receive(Duration::ZERO, &own);
+    let own = exam.poll_transmit(Duration::ZERO).expect("a status at once");
+    exam.handle_frame(Duration::ZERO, &own);
     assert_eq!((exam.tally.looped, exam.rejections.own_sci), (1, None));
     let hello = Frame {
         to: mac(1),
@@ -403,12 +406,12 @@ fn a_loop_and_an_end_that_falls_silent() {
         number: 0,
         body: Body::Status(Status::default()),
     };
-    exam.receive(Duration::ZERO, &hello.encode(0, None, &key(2, 12)));
+    exam.handle_frame(Duration::ZERO, &hello.encode(0, None, &key(2, 12)));
     let mut now = Duration::ZERO;
     let outcome = loop {
         now += Duration::from_millis(10);
-        while exam.poll(now).is_some() {}
-        if let Some(outcome) = exam.outcome(now) {
+        while exam.poll_transmit(now).is_some() {}
+        if let Some(outcome) = exam.poll_outcome(now) {
             break outcome;
         }
         assert!(now < Duration::from_secs(30));

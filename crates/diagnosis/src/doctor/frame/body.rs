@@ -1,4 +1,4 @@
-//! What a message says behind its head, and its octets.
+//! Bodies of messages, behind the head, and their octets.
 
 /// Octets of the longest body.
 pub(super) const LONGEST: usize = 58;
@@ -15,7 +15,7 @@ pub enum Tag {
     Vlan,
 }
 
-/// What a probe is for.
+/// Purpose of a probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Purpose {
     /// Does a frame of this entry of [`super::targets::TARGETS`] cross?
@@ -28,17 +28,17 @@ pub enum Purpose {
     Tag,
 }
 
-/// What a sender says of itself and of what it has seen. 58 octets, in the order of the fields.
+/// Status of a sender and of its record. 58 octets, in the order of the fields.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Status {
-    /// How far its own probing is.
+    /// Stage of its own probing.
     pub stage: Stage,
     /// It has heard that the receiver's probing is finished.
     pub saw_finish: bool,
     /// It hears frames that claim to come from its peer, and whose MAC does not fit.
     pub hears_misfits: bool,
-    /// Whether it divides SDUs; 1 fragment, 2 concatenate.
-    pub dividing: u8,
+    /// Whether it fragments SDUs; 1 fragment, 2 concatenate.
+    pub fragmentation: u8,
     /// Its cipher suite.
     pub suite: [u8; 8],
     /// MTU of its plain side.
@@ -51,15 +51,15 @@ pub struct Status {
     pub tried: u16,
     /// Those that crossed.
     pub crossed: u16,
-    /// What became of priority tags: 0 unknown, 1 kept, 2 taken off, 3 the frame was dropped.
+    /// Fate of priority tags: 0 unknown, 1 kept, 2 taken off, 3 the frame was dropped.
     pub tag_fate: u8,
     /// Stream probes that it has sent; 0 before it has sent all.
     pub sent: u32,
-    /// What it has received.
+    /// Its record of received frames.
     pub record: ReceiveRecord,
 }
 
-/// What a receiver has counted.
+/// Counters of a receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiveRecord {
     /// Different stream probes.
@@ -70,15 +70,15 @@ pub struct ReceiveRecord {
     pub reordered: u32,
     /// The most numbers that one of them was behind.
     pub displacement: u32,
-    /// Doctor's frames that were spoilt.
-    pub spoilt: u32,
+    /// Doctor's frames that were damaged.
+    pub damaged: u32,
     /// Frames of any purpose that were sent untagged and came with a VLAN tag.
     pub tagged: u32,
     /// Own frames that came back.
     pub looped: u32,
 }
 
-/// How far a doctor is.
+/// Stage of a doctor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Stage {
     /// It waits for the other one.
@@ -165,15 +165,16 @@ impl Status {
             Stage::Probing => 1,
             Stage::Finished => 2,
         };
-        let mut out = vec![stage, u8::from(self.saw_finish), u8::from(self.hears_misfits), self.dividing];
+        let mut out =
+            vec![stage, u8::from(self.saw_finish), u8::from(self.hears_misfits), self.fragmentation];
         out.extend(self.suite);
         for value in [self.plain_mtu, self.protected_mtu, self.largest, self.tried, self.crossed] {
             out.extend(value.to_be_bytes());
         }
         out.extend([self.tag_fate, 0, 0, 0]);
-        let ReceiveRecord { received, duplicates, reordered, displacement, spoilt, tagged, looped } =
+        let ReceiveRecord { received, duplicates, reordered, displacement, damaged, tagged, looped } =
             self.record;
-        for value in [self.sent, received, duplicates, reordered, displacement, spoilt, tagged, looped] {
+        for value in [self.sent, received, duplicates, reordered, displacement, damaged, tagged, looped] {
             out.extend(value.to_be_bytes());
         }
         debug_assert_eq!(out.len(), LONGEST);
@@ -182,7 +183,7 @@ impl Status {
 
     fn parse(mut rest: &[u8]) -> Option<Self> {
         let rest = &mut rest;
-        let [stage, saw_finish, hears_misfits, dividing] = take(rest)?;
+        let [stage, saw_finish, hears_misfits, fragmentation] = take(rest)?;
         let stage = match stage {
             0 => Stage::Waiting,
             1 => Stage::Probing,
@@ -204,7 +205,7 @@ impl Status {
             duplicates: long()?,
             reordered: long()?,
             displacement: long()?,
-            spoilt: long()?,
+            damaged: long()?,
             tagged: long()?,
             looped: long()?,
         };
@@ -212,7 +213,7 @@ impl Status {
             stage,
             saw_finish: saw_finish == 1,
             hears_misfits: hears_misfits == 1,
-            dividing,
+            fragmentation,
             suite,
             plain_mtu,
             protected_mtu,

@@ -22,12 +22,12 @@ fn status() -> impl Strategy<Value = Status> {
     let stage = prop_oneof![Just(Stage::Waiting), Just(Stage::Probing), Just(Stage::Finished)];
     let small = (stage, any::<[bool; 2]>(), any::<[u8; 2]>(), any::<[u8; 8]>());
     (small, any::<[u16; 5]>(), any::<[u32; 8]>()).prop_map(|((stage, bits, octets, suite), short, long)| {
-        let [received, duplicates, reordered, displacement, spoilt, tagged, looped, sent] = long;
+        let [received, duplicates, reordered, displacement, damaged, tagged, looped, sent] = long;
         Status {
             stage,
             saw_finish: bits[0],
             hears_misfits: bits[1],
-            dividing: octets[0],
+            fragmentation: octets[0],
             suite,
             plain_mtu: short[0],
             protected_mtu: short[1],
@@ -36,7 +36,7 @@ fn status() -> impl Strategy<Value = Status> {
             crossed: short[4],
             tag_fate: octets[1],
             sent,
-            record: ReceiveRecord { received, duplicates, reordered, displacement, spoilt, tagged, looped },
+            record: ReceiveRecord { received, duplicates, reordered, displacement, damaged, tagged, looped },
         }
     })
 }
@@ -82,12 +82,12 @@ proptest! {
     }
 
     #[test]
-    fn a_spoilt_frame_is_never_believed(frame in frame(), bit in any::<prop::sample::Index>()) {
+    fn a_damaged_frame_is_never_believed(frame in frame(), bit in any::<prop::sample::Index>()) {
         let whole = frame.encode(0, None, &key(1));
-        let mut spoilt = whole.clone();
+        let mut damaged = whole.clone();
         let bit = bit.index(whole.len() * 8);
-        spoilt[bit / 8] ^= 1 << (bit % 8);
-        match Frame::parse(&spoilt) {
+        damaged[bit / 8] ^= 1 << (bit % 8);
+        match Frame::parse(&damaged) {
             Err(_) => {}
             // A flipped bit in what the envelope adds is seen by nobody; the EtherType may become another one of ours.
             Ok(received) => prop_assert!(

@@ -37,7 +37,7 @@ fn every_state_has_its_cure() {
         (ENDPOINT, "connecting", Level::Problem, &["does not answer (no answer", "UDP 7777"]),
         ("endpoint = \"b.example:7777\"", "connecting", Level::Problem, &["getent ahosts"]),
         (ENDPOINT, "refused", Level::Problem, &["public_key", "frameward check"]),
-        ("", "waiting", Level::Note, &["connects from anywhere", "start its gateway"]),
+        ("", "waiting", Level::Note, &["may connect from anywhere", "start its gateway"]),
         (ENDPOINT, "plain", Level::Note, &["not protected"]),
     ];
     for (peer, state, level, words) in rows {
@@ -55,7 +55,7 @@ fn every_state_has_its_cure() {
 fn what_the_path_carries_is_held_against_the_lan() {
     for (payload, lan_mtu, level, words) in [
         (1472, 1470, Level::Ok, "up to 1470 go unsplit"),
-        (1472, 1500, Level::Note, "the machines' MTU of 1438 avoids it"),
+        (1472, 1500, Level::Note, "an MTU of 1438 on the machines avoids it"),
         (1400, 1470, Level::Note, "less than path_mtu promises"),
         (1200, 9000, Level::Problem, "are dropped"),
     ] {

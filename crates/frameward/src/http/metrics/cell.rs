@@ -13,7 +13,7 @@ use report::table::Group;
 /// Relations of a cell, of which each has histograms of its own.
 const HISTOGRAMS: usize = 64;
 
-/// What histograms count.
+/// Help of the histograms.
 const RESIDENCE: &str = "How long frames were inside the gateway";
 const JITTER: &str = "How far the time between two verified frames was from the cycle";
 
@@ -30,7 +30,7 @@ impl Families {
             cell.relations.iter().filter(|relation| of(relation)).count() as u64
         };
         self.gauge("fieldbus_relations", "Relations.", &of_cell, cell.relations.len() as u64);
-        let help = "Relations whose frames pass in clear, for they are in shadow mode.";
+        let help = "Relations in shadow mode, whose frames pass in clear.";
         self.gauge("fieldbus_relations_in_shadow", help, &of_cell, count(RelationReport::is_shadowed));
         let help = "Relations without a session with the other gateway.";
         self.gauge(
@@ -58,7 +58,7 @@ impl Families {
         of_cell.extend(about.map(|(name, value)| (name, value.clone())));
         self.info(
             "fieldbus",
-            "The link that the cell is a part of, how it protects, and what becomes of other frames.",
+            "The cell's link, how it protects frames, and how it treats other frames.",
             of_cell,
         );
     }
@@ -70,8 +70,7 @@ impl Families {
         self.gauge("fieldbus_relation_shadow", help, labels, relation.is_shadowed().into());
         let help = "The longest time between two verified frames, in nanoseconds.";
         self.gauge("fieldbus_relation_longest_gap_nanoseconds", help, labels, relation.worst_gap_ns);
-        let help =
-            "The time without a frame after which a station gives up, as it is configured, in nanoseconds.";
+        let help = "The configured time without a frame after which a station gives up, in nanoseconds.";
         self.gauge("fieldbus_relation_watchdog_nanoseconds", help, labels, relation.watchdog_ns);
         let Times { residence, jitter } = Times::of(relation);
         let mut tell = |of: &str, help: [&'static str; 2], labels: &Labels, times: &HistogramReport| {
@@ -84,14 +83,14 @@ impl Families {
             let mut labels = labels.clone();
             labels.push(("way", way.into()));
             let help = [
-                "The time inside the gateway that 999 of 1000 frames since the start did not exceed: the bound of a bucket.",
-                "The longest time that a frame since the start was inside the gateway.",
+                "Longest time inside the gateway of 999 of 1000 frames since the start: the bound of a bucket.",
+                "Longest time inside the gateway of a frame since the start.",
             ];
             tell("residence", help, &labels, &times);
         }
         let help = [
-            "How far 999 of 1000 frames since the start at the most came from their cycle: the bound of a bucket.",
-            "How far a frame since the start at the most came from its cycle.",
+            "Largest deviation from the cycle of 999 of 1000 frames since the start: the bound of a bucket.",
+            "Largest deviation from the cycle of a frame since the start.",
         ];
         tell("jitter", help, labels, &jitter);
         self.group(Group::RelationTransmit, labels, &relation.transmit);
@@ -133,7 +132,7 @@ impl Families {
     }
 }
 
-/// What histograms are made of.
+/// Input of the histograms.
 struct Times {
     residence: [(&'static str, HistogramReport); 2],
     jitter: HistogramReport,

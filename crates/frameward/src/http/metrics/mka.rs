@@ -5,9 +5,9 @@ use report::mka::MkaReport;
 
 impl Families {
     pub(super) fn mka(&mut self, of_link: &Labels, mka: &MkaReport) {
-        let help = "Whether a SAK that was agreed on protects what is sent.";
+        let help = "Whether an agreed SAK protects the frames that this box sends.";
         self.gauge("mka_secured", help, of_link, mka.secured.into());
-        let help = "Members of the group that have shown to hear this box, without itself.";
+        let help = "Other members of the group that have shown that they hear this box.";
         self.gauge("mka_live_peers", help, of_link, mka.live_peers() as u64);
         let help = "Whether keys are agreed on under another CAK than the preferred one.";
         self.gauge("mka_under_fallback", help, of_link, mka.under_fallback.into());
@@ -16,18 +16,18 @@ impl Families {
         let help = "Whether this box is key server.";
         self.gauge("mka_is_key_server", help, of_link, mka.is_key_server.into());
         if let Some(sak) = mka.sak() {
-            let help = "Seconds since the SAK that protects was installed.";
+            let help = "Seconds since the SAK in use was installed.";
             self.gauge("mka_sak_age_seconds", help, of_link, sak.seconds);
         }
         if let Some(seconds) = mka.next_rekey_seconds {
-            let help = "Seconds until the SAK is followed by another because of its age.";
+            let help = "Seconds until another SAK replaces this one because of its age.";
             self.gauge("mka_next_rekey_seconds", help, of_link, seconds);
         }
-        let dividing = &mka.dividing;
-        let help = "Whether SDUs may span frames under the SAK that protects.";
-        self.gauge("mka_fragment", help, of_link, dividing.fragment.into());
-        let help = "Whether frames may hold several SDUs under the SAK that protects.";
-        self.gauge("mka_concatenate", help, of_link, dividing.concatenate.into());
+        let fragmentation = &mka.fragmentation;
+        let help = "Whether a payload may span frames under the SAK in use.";
+        self.gauge("mka_fragment", help, of_link, fragmentation.fragment.into());
+        let help = "Whether a frame may hold several payloads under the SAK in use.";
+        self.gauge("mka_concatenate", help, of_link, fragmentation.concatenate.into());
         self.counters("mka", of_link, &mka.counters);
     }
 }

@@ -10,10 +10,10 @@ use report::table::Group;
 impl Families {
     pub(super) fn site(&mut self, site: &SiteReport) {
         let of_site: Labels = vec![("site", site.name.clone())];
-        let help = "Whether frames pass, and headers are protected: 0 if not, or towards some peer not.";
+        let help = "Whether frames pass and headers are protected, towards every peer.";
         self.gauge("site_protecting", help, &of_site, site.verdict.protecting.into());
         self.verdict("site_verdict", &of_site, &site.verdict);
-        let help = "What is not as it should be: /status has the words.";
+        let help = "Number of concerns: /status has their texts.";
         self.gauge("site_concerns", help, &of_site, site.concerns.len() as u64);
         let mut of_lan = of_site.clone();
         of_lan.push(("interface", site.lan.interface.clone()));
@@ -39,16 +39,16 @@ impl Families {
         let connected = peer.state == "connected";
         let help = "Whether there is a management channel to the peer.";
         self.gauge("site_peer_connected", help, &labels, connected.into());
-        let help = "Seconds for which that has been so.";
+        let help = "Seconds since the last change of that.";
         self.gauge("site_peer_state_seconds", help, &labels, peer.seconds);
         let help = "A round trip over the management channel, in microseconds.";
         self.known("site_peer_round_trip_microseconds", help, &labels, peer.round_trip_us);
         let help = "Octets of the largest UDP payload towards the peer.";
         self.known("site_peer_path_payload_octets", help, &labels, peer.path_payload.map(u64::from));
         let age = |epoch: Option<EpochReport>| epoch.map(|epoch| epoch.seconds);
-        let help = "Age of the epoch that is sent under, in seconds.";
+        let help = "Age of the epoch in use for sending, in seconds.";
         self.known("site_peer_transmit_epoch_seconds", help, &labels, age(peer.transmit_epoch));
-        let help = "Age of the newest epoch that is received under, in seconds.";
+        let help = "Age of the newest epoch in use for receiving, in seconds.";
         self.known("site_peer_receive_epoch_seconds", help, &labels, age(peer.receive_epoch));
         let help = "Flows towards the peer that it knows.";
         self.gauge("site_peer_flows_acknowledged", help, &labels, peer.flows_acknowledged as u64);

@@ -260,7 +260,7 @@
     if (mka.secured) {
       const { fragment, concatenate, why_not: why } = mka.dividing;
       const on = (on) => (on ? "on" : "off");
-      own.push(["dividing", `fragment ${on(fragment)}, concatenate ${on(concatenate)}${why ? `: ${why}` : ""}`]);
+      own.push(["fragment", `${on(fragment)}, concatenate ${on(concatenate)}${why ? `: ${why}` : ""}`]);
     }
     if (mka.next_rekey_seconds !== undefined) own.push(["next key", `in ${since(mka.next_rekey_seconds)}`]);
     const tiles = [["own", "This box", own]];
@@ -291,7 +291,7 @@
     section.querySelector(".changes").replaceChildren(...pairs(last.map(({ ms_ago: ms, text }) => [ago(ms), text])).children);
   };
   // Nothing is said of an interface that is not prepared.
-  const guarded = (guard) => (guard ? [["guard", guard === "none" ? "NONE: this box's own stack may hear and speak here" : guard]] : []);
+  const guarded = (guard) => (guard ? [["guard", guard === "none" ? "NONE: this box's own stack can receive and send here" : guard]] : []);
   const drawPorts = (parent, link) => {
     keep(parent, [["plain", "Plain"], ["protected", "Protected"]].map(([side, word]) => [
       side, () => make("div", "tile"), (tile) => {
@@ -522,7 +522,7 @@
       return;
     }
     const report = await answer.json();
-    trouble = "this page cannot show what the gateway says; load it again";
+    trouble = "this page cannot show the report of the gateway; load it again";
     show(report);
     heard = performance.now();
     trouble = "";

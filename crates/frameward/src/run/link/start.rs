@@ -160,12 +160,12 @@ impl StartedLink {
     }
 }
 
-/// A link's path around its SecY. What is agreed on says itself how SDUs are divided.
+/// A link's path around its SecY. What is agreed on says itself how SDUs are fragmented.
 pub(in crate::run) fn path(link: &Link, secy: SecY) -> Path {
-    Path::new(secy, &link.bypass, link.static_sas().and(link.dividing))
+    Path::new(secy, &link.bypass, link.static_sas().and(link.fragmentation))
 }
 
-/// What is borne of a port's interface.
+/// Accepted faults of a port's interface.
 pub(in crate::run) const fn allowed(gateway: &Gateway, addresses: bool) -> Tolerated {
     Tolerated { addresses, unguarded: gateway.unguarded }
 }
@@ -186,7 +186,7 @@ pub(in crate::run) fn bare_secy(link: &Link, sci: Sci, mtus: Mtus) -> SecY {
         validate_frames: link.validate_frames,
         replay_protect: link.replay_protect,
         clear_vlan: link.clear_vlan,
-        reassemble: link.dividing.is_some(),
+        reassemble: link.fragmentation.is_some(),
         mtu: mtus.protected,
     };
     SecY::new(sci, settings)

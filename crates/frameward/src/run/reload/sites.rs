@@ -7,7 +7,7 @@ use super::super::Running;
 use super::super::site::RunningSite;
 use config::Site;
 
-/// What becomes of one site of the new configuration.
+/// Change of one site by the new configuration.
 pub(super) enum NewSite {
     CarryOver(Box<RunningSite>),
     ChangePeers { running: Box<RunningSite>, config: Box<Site>, lan_mtu: usize },
@@ -24,7 +24,7 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    /// What becomes of a site that is to be as `config` says.
+    /// Change of a site that is to be as `config` says.
     pub(super) fn of(running: Option<&RunningSite>, config: &Site, lan_mtu: usize, io_changes: bool) -> Self {
         let Some(running) = running else { return Self::Start };
         // One that could not be started yet is tried each second.

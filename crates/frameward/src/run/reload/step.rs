@@ -7,7 +7,7 @@ use super::super::link::{About, RunningLink};
 use config::check::Mtus;
 use config::{Keys, Link, Mka, StaticSas};
 
-/// What becomes of one link of the new configuration.
+/// Change of one link by the new configuration.
 pub(super) struct Step {
     pub(super) link: Link,
     pub(super) mtus: Mtus,
@@ -24,7 +24,7 @@ pub(super) enum What {
     Add,
 }
 
-/// What becomes of a link's keys.
+/// Change of a link's keys.
 pub(super) enum KeyChange {
     Static(CarryOver),
     /// All SAs go on; the SecY's settings change if `path` says so.
@@ -44,7 +44,7 @@ impl What {
     pub(super) fn words(&self) -> Option<&'static str> {
         match self {
             Self::Change { reopen: true, .. } => Some("restarted, its SAs go on"),
-            // What becomes of a cell alone is said relation by relation.
+            // Changes of a cell alone are logged relation by relation.
             Self::Change { keys: KeyChange::Keep, .. } | Self::Keep | Self::Add => None,
             Self::Change { .. } => Some("changed"),
         }
@@ -90,7 +90,7 @@ fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver
             Some(_) => warn!(
                 event = "key-under-same-an",
                 link = link.name,
-                "AN {} of {} has another key: frames that are on their way are lost; give a new key another an",
+                "AN {} of {} has another key, so frames on the way are lost; give a new key another an",
                 sa.an,
                 sa.sci
             ),

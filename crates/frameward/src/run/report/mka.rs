@@ -8,7 +8,7 @@ use wire::mkpdu::Confidentiality;
 use config::{Link, Mka, Named as _};
 use report::Counters;
 use report::mka::{
-    CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, MkaStrangerReport, Requested, SakReport,
+    CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, MkaStrangerReport, Requested, SakReport,
 };
 use report::verdict::State;
 
@@ -54,7 +54,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         under_fallback: status.under_fallback && status.members.iter().any(|member| member.live),
         not_heard: status.gaps.iter().map(ToString::to_string).collect(),
         saks: status.saks.iter().map(sak).collect(),
-        dividing: dividing(link, agreement),
+        fragmentation: fragmentation(link, agreement),
         next_rekey_seconds: status.next_rekey.map(|at| at.since(*now).as_secs()),
         changes: status
             .changes
@@ -65,10 +65,10 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
     }
 }
 
-/// What the configuration requested.
+/// Requests of the configuration.
 pub(super) fn requested(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> Requested {
     Requested {
-        dividing: mka.expects.fragment || mka.expects.concatenate,
+        fragmentation: mka.expects.fragment || mka.expects.concatenate,
         encrypted: link.protection != secy::Protection::Integrity,
         no_sci: link.sci_inclusion == secy::SciInclusion::Never,
         trouble: agreement.status.fault.map(state),
@@ -110,22 +110,20 @@ const fn confidentiality(confidentiality: Confidentiality) -> &'static str {
     }
 }
 
-fn dividing(link: &Link, agreement: &KeyAgreementStatus) -> DividingReport {
+fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport {
     let Some(SakStatus { fragmentation, .. }) = transmitting(agreement) else {
-        return DividingReport { fragment: false, concatenate: false, why_not: None };
+        return FragmentReport { fragment: false, concatenate: false, why_not: None };
     };
     let (fragment, concatenate) = (fragmentation.fragment, fragmentation.concatenate);
     let as_wished =
-        link.dividing.is_none_or(|how| fragment >= how.fragment && concatenate >= how.concatenate);
+        link.fragmentation.is_none_or(|how| fragment >= how.fragment && concatenate >= how.concatenate);
     let strangers = agreement.status.members.iter().filter(|member| member.live && !member.announced);
     let strangers: Vec<_> = strangers.map(|member| member.sci.to_string()).collect();
     let why_not = match (as_wished, strangers.as_slice()) {
         (true, _) => None,
-        (false, []) => Some("a peer has it switched off, or had when the key was made".into()),
-        (false, [one]) => Some(format!("{one} is a plain MACsec station, which does not understand it")),
-        (false, all) => {
-            Some(format!("{} are plain MACsec stations, which do not understand it", all.join(", ")))
-        }
+        (false, []) => Some("a peer has it switched off, or had it off when the key was made".into()),
+        (false, [one]) => Some(format!("{one} is a plain MACsec station, which cannot do it")),
+        (false, all) => Some(format!("{} are plain MACsec stations, which cannot do it", all.join(", "))),
     };
-    DividingReport { fragment, concatenate, why_not }
+    FragmentReport { fragment, concatenate, why_not }
 }

@@ -13,7 +13,7 @@ use tunnel::PeerId;
 use config::site::{Endpoint, Host};
 use config::{Site, SitePeer};
 
-/// How often names are looked up again; and how soon, if one could not be.
+/// Interval between look-ups of names; shorter if one failed.
 const AGAIN: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(3);
 
@@ -62,7 +62,7 @@ impl PlainPeers {
         Ok(Self { changes, notices, thread })
     }
 
-    /// What a person should know, since this was asked last.
+    /// News for people, since this was asked last.
     pub(super) fn notices(&self) -> Vec<(Option<PeerId>, String)> {
         self.notices.try_iter().collect()
     }

@@ -30,7 +30,7 @@ pub(in crate::run) struct Works {
     numbered: usize,
 }
 
-/// What its ports are.
+/// Its ports.
 pub(in crate::run) struct About {
     /// The MTU of the LAN.
     pub(in crate::run) lan_mtu: usize,
@@ -40,14 +40,14 @@ pub(in crate::run) struct About {
 
 /// A UDP port of a site.
 pub(in crate::run) struct AboutUdp {
-    /// What it is for.
+    /// Its purpose.
     pub(in crate::run) what: &'static str,
     pub(in crate::run) address: String,
-    /// What the kernel does for it.
+    /// Work of the kernel for it.
     how: String,
 }
 
-/// Who tells the worker where the peers are, and what is agreed on with them.
+/// The thread that gives the worker the peers' addresses and keys.
 enum Channel {
     Quic(Manager),
     /// All peers are plain.
@@ -82,7 +82,7 @@ impl Works {
                 Ok(Self { about, prepared: Some(prepared), channel, fallback, numbers, numbered })
             }
             Err(error) => {
-                // What is to be said is why it did not start; a worker that does not answer has its own notice.
+                // The line says why it did not start; a worker that does not answer has its own notice.
                 let _ = control.remove_site(&config.name);
                 let _ = prepared.restore();
                 Err(format!(
@@ -99,7 +99,7 @@ impl Works {
             info!(
                 event = "engine-fallback",
                 site = name,
-                "AF_XDP cannot be had here, so AF_PACKET is used: {reason}"
+                "AF_XDP is not available, so AF_PACKET is used: {reason}"
             );
         }
         let bound: Vec<_> = about
@@ -123,7 +123,7 @@ impl Works {
             warn!(
                 event = "port-unguarded",
                 site = name,
-                "nothing but unguarded = true keeps {lan} going: this box's own stack may hear and speak there"
+                "{lan} is unguarded (unguarded = true): this box's own stack can receive and send there"
             );
         }
         for feature in prepared.remaining_offloads() {
@@ -148,7 +148,7 @@ impl Works {
         self.prepared
     }
 
-    /// How the management channel is; none if all peers are plain.
+    /// State of the management channel; none if all peers are plain.
     pub(super) fn status(&self) -> Option<ManagerStatus> {
         match &self.channel {
             Channel::Quic(manager) => Some(manager.status()),
@@ -184,7 +184,7 @@ impl Works {
         self.prepared.map_or(Ok(()), Prepared::restore)
     }
 
-    /// What keeps the host's stack off its interface; empty where that is not prepared.
+    /// The guard of its interface; empty while it is not prepared.
     pub(in crate::run) fn guard(&self) -> &'static str {
         self.prepared.as_ref().map_or("", |prepared| prepared.guard().name())
     }
@@ -224,7 +224,7 @@ fn warn_if_plain(site: &str, SitePeer { name, mode, .. }: &SitePeer) {
         warn!(
             event = "peer-plain",
             site,
-            "peer {name:?} is plain (VNI {vni}), NOT PROTECTED: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN"
+            "peer {name:?} is plain (VNI {vni}), NOT PROTECTED: a stranger on the path reads the addresses of all frames, and can put frames of any sender into the LAN"
         );
     }
 }

@@ -31,7 +31,7 @@ impl StatusText<'_> {
     }
 }
 
-/// What a cell is, in a line.
+/// A cell, in a line.
 pub(in super::super) struct Cell<'r>(pub(in super::super) &'r CellReport);
 
 impl fmt::Display for Cell<'_> {
@@ -59,7 +59,7 @@ impl fmt::Display for Cell<'_> {
     }
 }
 
-/// Who, and how it is.
+/// A relation's stations and its state.
 pub(in super::super) struct Relation<'r>(pub(in super::super) &'r RelationReport);
 
 impl fmt::Display for Relation<'_> {
@@ -89,7 +89,7 @@ impl fmt::Display for Relation<'_> {
     }
 }
 
-/// How long frames of the own station were inside, in a line.
+/// Times of the own station's frames inside the gateway, in a line.
 pub(in super::super) struct Outward<'r>(
     pub(in super::super) &'r RelationReport,
     pub(in super::super) &'r [u64],

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Detail, StatusText, Uptime};
 use config::lifetime::Span;
-use report::mka::{CakReport, ChangeReport, DividingReport, MemberReport, MkaReport, SakReport};
+use report::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, SakReport};
 
 /// Changes that are shown; all of them with [`Detail::All`].
 const SHOWN: usize = 8;
@@ -30,7 +30,7 @@ impl StatusText<'_> {
         mka.members.iter().try_for_each(|member| writeln!(f, "      {}", Member(member)))?;
         mka.saks.iter().try_for_each(|sak| writeln!(f, "      {}", Sak(sak)))?;
         if mka.secured {
-            writeln!(f, "      {}", Dividing(&mka.dividing))?;
+            writeln!(f, "      {}", Fragmentation(&mka.fragmentation))?;
         }
         if let Some(seconds) = mka.next_rekey_seconds {
             writeln!(f, "      next key in {}", Span(Duration::from_secs(seconds)))?;
@@ -47,7 +47,7 @@ impl StatusText<'_> {
     }
 }
 
-/// Who hands out keys.
+/// The key server.
 pub(in crate::status) struct KeyServer<'r>(pub(in crate::status) &'r MkaReport);
 
 impl fmt::Display for KeyServer<'_> {
@@ -66,7 +66,7 @@ pub(in crate::status) struct Member<'r>(pub(in crate::status) &'r MemberReport);
 impl fmt::Display for Member<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let MemberReport { sci, mi, priority, live, heard_ms_ago, announced } = self.0;
-        let state = if *live { "live" } else { "heard, and has not shown to hear this box" };
+        let state = if *live { "live" } else { "heard, but has not shown that it hears this box" };
         let kind = if *announced { "" } else { ", a plain MACsec station" };
         write!(
             f,
@@ -92,12 +92,12 @@ impl fmt::Display for Sak<'_> {
     }
 }
 
-/// Whether SDUs are divided, in a line.
-struct Dividing<'r>(&'r DividingReport);
+/// Whether SDUs are fragmented, in a line.
+struct Fragmentation<'r>(&'r FragmentReport);
 
-impl fmt::Display for Dividing<'_> {
+impl fmt::Display for Fragmentation<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DividingReport { fragment, concatenate, why_not } = self.0;
+        let FragmentReport { fragment, concatenate, why_not } = self.0;
         let on = |on: bool| if on { "on" } else { "off" };
         write!(f, "fragment {}, concatenate {}", on(*fragment), on(*concatenate))?;
         why_not.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))

@@ -44,8 +44,8 @@ impl StatusText<'_> {
         }
         let place = match (&peer.address, &peer.endpoint) {
             (Some(address), _) => format!("data goes to {address}"),
-            (None, Some(endpoint)) => format!("configured to be at {endpoint}, and not found yet"),
-            (None, None) => "connects from anywhere, and has not yet".to_owned(),
+            (None, Some(endpoint)) => format!("configured to be at {endpoint}, not found yet"),
+            (None, None) => "may connect from anywhere, and has not yet".to_owned(),
         };
         write!(f, "    {place}")?;
         if let Some(microseconds) = peer.round_trip_us {

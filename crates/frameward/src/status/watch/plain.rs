@@ -27,7 +27,7 @@ pub(super) fn print(
     Ok(())
 }
 
-/// What a report says, or why there is none.
+/// Lines of a report, or why there is none.
 pub(super) fn lines(view: &View) -> String {
     if let Some(reason) = &view.away {
         return format!("{} away: {reason}\n", view.name);

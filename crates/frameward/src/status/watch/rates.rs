@@ -10,7 +10,7 @@ use wire::Counter;
 /// For how many seconds a discard counts as rising.
 const RECENT: f64 = 10.0;
 
-/// What passes a port in one sense.
+/// Traffic of a port in one direction.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Pace {
     pub(super) frames_per_second: f64,
@@ -33,14 +33,14 @@ pub(super) struct Discard {
     pub(super) place: String,
     /// The counter.
     pub(super) name: String,
-    /// What it counts, in words.
+    /// Its meaning.
     pub(super) meaning: &'static str,
     pub(super) count: u64,
-    /// How fast it rose at last, if that was in the last ten seconds.
+    /// Its last rate, if it rose in the last ten seconds.
     pub(super) per_second: Option<f64>,
 }
 
-/// What a link or a site did lately. `None` before there are two reports.
+/// Recent activity of a link or a site. `None` before there are two reports.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Activity {
     /// To the network, and from there.
@@ -49,7 +49,7 @@ pub(super) struct Activity {
     pub(super) discards: Vec<Discard>,
 }
 
-/// What all of them did.
+/// Sum of all.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Activities {
     pub(super) links: Vec<Activity>,
@@ -65,7 +65,7 @@ pub(super) struct Follower {
 }
 
 impl Follower {
-    /// What each link of a new report has been doing, and each site, in their order.
+    /// Activity of each link and each site of a new report, in their order.
     pub(super) fn follow(&mut self, report: &GatewayReport) -> Activities {
         let now = seconds(report);
         let before = self.last.replace(report.clone());
@@ -172,7 +172,7 @@ impl Side {
     }
 }
 
-/// What is looked at of a link or a site.
+/// Watched counters of a link or a site.
 struct Figures<'r> {
     name: &'r str,
     plain: Side,

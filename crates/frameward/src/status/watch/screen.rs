@@ -20,7 +20,7 @@ use crate::status::text::Uptime;
 use config::lifetime;
 use report::{Concern, Level, LinkReport, PortReport, SaReport, Verdict};
 
-/// What a piece of text is, and so how it looks.
+/// Kind of a piece of text, which decides its look.
 #[derive(Clone, Copy)]
 enum Look {
     Plain,
@@ -72,7 +72,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, colour: bool) {
     let most = u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_sub(body.height);
     view.top = view.top.min(most);
     let more = if view.top < most { "   more below: arrows, page down" } else { "" };
-    // What is old looks old.
+    // Old figures look old.
     let style = if view.away.is_some() { Style::new().add_modifier(Modifier::DIM) } else { Style::new() };
     frame.render_widget(Paragraph::new(lines).style(style).scroll((view.top, 0)), body);
     frame.render_widget(Paragraph::new(palette.span(Look::Soft, format!("q quits{more}"))), foot);
@@ -128,7 +128,7 @@ fn link_lines(link: &LinkReport, activity: &Activity, palette: Palette) -> Vec<L
     lines
 }
 
-/// How a link or a site is, in a word, and what a person should know of it.
+/// State of a link or a site, in a word, and its concerns.
 fn title(
     name: &str,
     about: String,

@@ -1,4 +1,4 @@
-//! What a pair of gateways adds to the way of a cyclic frame: one-way delay from machine to machine, beside a Linux bridge in
+//! Delay that a pair of gateways adds to a cyclic frame: one-way delay from machine to machine, beside a Linux bridge in
 //! the same place.
 //!
 //! ```text
@@ -35,11 +35,11 @@ use speed::frame_times::median;
 /// Of the 57 that half of 100 Mbit/s carries (the paper's equation 2).
 const RELATIONS: u8 = 50;
 const CYCLE: Duration = Duration::from_millis(1);
-/// How long the first frames may take: a handshake of all relations.
+/// Time the first frames may take: a handshake of all relations.
 const PATIENCE: Duration = Duration::from_secs(20);
 const PAYLOAD: usize = 44;
 const WHAT: [&str; 3] = ["p50", "p99.9", "worst"];
-/// How often a round is done again in which a machine could not keep up with its own traffic: it proves nothing.
+/// Repetitions of a round in which a machine could not keep up with its own traffic: such a round proves nothing.
 const AGAIN: usize = 2;
 
 /// About two and a half minutes: one of them of each network.
@@ -47,7 +47,7 @@ pub const FULL: Effort = Effort { rounds: 3, time: Duration::from_secs(20) };
 /// About ten seconds.
 pub const QUICK: Effort = Effort { rounds: 3, time: Duration::from_millis(1500) };
 
-/// What became of the frames of all rounds.
+/// Fate of the frames of all rounds.
 #[derive(Clone, Copy, Default, Debug)]
 struct Frames {
     sent: u64,
@@ -70,7 +70,7 @@ struct Setup {
     /// Percent of all CPU time that the hypervisor gave to others.
     stolen: Samples,
     frames: Frames,
-    /// How long they were sent.
+    /// Duration of sending.
     time: Duration,
 }
 
@@ -86,35 +86,35 @@ pub fn measure(
     lab::require_root()?;
     progress(&"networks for cyclic frames");
     let shape = Shape { static_neighbours: true, ..Shape::default() };
-    let mut places = [bridges(&shape)?, gateways(frameward, &shape)?];
+    let mut setups = [bridges(&shape)?, gateways(frameward, &shape)?];
     for number in 1..=rounds {
-        for place in &mut places {
+        for setup in &mut setups {
             let mut left = AGAIN;
-            while let Err(error) = place.round(time) {
+            while let Err(error) = setup.round(time) {
                 left = left.checked_sub(1).ok_or(error)?;
-                progress(&format_args!("round {number}: {}: again: a machine was too slow", place.case));
+                progress(&format_args!("round {number}: {}: again: a machine was too slow", setup.case));
             }
-            let [middle, high, worst] = place.samples.each_ref().map(|samples| samples.values[number - 1]);
-            let stolen = place.stolen.values[number - 1];
+            let [middle, high, worst] = setup.samples.each_ref().map(|samples| samples.values[number - 1]);
+            let stolen = setup.stolen.values[number - 1];
             progress(&format_args!(
                 "round {number}: {}: {middle:.1} us, p99.9 {high:.1}, worst {worst:.1}; {stolen:.1} % of CPU time stolen",
-                place.case
+                setup.case
             ));
         }
     }
     // Frames of one cycle that wait for those of the one before wait in the machines, whatever stands between these.
-    if median(&places[0].samples[0].values) > CYCLE.as_secs_f64() * 1e6 {
+    if median(&setups[0].samples[0].values) > CYCLE.as_secs_f64() * 1e6 {
         progress(
-            &"this machine is too busy for its own traffic: the delays are those of queues, and compare nothing",
+            &"this machine is too busy for its own traffic: its queues make the delays, which compare nothing",
         );
     }
-    let mut rows = rows(&places);
-    for place in &places {
-        rows.push(place.stolen.row(BENCH, "percent", None));
-        rows.extend(place.accounts()?);
+    let mut rows = rows(&setups);
+    for setup in &setups {
+        rows.push(setup.stolen.row(BENCH, "percent", None));
+        rows.extend(setup.accounts()?);
     }
-    for place in places {
-        place.gateways.map(Pair::stop).transpose()?;
+    for setup in setups {
+        setup.gateways.map(Pair::stop).transpose()?;
     }
     Ok(rows)
 }
@@ -132,7 +132,7 @@ fn rows([bridges, gateways]: &[Setup; 2]) -> Vec<Row> {
     rows
 }
 
-fn place(case: &'static str, topology: Topology, gateways: Option<Pair>) -> Setup {
+fn setup(case: &'static str, topology: Topology, gateways: Option<Pair>) -> Setup {
     let samples = WHAT.map(|what| Samples::new(&format!("one-way delay {what}, {case}")));
     let stolen = Samples::new(&format!("CPU time stolen from this machine, {case}"));
     Setup { case, gateways, topology, samples, stolen, frames: Frames::default(), time: Duration::ZERO }
@@ -141,7 +141,7 @@ fn place(case: &'static str, topology: Topology, gateways: Option<Pair>) -> Setu
 fn bridges(shape: &Shape) -> Result<Setup, BenchError> {
     let topology = Topology::build(shape)?;
     topology.bridge_gateways()?;
-    Ok(place("Linux bridge", topology, None))
+    Ok(setup("Linux bridge", topology, None))
 }
 
 fn gateways(frameward: &Path, shape: &Shape) -> Result<Setup, BenchError> {
@@ -157,9 +157,9 @@ fn gateways(frameward: &Path, shape: &Shape) -> Result<Setup, BenchError> {
     let a = start(&topology.gateway_a.namespace, "a")?;
     let b = start(&topology.gateway_b.namespace, "b")?;
     let pair = Pair { a, b, scratch };
-    // What is lost before there is a session is no loss of theirs.
+    // Frames lost before there is a session are no loss of theirs.
     secured(&pair)?;
-    Ok(place("gateways", topology, Some(pair)))
+    Ok(setup("gateways", topology, Some(pair)))
 }
 
 fn relations(topology: &Topology) -> Vec<Relation> {
@@ -229,7 +229,7 @@ impl Setup {
         Ok(())
     }
 
-    /// What became of all frames.
+    /// Fate of all frames.
     fn accounts(&self) -> Result<Vec<Row>, BenchError> {
         let Frames { sent, received, late, out_of_order, changed } = self.frames;
         let lost = sent.saturating_sub(received);
@@ -275,7 +275,7 @@ impl Setup {
     }
 }
 
-/// What a gateway says that it discarded, or that it knows was dropped before it.
+/// Frames that a gateway discarded, or knows to be dropped before it.
 fn discarded(report: &GatewayReport) -> u64 {
     let mut sum = 0;
     for link in &report.links {

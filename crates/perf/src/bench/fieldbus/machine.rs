@@ -19,7 +19,7 @@ use speed::frame_times::{Clock, SlowFrames, empty_loop};
 /// Lengths of the loops that do nothing, in nanoseconds: those of single frames, from the shortest cipher to the whole path.
 pub const LOOPS: [u64; 5] = [100, 200, 400, 800, 1600];
 
-/// What the machine did meanwhile.
+/// State of the machine meanwhile.
 #[derive(Debug)]
 pub struct Meanwhile {
     pub(super) loops: [EmptyLoop; LOOPS.len()],
@@ -83,7 +83,7 @@ impl Meanwhile {
     }
 }
 
-/// What a loop took that did nothing ([`empty_loop`]), in turns with all that was measured.
+/// Times of an idle loop ([`empty_loop`]), in turns with all that was measured.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct EmptyLoop {
     pub(super) nanoseconds: u64,

@@ -98,7 +98,7 @@ impl FieldbusTable<'_> {
         line("worst, ns", EmptyLoop::worst)
     }
 
-    /// How much of the time this machine had a whole CPU.
+    /// Share of the time in which this machine had a whole CPU.
     fn machine(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -126,7 +126,7 @@ impl FieldbusTable<'_> {
             f,
             "\nsingle (the p50 of single frames), p99.9 and worst are those of the number of relations with the greatest; growth\n\
              likewise, beside one relation. An empty loop reads the clock and does nothing: what takes as long has no better p99.9 here.\n\
-             Slow is a frame that takes a third longer than the median of its round. Where slow ones stand together more often than\n\
+             Slow is a frame that takes a third longer than the median of its round. Where slow ones come together more often than\n\
              chance would have it, it was not they that were slow, but this CPU for a while."
         )?;
         for (what, met) in [

@@ -34,7 +34,7 @@ use speed::frame_times::Work;
 
 const NAMES: [&str; 2] = ["plc", "devices"];
 const CYCLE: Duration = Duration::from_millis(1);
-/// How long all handshakes may take.
+/// Time all handshakes may take.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Nothing of what is measured is an alarm.
 const NEVER: Duration = Duration::from_secs(86_400);
@@ -52,14 +52,14 @@ pub(crate) struct WholePath {
     links: [Box<Link>; 2],
     plc: MemoryPort,
     devices: MemoryPort,
-    /// What the PLC sends to each device.
+    /// Frames of the PLC to each device.
     frames: Vec<Vec<u8>>,
     under_way: usize,
     start: Instant,
 }
 
 impl WholePath {
-    /// So many relations, all of them in session.
+    /// A cell with `relations` relations, all of them in session.
     pub(crate) fn new(relations: usize, protection: Protection, payload: usize) -> Result<Self, BenchError> {
         let failed = |error: &dyn std::fmt::Display| BenchError::Cells(error.to_string());
         let scratch = Scratch::new()?;
@@ -113,7 +113,7 @@ impl WholePath {
 
 impl Work for WholePath {
     fn prepare(&mut self, relations: &[usize]) {
-        // What was under way has arrived, whole and in clear.
+        // All frames under way have arrived, whole and in clear.
         for _ in 0..std::mem::replace(&mut self.under_way, relations.len()) {
             let arrived = self.devices.collect().expect("every frame arrives");
             assert_eq!(arrived[16..18], [0x88, 0x92]);
@@ -148,7 +148,7 @@ fn agree(gateway: &mut Gateway, wires: &mut [MemoryPort]) -> Result<(), BenchErr
         if look.elapsed() > Duration::from_millis(2) {
             if let [(_, one), (_, other)] = &gateway.cell_statuses()[..] {
                 let mut pairs = one.relations.iter().zip(&other.relations);
-                // Who sends in a newer session than it was last heard in listens in both, and the peer has confirmed the newer one.
+                // An end that sends in a newer session than its peer heard last listens in both, and the peer has confirmed the newer one.
                 let meet = |from: &RelationStatus, to: &RelationStatus| {
                     let (Some(sends), Some(listens)) = (from.transmit_key, to.receive_key) else {
                         return false;
@@ -176,7 +176,7 @@ fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
     [(MacAddr([2, 0, 0, 0, 0, 1]), frame_id), (MacAddr([2, 0, 0, 1, high, low]), frame_id)]
 }
 
-/// What the PLC (0) or device `number` (1) sends.
+/// Frame of the PLC (0) or of device `number` (1).
 fn frame(from: usize, number: usize, payload: usize) -> Vec<u8> {
     let stations = stations(number);
     let ((source, frame_id), (destination, _)) = (stations[from], stations[1 - from]);

@@ -1,4 +1,4 @@
-//! What a stranger on the insecure network sends, made of what it has seen there.
+//! Frames that a stranger on the insecure network sends, made of those that it has seen there.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::bench::BenchError;
 
 /// Where a cell's tagged frame carries Seq: behind addresses, tag, EtherType, FrameID and KeyID.
 const SEQ: Range<usize> = 21..25;
-/// How long a protected frame may take to show.
+/// Time a protected frame may take to show.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Frames of a stranger on the insecure network.
@@ -27,7 +27,7 @@ impl Strange {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Garbage, Self::Replayed, Self::Clear];
 
-    /// What it is called in figures.
+    /// Name in figures.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Garbage => "garbage",

@@ -65,7 +65,7 @@ fn sent<T>(mut take: impl FnMut() -> Result<T, Error>, rate: impl Fn(&T) -> f64)
     }
 }
 
-/// What arrived, what was sent for it.
+/// Frames that arrived, and those sent for them.
 #[derive(Debug)]
 struct Point {
     times: f64,
@@ -94,7 +94,7 @@ impl Curve {
         let mut tries = 0;
         let rate = loop {
             let found = way.search(&Search { time: effort.time, loss: 1e-3, precision: 0.05 })?;
-            // Whoever loses some at any rate still carries some.
+            // A path that loses frames at any rate still carries some.
             let first =
                 found.trials.first().map_or(0.0, |trial| trial.received as f64 / trial.elapsed.as_secs_f64());
             let rate = if found.rate > 0.0 { found.rate } else { first / 2.0 };

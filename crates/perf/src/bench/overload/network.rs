@@ -21,7 +21,7 @@ use crate::demo::pair::Station;
 /// More than any sender sends in a trial: PNs go on from one to the next.
 const PNS: u32 = 1 << 22;
 
-/// What is measured, with its network.
+/// A case with its network.
 pub(super) enum TestNetwork {
     /// Boxes between two machines.
     Link(Box<TestBed>),
@@ -32,12 +32,12 @@ pub(super) enum TestNetwork {
 }
 
 impl TestNetwork {
-    pub(super) fn link(stand: TestBed) -> Self {
-        Self::Link(Box::new(stand))
+    pub(super) fn link(test_bed: TestBed) -> Self {
+        Self::Link(Box::new(test_bed))
     }
 
-    pub(super) fn cell(stand: TestBed, relations: Vec<Relation>) -> Self {
-        Self::Cell(Box::new(stand), relations)
+    pub(super) fn cell(test_bed: TestBed, relations: Vec<Relation>) -> Self {
+        Self::Cell(Box::new(test_bed), relations)
     }
 
     pub(super) fn tunnel(case: tunnel::Case) -> Self {
@@ -47,8 +47,8 @@ impl TestNetwork {
     /// The second box, if a gateway runs there, and where.
     fn far(&self) -> Option<(&Station, &Namespace)> {
         match self {
-            Self::Link(stand) | Self::Cell(stand, _) => {
-                Some((stand.far()?, &stand.topology.gateway_b.namespace))
+            Self::Link(test_bed) | Self::Cell(test_bed, _) => {
+                Some((test_bed.far()?, &test_bed.topology.gateway_b.namespace))
             }
             Self::Tunnel(case) => Some((case.far()?, &case.plants.plants[1].site)),
         }
@@ -59,20 +59,20 @@ impl TestNetwork {
         self.far().map(|(station, namespace)| Witness::start(namespace, station.asker())).transpose()
     }
 
-    /// What the first box has protected, as a stranger can take it from the network; `None` if nothing is protected.
+    /// A frame that the first box has protected, as a stranger can take it from the network; `None` if nothing is protected.
     pub(super) fn protected(&mut self) -> Result<Option<Vec<u8>>, BenchError> {
         match self {
-            Self::Link(stand) | Self::Cell(stand, _) if stand.far().is_none() => Ok(None),
-            Self::Link(stand) => {
-                let Topology { machine_a: a, machine_b: b, middle, .. } = &stand.topology;
+            Self::Link(test_bed) | Self::Cell(test_bed, _) if test_bed.far().is_none() => Ok(None),
+            Self::Link(test_bed) => {
+                let Topology { machine_a: a, machine_b: b, middle, .. } = &test_bed.topology;
                 let sender = PacketSocket::open(&a.namespace, a.ifname)?;
                 let mut frame = [&b.mac[..], &a.mac, &[0x88, 0xb5]].concat();
                 frame.resize(14 + PAYLOAD, 0);
                 let sought = |seen: &[u8]| seen.starts_with(&b.mac) && seen[12..14] == [0x88, 0xe5];
                 caught((middle, RIGHT), "a protected frame", || sender.send(&frame), sought).map(Some)
             }
-            Self::Cell(stand, relations) => {
-                let Topology { machine_a: a, middle, .. } = &stand.topology;
+            Self::Cell(test_bed, relations) => {
+                let Topology { machine_a: a, middle, .. } = &test_bed.topology;
                 let sender = PacketSocket::open(&a.namespace, a.ifname)?;
                 let mut turns = RoundRobin::new(&relations[..1], 0);
                 let mut frame = Vec::new();
@@ -122,17 +122,17 @@ impl TestNetwork {
         limit: Duration,
     ) -> Result<Load, BenchError> {
         Ok(match self {
-            Self::Link(stand) => Load::start_with(
-                (&stand.topology.middle, RIGHT),
+            Self::Link(test_bed) => Load::start_with(
+                (&test_bed.topology.middle, RIGHT),
                 strange.frames(protected),
                 Some(rate),
                 limit,
             )?,
-            Self::Cell(stand, relations) => {
+            Self::Cell(test_bed, relations) => {
                 let mut clear = Vec::new();
                 RoundRobin::new(&relations[..1], 0).next_into(&mut clear);
                 let next = strange.cyclic(protected, &clear);
-                Load::start_with((&stand.topology.middle, RIGHT), next, Some(rate), limit)?
+                Load::start_with((&test_bed.topology.middle, RIGHT), next, Some(rate), limit)?
             }
             Self::Tunnel(case) => {
                 let device = to(case.plants.plants[1].number);
@@ -144,7 +144,7 @@ impl TestNetwork {
 
     pub(super) fn stop(self) -> Result<(), BenchError> {
         match self {
-            Self::Link(stand) | Self::Cell(stand, _) => stand.stop(),
+            Self::Link(test_bed) | Self::Cell(test_bed, _) => test_bed.stop(),
             Self::Tunnel(case) => case.stop(),
         }
     }
@@ -153,10 +153,12 @@ impl TestNetwork {
 impl Way for TestNetwork {
     fn search(&mut self, search: &Search) -> Result<SearchResult, Error> {
         match self {
-            Self::Link(stand) => [&stand.topology.machine_a, &stand.topology.machine_b].search(search),
-            Self::Cell(stand, relations) => {
+            Self::Link(test_bed) => {
+                [&test_bed.topology.machine_a, &test_bed.topology.machine_b].search(search)
+            }
+            Self::Cell(test_bed, relations) => {
                 let octets = RoundRobin::new(relations, 0).mean_octets();
-                search.run_with(ends(stand), octets, || cyclic(relations, 0))
+                search.run_with(ends(test_bed), octets, || cyclic(relations, 0))
             }
             Self::Tunnel(case) => {
                 let mut pn = case.pn;
@@ -177,9 +179,11 @@ impl Way for TestNetwork {
 
     fn offer(&mut self, rate: u32, time: Duration) -> Result<Flood, Error> {
         match self {
-            Self::Link(stand) => [&stand.topology.machine_a, &stand.topology.machine_b].offer(rate, time),
-            Self::Cell(stand, relations) => {
-                macsec::flood_with(ends(stand), cyclic(relations, 0), Some(rate), time)
+            Self::Link(test_bed) => {
+                [&test_bed.topology.machine_a, &test_bed.topology.machine_b].offer(rate, time)
+            }
+            Self::Cell(test_bed, relations) => {
+                macsec::flood_with(ends(test_bed), cyclic(relations, 0), Some(rate), time)
             }
             Self::Tunnel(case) => {
                 let [from, to] = case.ports();
@@ -192,12 +196,12 @@ impl Way for TestNetwork {
 
     fn offer_both(&mut self, rate: u32, time: Duration) -> Result<[Flood; 2], Error> {
         match self {
-            Self::Link(stand) => {
-                [&stand.topology.machine_a, &stand.topology.machine_b].offer_both(rate, time)
+            Self::Link(test_bed) => {
+                [&test_bed.topology.machine_a, &test_bed.topology.machine_b].offer_both(rate, time)
             }
-            Self::Cell(stand, relations) => {
+            Self::Cell(test_bed, relations) => {
                 let frames = [0, 1].map(|side| cyclic(relations, side));
-                macsec::both_ways_with(ends(stand), frames, Some(rate), time)
+                macsec::both_ways_with(ends(test_bed), frames, Some(rate), time)
             }
             Self::Tunnel(case) => {
                 let floods = macsec::both_ways(case.ports(), macsec::SHORTEST, case.pn, Some(rate), time);
@@ -209,8 +213,8 @@ impl Way for TestNetwork {
 }
 
 /// The machines' interfaces.
-fn ends(stand: &TestBed) -> [(&Namespace, &str); 2] {
-    let Topology { machine_a, machine_b, .. } = &stand.topology;
+fn ends(test_bed: &TestBed) -> [(&Namespace, &str); 2] {
+    let Topology { machine_a, machine_b, .. } = &test_bed.topology;
     [machine_a, machine_b].map(|machine| (&machine.namespace, machine.ifname))
 }
 

@@ -1,4 +1,4 @@
-//! What has to get through whatever is offered: the answers of the second box, a session on it, its key agreement.
+//! Traffic that has to get through whatever is offered: the answers of the second box, a session on it, its key agreement.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};

@@ -92,7 +92,7 @@ fn scenarios(f: &mut fmt::Formatter<'_>, measured: &Measured) -> fmt::Result {
             let fits = |payload: &usize| {
                 what(*payload).is_some_and(|cost| cost as f64 / (MHZ * 1000.0) <= scenario.bound)
             };
-            // What is shorter than the least that was measured takes no longer than that.
+            // A shorter length than the least measured one takes no longer than that.
             let upper = PAYLOADS
                 .into_iter()
                 .find(|payload| *payload >= largest)

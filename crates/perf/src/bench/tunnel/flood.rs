@@ -1,4 +1,4 @@
-//! What a flood of packets that nobody has asked for costs the frames of others.
+//! Cost of a flood of unsolicited packets for the frames of others.
 //!
 //! ```text
 //!  sender ── SITE 1 ── router ── SITE 2 ── counter        a quarter of what SITE 2 can receive
@@ -25,15 +25,15 @@ pub(super) const FLOOD: &str = "a quarter load";
 /// Shares of what a site can receive.
 const LEGITIMATE: f64 = 0.25;
 const FLOODED: f64 = 0.5;
-/// What has to be left of the legitimate load.
+/// Share of the legitimate load that has to be left.
 const LEAST: f64 = 0.9;
 /// Octets of UDP payload: a data packet of a shortest frame, and the least that QUIC begins a connection with.
 const DATA: usize = 48;
 const INITIAL: usize = 1200;
-/// How long a flood may last that nobody stops.
+/// Limit on a flood that nobody stops.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What is sent beside the load.
+/// Packets sent beside the load.
 const FLOODS: [(&str, PacketShape, usize); 3] = [
     ("random packets", PacketShape::Data, DATA),
     ("packets like QUIC's", PacketShape::Quic, DATA),

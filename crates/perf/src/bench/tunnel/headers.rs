@@ -1,4 +1,4 @@
-//! What a frame costs in the tunnel itself, in memory: our header transformations beside a full re-encryption.
+//! Cost of a frame in the tunnel itself, in memory: our header transformations beside a full re-encryption.
 //!
 //! Sending is finding the peer and the flow and making the header; receiving is finding the sender, checking that the
 //! packet is new, and making addresses and SecTAG anew. A full re-encryption is what a tunnel does that does not know
@@ -18,7 +18,7 @@ use crate::bench::samples::Samples;
 
 /// Octets of the frames, without FCS: the shortest, and the largest that identifier mode carries whole over MTU 1500.
 const FRAMES: [usize; 2] = [60, 1484];
-/// How long each case is measured in each round: nothing but the CPU is waited for.
+/// Duration of each case in each round: nothing but the CPU is waited for.
 const TIME: Duration = Duration::from_millis(50);
 
 pub(super) fn measure(bench: &mut Bench<'_>) {

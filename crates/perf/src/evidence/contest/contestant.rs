@@ -157,17 +157,17 @@ impl Running {
             }
             Contestant::Tunnel(rival) => {
                 let topology = addressed(&shape)?;
-                let running = rival.start(places(&topology), PLAIN_MTU, NETWORK_MTU)?;
+                let running = rival.start(rival_hosts(&topology), PLAIN_MTU, NETWORK_MTU)?;
                 Inside::Tunnel(running, topology.into())
             }
             Contestant::Daemon(daemon) => {
                 let topology = addressed(&shape)?;
-                let running = daemon.start(places(&topology))?;
+                let running = daemon.start(rival_hosts(&topology))?;
                 Inside::Daemon(running, topology.into())
             }
             Contestant::KernelMacsec => {
                 let topology = Topology::build(&shape)?;
-                let running = RunningKernel::start(places(&topology))?;
+                let running = RunningKernel::start(rival_hosts(&topology))?;
                 Inside::Kernel(running, topology.into())
             }
         };
@@ -178,7 +178,7 @@ impl Running {
 
     fn topology(&self) -> &Topology {
         match &self.inside {
-            Inside::TestBed(stand) => &stand.topology,
+            Inside::TestBed(test_bed) => &test_bed.topology,
             Inside::Tunnel(_, topology) | Inside::Daemon(_, topology) | Inside::Kernel(_, topology) => {
                 topology
             }
@@ -194,7 +194,7 @@ impl Running {
     /// The processes in the boxes; none where the kernel does all.
     pub fn processes(&self) -> Vec<u32> {
         match &self.inside {
-            Inside::TestBed(stand) => stand.processes(),
+            Inside::TestBed(test_bed) => test_bed.processes(),
             Inside::Tunnel(running, _) => running.processes(),
             Inside::Daemon(running, _) => running.processes(),
             Inside::Kernel(running, _) => running.processes(),
@@ -207,7 +207,7 @@ impl Running {
     /// If it does not end.
     pub fn stop(self) -> Result<(), BenchError> {
         match self.inside {
-            Inside::TestBed(stand) => stand.stop(),
+            Inside::TestBed(test_bed) => test_bed.stop(),
             Inside::Tunnel(running, _topology) => Ok(running.stop()?),
             Inside::Daemon(running, _topology) => Ok(running.stop()?),
             Inside::Kernel(running, _topology) => Ok(running.stop()?),
@@ -231,20 +231,20 @@ impl Running {
 /// A network whose boxes have addresses towards each other, and leave no segmentation to the wire.
 fn addressed(shape: &Shape) -> Result<Topology, Error> {
     let topology = Topology::build(shape)?;
-    for place in places(&topology) {
-        let address = format!("{}/24", place.address);
-        place.namespace.ip(&["addr", "add", &address, "dev", PROTECTED])?;
-        place.namespace.run(&["ethtool", "-K", PROTECTED, "tx-udp-segmentation", "off", "tso", "off"])?;
+    for host in rival_hosts(&topology) {
+        let address = format!("{}/24", host.address);
+        host.namespace.ip(&["addr", "add", &address, "dev", PROTECTED])?;
+        host.namespace.run(&["ethtool", "-K", PROTECTED, "tx-udp-segmentation", "off", "tso", "off"])?;
     }
     // vpncloud asks for the way to the internet when it starts, and ends if there is none.
-    let [one, two] = places(&topology);
+    let [one, two] = rival_hosts(&topology);
     for (own, other) in [(one, two), (two, one)] {
         own.namespace.ip(&["route", "add", "default", "via", &other.address.to_string()])?;
     }
     Ok(topology)
 }
 
-fn places(topology: &Topology) -> [RivalHost<'_>; 2] {
+fn rival_hosts(topology: &Topology) -> [RivalHost<'_>; 2] {
     [(&topology.gateway_a, 1), (&topology.gateway_b, 2)].map(|(gateway, number)| RivalHost {
         namespace: &gateway.namespace,
         lan: PLAIN,

@@ -75,21 +75,21 @@ impl Daemon {
     }
 
     /// Starts it in both boxes and bridges its interfaces.
-    pub(super) fn start(self, places: [RivalHost<'_>; 2]) -> Result<RunningDaemon, Error> {
+    pub(super) fn start(self, hosts: [RivalHost<'_>; 2]) -> Result<RunningDaemon, Error> {
         let scratch = Scratch::new().map_err(|error| Error::Unexpected(error.to_string()))?;
         let commands = match self {
-            Self::Fastd => fastd(&scratch, places)?,
-            Self::Tinc => tinc::commands(&scratch, places)?,
-            Self::OpenVpn => openvpn(&scratch, places)?,
-            Self::Vpncloud => vpncloud(places),
+            Self::Fastd => fastd(&scratch, hosts)?,
+            Self::Tinc => tinc::commands(&scratch, hosts)?,
+            Self::OpenVpn => openvpn(&scratch, hosts)?,
+            Self::Vpncloud => vpncloud(hosts),
         };
         let mut programs = Vec::new();
-        for (place, command) in places.iter().zip(&commands) {
+        for (host, command) in hosts.iter().zip(&commands) {
             let command: Vec<&str> = command.iter().map(String::as_str).collect();
-            programs.push(place.namespace.spawn(&command)?);
+            programs.push(host.namespace.spawn(&command)?);
         }
-        for (place, program) in places.iter().zip(&mut programs) {
-            bridge(*place, program)?;
+        for (host, program) in hosts.iter().zip(&mut programs) {
+            bridge(*host, program)?;
         }
         Ok(RunningDaemon { programs, _scratch: scratch })
     }
@@ -106,19 +106,19 @@ impl RunningDaemon {
 }
 
 /// Waits for the interface of a program, and bridges it to the LAN.
-fn bridge(place: RivalHost<'_>, program: &mut Program) -> Result<(), Error> {
-    let (site, end) = (place.namespace, Instant::now() + PATIENCE);
+fn bridge(host: RivalHost<'_>, program: &mut Program) -> Result<(), Error> {
+    let (site, end) = (host.namespace, Instant::now() + PATIENCE);
     while let Err(error) = site.ip(&["link", "show", TAP]) {
         if !program.is_running() || Instant::now() > end {
-            let told = [program.stderr(), program.stdout()].concat();
-            let last = told.lines().last().unwrap_or_default().to_owned();
+            let output = [program.stderr(), program.stdout()].concat();
+            let last = output.lines().last().unwrap_or_default().to_owned();
             return Err(Error::Unexpected(format!("a rival makes no interface: {error}; it says: {last}")));
         }
         std::thread::sleep(Duration::from_millis(20));
     }
     site.ip(&["link", "add", "br0", "type", "bridge", "stp_state", "0", "mcast_snooping", "0"])?;
     site.ip(&["link", "set", TAP, "mtu", "1500"])?;
-    for port in [TAP, place.lan] {
+    for port in [TAP, host.lan] {
         site.ip(&["link", "set", port, "master", "br0", "up"])?;
     }
     site.ip(&["link", "set", "br0", "up"]).map(drop)
@@ -138,7 +138,7 @@ fn run(command: &[&str]) -> Result<String, Error> {
     lab::program::run(command, PATIENCE).map(|output| output.stdout)
 }
 
-fn fastd(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
+fn fastd(scratch: &Scratch, hosts: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
     let keys = [(); 2].map(|()| run(&["fastd", "--generate-key"]));
     let [one, two] = keys;
     let keys = [one?, two?];
@@ -151,10 +151,10 @@ fn fastd(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 
         let text = format!(
             "log level error;\ninterface \"{TAP}\";\nmode tap;\nmethod \"aes128-ctr+umac\";\nmtu 1500;\n\
              bind {}:10000;\nsecret \"{}\";\npeer \"other\" {{ key \"{}\"; remote {}:10000; }}\n",
-            places[own].address,
+            hosts[own].address,
             part(own, "Secret:"),
             part(other, "Public:"),
-            places[other].address
+            hosts[other].address
         );
         let file = write(scratch, &format!("fastd-{own}.conf"), &text)?;
         commands.push(words(&["fastd", "--config", &file]));
@@ -162,7 +162,7 @@ fn fastd(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 
     Ok(commands.try_into().expect("invariant: a command for each box"))
 }
 
-fn openvpn(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
+fn openvpn(scratch: &Scratch, hosts: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
     let file = |index: usize, kind: &str| -> String {
         let file: PathBuf = scratch.path().join(format!("openvpn-{index}.{kind}"));
         file.display().to_string()
@@ -178,7 +178,7 @@ fn openvpn(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>
     }
     let mut commands = Vec::new();
     for (own, other) in [(0, 1), (1, 0)] {
-        let (local, remote) = (places[own].address.to_string(), places[other].address.to_string());
+        let (local, remote) = (hosts[own].address.to_string(), hosts[other].address.to_string());
         let mut command = words(&["openvpn", "--dev", TAP, "--dev-type", "tap", "--proto", "udp"]);
         command.extend(words(&["--local", &local, "--remote", &remote, "--port", "1194", "--verb", "1"]));
         command.extend(words(&["--data-ciphers", "AES-128-GCM", "--disable-dco", "--fast-io"]));
@@ -195,10 +195,10 @@ fn openvpn(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>
     Ok(commands.try_into().expect("invariant: a command for each box"))
 }
 
-fn vpncloud(places: [RivalHost<'_>; 2]) -> [Vec<String>; 2] {
+fn vpncloud(hosts: [RivalHost<'_>; 2]) -> [Vec<String>; 2] {
     let program = find("vpncloud").map_or("vpncloud".into(), |path| path.display().to_string());
     [(0, 1), (1, 0)].map(|(own, other): (usize, usize)| {
-        let [listen, peer] = [own, other].map(|index| format!("{}:3210", places[index].address));
+        let [listen, peer] = [own, other].map(|index| format!("{}:3210", hosts[index].address));
         let mut command = words(&[&program, "--type", "tap", "--mode", "switch", "--device", TAP, "--quiet"]);
         command.extend(words(&["--listen", &listen, "--peer", &peer, "--password", "of this bench"]));
         command.extend(words(&["--algorithm", "aes128", "--no-port-forwarding"]));

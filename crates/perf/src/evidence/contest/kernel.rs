@@ -37,12 +37,12 @@ pub(super) struct RunningKernel {
 
 impl RunningKernel {
     /// Boots a guest in each box, one behind the other, and has it bridge the LAN to its `macsec0`.
-    pub(super) fn start(places: [RivalHost<'_>; 2]) -> Result<Self, Error> {
+    pub(super) fn start(hosts: [RivalHost<'_>; 2]) -> Result<Self, Error> {
         let mut running = Self { guests: Vec::new(), _scratches: Vec::new() };
         for (own, other) in [(0, 1), (1, 0)] {
             let scratch = Scratch::new().map_err(|error| Error::Unexpected(error.to_string()))?;
-            let mut guest = boot(&places[own], &scratch)?;
-            protect(&mut guest, places[own].number, places[other].number)?;
+            let mut guest = boot(&hosts[own], &scratch)?;
+            protect(&mut guest, hosts[own].number, hosts[other].number)?;
             running.guests.push(guest);
             running._scratches.push(scratch);
         }
@@ -60,10 +60,10 @@ impl RunningKernel {
 }
 
 /// A guest whose interfaces are joined to the box's.
-fn boot(place: &RivalHost<'_>, scratch: &Scratch) -> Result<Guest, Error> {
-    let namespace = place.namespace;
+fn boot(host: &RivalHost<'_>, scratch: &Scratch) -> Result<Guest, Error> {
+    let namespace = host.namespace;
     join(namespace, "br-net", NETWORK, PROTECTED)?;
-    join(namespace, "br-lan", LAN, place.lan)?;
+    join(namespace, "br-lan", LAN, host.lan)?;
     let modules: Vec<&str> = MACSEC.into_iter().chain(BRIDGE).collect();
     let devices = [
         format!("vec0:transport=tap,ifname={NETWORK},depth=128,mtu={NETWORK_MTU}"),
@@ -71,7 +71,7 @@ fn boot(place: &RivalHost<'_>, scratch: &Scratch) -> Result<Guest, Error> {
     ];
     let plan = Plan {
         prefix: &["ip", "netns", "exec", namespace.name()],
-        places: Plan::CONSOLE,
+        redirections: Plan::CONSOLE,
         modules: &modules,
         devices: &devices.each_ref().map(String::as_str),
         folder: scratch.path(),

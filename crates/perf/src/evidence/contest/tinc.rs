@@ -15,13 +15,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const TUNNEL: &str =
     "Cipher = aes-128-cbc\nDigest = sha1\nMACLength = 10\nCompression = 0\nClampMSS = no\nPMTU = 1518\n";
 
-pub(super) fn commands(scratch: &Scratch, places: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
+pub(super) fn commands(scratch: &Scratch, hosts: [RivalHost<'_>; 2]) -> Result<[Vec<String>; 2], Error> {
     let failed = |error: std::io::Error| Error::Unexpected(format!("tinc's directories: {error}"));
     let directories = [1, 2].map(|number| scratch.path().join(format!("tinc-{number}")));
     for (index, directory) in directories.iter().enumerate() {
         fs::create_dir_all(directory.join("hosts")).map_err(failed)?;
         let (number, other) = (index + 1, 2 - index);
-        let address = places[index].address;
+        let address = hosts[index].address;
         let name = format!("tinc-{number}/tinc.conf");
         let text = format!(
             "Name = box{number}\nMode = switch\nInterface = {TAP}\nBindToAddress = {address}\nConnectTo = box{other}\n\

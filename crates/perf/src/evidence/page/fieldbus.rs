@@ -204,7 +204,7 @@ fn whole_path(document: &Document) -> Figure {
     }
 }
 
-/// What p99.9 of single frames is made of: that of loops which do nothing for as long.
+/// Contributions to the p99.9 of single frames: that of idle loops of the same length.
 fn tails(document: &Document) -> Figure {
     let mut query = Query::new(document, FIELDBUS);
     let empty =
@@ -262,17 +262,17 @@ fn tails(document: &Document) -> Figure {
 
 /// A sentence with a figure of both places, if the run has it.
 fn of_each_place(document: &Document, begin: &str, case: &str, end: &str) -> String {
-    let told = ["Linux bridge", "gateways"].into_iter().filter_map(|place| {
+    let sentences = ["Linux bridge", "gateways"].into_iter().filter_map(|place| {
         let figure = document.figure(FIELDBUS, &format!("{case}{place}{end}"))?;
         Some(format!("{place}: {}", number(figure.value)))
     });
-    let told: Vec<_> = told.collect();
-    if told.is_empty() { String::new() } else { format!("{begin}{}.", told.join(", ")) }
+    let sentences: Vec<_> = sentences.collect();
+    if sentences.is_empty() { String::new() } else { format!("{begin}{}.", sentences.join(", ")) }
 }
 
 /// Number of slow frames, and of those that stood together, if the run has it.
 fn spells(document: &Document) -> String {
-    let told = ["cipher, the paper's lengths", "receive to transmit descriptor"].into_iter().filter_map(|extent| {
+    let sentences = ["cipher, the paper's lengths", "receive to transmit descriptor"].into_iter().filter_map(|extent| {
         let percent = |what: &str| {
             let figure = document.figure(FIELDBUS, &format!("slow single frames{what}, {extent}"))?;
             Some(number(figure.value))
@@ -284,7 +284,7 @@ fn spells(document: &Document) -> String {
             percent(" beside a slow one by chance")?
         ))
     });
-    told.collect()
+    sentences.collect()
 }
 
 /// One-way delay through two gateways, beside bridges in their place.
@@ -302,7 +302,7 @@ fn end_to_end(document: &Document) -> Figure {
         })
         .collect();
     let nothing = groups.is_empty();
-    let told = of_each_place(document, " Frames that never came: ", "frames lost, ", AT)
+    let sentences = of_each_place(document, " Frames that never came: ", "frames lost, ", AT)
         + &of_each_place(
             document,
             " Percent of all CPU time that the hypervisor gave to others meanwhile: ",
@@ -313,7 +313,7 @@ fn end_to_end(document: &Document) -> Figure {
         id: "fieldbus-end-to-end".into(),
         title: "End to end: what gateways add to a cyclic frame's way".into(),
         caption: format!(
-            "One-way delay from machine to machine with 50 relations at 1 ms, through two gateways and through Linux bridges in their place; less is better. Machines, gateways and the clock share this machine's CPUs.{told}"
+            "One-way delay from machine to machine with 50 relations at 1 ms, through two gateways and through Linux bridges in their place; less is better. Machines, gateways and the clock share this machine's CPUs.{sentences}"
         ),
         units: "microseconds".into(),
         source: "this run; no paper: the paper measures no network".into(),

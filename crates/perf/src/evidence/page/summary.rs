@@ -5,17 +5,17 @@ use maud::{Markup, PreEscaped, html};
 use super::bars::{self, Bars, Scale};
 use super::figure::{Body, Figure, Kind, Table, number, unit};
 use super::query::{Query, command, group};
+use crate::evidence::comparison::{self, Comparison};
 use crate::evidence::contest::{BENCH, Contestant};
 use crate::evidence::document::Document;
-use crate::evidence::verdict::{self, Verdict};
 
 /// Pixels across a tile.
 const NARROW_TILE: u32 = 250;
 
 /// Verdicts with their names, in the order in which they are shown.
-fn verdicts(document: &Document) -> Vec<(&'static str, Verdict)> {
-    let mut judged = verdict::evaluate(&document.figures);
-    verdict::names().filter_map(|name| Some((name, judged.remove(name)?))).collect()
+fn verdicts(document: &Document) -> Vec<(&'static str, Comparison)> {
+    let mut judged = comparison::compare(&document.figures);
+    comparison::names().filter_map(|name| Some((name, judged.remove(name)?))).collect()
 }
 
 /// Address of a contestant's figure.
@@ -23,13 +23,13 @@ fn case(figure: &str, contestant: &str) -> String {
     format!("{figure}, {contestant}")
 }
 
-fn unit_of(document: &Document, verdict: &Verdict) -> String {
+fn unit_of(document: &Document, verdict: &Comparison) -> String {
     let figure = document.figure(BENCH, &case(&verdict.figure, &verdict.beside));
     figure.map_or(String::new(), |figure| unit(&figure.unit))
 }
 
 /// The result, in the words of the target.
-fn reached(verdict: &Verdict) -> (String, &'static str) {
+fn reached(verdict: &Comparison) -> (String, &'static str) {
     if verdict.beside == Contestant::BareForwarder.name() {
         let more = verdict.ours - verdict.theirs;
         let sign = if more >= 0.0 { "+" } else { "" };
@@ -63,7 +63,7 @@ pub(super) fn markup(document: &Document) -> Markup {
     }
 }
 
-fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
+fn tile(document: &Document, name: &str, verdict: &Comparison) -> Markup {
     let mut query = Query::new(document, BENCH);
     let theirs = if verdict.beside == Contestant::BareForwarder.name() { Kind::Limit } else { Kind::Rival };
     let beside = if theirs == Kind::Limit {
@@ -97,7 +97,7 @@ fn tile(document: &Document, name: &str, verdict: &Verdict) -> Markup {
 
 /// The same as a table.
 pub(super) fn table(document: &Document) -> Figure {
-    let told = |figure: &str, contestant: &str| {
+    let interval = |figure: &str, contestant: &str| {
         let figure = document.figure(BENCH, &case(figure, contestant));
         figure.map_or(String::new(), |figure| match figure.spread.filter(|_| figure.values.len() > 1) {
             Some(spread) => {
@@ -112,8 +112,8 @@ pub(super) fn table(document: &Document) -> Figure {
             let (figure, word) = reached(verdict);
             [
                 format!("{name}, {}", unit_of(document, verdict)),
-                told(&verdict.figure, Contestant::Frameward.name()),
-                told(&verdict.figure, &verdict.beside),
+                interval(&verdict.figure, Contestant::Frameward.name()),
+                interval(&verdict.figure, &verdict.beside),
                 verdict.beside.clone(),
                 format!("{figure} {word}"),
                 verdict.wanted.clone(),
@@ -124,7 +124,7 @@ pub(super) fn table(document: &Document) -> Figure {
     let reasons = document.gaps(BENCH);
     let gap =
         if reasons.is_empty() { "the bench is not part of this run.".to_owned() } else { reasons.join("; ") };
-    let missing = rows.len() < verdict::names().count();
+    let missing = rows.len() < comparison::names().count();
     let columns = ["", "Frameward", "beside", "whose", "reached", "wanted", ""];
     Figure {
         id: "rivals-targets".into(),

@@ -138,7 +138,7 @@ fn throughput(document: &Document) -> Figure {
     }
     Figure {
         id: "tii-figure-4b".into(),
-        title: "Figure 4(b): what dividing costs in throughput".into(),
+        title: "Figure 4(b): what fragmentation costs in throughput".into(),
         caption: "The text gives the differences between scenarios: 50 Mbit/s less, then 60 Mbit/s more, of 1000. PlotResult is by how many per cent of the wire TCP gets slower or faster. Absolute figures of the same design stand in the thesis: table 7.2 below.".into(),
         units: "per cent of the wire's rate (the paper: 1000 Mbit/s; this run: 100 Mbit/s)".into(),
         source: source("figure 4(b), section IV-C"),

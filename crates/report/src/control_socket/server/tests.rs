@@ -56,7 +56,7 @@ fn who_may_only_read_changes_nothing() {
     for line in changes {
         assert_eq!(
             answers(false, line),
-            ["{\"error\":\"only root and the gateway's own user may ask for that\"}"]
+            ["{\"error\":\"only root and the gateway's own user may do that\"}"]
         );
         assert!(!answers(true, line)[0].contains("error"));
     }
@@ -79,7 +79,7 @@ fn whatever_else_is_said_is_no_request() {
     ] {
         let told = answers(true, line);
         assert!(
-            told.len() == 1 && told[0].starts_with("{\"error\":\"this is no request"),
+            told.len() == 1 && told[0].starts_with("{\"error\":\"this release does not know the request"),
             "{line:?}: {told:?}"
         );
     }

@@ -6,7 +6,7 @@ use super::{Look, Palette};
 use crate::status::text::cell::{Cell, Inward, Outward, Relation};
 use report::cell::CellReport;
 
-/// What it is, and how each relation is.
+/// The cell, and the state of each relation.
 pub(super) fn lines(cell: &CellReport, palette: Palette) -> Vec<Line<'static>> {
     let line =
         |look, indent: usize, text: String| Line::from(palette.span(look, format!("{:indent$}{text}", "")));

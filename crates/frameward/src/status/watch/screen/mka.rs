@@ -6,7 +6,7 @@ use super::{Look, Palette};
 use crate::status::text::mka::{Ago, KeyServer, Member, Sak};
 use report::mka::{ChangeReport, MkaReport};
 
-/// What it is agreed on, who is there, and what changed last.
+/// The agreement, the members, and the last changes.
 pub(super) fn lines(mka: &MkaReport, palette: Palette) -> Vec<Line<'static>> {
     let (look, state) = if mka.secured { (Look::Plain, "secured") } else { (Look::Warn, "NOT SECURED") };
     let line = |look, word: &str, text: String| Line::from(palette.span(look, format!("  {word:<13}{text}")));

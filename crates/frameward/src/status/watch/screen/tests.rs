@@ -46,7 +46,7 @@ fn a_gateway_on_the_screen() {
             "gateway line  version 0.1.0, up 00:01:01  live",
             "",
             "link press  ATTENTION  gcm-aes-128, validate strict, replay window 32",
-            "  ! no keys: No receive SA is in use: no peer's frame can be verified.",
+            "  ! no keys: No receive SA is in use, so no peer's frame can be verified.",
             "                                  machine                     network",
             "                   frames/s        Mbit/s      frames/s        Mbit/s",
             "  to network           2000         16.00          2000         16.00",

@@ -70,7 +70,7 @@ fn told(more: &str, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
 fn told_of(config: Config, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
     let mut outcome = good(&config);
     change(&mut outcome);
-    let findings = path(
+    let findings = findings(
         &config.links[0],
         MTUS,
         &Seen { outcome, own: Sci::new(MacAddr([2, 0, 0, 0, 0, 1]), 1), lost_here: 0, unfilled: 0 },
@@ -125,13 +125,13 @@ fn each_fault_has_its_line_and_its_cure() {
             "",
             |o| o.probed.crossed &= !0b1_1100_0000,
             Level::Note,
-            "STP, LACP, LLDP and PTP peer delay do not cross",
+            "do not cross: STP, LACP, LLDP and PTP peer delay",
         ),
         (
             "",
             |o| o.probed.crossed &= !0b1110_0000_0000,
             Level::Note,
-            "does to 01:80:c2:00:00:1f, the other box's own address, 01:80:c2:00:00:0b, ff:ff:ff:ff:ff:ff",
+            "crosses to 01:80:c2:00:00:1f, the other box's own address, 01:80:c2:00:00:0b, ff:ff:ff:ff:ff:ff",
         ),
         ("", |o| o.record.tagged = 9, Level::Problem, "clear_vlan = \"strip\""),
         ("", |o| o.record.looped = 9, Level::Problem, "loop"),
@@ -139,9 +139,9 @@ fn each_fault_has_its_line_and_its_cure() {
         ("", |o| o.record.received = 999, Level::Note, "back: 1 of 1000 frames were lost"),
         (
             "",
-            |o| (o.theirs.record.received, o.theirs.record.spoilt) = (997, 3),
+            |o| (o.theirs.record.received, o.theirs.record.damaged) = (997, 3),
             Level::Problem,
-            "there: 3 frames arrived spoilt",
+            "there: 3 frames arrived damaged",
         ),
         (
             "",
@@ -165,9 +165,9 @@ fn each_fault_has_its_line_and_its_cure() {
         ("", |o| o.theirs.suite[7] ^= 3, Level::Problem, "set the same suite at both ends"),
         (
             "",
-            |o| o.theirs.dividing = 3,
+            |o| o.theirs.fragmentation = 3,
             Level::Problem,
-            "it has fragment and concatenate on, and here it is neither",
+            "it has fragment and concatenate on, and this box has neither",
         ),
         ("", |o| o.theirs.plain_mtu = 1400, Level::Note, "1500 here and 1400 there"),
     ];
@@ -190,17 +190,15 @@ fn an_answer_that_does_not_fit_is_told_from_none() {
         findings[0].text.clone()
     };
     let peer = Some("02:00:00:00:00:02/1".parse().unwrap());
-    assert!(
-        unanswered(Rejections::default())
-            .contains("start 'frameward doctor' with its configuration on that box too")
-    );
+    assert!(unanswered(Rejections::default()).contains("start 'frameward doctor' on that box too"));
     let text = unanswered(Rejections { misfits: 3, misfit: peer, ..Rejections::default() });
     assert!(text.contains(&format!("(fingerprint {})", fingerprint(&[6; 16]))), "{text}");
     let text = unanswered(Rejections { deaf: peer, refused: true, ..Rejections::default() });
     assert!(text.contains(&format!("(fingerprint {})", fingerprint(&[5; 16]))), "{text}");
     assert!(unanswered(Rejections { deaf: peer, ..Rejections::default() }).contains("one direction only"));
     assert!(
-        unanswered(Rejections { stranger: peer, ..Rejections::default() }).contains("no peer of this link")
+        unanswered(Rejections { stranger: peer, ..Rejections::default() })
+            .contains("not a peer of this link")
     );
     assert!(
         unanswered(Rejections { own_sci: Some(true), ..Rejections::default() }).contains("copied to both")
@@ -219,7 +217,7 @@ fn with_mka_eapol_has_to_cross_and_all_else_is_agreed_on() {
         told_of(parsed(&text), change)
     };
     assert_eq!(agreed("", |_| ()), []);
-    assert_eq!(agreed("", |o| (o.theirs.suite[7], o.theirs.dividing) = (3, 0)), []);
+    assert_eq!(agreed("", |o| (o.theirs.suite[7], o.theirs.fragmentation) = (3, 0)), []);
     let other = "destination = \"01:80:c2:00:00:1f\"";
     let near_only: fn(&mut Outcome) = |o| o.probed.crossed &= !(1 << 9);
     assert_eq!(agreed(other, near_only), [], "another one crosses");
@@ -227,13 +225,13 @@ fn with_mka_eapol_has_to_cross_and_all_else_is_agreed_on() {
         (
             "",
             near_only,
-            "does not cross to 01:80:c2:00:00:03, so no keys can be agreed on: a switch between the boxes keeps it to itself unless told to pass EAPOL (Linux bridge: group_fwd_mask 8); or set destination at all boxes to one that crosses: 01:80:c2:00:00:00, 01:80:c2:00:00:0e",
+            "does not cross to 01:80:c2:00:00:03, so no keys can be agreed on: a switch between the boxes drops it unless it is configured to pass EAPOL (Linux bridge: group_fwd_mask 8); or set destination at all boxes to one that crosses: 01:80:c2:00:00:00, 01:80:c2:00:00:0e",
         ),
         ("", |o| o.probed.crossed &= !0xfe00, "does not cross to any address, so no keys can be agreed on"),
         (
             "",
             |o| (o.end, o.peer, o.rejections) = (End::Unanswered, None, Rejections::default()),
-            "another box did not answer: start 'frameward doctor' with its configuration",
+            "another box did not answer: start 'frameward doctor' on that box",
         ),
         (
             "",

@@ -1,4 +1,4 @@
-//! Who answered, and who did not, and why that may be.
+//! Findings about the peer: it answered, or why it may not have.
 
 use wire::Sci;
 
@@ -26,7 +26,7 @@ pub(super) fn rejections(link: &Link, seen: &Seen, findings: &mut Vec<Finding>) 
     match (&link.keys, outcome.rejections.own_sci) {
         (_, None) => {}
         (Keys::Static(_), Some(true)) => problem(format!(
-            "the other box has the SCI {own_sci} and the key of this one: the same configuration was copied to both; exchange own and peer in one of them before either gateway starts, or nonces repeat"
+            "the other box has the SCI {own_sci} and the key of this one: the same configuration was copied to both. Before a gateway starts, exchange own and peer in one of them, or nonces repeat"
         )),
         (Keys::Static(_), Some(false)) => {
             problem(format!("another box uses this one's SCI, {own_sci}: give each its own"))
@@ -48,11 +48,11 @@ pub(super) fn rejections(link: &Link, seen: &Seen, findings: &mut Vec<Finding>) 
     };
     unmet.into_iter().for_each(&mut problem);
     if outcome.rejections.other_release > 0 {
-        problem("the other box runs a doctor of another release: install the same on both".into());
+        problem("the other box runs a doctor of another release: install the same release on both".into());
     }
 }
 
-const ONE_WAY: &str = "the path is open in one direction only; look for a filter, a wrong VLAN or a one-way cable (or its frames were recorded earlier)";
+const ONE_WAY: &str = "the path is open in one direction only; look for a filter, a wrong VLAN or a one-way cable (or somebody replays its frames)";
 
 fn doubts_of_caks(mka: &Mka, rejections: &Rejections) -> Vec<String> {
     let Rejections { misfits, misfit, deaf, refused, .. } = *rejections;
@@ -60,17 +60,17 @@ fn doubts_of_caks(mka: &Mka, rejections: &Rejections) -> Vec<String> {
     let mut said = Vec::new();
     if let Some(sci) = misfit.filter(|_| misfits > 0) {
         said.push(format!(
-            "a box answers as {sci}, but with another CAK than this one (ckn {}, fingerprint {own}): compare it with `CAK` in check there, and copy the file again (or somebody pretends to be of the group)",
+            "a box answers as {sci}, but with another CAK than this one (ckn {}, fingerprint {own}): compare it with `CAK` in check there, and copy the file again (or somebody poses as a member)",
             mka.cak.ckn()
         ));
     }
     match deaf {
         Some(sci) if refused => said.push(format!(
-            "{sci} answers under a CAK of this box, and does not know the one that this box prefers (ckn {}, fingerprint {own}): copy it there",
+            "{sci} answers under a CAK of this box, but does not know the preferred one (ckn {}, fingerprint {own}): copy it there",
             mka.cak.ckn()
         )),
         Some(sci) if misfit.is_none() => said.push(format!(
-            "frames of {sci} arrive, and its CAK is that of this box, but it hears nothing from here: {ONE_WAY}"
+            "frames of {sci} arrive, and its CAK is right, but it receives nothing from this box: {ONE_WAY}"
         )),
         _ => {}
     }
@@ -81,10 +81,10 @@ fn doubts_of_master_key(own: &str, rejections: &Rejections) -> Vec<String> {
     let Rejections { misfits, misfit, deaf, .. } = *rejections;
     match (misfit.filter(|_| misfits > 0), deaf) {
         (Some(sci), _) => vec![format!(
-            "a box answers as {sci}, but with another master key than this one (fingerprint {own}): compare it with `master key` in check there, and copy the file again (or somebody pretends to be of the cell)"
+            "a box answers as {sci}, but with another master key than this one (fingerprint {own}): compare it with `master key` in check there, and copy the file again (or somebody poses as the other gateway)"
         )],
         (None, Some(sci)) => vec![format!(
-            "frames of {sci} arrive, and its master key is that of this box, but it hears nothing from here: {ONE_WAY}"
+            "frames of {sci} arrive, and its master key is right, but it receives nothing from this box: {ONE_WAY}"
         )],
         (None, None) => Vec::new(),
     }
@@ -97,7 +97,7 @@ fn doubts_of_static_keys(link: &Link, sas: &StaticSas, rejections: &Rejections) 
     if let Some(sci) = misfit.filter(|_| misfits > 0) {
         let here = fingerprint_for(link, Some(sci));
         said.push(format!(
-            "a box answers as {sci}, but with another key than this one has for it (fingerprint {here}): compare it with `own SA` in check there, and copy the key again (or somebody pretends to be it)"
+            "a box answers as {sci}, but with another key than this one has for it (fingerprint {here}): compare it with `own SA` in check there, and copy the key again (or somebody poses as it)"
         ));
     }
     match deaf {
@@ -105,13 +105,13 @@ fn doubts_of_static_keys(link: &Link, sas: &StaticSas, rejections: &Rejections) 
             "{sci} answers, and its key fits, but it has another key for this box than the one that this box sends with (fingerprint {own}): compare it with `peer SA` in check there, and copy the key again"
         )),
         Some(sci) if misfit.is_none() => said.push(format!(
-            "frames of {sci} arrive, and its key fits, but it hears nothing from here: {ONE_WAY}"
+            "frames of {sci} arrive, and its key is right, but it receives nothing from this box: {ONE_WAY}"
         )),
         _ => {}
     }
     if let Some(sci) = stranger {
         said.push(format!(
-            "a box answers as {sci}, which is no peer of this link: correct sci in one of the two configurations"
+            "a box answers as {sci}, which is not a peer of this link: correct sci in one of the two configurations"
         ));
     }
     said
@@ -128,7 +128,7 @@ pub(super) fn unanswered(link: &Link) -> Finding {
     Finding::problem(
         "peer",
         format!(
-            "{who} did not answer: start 'frameward doctor' with its configuration on that box too, while this one waits; if it did run, the path carries nothing: look at cables, VLANs and the carrier of both protected ports"
+            "{who} did not answer: start 'frameward doctor' on that box too, while this one waits. If it did run, the path carries nothing: check cables, VLANs and the carrier of both protected ports"
         ),
     )
 }
@@ -139,7 +139,7 @@ pub(super) fn met(link: &Link, outcome: &Outcome) -> Finding {
     let text = match &link.keys {
         Keys::Agreed(_) => {
             format!(
-                "{sci} answers, and has the CAK (its fingerprint {key}); others of the group were not looked for"
+                "{sci} answers, and has the CAK (its fingerprint {key}); other members were not looked for"
             )
         }
         Keys::Static(sas) if sas.receive.iter().any(|sa| Some(sa.sci) != outcome.peer) => format!(

@@ -25,13 +25,13 @@ pub(super) fn figures(outcome: &Outcome) -> Option<Figures> {
 }
 
 fn direction(mtu: Option<u16>, sent: u32, tally: ReceiveRecord) -> Direction {
-    let ReceiveRecord { received, duplicates, reordered, displacement, spoilt, .. } = tally;
+    let ReceiveRecord { received, duplicates, reordered, displacement, damaged, .. } = tally;
     let lost = sent.saturating_sub(received);
-    Direction { mtu, sent, lost, duplicated: duplicates, reordered, displacement, spoilt }
+    Direction { mtu, sent, lost, duplicated: duplicates, reordered, displacement, damaged }
 }
 
 /// All that an examination says of a link.
-pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
+pub(super) fn findings(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     let outcome = &seen.outcome;
     let mut findings = Vec::new();
     peer::rejections(link, seen, &mut findings);
@@ -43,7 +43,7 @@ pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
         }
         (_, None) => findings.push(Finding::problem(
             "peer",
-            "the other box answered and then fell silent: if doctor was stopped there, start both again; else the path fails after a while",
+            "the other box answered and then fell silent. If doctor was stopped there, start both again; if not, the path fails after a while",
         )),
         (_, Some(figures)) => {
             findings.push(peer::met(link, outcome));
@@ -62,13 +62,13 @@ pub(super) fn path(link: &Link, mtus: Mtus, seen: &Seen) -> Vec<Finding> {
     if seen.lost_here > 0 {
         findings.push(Finding::note(
             "path",
-            format!("this box itself lost {} frames while it looked: the figures are worse than the path; try again with less load", seen.lost_here),
+            format!("this box itself lost {} frames during the test: the path is better than the figures; try again with less load", seen.lost_here),
         ));
     }
     findings
 }
 
-/// What the path does to a cell's frames: two doctors that hear each other do so in frames of the usual EtherType.
+/// Findings about a cell's frames: two doctors that hear each other do so in frames of the usual EtherType.
 fn cell(link: &Link) -> Option<Finding> {
     let cell = link.cell.as_ref()?;
     Some(match cell.ethertype {
@@ -77,7 +77,7 @@ fn cell(link: &Link) -> Option<Finding> {
         }
         other => Finding::note(
             "fieldbus",
-            format!("EtherType {other}, that of protected frames, was not tried: doctor speaks {EXPERIMENT}"),
+            format!("EtherType {other}, that of protected frames, was not tried: doctor uses {EXPERIMENT}"),
         ),
     })
 }
@@ -90,11 +90,11 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
         let name = CipherSuite::from_identifier(theirs.suite).map_or("another suite", CipherSuite::name);
         findings.push(Finding::problem(
             "peer",
-            format!("its suite is {name}, and here it is {suite}: set the same suite at both ends"),
+            format!("its suite is {name}, that of this box is {suite}: set the same suite at both ends"),
         ));
     }
-    // What is agreed on needs not to be alike.
-    if own.dividing != theirs.dividing && link.static_sas().is_some() {
+    // Agreed settings need not be alike.
+    if own.fragmentation != theirs.fragmentation && link.static_sas().is_some() {
         let on = |bits: u8| match bits {
             0 => "neither fragment nor concatenate",
             1 => "fragment",
@@ -104,9 +104,9 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
         findings.push(Finding::problem(
             "peer",
             format!(
-                "it has {} on, and here it is {}: set both alike at both ends",
-                on(theirs.dividing),
-                on(own.dividing)
+                "it has {} on, and this box has {}: set both alike at both ends",
+                on(theirs.fragmentation),
+                on(own.fragmentation)
             ),
         ));
     }
@@ -117,7 +117,7 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
 
 fn sizes(link: &Link, mtus: Mtus, figures: &Figures, findings: &mut Vec<Finding>) {
     let needed = mtus.plain + overhead_octets(link);
-    let fragments = link.dividing.is_some_and(|FragmentConfig { fragment, .. }| fragment);
+    let fragments = link.fragmentation.is_some_and(|FragmentConfig { fragment, .. }| fragment);
     for (way, largest) in [("there", figures.there.mtu), ("back", figures.back.mtu)] {
         let Some(largest) = largest.map(usize::from) else { continue };
         // The other end may be set lower, and has tried no more than that.
@@ -134,14 +134,14 @@ fn sizes(link: &Link, mtus: Mtus, figures: &Figures, findings: &mut Vec<Finding>
             Finding::note(
                 "MTU",
                 format!(
-                    "{way}: frames of {largest} octets cross, and more were not tried or did not: doctor at the other end says which"
+                    "{way}: frames of {largest} octets cross, and larger ones were not tried or did not; doctor at the other end shows which"
                 ),
             )
         } else if fragments {
             Finding::problem(
                 "MTU",
                 format!(
-                    "{way}: the path drops frames above {} octets, and this link fills them to {}: set mtu = {largest} at both ends, or raise the MTU of the switches on the path to {full}",
+                    "{way}: the path drops frames above {} octets, and this link sends them up to {}: set mtu = {largest} at both ends, or raise the MTU of the switches on the path to {full}",
                     largest + 14,
                     full + 14
                 ),
@@ -170,17 +170,17 @@ fn addresses(outcome: &Outcome, findings: &mut Vec<Finding>) {
     if lost.is_empty() {
         findings.push(Finding::ok("addresses", "MACsec frames cross, to one station and to all"));
     } else {
-        findings.push(Finding::problem("addresses", format!("not let through: {lost}: find the switch that filters EtherType 0x88E5 or broadcasts (802.1X, MACsec, storm control), and let it pass")));
+        findings.push(Finding::problem("addresses", format!("do not cross: {lost}. Find the switch that filters EtherType 0x88E5 or broadcasts (802.1X, MACsec, storm control), and let them pass")));
     }
     let lost = names(Meaning::Machines, false);
     if !lost.is_empty() {
-        findings.push(Finding::problem("addresses", format!("group addresses not let through: {lost}: switch off multicast filtering (IGMP snooping of unknown groups) on the path if the machines need them")));
+        findings.push(Finding::problem("addresses", format!("frames to group addresses do not cross: {lost}. If the machines need them, switch off multicast filtering (IGMP snooping of unknown groups) on the path")));
     }
     let lost = names(Meaning::Reserved, false);
     if lost.is_empty() {
         findings.push(Finding::ok("addresses", "the machines' STP, LACP, LLDP and peer delay frames cross"));
     } else {
-        findings.push(Finding::note("addresses", format!("switches on the path keep reserved addresses to themselves, as IEEE 802.1Q says: the machines' {lost} do not cross; if they must, use a cable, or switches told to let them pass (Linux: group_fwd_mask)")));
+        findings.push(Finding::note("addresses", format!("switches on the path do not forward reserved addresses (IEEE 802.1Q), so frames of these protocols of the machines do not cross: {lost}. If they must, use a cable, or let the switches pass them (Linux: group_fwd_mask)")));
     }
 }
 
@@ -196,8 +196,8 @@ fn eapol(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
     let Some(mka) = link.mka() else {
         return findings.push(match (across.as_str(), lost.as_str()) {
             (_, "") => Finding::ok("EAPOL", "crosses, to its own address 01:80:c2:00:00:03 and to others"),
-            ("", _) => Finding::note("EAPOL", "does not cross to any address: static keys work; key agreement (MKA) would not, before the switch's 802.1X lets EAPOL pass"),
-            _ => Finding::note("EAPOL", format!("does not cross to {lost}, and does to {across}: static keys work without; key agreement (MKA) would need one of the latter as destination")),
+            ("", _) => Finding::note("EAPOL", "does not cross to any address: static keys work; key agreement (MKA) works only if the switch's 802.1X lets EAPOL pass"),
+            _ => Finding::note("EAPOL", format!("crosses to {across}, and not to {lost}: static keys need neither; key agreement (MKA) needs one of the former as destination")),
         });
     };
     let to = Some(mka.destination).filter(|to| mka::GROUPS.contains(to));
@@ -209,7 +209,7 @@ fn eapol(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
     } else if crossed & own != 0 {
         Finding::ok("EAPOL", format!("MKPDUs cross to {destination}"))
     } else if across.is_empty() {
-        Finding::problem("EAPOL", "does not cross to any address, so no keys can be agreed on: let the switches between pass EAPOL (switch their 802.1X off on these ports), or use [link.static]")
+        Finding::problem("EAPOL", "does not cross to any address, so no keys can be agreed on: let the switches on the path pass EAPOL (switch their 802.1X off on these ports), or use [link.static]")
     } else {
         Finding::problem(
             "EAPOL",
@@ -224,36 +224,35 @@ fn eapol(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
 fn tags(link: &Link, outcome: &Outcome, findings: &mut Vec<Finding>) {
     if outcome.record.tagged > 0 {
         findings.push(match link.clear_vlan {
-            ClearVlan::Strip => Finding::ok("VLAN", "the network puts a VLAN tag in front, and clear_vlan = \"strip\" takes it off"),
-            ClearVlan::Refuse => Finding::problem("VLAN", "the network puts a VLAN tag in front of frames that were sent without: make the switch's port untagged, or set clear_vlan = \"strip\""),
+            ClearVlan::Strip => Finding::ok("VLAN", "the network adds a VLAN tag in front, and clear_vlan = \"strip\" removes it"),
+            ClearVlan::Refuse => Finding::problem("VLAN", "the network adds a VLAN tag in front of frames: make the switch's port untagged, or set clear_vlan = \"strip\""),
         });
     }
     findings.push(match outcome.probed.tag {
         TagFate::Kept => Finding::ok("VLAN", "priority tags are kept"),
-        TagFate::TakenOff => Finding::ok("VLAN", "priority tags are taken off on the way: the machines' own are inside the protected frames, and stay"),
-        TagFate::Dropped | TagFate::Unknown => Finding::ok("VLAN", "frames with a priority tag are dropped on the way: the machines' own are inside the protected frames, and cross"),
+        TagFate::TakenOff => Finding::ok("VLAN", "the path removes priority tags: the machines' own are inside the protected frames, and stay"),
+        TagFate::Dropped | TagFate::Unknown => Finding::ok("VLAN", "the path drops frames with a priority tag: the machines' own tags are inside the protected frames, and cross"),
     });
     if outcome.record.looped > 0 {
-        findings.push(Finding::problem("loop", format!("{} of this box's own frames came back: there is a loop in the network; find it, or switch on STP there", outcome.record.looped)));
+        findings.push(Finding::problem("loop", format!("{} of this box's own frames came back: the network has a loop; remove it, or switch on STP there", outcome.record.looped)));
     }
 }
 
 fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Finding>) {
-    let Direction { sent, lost, duplicated, reordered, displacement, spoilt, .. } = *figures;
+    let Direction { sent, lost, duplicated, reordered, displacement, damaged, .. } = *figures;
     let before = findings.len();
-    let dividing = link.dividing.is_some_and(|how| how.fragment || how.concatenate);
-    let damaged = spoilt.min(lost);
-    let vanished = lost - damaged;
-    if spoilt > 0 {
-        findings.push(Finding::problem("quality", format!("{way}: {spoilt} frames arrived spoilt, past every frame check sequence: a switch or card with bad memory; exchange them one by one")));
+    let fragmentation = link.fragmentation.is_some_and(|how| how.fragment || how.concatenate);
+    let vanished = lost - damaged.min(lost);
+    if damaged > 0 {
+        findings.push(Finding::problem("quality", format!("{way}: {damaged} frames arrived damaged, although every frame check sequence was right: a switch or card has bad memory; replace them one by one")));
     }
     if vanished > 0 {
         let mut text = format!(
-            "{way}: {vanished} of {sent} frames were lost ({}): look for half duplex, a bad cable, or a queue that overflows",
+            "{way}: {vanished} of {sent} frames were lost ({}): look for half duplex, a bad cable, or an overflowing queue",
             percent(vanished, sent)
         );
-        if dividing {
-            let _ = write!(text, "; a split frame is lost with either part");
+        if fragmentation {
+            let _ = write!(text, "; if a fragment is lost, the whole payload is lost");
         }
         // A frame in a thousand is what a bad cable costs; one alone may have been a switch that was busy.
         let bad = u64::from(vanished) * 1000 > u64::from(sent) && vanished > 1;
@@ -263,8 +262,8 @@ fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Findi
         let window = link.replay_window;
         let enough = displacement.saturating_mul(2).next_power_of_two();
         let text = format!("{way}: {reordered} of {sent} frames were overtaken, by up to {displacement}");
-        findings.push(if dividing {
-            Finding::problem("quality", format!("{text}: parts of split frames are lost by it; find what sends frames along two paths (link aggregation, several queues), for no window helps"))
+        findings.push(if fragmentation {
+            Finding::problem("quality", format!("{text}: reordering loses split payloads; find what sends frames along two paths (link aggregation, several queues): no window helps"))
         } else if link.replay_protect && window < displacement {
             Finding::problem("quality", format!("{text}, and replay_window = {window} discards them as late: set replay_window = {enough} or more at both ends, or find what sends frames along two paths"))
         } else {
@@ -275,7 +274,7 @@ fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Findi
         let fate = if link.replay_protect {
             "replay protection discards the copies"
         } else {
-            "with replay_protect = false the machine gets them twice"
+            "with replay_protect = false, the machine gets them twice"
         };
         findings.push(Finding::note(
             "quality",
@@ -287,7 +286,7 @@ fn quality(link: &Link, way: &str, figures: &Direction, findings: &mut Vec<Findi
     if findings.len() == before {
         findings.push(Finding::ok(
             "quality",
-            format!("{way}: {sent} frames, none lost, overtaken, doubled or spoilt"),
+            format!("{way}: {sent} frames, none lost, reordered, duplicated or damaged"),
         ));
     }
 }

@@ -1,4 +1,4 @@
-//! What was measured, judged.
+//! Answers for each payload and mode: the measured figures beside the budget.
 //!
 //! Two things are known of what a frame takes, whatever was measured: a shorter one takes no longer, and a longer one takes
 //! no longer for each octet, since look-up, header and key cost the same for all. So each p99.9 is bounded by those of all other
@@ -33,7 +33,7 @@ pub(super) fn payloads(question: &Question, mut measured: Vec<Measured>) -> Vec<
             relations: question.budget.relations(*payload),
             t_max_us: longest.ok().map(|longest| longest.nanoseconds() / 1e3),
             shortest_cycle_us: longest.err().map(|none| microseconds(none.shortest)),
-            modes: modes.map(|row| evaluate(question, row)).collect(),
+            modes: modes.map(|row| answer(question, row)).collect(),
         }
     };
     question.payloads.iter().map(payload).collect()
@@ -62,7 +62,7 @@ fn bound(measured: &mut [Measured]) {
     }
 }
 
-fn evaluate(question: &Question, row: &Measured) -> ModeAnswer {
+fn answer(question: &Question, row: &Measured) -> ModeAnswer {
     let Measured { payload, mode, relations: relations_measured, protect, verify, idle_loop } = row;
     let relations = question.budget.relations(*payload);
     let t_max = question.budget.longest(*payload).ok().map(Picoseconds::nanoseconds);

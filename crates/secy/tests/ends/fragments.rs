@@ -1,4 +1,4 @@
-//! Divided SDUs through SecYs: plans carried out on plain vectors, and authentic frames of any form.
+//! Fragmented SDUs through SecYs: plans carried out on plain vectors, and authentic frames of any form.
 
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
@@ -16,7 +16,7 @@ pub const BURST: usize = 64;
 /// Settings of stations that have agreed on MF and EXT.
 pub const REASSEMBLING: Settings = Settings { reassemble: true, ..SETTINGS };
 
-/// A frame before it is protected: DA, SA and secure data, and how that divides.
+/// A frame before it is protected: DA, SA and secure data, and its layout.
 pub type Assembled = (Vec<u8>, Option<FrameLayout>);
 
 /// Plans `sdus`.
@@ -44,10 +44,10 @@ pub fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
 /// Protects one burst.
 pub fn protect_assembled(secy: &mut SecY, frames: &[Assembled]) -> Vec<Outcome<TransmitDiscard>> {
     let mut chunks: Vec<_> = frames.iter().map(|(octets, _)| chunk(octets)).collect();
-    let outgoing = |(chunk, (octets, division)): (_, &Assembled)| {
+    let outgoing = |(chunk, (octets, layout)): (_, &Assembled)| {
         let frame = Frame::new(chunk, ROOM, octets.len()).expect("inside");
-        match division {
-            Some(division) => Outgoing::with_layout(frame, *division),
+        match layout {
+            Some(layout) => Outgoing::with_layout(frame, *layout),
             None => Outgoing::new(frame),
         }
     };
@@ -72,7 +72,7 @@ pub fn outbox(frames: usize) -> Outbox {
 }
 
 /// SDUs that one burst delivers, frame by frame.
-pub fn verify_divided(
+pub fn verify_fragments(
     secy: &mut SecY,
     now: Instant,
     frames: &[impl AsRef<[u8]>],
@@ -97,7 +97,7 @@ pub fn verify_divided(
 
 /// The SDUs that frames deliver at one moment, in order.
 pub fn delivered(secy: &mut SecY, frames: &[impl AsRef<[u8]>]) -> Vec<Vec<u8>> {
-    let outcomes = verify_divided(secy, Instant::START, frames, &mut outbox(frames.len().max(1)));
+    let outcomes = verify_fragments(secy, Instant::START, frames, &mut outbox(frames.len().max(1)));
     outcomes.into_iter().filter_map(Result::ok).flatten().collect()
 }
 

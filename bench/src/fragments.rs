@@ -1,5 +1,5 @@
-//! Two SecYs between which SDUs are divided into frames and put together again, as the engine does it: a plan, a copy
-//! of every octet that is divided, and an outbox.
+//! Two SecYs between which SDUs are fragmented into frames and put together again, as the engine does it: a plan, a copy
+//! of every octet that is in a fragment, and an outbox.
 //!
 //! ```text
 //!  SDUs ──▶ plan, copy, protect ──▶ frames ──▶ verify, reassemble ──▶ outbox
@@ -16,7 +16,7 @@ use speed::burst::{BURST, CHUNK, HEADROOM};
 
 /// A transmitter, a receiver, and a burst of SDUs of one length that fit no frame whole.
 #[derive(Debug)]
-pub struct DividedEnds {
+pub struct FragmentEnds {
     transmitter: SecY,
     receiver: SecY,
     rules: Rules,
@@ -28,7 +28,7 @@ pub struct DividedEnds {
     outbox: Outbox,
 }
 
-impl DividedEnds {
+impl FragmentEnds {
     /// Number of SDUs in a burst: each becomes two frames.
     pub const SDUS: usize = BURST / 2;
 
@@ -52,7 +52,7 @@ impl DividedEnds {
         }
     }
 
-    /// Divides one burst of SDUs and protects the frames.
+    /// Fragments one burst of SDUs and protects the frames.
     ///
     /// # Panics
     /// If a frame is discarded, or there are more than a burst holds.
@@ -77,7 +77,7 @@ impl DividedEnds {
             let octets = Frame::new(chunk, HEADROOM, end - HEADROOM).expect("inside");
             burst.push(match frame.layout {
                 None => Outgoing::new(octets),
-                Some(division) => Outgoing::with_layout(octets, division),
+                Some(layout) => Outgoing::with_layout(octets, layout),
             });
         }
         transmitter.protect(&mut burst);
@@ -120,13 +120,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_divided_comes_whole() {
+    fn what_was_fragmented_comes_whole() {
         for concatenate in [false, true] {
-            let mut ends = DividedEnds::new(CipherSuite::GcmAes128, 1514, 1500, concatenate);
+            let mut ends = FragmentEnds::new(CipherSuite::GcmAes128, 1514, 1500, concatenate);
             for _ in 0..3 {
                 ends.protect();
                 assert!(ends.places.iter().all(|(_, len)| *len <= 1514));
-                assert_eq!(ends.verify(), DividedEnds::SDUS);
+                assert_eq!(ends.verify(), FragmentEnds::SDUS);
             }
             // Two frames of 32 octets around each SDU; or, sharing frames, hardly more than one and what tells the parts.
             let headers = ends.header_octets();

@@ -5,7 +5,7 @@ mod ends;
 
 use std::collections::HashMap;
 
-use ends::division::{REASSEMBLING, carry_out, outbox, planned, protect_assembled, verify_divided};
+use ends::fragments::{REASSEMBLING, carry_out, outbox, planned, protect_assembled, verify_fragments};
 use ends::{A, MAC_A, MAC_B, Outcome, receiver, sender};
 use proptest::prelude::*;
 use secy::fragment::Rules;
@@ -130,7 +130,7 @@ fn receive(rx: &mut SecY, frames: &[Vec<u8>], bursts: &[usize]) -> Vec<Vec<u8>> 
     while !rest.is_empty() {
         let burst;
         (burst, rest) = rest.split_at((*bursts.next().expect("a burst")).min(rest.len()));
-        got.extend(verify_divided(rx, Instant::START, burst, &mut outbox).into_iter().flatten().flatten());
+        got.extend(verify_fragments(rx, Instant::START, burst, &mut outbox).into_iter().flatten().flatten());
     }
     got
 }

@@ -2,7 +2,7 @@
 
 use super::mka::{MkaReport, Requested};
 use super::recent::{FailingSc, Seen};
-use super::verdict::{Concern, Finding, Level, State, Verdict, evaluate};
+use super::verdict::{Concern, Finding, Level, State, Verdict, worst};
 use super::{CellReport, LinkReport, PortReport, SecYReport, WaitingReport};
 
 /// Of a suite with 32-bit PNs.
@@ -10,27 +10,27 @@ const PNS: u64 = 1 << 32;
 /// Discards that are named in a verdict.
 const NAMED: usize = 3;
 
-/// What a verdict is made of, beside the report.
+/// Facts for a verdict, beside the report.
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
-    /// What was counted lately.
+    /// Recent counters.
     pub seen: Seen,
-    /// What its cell counted.
+    /// Recent counters of its cell.
     pub cell: Seen,
     /// Interfaces without a carrier that nobody holds down: plain, protected.
     pub without_carrier: [bool; 2],
-    /// What the configuration requested of key agreement, and the state that the KaY's trouble is.
+    /// Requests of the configuration to key agreement, and the state of the KaY's fault.
     pub requested: Option<Requested>,
     /// The machine's end of the plain interface, if it is a veth pair's in this network namespace.
     pub machine_end: Option<String>,
-    /// What is wrong with the disk that leases and floors are written to.
+    /// Fault of the disk that leases and floors are written to.
     pub disk: Option<String>,
     /// It waits since the start, and has no SecY yet.
     pub has_no_secy: bool,
 }
 
 /// The verdict on a link, and all that is not as it should be.
-pub fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
+pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
     let mut findings = Vec::new();
     findings.extend(report.waiting.as_ref().map(waiting));
     if findings.is_empty() {
@@ -54,7 +54,7 @@ pub fn link(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern>) {
     findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
     findings.extend(discards(&facts.seen));
-    evaluate(findings, well(report, &facts.seen))
+    worst(findings, well(report, &facts.seen))
 }
 
 /// Why no frame passes at all.
@@ -64,11 +64,11 @@ pub(super) fn waiting(waiting: &WaitingReport) -> Finding {
     Finding::alarm(state, format!("No frame passes, for {seconds} s by now: {why}."))
 }
 
-/// What is to be said of a port that nothing keeps the host's own stack off.
+/// Finding about an unguarded port.
 fn unguarded(port: &PortReport) -> Option<Finding> {
     let text = || {
         format!(
-            "Nothing keeps this box's own stack off {}: it may hear and speak there in clear.",
+            "Nothing keeps this box's own stack off {}: it can receive and send there in clear.",
             port.interface
         )
     };
@@ -98,14 +98,14 @@ pub fn fill_checksums(plain: &str, machine_end: Option<&str>) -> String {
 fn carriers(report: &LinkReport, [plain, protected]: [bool; 2], findings: &mut Vec<Finding>) {
     if protected {
         let text = format!(
-            "The network's side, {}, has no carrier: see to its cable and to what is at the other end of it.",
+            "The protected side, {}, has no carrier: check its cable and the device at the other end.",
             report.protected.interface
         );
         findings.push(Finding::alarm(State::Cut, text));
     }
     if plain {
         let text = format!(
-            "The machine's side, {}, has no carrier: the machine is off, or its cable is out.",
+            "The plain side, {}, has no carrier: the machine is off, or its cable is unplugged.",
             report.plain.interface
         );
         findings.push(Finding::attention(State::Cut, text));
@@ -121,7 +121,7 @@ fn static_keys(secy: &SecYReport, findings: &mut Vec<Finding>) {
             None => Some(Finding::alarm(State::NoKeys, "Nothing is sent: no transmit SA is in use.")),
             Some(sa) if sa.next_pn.is_none() => Some(Finding::alarm(
                 State::PnsUsedUp,
-                "Nothing is sent: the key's packet numbers are used up. Change the key at both ends.",
+                "No frame is sent: the key's packet numbers are used up. Change the key at both ends.",
             )),
             Some(sa) if sa.pns_left.is_some_and(|left| left < PNS / 4) => Some(Finding::attention(
                 State::PnsRunOut,
@@ -131,7 +131,7 @@ fn static_keys(secy: &SecYReport, findings: &mut Vec<Finding>) {
         });
     }
     if !secy.receive.iter().any(|sc| sc.sas.iter().any(|sa| sa.in_use)) {
-        let text = "No receive SA is in use: no peer's frame can be verified.";
+        let text = "No receive SA is in use, so no peer's frame can be verified.";
         findings.push(Finding::attention(State::NoKeys, text));
     }
 }
@@ -147,17 +147,17 @@ fn settings(secy: &SecYReport, findings: &mut Vec<Finding>) {
     }
 }
 
-/// How long nothing valid has come, as the end of a sentence.
+/// Time since the last valid frame, as the end of a sentence.
 fn since(seen: &Seen) -> String {
     match seen.valid {
         Some(ago) => format!("since the last valid frame, {} s ago", ago.as_secs()),
-        None => "since this gateway watches".to_owned(),
+        None => "since this link started".to_owned(),
     }
 }
 
 fn traffic(report: &LinkReport, seen: &Seen, findings: &mut Vec<Finding>) {
     let before = findings.len();
-    // What a stranger sends to an idle link is no alarm.
+    // A stranger's frames to an idle link are no alarm.
     let nothing = seen.valid.is_none() || seen.unanswered.is_some();
     let level = if nothing { Level::Alarm } else { Level::Attention };
     findings.extend(seen.failing.iter().map(|failing| fails(report, failing, level, seen)));
@@ -167,7 +167,7 @@ fn traffic(report: &LinkReport, seen: &Seen, findings: &mut Vec<Finding>) {
     if let Some(count) = seen.clear {
         let level = if seen.unanswered.is_some() { Level::Alarm } else { Level::Attention };
         let text = format!(
-            "Frames come in clear, {count} {}, and are discarded; none that is valid comes: see whether the other end protects (protect_frames, a gateway that is missing there).",
+            "Frames come in clear, {count} {}, and are discarded; no valid frame comes. Check whether the other end has a gateway, and protect_frames = true.",
             since(seen)
         );
         findings.push(Finding::new(State::ClearFrames, level, text));
@@ -188,7 +188,7 @@ fn fails(report: &LinkReport, failing: &FailingSc, level: Level, seen: &Seen) ->
             State::LateFrames,
             level,
             format!(
-                "Every frame of {sci} is late, {count} {since}: it began anew at low packet numbers, without its state, or somebody sends recorded frames; give both ends a new key."
+                "Every frame of {sci} is late, {count} {since}: it restarted at low packet numbers without its state, or somebody replays frames. Give both ends a new key."
             ),
         );
     };
@@ -196,10 +196,9 @@ fn fails(report: &LinkReport, failing: &FailingSc, level: Level, seen: &Seen) ->
     let key = sc.and_then(|sc| sc.sas.iter().find(|sa| sa.in_use)).map(|sa| sa.key.as_str());
     let cure = match (&report.mka, key) {
         (None, Some(key)) => format!(
-            "the keys differ, or somebody forges frames; compare fingerprint {key} with that of the transmit key at the other end (frameward status)"
+            "the keys differ, or somebody forges frames; compare fingerprint {key} with that of the other end's transmit key (frameward status)"
         ),
-        _ => "it has another SAK, or somebody forges frames; ask for another one with frameward rekey"
-            .to_owned(),
+        _ => "it has another SAK, or somebody forges frames; get a new one with frameward rekey".to_owned(),
     };
     let text = format!("Every frame of {sci} fails its ICV, {count} {since}: {cure}.");
     Finding::new(State::KeysDiffer, level, text)
@@ -216,9 +215,9 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, seen: &Seen) -> Finding 
     if let Some(sc) = stranger.and_then(known) {
         let here: Vec<_> = sc.sas.iter().map(|sa| format!("AN {}", sa.an)).collect();
         let here = if here.is_empty() { "none".to_owned() } else { here.join(", ") };
-        let cure = if report.mka.is_some() { "a SAK was missed" } else { "set an alike at both ends" };
+        let cure = if report.mka.is_some() { "a SAK was missed" } else { "set the same an at both ends" };
         let text = format!(
-            "Frames of {} come under {an}, {count} {since}, and are discarded: here it has {here}; {cure}.",
+            "Frames of {} come under {an}, {count} {since}, and are discarded: this end expects {here}; {cure}.",
             sc.sci
         );
         return Finding::new(State::AnDiffers, level, text);
@@ -229,10 +228,10 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, seen: &Seen) -> Finding 
     let cure = if report.mka.is_some() {
         "it is not of this group"
     } else {
-        "if it is the peer, write its sci here as that of the peer"
+        "if it is the peer, set sci to this in its section here"
     };
     let text = format!(
-        "Frames {from} come under {an}, {count} {since}, and are discarded: the SCIs that are known here: {here}; {cure}."
+        "Frames {from} come under {an}, {count} {since}, and are discarded. Known here: {here}; {cure}."
     );
     Finding::new(State::SciDiffers, level, text)
 }
@@ -243,19 +242,19 @@ fn silence(report: &LinkReport, count: u64, seen: &Seen) -> Finding {
     let last = match seen.valid {
         Some(ago) => format!("the last valid frame came {} s ago", ago.as_secs()),
         None => {
-            format!("no valid frame has come for {} s, since this gateway watches", seen.watched.as_secs())
+            format!("no valid frame has come for {} s, since this link started", seen.watched.as_secs())
         }
     };
     let sent = format!("{count} frames were sent meanwhile");
     if peers > 0 {
         let text = format!(
-            "MKPDUs come, and {last}; {sent}: see whether the network passes EtherType 0x88e5 both ways, and whether the machines there answer."
+            "MKPDUs come, but {last}; {sent}. Check whether the network passes EtherType 0x88e5 both ways, and whether the machines there answer."
         );
         return Finding::attention(State::OneWay, text);
     }
     let state = if seen.valid.is_some() { State::Silent } else { State::PeerAbsent };
     let text = format!(
-        "Nothing answers: {last}; {sent}: see whether the other gateway runs, and the network between passes EtherType 0x88e5."
+        "Nothing answers: {last}; {sent}. Check whether the other gateway runs, and whether the network passes EtherType 0x88e5."
     );
     Finding::attention(state, text)
 }
@@ -269,7 +268,7 @@ pub(super) fn discards(seen: &Seen) -> Option<Finding> {
         seen.discards.iter().take(NAMED).map(|(name, count)| format!("{name} {count}")).collect();
     let more = if seen.discards.len() > NAMED { " and others" } else { "" };
     let text = format!(
-        "Frames are discarded, in the last ten seconds: {}{more}; status says what each counts.",
+        "Frames were discarded in the last ten seconds: {}{more}. status explains each counter.",
         named.join(", ")
     );
     Some(Finding::attention(State::Discards, text))
@@ -284,7 +283,7 @@ fn well(report: &LinkReport, seen: &Seen) -> Finding {
         None => "nothing has come yet".to_owned(),
     };
     if peers > 0 {
-        let text = format!("The keys are agreed on, live peers: {peers}; {frames}.");
+        let text = format!("Keys are agreed on with live peers: {peers}; {frames}.");
         return Finding::new(State::Protecting, Level::Good, text);
     }
     if !report.has_secy() {
@@ -297,7 +296,7 @@ fn well(report: &LinkReport, seen: &Seen) -> Finding {
         return Finding::new(State::Protecting, Level::Good, text);
     }
     let text = format!(
-        "Frames leave protected; {frames}, and nothing was sent that waits for an answer: whether the other end has the keys will show."
+        "Frames leave protected; {frames}, and nothing sent waits for an answer. Traffic will show whether the other end has the keys."
     );
     Finding::new(State::Idle, Level::Idle, text)
 }

@@ -1,4 +1,4 @@
-//! Verdict of a comparison: a figure of ours beside the best of the others, and its target.
+//! A comparison: a figure of ours beside the best of the others, and its target.
 //!
 //! "The others" are those that encrypt, on the same kernel, in the same boxes: not limits, which protect nothing.
 
@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::evidence::contest::{BENCH, Contestant, SIDE_BY_SIDE};
 use crate::evidence::document::Figure;
 
-/// A verdict.
+/// A comparison and its verdict.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Verdict {
+pub struct Comparison {
     /// The figure's name in front of a contestant's, within `rivals`.
     pub figure: String,
     /// The contestant that ours is compared with.
@@ -108,7 +108,7 @@ pub fn counts(one: Contestant) -> bool {
 }
 
 /// The verdicts of a run's figures, as far as these are there.
-pub fn evaluate(figures: &BTreeMap<String, BTreeMap<String, Figure>>) -> BTreeMap<String, Verdict> {
+pub fn compare(figures: &BTreeMap<String, BTreeMap<String, Figure>>) -> BTreeMap<String, Comparison> {
     let value = |figure: &str, one: Contestant| {
         let found = figures.get(BENCH)?.get(&format!("{figure}, {}", one.name()))?;
         (found.value > 0.0).then_some((found.value, one.name()))
@@ -125,7 +125,7 @@ pub fn evaluate(figures: &BTreeMap<String, BTreeMap<String, Figure>>) -> BTreeMa
             }
         };
         let limit = (wanted.limit)(theirs);
-        Some(Verdict {
+        Some(Comparison {
             figure: wanted.figure.into(),
             beside: beside.into(),
             ours,
@@ -163,7 +163,7 @@ mod tests {
         ];
         let figures =
             rows.map(|(case, value)| (case.to_owned(), Row::new(BENCH, case, value, "u", 1).into()));
-        let verdicts = evaluate(&[(BENCH.to_owned(), figures.into())].into());
+        let verdicts = compare(&[(BENCH.to_owned(), figures.into())].into());
         let tcp = &verdicts["TCP throughput"];
         assert_eq!((tcp.beside.as_str(), tcp.ratio, tcp.limit, tcp.met), ("fastd", 3.3, 3000.0, true));
         let cpu = &verdicts["CPU for a gigabit"];
@@ -172,6 +172,6 @@ mod tests {
         // Of whom nothing passed, nothing can be said; nor without rivals.
         assert_eq!(verdicts.len(), 3, "{verdicts:?}");
         assert!(names().all(|name| !name.contains('/')));
-        assert!(evaluate(&BTreeMap::new()).is_empty());
+        assert!(compare(&BTreeMap::new()).is_empty());
     }
 }

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use super::super::evaluate::{discards, waiting};
+use super::super::link_verdict::{discards, waiting};
 use super::super::recent::Seen;
-use super::super::verdict::{Finding, Level, State, evaluate};
+use super::super::verdict::{Finding, Level, State, worst};
 use super::super::{Concern, Verdict};
 use super::{SitePeerReport, SiteReport};
 
-/// What a verdict on a site is made of, beside its report.
+/// Facts for a verdict on a site, beside its report.
 #[derive(Clone, Debug, Default)]
 pub struct SiteFacts {
-    /// What was discarded lately.
+    /// Recent discards.
     pub seen: Seen,
-    /// What passed to and from each peer, and of its discards [`FORGED`].
+    /// Recent traffic of each peer, and of its discards [`FORGED`].
     pub peers: BTreeMap<String, Seen>,
 }
 
 /// The verdict on a site, and all that is not as it should be.
-pub fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
+pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
     let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
     // Before a channel that is away: who changes packets may have cut it, too.
     let seen = |peer: &SitePeerReport| facts.peers.get(&peer.name);
@@ -30,7 +30,7 @@ pub fn verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>
     }
     findings.extend(discards(&facts.seen));
     let text = format!("All peers are connected: {}.", report.peers.len());
-    evaluate(findings, Finding::new(State::Protecting, Level::Good, text))
+    worst(findings, Finding::new(State::Protecting, Level::Good, text))
 }
 
 fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
@@ -41,7 +41,7 @@ fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
         "plain" => Finding::alarm(
             State::SendsInClear,
             format!(
-                "Peer {name} is plain: who is on the way sees the addresses of all frames, and can put frames of any sender into the LAN."
+                "Peer {name} is plain: a stranger on the path reads the addresses of all frames, and can put frames of any sender into the LAN."
             ),
         ),
         "refused" => Finding::alarm(
@@ -50,7 +50,7 @@ fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
         ),
         _ => Finding::attention(
             State::NoChannel,
-            format!("There is no management channel to peer {name}, for {seconds} s{because}."),
+            format!("Peer {name} has had no management channel for {seconds} s{because}."),
         ),
     })
 }
@@ -64,7 +64,7 @@ fn one_way(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     };
     let name = &peer.name;
     let text = format!(
-        "Peer {name} is connected, and {last}; {count} were sent meanwhile: see whether the way between lets the UDP port of header encryption pass."
+        "Peer {name} is connected, but {last}; {count} were sent meanwhile. Check whether the path passes the UDP port of header encryption."
     );
     Some(Finding::attention(State::OneWay, text))
 }
@@ -74,7 +74,7 @@ fn forged(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     let [long_forms, headers] = FORGED.map(|name| recent(seen, name));
     let name = &peer.name;
     let text = format!(
-        "Packets of peer {name} are changed on their way, in the last ten seconds: {long_forms} long forms, {headers} other headers. They were discarded, and nothing was learned of them: see who is between the sites."
+        "Somebody changed packets of peer {name} in the last ten seconds: {long_forms} long forms, {headers} other headers. The site discarded them and learned nothing from them. Find out who is between the sites."
     );
     (long_forms + headers > 0).then(|| Finding::attention(State::ForgedHeaders, text))
 }
@@ -84,7 +84,7 @@ fn late(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     let late = late_without_new(seen)?;
     let name = &peer.name;
     let text = format!(
-        "{late} packets of peer {name} were late since the last new one came: somebody between the sites holds packets back or repeats them."
+        "{late} packets of peer {name} were late, and no new one came: somebody between the sites holds packets back or replays them."
     );
     Some(Finding::attention(State::LateFrames, text))
 }
@@ -126,7 +126,7 @@ impl SiteEvent {
         }
     }
 
-    /// How many packets of a peer make it happen now, if any do.
+    /// Number of a peer's packets that make it happen now, if any do.
     pub fn count(self, seen: &Seen) -> Option<u64> {
         let count = match self {
             Self::ForgedLongForm => recent(seen, FORGED[0]),
@@ -140,13 +140,13 @@ impl SiteEvent {
     pub fn text(self, peer: &str, count: u64) -> String {
         match self {
             Self::ForgedLongForm => format!(
-                "{count} packets of peer {peer:?} that introduce new flows came changed, and were discarded: see who is between the sites"
+                "{count} packets of peer {peer:?} that introduce new flows were changed on the way, and discarded; find out who is between the sites"
             ),
             Self::ForgedHeader => format!(
-                "{count} packets of peer {peer:?} came with changed headers, and were discarded: see who is between the sites"
+                "{count} packets of peer {peer:?} had changed headers, and were discarded; find out who is between the sites"
             ),
             Self::LateWithoutNew => format!(
-                "{count} packets of peer {peer:?} came late or again, and no new one: somebody between the sites holds packets back or repeats them"
+                "{count} packets of peer {peer:?} came late or again, and no new one came; somebody between the sites holds packets back or replays them"
             ),
         }
     }
@@ -164,15 +164,15 @@ mod tests {
         for (state, grave, words) in [
             ("plain", Some(true), "is plain"),
             ("refused", Some(true), "is refused"),
-            ("waiting", Some(false), "no management channel to peer berlin, for 61 s: why"),
-            ("connecting", Some(false), "no management channel"),
+            ("waiting", Some(false), "Peer berlin has had no management channel for 61 s: why"),
+            ("connecting", Some(false), "had no management channel"),
             ("greeting", Some(false), "no management channel"),
             ("connected", None, ""),
         ] {
             let mut site = sample_site();
             site.peers[0].state = state.into();
             site.peers[0].reason = "why".into();
-            let (is, found) = verdict(&site, &SiteFacts::default());
+            let (is, found) = site_verdict(&site, &SiteFacts::default());
             assert_eq!(found.first().map(|concern| concern.grave), grave, "{state}");
             assert!(found.iter().all(|concern| concern.text.contains(words)), "{found:?}");
             assert_eq!(is.protecting, grave != Some(true), "{state}");
@@ -181,7 +181,7 @@ mod tests {
         let mut site = sample_site();
         let why = "interface eth2 is missing".into();
         site.waiting = Some(WaitingReport { seconds: 7, why, cut: false });
-        let (is, found) = verdict(&site, &SiteFacts::default());
+        let (is, found) = site_verdict(&site, &SiteFacts::default());
         assert!(found.len() == 1 && found[0].grave && found[0].text.contains("eth2"), "{found:?}");
         assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
     }
@@ -191,9 +191,9 @@ mod tests {
         let mut site = sample_site();
         let seen = Seen { unanswered: Some(9), ..Seen::default() };
         let facts = SiteFacts { peers: [("berlin".to_owned(), seen)].into(), ..SiteFacts::default() };
-        assert_eq!(verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
+        assert_eq!(site_verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
         site.peers[0].mode = "header-encryption".into();
-        let (is, _) = verdict(&site, &facts);
+        let (is, _) = site_verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("one way", Level::Attention, false));
     }
 
@@ -202,13 +202,13 @@ mod tests {
         let mut site = sample_site();
         let peer = Seen { discards: vec![("InPktsForgedLongForm".into(), 3)], ..Seen::default() };
         let facts = SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
-        let (is, concerns) = verdict(&site, &facts);
+        let (is, concerns) = site_verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
         assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
         assert_eq!(concerns.len(), 2, "and the discards: {concerns:?}");
         site.peers[0].state = "connecting".into();
         assert_eq!(
-            verdict(&site, &facts).0.state,
+            site_verdict(&site, &facts).0.state,
             "forged headers",
             "whoever does that may have cut the channel"
         );
@@ -225,7 +225,11 @@ mod tests {
                 late.map(|late| FailingSc { sci: "berlin".into(), not_valid: None, late: Some(late) });
             let discards = vec![("InPktsLate".into(), 7)];
             let peer = Seen { failing: failing.into_iter().collect(), discards, ..Seen::default() };
-            verdict(&site, &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() }).0
+            site_verdict(
+                &site,
+                &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() },
+            )
+            .0
         };
         let is = of(Some(7));
         assert_eq!((is.state.as_str(), is.level), ("late frames", Level::Attention));

@@ -15,7 +15,7 @@ fn agreeing() -> LinkReport {
     agreed("g").links.remove(0)
 }
 
-const WISHES: Requested = Requested { dividing: true, encrypted: true, no_sci: false, trouble: None };
+const WISHES: Requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
 
 fn facts(seen: Seen) -> Facts {
     Facts { seen, requested: Some(WISHES), ..Facts::default() }
@@ -126,7 +126,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             "an differs",
             Alarm,
             false,
-            &["AN 3", "AN 1", "set an alike"],
+            &["AN 3", "AN 1", "set the same an"],
         ),
         (
             with(nothing, Seen { clear: Some(3), ..lonely() }),
@@ -248,7 +248,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
         ),
     ];
     for ((report, facts), state, level, protecting, words) in rows {
-        let (verdict, concerns) = link(&report, &facts);
+        let (verdict, concerns) = link_verdict(&report, &facts);
         assert_eq!(
             (verdict.state.as_str(), verdict.level, verdict.protecting),
             (state, level, protecting),
@@ -270,7 +270,7 @@ fn what_is_not_answered_is_never_green() {
     for report in [fixed(), agreeing()] {
         for valid in [None, Some(Duration::from_secs(11))] {
             let seen = Seen { valid, unanswered: Some(1), ..lively() };
-            let (verdict, _) = link(&report, &facts(seen));
+            let (verdict, _) = link_verdict(&report, &facts(seen));
             assert!(verdict.level > Level::Idle && !verdict.protecting, "{verdict:?}");
         }
     }
