@@ -197,8 +197,8 @@ fn a_bridge_that_keeps_reserved_addresses() {
     }
     for seen in clinic.both(&QUICK) {
         assert_eq!(seen.problems(), Vec::<&str>::new());
-        seen.says("note", "does not cross to 01:80:c2:00:00:03, 01:80:c2:00:00:0e, 01:80:c2:00:00:0b, and does to 01:80:c2:00:00:00, 01:80:c2:00:00:1f, the other box's own address, ff:ff:ff:ff:ff:ff");
-        seen.says("note", "LACP, LLDP and PTP peer delay do not cross");
+        seen.says("note", "crosses to 01:80:c2:00:00:00, 01:80:c2:00:00:1f, the other box's own address, ff:ff:ff:ff:ff:ff, and not to 01:80:c2:00:00:03, 01:80:c2:00:00:0e, 01:80:c2:00:00:0b");
+        seen.says("note", "do not cross: LACP, LLDP and PTP peer delay");
     }
 }
 
@@ -247,10 +247,7 @@ fn another_key_and_no_answer() {
     b.says("problem", "02:00:00:00:00:01/1 answers, and its key fits, but it has another key for this box");
 
     let alone = Seen::of(clinic.start("a", &["--wait", "1"]).wait(DEADLINE).unwrap());
-    alone.says(
-        "problem",
-        "02:00:00:00:00:02/1 did not answer: start 'frameward doctor' with its configuration on that box too",
-    );
+    alone.says("problem", "02:00:00:00:00:02/1 did not answer: start 'frameward doctor' on that box too");
     alone.says("ok", "machine 1500, overhead 32, protected side 1532");
 }
 

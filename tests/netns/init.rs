@@ -45,7 +45,7 @@ fn two_boxes_that_init_alone_has_set_up_ping() {
     // A second time nothing is overwritten.
     let output = init(here, &a, &[&ports[..], &["--name", "press"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", output.stderr);
-    assert!(output.stderr.contains("press.toml exists already"), "{}", output.stderr);
+    assert!(output.stderr.contains("press.toml already exists"), "{}", output.stderr);
 
     let stations = [(here, &a), (there, &b)]
         .map(|(namespace, scratch)| Station::start(program(), namespace, scratch, "press").unwrap());

@@ -53,7 +53,7 @@ fn static_keys_are_not_used_again_in_a_machine_that_was_restored() {
     restore(home);
     let perf::demo::pair::Pair { a, b, scratch } = pair;
     let said = last_words(a);
-    assert!(said.contains("earlier state") && said.contains("change all static keys"), "{said}");
+    assert!(said.contains("earlier state") && said.contains("Change all static keys"), "{said}");
     refused(&run_in(home, &scratch, "a"), 2, &["leases.restored", "change all static keys"]);
     // The other one is in another machine.
     b.report().unwrap();

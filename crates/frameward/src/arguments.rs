@@ -121,7 +121,7 @@ Requires root or the gateway's own user. SIGHUP does the same, without an answer
   keys and settings of a link        changes them between two frames
   interfaces, io or mtu of a link    restarts that link alone
   anything of a site                 restarts that site alone
-  a link or site more or less        adds or removes it
+  a new or removed link or site      adds or removes it
   io, http, log and unguarded        changes them
   anything else in [gateway]         refuses: restart the gateway
 

@@ -180,7 +180,7 @@ fn addresses(outcome: &Outcome, findings: &mut Vec<Finding>) {
     if lost.is_empty() {
         findings.push(Finding::ok("addresses", "the machines' STP, LACP, LLDP and peer delay frames cross"));
     } else {
-        findings.push(Finding::note("addresses", format!("switches on the path do not forward reserved addresses (IEEE 802.1Q), so frames of these protocols of the machines do not cross: {lost}. If they must, use a cable, or let the switches pass them (Linux: group_fwd_mask)")));
+        findings.push(Finding::note("addresses", format!("switches on the path do not forward reserved addresses (IEEE 802.1Q). These protocols of the machines do not cross: {lost}. If they must, use a cable, or let the switches pass them (Linux: group_fwd_mask)")));
     }
 }
 
