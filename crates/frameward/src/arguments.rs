@@ -33,8 +33,8 @@ Exit status: 0 done, 1 failed, 2 usage or configuration.";
 pub(crate) enum Command {
     /// Run the gateway in the foreground until SIGTERM or SIGINT
     #[command(after_help = "\
-Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF. Started as root it keeps these, CAP_IPC_LOCK and
-CAP_SYS_NICE, gives up all others and becomes user frameward, before the configuration is read:
+Needs CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; CAP_PERFMON at the start, for cells in the kernel.
+Started as root it keeps the first three, CAP_IPC_LOCK and CAP_SYS_NICE, gives up all others and becomes user frameward, before the configuration is read:
 configuration, keys and state directory have to be that user's to read. Says on standard error
 what it does, one line each. When it stops, the interfaces are as they were; what a killed gateway
 left is put right at the next start.

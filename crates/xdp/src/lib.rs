@@ -17,7 +17,7 @@
 //! | [`error`] | why the kernel does not take it |
 //! | `layout` | the programs' structures, octet by octet |
 //!
-//! Left out on purpose: handshakes, shadow mode, AES-GCM (no constant time without instructions that BPF lacks).
+//! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
 #![forbid(unsafe_code)]
 
 pub mod cell;

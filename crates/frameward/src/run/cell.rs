@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, CellStatus, Notice, PathWanted};
+use control::{CellPath, CellSettings, CellStatus, KernelPrograms, Notice, PathWanted};
 use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
@@ -15,7 +15,7 @@ use super::Running;
 use super::link::RunningLink;
 use config::check::Mtus;
 use config::fieldbus::{Cell, CellRelation, Mode};
-use config::{Io, Link};
+use config::{Config, Io, Link};
 
 /// What the cell of a link is configured with, if it has one.
 pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> {
@@ -39,11 +39,24 @@ pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> 
             config::fieldbus::Rest::Link => OtherFrames::Link,
             config::fieldbus::Rest::Drop => OtherFrames::Drop,
         },
-        path: match io {
-            Io::Kernel => PathWanted::Kernel,
-            Io::Auto | Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
-        },
+        path: path_wanted(io),
     })
+}
+
+/// Where frames of cells are to be protected and verified.
+pub(super) const fn path_wanted(io: Io) -> PathWanted {
+    match io {
+        Io::Kernel => PathWanted::Kernel,
+        Io::Auto => PathWanted::Auto,
+        Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
+    }
+}
+
+/// Loads programs for the cells whose frames may go through the kernel.
+pub fn load_programs(config: &Config) -> KernelPrograms {
+    let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
+    let cells = config.links.iter().filter_map(|link| link.cell.as_ref()).filter(|_| wanted);
+    KernelPrograms::load(cells.map(|cell| (cell.protection, cell.relations.len())))
 }
 
 impl Running {
@@ -168,6 +181,8 @@ pub(super) struct CellNews {
     look_at: Option<Instant>,
     /// Cells of which it was said that HELLOs do not fit.
     misfits: Vec<String>,
+    /// Where it was said that frames of cells are protected and verified.
+    paths: BTreeMap<String, CellPath>,
     /// Cells of which it was said that relations are silent, and not yet that all have frames again.
     silent: BTreeMap<String, Silent>,
 }
@@ -183,6 +198,28 @@ struct Silent {
 const CALM: Duration = Duration::from_secs(1);
 
 impl CellNews {
+    /// Logs where a cell's frames are protected and verified, if that is news.
+    fn log_path(&mut self, cell: &str, path: &CellPath) {
+        if self.paths.get(cell) == Some(path) {
+            return;
+        }
+        self.paths.insert(cell.to_owned(), path.clone());
+        match path {
+            CellPath::Kernel(0) => {
+                info!(event = "cell-path", cell, "frames go through the kernel, both ways")
+            }
+            CellPath::Kernel(others) => info!(
+                event = "cell-path",
+                cell,
+                "frames go through the kernel, both ways; those of {others} relations through user space, for they are in shadow mode or were since the last start"
+            ),
+            CellPath::UserSpace(why) => {
+                info!(event = "cell-path", cell, "frames go through user space, both ways: {why}");
+            }
+            CellPath::Nowhere(why) => warn!(event = "cell-path", cell, "no frame passes: {why}"),
+        }
+    }
+
     /// Logs relations that have fallen silent: a line for each cell and second, at the most.
     pub(super) fn log_silences(&mut self, notices: &[Notice], now: Instant) {
         for notice in notices {
@@ -223,6 +260,11 @@ impl Running {
     pub(super) fn attend_cells(&mut self, news: &mut CellNews, now: Instant) {
         if self.links.iter().all(|link| link.config.cell.is_none()) {
             return;
+        }
+        for link in &self.links {
+            if let (Some(cell), Some(path)) = (&link.config.cell, self.control.cell_path(&link.config.name)) {
+                news.log_path(&cell.name, path);
+            }
         }
         if news.shadow_at.is_none_or(|at| now >= at) {
             news.shadow_at = Some(now + SHADOW_EVERY);
@@ -276,7 +318,6 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use control::CellPath;
     use dataplane::cell::CellCounters;
     use fieldbus::handshake::HelloCounters;
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
@@ -333,7 +374,7 @@ mod tests {
         };
         CellStatus {
             name: cell.name.clone(),
-            path: CellPath::UserSpace,
+            path: CellPath::UserSpace(String::new()),
             rest: OtherFrames::Drop,
             counters: CellCounters::default(),
             hello: HelloCounters::default(),
