@@ -301,6 +301,51 @@ fn a_demanded_kernel_that_cannot_be_had_ends_the_start() {
     assert!(error.contains("io = \"kernel\" is not possible: ") && error.contains("CAP_PERFMON"), "{error}");
 }
 
+/// What `check` says before, by loading the programs too.
+#[test]
+fn check_says_which_way_a_cells_frames_will_go() {
+    let topology = for_the_kernel();
+    let scratch = Scratch::new().unwrap();
+    cells::keys(&scratch).unwrap();
+    let no_perfmon = &["setpriv", "--bounding-set=-perfmon,-sys_admin"][..];
+    for (io, suite, by, expected) in [
+        (
+            "auto",
+            CHACHA20,
+            &[][..],
+            "kernel, both ways; if the drivers do not take its programs, user space (AF_XDP",
+        ),
+        (
+            "kernel",
+            CHACHA20,
+            &[],
+            "kernel, both ways; if the drivers do not take its programs, no frame passes",
+        ),
+        (
+            "auto",
+            "",
+            &[],
+            "user space (AF_XDP, or else AF_PACKET), both ways: the kernel protects cyclic frames by",
+        ),
+        ("kernel", "", &[], "NONE, and run does not start: the kernel protects cyclic frames by"),
+        ("af_packet", CHACHA20, &[], "user space (AF_PACKET), both ways: io says so"),
+        (
+            "kernel",
+            CHACHA20,
+            no_perfmon,
+            "not looked at: the kernel takes such programs with CAP_PERFMON alone",
+        ),
+    ] {
+        let choice = CellChoice { cell: suite, ..kernel_choice(&topology, io) };
+        cells::configure(&scratch, 0, &choice).unwrap();
+        let file = scratch.path().join("a.toml");
+        let command = [by, &[program().to_str().unwrap(), "check", file.to_str().unwrap()]].concat();
+        let output = topology.gateway_a.namespace.spawn(&command).unwrap().wait(DEADLINE).unwrap();
+        assert!(output.status.success(), "{}", output.stderr);
+        assert!(output.stdout.contains(&format!("  frames     {expected}")), "{expected}: {}", output.stdout);
+    }
+}
+
 /// A reload with another `io` moves the cell, with new sessions. Back in the kernel it has the programs of the start.
 #[test]
 fn a_reload_moves_a_cell_out_of_the_kernel_and_back() {

@@ -188,7 +188,9 @@ fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
         tell_all("", &refused);
         return Err(Failure::Failed);
     }
+    let (io, programs) = (config.gateway.io, run::load_programs(&config));
     let plan = plan.with_workers().with_guard();
+    let plan = plan.with_cell_paths(&|cell, mtu| run::planned_path(io, &programs, cell, mtu));
     let plan = if verbose { plan.with_speeds(suite_speed::measure()).with_antedating() } else { plan };
     print(&plan.with_line_rates(&interface_mbits))
 }

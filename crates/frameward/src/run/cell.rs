@@ -13,7 +13,7 @@ use wire::fieldbus::Seq;
 
 use super::Running;
 use super::link::RunningLink;
-use config::check::Mtus;
+use config::check::{Mtus, engines};
 use config::fieldbus::{Cell, CellRelation, Mode};
 use config::{Config, Io, Link};
 
@@ -57,6 +57,25 @@ pub fn load_programs(config: &Config) -> KernelPrograms {
     let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
     let cells = config.links.iter().filter_map(|link| link.cell.as_ref()).filter(|_| wanted);
     KernelPrograms::load(cells.map(|cell| (cell.protection, cell.relations.len())))
+}
+
+/// Where a cell's frames will be protected and verified, for `check`: `mtu` is that of the protected side.
+pub fn planned_path(io: Io, programs: &KernelPrograms, cell: &Cell, mtu: usize) -> String {
+    let engines = engines(io);
+    if !matches!(io, Io::Auto | Io::Kernel) {
+        return format!("user space ({engines}), both ways: io says so");
+    }
+    match (programs.serve(cell.protection, mtu, cell.relations.len()), io) {
+        (Ok(()), Io::Kernel) => {
+            "kernel, both ways; if the drivers do not take its programs, no frame passes".into()
+        }
+        (Ok(()), _) => {
+            format!("kernel, both ways; if the drivers do not take its programs, user space ({engines})")
+        }
+        (Err(why), _) if why.is_of_rights() => format!("not looked at: {why}; run as root"),
+        (Err(why), Io::Kernel) => format!("NONE, and run does not start: {why}"),
+        (Err(why), _) => format!("user space ({engines}), both ways: {why}"),
+    }
 }
 
 impl Running {
