@@ -12,7 +12,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 help:
 	@echo "make demo       links, sites and a fieldbus, with their machines in network namespaces, real traffic, live figures (root)"
 	@echo "make bench      every bench beside its rivals, as one page: target/evidence/index.html (root; 90 minutes, goes on where it was interrupted)"
-	@echo "make bench-quick  the same in single short rounds: whether everything runs (root; 4 minutes)"
+	@echo "make bench-quick  the same in single short rounds: whether everything runs (root; 5 minutes)"
 	@echo "make evidence-docs  keeps the run of make bench in docs/evidence, and says which documents quote other figures"
 	@echo "make bench-antedate  round trips through gateways that antedate and that do not, with AES instructions and without (root; 5 minutes)"
 	@echo "make bench-fieldbus  cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures"
