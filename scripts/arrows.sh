@@ -2,7 +2,7 @@
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
-#   netdev <- pnstore <- dataplane        lab <- perf        {suite, fieldbus} <- xdp <- control
+#   netdev <- pnstore <- dataplane        lab <- perf        {suite, fieldbus} <- xdp <- {control, perf}
 #   fieldbus <- speed <- {config, bench}     {speed, sitelink} <- config <- report <- diagnosis <- frameward     bench <- perf
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
@@ -53,7 +53,7 @@ allowed() {
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-speed ;;
     # The laboratory's program: demos, benches, evidence. No gateway links it.
     frameward-perf)
-        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-speed frameward-bench frameward-precompute
+        echo "$frame_path" frameward-xdp frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-speed frameward-bench frameward-precompute
         ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;

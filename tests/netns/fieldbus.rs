@@ -18,6 +18,7 @@ use wire::fieldbus::ETHERTYPE;
 
 use super::http::{HTTP, get, parse_metrics};
 use super::reload::reloaded;
+use super::service::has_what_it_needs_alone;
 use super::{DEADLINE, EXPERIMENT, MARKER, marked, program};
 
 /// Long enough for a machine that is busy with other tests.
@@ -152,13 +153,25 @@ fn takes_redirected_frames(namespace: &lab::Namespace, interfaces: &[&str]) {
     }
 }
 
-fn in_the_kernel(protect: &'static str) -> (Topology, CellChoice, Pair) {
+/// A topology whose interfaces all take redirected frames.
+pub(crate) fn for_the_kernel() -> Topology {
     let topology = Topology::build(&Shape { protected_mtu: 1500, ..Shape::default() }).unwrap();
     takes_redirected_frames(&topology.machine_a.namespace, &[topology.machine_a.ifname]);
     takes_redirected_frames(&topology.machine_b.namespace, &[topology.machine_b.ifname]);
     takes_redirected_frames(&topology.middle, &[LEFT, RIGHT]);
-    let mut choice = CellChoice::new(&topology, DEVICES, CYCLE);
-    (choice.io, choice.protect, choice.cell) = ("kernel", protect, "suite = \"chacha20-poly1305\"");
+    topology
+}
+
+const CHACHA20: &str = "suite = \"chacha20-poly1305\"";
+
+/// A cell whose suite has programs.
+pub(crate) fn kernel_choice(topology: &Topology, io: &'static str) -> CellChoice {
+    CellChoice { io, cell: CHACHA20, ..CellChoice::new(topology, DEVICES, CYCLE) }
+}
+
+fn in_the_kernel(io: &'static str, protect: &'static str) -> (Topology, CellChoice, Pair) {
+    let topology = for_the_kernel();
+    let choice = CellChoice { protect, ..kernel_choice(&topology, io) };
     let pair = cells::start(program(), &topology, &choice).unwrap();
     secured(&pair).unwrap();
     (topology, choice, pair)
@@ -167,8 +180,14 @@ fn in_the_kernel(protect: &'static str) -> (Topology, CellChoice, Pair) {
 /// The frames of a cell are protected and verified by XDP programs, and what is not the cell's goes through the link beside them.
 #[test]
 fn io_data_flows_in_the_kernel() {
-    for protect in ["encrypt", "authenticate"] {
-        let (topology, choice, pair) = in_the_kernel(protect);
+    for (io, protect) in [("kernel", "encrypt"), ("auto", "encrypt"), ("kernel", "authenticate")] {
+        let (topology, choice, mut pair) = in_the_kernel(io, protect);
+        pair.a
+            .program()
+            .wait_for_line("fieldbus \"cell-4\": frames go through the kernel, both ways", DEADLINE)
+            .unwrap();
+        // Loading the programs needs one more, which is gone.
+        has_what_it_needs_alone(pair.a.program().id());
         let wire = Capture::start(&topology.middle, LEFT).unwrap();
         let exchange = exchange(&topology, &choice);
         exchange.wait_for(100, DEADLINE).unwrap();
@@ -193,6 +212,8 @@ fn io_data_flows_in_the_kernel() {
                 assert_eq!(relation.transmit.value("OutPktsProtected"), heard[1 - end].sent);
                 assert_eq!(relation.receive.value("InPktsOK"), heard[end].received);
                 assert_eq!(relation.jitter.count, heard[end].received - 1);
+                assert_eq!(relation.residence_outward.count, heard[1 - end].sent);
+                assert_eq!(relation.residence_inward.count, heard[end].received);
                 all += heard[1 - end].sent;
             }
             let rx = report.links[0].plain.counters.value("RxFrames");
@@ -204,7 +225,7 @@ fn io_data_flows_in_the_kernel() {
 /// Programs and maps end with the process, however it ends: nothing passes afterwards.
 #[test]
 fn nothing_passes_in_the_kernel_when_the_process_is_gone() {
-    let (topology, choice, mut pair) = in_the_kernel("encrypt");
+    let (topology, choice, mut pair) = in_the_kernel("kernel", "encrypt");
     let exchange = exchange(&topology, &choice);
     exchange.wait_for(100, DEADLINE).unwrap();
     pair.a.program().signal(Signal::SIGKILL).unwrap();
@@ -222,6 +243,161 @@ fn nothing_passes_in_the_kernel_when_the_process_is_gone() {
     let after: u64 = exchange.heard().iter().map(|heard| heard[1].received).sum();
     assert!(after <= before + u64::from(DEVICES), "what was under way at the most: {before} {after}");
     drop(exchange.stop());
+}
+
+/// Where the kernel cannot have a cell, user space has it, and says why.
+#[test]
+fn auto_takes_user_space_where_the_kernel_cannot_be_had() {
+    let perfmon = &["setpriv", "--bounding-set=-perfmon,-sys_admin"][..];
+    let rows = [
+        (
+            "auto",
+            "",
+            for_the_kernel(),
+            &[][..],
+            "protects cyclic frames by chacha20-poly1305 only; the suite is gcm-aes-128",
+        ),
+        ("af_xdp", CHACHA20, for_the_kernel(), &[], "io says so"),
+        ("af_packet", CHACHA20, for_the_kernel(), &[], "io says so"),
+        ("auto", CHACHA20, for_the_kernel(), perfmon, "with CAP_PERFMON alone, which is not granted"),
+        (
+            "auto",
+            CHACHA20,
+            Topology::build(&Shape::default()).unwrap(),
+            &[],
+            "port takes no redirected frames",
+        ),
+    ];
+    for (io, suite, topology, by, why) in rows {
+        let choice = CellChoice { io, cell: suite, ..CellChoice::new(&topology, DEVICES, CYCLE) };
+        let scratch = Scratch::new().unwrap();
+        cells::keys(&scratch).unwrap();
+        (0..2).for_each(|end| cells::configure(&scratch, end, &choice).unwrap());
+        let mut a = Station::start_by(by, program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
+        let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
+        a.program().wait_for_line("frames go through user space, both ways: ", DEADLINE).unwrap();
+        let pair = Pair { a, b, scratch };
+        secured(&pair).unwrap();
+        let exchange = exchange(&topology, &choice);
+        exchange.wait_for(50, DEADLINE).unwrap();
+        complete(&exchange.stop().unwrap(), 50);
+        let path = cell(&pair.a).path;
+        assert!(path.starts_with("user space: ") && path.contains(why), "{path}");
+        pair.stop().unwrap();
+    }
+}
+
+/// A demand is no wish: without the capability there is no start.
+#[test]
+fn a_demanded_kernel_that_cannot_be_had_ends_the_start() {
+    let topology = for_the_kernel();
+    let choice = kernel_choice(&topology, "kernel");
+    let scratch = Scratch::new().unwrap();
+    cells::keys(&scratch).unwrap();
+    cells::configure(&scratch, 0, &choice).unwrap();
+    let by = ["setpriv", "--bounding-set=-perfmon,-sys_admin"];
+    let refused = Station::start_by(&by, program(), &topology.gateway_a.namespace, &scratch, "a");
+    let error = refused.err().unwrap().to_string();
+    assert!(error.contains("io = \"kernel\" is not possible: ") && error.contains("CAP_PERFMON"), "{error}");
+}
+
+/// What `check` says before, by loading the programs too.
+#[test]
+fn check_says_which_way_a_cells_frames_will_go() {
+    let topology = for_the_kernel();
+    let scratch = Scratch::new().unwrap();
+    cells::keys(&scratch).unwrap();
+    let no_perfmon = &["setpriv", "--bounding-set=-perfmon,-sys_admin"][..];
+    for (io, suite, by, expected) in [
+        (
+            "auto",
+            CHACHA20,
+            &[][..],
+            "kernel, both ways; if the drivers do not take its programs, user space (AF_XDP",
+        ),
+        (
+            "kernel",
+            CHACHA20,
+            &[],
+            "kernel, both ways; if the drivers do not take its programs, no frame passes",
+        ),
+        (
+            "auto",
+            "",
+            &[],
+            "user space (AF_XDP, or else AF_PACKET), both ways: the kernel protects cyclic frames by",
+        ),
+        ("kernel", "", &[], "NONE, and run does not start: the kernel protects cyclic frames by"),
+        ("af_packet", CHACHA20, &[], "user space (AF_PACKET), both ways: io says so"),
+        (
+            "kernel",
+            CHACHA20,
+            no_perfmon,
+            "not looked at: the kernel takes such programs with CAP_PERFMON alone",
+        ),
+    ] {
+        let choice = CellChoice { cell: suite, ..kernel_choice(&topology, io) };
+        cells::configure(&scratch, 0, &choice).unwrap();
+        let file = scratch.path().join("a.toml");
+        let command = [by, &[program().to_str().unwrap(), "check", file.to_str().unwrap()]].concat();
+        let output = topology.gateway_a.namespace.spawn(&command).unwrap().wait(DEADLINE).unwrap();
+        assert!(output.status.success(), "{}", output.stderr);
+        assert!(output.stdout.contains(&format!("  frames     {expected}")), "{expected}: {}", output.stdout);
+    }
+}
+
+/// A reload with another `io` moves the cell, with new sessions. Back in the kernel it has the programs of the start.
+#[test]
+fn a_reload_moves_a_cell_out_of_the_kernel_and_back() {
+    let (topology, mut choice, pair) = in_the_kernel("auto", "encrypt");
+    for (io, path) in [("auto", "kernel"), ("af_packet", "user space: io says so"), ("auto", "kernel")] {
+        choice.io = io;
+        for (end, name) in ["a", "b"].into_iter().enumerate() {
+            cells::configure(&pair.scratch, end, &choice).unwrap();
+            reloaded(&pair.scratch, name);
+        }
+        secured(&pair).unwrap();
+        assert_eq!([&pair.a, &pair.b].map(|station| cell(station).path), [path; 2]);
+        let exchange = exchange(&topology, &choice);
+        exchange.wait_for(50, DEADLINE).unwrap();
+        complete(&exchange.stop().unwrap(), 50);
+    }
+    pair.stop().unwrap();
+}
+
+/// Relations in shadow mode pass through user space, in clear, beside others in the kernel. One that leaves it loses no frame.
+#[test]
+fn shadow_mode_is_user_spaces_beside_the_kernel() {
+    let (topology, mut choice, pair) = in_the_kernel("auto", "encrypt");
+    choice.relations[0].1 = "shadow";
+    for (end, name) in ["a", "b"].into_iter().enumerate() {
+        cells::configure(&pair.scratch, end, &choice).unwrap();
+        let said = reloaded(&pair.scratch, name);
+        assert!(said.contains("relations: 1 IN CLEAR from now on (shadow)"), "{said}");
+    }
+    secured(&pair).unwrap();
+    let exchange = exchange(&topology, &choice);
+    exchange.wait_for(50, DEADLINE).unwrap();
+    complete(&exchange.stop().unwrap(), 50);
+    let counted = |name: &str| {
+        cell(&pair.b).relations.iter().map(|of| of.receive.value(name) >= 50).collect::<Vec<_>>()
+    };
+    assert_eq!(counted("InPktsClear"), [true, false, false]);
+    assert_eq!(counted("InPktsShadow"), [true, false, false], "twins that were verified");
+    assert_eq!(counted("InPktsOK"), [false, true, true]);
+    let exchange = self::exchange(&topology, &choice);
+    exchange.wait_for(20, DEADLINE).unwrap();
+    choice.relations[0].1 = "protect";
+    for (end, name) in ["a", "b"].into_iter().enumerate() {
+        cells::configure(&pair.scratch, end, &choice).unwrap();
+        assert!(reloaded(&pair.scratch, name).contains("relations: 1 protected from now on"));
+        exchange.wait_for(20, DEADLINE).unwrap();
+    }
+    exchange.wait_for(50, DEADLINE).unwrap();
+    complete(&exchange.stop().unwrap(), 100);
+    assert_eq!(counted("InPktsOK"), [true; 3]);
+    assert!(cell(&pair.b).path.starts_with("kernel; 1 relations in user space"), "{}", cell(&pair.b).path);
+    pair.stop().unwrap();
 }
 
 #[test]
@@ -335,7 +511,28 @@ fn a_relation_leaves_shadow_mode_without_a_lost_frame() {
 
 #[test]
 fn a_reload_adds_and_removes_relations_while_others_go_on() {
-    let (topology, choice, pair) = lab(|_| {});
+    add_and_remove_relations(lab(|_| {}), |_| {});
+}
+
+/// The programs go on meanwhile, and their maps change under them.
+#[test]
+fn a_reload_adds_and_removes_relations_in_the_kernel_while_others_go_on() {
+    let (topology, choice, pair) = in_the_kernel("auto", "encrypt");
+    let key = |pair: &Pair| cell(&pair.a).relations[0].transmit_key.unwrap();
+    let before = key(&pair);
+    add_and_remove_relations((topology, choice, pair), |pair| {
+        let now = key(pair);
+        assert_eq!((now.key_id, now.epoch), (before.key_id, before.epoch));
+        assert!(now.seq > before.seq, "{before:?} {now:?}");
+        assert_eq!(cell(&pair.a).path, "kernel");
+    });
+}
+
+/// `looks`: when relations have come and gone.
+fn add_and_remove_relations(
+    (topology, choice, pair): (Topology, CellChoice, Pair),
+    looks: impl FnOnce(&Pair),
+) {
     secured(&pair).unwrap();
     let stays = CellChoice { relations: choice.relations[..1].to_vec(), ..choice.clone() };
     let exchange = exchange(&topology, &stays);
@@ -356,6 +553,7 @@ fn a_reload_adds_and_removes_relations_while_others_go_on() {
     second.wait_for(20, DEADLINE).unwrap();
     complete(&second.stop().unwrap(), 20);
     complete(&exchange.stop().unwrap(), 60);
+    looks(&pair);
     // Another key at both ends: sessions are made anew, and frames pass again.
     std::fs::remove_file(pair.scratch.path().join("cell.key")).unwrap();
     keygen::fieldbus(&pair.scratch.path().join("cell.key")).unwrap();

@@ -19,10 +19,22 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
-use crate::{Config, Finding, Link, LinkLoss, Named as _};
-use crate::{bypass, interfaces};
+use crate::{Config, Finding, Io, Link, LinkLoss, Named as _};
+use crate::{bypass, fieldbus, interfaces};
 use mtus::sectag_octets;
 pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_octets, usual_mtus};
+
+/// Why frames of links and sites are protected and verified in user space.
+pub const NOT_IN_KERNEL: &str = "only cells have programs in the kernel";
+
+/// What moves frames between interfaces and user space, as `io` has it.
+pub const fn engines(io: Io) -> &'static str {
+    match io {
+        Io::Auto => "AF_XDP, or else AF_PACKET",
+        Io::Kernel | Io::AfXdp => "AF_XDP",
+        Io::AfPacket => "AF_PACKET",
+    }
+}
 
 /// What the loss of a carrier does, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
@@ -51,6 +63,8 @@ pub struct Plan<'c> {
     workers: Option<String>,
     /// What keeps the host's own stack off the ports, if that was asked for.
     guard: Option<String>,
+    /// For each link, where its cell's frames go, if that was looked at.
+    cell_paths: Vec<Option<String>>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
     mbits: Vec<Option<u32>>,
 }
@@ -68,6 +82,7 @@ impl<'c> Plan<'c> {
             lans,
             speeds: None,
             antedating: None,
+            cell_paths: Vec::new(),
             mbits: Vec::new(),
             workers: None,
             guard: None,
@@ -153,6 +168,16 @@ impl<'c> Plan<'c> {
         Self { guard: Some(told), ..self }
     }
 
+    /// The same plan, that also tells where cells' frames are protected and verified; `path` says it of a protected side's MTU, if the
+    /// kernel can be asked.
+    #[must_use]
+    pub fn with_cell_paths(self, path: &dyn Fn(&fieldbus::Cell, usize) -> String) -> Self {
+        let mtus = self.mtus.as_deref().unwrap_or_default();
+        let of = |(link, mtus): (&Link, &Mtus)| Some(path(link.cell.as_ref()?, mtus.protected));
+        let cell_paths = self.config.links.iter().zip(mtus).map(of).collect();
+        Self { cell_paths, ..self }
+    }
+
     /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
     #[must_use]
     pub fn with_line_rates(self, mbits: &dyn Fn(&str) -> Option<u32>) -> Self {
@@ -186,10 +211,11 @@ impl fmt::Display for Plan<'_> {
         for (at, link) in self.config.links.iter().enumerate() {
             let mtus = self.mtus.as_ref().and_then(|mtus| mtus.get(at));
             if link.has_secy() {
-                write_link(f, link, mtus)?;
+                write_link(f, link, mtus, gateway.io)?;
             }
             if let Some(cell) = &link.cell {
-                cell::write(f, link, cell, mtus)?;
+                let path = self.cell_paths.get(at).and_then(Option::as_deref);
+                cell::write(f, link, cell, mtus, path)?;
             }
             if let (Some(speeds), Some(suite)) = (&self.speeds, link.suite()) {
                 writeln!(f, "  speed      {}", Advice::new(speeds, suite))?;
@@ -206,7 +232,7 @@ impl fmt::Display for Plan<'_> {
     }
 }
 
-fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
+fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>, io: Io) -> fmt::Result {
     let overhead = overhead_octets(link);
     writeln!(f, "\nlink {}", link.name)?;
     match mtus {
@@ -223,6 +249,7 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> f
             writeln!(f, "  protected  {}, MTU {}", link.protected, mtus.protected)?;
         }
     }
+    writeln!(f, "  frames     user space ({}), both ways: {NOT_IN_KERNEL}", engines(io))?;
     writeln!(f, "  suite      {}, {}", keys::suite(link), protection(link))?;
     let validate = link.validate_frames.name();
     let replay = match link.replay_protect {

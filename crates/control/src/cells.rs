@@ -24,7 +24,7 @@ use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, Relations};
 use zeroize::Zeroizing;
 
 use self::kernel::KernelCell;
-pub use self::kernel::{CellPath, PathWanted};
+pub use self::kernel::{CellPath, KernelPrograms, PathWanted};
 use self::kernel_faults::{Duty, KernelFaults};
 use self::recent::RecentCounters;
 pub use self::settings::{CellError, CellSettings, CellStatus};
@@ -42,6 +42,8 @@ use key_changes::KeyChanges;
 pub(super) struct CellControl {
     settings: CellSettings,
     kernel: Option<KernelCell>,
+    /// The programs do what it wants, and some are to be had.
+    may_have_programs: bool,
     path: CellPath,
     mailbox: ControlMailbox,
     relations: Vec<RelationControl>,
@@ -80,7 +82,6 @@ impl CellControl {
     fn make(settings: CellSettings) -> Result<Made, CellError> {
         let relations =
             Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
-        let (kernel, path) = KernelCell::load(settings.path, &settings.settings, &settings.relations)?;
         let (worker, mailbox) = mailbox::pair(relations.count());
         let handshake = |of: &RelationSettings| {
             let mut seed = Zeroizing::new([0; 32]);
@@ -103,8 +104,9 @@ impl CellControl {
             cell,
             Box::new(Self {
                 settings,
-                kernel,
-                path,
+                kernel: None,
+                may_have_programs: false,
+                path: CellPath::UserSpace(String::new()),
                 mailbox,
                 relations: handshakes,
                 changes: Vec::new(),
@@ -117,15 +119,21 @@ impl CellControl {
         ))
     }
 
+    /// Whether its relations have the keys that they would have in the cell before.
+    fn has_keys_of(&self, before: &Self) -> bool {
+        let (own, there) = (&self.settings, &before.settings);
+        let keys = |settings: &CellSettings| (settings.settings.protection, settings.settings.ethertype);
+        keys(own) == keys(there) && own.master == there.master
+    }
+
     /// Which relations are the same in the cell before: their numbers here and there.
     fn carry_over(&self, before: &Self) -> Vec<(usize, usize)> {
         let (own, there) = (&self.settings, &before.settings);
-        let keys = |settings: &CellSettings| (settings.settings.protection, settings.settings.ethertype);
-        // Keys in the kernel stay in their maps: the next ones have other sessions.
-        let in_kernel = self.kernel.is_some() || before.kernel.is_some();
-        if keys(own) != keys(there) || own.master != there.master || in_kernel {
+        if !self.has_keys_of(before) {
             return Vec::new();
         }
+        // Where they do not, the relation has another session.
+        let stays = |&(number, there): &(usize, usize)| self.keys_stay(number, before, there);
         let by_stations = |of: &RelationSettings| (*of.relation.stations(), of.relation.own());
         let mut known: Vec<_> = there.relations.iter().map(by_stations).zip(0..).collect();
         known.sort_unstable();
@@ -133,7 +141,8 @@ impl CellControl {
             let found = known.binary_search_by_key(&by_stations(of), |(stations, _)| *stations).ok()?;
             Some(known[found].1)
         };
-        own.relations.iter().enumerate().filter_map(|(number, of)| Some((number, find(of)?))).collect()
+        let found = own.relations.iter().enumerate().filter_map(|(number, of)| Some((number, find(of)?)));
+        found.filter(stays).collect()
     }
 
     /// Goes on with the handshakes of the cell before, and with the changes that it has not made yet.
@@ -169,7 +178,10 @@ impl CellControl {
         }
         for _ in 0..self.mailbox.events.waiting() {
             let Some((relation, event)) = self.mailbox.events.receive() else { break };
-            self.hear_event(relation.into(), event, around.notices);
+            // The worker may still watch what has gone to the kernel.
+            if !self.in_kernel(relation.into()) {
+                self.hear_event(relation.into(), event, around.notices);
+            }
         }
         let events = self.kernel.as_mut().map(|kernel| kernel.poll_events(around.now)).unwrap_or_default();
         for (number, event) in events {
@@ -281,7 +293,9 @@ impl CellControl {
     fn commit(&mut self, around: &mut Context<'_>) {
         let Self { changes, kernel, relations, kernel_faults, .. } = self;
         let mut in_kernel = |(number, change): (usize, KeyChange)| {
-            let Some(kernel) = kernel else { return (number, change) };
+            let Some(kernel) = kernel.as_mut().filter(|kernel| kernel.has(number)) else {
+                return (number, change);
+            };
             let changed = kernel.change(number, &change);
             // Keys that were not taken are missing until others are entered, whatever else the kernel does.
             if changed.is_err() || matches!(change, KeyChange::Enter(_)) {
@@ -333,8 +347,10 @@ impl Gateway {
         if self.links[number].cell.is_some() {
             return Err(CellError::NotSo);
         }
-        let (cell, control) = CellControl::make(settings)?;
+        let (cell, mut control) = CellControl::make(settings)?;
+        control.plan_path(None, &self.kernel_programs)?;
         self.exchange_cell(number, Some(cell), Vec::new())?;
+        control.enter_kernel(None, &[], &mut self.kernel_programs);
         self.links[number].cell = Some(control);
         self.attach_kernel(number);
         // The first HELLOs go out at once, or with the first ports.
@@ -350,15 +366,19 @@ impl Gateway {
     pub fn change_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         let (cell, mut control) = CellControl::make(settings)?;
+        control.plan_path(self.links[number].cell.as_deref(), &self.kernel_programs)?;
         // The worker has got all changes so far: those to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
-        self.detach_kernel(number);
-        let before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
+        if matches!(control.path, CellPath::UserSpace(_)) {
+            self.detach_kernel(number);
+        }
+        let mut before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
         let carry_over = control.carry_over(&before);
         if let Err(unanswered) = self.exchange_cell(number, Some(cell), carry_over.clone()) {
             self.links[number].cell = Some(before);
             return Err(unanswered.into());
         }
+        control.enter_kernel(before.take_kernel(), &carry_over, &mut self.kernel_programs);
         control.take_over(*before, &carry_over, &mut self.notices);
         self.links[number].cell = Some(control);
         self.attach_kernel(number);
@@ -373,7 +393,8 @@ impl Gateway {
     pub fn remove_cell(&mut self, link: &str) -> Result<(), CellError> {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         self.detach_kernel(number);
-        self.links[number].cell.take().ok_or(CellError::NotSo)?;
+        let mut before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
+        self.kernel_programs.give_back(before.take_kernel());
         Ok(self.exchange_cell(number, None, Vec::new())?)
     }
 
@@ -397,7 +418,8 @@ impl Gateway {
             };
             let CellSnapshot { counters, mut relations } = job.data;
             if let Some(kernel) = &cell.kernel {
-                for (number, status) in relations.iter_mut().enumerate() {
+                let in_kernel = relations.iter_mut().enumerate().filter(|(number, _)| kernel.has(*number));
+                for (number, status) in in_kernel {
                     cell.kernel_faults.note(number, Duty::ShowState, kernel.complete(number, status));
                 }
             }
@@ -420,6 +442,18 @@ impl Gateway {
             statuses.push((name.clone(), status));
         }
         statuses
+    }
+
+    /// Where the frames of a link's cell are protected and verified; none without a cell.
+    pub fn cell_path(&self, link: &str) -> Option<&CellPath> {
+        let cell = self.links[self.number(link)?].cell.as_ref()?;
+        Some(&cell.path)
+    }
+
+    /// Where they are to be.
+    pub fn cell_path_wanted(&self, link: &str) -> Option<PathWanted> {
+        let cell = self.links[self.number(link)?].cell.as_ref()?;
+        Some(cell.settings.path)
     }
 
     /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter.

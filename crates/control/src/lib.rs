@@ -33,7 +33,7 @@ use std::time::Instant;
 use secy::CarryOver;
 
 use cells::CellControl;
-pub use cells::{CellError, CellPath, CellSettings, CellStatus, PathWanted};
+pub use cells::{CellError, CellPath, CellSettings, CellStatus, KernelPrograms, PathWanted};
 use disk::Disk;
 use floors::FloorKeeper;
 use floors::read as read_floors;
@@ -82,6 +82,7 @@ pub struct Gateway {
     links: Vec<LinkControl>,
     sites: Vec<SiteControl>,
     disk: Disk,
+    kernel_programs: KernelPrograms,
     /// The state may be an earlier one than was used: no PN is given back.
     distrusted: bool,
     /// Notices that no turn has returned yet.
@@ -145,6 +146,7 @@ impl Gateway {
             links: Vec::new(),
             sites: Vec::new(),
             disk: Disk::start(leases, thread::current())?,
+            kernel_programs: KernelPrograms::default(),
             distrusted: false,
             notices: Vec::new(),
             ended: false,
@@ -156,6 +158,12 @@ impl Gateway {
     #[must_use]
     pub fn on_cpus(self, cpus: Vec<usize>) -> Self {
         Self { cpus, ..self }
+    }
+
+    /// Gives it the programs that were loaded for its cells.
+    #[must_use]
+    pub fn with_kernel_programs(self, kernel_programs: KernelPrograms) -> Self {
+        Self { kernel_programs, ..self }
     }
 
     /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
@@ -256,7 +264,8 @@ impl Gateway {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let LinkControl { worker, slot, .. } = self.links[number];
         let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
-        let control = self.links.remove(number);
+        let mut control = self.links.remove(number);
+        self.kernel_programs.give_back(control.cell.as_mut().and_then(|cell| cell.take_kernel()));
         let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));

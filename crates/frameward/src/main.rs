@@ -15,7 +15,7 @@ use wire::Ckn;
 use config::check::{Plan, interface_mtu, own};
 use config::lifetime::interface_mbits;
 use config::suite_speed;
-use config::{Config, Finding, Io, reference};
+use config::{Config, Finding, reference};
 use frameward::keygen;
 use frameward::log::Log;
 use frameward::privilege::{self, Became, Place, RunAs};
@@ -111,10 +111,9 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
         told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
     };
     let loaded = config::load(file);
-    // Before another thread begins: the kernel keeps capabilities by thread.
-    if !loaded.as_ref().is_ok_and(|(config, _)| config.gateway.io == Io::Kernel) {
-        privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
-    }
+    // Before another thread begins, since the kernel keeps capabilities by thread; and before anything from outside is read.
+    let programs = loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default();
+    privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
     let log = Log::start().map_err(cannot)?;
     log.install();
     if let Ok((config, _)) = &loaded {
@@ -135,7 +134,7 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     for warning in warnings {
         warn!(event = "configuration", "{warning}");
     }
-    let ran = run::run(config, locked, &runtime, &asks, &log);
+    let ran = run::run(config, programs, locked, &runtime, &asks, &log);
     log.flush();
     ran.map_err(|error| {
         // Each of these lines names file and line itself.
@@ -189,7 +188,9 @@ fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
         tell_all("", &refused);
         return Err(Failure::Failed);
     }
+    let (io, programs) = (config.gateway.io, run::load_programs(&config));
     let plan = plan.with_workers().with_guard();
+    let plan = plan.with_cell_paths(&|cell, mtu| run::planned_path(io, &programs, cell, mtu));
     let plan = if verbose { plan.with_speeds(suite_speed::measure()).with_antedating() } else { plan };
     print(&plan.with_line_rates(&interface_mbits))
 }

@@ -41,15 +41,17 @@ const NEEDED: [Capability; 5] = [
     Capability::CAP_SYS_NICE,
 ];
 
-/// Capability that the programs of `io = "kernel"` need besides: the verifier takes no arithmetic on pointers into frames without it.
+/// Capability that loading the programs of the kernel path needs besides: the verifier allows no sums of pointers into frames without it.
 const FOR_KERNEL_PATH: Capability = Capability::CAP_PERFMON;
 
-/// Once the configuration is known: gives up what only `io = "kernel"` needs, for good. To be called while the process has one thread.
+/// Once the programs of the kernel path are loaded: gives up what nothing else needs, for good. To be called while the process has one
+/// thread.
 ///
 /// # Errors
 /// The kernel's error.
 pub fn give_up_kernel_path() -> Result<(), String> {
-    for set in [CapSet::Effective, CapSet::Permitted] {
+    // With what is permitted and inherited, it leaves the ambient set too.
+    for set in [CapSet::Effective, CapSet::Permitted, CapSet::Inheritable] {
         caps::drop(None, set, FOR_KERNEL_PATH)
             .map_err(|error| format!("cannot give up CAP_PERFMON: {error}; report this"))?;
     }
@@ -57,7 +59,7 @@ pub fn give_up_kernel_path() -> Result<(), String> {
 }
 
 /// After [`become_user`]: gives up every capability that a gateway does not need, for good, and the right to get others by starting a
-/// program. Also root is then stopped by file permissions. What `io = "kernel"` needs is kept until the configuration is known. To be
+/// program. Also root is then stopped by file permissions. What the kernel path needs is kept until its programs are loaded. To be
 /// called while the process has one thread: the kernel keeps capabilities by thread.
 ///
 /// # Errors

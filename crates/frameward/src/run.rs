@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use control::{Gateway, Notice};
+use control::{Gateway, KernelPrograms, Notice};
 use dataplane::open::OpenError;
 use dataplane::worker;
 use netdev::interface::{InterfaceError, Prepared};
@@ -48,6 +48,7 @@ use crate::log::Log;
 use ::report::control_socket::{Reply, Request, ServeError};
 use ::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
 use cell::CellNews;
+pub use cell::{load_programs, planned_path};
 use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
@@ -152,6 +153,7 @@ impl fmt::Display for Lines<'_> {
 /// [`RunError`]; interfaces are put back as they were in any case.
 pub fn run(
     config: Config,
+    programs: KernelPrograms,
     locked: Result<(), String>,
     runtime_dir: &Path,
     asks: &Asks,
@@ -164,7 +166,7 @@ pub fn run(
     let (control_handle, asked) = control_handle::open();
     let server = control_handle::serve(&name, runtime_dir, &control_handle)?;
     let surface = Surface::start(&control_handle, listening)?;
-    let (running, outcome) = match Running::start(config, leases, locked, surface, log) {
+    let (running, outcome) = match Running::start(config, programs, leases, locked, surface, log) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
             running.advise();

@@ -14,6 +14,7 @@ mod offload;
 mod owner;
 mod prepared;
 mod record;
+mod redirect;
 mod routes;
 mod watch;
 
@@ -25,6 +26,7 @@ use std::time::Duration;
 use control::Control;
 pub use info::{InterfaceInfo, VethPeer};
 pub use prepared::{Guard, Prepared, Tolerated, guard_here};
+pub use redirect::takes_redirected;
 pub use routes::default_routes;
 pub use watch::{LinkEvents, LinkState, link_state};
 

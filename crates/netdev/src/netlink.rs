@@ -57,19 +57,24 @@ impl Message {
         self
     }
 
-    /// Sends the request to rtnetlink on a new socket, which has the reply when this returns.
-    fn send(self) -> io::Result<OwnedFd> {
+    /// Sends the request on a new socket, which has the reply when this returns.
+    fn send(self, protocol: SockProtocol) -> io::Result<OwnedFd> {
         let Self(mut request) = self;
         let length = request.len() as u32;
         request[..4].copy_from_slice(&length.to_ne_bytes());
-        let socket = socket(SockProtocol::NetlinkRoute, SockFlag::empty())?;
+        let socket = socket(protocol, SockFlag::empty())?;
         send(socket.as_raw_fd(), &request, MsgFlags::empty())?;
         Ok(socket)
     }
 
     /// Sends a request that asks for facts, and returns the one message that is the reply.
     pub(crate) fn query(self) -> io::Result<Vec<u8>> {
-        let socket = self.send()?;
+        self.query_of(SockProtocol::NetlinkRoute)
+    }
+
+    /// The same to another family of netlink than rtnetlink.
+    pub(crate) fn query_of(self, protocol: SockProtocol) -> io::Result<Vec<u8>> {
+        let socket = self.send(protocol)?;
         // An interface with many virtual functions takes some kilobytes; the kernel sends one message.
         let mut answer = vec![0; 64 * 1024];
         let received = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
@@ -79,7 +84,7 @@ impl Message {
 
     /// Sends a request with NLM_F_ACK, and waits until the kernel has acknowledged or refused it.
     pub(crate) fn execute(self) -> io::Result<()> {
-        let socket = self.send()?;
+        let socket = self.send(SockProtocol::NetlinkRoute)?;
         let mut answer = [0; 4096];
         loop {
             let received = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;

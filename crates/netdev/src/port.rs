@@ -66,6 +66,8 @@ pub trait Port: Send {
 pub struct KernelSide {
     /// The interface, by its index.
     pub interface: u32,
+    /// Programs run in the driver, not behind it.
+    pub native: bool,
     /// The AF_XDP socket of each receive queue.
     pub sockets: Vec<OwnedFd>,
 }

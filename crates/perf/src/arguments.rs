@@ -171,6 +171,9 @@ pub(crate) enum PortKind {
     AfXdp,
     #[value(name = "af_packet")]
     AfPacket,
+    /// None: a program in the drivers
+    #[value(name = "xdp")]
+    Xdp,
 }
 
 #[cfg(test)]

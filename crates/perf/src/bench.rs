@@ -93,6 +93,9 @@ pub enum BenchError {
     /// Gateways in memory did not do as they should.
     #[error("gateways in memory: {0}")]
     Cells(String),
+    /// Programs in the kernel did not do as they should.
+    #[error("programs in the kernel: {0}")]
+    Kernel(String),
     /// No figure is wanted.
     #[error("no figure has this name; use names of the table, such as `TCP, unprotected, af_xdp`")]
     Unknown,

@@ -127,11 +127,12 @@ fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) 
 }
 
 fn bare_forwarder(io: PortKind, records: &Path) -> Result<(), Failure> {
-    let io = match io {
-        PortKind::AfXdp => Io::AfXdp,
-        PortKind::AfPacket => Io::AfPacket,
+    let ran = match io {
+        PortKind::AfXdp => forwarder::run(Io::AfXdp, records),
+        PortKind::AfPacket => forwarder::run(Io::AfPacket, records),
+        PortKind::Xdp => forwarder::redirect(records),
     };
-    forwarder::run(io, records).map_err(|error| report_failure(&error, Failure::Failed))
+    ran.map_err(|error| report_failure(&error, Failure::Failed))
 }
 
 fn bench_suites(quick: bool, json: bool) -> Result<(), Failure> {
@@ -181,8 +182,10 @@ fn bench_fieldbus_delay(quick: bool, json: bool) -> Result<(), Failure> {
     abandon_when_interrupted().map_err(|error| failed(&error))?;
     let effort = if quick { fieldbus::end_to_end::QUICK } else { fieldbus::end_to_end::FULL };
     let mut progress = |line: &dyn Display| tell(&format_args!("bench: {line}"));
-    let rows = fieldbus::end_to_end::measure(&programs.frameward, effort, &mut progress);
-    let rows = rows.map_err(|error| failed(&error))?;
+    let in_kernel = if quick { fieldbus::Effort::QUICK } else { fieldbus::Effort::FULL };
+    let mut rows = fieldbus::in_kernel::measure(in_kernel, &mut progress).map_err(|error| failed(&error))?;
+    let delays = fieldbus::end_to_end::measure(&programs, effort, &mut progress);
+    rows.extend(delays.map_err(|error| failed(&error))?);
     if json {
         return rows.iter().try_for_each(|row| print(&format_args!("{}\n", row.line())));
     }

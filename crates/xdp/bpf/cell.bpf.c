@@ -66,6 +66,8 @@ MAP(ARRAY, u32, struct relation, 1) relations SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct sent_counters, 1) sent SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct received_counters, 1) received SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct histogram, 1) jitter SECTION(".maps");
+MAP(PERCPU_ARRAY, u32, struct histogram, 1) residence_outward SECTION(".maps");
+MAP(PERCPU_ARRAY, u32, struct histogram, 1) residence_inward SECTION(".maps");
 MAP(DEVMAP, u32, u32, 2) ports SECTION(".maps");
 MAP(XSKMAP, u32, u32, 64) plain_sockets SECTION(".maps");
 MAP(XSKMAP, u32, u32, 64) protected_sockets SECTION(".maps");
@@ -135,6 +137,25 @@ GLOBAL int pad(struct xdp_md *ctx, u32 at, u32 octets) {
     return 0;
 }
 
+// Puts a time of a relation into its bucket.
+INLINE void add_time(void *histograms, u32 number, u64 time) {
+    struct histogram *histogram = map_lookup(histograms, &number);
+    if (!histogram) return;
+    // How many bounds are below it. By branches the verifier would follow each bucket by itself.
+    static const u64 bounds[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
+    u64 bucket = 0;
+    UNROLLED for (int i = 0; i < BUCKETS - 1; i++) bucket += (1000 * bounds[i] - time) >> 63;
+    if (bucket < BUCKETS) histogram->counts[bucket]++;
+    histogram->sum += time;
+    if (time > histogram->worst) histogram->worst = time;
+}
+
+// The time since a frame came to its program.
+INLINE void add_residence(void *histograms, u32 number, u64 came) {
+    u64 now = ktime_get_ns();
+    add_time(histograms, number, now > came ? now - came : 0);
+}
+
 INLINE struct relation *find(void *table, const struct address *address, u32 *number) {
     u32 *found = map_lookup(table, address);
     if (!found) return 0;
@@ -152,6 +173,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (!relation) return to_user_space(ctx, &plain_sockets, cell);
     struct sent_counters *count = map_lookup(&sent, &number);
     if (!count) return XDP_DROP;
+    u64 came = ktime_get_ns();
 
     u32 tags = front.tags * TAG, header = HEADER + tags + FRAME_ID;
     u32 given = octets_of(ctx) - header;
@@ -194,20 +216,8 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (front.tags == 1) U32(data + 12) = front.tag[0], U16(data + 16) = cell->ethertype;
     if (front.tags == 2) U32(data + 12) = front.tag[0], U32(data + 16) = front.tag[1], U16(data + 20) = cell->ethertype;
     count->of[OUT_PROTECTED]++, count->of[OUT_OCTETS] += payload;
+    add_residence(&residence_outward, number, came);
     return redirect_map(&ports, PROTECTED_PORT, XDP_DROP);
-}
-
-// How much the time between two verified frames differs from the cycle.
-INLINE void add_jitter(u32 number, u64 gap, u64 cycle) {
-    struct histogram *histogram = map_lookup(&jitter, &number);
-    if (!histogram) return;
-    u64 time = gap > cycle ? gap - cycle : cycle - gap, bucket = 0;
-    // How many bounds are below it. By branches the verifier would follow each bucket by itself.
-    static const u64 bounds[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000, 100000, 200000, 500000, 1000000};
-    UNROLLED for (int i = 0; i < BUCKETS - 1; i++) bucket += (1000 * bounds[i] - time) >> 63;
-    if (bucket < BUCKETS) histogram->counts[bucket]++;
-    histogram->sum += time;
-    if (time > histogram->worst) histogram->worst = time;
 }
 
 INLINE int discard(struct received_counters *count, enum received reason) {
@@ -263,7 +273,9 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (!commit(relation, &under, seq, now, &moved)) return discard(count, IN_LATE);
     count->of[IN_OCTETS] += payload, count->of[IN_MISSING] += moved.missing, count->of[IN_SESSIONS] += moved.session;
     count->of[IN_EPOCHS] += moved.epoch, count->of[IN_ALARMS] += moved.alarm;
-    if (moved.gap_known) add_jitter(number, moved.gap, relation->cycle);
+    // How much the time between two verified frames differs from the cycle.
+    u64 cycle = relation->cycle;
+    if (moved.gap_known) add_time(&jitter, number, moved.gap > cycle ? moved.gap - cycle : cycle - moved.gap);
 
     // The front that the machine expects; the tag that was on the wire is gone.
     u32 delivered = HEADER + (cell->tag ? TAG : 0) + FRAME_ID;
@@ -278,6 +290,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
         U16(data + 12) = PROFINET, U16(data + 14) = front.address.frame_id;
     }
     count->of[IN_OK]++;
+    add_residence(&residence_inward, number, now);
     return redirect_map(&ports, PLAIN_PORT, XDP_DROP);
 }
 
@@ -286,7 +299,7 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
     if ((u8 *)(command + 1) > end_of(ctx)) return MALFORMED;
     u32 number = command->relation;
     struct relation *relation = map_lookup(&relations, &number);
-    if (!relation || command->what > TAKE_OUT) return MALFORMED;
+    if (!relation || command->what > WATCH) return MALFORMED;
     spin_lock(&relation->lock);
     int answer = change_locked(relation, command);
     spin_unlock(&relation->lock);

@@ -4,13 +4,14 @@
 #pragma once
 #include "relation.h"
 
-enum { ENTER, ENABLE, NEXT_TRANSMIT, NEXT_RECEIVE, TAKE_OUT };
+enum { ENTER, ENABLE, NEXT_TRANSMIT, NEXT_RECEIVE, TAKE_OUT, WATCH };
 // What a program answers: the change was made; it does not fit what is there, and the key was not put in; no such command.
 enum { DONE = 100, REFUSED, MALFORMED };
 
-// The key of NEXT_TRANSMIT and NEXT_RECEIVE is session.sent.now.
+// The key of NEXT_TRANSMIT and NEXT_RECEIVE is session.sent.now. cycle and alarm, in nanoseconds: WATCH alone.
 struct command {
     u32 what, relation, number, reserved;
+    u64 cycle, alarm;
     struct session session;
 };
 
@@ -29,6 +30,10 @@ INLINE int next_locked(struct relation *r, const struct command *command, int tr
 }
 
 INLINE int change_locked(struct relation *r, const struct command *command) {
+    if (command->what == WATCH) {
+        r->cycle = command->cycle, r->alarm = command->alarm;
+        return DONE;
+    }
     // What every change does: it takes out what has ended. A session that was never entered, or has ended, is wiped.
     r->sessions[0].sent.ended = r->sessions[0].received.ended = 0;
     r->sessions[1].sent.ended = r->sessions[1].received.ended = 0;

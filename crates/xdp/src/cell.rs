@@ -10,13 +10,13 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use aya::maps::{Array, DevMap, HashMap, PerCpuArray, PerCpuValues, XskMap};
-use aya::programs::{Xdp, XdpMode};
+use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 use fieldbus::{
     Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
     RelationState, Relations, Settings, TransmitCounters,
 };
-use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS};
+use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
 use crate::error::XdpError;
 use crate::layout;
@@ -93,85 +93,200 @@ pub enum Unclaimed {
     Pass,
 }
 
-/// All relations of a cell, with their programs loaded. Dropping it detaches the programs and frees the maps.
+/// The programs, loaded once, and the cell that they serve, which may be exchanged for another one while frames pass. Dropping it
+/// detaches the programs and frees the maps.
+///
+/// Each relation that the kernel has stands in a *place* of the maps, which it keeps as long as it stays. Those in shadow mode have
+/// none: XDP sends no frame twice, so their frames go to user space.
 pub struct Cell {
     ebpf: Ebpf,
-    relations: usize,
+    room: usize,
+    /// By number.
+    relations: Vec<Placed>,
+}
+
+/// A relation, and its place in the maps.
+struct Placed {
+    of: RelationSettings,
+    place: Option<u32>,
 }
 
 impl Cell {
     /// The largest MTU of a protected side.
     pub const MOST_MTU: usize = HEADER_OCTETS + MOST_PAYLOAD + ICV_OCTETS;
 
-    /// Loads the programs for a cell whose relations have the numbers of their places in `relations`. No frame passes before there
-    /// are keys and the programs are attached.
+    /// Loads the programs, with room for so many relations. This alone needs CAP_PERFMON. There is no relation yet.
     ///
     /// # Errors
-    /// If the cell is none for the kernel, or the kernel does not take the programs.
-    pub fn load(
-        settings: &Settings,
-        relations: &[RelationSettings],
-        unclaimed: Unclaimed,
-    ) -> Result<Self, XdpError> {
-        Self::load_object(OBJECT, settings, relations, unclaimed)
+    /// If the kernel does not take the programs.
+    pub fn load(room: usize) -> Result<Self, XdpError> {
+        Self::load_object(OBJECT, room)
     }
 
     /// [`Cell::load`] with programs that another compiler has made, or that are broken on purpose: for tests.
     ///
     /// # Errors
     /// As [`Cell::load`].
-    pub fn load_object(
-        object: &[u8],
-        settings: &Settings,
-        relations: &[RelationSettings],
-        unclaimed: Unclaimed,
-    ) -> Result<Self, XdpError> {
-        if settings.protection.suite != CellSuite::ChaCha20Poly1305 {
-            return Err(XdpError::Suite(settings.protection.suite.name()));
-        }
-        if settings.mtu > Self::MOST_MTU {
-            return Err(XdpError::Mtu { mtu: settings.mtu, most: Self::MOST_MTU });
-        }
-        if relations.iter().any(|of| of.mode == Mode::Shadow) {
-            return Err(XdpError::Shadow);
-        }
-        // The same cells as in user space, and no others.
-        Relations::new(*settings, relations).map_err(|_| XdpError::Relations)?;
-        let count = relations.len().max(1) as u32;
+    pub fn load_object(object: &[u8], room: usize) -> Result<Self, XdpError> {
+        let room = room.max(1);
         let mut loader = EbpfLoader::new();
-        for map in ["outward_table", "inward_table", "relations", "sent", "received", "jitter"] {
-            loader.map_max_entries(map, count);
+        for map in [
+            "outward_table",
+            "inward_table",
+            "relations",
+            "sent",
+            "received",
+            "jitter",
+            "residence_outward",
+            "residence_inward",
+        ] {
+            loader.map_max_entries(map, room as u32);
         }
         let mut ebpf = loader.load(object)?;
         for program in PROGRAMS {
             xdp(&mut ebpf, program)?.load().map_err(|error| XdpError::program(program, &error))?;
         }
-        let mut cell = Self { ebpf, relations: relations.len() };
+        Ok(Self { ebpf, room, relations: Vec::new() })
+    }
+
+    /// Whether the programs do what a cell of these settings wants.
+    ///
+    /// # Errors
+    /// Why not.
+    pub const fn suits(protection: Protection, mtu: usize) -> Result<(), XdpError> {
+        if !matches!(protection.suite, CellSuite::ChaCha20Poly1305) {
+            return Err(XdpError::Suite(protection.suite.name()));
+        }
+        if mtu > Self::MOST_MTU {
+            return Err(XdpError::Mtu { mtu, most: Self::MOST_MTU });
+        }
+        Ok(())
+    }
+
+    /// Serves a cell whose relations are numbered by their index in `relations`. Those of `stays`, by their numbers here and before, go
+    /// on where they are: in their places and sessions without a lost frame, or without a place in user space. No frame of the others
+    /// passes before there are keys. What is no more is wiped.
+    ///
+    /// # Errors
+    /// If the cell is none for the kernel; then nothing is changed. Or if a map cannot be written.
+    pub fn configure(
+        &mut self,
+        settings: &Settings,
+        relations: &[RelationSettings],
+        unclaimed: Unclaimed,
+        stays: &[(usize, usize)],
+    ) -> Result<(), XdpError> {
+        Self::suits(settings.protection, settings.mtu)?;
+        // The same cells as in user space, and no others.
+        Relations::new(*settings, relations).map_err(|_| XdpError::Relations)?;
+        let mut in_kernel: Vec<_> = relations.iter().map(|of| of.mode == Mode::Protect).collect();
+        stays.iter().for_each(|&(number, there)| in_kernel[number] &= self.has(there));
+        let wanted = in_kernel.iter().filter(|is| **is).count();
+        if wanted > self.room {
+            return Err(XdpError::Room { wanted, room: self.room });
+        }
+        let before = std::mem::take(&mut self.relations);
+        let mut placed: Vec<_> = relations.iter().map(|of| Placed { of: *of, place: None }).collect();
+        for &(number, there) in stays.iter().filter(|(number, _)| in_kernel[*number]) {
+            placed[number].place = before[there].place;
+        }
+        let mut taken = vec![false; self.room];
+        placed.iter().filter_map(|of| of.place).for_each(|place| taken[place as usize] = true);
+        for Placed { of, place } in before {
+            if let Some(place) = place.filter(|place| !taken[*place as usize]) {
+                self.take_out(&of, place)?;
+            }
+        }
         let rest = match unclaimed {
             Unclaimed::Drop => 1,
             Unclaimed::Pass => 2,
         };
-        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(map(&mut cell.ebpf, "settings")?)?;
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(map(&mut self.ebpf, "settings")?)?;
         common.set(0, layout::settings(settings, rest), 0)?;
-        cell.fill(relations)?;
-        Ok(cell)
+        let mut free = (0..).zip(&taken).filter(|(_, taken)| !**taken).map(|(place, _)| place);
+        for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| *in_kernel)
+        {
+            match *place {
+                Some(place) => self.command(&layout::watch(place, of))?,
+                None => {
+                    let new = free.next().ok_or(XdpError::Malformed)?;
+                    self.put_in(of, new)?;
+                    *place = Some(new);
+                }
+            }
+        }
+        self.relations = placed;
+        Ok(())
     }
 
-    fn fill(&mut self, relations: &[RelationSettings]) -> Result<(), XdpError> {
-        for (number, of) in (0_u32..).zip(relations) {
-            let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
-            let found_by = [
-                ("outward_table", layout::address(peer, own, sends)),
-                ("inward_table", layout::address(own, peer, receives)),
-            ];
-            for (name, address) in found_by {
-                let map = map(&mut self.ebpf, name)?;
-                HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map)?.insert(address, number, 0)?;
+    /// Serves no cell any more. All keys are wiped.
+    ///
+    /// # Errors
+    /// If a map cannot be written.
+    pub fn clear(&mut self) -> Result<(), XdpError> {
+        for Placed { of, place } in std::mem::take(&mut self.relations) {
+            if let Some(place) = place {
+                self.take_out(&of, place)?;
             }
-            let map = map(&mut self.ebpf, "relations")?;
-            Array::<_, [u8; layout::RELATION]>::try_from(map)?.set(number, layout::relation(of), 0)?;
         }
         Ok(())
+    }
+
+    /// A relation without keys, whose frames are found from here on.
+    fn put_in(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
+        self.clear_counters(place)?;
+        let map_of = map(&mut self.ebpf, "relations")?;
+        Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, layout::relation(of), 0)?;
+        for (name, address) in layout::addresses(of) {
+            let map_of = map(&mut self.ebpf, name)?;
+            HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.insert(address, place, 0)?;
+        }
+        Ok(())
+    }
+
+    /// Frames of a relation are not found any more, and its keys are gone.
+    fn take_out(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
+        for (name, address) in layout::addresses(of) {
+            let map_of = map(&mut self.ebpf, name)?;
+            HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.remove(&address)?;
+        }
+        let map_of = map(&mut self.ebpf, "relations")?;
+        Ok(Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, [0; layout::RELATION], 0)?)
+    }
+
+    fn clear_counters(&mut self, place: u32) -> Result<(), XdpError> {
+        self.set_all("sent", place, [0; layout::SENT])?;
+        self.set_all("received", place, [0; layout::RECEIVED])?;
+        for histogram in ["jitter", "residence_outward", "residence_inward"] {
+            self.set_all(histogram, place, [0; layout::HISTOGRAM])?;
+        }
+        Ok(())
+    }
+
+    fn set_all<const N: usize>(
+        &mut self,
+        name: &'static str,
+        place: u32,
+        value: [u64; N],
+    ) -> Result<(), XdpError> {
+        let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
+        let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
+        let mut map_of = PerCpuArray::<_, [u64; N]>::try_from(map(&mut self.ebpf, name)?)?;
+        Ok(map_of.set(place, values, 0)?)
+    }
+
+    /// How many relations there can be.
+    pub const fn room(&self) -> usize {
+        self.room
+    }
+
+    /// Whether the kernel has this relation.
+    pub fn has(&self, relation: usize) -> bool {
+        self.relations.get(relation).is_some_and(|of| of.place.is_some())
+    }
+
+    fn place(&self, relation: usize) -> Result<u32, XdpError> {
+        self.relations.get(relation).and_then(|of| of.place).ok_or(XdpError::Malformed)
     }
 
     /// Says where verified and protected frames leave: interfaces of this network namespace, by their indexes.
@@ -211,33 +326,26 @@ impl Cell {
         Ok([descriptor("outward")?, descriptor("inward")?])
     }
 
-    /// Puts the programs to work on two interfaces of this network namespace, in their drivers. They end with this, or with
-    /// the process.
-    ///
-    /// # Errors
-    /// If an interface is gone, has a program already, or its driver takes none.
-    pub fn attach(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
-        self.set_ports(plain, protected)?;
-        for (program, interface) in [("outward", plain), ("inward", protected)] {
-            xdp(&mut self.ebpf, program)?
-                .attach_to_if_index(interface, XdpMode::Driver)
-                .map_err(|error| XdpError::program(program, &error))?;
-        }
-        Ok(())
-    }
-
     /// Changes keys of a relation. What has ended is wiped.
     ///
     /// # Errors
     /// If there is no such relation, or a key is of another suite.
     pub fn change(&mut self, relation: usize, change: &KeyChange) -> Result<Changed, XdpError> {
-        let command = layout::command(relation, change)?;
-        let options = TestRunOptions { data_in: Some(command.octets()), ..TestRunOptions::new() };
-        match self.run("change", options)?.0 {
+        let command = layout::command(self.place(relation)?, change)?;
+        match self.run_command(command.octets())? {
             DONE => Ok(Changed::Done),
             REFUSED => Ok(Changed::Refused),
             _ => Err(XdpError::Malformed),
         }
+    }
+
+    fn command(&self, command: &[u8; layout::COMMAND]) -> Result<(), XdpError> {
+        (self.run_command(command)? == DONE).then_some(()).ok_or(XdpError::Malformed)
+    }
+
+    fn run_command(&self, command: &[u8]) -> Result<u32, XdpError> {
+        let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
+        Ok(self.run("change", options)?.0)
     }
 
     /// Looks at a relation: whether frames have stopped, and what control has to know of it.
@@ -245,7 +353,7 @@ impl Cell {
     /// # Errors
     /// If there is no such relation.
     pub fn look(&mut self, relation: usize) -> Result<Report, XdpError> {
-        self.report(&layout::question(relation, true))
+        self.report(&layout::question(self.place(relation)?, true))
     }
 
     /// The same, and what control has to know stays there.
@@ -253,7 +361,7 @@ impl Cell {
     /// # Errors
     /// As [`Cell::look`].
     pub fn peek(&self, relation: usize) -> Result<Report, XdpError> {
-        self.report(&layout::question(relation, false))
+        self.report(&layout::question(self.place(relation)?, false))
     }
 
     fn report(&self, question: &[u8; layout::COMMAND]) -> Result<Report, XdpError> {
@@ -283,7 +391,19 @@ impl Cell {
     /// # Errors
     /// If there is no such relation.
     pub fn jitter(&self, relation: usize) -> Result<Histogram, XdpError> {
-        let values = self.per_cpu::<{ 2 + Histogram::BUCKETS }>("jitter", relation)?;
+        self.histogram("jitter", relation)
+    }
+
+    /// How long a relation's frames were in their program, on all CPUs together: those that left, outward and inward.
+    ///
+    /// # Errors
+    /// If there is no such relation.
+    pub fn residence(&self, relation: usize) -> Result<[Histogram; 2], XdpError> {
+        Ok([self.histogram("residence_outward", relation)?, self.histogram("residence_inward", relation)?])
+    }
+
+    fn histogram(&self, name: &'static str, relation: usize) -> Result<Histogram, XdpError> {
+        let values = self.per_cpu::<{ layout::HISTOGRAM }>(name, relation)?;
         let (mut sum, mut worst, mut counts) = (0_u64, 0, [0_u64; Histogram::BUCKETS]);
         for [sum_here, worst_here, counts_here @ ..] in values.iter() {
             sum = sum.saturating_add(*sum_here);
@@ -295,7 +415,7 @@ impl Cell {
 
     /// How many relations there are.
     pub const fn count(&self) -> usize {
-        self.relations
+        self.relations.len()
     }
 
     /// Has a frame of the machine go through the program as if it had come, `repeat` times: for tests and benches. It takes a Seq, and is
@@ -360,21 +480,21 @@ impl Cell {
         relation: usize,
     ) -> Result<PerCpuValues<[u64; N]>, XdpError> {
         let map = self.ebpf.map(name).ok_or(XdpError::Malformed)?;
-        Ok(PerCpuArray::<_, [u64; N]>::try_from(map)?.get(&(relation as u32), 0)?)
+        Ok(PerCpuArray::<_, [u64; N]>::try_from(map)?.get(&self.place(relation)?, 0)?)
     }
 }
 
 impl std::fmt::Debug for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Cell").field("relations", &self.relations).finish_non_exhaustive()
+        f.debug_struct("Cell").field("relations", &self.relations.len()).finish_non_exhaustive()
     }
 }
 
-fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {
+pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {
     let missing = || XdpError::Program { program, reason: "it is not there".into() };
     ebpf.program_mut(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
 }
 
-fn map<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut aya::maps::Map, XdpError> {
+pub(crate) fn map<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut aya::maps::Map, XdpError> {
     ebpf.map_mut(name).ok_or(XdpError::Malformed)
 }

@@ -18,15 +18,22 @@ pub enum XdpError {
         /// The most.
         most: usize,
     },
-    /// A relation is in shadow mode.
-    #[error("a relation is in shadow mode, which the kernel path does not have")]
-    Shadow,
+    /// More relations than there was room made for at the start.
+    #[error(
+        "the kernel's maps have room for {room} relations since the start, and there are {wanted}; restart the gateway"
+    )]
+    Room {
+        /// Relations that the kernel is to have.
+        wanted: usize,
+        /// The most.
+        room: usize,
+    },
     /// More relations than a cell may have, or two that cannot be told apart.
     #[error("two relations cannot be told apart, or there are too many")]
     Relations,
     /// The object as such is refused: no BTF, or maps that this kernel does not have.
     #[error("this kernel does not take the BPF object: {0}")]
-    Object(#[from] EbpfError),
+    Object(EbpfError),
     /// A program is refused.
     #[error("this kernel does not take the program {program}: {reason}")]
     Program {
@@ -38,6 +45,23 @@ pub enum XdpError {
     /// A map cannot be read or written.
     #[error("a map of the kernel path: {0}")]
     Map(#[from] MapError),
+    /// Maps and programs are for those who may have them.
+    #[error("the kernel takes programs with CAP_BPF and CAP_NET_ADMIN alone, which are not granted")]
+    NotPermitted,
+    /// The verifier allows no sums of pointers into frames without this capability.
+    #[error("the kernel takes such programs with CAP_PERFMON alone, which is not granted")]
+    Perfmon,
+    /// There are no programs to be had, for this reason.
+    #[error("{why}")]
+    NotLoaded {
+        /// It.
+        why: String,
+        /// See [`XdpError::is_of_rights`].
+        of_rights: bool,
+    },
+    /// How many CPUs there are is not known.
+    #[error("the CPUs cannot be counted: {0}")]
+    Cpus(std::io::Error),
     /// An interface cannot be sent to.
     #[error("an interface of the kernel path: {0}")]
     Port(#[from] aya::maps::xdp::XdpMapError),
@@ -46,20 +70,39 @@ pub enum XdpError {
     Malformed,
 }
 
+impl From<EbpfError> for XdpError {
+    fn from(error: EbpfError) -> Self {
+        match &error {
+            EbpfError::MapError(MapError::CreateError { io_error, .. })
+                if io_error.kind() == std::io::ErrorKind::PermissionDenied =>
+            {
+                Self::NotPermitted
+            }
+            _ => Self::Object(error),
+        }
+    }
+}
+
 impl XdpError {
+    /// Whether it is this process that must not, and not the kernel that cannot.
+    pub const fn is_of_rights(&self) -> bool {
+        matches!(self, Self::NotPermitted | Self::Perfmon | Self::NotLoaded { of_rights: true, .. })
+    }
+
     /// A program's error in one line: of the verifier's log the last line but the statistics, which says what it does not like.
     pub(crate) fn program(program: &'static str, error: &ProgramError) -> Self {
         let reason = match error {
             ProgramError::LoadError { io_error, verifier_log } => {
                 let log = verifier_log.to_string();
+                if io_error.kind() == std::io::ErrorKind::PermissionDenied && log.contains("prohibited") {
+                    return Self::Perfmon;
+                }
                 let statistics = ["verification time", "stack depth", "processed"];
                 let said = log.lines().rev().find(|line| {
                     !line.trim().is_empty() && !statistics.iter().any(|start| line.starts_with(start))
                 });
                 let cure = match io_error.kind() {
-                    std::io::ErrorKind::PermissionDenied => {
-                        "; CAP_BPF, CAP_NET_ADMIN and CAP_PERFMON are needed"
-                    }
+                    std::io::ErrorKind::PermissionDenied => "; CAP_BPF and CAP_NET_ADMIN are needed",
                     _ => "",
                 };
                 format!("{io_error}; {}{cure}", said.unwrap_or_default().trim())

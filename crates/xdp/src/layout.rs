@@ -4,11 +4,14 @@
 //!  key        octets 32 | salt 8 | epoch 8 | KeyID 4 | is there 4
 //!  direction  key | next key | Seq 4 | ended 4
 //!  session    number 4 | 0 4 | sent | received
-//!  command    what 4 | relation 4 | session's number 4 | 0 4 | session
+//!  command    what 4 | place 4 | session's number 4 | 0 4 | cycle 8 | alarm 8 | session
 //! ```
 
 use fieldbus::session::{EpochKey, SessionNumber};
-use fieldbus::{Event, KeyChange, KeyStatus, LiveSession, RelationSettings, RelationState, Settings};
+use fieldbus::{
+    Event, Histogram, KeyChange, KeyStatus, LiveSession, ReceiveCounters, RelationSettings, RelationState,
+    Settings, TransmitCounters,
+};
 use std::time::Duration;
 use suite::Secret;
 use wire::MacAddr;
@@ -21,7 +24,14 @@ pub(crate) const ADDRESS: usize = 16;
 const KEY: usize = 56;
 const DIRECTION: usize = 2 * KEY + 8;
 const SESSION: usize = 8 + 2 * DIRECTION;
-const SESSION_IN_COMMAND: usize = 16;
+const SESSION_IN_COMMAND: usize = 32;
+const WATCH: u32 = 5;
+const CYCLE_IN_COMMAND: usize = 16;
+const ALARM_IN_COMMAND: usize = 24;
+/// Numbers in the counters of a relation, and in a histogram.
+pub(crate) const SENT: usize = TransmitCounters::NAMES.len();
+pub(crate) const RECEIVED: usize = ReceiveCounters::NAMES.len();
+pub(crate) const HISTOGRAM: usize = 2 + Histogram::BUCKETS;
 /// Octets of a command; a report stands at its beginning.
 pub(crate) const COMMAND: usize = SESSION_IN_COMMAND + SESSION;
 /// Octets of a relation's state.
@@ -44,8 +54,13 @@ pub(crate) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
     octets
 }
 
-/// What frames are found by.
-pub(crate) fn address(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> [u8; ADDRESS] {
+/// The tables in which a relation's frames are found, and by what.
+pub(crate) fn addresses(of: &RelationSettings) -> [(&'static str, [u8; ADDRESS]); 2] {
+    let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
+    [("outward_table", address(peer, own, sends)), ("inward_table", address(own, peer, receives))]
+}
+
+fn address(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> [u8; ADDRESS] {
     let mut octets = [0; ADDRESS];
     put(&mut octets, 0, &destination.0);
     put(&mut octets, 6, &source.0);
@@ -62,15 +77,25 @@ pub(crate) fn relation(of: &RelationSettings) -> [u8; RELATION] {
 }
 
 /// The question for a report, with or without news.
-pub(crate) fn question(relation: usize, news: bool) -> [u8; COMMAND] {
+pub(crate) fn question(place: u32, news: bool) -> [u8; COMMAND] {
     let mut octets = [0; COMMAND];
     put(&mut octets, 0, &u32::from(!news).to_ne_bytes());
-    put(&mut octets, 4, &(relation as u32).to_ne_bytes());
+    put(&mut octets, 4, &place.to_ne_bytes());
+    octets
+}
+
+/// Other times for a relation's watch.
+pub(crate) fn watch(place: u32, of: &RelationSettings) -> [u8; COMMAND] {
+    let mut octets = [0; COMMAND];
+    put(&mut octets, 0, &WATCH.to_ne_bytes());
+    put(&mut octets, 4, &place.to_ne_bytes());
+    put(&mut octets, CYCLE_IN_COMMAND, &nanoseconds(of.relation.cycle).to_ne_bytes());
+    put(&mut octets, ALARM_IN_COMMAND, &nanoseconds(of.alarm).to_ne_bytes());
     octets
 }
 
 /// A change of a relation's keys. On the heap, and wiped when it is dropped.
-pub(crate) fn command(relation: usize, change: &KeyChange) -> Result<Secret, XdpError> {
+pub(crate) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError> {
     let mut command = Secret::zeros(COMMAND);
     let octets = command.octets_mut();
     let (what, number) = match change {
@@ -90,7 +115,7 @@ pub(crate) fn command(relation: usize, change: &KeyChange) -> Result<Secret, Xdp
         KeyChange::Collect => (4_u32, SessionNumber(0)),
     };
     put(octets, 0, &what.to_ne_bytes());
-    put(octets, 4, &(relation as u32).to_ne_bytes());
+    put(octets, 4, &place.to_ne_bytes());
     put(octets, 8, &number.0.to_ne_bytes());
     Ok(command)
 }

@@ -15,14 +15,16 @@
 //! |---|---|
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
 //! | [`error`] | why the kernel does not take it |
+//! | [`redirect`] | a bare forwarder, for benches |
 //! | `layout` | the programs' structures, octet by octet |
 //!
-//! Left out on purpose: handshakes, shadow mode, AES-GCM (no constant time without instructions that BPF lacks).
+//! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
 #![forbid(unsafe_code)]
 
 pub mod cell;
 pub mod error;
 mod layout;
+pub mod redirect;
 
 pub use cell::{Cell, Ran, Report, Verdict};
 pub use error::XdpError;

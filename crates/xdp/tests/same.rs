@@ -7,7 +7,7 @@ mod world;
 use fieldbus::{KeyChange, ReceiveDiscard, TransmitDiscard, VlanTag};
 use proptest::prelude::*;
 use wire::fieldbus::Seq;
-use world::{AUTHENTICATE, ENCRYPT, MTU, Outcome, TAG, World, machine};
+use world::{AUTHENTICATE, ENCRYPT, MTU, Outcome, TAG, World, machine, relation};
 
 const MODES: [wire::fieldbus::Protection; 2] = [ENCRYPT, AUTHENTICATE];
 
@@ -131,6 +131,59 @@ fn an_epoch_ends_without_a_gap_and_seqs_without_a_second_use() {
         }
     }
     assert_eq!(world.gateways[0].kernel.counters(0).unwrap().0.out_epochs, 4);
+}
+
+/// A reload: relations go, come and have other numbers, and those that stay go on under their keys, Seqs and counters.
+#[test]
+fn relations_that_stay_go_on_in_another_cell() {
+    let mut world = World::new(ENCRYPT, 3);
+    (0..3).for_each(|number| world.secure(number, 1));
+    let frame = |number| machine(0, number, &TAG, &payload(40));
+    let (old, gone) = (sent(world.protect(0, &frame(2))), sent(world.protect(0, &frame(1))));
+    sent(world.verify(1, &old));
+    let alarm = std::time::Duration::from_millis(50);
+    let of =
+        |end| [2, 0, 3].map(|number| fieldbus::RelationSettings { alarm, ..relation(end, number) }).to_vec();
+    world.exchange([&of(0), &of(1)], &[(0, 2), (1, 0)]);
+    assert_eq!(world.verify(1, &old), Outcome::Discarded(ReceiveDiscard::Late), "its Seq is known");
+    for number in [2, 0] {
+        let protected = sent(world.protect(0, &frame(number)));
+        sent(world.verify(1, &protected));
+    }
+    assert_eq!(world.protect(0, &frame(1)), Outcome::ForUserSpace);
+    assert_eq!(world.verify(1, &gone), Outcome::ForUserSpace);
+    // Relation 3 has the place of one that has gone, and nothing of it.
+    assert_eq!(world.protect(0, &frame(3)), Outcome::Discarded(TransmitDiscard::NoSession));
+    std::thread::sleep(2 * alarm);
+    let told = world.gateways[1].kernel.look(0).unwrap().events;
+    assert!(matches!(told[..], [fieldbus::Event::Alarm(_)]), "the watch has its new time: {told:?}");
+    world.gateways.iter_mut().for_each(|gateway| gateway.kernel.clear().unwrap());
+    assert_eq!(world.gateways[0].kernel.run_outward(&frame(2), 1).unwrap().verdict, xdp::Verdict::Pass);
+}
+
+/// Their frames pass in clear with a twin beside, and XDP sends no frame twice.
+#[test]
+fn relations_in_shadow_mode_are_user_spaces() {
+    let mut world = World::new(ENCRYPT, 2);
+    (0..2).for_each(|number| world.secure(number, 1));
+    let protected = sent(world.protect(0, &machine(0, 0, &TAG, &payload(40))));
+    let mut of = [0, 1].map(|number| relation(0, number));
+    of[0].mode = fieldbus::Mode::Shadow;
+    let cell = &mut world.gateways[0].kernel;
+    cell.configure(
+        &fieldbus::Settings::new(ENCRYPT, MTU),
+        &of,
+        xdp::cell::Unclaimed::Pass,
+        &[(0, 0), (1, 1)],
+    )
+    .unwrap();
+    let verdict = |cell: &xdp::Cell, number| {
+        cell.run_outward(&machine(0, number, &TAG, &payload(40)), 1).unwrap().verdict
+    };
+    assert_eq!([0, 1].map(|number| cell.has(number)), [false, true]);
+    assert_eq!([0, 1].map(|number| verdict(cell, number)), [xdp::Verdict::Pass, xdp::Verdict::Redirect]);
+    assert_eq!(cell.run_inward(&protected, 1).unwrap().verdict, xdp::Verdict::Pass);
+    assert!(cell.counters(0).is_err(), "it has no place");
 }
 
 /// Something that happens in a world of two gateways and [`RELATIONS`] relations.

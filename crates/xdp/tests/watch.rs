@@ -139,11 +139,28 @@ fn two_cpus_never_take_one_seq() {
     assert_eq!(all.iter().collect::<BTreeSet<_>>().len(), 2 * EACH);
 }
 
+/// Time in the program, of the frames that leave it alone.
+#[test]
+fn residence_is_measured_of_what_leaves() {
+    let ends = pair(Duration::from_secs(3600));
+    (0..5).for_each(|_| pass(&ends));
+    let late = protected(&ends[0], 40);
+    assert_eq!(ends[1].run_inward(&late, 1).unwrap().verdict, Verdict::Redirect);
+    assert_eq!(ends[1].run_inward(&late, 1).unwrap().verdict, Verdict::Drop);
+    let counts = ends.each_ref().map(|end| end.residence(0).unwrap().map(|times| times.count()));
+    assert_eq!(counts, [[6, 0], [0, 6]]);
+    for times in [&ends[0].residence(0).unwrap()[0], &ends[1].residence(0).unwrap()[1]] {
+        assert!(!times.worst().is_zero() && times.sum() <= 6 * times.worst(), "{times:?}");
+    }
+}
+
 #[test]
 fn what_the_kernel_does_not_take_says_why() {
     let of = relation(0, 0);
-    let refused =
-        |settings: &Settings, of: &[RelationSettings]| Cell::load(settings, of, Unclaimed::Drop).err();
+    let mut cell = Cell::load(1).unwrap();
+    let mut refused = |settings: &Settings, of: &[RelationSettings]| {
+        cell.configure(settings, of, Unclaimed::Drop, &[]).err()
+    };
     let gcm = wire::fieldbus::Protection { suite: wire::fieldbus::CellSuite::GcmAes128, ..AUTHENTICATE };
     assert!(matches!(refused(&Settings::new(gcm, MTU), &[of]), Some(XdpError::Suite("gcm-aes-128"))));
     assert!(refused(&Settings::new(ENCRYPT, Cell::MOST_MTU), &[of]).is_none());
@@ -151,7 +168,10 @@ fn what_the_kernel_does_not_take_says_why() {
         refused(&Settings::new(ENCRYPT, Cell::MOST_MTU + 1), &[of]),
         Some(XdpError::Mtu { .. })
     ));
-    let shadow = RelationSettings { mode: fieldbus::Mode::Shadow, ..of };
-    assert!(matches!(refused(&Settings::new(ENCRYPT, MTU), &[of, shadow]), Some(XdpError::Shadow)));
+    let other = relation(0, 1);
+    assert!(matches!(
+        refused(&Settings::new(ENCRYPT, MTU), &[of, other]),
+        Some(XdpError::Room { wanted: 2, room: 1 })
+    ));
     assert!(matches!(refused(&Settings::new(ENCRYPT, MTU), &[of, of]), Some(XdpError::Relations)));
 }

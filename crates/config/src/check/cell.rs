@@ -103,6 +103,7 @@ pub(super) fn write(
     link: &Link,
     cell: &Cell,
     mtus: Option<&Mtus>,
+    path: Option<&str>,
 ) -> fmt::Result {
     match cell.rest {
         OtherFrames::Link => writeln!(f, "\nfieldbus {}, in link {}", cell.name, link.name)?,
@@ -114,6 +115,9 @@ pub(super) fn write(
         }
     }
     writeln!(f, "  suite      {}", protection(cell))?;
+    if let Some(path) = path {
+        writeln!(f, "  frames     {path}")?;
+    }
     writeln!(f, "  master key {}", cell.master_key.fingerprint())?;
     write!(
         f,

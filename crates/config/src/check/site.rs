@@ -161,6 +161,12 @@ pub(super) fn write_site(
         Some(mtu) => writeln!(f, "  lan        {}, MTU {mtu}", site.lan)?,
         None => writeln!(f, "  lan        {}", site.lan)?,
     }
+    let engines = super::engines(config.gateway.io);
+    writeln!(
+        f,
+        "  frames     user space (LAN by {engines}; UDP sockets), both ways: {}",
+        super::NOT_IN_KERNEL
+    )?;
     if let Some(identity) = &site.identity {
         writeln!(f, "  identity   public key {}", identity.public())?;
     }

@@ -42,7 +42,7 @@ section! {
         io: String {
             kind: Kind::Choice(words::<Io>),
             absent: Word("auto"),
-            meaning: "How frames are received and sent. `auto` takes AF_XDP, and AF_PACKET where AF_XDP does not work. `kernel` takes AF_XDP, and protects and verifies cells in the kernel: they need `suite = \"chacha20-poly1305\"`, and the gateway CAP_PERFMON.",
+            meaning: "How frames are received and sent. `auto` takes AF_XDP, and AF_PACKET where AF_XDP does not work; cells with `suite = \"chacha20-poly1305\"` go through the kernel where it takes them. `kernel` takes AF_XDP, and demands that for all cells. `af_xdp` and `af_packet` keep cells in user space.",
             example: r#"io = "af_packet""#,
         }
         polling: String {

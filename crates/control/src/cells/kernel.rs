@@ -1,7 +1,9 @@
 //! A cell whose frames are protected and verified in the kernel ([`xdp::Cell`]): control holds it, changes its keys and asks it for
-//! news. The worker has the cell all the same, without keys: HELLOs come to it, and what the programs leave to user space.
+//! news. The worker has the cell all the same, without these keys: HELLOs come to it, and what the programs leave to user space, such
+//! as relations in shadow mode.
 //!
 //! ```text
+//!  start, the only one with CAP_PERFMON ─▶ KernelPrograms ─▶ a cell has one of them, and gives it back
 //!  ports are open ─▶ their interfaces and sockets to the maps ─▶ the programs into the ports' links
 //!  KeyChange ─▶ xdp::Cell::change        worker: the names of the handshake alone
 //!  look, every 10 ms ─▶ Event
@@ -14,11 +16,14 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use dataplane::job::Progress;
-use fieldbus::{Direction, Event, KeyChange, RelationSettings, RelationStatus, Settings};
+use fieldbus::{Direction, Event, KeyChange, Mode, RelationStatus, Relations};
+use netdev::interface::takes_redirected;
 use netdev::port::KernelSide;
+use wire::fieldbus::Protection;
 use xdp::XdpError;
 use xdp::cell::Unclaimed;
 
+use super::{CellControl, CellSettings};
 use crate::Gateway;
 
 /// How often the kernel is asked for news, and whether frames have stopped.
@@ -27,6 +32,8 @@ const LOOK_PERIOD: Duration = Duration::from_millis(10);
 const NO_PORTS: &str = "its link has no ports";
 /// Relations that are looked at in one turn, at the most.
 const LOOKS: usize = 128;
+/// The least room of loaded programs: a cell may grow while it runs, and maps do not.
+const LEAST_ROOM: usize = 256;
 
 /// Where a cell's frames are to be protected and verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,24 +41,94 @@ pub enum PathWanted {
     /// In user space.
     #[default]
     UserSpace,
+    /// In the kernel if it can be, else in user space.
+    Auto,
     /// In the kernel, or not at all.
     Kernel,
 }
 
-/// Where they are.
+/// Where they are, both ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CellPath {
-    /// In the kernel.
-    Kernel,
-    /// In user space.
-    UserSpace,
+    /// In the kernel, but for so many relations: those in shadow mode, and those that have left it while the gateway ran.
+    Kernel(usize),
+    /// In user space, for this reason.
+    UserSpace(String),
     /// Nowhere: the kernel is wanted, and does not take them for this reason.
     Nowhere(String),
 }
 
+/// Programs for cells that were loaded at the start and that no cell has.
+#[derive(Default)]
+pub struct KernelPrograms {
+    spare: Vec<xdp::Cell>,
+    /// Why there are no more of them.
+    refused: Option<XdpError>,
+}
+
+impl KernelPrograms {
+    /// Loads programs for those of these cells that they suit: how each protects, and how many relations it has. Nothing else needs
+    /// CAP_PERFMON, so it can be given up afterwards. The first refusal ends it.
+    pub fn load(cells: impl IntoIterator<Item = (Protection, usize)>) -> Self {
+        let mut programs = Self::default();
+        for (_, relations) in cells.into_iter().filter(|(of, _)| xdp::Cell::suits(*of, 0).is_ok()) {
+            let room = (2 * relations).clamp(LEAST_ROOM, Relations::MAX.max(relations));
+            match xdp::Cell::load(room) {
+                Ok(cell) => programs.spare.push(cell),
+                Err(refused) => {
+                    programs.refused = Some(refused);
+                    break;
+                }
+            }
+        }
+        programs
+    }
+
+    /// Whether cells that protect like this, over an MTU, can go through the kernel, as far as programs and kernel are concerned.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn serve(&self, protection: Protection, mtu: usize, relations: usize) -> Result<(), XdpError> {
+        xdp::Cell::suits(protection, mtu)?;
+        self.find(relations).map(drop).ok_or_else(|| self.missing(relations))
+    }
+
+    /// The smallest with room for so many relations.
+    fn find(&self, relations: usize) -> Option<usize> {
+        let fitting = self.spare.iter().enumerate().filter(|(_, cell)| cell.room() >= relations);
+        fitting.min_by_key(|(_, cell)| cell.room()).map(|(at, _)| at)
+    }
+
+    /// Why a cell with so many relations finds none.
+    fn missing(&self, relations: usize) -> XdpError {
+        match (&self.refused, self.spare.iter().map(xdp::Cell::room).max()) {
+            (_, Some(room)) => XdpError::Room { wanted: relations, room },
+            (Some(refused), None) => {
+                XdpError::NotLoaded { why: refused.to_string(), of_rights: refused.is_of_rights() }
+            }
+            (None, None) => XdpError::NotLoaded {
+                why: "programs are loaded at the start alone, and this cell was not there then; restart the gateway"
+                    .into(),
+                of_rights: false,
+            },
+        }
+    }
+
+    /// Takes back the programs of a cell that is no more.
+    pub(crate) fn give_back(&mut self, kernel: Option<KernelCell>) {
+        if let Some(KernelCell { mut cell, .. }) = kernel
+            && cell.clear().is_ok()
+        {
+            self.spare.push(cell);
+        }
+    }
+}
+
 /// The kernel's part of a cell.
-pub(super) struct KernelCell {
+pub(crate) struct KernelCell {
     cell: xdp::Cell,
+    /// The relations that it has are the kernel's; else all are user space's, for the ports do not take the programs.
+    takes: bool,
     /// Its programs are at work on the ports that there are.
     attached: bool,
     look_due: Instant,
@@ -59,18 +136,8 @@ pub(super) struct KernelCell {
 }
 
 impl KernelCell {
-    /// Loads the programs, if they are wanted.
-    pub(super) fn load(
-        wanted: PathWanted,
-        settings: &Settings,
-        relations: &[RelationSettings],
-    ) -> Result<(Option<Self>, CellPath), XdpError> {
-        if wanted == PathWanted::UserSpace {
-            return Ok((None, CellPath::UserSpace));
-        }
-        let cell = xdp::Cell::load(settings, relations, Unclaimed::Drop)?;
-        let (look_due, look_at) = (Instant::now(), 0);
-        Ok((Some(Self { cell, attached: false, look_due, look_at }), CellPath::Nowhere(NO_PORTS.into())))
+    fn new(cell: xdp::Cell) -> Self {
+        Self { cell, takes: true, attached: false, look_due: Instant::now(), look_at: 0 }
     }
 
     /// Carries a change out; the worker has what is left of it to do.
@@ -78,13 +145,23 @@ impl KernelCell {
         self.cell.change(relation, change).map(drop)
     }
 
+    /// Whether frames of a relation are the kernel's.
+    pub(super) fn has(&self, relation: usize) -> bool {
+        self.takes && self.cell.has(relation)
+    }
+
+    /// The path of a cell whose programs are at work.
+    fn path(&self) -> CellPath {
+        CellPath::Kernel((0..self.cell.count()).filter(|number| !self.cell.has(*number)).count())
+    }
+
     /// What the kernel has to tell, of some relations.
     pub(super) fn poll_events(&mut self, now: Instant) -> Vec<(usize, Event)> {
-        if now < self.look_due {
+        if !self.takes || now < self.look_due {
             return Vec::new();
         }
         let end = self.cell.count().min(self.look_at + LOOKS);
-        let looked = self.look_at..end;
+        let looked: Vec<_> = (self.look_at..end).filter(|number| self.cell.has(*number)).collect();
         self.look_at = if end == self.cell.count() { 0 } else { end };
         if self.look_at == 0 {
             self.look_due = now + LOOK_PERIOD;
@@ -93,7 +170,7 @@ impl KernelCell {
             let report = self.cell.look(number).ok();
             report.into_iter().flat_map(move |report| report.events).map(move |event| (number, event))
         };
-        looked.flat_map(events).collect()
+        looked.into_iter().flat_map(events).collect()
     }
 
     /// Puts what the kernel knows of a relation into what the worker knows of it.
@@ -102,11 +179,166 @@ impl KernelCell {
         status.transmit.add(&sent);
         status.receive.add(&received);
         status.jitter = self.cell.jitter(number)?;
+        [status.residence_outward, status.residence_inward] = self.cell.residence(number)?;
         let report = self.cell.peek(number)?;
         (status.state, status.transmit_key, status.receive_key) =
             (report.state, report.transmit_key, report.receive_key);
         (status.silent, status.worst_gap) = (report.silent, report.worst_gap);
         Ok(())
+    }
+}
+
+/// Whether a cell of these settings can be the kernel's, where one of this room serves it already or else one is to be had.
+///
+/// # Errors
+/// Why not.
+fn possible(settings: &CellSettings, room: Option<usize>, programs: &KernelPrograms) -> Result<(), XdpError> {
+    xdp::Cell::suits(settings.settings.protection, settings.settings.mtu)?;
+    let wanted = settings.relations.len();
+    match room {
+        Some(room) if room >= wanted => Ok(()),
+        _ => programs.find(wanted).map(drop).ok_or_else(|| programs.missing(wanted)),
+    }
+}
+
+impl CellControl {
+    /// Decides whether the cell is to be the kernel's, before anything is changed. `before` is the cell in whose place it comes.
+    ///
+    /// # Errors
+    /// If the kernel is demanded and cannot be had.
+    pub(super) fn plan_path(
+        &mut self,
+        before: Option<&Self>,
+        programs: &KernelPrograms,
+    ) -> Result<(), XdpError> {
+        let kernel = before.and_then(|before| before.kernel.as_ref());
+        let possible = possible(&self.settings, kernel.map(|kernel| kernel.cell.room()), programs);
+        self.may_have_programs = self.settings.path != PathWanted::UserSpace && possible.is_ok();
+        self.path = match (self.settings.path, possible, before) {
+            (PathWanted::UserSpace, ..) => CellPath::UserSpace("io says so".into()),
+            (PathWanted::Kernel, Err(why), _) => return Err(why),
+            (PathWanted::Auto, Err(why), _) => CellPath::UserSpace(why.to_string()),
+            // Keys stay where they are as long as they are the same: also where the ports do not take the programs.
+            (PathWanted::Auto, Ok(()), Some(before))
+                if before.settings.path == PathWanted::Auto && self.has_keys_of(before) =>
+            {
+                match &before.path {
+                    CellPath::UserSpace(why) => CellPath::UserSpace(why.clone()),
+                    CellPath::Kernel(_) | CellPath::Nowhere(_) => CellPath::Nowhere(NO_PORTS.into()),
+                }
+            }
+            _ => CellPath::Nowhere(NO_PORTS.into()),
+        };
+        Ok(())
+    }
+
+    /// Whether its programs are those of the cell before.
+    fn keeps_programs(&self, before: &KernelCell) -> bool {
+        self.may_have_programs && before.cell.room() >= self.settings.relations.len()
+    }
+
+    /// Whether keys of a relation stay where they are: that of the cell before has the number `there`. A relation that leaves shadow mode
+    /// goes on in user space, without a lost frame.
+    pub(super) fn keys_stay(&self, relation: usize, before: &Self, there: usize) -> bool {
+        let shadow = self.settings.relations[relation].mode == Mode::Shadow;
+        let to_kernel = !matches!(self.path, CellPath::UserSpace(_));
+        let programs_stay =
+            before.kernel.as_ref().is_some_and(|kernel| kernel.takes && self.keeps_programs(kernel));
+        match (before.in_kernel(there), to_kernel) {
+            (true, true) => !shadow && programs_stay,
+            (true, false) => false,
+            (false, true) => shadow || programs_stay,
+            (false, false) => true,
+        }
+    }
+
+    /// Its programs, for another one or for nobody.
+    pub(crate) const fn take_kernel(&mut self) -> Option<KernelCell> {
+        self.kernel.take()
+    }
+
+    /// Whether frames of this relation are the kernel's.
+    pub(super) fn in_kernel(&self, relation: usize) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.has(relation))
+    }
+
+    /// Has the kernel serve this cell, if that is planned: by the programs of the cell before, on which relations that stay go on
+    /// without a lost frame, or by others.
+    pub(super) fn enter_kernel(
+        &mut self,
+        before: Option<KernelCell>,
+        stays: &[(usize, usize)],
+        programs: &mut KernelPrograms,
+    ) {
+        let (before, others) = match before {
+            Some(before) if self.keeps_programs(&before) => (Some(before), None),
+            others => (None, others),
+        };
+        programs.give_back(others);
+        if matches!(self.path, CellPath::UserSpace(_)) {
+            // If there are some, the ports did not take them, and perhaps do next time.
+            self.kernel = before;
+            return;
+        }
+        let (mut kernel, stays) = match (before, programs.find(self.settings.relations.len())) {
+            (Some(before), _) => (before, stays),
+            (None, Some(at)) => (KernelCell::new(programs.spare.swap_remove(at)), &[][..]),
+            (None, None) => return,
+        };
+        let CellSettings { settings, relations, .. } = &self.settings;
+        let configured = kernel.cell.configure(settings, relations, Unclaimed::Drop, stays);
+        kernel.takes = true;
+        if kernel.attached {
+            self.path = kernel.path();
+        }
+        self.kernel = Some(kernel);
+        if let Err(error) = configured {
+            self.leave_kernel(error.to_string());
+        }
+    }
+
+    /// The kernel does not take the cell's frames after all.
+    fn leave_kernel(&mut self, why: String) {
+        if self.settings.path == PathWanted::Kernel {
+            self.path = CellPath::Nowhere(why);
+            return;
+        }
+        self.path = CellPath::UserSpace(why);
+        self.take_in_kernel(false);
+    }
+
+    /// Moves all relations that the kernel could have. Keys stay where they are, and are wiped: there are new sessions.
+    fn take_in_kernel(&mut self, takes: bool) {
+        let CellSettings { settings, relations, .. } = &self.settings;
+        let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes != takes) else { return };
+        kernel.takes = takes;
+        // If a map cannot be written there is no path, and no frame passes: nothing is attached.
+        let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
+        for number in 0..self.relations.len() {
+            if self.settings.relations[number].mode == Mode::Protect {
+                self.relations[number].handshake.request_session();
+                self.follow(number);
+            }
+        }
+    }
+}
+
+/// Why frames that the programs send would not leave by a port.
+fn unfit(side: &KernelSide, name: &str, wanted: PathWanted) -> Result<(), String> {
+    if !side.native {
+        return match wanted {
+            PathWanted::Kernel => Ok(()),
+            _ => Err(format!("the driver of its {name} port takes no XDP programs")),
+        };
+    }
+    match (takes_redirected(side.interface), wanted) {
+        (Some(true), _) | (None, PathWanted::Kernel) => Ok(()),
+        (None, _) => Err(format!(
+            "this kernel does not tell whether its {name} port takes redirected frames (Linux 6.3 does)"
+        )),
+        (Some(false), _) => Err(format!(
+            "its {name} port takes no redirected frames; of a veth the other end needs: ethtool -K IF gro on"
+        )),
     }
 }
 
@@ -135,11 +367,16 @@ impl Gateway {
         let Some(cell) = self.links[number].cell.as_deref_mut() else { return };
         let Some(kernel) = &mut cell.kernel else { return };
         kernel.attached = attached == Ok(true);
-        cell.path = match attached {
-            Ok(true) => CellPath::Kernel,
-            Ok(false) => CellPath::Nowhere(NO_PORTS.into()),
-            Err(why) => CellPath::Nowhere(why),
-        };
+        match attached {
+            Ok(true) => {
+                cell.take_in_kernel(true);
+                cell.path =
+                    cell.kernel.as_ref().map_or_else(|| CellPath::Nowhere(NO_PORTS.into()), KernelCell::path);
+            }
+            Ok(false) if !kernel.takes => {}
+            Ok(false) => cell.path = CellPath::Nowhere(NO_PORTS.into()),
+            Err(why) => cell.leave_kernel(why),
+        }
     }
 
     /// Whether they are at work; not as long as there are no ports.
@@ -152,10 +389,14 @@ impl Gateway {
         let sides = sides.map_err(unanswered)?.ok_or("the worker does not answer")?;
         let sides = match sides {
             Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
-            other => other.map_err(|_| "the link's ports are not on AF_XDP")?,
+            other => other.map_err(|_| "its link's ports are not on AF_XDP")?,
         };
-        let cell = self.links[number].cell.as_deref_mut();
-        let kernel = cell.and_then(|cell| cell.kernel.as_mut()).ok_or("there is no kernel path")?;
+        let cell = self.links[number].cell.as_deref_mut().ok_or("there is no cell")?;
+        let wanted = cell.settings.path;
+        let kernel = cell.kernel.as_mut().ok_or("there is no kernel path")?;
+        let [plain, protected] = &sides;
+        unfit(plain, "plain", wanted)?;
+        unfit(protected, "protected", wanted)?;
         let programs = programs(kernel, &sides)?;
         let (_, set) = self
             .run_on_link(number, (programs, Ok(())), |link, (programs, set)| {
@@ -172,7 +413,9 @@ impl Gateway {
         let Some(cell) = self.links[number].cell.as_deref_mut() else { return };
         if let Some(kernel) = &mut cell.kernel {
             kernel.attached = false;
-            cell.path = CellPath::Nowhere(NO_PORTS.into());
+            if kernel.takes {
+                cell.path = CellPath::Nowhere(NO_PORTS.into());
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, CellStatus, Notice, PathWanted};
+use control::{CellPath, CellSettings, CellStatus, KernelPrograms, Notice, PathWanted};
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
 use tracing::{error, info, warn};
@@ -12,9 +12,9 @@ use wire::fieldbus::Seq;
 
 use super::Running;
 use super::link::RunningLink;
-use config::check::Mtus;
+use config::check::{Mtus, engines};
 use config::fieldbus::{Cell, CellRelation, Mode};
-use config::{Io, Link};
+use config::{Config, Io, Link};
 
 /// Settings of a link's cell, if it has one.
 pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> {
@@ -35,11 +35,43 @@ pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> 
         },
         relations: relations.collect(),
         rest: cell.rest,
-        path: match io {
-            Io::Kernel => PathWanted::Kernel,
-            Io::Auto | Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
-        },
+        path: path_wanted(io),
     })
+}
+
+/// Where frames of cells are to be protected and verified.
+pub(super) const fn path_wanted(io: Io) -> PathWanted {
+    match io {
+        Io::Kernel => PathWanted::Kernel,
+        Io::Auto => PathWanted::Auto,
+        Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
+    }
+}
+
+/// Loads programs for the cells whose frames may go through the kernel.
+pub fn load_programs(config: &Config) -> KernelPrograms {
+    let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
+    let cells = config.links.iter().filter_map(|link| link.cell.as_ref()).filter(|_| wanted);
+    KernelPrograms::load(cells.map(|cell| (cell.protection, cell.relations.len())))
+}
+
+/// Where a cell's frames will be protected and verified, for `check`: `mtu` is that of the protected side.
+pub fn planned_path(io: Io, programs: &KernelPrograms, cell: &Cell, mtu: usize) -> String {
+    let engines = engines(io);
+    if !matches!(io, Io::Auto | Io::Kernel) {
+        return format!("user space ({engines}), both ways: io says so");
+    }
+    match (programs.serve(cell.protection, mtu, cell.relations.len()), io) {
+        (Ok(()), Io::Kernel) => {
+            "kernel, both ways; if the drivers do not take its programs, no frame passes".into()
+        }
+        (Ok(()), _) => {
+            format!("kernel, both ways; if the drivers do not take its programs, user space ({engines})")
+        }
+        (Err(why), _) if why.is_of_rights() => format!("not looked at: {why}; run as root"),
+        (Err(why), Io::Kernel) => format!("NONE, and run does not start: {why}"),
+        (Err(why), _) => format!("user space ({engines}), both ways: {why}"),
+    }
 }
 
 impl Running {
@@ -173,6 +205,8 @@ pub(super) struct CellNews {
     look_at: Option<Instant>,
     /// Cells of which it was said that HELLOs do not fit.
     misfits: Vec<String>,
+    /// Where it was said that frames of cells are protected and verified.
+    paths: BTreeMap<String, CellPath>,
     /// Cells of which it was said that relations are silent, and not yet that all have frames again.
     silent: BTreeMap<String, Silent>,
 }
@@ -188,6 +222,28 @@ struct Silent {
 const CALM: Duration = Duration::from_secs(1);
 
 impl CellNews {
+    /// Logs where a cell's frames are protected and verified, if that is news.
+    fn log_path(&mut self, cell: &str, path: &CellPath) {
+        if self.paths.get(cell) == Some(path) {
+            return;
+        }
+        self.paths.insert(cell.to_owned(), path.clone());
+        match path {
+            CellPath::Kernel(0) => {
+                info!(event = "cell-path", cell, "frames go through the kernel, both ways")
+            }
+            CellPath::Kernel(others) => info!(
+                event = "cell-path",
+                cell,
+                "frames go through the kernel, both ways; those of {others} relations through user space, for they are in shadow mode or were since the last start"
+            ),
+            CellPath::UserSpace(why) => {
+                info!(event = "cell-path", cell, "frames go through user space, both ways: {why}");
+            }
+            CellPath::Nowhere(why) => warn!(event = "cell-path", cell, "no frame passes: {why}"),
+        }
+    }
+
     /// Logs relations that have fallen silent: a line for each cell and second, at the most.
     pub(super) fn log_silences(&mut self, notices: &[Notice], now: Instant) {
         for notice in notices {
@@ -228,6 +284,11 @@ impl Running {
     pub(super) fn attend_cells(&mut self, news: &mut CellNews, now: Instant) {
         if self.links.iter().all(|link| link.config.cell.is_none()) {
             return;
+        }
+        for link in &self.links {
+            if let (Some(cell), Some(path)) = (&link.config.cell, self.control.cell_path(&link.config.name)) {
+                news.log_path(&cell.name, path);
+            }
         }
         if news.shadow_at.is_none_or(|at| now >= at) {
             news.shadow_at = Some(now + SHADOW_EVERY);
@@ -281,7 +342,6 @@ impl Running {
 
 #[cfg(test)]
 mod tests {
-    use control::CellPath;
     use dataplane::cell::{CellCounters, OtherFrames};
     use fieldbus::handshake::HelloCounters;
     use fieldbus::{Histogram, ReceiveCounters, RelationState, TransmitCounters};
@@ -338,7 +398,7 @@ mod tests {
         };
         CellStatus {
             name: cell.name.clone(),
-            path: CellPath::UserSpace,
+            path: CellPath::UserSpace(String::new()),
             rest: OtherFrames::Drop,
             counters: CellCounters::default(),
             hello: HelloCounters::default(),

@@ -36,6 +36,7 @@ use netdev::interface::link_state;
 use secy::CarryOver;
 use tracing::{error, info};
 
+use super::cell::path_wanted;
 use super::link::{ReadyLink, RunningLink, path};
 use super::link_monitor::{RETRY, missing};
 use super::static_keys::{Begun, Granted, floors, secy};
@@ -215,7 +216,9 @@ impl Running {
             (KeyChange::None { path: true }, _) => self.replace_bare_path(&link, running.about.sci, mtus)?,
             _ => {}
         }
-        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus;
+        let same_path =
+            self.control.cell_path_wanted(&link.name).is_none_or(|of| of == path_wanted(self.gateway.io));
+        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus && same_path;
         let before = std::mem::replace(&mut running.config, link);
         running.about.mtus = mtus;
         self.renew_agreement(running)?;

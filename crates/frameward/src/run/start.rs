@@ -13,7 +13,7 @@
 
 use std::time::Instant;
 
-use control::Gateway;
+use control::{Gateway, KernelPrograms};
 use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
 use tracing::{info, warn};
@@ -63,6 +63,7 @@ impl Running {
     /// Starts all links and sites. Frames flow only when all links stand.
     pub(super) fn start(
         config: Config,
+        programs: KernelPrograms,
         leases: LeaseStore,
         locked: Result<(), String>,
         http: Surface,
@@ -81,7 +82,7 @@ impl Running {
             Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
         let control =
             Gateway::new(leases, polling(gateway.polling), placement.scheduling).map_err(RunError::Thread)?;
-        let mut control = control.on_cpus(placement.cpus);
+        let mut control = control.on_cpus(placement.cpus).with_kernel_programs(programs);
         control.start_workers(datapaths).map_err(RunError::Thread)?;
         let mut running = Self {
             file,

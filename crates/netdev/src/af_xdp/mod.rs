@@ -89,6 +89,7 @@ pub struct AfXdp {
     descriptors: Vec<RawFd>,
     pool: u32,
     interface: u32,
+    native: bool,
     mtu: u32,
     /// The queue that the next burst begins with, for fairness.
     first_queue: usize,
@@ -184,6 +185,7 @@ impl AfXdp {
             link: port.link,
             program: port.program,
             interface: interface.index(),
+            native: port.mode == "native",
             _map: port.map,
             _promiscuous: promiscuous,
             descriptors: sockets.iter().map(Socket::raw).collect(),
@@ -297,7 +299,8 @@ impl Port for AfXdp {
 
     fn kernel_side(&self) -> io::Result<KernelSide> {
         let sockets = self.sockets.iter().map(|socket| socket.owned().try_clone());
-        Ok(KernelSide { interface: self.interface, sockets: sockets.collect::<io::Result<_>>()? })
+        let sockets = sockets.collect::<io::Result<_>>()?;
+        Ok(KernelSide { interface: self.interface, native: self.native, sockets })
     }
 
     fn set_program(&mut self, program: Option<BorrowedFd<'_>>) -> io::Result<()> {

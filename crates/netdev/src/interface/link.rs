@@ -107,7 +107,7 @@ fn parse(answer: &[u8]) -> io::Result<LinkFacts> {
     Ok(facts)
 }
 
-fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(super) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let header = octets.get(..ATTRIBUTE_HEADER)?;
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));
@@ -118,7 +118,7 @@ fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-fn nested(octets: &[u8], wanted: u16) -> Option<&[u8]> {
+pub(super) fn nested(octets: &[u8], wanted: u16) -> Option<&[u8]> {
     attributes(octets).find(|(kind, _)| *kind == wanted).map(|(_, value)| value)
 }
 

@@ -7,7 +7,8 @@
 //! | our lengths | the cipher alone: the two addresses, 12 octets, are authenticated too |
 //! | protect and verify | what a cell does: relation found, header, cipher, counters ([`Cells`]) |
 //! | receive to transmit descriptor | a turn of a link, with ports in memory ([`whole_path`]) |
-//! | added delay | a pair of gateways in namespaces, beside a Linux bridge in the same place ([`end_to_end`]) |
+//! | a program in the kernel | the same, of the kernel path: the time that the kernel says of single frames ([`in_kernel`]) |
+//! | added delay | pairs of gateways in namespaces, in user space and in the kernel, beside a Linux bridge and XDP redirect in the same place ([`end_to_end`]) |
 //! | an empty loop, slow frames, stolen time | nothing: what this machine makes of a p99.9 ([`machine`]) |
 //!
 //! Each is measured with 1 to 1024 relations, whose frames come in shuffled order, all of them in each round, so that what
@@ -16,6 +17,7 @@
 //! for the small ones.
 
 pub mod end_to_end;
+pub mod in_kernel;
 mod machine;
 mod table;
 mod whole_path;

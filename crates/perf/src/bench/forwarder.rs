@@ -24,6 +24,8 @@ use netdev::pool::Pool;
 use netdev::port::Port;
 use netdev::scheduling::Scheduling;
 use netdev::wake::{self, Waiter};
+use xdp::XdpError;
+use xdp::redirect::Redirect;
 
 /// Limit on the time that it takes to open its ports, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -41,8 +43,16 @@ pub(crate) struct Forwarder(Program);
 impl Forwarder {
     /// Starts one between a gateway's ports; `records` is where the interfaces' state is kept meanwhile.
     pub(crate) fn start(lab: &Path, namespace: &Namespace, io: Io, records: &Path) -> Result<Self, Error> {
+        Self::start_as(lab, namespace, if io == Io::AfPacket { "af_packet" } else { "af_xdp" }, records)
+    }
+
+    /// Starts one that is a program in the drivers. The other ends of both wires have to take redirected frames.
+    pub(crate) fn start_in_kernel(lab: &Path, namespace: &Namespace, records: &Path) -> Result<Self, Error> {
+        Self::start_as(lab, namespace, "xdp", records)
+    }
+
+    fn start_as(lab: &Path, namespace: &Namespace, io: &str, records: &Path) -> Result<Self, Error> {
         let (lab, records) = (lab.display().to_string(), records.display().to_string());
-        let io = if io == Io::AfPacket { "af_packet" } else { "af_xdp" };
         let mut program = namespace.spawn_held(&[&lab, COMMAND, io, &records])?;
         program.wait_for_line(READY, PATIENCE)?;
         Ok(Self(program))
@@ -79,6 +89,9 @@ pub enum ForwarderError {
     /// The ports cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The kernel does not take a program.
+    #[error(transparent)]
+    Program(#[from] XdpError),
     /// The system refused something.
     #[error("{COMMAND}: {0}")]
     System(#[from] io::Error),
@@ -110,6 +123,24 @@ pub fn run(io: Io, records: &Path) -> Result<(), ForwarderError> {
     });
     writeln!(io::stdout(), "{READY}")?;
     forward(ports, waiter, &stop);
+    plain.restore().and(protected.restore())?;
+    Ok(())
+}
+
+/// The same by a program in both drivers that redirects every frame to the other one: no port, and nothing of the engine.
+///
+/// # Errors
+/// As [`run`].
+pub fn redirect(records: &Path) -> Result<(), ForwarderError> {
+    if !Namespace::parent_made_this() {
+        return Err(ForwarderError::NoBench);
+    }
+    let prepare = |name| Prepared::named(name, records, Tolerated::default());
+    let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
+    let redirect = Redirect::attach(plain.interface().index(), protected.interface().index())?;
+    writeln!(io::stdout(), "{READY}")?;
+    let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
+    drop(redirect);
     plain.restore().and(protected.restore())?;
     Ok(())
 }

@@ -26,6 +26,8 @@ pub(crate) const ALARM: Duration = Duration::from_secs(1 << 20);
 pub(crate) const TAG: [u8; 4] = [0x81, 0, 0xc0, 0];
 const HEADROOM: usize = 64;
 const CHUNK: usize = 4096;
+/// Relations that the maps have room for.
+const ROOM: usize = 4;
 /// The loopback interface, as both ports of a gateway: a program that is only tried sends nothing.
 const LOOPBACK: u32 = 1;
 
@@ -47,11 +49,13 @@ pub(crate) fn relation(end: usize, number: usize) -> RelationSettings {
 
 /// The programs: those of the crate, or those that `FRAMEWARD_CELL_OBJECT` names (`scripts/bpf_mutants.sh`).
 pub(crate) fn load(settings: &Settings, of: &[RelationSettings]) -> Cell {
-    let cell = match std::env::var_os("FRAMEWARD_CELL_OBJECT") {
-        Some(file) => Cell::load_object(&std::fs::read(file).unwrap(), settings, of, Unclaimed::Pass),
-        None => Cell::load(settings, of, Unclaimed::Pass),
+    let loaded = match std::env::var_os("FRAMEWARD_CELL_OBJECT") {
+        Some(file) => Cell::load_object(&std::fs::read(file).unwrap(), ROOM),
+        None => Cell::load(ROOM),
     };
-    cell.unwrap_or_else(|error| panic!("{error}"))
+    let mut cell = loaded.unwrap_or_else(|error| panic!("{error}"));
+    cell.configure(settings, of, Unclaimed::Pass, &[]).unwrap_or_else(|error| panic!("{error}"));
+    cell
 }
 
 /// A frame as the machine behind `from` sends it.
@@ -79,6 +83,7 @@ pub(crate) enum Outcome<D> {
 
 pub(crate) struct World {
     pub(crate) gateways: [Gateway; 2],
+    settings: Settings,
     pub(crate) protection: Protection,
     /// How many sessions each end has entered, by relation: a session's number is never another's.
     entered: [Vec<u32>; 2],
@@ -90,15 +95,25 @@ impl World {
     }
 
     pub(crate) fn with(protection: Protection, relations: usize, set: impl Fn(&mut Settings)) -> Self {
+        let mut settings = Settings::new(protection, MTU);
+        set(&mut settings);
         let gateways = [0, 1].map(|end| {
-            let mut settings = Settings::new(protection, MTU);
-            set(&mut settings);
             let of: Vec<_> = (0..relations).map(|number| relation(end, number)).collect();
             let mut kernel = load(&settings, &of);
             kernel.set_ports(LOOPBACK, LOOPBACK).unwrap();
             Gateway { rust: Relations::new(settings, &of).unwrap(), kernel }
         });
-        Self { gateways, protection, entered: [0, 1].map(|_| vec![0; relations]) }
+        Self { gateways, settings, protection, entered: [0, 1].map(|_| vec![0; relations]) }
+    }
+
+    /// The cell of both ends is another one; `stays` are the relations that go on, by their numbers here and before.
+    pub(crate) fn exchange(&mut self, relations: [&[RelationSettings]; 2], stays: &[(usize, usize)]) {
+        for (Gateway { rust, kernel }, of) in self.gateways.iter_mut().zip(relations) {
+            let mut before = std::mem::replace(rust, Relations::new(self.settings, of).unwrap());
+            rust.take_over(&mut before, stays);
+            kernel.configure(&self.settings, of, Unclaimed::Pass, stays).unwrap();
+        }
+        self.compare();
     }
 
     /// The key of an epoch of a session for what the station behind `from` sends.
@@ -207,7 +222,7 @@ impl World {
     /// Whether both count, hold and tell the same.
     pub(crate) fn compare(&mut self) {
         for (end, Gateway { rust, kernel }) in self.gateways.iter_mut().enumerate() {
-            let mut told = vec![Vec::new(); self.entered[end].len()];
+            let mut told = vec![Vec::new(); rust.count()];
             while let Some((number, event)) = rust.poll_event() {
                 told[number].push(event);
             }

@@ -140,6 +140,7 @@ fn the_plan_shows_the_sums() {
         "
 site dresden
   lan        eth2, MTU 1500
+  frames     user space (LAN by AF_XDP, or else AF_PACKET; UDP sockets), both ways: only cells have programs in the kernel
   identity   public key {}
   binds      UDP 0.0.0.0:7787 (data and management channel)
   limits     4096 flows to a peer, 256 of an SCI, 256 of a source; 1000 new ones a second; forgotten after 300 s

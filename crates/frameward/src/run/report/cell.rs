@@ -24,8 +24,11 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         protect: cell.protection.protect.name().into(),
         suite: cell.protection.suite.name().into(),
         path: status.map_or_else(String::new, |status| match &status.path {
-            CellPath::Kernel => "kernel".into(),
-            CellPath::UserSpace => "user space".into(),
+            CellPath::Kernel(0) => "kernel".into(),
+            CellPath::Kernel(others) => format!(
+                "kernel; {others} relations in user space, which are in shadow mode or were since the last start"
+            ),
+            CellPath::UserSpace(why) => format!("user space: {why}"),
             CellPath::Nowhere(why) => format!("nowhere: {why}"),
         }),
         rest: cell.rest.name().into(),

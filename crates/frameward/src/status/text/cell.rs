@@ -11,6 +11,9 @@ const SHOWN: usize = 16;
 impl StatusText<'_> {
     pub(super) fn cell(&self, f: &mut fmt::Formatter<'_>, cell: &CellReport) -> fmt::Result {
         writeln!(f, "  {}", Cell(cell))?;
+        if !cell.path.is_empty() {
+            writeln!(f, "    path, both ways: {}", cell.path)?;
+        }
         if !cell.relations.is_empty() {
             judged(f, 4, &cell.verdict, &[])?;
         }
@@ -36,16 +39,13 @@ pub(in super::super) struct Cell<'r>(pub(in super::super) &'r CellReport);
 
 impl fmt::Display for Cell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CellReport { name, protect, suite, path, rest, master_key, relations, .. } = self.0;
+        let CellReport { name, protect, suite, rest, master_key, relations, .. } = self.0;
         let rest = if rest == "drop" { "dropped" } else { "through this link's SecY" };
         write!(
             f,
             "fieldbus {name}, {suite}, {protect}; rest {rest}; master key {master_key}; relations: {}",
             relations.len()
         )?;
-        if !path.is_empty() {
-            write!(f, "; path: {path}")?;
-        }
         let count =
             |of: fn(&RelationReport) -> bool| relations.iter().filter(|relation| of(relation)).count();
         match count(RelationReport::is_shadowed) {

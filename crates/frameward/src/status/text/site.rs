@@ -20,6 +20,7 @@ impl StatusText<'_> {
             writeln!(f, "  UDP {address}, {what}")?;
             self.counters(f, 4, counters)?;
         }
+        writeln!(f, "  in user space, both ways: {}", super::NOT_IN_KERNEL)?;
         for (what, counters) in [("kinds of frames and packets", &site.path), ("tunnel", &site.tunnel)] {
             writeln!(f, "  {what}")?;
             self.counters(f, 4, counters)?;

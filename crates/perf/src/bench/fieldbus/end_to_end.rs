@@ -1,13 +1,13 @@
-//! Delay that a pair of gateways adds to a cyclic frame: one-way delay from machine to machine, beside a Linux bridge in
-//! the same place.
+//! Delay that a pair of gateways adds to a cyclic frame: one-way delay from machine to machine, in user space and in the
+//! kernel, beside a Linux bridge and XDP redirect in the same place.
 //!
 //! ```text
-//!  PLC ── [gateway, or bridge] ~~ [gateway, or bridge] ── 50 devices        a frame each way a millisecond for each
+//!  PLC ── [gateway, bridge, redirect] ~~ [gateway, bridge, redirect] ── 50 devices        a frame each way a millisecond for each
 //! ```
 //!
 //! Sender and receiver share a clock: a frame carries when it was given to the system, and its delay ends when the receiver
 //! has read it. Waking that receiver is in both cases' figures. Frames of a cycle leave at once, 50 in a burst, as a PLC
-//! sends them, so the last of them waits for the others. Both networks stand side by side, and each round measures both.
+//! sends them, so the last of them waits for the others. All networks stand side by side, and each round measures all.
 //!
 //! Every frame of the time is accounted for: how many were sent, arrived, were lost, came later than the next was due, came out of
 //! order or changed; and of the lost ones, how many no counter between the machines names. Machines and gateways are programs that
@@ -23,11 +23,14 @@ use lab::cyclic::{Exchange, Relation};
 use lab::topology::{LEFT, Mac, PLAIN, PROTECTED, RIGHT};
 use lab::{InterfaceCounters, MachineTimes, Shape, Topology};
 
+use super::super::forwarder::Forwarder;
 use super::super::samples::Samples;
 use super::super::{BenchError, PAUSE};
 use super::{BENCH, Effort};
 use crate::demo::cells::secured;
 use crate::demo::pair::{Pair, PairError, Scratch, Station};
+use crate::programs::Programs;
+use ::bench::Target;
 use frameward::keygen;
 use report::GatewayReport;
 use speed::frame_times::median;
@@ -42,9 +45,9 @@ const WHAT: [&str; 3] = ["p50", "p99.9", "worst"];
 /// Repetitions of a round in which a machine could not keep up with its own traffic: such a round proves nothing.
 const AGAIN: usize = 2;
 
-/// About two and a half minutes: one of them of each network.
+/// About five minutes: one of them of each network.
 pub const FULL: Effort = Effort { rounds: 3, time: Duration::from_secs(20) };
-/// About ten seconds.
+/// About twenty seconds.
 pub const QUICK: Effort = Effort { rounds: 3, time: Duration::from_millis(1500) };
 
 /// Fate of the frames of all rounds.
@@ -64,6 +67,7 @@ struct Setup {
     case: &'static str,
     /// Dropped before the namespaces in which they run.
     gateways: Option<Pair>,
+    redirects: Option<([Forwarder; 2], Scratch)>,
     topology: Topology,
     /// One for each of [`WHAT`].
     samples: [Samples; 3],
@@ -79,14 +83,20 @@ struct Setup {
 /// # Errors
 /// The first thing that fails. Nothing is left behind.
 pub fn measure(
-    frameward: &Path,
+    programs: &Programs,
     Effort { rounds, time }: Effort,
     progress: &mut dyn FnMut(&dyn std::fmt::Display),
 ) -> Result<Vec<Row>, BenchError> {
     lab::require_root()?;
     progress(&"networks for cyclic frames");
     let shape = Shape { static_neighbours: true, ..Shape::default() };
-    let mut setups = [bridges(&shape)?, gateways(frameward, &shape)?];
+    let frameward = &programs.frameward;
+    let mut setups = [
+        bridges(&shape)?,
+        gateways(frameward, &shape, &USER_SPACE)?,
+        gateways(frameward, &shape, &KERNEL)?,
+        redirects(&programs.lab, &shape)?,
+    ];
     for number in 1..=rounds {
         for setup in &mut setups {
             let mut left = AGAIN;
@@ -115,19 +125,29 @@ pub fn measure(
     }
     for setup in setups {
         setup.gateways.map(Pair::stop).transpose()?;
+        let mut forwarders = setup.redirects.into_iter().flat_map(|(forwarders, _scratch)| forwarders);
+        forwarders.try_for_each(Forwarder::stop)?;
     }
     Ok(rows)
 }
 
-/// Delays of both, and what the gateways add in each round.
-fn rows([bridges, gateways]: &[Setup; 2]) -> Vec<Row> {
+/// Delays of all, and what the others add to the bridges' in each round. Those of the kernel path are to be no longer.
+fn rows([bridges, others @ ..]: &[Setup; 4]) -> Vec<Row> {
     let mut rows = Vec::new();
-    for ((bridge, gateway), what) in bridges.samples.iter().zip(&gateways.samples).zip(WHAT) {
+    for (number, (bridge, what)) in bridges.samples.iter().zip(WHAT).enumerate() {
         rows.push(bridge.row(BENCH, "us", None));
-        rows.push(gateway.row(BENCH, "us", Some(bridge)));
-        let mut added = Samples::new(&format!("added one-way delay {what}, gateways"));
-        bridge.values.iter().zip(&gateway.values).for_each(|(bridge, gateway)| added.push(gateway - bridge));
-        rows.push(added.row(BENCH, "us", None));
+        for place in others {
+            let samples = &place.samples[number];
+            let mut row = samples.row(BENCH, "us", Some(bridge));
+            if place.case == KERNEL.case && what != "worst" {
+                let met = row.ratio.as_ref().is_some_and(|ratio| ratio.value <= 1.0);
+                row.target = Some(Target { wanted: "no longer than through Linux bridges".into(), met });
+            }
+            rows.push(row);
+            let mut added = Samples::new(&format!("added one-way delay {what}, {}", place.case));
+            bridge.values.iter().zip(&samples.values).for_each(|(bridge, other)| added.push(other - bridge));
+            rows.push(added.row(BENCH, "us", None));
+        }
     }
     rows
 }
@@ -135,7 +155,16 @@ fn rows([bridges, gateways]: &[Setup; 2]) -> Vec<Row> {
 fn setup(case: &'static str, topology: Topology, gateways: Option<Pair>) -> Setup {
     let samples = WHAT.map(|what| Samples::new(&format!("one-way delay {what}, {case}")));
     let stolen = Samples::new(&format!("CPU time stolen from this machine, {case}"));
-    Setup { case, gateways, topology, samples, stolen, frames: Frames::default(), time: Duration::ZERO }
+    Setup {
+        case,
+        gateways,
+        redirects: None,
+        topology,
+        samples,
+        stolen,
+        frames: Frames::default(),
+        time: Duration::ZERO,
+    }
 }
 
 fn bridges(shape: &Shape) -> Result<Setup, BenchError> {
@@ -144,14 +173,49 @@ fn bridges(shape: &Shape) -> Result<Setup, BenchError> {
     Ok(setup("Linux bridge", topology, None))
 }
 
-fn gateways(frameward: &Path, shape: &Shape) -> Result<Setup, BenchError> {
-    let (topology, scratch) = (Topology::build(shape)?, Scratch::new()?);
+/// Gateways of one kind.
+struct Kind {
+    case: &'static str,
+    /// Of `[gateway]`.
+    io: &'static str,
+    suite: &'static str,
+}
+
+const USER_SPACE: Kind = Kind { case: "gateways", io: "auto", suite: "gcm-aes-128" };
+const KERNEL: Kind = Kind { case: "gateways, in the kernel", io: "kernel", suite: "chacha20-poly1305" };
+
+/// A topology whose wires take redirected frames: of a veth the other end needs NAPI, which `gro` gives it.
+fn redirecting(shape: &Shape) -> Result<Topology, BenchError> {
+    let topology = Topology::build(shape)?;
+    let Topology { machine_a, machine_b, middle, .. } = &topology;
+    for (namespace, interface) in [
+        (&machine_a.namespace, machine_a.ifname),
+        (middle, LEFT),
+        (middle, RIGHT),
+        (&machine_b.namespace, machine_b.ifname),
+    ] {
+        namespace.run(&["ethtool", "-K", interface, "gro", "on"])?;
+    }
+    Ok(topology)
+}
+
+/// Programs in the boxes' drivers, which do nothing to a frame: the limit.
+fn redirects(lab: &Path, shape: &Shape) -> Result<Setup, BenchError> {
+    let (topology, scratch) = (redirecting(shape)?, Scratch::new()?);
+    let start = |namespace, name| Forwarder::start_in_kernel(lab, namespace, &scratch.path().join(name));
+    let forwarders = [start(&topology.gateway_a.namespace, "a")?, start(&topology.gateway_b.namespace, "b")?];
+    Ok(Setup { redirects: Some((forwarders, scratch)), ..setup("XDP redirect", topology, None) })
+}
+
+fn gateways(frameward: &Path, shape: &Shape, kind: &Kind) -> Result<Setup, BenchError> {
+    let topology = if kind.io == "kernel" { redirecting(shape)? } else { Topology::build(shape)? };
+    let scratch = Scratch::new()?;
     keygen::fieldbus(&scratch.path().join("cell.key")).map_err(PairError::from)?;
     let relations = relations(&topology);
     let local: [Vec<Mac>; 2] =
         [vec![topology.machine_a.mac], relations.iter().map(|relation| relation.stations[1]).collect()];
     for (name, local) in ["a", "b"].iter().zip(&local) {
-        scratch.write(&format!("{name}.toml"), &configuration(name, &scratch, local, &relations))?;
+        scratch.write(&format!("{name}.toml"), &configuration(name, &scratch, local, &relations, kind))?;
     }
     let start = |namespace, name| Station::start(frameward, namespace, &scratch, name);
     let a = start(&topology.gateway_a.namespace, "a")?;
@@ -159,7 +223,7 @@ fn gateways(frameward: &Path, shape: &Shape) -> Result<Setup, BenchError> {
     let pair = Pair { a, b, scratch };
     // Frames lost before there is a session are no loss of theirs.
     secured(&pair)?;
-    Ok(setup("gateways", topology, Some(pair)))
+    Ok(setup(kind.case, topology, Some(pair)))
 }
 
 fn relations(topology: &Topology) -> Vec<Relation> {
@@ -173,13 +237,19 @@ fn relations(topology: &Topology) -> Vec<Relation> {
         .collect()
 }
 
-fn configuration(name: &str, scratch: &Scratch, local: &[Mac], relations: &[Relation]) -> String {
+fn configuration(
+    name: &str,
+    scratch: &Scratch,
+    local: &[Mac],
+    relations: &[Relation],
+    Kind { io, suite, .. }: &Kind,
+) -> String {
     let address = |mac: &Mac| format!("\"{}\"", mac.map(|octet| format!("{octet:02x}")).join(":"));
     let local: Vec<_> = local.iter().map(address).collect();
     let state = scratch.path().join(format!("state-{name}"));
     let mut text = format!(
-        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n\n\
-         [[fieldbus]]\nname = \"cell\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nprotect = \"encrypt\"\n\
+        "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nio = \"{io}\"\n\n\
+         [[fieldbus]]\nname = \"cell\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\nprotect = \"encrypt\"\nsuite = \"{suite}\"\n\
          rest = \"drop\"\nmaster_key_file = \"cell.key\"\nlocal = [{}]\n",
         state.display(),
         local.join(", ")

@@ -44,7 +44,7 @@ const HANDSHAKES: usize = 4096;
 /// cost a miss that no ring of an interface has.
 const WIRE: usize = BURST_FRAMES;
 const CHUNKS: usize = 512;
-const MTU: usize = 1532;
+pub(super) const MTU: usize = 1532;
 
 /// Two links, each with a cell whose relations are in session.
 pub(crate) struct WholePath {
@@ -177,7 +177,7 @@ fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
 }
 
 /// Frame of the PLC (0) or of device `number` (1).
-fn frame(from: usize, number: usize, payload: usize) -> Vec<u8> {
+pub(super) fn frame(from: usize, number: usize, payload: usize) -> Vec<u8> {
     let stations = stations(number);
     let ((source, frame_id), (destination, _)) = (stations[from], stations[1 - from]);
     let front = [&destination.0[..], &source.0, &[0x81, 0, 0xc0, 0, 0x88, 0x92], &frame_id.0.to_be_bytes()];
@@ -186,18 +186,20 @@ fn frame(from: usize, number: usize, payload: usize) -> Vec<u8> {
     frame
 }
 
+/// Relation `number`, as the gateway of the PLC (0) or that of the devices (1) has it.
+pub(super) fn relation(side: usize, number: usize) -> RelationSettings {
+    let stations = stations(number);
+    let relation = Relation::new(stations[side], stations[1 - side], CYCLE);
+    let relation = relation.expect("invariant: two stations, none of them a group");
+    RelationSettings { relation, mode: Mode::Protect, alarm: NEVER }
+}
+
 fn settings(side: usize, relations: usize, protection: Protection) -> CellSettings {
-    let relation = |number| {
-        let stations = stations(number);
-        let relation = Relation::new(stations[side], stations[1 - side], CYCLE);
-        let relation = relation.expect("invariant: two stations, none of them a group");
-        RelationSettings { relation, mode: Mode::Protect, alarm: NEVER }
-    };
     CellSettings {
         name: NAMES[side].into(),
         master: MasterKey::new(&[0x5a; 32]),
         settings: Settings::new(protection, MTU),
-        relations: (0..relations).map(relation).collect(),
+        relations: (0..relations).map(|number| relation(side, number)).collect(),
         rest: OtherFrames::Drop,
         path: PathWanted::UserSpace,
     }
