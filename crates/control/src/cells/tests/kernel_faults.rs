@@ -1,10 +1,11 @@
-//! Duties of the kernel for a relation that it does not do are told. The kernel's part is a real one; this thread gives up the
-//! capability to speak to it for a while.
+//! Keys that the kernel does not take are told. The kernel's part is a real one; the keys are of a suite that it does not have.
 
-use caps::{CapSet, Capability};
 use dataplane::worker::Polling;
+use fieldbus::session::{EpochKey, SessionNumber};
 use netdev::scheduling::Scheduling;
 use pnstore::LeaseStore;
+use suite::fieldbus::KeyContext;
+use wire::fieldbus::{HandshakeNonce, KeyId};
 
 use super::*;
 
@@ -33,13 +34,17 @@ fn gateway(state: &std::path::Path) -> Gateway {
     gateway
 }
 
-/// Runs without the right to use maps and programs.
-fn without_bpf<T>(run: impl FnOnce() -> T) -> T {
-    let needed = [Capability::CAP_BPF, Capability::CAP_SYS_ADMIN];
-    needed.iter().for_each(|of| caps::drop(None, CapSet::Effective, *of).unwrap());
-    let done = run();
-    needed.iter().for_each(|of| caps::raise(None, CapSet::Effective, *of).unwrap());
-    done
+/// Keys of a suite that the kernel does not have.
+fn foreign_keys(number: usize) -> KeyChange {
+    let direction = KeyContext {
+        stations: *kernel_settings().relations[number].relation.stations(),
+        from_higher: false,
+        nonces: [1, 2].map(|octet| HandshakeNonce([octet; 16])),
+        protection: settings(0, 2).settings.protection,
+        epoch: 1,
+    };
+    let key = MasterKey::new(&[5; 32]).direction_key(&direction);
+    KeyChange::NextTransmit(SessionNumber(0), EpochKey { key_id: KeyId(1), epoch: 1, key })
 }
 
 fn cell(gateway: &mut Gateway) -> &mut CellControl {
@@ -63,20 +68,19 @@ fn what_the_kernel_does_not_do_for_a_relation_is_told_once_and_shown() {
     let state = std::env::temp_dir().join(format!("fw-kernel-faults-{}", std::process::id()));
     let mut gateway = gateway(&state);
     let both: Vec<_> = kernel_settings().relations.iter().map(|of| of.relation).collect();
-    let collect = [(0, KeyChange::Collect), (1, KeyChange::Collect)];
-    cell(&mut gateway).changes.extend(collect);
-    let keys = told(without_bpf(|| gateway.turn(Instant::now())));
-    assert_eq!(keys.len(), 1, "{keys:?}");
-    assert!(keys[0].0 == both && keys[0].1.starts_with("the kernel does not take the keys ("), "{keys:?}");
+    cell(&mut gateway).changes.extend([0, 1].map(|number| (number, foreign_keys(number))));
+    let faults = told(gateway.turn(Instant::now()));
+    assert_eq!(faults.len(), 1, "{faults:?}");
+    assert!(
+        faults[0].0 == both && faults[0].1.starts_with("the kernel does not take the keys ("),
+        "{faults:?}"
+    );
     let shown = gateway.cell_statuses().remove(0).1.kernel_faults.unwrap();
     assert!(shown.starts_with("for 2 of them the kernel does not take the keys ("), "{shown}");
-    without_bpf(|| gateway.cell_statuses());
-    let figures = told(gateway.turn(Instant::now()));
-    assert_eq!(figures.len(), 1, "{figures:?}");
-    assert!(figures[0].0 == both && figures[0].1.starts_with("the kernel does not show the state ("));
     // It goes on, and is told no more.
-    cell(&mut gateway).changes.push((1, KeyChange::Collect));
-    assert_eq!(told(without_bpf(|| gateway.turn(Instant::now()))), []);
+    cell(&mut gateway).changes.push((1, foreign_keys(1)));
+    assert_eq!(told(gateway.turn(Instant::now())), []);
+    assert!(gateway.cell_statuses().remove(0).1.kernel_faults.is_some());
     gateway.stop().unwrap();
     std::fs::remove_dir_all(state).unwrap();
 }
