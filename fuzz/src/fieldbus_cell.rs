@@ -1,8 +1,8 @@
 //! The data paths of two gateways for three relations, one of them in shadow mode, driven by a list of operations: frames of
 //! machines, epochs that end, sessions that come and go, and any octets from either side.
 //!
-//! What must hold: no panic; a frame that is delivered was sent by the peer's machine in that relation, comes out octet for octet,
-//! once, and behind no newer one; no Seq protects twice under one key; counters account for each frame.
+//! Promises: no panic; a frame that is delivered was sent by the peer's machine in that relation, comes out octet for octet, once,
+//! and behind no newer one; no Seq protects twice under one key; counters account for each frame.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -36,7 +36,7 @@ enum Operation {
         end: bool,
         frames: Vec<(u8, u16)>,
     },
-    /// So many frames arrive as one burst.
+    /// `count` frames arrive as one burst.
     Deliver {
         count: u8,
     },
@@ -81,7 +81,7 @@ enum Operation {
     Pass {
         microseconds: u16,
     },
-    /// What the data path has asked for is done.
+    /// Control does what the data path has asked for.
     Control {
         end: bool,
     },
@@ -159,7 +159,7 @@ fn begin(end: usize, protection: Protection, epoch_end: Seq) -> Relations {
     Relations::new(of, &[0, 1, 2].map(relation)).expect("three relations")
 }
 
-/// What a machine sends: tag, FrameID, its counter, zeros.
+/// Frame of a machine: tag, FrameID, its counter, zeros.
 fn machine(end: usize, number: usize, count: u32, payload: usize) -> Vec<u8> {
     let stations = stations(number);
     let ((to, _), (from, frame_id)) = (stations[1 - end], stations[end]);

@@ -1,6 +1,6 @@
 //! Headers of protected cyclic frames, and HELLOs.
 //!
-//! What must hold: no panic; what is read and written again is what was there; nothing is read behind a HELLO.
+//! Promises: no panic; octets that are read and written again are the same; nothing is read behind a HELLO.
 
 use wire::fieldbus::{HELLO_AUTHENTICATED_OCTETS, HELLO_OCTETS, Header, Hello};
 

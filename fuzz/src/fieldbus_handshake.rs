@@ -1,8 +1,8 @@
 //! The handshakes of two gateways for one relation, and the network between them, driven by a list of operations.
 //!
-//! What must hold: no panic; one HELLO at most for one that came; no start of an end enters a session whose keys any start of
-//! it had before; an end transmits only in a session that the other entered. And as long as nobody lies who has the
-//! master key, a second and a half of quiet brings both into one session.
+//! Promises: no panic; one HELLO at most for one that came; no start of an end enters a session whose keys any start of it
+//! had before; an end transmits only in a session that the other entered. And as long as nobody lies who has the master key,
+//! a second and a half of quiet brings both into one session.
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -7,10 +7,10 @@
 //!              └ what was held back or recorded, at any time later
 //! ```
 //!
-//! What must hold: no panic; a KaY ends what it says to one thing that it is told; it installs no SAK twice, and on no
-//! AN that is in use; it enables and retires only what is installed; it reports no state in which the SecY is not. And
-//! as long as nobody lies who has the preferred CAK, half a minute of quiet secures all of them under that one, whatever
-//! a rogue did who has the fallback.
+//! Promises: no panic; a KaY ends what it says to one thing that it is told; it installs no SAK twice, and on no AN that
+//! is in use; it enables and retires only what is installed; it reports no state in which the SecY is not. And as long
+//! as nobody lies who has the preferred CAK, half a minute of quiet secures all of them under that one, whatever a rogue
+//! did who has the fallback.
 
 use std::time::Duration;
 
@@ -106,7 +106,7 @@ enum Operation {
         count: u8,
         record: bool,
     },
-    /// What was kept comes after all.
+    /// Frames that were held back come after all.
     Release {
         count: u8,
     },
@@ -233,7 +233,7 @@ impl World {
         Station { kay, seed: self.seeds, saks: Vec::new(), known: Vec::new(), answers: Vec::new() }
     }
 
-    /// What a KaY says after it was told something.
+    /// Carries out what a KaY says after it was told something: events and frames.
     fn follow(&mut self, number: usize) {
         let station = &mut self.stations[number];
         let mut follows = 0;

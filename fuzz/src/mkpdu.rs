@@ -43,7 +43,7 @@ fn written(mkpdu: &Mkpdu<'_>) -> Vec<u8> {
     writer.finish(mkpdu.icv_indicated, |_| *mkpdu.icv()).expect("it had room").to_vec()
 }
 
-/// What is read of an announcement is written to what is read in the same way.
+/// An announcement that is read and written again is read in the same way.
 fn announcement(tlvs: Tlvs<'_>) {
     let mut buffer = vec![0; 0x1000];
     let mut writer = TlvWriter::new(&mut buffer);
@@ -58,7 +58,7 @@ fn announcement(tlvs: Tlvs<'_>) {
     assert!(writer.finish().iter().map(Read::of).eq(tlvs.iter().map(Read::of)));
 }
 
-/// What a TLV says.
+/// Contents of a TLV.
 #[derive(PartialEq)]
 enum Read<'f> {
     CipherSuites(Vec<CapableSuite>),

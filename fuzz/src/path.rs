@@ -1,9 +1,9 @@
 //! Two links, each with its path and its SecY, over one pool of chunks: octets from both sides, by a list of
 //! operations.
 //!
-//! What must hold: no panic; after each call all chunks are back in the pool or on their way out, none lost and
-//! none twice; what leaves for the network is a MACsec frame or in `bypass`; what reaches a machine was given to
-//! the other link by its machine, once each, or is in `bypass`.
+//! Promises: no panic; after each call all chunks are back in the pool or on their way out, none lost and none twice;
+//! what leaves for the network is a MACsec frame or in `bypass`; what reaches a machine was given to the other link by
+//! its machine, once each, or is in `bypass`.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -31,7 +31,7 @@ const BYPASS: EtherType = EtherType::LLDP;
 /// The most operations of a run.
 const OPERATIONS: usize = 64;
 
-/// How a link fragments SDUs.
+/// Fragmentation settings of a link.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 struct Setup {
     small_frames: bool,
@@ -50,7 +50,7 @@ struct Received {
     place: Option<(u16, u16)>,
 }
 
-/// What the EtherType of a frame is made to be.
+/// EtherType that a frame is given.
 #[derive(Arbitrary, Debug)]
 enum Kind {
     AsIs,
@@ -70,7 +70,7 @@ enum Operation {
         left: bool,
         frames: Vec<Received>,
     },
-    /// What left one link reaches the other, the last first or in order, and once more if `twice`.
+    /// Frames that left one link reach the other, the last first or in order, and once more if `twice`.
     Relay {
         left: bool,
         reversed: bool,
@@ -150,9 +150,9 @@ fn carry_out(room: &mut Room, links: &mut [Link; 2], operation: Operation) {
 
 struct Link {
     path: Path,
-    /// What left for the network and has not been relayed yet.
+    /// Frames that left for the network and have not been relayed yet.
     sent: Vec<Vec<u8>>,
-    /// What its machine gave it and the other machine has not got yet, with how often it was given.
+    /// SDUs that its machine gave it and the other machine has not got yet, with how often each is still due.
     given: HashMap<Vec<u8>, usize>,
 }
 

@@ -5,7 +5,7 @@
 //!              wild frames ─┘          └─ swap, duplicate, lose, corrupt; time; a new instance of the SA
 //! ```
 //!
-//! A *wild* frame is authentic, but fragmented as no plan does, under addresses of its own. What must hold: no panic;
+//! A *wild* frame is authentic, but fragmented as no plan does, under addresses of its own. Promises: no panic;
 //! under the addresses of the planned SDUs only sent ones are delivered, octet for octet, and with replay protection
 //! each of them once; an SC never holds more pieces than it may; every frame is counted once.
 

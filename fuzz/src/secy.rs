@@ -7,8 +7,8 @@
 //! ```
 //!
 //! All SAs have one static key: the transmitter's take their PNs from blocks that never overlap, as leases make
-//! them, and the receiver's begin above all that their AN has received, as the replay floor makes them. What must
-//! hold: no panic; no PN twice on the wire; with `validate_frames` strict, only sent SDUs are delivered; with
+//! them, and the receiver's begin above all that their AN has received, as the replay floor makes them. Promises:
+//! no panic; no PN twice on the wire; with `validate_frames` strict, only sent SDUs are delivered; with
 //! replay protection on top, each of them once, and exactly those frames that the window's rule lets pass; every
 //! frame is counted once. SDUs may be fragmented and put together; who has not agreed on that takes no such frame.
 
@@ -120,9 +120,9 @@ enum Operation {
 pub(crate) enum Gap {
     None,
     Some(u16),
-    /// So much before 2^32.
+    /// Distance below 2^32.
     Below32(u8),
-    /// So much before 2^64.
+    /// Distance below 2^64 - 1.
     Below64(u8),
 }
 

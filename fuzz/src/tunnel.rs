@@ -6,7 +6,7 @@
 //!                        any command, from a manager that lies
 //! ```
 //!
-//! In identifier mode, header encryption or plain mode, with real keys. What must hold: no panic; no identifier is
+//! In identifier mode, header encryption or plain mode, with real keys. Promises: no panic; no identifier is
 //! sent twice; no packet exceeds the path; no packet of a protected mode is accepted twice; every frame and packet is
 //! counted once; as long as nobody lies or changes packets, only what went in comes out; and as long as no manager lies,
 //! whatever is changed, no frame of a flow comes out of a protected mode that did not go in, and no station is learned that
@@ -24,7 +24,7 @@ const OPERATIONS: usize = 200;
 /// The most packets that wait on the wire.
 const WIRE: usize = 256;
 
-/// What both sites have in common.
+/// Settings that both sites share.
 #[derive(Arbitrary, Debug, Clone, Copy)]
 pub(crate) struct Setup {
     /// 0 identifier, 1 header encryption, 2 plain.

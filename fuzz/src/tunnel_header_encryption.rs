@@ -6,9 +6,9 @@
 //!                 └── manager ──────────▲            time; restarts; the path's payload
 //! ```
 //!
-//! What must hold: no panic; what is delivered was sent, octet for octet unless its body was forged; no frame and no PN
-//! of an SA and epoch is delivered twice; a flow's frames leave in the order in which they came; no packet exceeds the
-//! path; two epochs begin at least a second apart; each frame and each packet is counted once.
+//! Promises: no panic; what is delivered was sent, octet for octet unless its body was forged; no frame and no PN of an
+//! SA and epoch is delivered twice; a flow's frames leave in the order in which they came; no packet exceeds the path;
+//! two epochs begin at least a second apart; each frame and each packet is counted once.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -77,7 +77,7 @@ enum Operation {
     },
 }
 
-/// How a station's PN goes on.
+/// Next step of a station's PN.
 #[derive(Arbitrary, Debug)]
 enum Step {
     Next,
@@ -114,7 +114,7 @@ struct Run {
     to: Forwarding,
     generation: Generation,
     path: usize,
-    /// What the managers have to carry: by the sender or not.
+    /// Events that wait for the managers: whether of the sender, and the event.
     events: VecDeque<(bool, Event)>,
     /// The newest epoch and its secret.
     newest: (u32, EpochSecret),
@@ -323,7 +323,7 @@ impl Run {
         }
     }
 
-    /// What the managers make of one event.
+    /// Lets the managers carry one event, and answer it.
     fn manage(&mut self) {
         let Some((of_sender, event)) = self.events.pop_front() else { return };
         let (peer, generation) = (PEER, self.generation);

@@ -1,8 +1,8 @@
 //! A session between a hostile peer, a channel that comes and goes, and a forwarding half, by a list of operations.
 //!
-//! What must hold: no panic; generations and epochs count up, and none comes twice; the forwarding half is told to send
-//! with an epoch only after its secret was told to the peer and the peer said that it is ready, and with no secret
-//! twice; a flow counts as acknowledged only if it was announced; after a fault nothing is said; times come once.
+//! Promises: no panic; generations and epochs count up, and none comes twice; the forwarding half is told to send with
+//! an epoch only after its secret was told to the peer and the peer said that it is ready, and with no secret twice; a
+//! flow counts as acknowledged only if it was announced; after a fault nothing is said; times come once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -64,7 +64,7 @@ impl Number {
     }
 }
 
-/// What the peer says.
+/// Message of the peer.
 #[derive(Arbitrary, Debug)]
 enum Said {
     Hello { instance: u8, lanes: u8, window: bool, mode: bool },
@@ -83,7 +83,7 @@ enum Said {
     Pong(u64),
 }
 
-/// What the forwarding half tells.
+/// Message of the forwarding half.
 #[derive(Arbitrary, Debug)]
 enum Input {
     Announce { index: Number, flow: u8 },

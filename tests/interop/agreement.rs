@@ -71,7 +71,7 @@ impl Laboratory {
         Pinging::start(&self.topology.machine_a, GUEST_IP, octets)
     }
 
-    /// What the guest's kernel received is in order, but for MKPDUs, which are not protected.
+    /// All frames that the guest's kernel received are in order, but for MKPDUs, which are not protected.
     fn kernel_is_content(&mut self) {
         let received = kernel::received(&mut self.guest);
         let strange =

@@ -98,7 +98,7 @@ impl Craft {
         Craft { clear: true, ..self }
     }
 
-    /// What it is of.
+    /// SDU of which the frame is made.
     pub(crate) fn sdu(&self) -> &[u8] {
         &self.sdu
     }

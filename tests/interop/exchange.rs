@@ -73,7 +73,7 @@ impl Bench {
         Bench { guest, protected, plain }
     }
 
-    /// How often [`Bench::settle`] asks.
+    /// Number of questions that [`Bench::settle`] asks.
     pub(crate) const QUESTIONS: usize = 2;
 
     /// Waits until the kernel has dealt with all frames that were sent to it, and what it delivers has arrived:

@@ -26,9 +26,9 @@ use suite::CipherSuite;
 use super::kernel::Macsec;
 
 const CURE: &str = "scripts/setup.sh test installs what is missing (Debian's packages user-mode-linux, kmod, iproute2, wpasupplicant)";
-/// What joins two interfaces as if by a wire.
+/// Kernel modules that join two interfaces as if by a wire.
 const JOIN: [&str; 3] = ["net/sched/sch_ingress", "net/sched/cls_matchall", "net/sched/act_mirred"];
-/// How long a frame may be under way.
+/// Time limit for a frame under way.
 const FLIGHT: Duration = Duration::from_secs(10);
 
 /// A running guest. Dropping it stops it, and fails the test if it does not end well.

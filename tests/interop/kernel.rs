@@ -13,7 +13,7 @@ pub(crate) const OUR_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa1]);
 pub(crate) const ITS_MAC: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb1]);
 pub(crate) const OURS: Sci = Sci::new(OUR_MAC, 1);
 pub(crate) const ITS: Sci = Sci::new(ITS_MAC, 1);
-/// What tells the keys of the two directions apart.
+/// Seeds that tell the keys of the two directions apart.
 pub(crate) const OUR_SEED: u8 = 0xa1;
 pub(crate) const ITS_SEED: u8 = 0xb1;
 pub(crate) const OUR_SSCI: u32 = 1;
@@ -23,7 +23,7 @@ pub(crate) const SALT: [u8; 12] = *b"salt of test";
 pub(crate) const MTU: usize = 1500;
 pub(crate) const MACSEC_MTU: usize = MTU - 32;
 
-/// What can be chosen about `macsec0`.
+/// Settings of `macsec0`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Macsec {
     pub(crate) suite: CipherSuite,

@@ -1,8 +1,8 @@
 //! Frameward against an implementation that is not ours: the macsec driver of a Linux kernel, running in a guest.
 //!
-//! What that kernel does and where it departs from the standard stands in the modules that found it. Common traps: its
-//! defaults are `encrypt off` and `replay off`; with static keys it begins at PN 1 whenever its interface is made, so a
-//! gateway beside it needs `replay_floor = "off"`.
+//! Behaviour of that kernel, and where it departs from the standard, stand in the modules that found it. Common traps:
+//! its defaults are `encrypt off` and `replay off`; with static keys it begins at PN 1 whenever its interface is made,
+//! so a gateway beside it needs `replay_floor = "off"`.
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod agreement;
@@ -27,5 +27,5 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_frameward"))
 }
 
-/// How long anything may take on a busy machine.
+/// Time limit for anything, on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);

@@ -91,7 +91,7 @@ impl Laboratory {
         let second = two.wait_for_key(Some(&first));
         assert_eq!(one.wait_for_key(Some(&first)), second);
         two.ping(one, 84, PINGS);
-        // What is not MACsec is what they agree with.
+        // Frames that are not MACsec are those by which they agree.
         self.kernels_are_content(&["OK", "NoTag"]);
     }
 
@@ -136,7 +136,7 @@ impl Laboratory {
     }
 }
 
-/// How many frames went in two packets so far, as many each way.
+/// Number of frames that went in two packets so far, as many each way.
 fn splits(carrier: &Carrier) -> u64 {
     let [sent, received] = splits_of(&carrier.reports()[0]);
     assert_eq!(sent, received);
@@ -154,7 +154,7 @@ struct Watch {
     line: Capture,
 }
 
-/// What they saw.
+/// Frames that a [`Watch`] captured.
 struct Seen {
     lans: Vec<Captured>,
     line: Captured,
@@ -173,7 +173,7 @@ impl Watch {
 }
 
 impl Seen {
-    /// What came out of the carrier into a LAN was MACsec and EAPOL, some of each, though other frames were offered.
+    /// Frames from the carrier into a LAN were MACsec and EAPOL, some of each, though other frames were offered.
     fn nothing_else_crossed(&self) {
         for lan in &self.lans {
             let offered = lan.going(Direction::Out).find(|frame| frame.contains(MARKER));

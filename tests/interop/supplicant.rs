@@ -1,8 +1,8 @@
 //! The wpa_supplicant of a guest: key agreement that is not ours, over `vec0`. It makes `macsec0` when it begins, and
 //! takes it away when it ends.
 //!
-//! What it does and the standard does not: an old key in a SAK Use that is not its own old key spoils the whole MKPDU; of
-//! version 3 and of announcements it knows nothing, and ignores them; version 2.10 makes SAKs of GCM-AES-128 only.
+//! Departures from the standard: an old key in a SAK Use that is not its own old key spoils the whole MKPDU; of version 3
+//! and of announcements it knows nothing, and ignores them; version 2.10 makes SAKs of GCM-AES-128 only.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ const NEARLY_EXHAUSTED: u32 = 0xc000_0000 + 20;
 /// Where the configuration and the process identifier of wpa_supplicant stand in the guest.
 const SUPPLICANT: &str = "/run/supplicant";
 
-/// What it is told.
+/// Settings of wpa_supplicant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
     pub(crate) priority: u8,
@@ -116,7 +116,7 @@ pub(crate) fn key(guest: &mut Guest) -> Option<Key> {
     (!peers.is_empty() && peers.iter().all(agreed)).then_some(Key { an, name })
 }
 
-/// What it wrote last, and its keys.
+/// Last lines of its log, and its keys.
 pub(crate) fn log(guest: &mut Guest) -> String {
     guest.run(&format!("tail -n 30 {SUPPLICANT}.log; ip macsec show; true"))
 }

@@ -1,4 +1,4 @@
-//! What the kernel's receiver and ours make of the same frames: a table of rows.
+//! Verdicts of the kernel's receiver and of ours on the same frames: a table of rows.
 //!
 //! A row's frames are given to both, one after the other. What became of each is a sign, and behind the signs stand the
 //! counters that moved: `++- OK 2, Late 1` is two delivered and one not.
@@ -31,7 +31,7 @@ use super::ends::{self, Books, Outcome};
 use super::exchange::Bench;
 use super::kernel::{self, Macsec, OURS};
 
-/// How both receivers are set.
+/// Settings of both receivers.
 #[derive(Clone, Copy)]
 struct Receiver {
     suite: CipherSuite,
@@ -122,7 +122,7 @@ impl Receiver {
         if self.second_sc {
             batch.push(format!("macsec add macsec0 rx {other} on"));
         }
-        // What is to be deleted need not be there.
+        // An object that is to be deleted need not be there.
         bench.guest.run(&format!("printf '{}\\n' | ip -force -batch - 2>/dev/null; true", batch.join("\\n")));
     }
 
@@ -174,7 +174,7 @@ fn sentence(signs: &[char], moved: &BTreeMap<String, u64>) -> String {
     text
 }
 
-/// What the kernel makes of the frames of a row.
+/// Verdict of the kernel on the frames of a row.
 fn kernels_verdict(bench: &mut Bench, row: &Row) -> String {
     row.receiver.set(bench);
     let before = kernel::received(&mut bench.guest);
@@ -196,7 +196,7 @@ fn kernels_verdict(bench: &mut Bench, row: &Row) -> String {
     sentence(&signs, &moved)
 }
 
-/// What our SecY makes of them.
+/// Verdict of our SecY on the frames of a row.
 fn our_verdict(row: &Row) -> String {
     let macsec = row.receiver.macsec();
     let mut secy = row.receiver.ours();

@@ -53,7 +53,7 @@ fn pings_and_tcp_use_what_was_made_ahead() {
             let report = station.report().unwrap();
             assert!(report.antedating.as_ref().is_some_and(|antedating| antedating.on));
             used(&report);
-            // What ports lose under TCP is no matter of this test.
+            // Losses of ports under TCP are no matter of this test.
             let refused = discards(&report).into_iter().find(|(name, _)| name == "InPktsNotValid");
             assert_eq!(refused, None);
         }
@@ -80,7 +80,7 @@ fn static_keys_change_under_traffic_and_nothing_is_lost() {
 
 #[test]
 fn keys_roll_under_traffic_and_nothing_is_lost() {
-    // What would be the fastest suite here may be none that can be antedated.
+    // The suite is given: the fastest one here may be none that can be antedated.
     let group = Group { link: "suite = \"gcm-aes-xpn-256\"", ..Group::new() };
     group.cak("line.cak", "line");
     let [a, b] = group.pair_with(ON, LINE);

@@ -188,7 +188,7 @@ fn what_an_attacker_sends_is_counted_and_never_delivered() {
     attacker.sends("another KeyID", &other_key, "InPktsUnknownKey");
     let next_epoch = altered(&fresh, |frame| frame[HEADER + 2] = frame[HEADER + 2].wrapping_add(1));
     attacker.sends("the next epoch", &next_epoch, "InPktsNotValid");
-    // What was protected for one device, in the frames of another one: KeyIDs are each relation's own.
+    // Octets that were protected for one device, in the frames of another one: KeyIDs are each relation's own.
     let [of_1, of_2] = [1, 2].map(|n| fresh.iter().find(|frame| device(frame) == n).unwrap());
     let mut swapped = of_2.clone();
     swapped[..HEADER + 2].copy_from_slice(&of_1[..HEADER + 2]);
@@ -284,7 +284,7 @@ fn either_gateway_starts_again_in_the_middle_of_traffic_and_no_seq_comes_twice()
         exchange.wait_for(10, DEADLINE).unwrap();
         assert!(received(&exchange) > before);
     }
-    // What was on the network is played to both: each frame is late, or of a key that is gone.
+    // Frames that were on the network are played to both: each is late, or of a key that is gone.
     let recorded: Vec<_> = wire.since(0).into_iter().filter(data).collect();
     let attackers = [LEFT, RIGHT].map(|side| PacketSocket::open(&topology.middle, side).unwrap());
     for (number, frame) in recorded.iter().enumerate().filter(|(number, _)| number % 7 == 0) {

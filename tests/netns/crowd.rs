@@ -107,7 +107,7 @@ fn a_site_with_64_peers_which_are_64_sites_of_one_process() {
     let before = resident(crowd.id()).unwrap();
     let site = Station::start(program(), &one.site, &scratch, "one").unwrap();
     let up = |site: &SiteReport| site.peers.len() == usize::from(PEERS) && site.peers.iter().all(is_up);
-    // So many handshakes at once take a busy machine's time.
+    // This many handshakes at once take a busy machine's time.
     let end = Instant::now() + 3 * DEADLINE;
     while !up(&site.report().unwrap().sites[0]) && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(100));

@@ -22,7 +22,7 @@ use wire::{EtherType, MacAddr};
 
 use super::{DEADLINE, EXPERIMENT, MARKER, program};
 
-/// How long it is frozen: longer than a participant of MKA lives without a word (6 s). `FRAMEWARD_STALL_SECONDS` for more.
+/// Seconds of the disk's freeze: longer than a participant of MKA lives without a word (6 s). `FRAMEWARD_STALL_SECONDS` sets more.
 const USUAL_SECONDS: u64 = 12;
 
 /// A file system in a file. It goes when dropped.

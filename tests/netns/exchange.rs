@@ -1,4 +1,4 @@
-//! What machines send arrives unchanged, whatever it is; what is on the network is MACsec and tells nothing.
+//! Frames that machines send arrive unchanged, whatever they are; those on the network are MACsec and tell nothing.
 
 use lab::topology::{LEFT, Mac};
 use lab::{Capture, Shape, Topology};

@@ -301,7 +301,7 @@ fn a_demanded_kernel_that_cannot_be_had_ends_the_start() {
     assert!(error.contains("io = \"kernel\" is not possible: ") && error.contains("CAP_PERFMON"), "{error}");
 }
 
-/// What `check` says before, by loading the programs too.
+/// The way of a cell's frames, as `check` tells it before a start: it loads the programs too.
 #[test]
 fn check_says_which_way_a_cells_frames_will_go() {
     let topology = for_the_kernel();

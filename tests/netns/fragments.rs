@@ -130,7 +130,7 @@ fn numbered(to: &Machine, from: &Machine, number: u64) -> Vec<u8> {
     frame
 }
 
-/// What a machine received of the numbered SDUs until there is no more of them: each whole, and none twice.
+/// Numbers of the SDUs that a machine received, until there are no more: each whole, and none twice.
 fn receive(receiver: &mut PacketSocket, to: &Machine, from: &Machine, stop: &AtomicBool) -> HashSet<u64> {
     let mut numbers = HashSet::new();
     let mut last = Instant::now();
@@ -217,7 +217,7 @@ fn over_a_bad_wire_sdus_arrive_whole_once_or_not_at_all() {
     let unseen = veth("machine A to gateway A", counter(plain, "RxFrames") + lost_in(plain), count)
         + veth("gateway A to relay", relayed.received + relayed.kernel_dropped, counter(out, "TxFrames"))
         + veth("relay to gateway B", counter(into, "RxFrames") + lost_in(into), relayed.forwarded);
-    // What a veth pair drops for want of room it counts itself; on this pace there is none.
+    // Frames that a veth pair drops for want of room are counted by the pair itself; at this pace there are none.
     assert_eq!(unseen, 0, "frames vanished: {sent:#?} {relayed:?} {received:#?}");
     assert_eq!(relayed.received + relayed.duplicated, relayed.forwarded + relayed.lost + relayed.send_failed);
     let verdicts =

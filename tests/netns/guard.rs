@@ -14,7 +14,7 @@ use super::start::{refused, replace};
 use super::{DEADLINE, exchange, marked, program};
 
 const ADDRESS: &str = "192.0.2.1";
-/// How long a datagram may take that arrives; none does in a test of silence.
+/// Time limit for a datagram that arrives; none does in a test of silence.
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// The gateway's command goes behind it: the calls of `bpf` that `when` names fail as on a kernel that lacks them.
@@ -195,7 +195,7 @@ fn a_port_that_the_box_itself_lives_on_is_refused_unless_allowed() {
     home.ip(&["route", "add", "default", "dev", PROTECTED]).unwrap();
     refused(&run(), 1, &["press", "prot carries the default route for IPv4"]);
     home.ip(&["route", "del", "default"]).unwrap();
-    // What every interface gets of itself is no reason; nor is anything, if it is allowed.
+    // An address that every interface gets of itself is no reason; nor is any other, if it is allowed.
     home.sysctl("net/ipv6/conf/plain/disable_ipv6", "0").unwrap();
     home.ip(&["addr", "add", "fe80::1/64", "dev", PLAIN, "nodad"]).unwrap();
     Station::start(program(), home, &scratch, "a").unwrap().stop().unwrap();

@@ -123,7 +123,7 @@ fn every_counter_of_the_status_is_a_metric_with_the_same_value() {
         samples.iter().filter(|(name, samples)| name.ends_with("_total") && !samples.is_empty()).collect();
     assert!(left.is_empty(), "in the metrics alone: {left:?}");
     let text = get(namespace, "/metrics");
-    // How long PNs last, only a gateway that has sent can say.
+    // The time for which PNs last is known only to a gateway that has sent.
     let sender = get(&topology.gateway_a.namespace, "/metrics");
     alerts_and_panels_name_metrics_that_exist(&parse_metrics(&pair.scratch, &sender), Whose::Links);
     for key in ["a.key", "b.key"] {

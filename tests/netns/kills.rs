@@ -25,11 +25,11 @@ use super::{DEADLINE, EXPERIMENT, MARKER, counter, exchange, lab, program, wait_
 /// Rounds of a usual run: a minute.
 const USUAL_KILLS: u32 = 20;
 
-/// What may be accepted again after a kill.
+/// Time before a kill whose frames may be accepted again.
 const PROMISE: Duration = Duration::from_secs(1);
 
-/// What a gateway may take from reading floors to having written them. If the last ones were written longer ago than
-/// this allows for, the machine was too busy to keep the promise, and the gateway's own word counts.
+/// Time that a gateway may take from reading floors to having written them. If the last ones were written longer ago
+/// than this allows for, the machine was too busy to keep the promise, and the gateway's own word counts.
 const WRITE: Duration = Duration::from_millis(250);
 
 /// Frames replayed after a kill: the newest that must be refused, and others of any age.
@@ -303,7 +303,7 @@ impl Drop for StopAtEnd<'_> {
     }
 }
 
-/// What `replay_floor = "off"` means, and that the attack of the test above would be seen if it had success.
+/// Effect of `replay_floor = "off"`; and the attack of the test above would be seen if it had success.
 #[test]
 fn without_a_floor_what_was_recorded_is_accepted_again() {
     let topology = Topology::build(&Shape::default()).unwrap();

@@ -68,10 +68,10 @@ fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_frameward"))
 }
 
-/// How long anything may take on a busy machine.
+/// Time limit for anything, on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// What no frame but ours contains, and no protected frame may contain.
+/// Octets that no frame but ours contains, and no protected frame may contain.
 const MARKER: &[u8; 16] = b"plaintext-marker";
 
 /// An EtherType for experiments (IEEE 802): the kernel's stack ignores it.

@@ -23,7 +23,7 @@ use super::mka::{all, ki, mka, secured_with, until};
 use super::sites::{all_up, is_up, site_when};
 use super::{DEADLINE, program};
 
-/// How long nothing may change: SAK after SAK came every 20 s.
+/// Time for which nothing may change: SAK after SAK came every 20 s.
 const CALM: Duration = Duration::from_secs(22);
 
 /// The gateways of three plants, whose stations agree on keys.
@@ -108,7 +108,7 @@ fn udp_that_is_lost_between_two_of_three_sites_stops_no_other() {
     says(c, [&a_sci, "not by this station"], &[]);
     says(b, [&a_sci, &c_sci], &[&b_sci]);
 
-    // Who hears all becomes key server; after that nothing changes any more.
+    // The station that hears all becomes key server; after that nothing changes any more.
     let mut kis = BTreeSet::from([ki(b)]);
     let (latest, mut settled) = (Instant::now() + 6 * DEADLINE, None::<Instant>);
     while settled.is_none_or(|since| since.elapsed() < CALM) {

@@ -245,7 +245,7 @@ fn ten_keys_in_a_row_under_load_lose_no_frame() {
     group.cak("line.cak", "line");
     let [a, b] = group.pair(LINE);
     group.ping();
-    // What passes without loss on this machine, now: the highest of these rates.
+    // Highest of these rates that passes without loss on this machine, now.
     let pause = || std::thread::sleep(Duration::from_millis(300));
     let passes = |rate: &u32| {
         let passed = loaded(&group, [&a, &b], *rate, pause);
@@ -581,7 +581,7 @@ fn a_cut_path_between_two_of_three_stops_no_other() {
     says(&third, [&a_sci, "not by this station"]);
     says(&b, [&a_sci, &c_sci]);
     let mut kis = BTreeSet::from([ki(&b)]);
-    // Who hears all becomes key server; after that nothing changes any more.
+    // The station that hears all becomes key server; after that nothing changes any more.
     let (latest, mut settled) = (Instant::now() + 4 * DEADLINE, None::<Instant>);
     while settled.is_none_or(|since| since.elapsed() < Duration::from_secs(12)) {
         let report = b.report().unwrap();

@@ -152,7 +152,7 @@ fn neighbours_meet(io: &'static str, link: &'static str) {
         assert_eq!(machine.stop().unwrap().complete().unwrap().frames, []);
     }
     let wire = wire.stop().unwrap().complete().unwrap();
-    // What the test itself played into the wire came from a stranger.
+    // Frames that the test itself played into the wire came from a stranger.
     let of_gateways: Vec<_> =
         wire.frames.iter().filter(|frame| frame.octets[6..12] != [2, 0, 0, 0, 0, 0x66]).collect();
     assert!(of_gateways.len() >= neighbourly(a.mac, b.mac).len());

@@ -1,4 +1,4 @@
-//! What operators need of a running gateway: status without root, counters from here on, a log for programs.
+//! Tools for operators of a running gateway: status without root, counters from here on, a log for programs.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -164,7 +164,7 @@ fn the_log_is_json_where_that_is_configured_and_a_reload_changes_it() {
     .unwrap();
     let a = Station::start(program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
     let file = scratch.path().join("a.toml");
-    // What is refused changes nothing, and is told in the old format.
+    // A refused reload changes nothing, and is told in the old format.
     replace(&file, "\"json\"", "\"xml\"");
     let refused = reload(&scratch, "a");
     assert_eq!(refused.status.code(), Some(2));

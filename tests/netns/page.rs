@@ -147,7 +147,7 @@ fn the_status_page_lives() {
     pair.stop().unwrap();
 }
 
-/// Who agrees on keys with whom stands on the card; and its metrics are OpenMetrics.
+/// Members of a key agreement stand on the card; and its metrics are OpenMetrics.
 #[test]
 fn key_agreement_has_its_place() {
     let group = super::mka::Group::new();

@@ -1,4 +1,4 @@
-//! What the gateway asks of the operating system, granted and refused.
+//! Requests of the gateway to the operating system, granted and refused.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -255,7 +255,7 @@ fn nobody_looks_for_frames_while_others_want_the_cpu() {
     }
     let after = switches();
     let (slept, kept_away) = (after.0 - before.0, after.1 - before.1);
-    // Who offers the CPU behind each look is kept away by each offer.
+    // A worker that offered the CPU behind each look would be kept away by each offer.
     assert!(kept_away < 5 * slept, "slept {slept} times, were kept away {kept_away} times");
     drop(hog);
     pair.stop().unwrap();

@@ -1,5 +1,5 @@
-//! What machines speak above Ethernet goes through as if there were no gateway: neighbours are found (ARP, ND),
-//! full-size TCP and UDP pass both ways, cyclic data keeps its order; and the network sees nothing of it.
+//! Protocols above Ethernet work as if there were no gateway: neighbours are found (ARP, ND), full-size TCP and UDP
+//! pass both ways, cyclic data keeps its order; and the network sees nothing of it.
 
 use std::time::Duration;
 

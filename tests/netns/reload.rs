@@ -213,7 +213,7 @@ fn settings_change_under_traffic_and_no_frame_is_lost() {
         for more in
             ["replay_window = 64", "replay_window = 0", "bypass = [\"lldp\"]", "fragment = \"on\"", ""]
         {
-            // Who receives has to understand what the other is going to send.
+            // A receiver has to understand what the other is going to send.
             for end in [0, 1] {
                 configure(
                     &scratch,

@@ -93,7 +93,7 @@ fn keys_that_hide_less_than_configured_are_refused_unless_allowed() {
     assert!(log.contains("integrity-refused"), "{log}");
 }
 
-/// What a stranger says is recorded, up to a mebibyte; what counts goes on being recorded.
+/// Messages of a stranger are recorded, up to a mebibyte; entries that count go on being recorded.
 #[test]
 fn who_has_no_cak_cannot_fill_the_record_of_a_key_agreement() {
     let group = Group::new();

@@ -1,4 +1,4 @@
-//! What a running gateway's memory holds of keys that it does not use any more: nothing.
+//! Keys that a running gateway does not use any more: its memory holds none of them.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -50,7 +50,7 @@ fn retired_keys_are_nowhere(suite: CipherSuite, gateway: &'static str) {
         for needle in
             [&old[0], &old[1], &old[0].digits(), &old[1].digits(), &new[0].digits(), &new[1].digits()]
         {
-            // What a worker handed back is dropped by control soon after.
+            // Keys that a worker handed back are dropped by control soon after.
             let end = Instant::now() + DEADLINE;
             loop {
                 let places = needle.places(process).unwrap();

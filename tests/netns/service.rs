@@ -19,7 +19,7 @@ const UNIT: &str = include_str!("../../packaging/frameward@.service");
 const OWN_USER: &str = include_str!("../../packaging/own-user.conf");
 /// Any user but root; Debian's nobody.
 const USER: u32 = 65534;
-/// What the C library calls to change a file's group.
+/// System call with which the C library changes a file's group.
 const CHOWN: &str = if cfg!(target_arch = "x86_64") { "chown" } else { "fchownat" };
 
 /// The words of a setting of the unit, all its lines together.
@@ -270,8 +270,8 @@ fn root_becomes_the_gateways_user_before_the_configuration_is_read() {
     refused(&["--user", "no-such-user"], file, 1, &["there is no user \"no-such-user\"", "useradd"]);
 }
 
-/// What the unit's filter lets through. To every such list systemd itself adds what a process needs to begin and end;
-/// that is part of @default.
+/// System calls that the unit's filter lets through. To every such list systemd itself adds those that a process needs
+/// to begin and end; they are part of @default.
 fn allowed_calls() -> BTreeSet<String> {
     let filters = UNIT.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
     let (denied, allowed): (Vec<&str>, Vec<&str>) = filters.partition(|filter| filter.starts_with('~'));

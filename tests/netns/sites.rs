@@ -55,7 +55,7 @@ pub(crate) fn both_ways(a: &Machine, b: &Machine, seed: u64) {
     exchange(b, a, &[marked(a.mac, b.mac, EXPERIMENT, 300, seed)]);
 }
 
-/// What an eavesdropper must not find: the machines' addresses, and their stations' SCIs.
+/// Addresses of machines and SCIs of their stations, which an eavesdropper must not find.
 fn secrets(plants: &Plants) -> Vec<Vec<u8>> {
     let mut secrets = Vec::new();
     for plant in &plants.plants {
@@ -242,7 +242,7 @@ fn a_reload_restarts_what_is_changed() {
     let other = site(&sites.sites[1]);
     assert_eq!(counter(other.peers[0].session.as_ref().unwrap(), "PeerInstances"), 2);
 
-    // What is wrong changes nothing.
+    // A wrong configuration changes nothing.
     std::fs::write(&file, text.replace("mode = \"identifier\"", "mode = \"plain\"")).unwrap();
     let refused = reload(&sites.scratch, &name);
     assert!(!refused.status.success());

@@ -93,7 +93,7 @@ fn configure_site(scratch: &Scratch, lan: &str) {
     scratch.write("a.toml", &text).unwrap();
 }
 
-/// What a gateway said that has ended, or ends now.
+/// Output of a gateway that has ended, or ends now.
 fn ended(mut gateway: Program) -> Output {
     let running = gateway.is_running();
     if running { gateway.terminate(DEADLINE) } else { gateway.wait(DEADLINE) }.unwrap()

@@ -1,4 +1,4 @@
-//! What somebody types on his first days with a gateway: names, and what they find.
+//! Commands of somebody's first days with a gateway: names, and what they find.
 
 use std::net::{TcpListener, TcpStream};
 

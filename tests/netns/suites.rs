@@ -11,7 +11,7 @@ use super::{lab, program};
 #[cfg(target_arch = "x86_64")]
 const MASK: &str = "OPENSSL_ia32cap=~0x200000200000000:~0x60000000000";
 
-/// What `check` says of the suites, of the link's, and of antedating, with this in its environment.
+/// Lines of `check` on the suites, the link's suite and antedating, with this in its environment.
 #[cfg(target_arch = "x86_64")]
 fn plan(topology: &Topology, scratch: &Scratch, environment: &str) -> [String; 3] {
     let config = scratch.path().join("a.toml");

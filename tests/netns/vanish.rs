@@ -117,7 +117,7 @@ fn vanishes(io: &'static str, interface: &str) {
         }
         wait_until(&a, false);
     });
-    // What is still under way would be taken for what comes now.
+    // Frames still under way would be taken for those that come now.
     until_quiet(to);
     both_ways(&topology, 2);
     assert_eq!(refused_as_old(&a.report().unwrap()), 0);

@@ -1,4 +1,4 @@
-//! What the internet between sites sees of them, and what it can do to them.
+//! The internet between sites: what it sees of them, and what it can do to them.
 //!
 //! ```text
 //!  probe ── switch ── [site 1: run] ── line 1 ── internet ── line 2 ── [site 2: run] ── switch ── probe

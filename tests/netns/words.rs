@@ -1,5 +1,5 @@
-//! What a gateway says of a link is what was verified lately: each state, its cause and its cure, in a laboratory with
-//! static keys and in one where keys are agreed on.
+//! Verdicts of a gateway on a link follow from what was verified lately: each state, its cause and its cure, in a
+//! laboratory with static keys and in one where keys are agreed on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ fn a_link_with_static_keys_says_what_is_wrong() {
         says(scratch, "b", "protecting", &[]);
     });
     let said = pair.b.stop().unwrap();
-    // What each reload changed, and by what it was stopped.
+    // Log of the changes of each reload, and of the signal that stopped the gateway.
     for words in [
         "gateway b stops: SIGTERM",
         "changed: link \"press\" static peer 02:00:00:00:00:01/1 AN 0 key_file: was \"a.key\", now \"other.key\"",
@@ -174,7 +174,7 @@ fn a_link_with_static_keys_says_what_is_wrong() {
     b.stop().unwrap();
 }
 
-/// What `frameward status` prints.
+/// Output of `frameward status`.
 fn status_text(scratch: &Scratch, gateway: &str) -> String {
     let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
     let command = ["env", &variable, program().to_str().unwrap(), "status", gateway];

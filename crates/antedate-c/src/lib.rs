@@ -1,9 +1,9 @@
 //! The C face of crate `antedate`: `include/antedate.h` is made of this crate by cbindgen (scripts/header.sh), and the
 //! static library that it describes.
 //!
-//! What stands here turns pointers, lengths and numbers of C into what `antedate` takes, or refuses them; no cipher and no
-//! numbering. Names are spelled as C has them. Nothing is allocated: a sender lies in memory that the caller gives
-//! (`memory.rs`), and what is generic in Rust, as how much is prepared, follows from how much memory that is
+//! The crate turns pointers, lengths and numbers of C into what `antedate` takes, or refuses them. It has no cipher and no
+//! numbering of its own. Names are spelled as C has them. Nothing is allocated: a sender lies in memory that the caller
+//! gives (`memory.rs`), and what is generic in Rust, as how much is prepared, follows from how much memory that is
 //! (`sizes.rs`).
 //!
 //! Beside the engine this is the one room with unsafe code, since pointers come in; each module that has some says so at its

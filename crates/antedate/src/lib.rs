@@ -23,9 +23,9 @@
 //! # Ok::<(), antedate::SendError>(())
 //! ```
 //!
-//! What is computed is what the ordinary modes compute, bit by bit: the other end needs to know nothing. A guess that
-//! was wrong costs time and nothing else: the message is sealed in the ordinary way, as far as need be. A nonce is used
-//! once, because a [`ccm::Prepared`] is used up by the one message that it seals.
+//! The result is that of the ordinary modes, bit by bit: the other end needs to know nothing. A guess that was wrong
+//! costs time and nothing else: the message is sealed in the ordinary way, as far as need be. A nonce is used once,
+//! because a [`ccm::Prepared`] is used up by the one message that it seals.
 //!
 //! | module | what |
 //! |---|---|

@@ -135,7 +135,7 @@ fn words(text: &str) -> usize {
     text.split_whitespace().count()
 }
 
-/// What stands between backticks in the first column of the page's tables.
+/// Phrases between backticks in the first column of the page's tables.
 fn phrases(page: &str) -> Vec<&str> {
     let rows = page.lines().filter(|line| line.starts_with("| "));
     let first = rows.filter_map(|row| row[2..].split(" | ").next());

@@ -108,7 +108,7 @@ fn garbage_is_asked_for_again_and_comes_into_no_file() {
     }
     terminal.wait_for(PLAIN, garbage.len() + 1);
     assert!(terminal.shown().contains("\"no such interface\" is not an interface of this box\r\n"));
-    // What would clear the screen is told as a text.
+    // A sequence that would clear the screen is shown escaped.
     assert!(
         terminal.shown().contains("\"\\u{1b}[2J\\\"\" is not an interface of this box"),
         "{:?}",

@@ -44,7 +44,7 @@ pub trait Port: Send {
     /// Description for status and report: `af_xdp native, 4 queues`.
     fn description(&self) -> &str;
 
-    /// What a program needs to know that is to take frames before this port does.
+    /// Interface and sockets of this port, for a program that takes frames before the port does.
     ///
     /// # Errors
     /// Frames do not come here by a program, or a file descriptor cannot be had.
@@ -74,7 +74,7 @@ pub struct KernelSide {
 
 wire::counters! {
     /// Cumulative counters of a port. "Frame octets" are those between destination address and FCS, without FCS.
-    /// What does not apply to a kind of port stays 0.
+    /// Counters that do not apply to a kind of port stay 0.
     PortCounters {
         /// Frames handed to the worker.
         rx_frames = "RxFrames",

@@ -234,7 +234,7 @@ fn an_interface_is_one_gateways_whatever_the_state_directory() {
         let states = ["one", "other"].map(StateDirectory::new);
         let apply = |at: usize| Prepared::apply(Interface::open("plain").unwrap(), &states[at].0);
         a_wire_to_be_changed();
-        // What the other one has left of it when it was killed stays as it is while the first has it.
+        // Changes that the other one left when it was killed stay as they are while the first has the interface.
         hold_and_kill(&states[1]);
         let first = apply(0).unwrap();
         let during = settings("plain");

@@ -113,7 +113,7 @@ fn every_receive_queue_is_served() {
     }
 }
 
-/// What the kernel dropped at an end of a wire before any port or after every one.
+/// Frames that the kernel dropped at an end of a wire, before any port or after every one.
 fn dropped_by_wire(name: &str) -> u64 {
     let text = run(&format!("ip -s -o link show {name}"));
     let rows: Vec<&str> = text.split('\\').map(str::trim).collect();

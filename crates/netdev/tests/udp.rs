@@ -133,7 +133,7 @@ fn what_the_kernel_drops_is_counted() {
     assert_eq!(sent.tx_dropped, 0);
 }
 
-/// What a packet of IPv4 and UDP on the wire says: DF, type of service, octets of UDP payload.
+/// IPv4 UDP packets seen on the wire: DF, type of service and octets of UDP payload of each.
 fn seen(machine: &Machine, count: usize) -> Vec<(bool, u8, usize)> {
     let (mut packets, give_up) = (vec![], Instant::now() + PATIENCE);
     while packets.len() < count {

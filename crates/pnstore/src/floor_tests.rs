@@ -112,10 +112,10 @@ fn a_name_is_sent_under_or_received_under_and_never_both() {
     }
 }
 
-/// What happens in a life, besides its end.
+/// Event of a life, besides its end.
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many frames come in for one of two SAs.
+    /// Frames come in for one of two SAs: the SA's number, the count of frames.
     Receive(usize, u64),
     /// A receive SA is installed.
     Install(u8),
@@ -246,7 +246,7 @@ fn a_key_that_was_used_is_refused_where_the_state_does_not_know_it() {
     std::fs::remove_dir_all(&state).unwrap();
     assert_eq!(begin(&state, 1), refused(&state), "the state directory is gone as a whole");
     assert_eq!(begin(&state, 3), block(0));
-    // What a crash between lease and mark leaves is made good.
+    // A missing mark, which a crash between lease and mark leaves, is made good.
     std::fs::remove_file(directory.0.join("used/own.key")).unwrap();
     assert_eq!(begin(&state, 3), block(1));
     std::fs::remove_dir_all(&state).unwrap();

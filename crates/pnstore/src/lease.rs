@@ -1,4 +1,4 @@
-//! What a lease is: the name of a key's PNs, and blocks of them.
+//! Parts of a lease: the name of a key's PNs, and blocks of them.
 
 use std::num::NonZeroU64;
 

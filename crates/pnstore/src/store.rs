@@ -89,7 +89,7 @@ impl<D: Disk> Store<D> {
         let behind = Duration::from_secs(floors.written.saturating_sub(now));
         let clock_behind = Some(behind).filter(|behind| !behind.is_zero());
         if !created {
-            // What was read may be in the page cache only, if the last process died before its final sync: floors
+            // Files just read may be in the page cache only, if the last process died before its final sync: floors
             // must not outlive the leases.
             disk.sync_directory().map_err(write_error)?;
         }

@@ -190,7 +190,7 @@ fn what_was_not_used_comes_again_and_nothing_else_does() {
     assert_eq!(store.reserve(name(1), Pn::LAST_32, pns(100)).unwrap(), block(8, 107));
     assert_eq!(store.reserve(name(2), Pn::LAST_32, pns(100)).unwrap(), block(2, 101));
     assert!(!store.knows(name(3)));
-    // What cannot be written is lost, and nothing more.
+    // PNs whose return cannot be written are lost, and nothing more.
     disk.borrow_mut().fuel = Some(0);
     assert!(matches!(store.give_back(&[unused(name(1), 9, 107)]), Err(LeaseError::Write { .. })));
     disk.borrow_mut().fuel = None;

@@ -42,7 +42,7 @@ pub struct CellReport {
     pub hello_lately: Counters,
     /// The relations, in the order of the configuration; none if the worker does not answer.
     pub relations: Vec<RelationReport>,
-    /// What the kernel does not do for how many relations, why, and what to do.
+    /// Faults of the kernel path: the number of relations, the duty that the kernel does not do, why, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_faults: Option<String>,
 }

@@ -114,7 +114,7 @@ impl State {
     }
 }
 
-/// How serious it is.
+/// Severity of a state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Level {
@@ -145,7 +145,7 @@ impl Level {
 pub struct Verdict {
     /// The state, in a word.
     pub state: String,
-    /// How serious it is.
+    /// The severity of the state.
     pub level: Level,
     /// Frames pass and are protected, as far as was verified lately, or nothing was sent.
     pub protecting: bool,

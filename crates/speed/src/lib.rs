@@ -1,4 +1,4 @@
-//! How fast this CPU is: bursts and cells in memory, and how long their frames take. For the measurement at a start, `plan`,
+//! Speed of this CPU: bursts and cells in memory, and how long their frames take. For the measurement at a start, `plan`,
 //! `frameward-lab bench` and the instruction guard.
 
 pub mod antedated;

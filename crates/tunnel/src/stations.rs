@@ -10,9 +10,9 @@
 //! | behind a peer | behind another, heard there within a second | stays; the frame is delivered |
 //! | behind a peer | elsewhere, silent there for a second | moves |
 //!
-//! So a station moves at most once a second. A frame from a tunnel never enters one, even if the LAN sends it
-//! back. No other site takes over the address of a machine that sends every second. Half of the table is for
-//! stations here and half for those behind peers: neither can crowd out the other.
+//! A station therefore moves at most once a second. A frame from a tunnel never enters one, even if the LAN sends it
+//! back. No other site takes over the address of a machine that sends every second. Half of the table is for stations
+//! here and half for those behind peers: neither can crowd out the other.
 
 use alloc::vec::Vec;
 use core::time::Duration;

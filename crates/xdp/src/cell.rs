@@ -21,14 +21,14 @@ use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 use crate::error::XdpError;
 use crate::layout;
 
-/// What a pinned clang makes of `bpf/cell.bpf.c`.
+/// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
 /// The longest payload that the programs take (`MOST_PAYLOAD`).
 const MOST_PAYLOAD: usize = 2013;
 const PROGRAMS: [&str; 4] = ["outward", "inward", "change", "look"];
 const PROTECTED_PORT: u32 = 0;
 const PLAIN_PORT: u32 = 1;
-/// What the programs `change` and `look` answer.
+/// Return values of the programs `change` and `look`.
 const DONE: u32 = 100;
 const REFUSED: u32 = 101;
 /// The most that a program leaves of a frame.
@@ -47,7 +47,7 @@ pub enum Verdict {
     Aborted,
 }
 
-/// What became of a frame that a program was tried with.
+/// Result of a program's trial runs on a frame.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Ran {
     /// The verdict.
@@ -61,7 +61,7 @@ pub struct Ran {
 /// A relation at one moment.
 #[derive(Debug)]
 pub struct Report {
-    /// What control has to know, since the last report.
+    /// Events for control since the last report.
     pub events: Vec<Event>,
     /// Whether its frames can pass.
     pub state: RelationState,
@@ -69,7 +69,7 @@ pub struct Report {
     pub transmit_key: Option<KeyStatus>,
     /// The key of the newest verified frame.
     pub receive_key: Option<KeyStatus>,
-    /// How long no verified frame has come; none before the first.
+    /// Time since the last verified frame; none before the first.
     pub silent: Option<Duration>,
     /// The longest time between two verified frames.
     pub worst_gap: Duration,
@@ -84,7 +84,7 @@ pub enum Changed {
     Refused,
 }
 
-/// What becomes of frames that are for user space while no socket takes them.
+/// Treatment of frames for user space while no socket takes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unclaimed {
     /// They are dropped: nothing reaches the host's stack.
@@ -275,7 +275,7 @@ impl Cell {
         Ok(map_of.set(place, values, 0)?)
     }
 
-    /// How many relations there can be.
+    /// Maximum number of relations.
     pub const fn room(&self) -> usize {
         self.room
     }
@@ -376,7 +376,7 @@ impl Cell {
         Ok(Report { events, state, transmit_key, receive_key, silent, worst_gap })
     }
 
-    /// What was counted of a relation, on all CPUs together.
+    /// Counters of a relation, on all CPUs together.
     ///
     /// # Errors
     /// If there is no such relation.
@@ -386,7 +386,7 @@ impl Cell {
         Ok((sent, received))
     }
 
-    /// How much the time between two verified frames of a relation differs from its cycle, on all CPUs together.
+    /// Jitter of a relation, on all CPUs together: how much the time between two verified frames differs from the cycle.
     ///
     /// # Errors
     /// If there is no such relation.
@@ -394,7 +394,7 @@ impl Cell {
         self.histogram("jitter", relation)
     }
 
-    /// How long a relation's frames were in their program, on all CPUs together: those that left, outward and inward.
+    /// Time of a relation's frames in their program, on all CPUs together: those that left, outward and inward.
     ///
     /// # Errors
     /// If there is no such relation.
@@ -413,7 +413,7 @@ impl Cell {
         Ok(Histogram::of(counts, Duration::from_nanos(sum), Duration::from_nanos(worst)))
     }
 
-    /// How many relations there are.
+    /// Number of relations.
     pub const fn count(&self) -> usize {
         self.relations.len()
     }

@@ -39,7 +39,7 @@ pub enum XdpError {
     Program {
         /// Its name.
         program: &'static str,
-        /// What the kernel, or its verifier, says.
+        /// Message of the kernel, or of its verifier.
         reason: String,
     },
     /// A map cannot be read or written.
@@ -59,7 +59,7 @@ pub enum XdpError {
         /// See [`XdpError::is_of_rights`].
         of_rights: bool,
     },
-    /// How many CPUs there are is not known.
+    /// The number of CPUs is not known.
     #[error("the CPUs cannot be counted: {0}")]
     Cpus(std::io::Error),
     /// An interface cannot be sent to.

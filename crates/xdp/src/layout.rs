@@ -39,7 +39,7 @@ pub(crate) const RELATION: usize = 112 + 2 * SESSION;
 const CYCLE_IN_RELATION: usize = 24;
 const ALARM_IN_RELATION: usize = 32;
 
-/// What all relations have in common. `rest`: the verdict on what is for user space, where no socket takes it.
+/// Settings that all relations share. `rest`: the verdict on frames for user space that no socket takes.
 pub(crate) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
     let mut octets = [0; SETTINGS];
     let encrypts = u32::from(settings.protection.protect == Protect::Encrypt);
@@ -144,7 +144,7 @@ fn put_key(octets: &mut [u8], key: &EpochKey) -> Result<(), XdpError> {
     Ok(())
 }
 
-/// What a report says, and when it was made, on the clock of the last verified frame.
+/// Contents of a report. `silent` is the time from the last verified frame to the report, both on the kernel's clock.
 pub(crate) struct Report {
     pub(crate) events: Vec<Event>,
     pub(crate) transmit_key: Option<KeyStatus>,

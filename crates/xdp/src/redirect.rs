@@ -7,7 +7,7 @@ use aya::programs::XdpMode;
 use crate::cell::{map, xdp};
 use crate::error::XdpError;
 
-/// What a pinned clang makes of `bpf/redirect.bpf.c`.
+/// Object file that a pinned clang makes of `bpf/redirect.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/redirect.bpf.o");
 
 /// Frames of two interfaces go from one to the other, until this is dropped.

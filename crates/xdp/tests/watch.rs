@@ -104,7 +104,7 @@ fn copies_on_two_cpus_are_delivered_once() {
     const ROUNDS: u64 = 1000;
     let ends = pair(Duration::from_secs(3600));
     let frames: Vec<_> = (0..ROUNDS).map(|_| protected(&ends[0], 1400)).collect();
-    // Who comes first spins: asleep, it would miss the moment at which the other one is on its CPU.
+    // The first to come spins: asleep, it would miss the moment at which the other one is on its CPU.
     let come = AtomicUsize::new(0);
     let delivered = |cell: &Cell| {
         (1..)

@@ -11,7 +11,7 @@ use wire::{An, Instant, Pn, SecTagError};
 use super::Setup;
 use super::secys::{self, RECEIVER, Sent, TRANSMITTER, Verdict, an};
 
-/// What the model remembers of an AN.
+/// State of an AN in the model.
 #[derive(Default, Clone)]
 struct Remembered {
     installed: bool,
@@ -146,7 +146,7 @@ impl Receiver {
         }
     }
 
-    /// What the window's rule says of a frame that is as it was sent; remembers it if it passes.
+    /// Verdict of the window's rule on a frame that is as it was sent; remembers its PN if it passes.
     fn expected(&mut self, sent: &Sent) -> Result<(), ReceiveDiscard> {
         let remembered = &mut self.ans[sent.an.index()];
         if !remembered.in_use {

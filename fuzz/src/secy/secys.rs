@@ -66,7 +66,7 @@ pub(super) fn settings(setup: &Setup) -> Settings {
     }
 }
 
-/// What the receiver said of a frame: the SDUs that came of it, or why none may.
+/// Verdict of the receiver on a frame: the SDUs that came of it, or why none may.
 pub(super) type Verdict = Result<Vec<Vec<u8>>, ReceiveDiscard>;
 
 /// An outbox for what is on the wire, if anything is going to be in it.
@@ -318,7 +318,7 @@ impl Transmitter {
         self.sent.insert(frame.to_vec(), sent);
     }
 
-    /// What `frame` was sent as, if it is a sent frame, or a short one with padding behind it.
+    /// Record of `frame` as it was sent, if it is a sent frame, or a short one with padding behind it.
     pub(super) fn sent_as(&self, frame: &[u8]) -> Option<&Sent> {
         self.sent.get(frame).or_else(|| {
             let tag = SecTag::parse(frame.get(12..)?).ok()?;

@@ -16,7 +16,7 @@ use super::super::{DEADLINE, program};
 /// The link's name.
 pub(super) const LINK: &str = "press";
 
-/// What it is told.
+/// Settings of a gateway's link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Choice {
     pub(super) priority: u8,
@@ -59,7 +59,7 @@ impl Gateway {
         Gateway { station, name, scratch }
     }
 
-    /// What it says of key agreement.
+    /// State of key agreement, as the gateway reports it.
     pub(super) fn agreement(&self) -> MkaReport {
         let link = self.station.report().unwrap().links.remove(0);
         link.mka.expect("a link that agrees on keys")
@@ -97,7 +97,7 @@ impl Gateway {
         self.wait(&format!("it uses {ki}"), |agreement| (agreement.sak()?.ki == ki).then_some(()));
     }
 
-    /// What it says of its group: whether it is key server, and how many others are live.
+    /// Its report on its group says this: whether it is key server, and how many others are live.
     pub(super) fn knows_its_group(&self, key_server: bool, live: usize) {
         let agreement = self.agreement();
         let said = (agreement.is_key_server, agreement.live_peers(), &agreement.trouble, agreement.secured);

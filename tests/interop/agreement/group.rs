@@ -13,7 +13,7 @@ use crate::DEADLINE;
 use crate::kernel::{MACSEC_MTU, MTU};
 use crate::supplicant::{self, Agreement};
 
-/// What does not fit a frame is fragmented.
+/// Settings under which SDUs that do not fit a frame are fragmented.
 const FRAGMENT: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
 /// Whether an IP packet of the machines' full MTU, which does not fit one protected frame, is answered.

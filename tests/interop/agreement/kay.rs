@@ -17,7 +17,7 @@ use crate::guest::{Guest, Wire};
 use crate::kernel::OUR_MAC;
 use crate::supplicant::{self, Agreement, CAK_128, CKN, Key};
 
-/// What the thread is asked for.
+/// Request to the thread.
 enum Order {
     Rekey,
     /// The first KaY loses all it knows.
@@ -26,7 +26,7 @@ enum Order {
     Tell(usize, Sender<Status>),
 }
 
-/// What people were told: seconds since the start, by which KaY, what.
+/// Notices for people: seconds since the start, the KaY's number, the reason.
 type Input = Mutex<Vec<(f64, usize, Reason)>>;
 
 /// KaYs that run, each with a SecY that does at once what it is told.
@@ -108,7 +108,7 @@ impl Running {
         });
     }
 
-    /// What they have told, one a line.
+    /// Notices of all KaYs, one a line.
     fn story(&self) -> String {
         let notices = self.notices.lock().unwrap();
         notices.iter().map(|(at, by, reason)| format!("{at:8.3} {by} {reason}\n")).collect()

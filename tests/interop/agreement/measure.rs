@@ -1,4 +1,4 @@
-//! How long it takes from the moment when a line is there to the first protected frame, each way.
+//! Time from the moment when a line is there to the first protected frame, each way.
 //!
 //! Both ends run and have found nobody for some seconds; then the bridge between them begins to forward. What would be
 //! sent protected waits at both ends all the time, a frame every 10 ms.
@@ -15,7 +15,7 @@ use super::super::supplicant::{self, Agreement};
 use super::gateway::{Choice, Gateway};
 use super::{GUEST_IP, GUEST_MAC, station, take_up, topology};
 
-/// How long each has been alone when the line comes: longer than a hello time.
+/// Minimum time that each end is alone before the line comes: longer than a hello time.
 const ALONE: Duration = Duration::from_millis(2500);
 const SECOND_MAC: &str = "02:00:00:00:00:d4";
 const SECOND_IP: &str = "10.77.0.4";

@@ -14,7 +14,7 @@ const INTERVAL: &str = "0.01";
 /// A running `ping`.
 pub(super) struct Pinging(Program);
 
-/// How its requests fared.
+/// Results of its requests.
 #[derive(Debug)]
 pub(super) struct Answers {
     /// Answered ones.
@@ -29,7 +29,7 @@ impl Pinging {
     /// Begins. `octets`: of each IP packet.
     pub(super) fn start(from: &Machine, to: &str, octets: usize) -> Pinging {
         let payload = (octets - 28).to_string();
-        // What answers late was not lost; nothing is sent a second time.
+        // An answer that is late was not lost; nothing is sent a second time.
         let words = ["ping", "-n", "-i", INTERVAL, "-W", "5", "-M", "do", "-s", &payload, to];
         Pinging(from.namespace.spawn(&words).unwrap())
     }
@@ -44,7 +44,7 @@ impl Pinging {
         }
     }
 
-    /// How many were answered so far.
+    /// Number of requests answered so far.
     fn answered(&self) -> usize {
         self.0.stdout().matches("icmp_seq=").count()
     }

@@ -4,7 +4,7 @@ use super::gateway::{Choice, Gateway};
 use super::{GUEST_IP, Laboratory, take_up};
 use crate::supplicant::{self, Agreement};
 
-/// How many times the key changes in a row.
+/// Number of key changes in a row.
 const REKEYS: usize = 10;
 /// Answers between two changes: about two seconds, while the key before is still accepted.
 const TALK: usize = 150;

@@ -1,4 +1,4 @@
-//! What does not come about, and what is said of it.
+//! Agreements that do not come about, and what the gateway says of them.
 
 use lab::Capture;
 use lab::topology::LEFT;

@@ -1,4 +1,4 @@
-//! What carries frames from one plant to the other: sites, or a site and a kernel.
+//! Carriers of frames from one plant to the other: sites, or a site and a kernel.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ const VNI: u32 = 4711;
 /// Octets of UDP payload that cross the plants' internet in one packet.
 const PATH_PAYLOAD: u16 = 1472;
 
-/// What stands in the site boxes.
+/// Equipment of the site boxes.
 pub(crate) enum Carrier {
     /// A site gateway in each.
     Sites(Sites),
@@ -62,7 +62,7 @@ impl Carrier {
         }
     }
 
-    /// What the sites say of themselves.
+    /// Reports of the sites.
     pub(crate) fn reports(&self) -> Vec<SiteReport> {
         let gateways = match self {
             Carrier::Sites(sites) => sites.sites.iter().collect(),

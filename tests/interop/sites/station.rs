@@ -37,7 +37,7 @@ impl Station {
         Station { guest, number, mtu }
     }
 
-    /// What an eavesdropper must not find: its address, with which its SCI begins.
+    /// Address of the station, with which its SCI begins: an eavesdropper must not find it.
     pub(super) fn address(&self) -> [u8; 6] {
         address(self.number).0
     }
@@ -132,7 +132,7 @@ impl Station {
         panic!("{octets} octets: {answers:#?}");
     }
 
-    /// What its kernel counted of frames that came, by the names of 802.1AE-2018.
+    /// Counters of its kernel for frames that came, by the names of 802.1AE-2018.
     pub(super) fn received(&mut self) -> BTreeMap<String, u64> {
         kernel::received(&mut self.guest)
     }

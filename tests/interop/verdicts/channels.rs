@@ -1,4 +1,4 @@
-//! How the SecTAG names its SC and SA, and VLAN tags in front of it.
+//! Forms in which a SecTAG names its SC and SA, and VLAN tags in front of it.
 
 use secy::ClearVlan;
 use wire::Sci;

@@ -1,4 +1,4 @@
-//! What somebody on the line reads.
+//! View of an eavesdropper on the line.
 
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use super::{PROTECTED, UDP_PAYLOAD, Wan};
 const USUAL_PACKETS: u64 = 30_000;
 /// No more a second than a capture keeps up with on a busy machine.
 const RATE: u32 = 15_000;
-/// How long that may take.
+/// Time limit for all packets.
 const LIMIT: Duration = Duration::from_secs(600);
 /// Octets of the protected header: of identifier mode 16, of header encryption 32.
 const HEADERS: [usize; 2] = [16, 32];
@@ -73,7 +73,7 @@ fn an_eavesdropper_learns_no_address_no_sci_and_no_flow() {
     }
 }
 
-/// How far the frequencies of octets are from equal ones; `narrow`: bit 0x40 is always clear.
+/// Distance of the octets' frequencies from equal ones; `narrow`: bit 0x40 is always clear.
 fn chi_square(octets: impl Iterator<Item = u8>, narrow: bool) -> f64 {
     let mut counts = [0u32; 256];
     let mut total = 0.0;

@@ -42,7 +42,7 @@ fn packets_of_an_epoch_that_is_over_are_refused_though_they_never_arrived() {
         let end = Instant::now() + DEADLINE;
         while epoch(&wan) < first + after {
             assert!(Instant::now() < end, "{:#?}", wan.peer(0));
-            // What comes again begins again.
+            // The station's PNs begin again, for which the sender begins a new epoch.
             wan.pn = 1;
             wan.frames_into(0, 200, 1);
         }

@@ -23,7 +23,7 @@ const BEHIND: usize = 2200;
 /// Frames that go without a pause: no queue on the way runs over on a busy machine.
 const AT_ONCE: usize = 16;
 
-/// What it does, both its threads alike.
+/// Orders to [`Hostile`]; both its threads obey the same ones.
 #[derive(Default)]
 struct Orders {
     stop: AtomicBool,

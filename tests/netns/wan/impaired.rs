@@ -44,7 +44,7 @@ fn through(wan: &mut Wan, octets: usize, count: usize) -> (Vec<Vec<u8>>, Vec<Vec
         std::thread::sleep(PAUSE);
     }
     wan.wait_for_count(0, "OutPktsTunnelled", before + count as u64);
-    // What the relay holds back goes after some milliseconds without traffic.
+    // Packets that the relay holds back go after some milliseconds without traffic.
     wan.wait_until_idle(1);
     let line = line.stop().unwrap().complete().unwrap();
     let out = line.going(Direction::Out).filter(|packet| wan.is_data(&packet.octets));

@@ -25,8 +25,8 @@ const IPV4_CHECKSUM: std::ops::Range<usize> = 24..26;
 const IPV4_SOURCE: std::ops::Range<usize> = 26..30;
 const UDP_CHECKSUM: std::ops::Range<usize> = 40..42;
 
-/// What goes towards plant 2 comes from this range of ports. What the router knew of before it forgets: the kernel
-/// drops what it masqueraded by way of an interface that goes down.
+/// Gives packets towards plant 2 source ports of this range. The router forgets what it knew before: the kernel drops
+/// what it masqueraded by way of an interface that goes down.
 fn masquerade(plants: &Plants, ports: &str) {
     let rule = format!("oifname \"{TOWARDS}\" ip protocol udp masquerade to :{ports}");
     let internet = &plants.internet;

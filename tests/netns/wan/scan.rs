@@ -28,7 +28,7 @@ fn is_from(frame: &[u8], address: Ipv4Addr) -> bool {
         && frame.get(26..30) == Some(&address.octets())
 }
 
-/// What a client that knows another key has sent, and what is like it: other versions, kinds, connection IDs, and noise.
+/// Packets like this one of a client that knows another key: itself, and with other versions, kinds, connection IDs, and noise.
 fn like(packet: &[u8], seed: u64) -> Vec<Vec<u8>> {
     let change = |at: usize, octets: &[u8]| {
         let mut other = packet.to_vec();

@@ -253,7 +253,7 @@ fn a_disk_that_stands_still_holds_nobody_up() {
     (0..told).for_each(|_| log.told(Instant::START, Input::Timeout));
     drop(log);
     assert!(begun.elapsed() < Duration::from_secs(60), "it waited for the pipe");
-    // What waits is written once somebody reads, and then what is missing is told.
+    // Entries that wait are written once somebody reads; then the log tells how many are missing.
     let (mut lines, mut lost) = (0, 0);
     for line in std::io::BufRead::lines(BufReader::new(reader)) {
         let line: super::Line = serde_json::from_str(&line.expect("text")).expect("a line");

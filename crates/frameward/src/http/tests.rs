@@ -9,7 +9,7 @@ use report::{Baseline, GatewayReport};
 
 const LOOPBACK: Http =
     Http { address: SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 0), line: config::Origin(4) };
-/// How long anything may take on a busy machine.
+/// Time limit for anything, on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 fn serve_with(mut ask: impl FnMut() -> Option<GatewayReport> + Send + 'static) -> (HttpServer, SocketAddr) {

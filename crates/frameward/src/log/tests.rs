@@ -21,7 +21,7 @@ impl Write for Kept {
     }
 }
 
-/// What a log of this format writes of some events.
+/// Text that a log of this format writes of the events of `work`.
 fn written(format: LogFormat, is_journal: bool, work: impl FnOnce()) -> String {
     let kept = Kept::default();
     let log = Log::to(kept.clone(), is_journal).unwrap();

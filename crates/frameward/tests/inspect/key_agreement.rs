@@ -276,7 +276,7 @@ impl Station {
     }
 }
 
-/// What crossed a bus: MKPDUs and frames, and the SDUs in them with the SAK that each was sent under.
+/// Traffic of a bus: MKPDUs and frames, and the SDUs in them with the SAK that each was sent under.
 #[derive(Default)]
 struct Bus {
     wire: Vec<Timed>,

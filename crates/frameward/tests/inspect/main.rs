@@ -98,7 +98,7 @@ const ENDS: &str = r#"
     key = "00000000000000000000000000000000"
 "#;
 
-/// What is told of each frame, its SDUs, and the summary.
+/// Result of an inspection: the report of each frame, its SDUs, and the summary.
 struct Told {
     frames: Vec<(FrameReport, Vec<Vec<u8>>)>,
     summary: Summary,

@@ -101,7 +101,7 @@ fn an_exchanged_ssci_and_a_capture_from_the_middle() {
     assert_eq!(pns, [Some((77 << 32) - 1), Some(77 << 32), Some((77 << 32) + 1)]);
     let beginning = protected(&mut sender(A, SETTINGS, CipherSuite::GcmAesXpn128, 5), &sdus);
     assert!(with(&keys(8), &beginning).why(0).ends_with("; it verifies with ssci 7, not 8"));
-    // What is told needs no search.
+    // The upper half of PNs needs no search if `pn_high` gives it; this one is too far to be found.
     let far = protected(&mut sender(A, SETTINGS, CipherSuite::GcmAesXpn128, 1_000_000 << 32), &sdus);
     assert_eq!(with(&keys(7), &far).verdicts(), [FrameVerdict::Bad; 3]);
     assert_eq!(with(&format!("{}pn_high = 1000000\n", keys(7)), &far).sdus(), sdus);
@@ -203,7 +203,7 @@ fn broken_tags_and_headers() {
         for keys in [None, Some(sas(ENDS))] {
             let told = inspect(&pcap(&timed(std::slice::from_ref(&frame))), keys);
             assert_eq!((told.why(0).as_str(), told.summary.bad), (expected, 1));
-            // What a line shows the summary counts, for people and for programs.
+            // The summary counts the counter that a line shows, for people and for programs.
             let (counter, _) = expected.split_once(':').unwrap();
             assert_eq!(told.summary.counters, [(counter, 1)].into(), "{expected}");
             assert!(told.summary.to_string().contains(&format!("{counter} 1")), "{}", told.summary);

@@ -17,7 +17,7 @@ use super::{ENDS, inspect, pcap, sas, timed};
 
 const GCM: CipherSuite = CipherSuite::GcmAes128;
 
-/// What tshark prints; without its warning that it runs as root.
+/// Standard output of tshark: without its warning that it runs as root.
 fn tshark(arguments: &[&str]) -> String {
     let output = Command::new("tshark")
         .args(arguments)

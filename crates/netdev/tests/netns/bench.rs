@@ -13,7 +13,7 @@ use netdev::port::{Port, PortError};
 
 use crate::netns::{Machine, PATIENCE};
 
-/// What is under test.
+/// Engine under test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
     AfPacket,

@@ -20,7 +20,7 @@ use std::ptr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long anything that must happen may take on a busy machine.
+/// Time limit for anything that must happen, on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Runs a test in a thread with a network namespace of its own, which ends with the thread.
@@ -94,7 +94,7 @@ impl Drop for StateDirectory {
     }
 }
 
-/// What goes in front of a frame on a socket with offload headers (struct virtio_net_hdr).
+/// Header in front of a frame on a socket with offload headers (struct virtio_net_hdr).
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct OffloadHeader {

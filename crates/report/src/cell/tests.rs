@@ -53,7 +53,7 @@ fn each_weakness_is_said() {
         found[0].1.ends_with("do not pass: for 1 of them the kernel does not take the keys."),
         "{found:?}"
     );
-    // What a stranger sent long ago says nothing of why there is no session now.
+    // A stranger's HELLO of long ago says nothing of why there is no session now.
     let found = said(&|cell| {
         no_session(cell);
         cell.hello = [("InHelloNotValid".to_owned().into(), 1)].into_iter().collect();

@@ -92,7 +92,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             false,
             &["40 s ago"],
         ),
-        // What a stranger sends to a link that is idle is no alarm; nor what comes of one of two peers.
+        // Failing frames are no alarm while valid ones come: a stranger may send them. Nor are those of one of two peers.
         (
             with(nothing, Seen { failing: failing(Some(7), None), ..lively() }),
             "keys differ",

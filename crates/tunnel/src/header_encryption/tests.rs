@@ -423,8 +423,8 @@ fn a_frame_that_waited_over_a_change_of_epochs_repeats_no_pn() {
     assert_eq!(send(&mut sealer, at(1600), &frame(1, 0, 11, 64)), Err(OutDiscard::Repeated));
 }
 
-/// Sends frames of one station at a thousand a second; what `forge` says is sent by somebody in the LAN before each of them.
-/// How many of the station's arrive.
+/// Number of one station's frames that arrive, sent at a thousand a second. Before each of them, somebody in the LAN sends
+/// frames with the PNs that `forge` gives.
 fn honest_beside(first: u32, frames: u32, forge: impl Fn(u32, u32) -> Vec<u32>) -> u32 {
     let (mut sealer, mut opener) = (sealer(1), opener(1));
     let (mut arrived, mut epoch) = (0, 1);

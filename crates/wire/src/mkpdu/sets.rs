@@ -202,9 +202,9 @@ impl<'f> RawSet<'f> {
     }
 }
 
-/// Splits a body into wrapped CAK and CKN; the set gives the length of neither. A CKN has at most 32 octets.
-/// So a body of up to 56 octets can hold a wrapped CAK of 24, and one of more than 56 holds one of 40. An
-/// ambiguous body is taken for the first, which the figure shows.
+/// Splits a body into wrapped CAK and CKN; the set gives the length of neither. A CKN has at most 32 octets: a body of
+/// up to 56 octets can hold a wrapped CAK of 24, and one of more than 56 holds one of 40. An ambiguous body is taken
+/// for the first, which the figure shows.
 fn split_cak(body: &[u8]) -> Option<(&[u8], &[u8])> {
     let split = |wrapped| body.split_at_checked(wrapped).filter(|(_, ckn)| Ckn::new(ckn).is_some());
     WRAPPED_CAK_OCTETS.into_iter().find_map(split)

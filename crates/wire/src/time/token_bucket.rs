@@ -14,7 +14,7 @@ use core::time::Duration;
 
 use super::Instant;
 
-/// So many times at once, and once more after each interval.
+/// Limit for events: so many at once, and one more after each interval.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenBucket {
     /// Nanoseconds.

@@ -70,7 +70,7 @@ pub(crate) struct Gateway {
     pub(crate) kernel: Cell,
 }
 
-/// What became of a frame.
+/// Fate of a frame.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome<D> {
     /// It goes on, and like this.
@@ -85,7 +85,7 @@ pub(crate) struct World {
     pub(crate) gateways: [Gateway; 2],
     settings: Settings,
     pub(crate) protection: Protection,
-    /// How many sessions each end has entered, by relation: a session's number is never another's.
+    /// Number of sessions that each end has entered, by relation: a session's number is never another's.
     entered: [Vec<u32>; 2],
 }
 
@@ -238,7 +238,7 @@ impl World {
                 assert_eq!(report.transmit_key, status.transmit_key, "gateway {end}, relation {number}");
                 assert_eq!(report.receive_key, status.receive_key, "gateway {end}, relation {number}");
                 assert_eq!(report.silent.is_some(), status.silent.is_some());
-                // What is told after a second the programs tell by the clock, and the test has none.
+                // `Event::Lost` comes after a second, which the programs tell by the clock; the test has no clock.
                 let events: Vec<Event> =
                     report.events.into_iter().filter(|event| *event != Event::Lost).collect();
                 assert_eq!(events, told, "gateway {end}, relation {number}");

@@ -39,7 +39,7 @@ fn setup(own: u8) -> Setup {
     }
 }
 
-/// What a link does to frames of one direction.
+/// Effects of a link on frames of one direction.
 struct Wire {
     /// Shares of 1000.
     loss: u64,
@@ -79,7 +79,7 @@ impl Wire {
         self.draw() % 1000 < share
     }
 
-    /// What arrives of a frame, and how many steps later.
+    /// Copies of a frame that arrive, each with its delay in steps.
     fn carry(&mut self, mut frame: Vec<u8>) -> Vec<(u32, Vec<u8>)> {
         let tags = if frame[12..14] == [0x81, 0] { 4 } else { 0 };
         if !(self.passes)(&frame) || frame.len() > self.mtu + 14 + tags || self.happens(self.loss) {

@@ -62,7 +62,7 @@ fn good(config: &Config) -> Outcome {
     }
 }
 
-/// What is not ok, after a change to a good outcome.
+/// Findings that are not ok, after a change to a good outcome.
 fn told(more: &str, change: impl Fn(&mut Outcome)) -> Vec<Finding> {
     told_of(config(more), change)
 }

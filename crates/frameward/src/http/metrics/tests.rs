@@ -98,7 +98,7 @@ fn a_site_as_metrics() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
     }
-    // What LANs say is no label: the number of series is bounded by the configuration.
+    // Addresses learned on LANs are no labels: the number of series is bounded by the configuration.
     assert!(!text.contains("02:00:00:00:00:02\",peer") && !text.contains("station"));
 }
 

@@ -14,11 +14,11 @@ struct World {
     machines: [bool; 2],
     /// The cable between the gateways is whole.
     cable: bool,
-    /// How long a cable has to be up at both ends until both have a carrier.
+    /// Time that a cable has to be up at both ends until both have a carrier.
     negotiation: Duration,
     /// Since when the plain cables and the one between the gateways are up at both ends.
     up_since: [Option<Instant>; 3],
-    /// How often a side was taken down or brought up.
+    /// Number of times that a side was taken down or brought up.
     changes: usize,
 }
 

@@ -156,7 +156,7 @@ impl Works {
         }
     }
 
-    /// What there is to be said since the last time, with the peer that it is about.
+    /// Notices since the last call, each with its peer if it is about one.
     pub(super) fn notices(&self) -> Vec<(Option<PeerId>, String)> {
         match &self.channel {
             Channel::Quic(manager) => {

@@ -1,4 +1,4 @@
-//! What a cyclic frame costs in the programs of the kernel path: `BPF_PROG_TEST_RUN` of single frames, protected by one cell and
+//! Cost of a cyclic frame in the programs of the kernel path: `BPF_PROG_TEST_RUN` of single frames, protected by one cell and
 //! verified by another.
 //!
 //! The kernel times each run: from before the program to behind it, with two readings of its clock. Frames come in shuffled order,
@@ -76,7 +76,7 @@ const fn protection(row: PaperRow) -> Protection {
     Protection { protect: row.protect, suite: CellSuite::ChaCha20Poly1305 }
 }
 
-/// What the kernel says of a frame with which the program has nothing to do.
+/// Time of a frame with which the program has nothing to do, as the kernel measures it.
 fn nothing(effort: Effort) -> Result<Row, BenchError> {
     let case = Case::new(PAPER[0], 1).map_err(failed)?;
     let mut samples = Samples::new("a frame of no relation, a program in the kernel, p50");

@@ -16,14 +16,14 @@ fn answer(request: Request) -> Reply<GatewayReport> {
     }
 }
 
-/// What is answered to these lines.
+/// Answers to these lines.
 fn answers(may: bool, lines: &str) -> Vec<String> {
     let (mut client, server) = UnixStream::pair().unwrap();
     client.write_all(lines.as_bytes()).unwrap();
     client.shutdown(std::net::Shutdown::Write).unwrap();
     let serving = std::thread::spawn(move || converse(&server, may, &answer));
     let mut text = String::new();
-    // What was not read resets the connection.
+    // Input that the server has not read resets the connection.
     let _ = client.read_to_string(&mut text);
     serving.join().unwrap().unwrap();
     text.lines().map(str::to_owned).collect()
