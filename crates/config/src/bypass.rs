@@ -27,7 +27,7 @@ impl fmt::Display for Named {
     }
 }
 
-/// What a stranger on the network may do where an EtherType passes in clear.
+/// Risk where an EtherType passes in clear: what a stranger on the network may do.
 pub const fn risk(ether_type: EtherType) -> &'static str {
     match ether_type {
         EtherType::LLDP => {

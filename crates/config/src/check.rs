@@ -27,7 +27,7 @@ pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_o
 /// Why frames of links and sites are protected and verified in user space.
 pub const NOT_IN_KERNEL: &str = "only cells have programs in the kernel";
 
-/// What moves frames between interfaces and user space, as `io` has it.
+/// Engines that move frames between interfaces and user space, as `io` has it.
 pub const fn engines(io: Io) -> &'static str {
     match io {
         Io::Auto => "AF_XDP, or else AF_PACKET",
@@ -36,7 +36,7 @@ pub const fn engines(io: Io) -> &'static str {
     }
 }
 
-/// What the loss of a carrier does, in words.
+/// Effect of the loss of a carrier, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
     let means = match link_loss {
         LinkLoss::Off => "a side without carrier does not take the other one down".into(),
@@ -59,9 +59,9 @@ pub struct Plan<'c> {
     /// If they were measured.
     speeds: Option<SuiteSpeeds>,
     antedating: Option<Antedating>,
-    /// How workers run here, and why, if that was asked for.
+    /// Scheduling of the workers here, with its reason, if that was asked for.
     workers: Option<String>,
-    /// What keeps the host's own stack off the ports, if that was asked for.
+    /// Guard that keeps the host's own stack off the ports, if that was asked for.
     guard: Option<String>,
     /// For each link, where its cell's frames go, if that was looked at.
     cell_paths: Vec<Option<String>>,
@@ -106,7 +106,7 @@ impl<'c> Plan<'c> {
         if errors.is_empty() { Ok(unmeasured(Some(mtus), Some(lans))) } else { Err(errors) }
     }
 
-    /// What of the sites' LANs and of cells cannot travel: warnings.
+    /// Warnings about frames of the sites' LANs and of cells that cannot travel.
     pub fn not_carried(&self) -> Vec<Finding> {
         let lans = self.lans.as_deref().unwrap_or_default();
         let of = |(site, mtu): (_, &usize)| site::not_carried(&self.config.file, site, *mtu);

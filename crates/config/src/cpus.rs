@@ -37,7 +37,7 @@ impl Cpus {
     }
 
     fn read(file: impl AsRef<Path>) -> Self {
-        // What a kernel does not tell, it does not have.
+        // A list that a kernel does not tell is empty.
         fs::read_to_string(file).ok().and_then(|text| Self::parse(&text)).unwrap_or_default()
     }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Cpus {
     }
 }
 
-/// What brings an interface's frames, and the softirqs behind them, to CPUs.
+/// A setting that brings an interface's frames, and the softirqs behind them, to CPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Bringer {
     /// The file that says to which CPUs.

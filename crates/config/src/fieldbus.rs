@@ -34,11 +34,11 @@ pub struct Cell {
     pub name: String,
     /// The line of the configuration on which the cell begins, from 1.
     pub line: Origin<usize>,
-    /// What becomes of all that is of no relation.
+    /// Treatment of frames that belong to no relation.
     pub rest: OtherFrames,
-    /// How frames are protected.
+    /// Protection of frames.
     pub protection: Protection,
-    /// What all keys are derived from.
+    /// Key that all other keys are derived from.
     pub master_key: CellKey,
     /// The EtherType of protected frames.
     pub ethertype: EtherType,
@@ -57,7 +57,7 @@ pub struct Cell {
 /// `[[fieldbus.relation]]`
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CellRelation {
-    /// Who sends what, and how often.
+    /// Stations, their FrameIDs, and the cycle.
     pub relation: Relation,
     /// The line of the configuration on which it begins, from 1.
     pub line: Origin<usize>,
@@ -66,7 +66,7 @@ pub struct CellRelation {
 }
 
 impl Cell {
-    /// How long nothing may come of a relation before a station gives up.
+    /// Time without a frame of a relation after which a station gives up.
     pub fn watchdog_time(&self, relation: &CellRelation) -> Duration {
         relation.relation.cycle * self.watchdog
     }

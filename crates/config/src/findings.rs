@@ -1,4 +1,4 @@
-//! What is wrong with a configuration, each in one line with the place: `file:line: what is wrong; what to do`.
+//! Errors and warnings about a configuration, each in one line with the place: `file:line: what is wrong; what to do`.
 
 use std::fmt;
 use std::ops::Range;
@@ -13,7 +13,7 @@ pub struct Finding {
     pub file: PathBuf,
     /// The line, from 1; none if the file as a whole is meant.
     pub line: Option<usize>,
-    /// What is wrong, and what to do.
+    /// The mistake, and its cure.
     pub text: String,
 }
 

@@ -26,7 +26,7 @@ pub struct Gateway {
     pub state_max_age: Option<Duration>,
     /// Which engine moves the frames.
     pub io: Io,
-    /// How a worker waits.
+    /// Waiting mode of the workers.
     pub polling: Polling,
     /// Whether workers go before all ordinary threads.
     pub realtime: Realtime,
@@ -73,7 +73,7 @@ pub enum Io {
     AfPacket,
 }
 
-/// How a worker waits for frames.
+/// Mode in which a worker waits for frames.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Polling {
     /// Spins for a short time after traffic, then sleeps.

@@ -9,7 +9,8 @@
 //! The digits may be split by white space. An identity has both keys, since any 32 octets would do for a private one: a
 //! public key that is taken for it, or a static key, is refused instead of becoming an identity that others have, too.
 //! Others must not be able to read or write the file (`secrecy.rs`).
-//! What holds the key is allocated once, whole, and wiped, and so is the stack ([`suite::scrubbed`]); it is never printed.
+//! The memory of the key is allocated once, whole, and wiped, and so is the stack ([`suite::scrubbed`]). The key is never
+//! printed.
 
 mod cak;
 mod cell;
@@ -163,7 +164,7 @@ fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
     })
 }
 
-/// What a file that is kept secret holds. Wiped when dropped.
+/// Content of a file that is kept secret. Wiped when dropped.
 fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
     let unreadable = |error: io::Error| match error.kind() {
         io::ErrorKind::NotFound => Reason::Missing(error),

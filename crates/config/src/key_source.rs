@@ -21,8 +21,8 @@ impl KeySource<'_> {
         self.directory.join(named.get_ref())
     }
 
-    /// What `read` finds in the file that a key names. None if it cannot be had, or is zeros; then `kind` is what `keygen`
-    /// makes in its place.
+    /// Content of the file that a key names, as `read` finds it. None if it cannot be had, or is zeros; then `kind` is
+    /// what `keygen` makes in its place.
     pub(super) fn read<T>(
         &self,
         label: &str,

@@ -53,7 +53,7 @@ pub struct StaticSa {
     pub replay_floor: bool,
 }
 
-/// How keys are agreed on.
+/// Settings of a link's key agreement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mka {
     /// The cipher suite of the SAKs.
@@ -68,7 +68,7 @@ pub struct Mka {
     pub priority: u8,
     /// Where MKPDUs go.
     pub destination: MacAddr,
-    /// What becomes of the SAK when all peers have vanished.
+    /// Rule for the SAK when all peers have vanished.
     pub on_peer_loss: OnPeerLoss,
     /// A SAK is followed by another after this time, if this box is key server.
     pub rekey: Option<Duration>,
@@ -82,11 +82,11 @@ pub struct Mka {
     pub accept_integrity: bool,
     /// Where the log of the key agreement is written, if it is kept (`frameward inspect --replay`).
     pub record: Option<PathBuf>,
-    /// What was asked for by name, and is worth a word where the peers do not understand it.
+    /// Functions that were asked for by name: worth a word where the peers do not understand them.
     pub expects: Expected,
 }
 
-/// What the configuration calls "on" rather than "auto".
+/// Functions that the configuration calls "on" rather than "auto".
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Expected {
     /// `fragment`

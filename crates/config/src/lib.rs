@@ -62,7 +62,7 @@ const READ_AHEAD: u64 = 64;
 pub struct Config {
     /// The file it came from, as the user named it.
     pub file: PathBuf,
-    /// What concerns the gateway as a whole.
+    /// Settings of the gateway as a whole.
     pub gateway: Gateway,
     /// The links, and behind them those of cells that drop the rest; no two share a name or an interface, and no two SAs a
     /// nonce.
@@ -132,7 +132,7 @@ pub type ReadKey<'k> = &'k dyn Fn(&Path, CipherSuite) -> Result<Sak, KeyFileErro
 /// Reads the file of another kind of key; [`key_file::read_cak`], or a test's.
 pub type ReadFile<'k, T> = &'k dyn Fn(&Path) -> Result<T, KeyFileError>;
 
-/// How the files that a configuration names are read.
+/// Readers of the files that a configuration names.
 #[derive(Clone, Copy)]
 pub struct KeyFiles<'k> {
     /// Static keys.

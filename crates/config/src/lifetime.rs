@@ -1,4 +1,4 @@
-//! How long the packet numbers of a static key last: 2^32 - 1 frames, and each crash uses up to a block of them.
+//! Lifetime of the packet numbers of a static key: 2^32 - 1 frames, and each crash uses up to a block of them.
 //!
 //! ```text
 //! shortest frame, on the wire:  preamble 8 | 60 octets of the machine's frame + overhead | FCS 4 | gap 12
@@ -39,7 +39,7 @@ pub const fn line_rate(mbits: u32, overhead: u64) -> u64 {
     mbits as u64 * 1_000_000 / 8 / (SHORTEST_OCTETS + overhead + AROUND_OCTETS)
 }
 
-/// How long all PNs of a 32-bit suite last.
+/// Time that all PNs of a 32-bit suite last at this rate.
 pub const fn at_rate(frames_a_second: u64) -> Duration {
     Duration::from_secs(Pn::LAST_32.number() / if frames_a_second == 0 { 1 } else { frames_a_second })
 }

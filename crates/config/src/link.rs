@@ -16,11 +16,11 @@ use super::{Cell, Keys, Mka, Origin, StaticSas};
 pub enum Mtu {
     /// The interface's own.
     Interface,
-    /// So many octets behind DA, SA and EtherType.
+    /// Octets behind DA, SA and EtherType.
     Octets(u16),
 }
 
-/// What the loss of one side's carrier does to the other side.
+/// Effect of the loss of one side's carrier on the other side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkLoss {
     /// Nothing.
@@ -48,7 +48,7 @@ pub struct Link {
     pub protection: Protection,
     /// Whether frames carry the SCI.
     pub sci_inclusion: SciInclusion,
-    /// What becomes of received frames that cannot be verified.
+    /// Treatment of received frames that cannot be verified.
     pub validate_frames: ValidateFrames,
     /// Whether late and duplicate frames are discarded.
     pub replay_protect: bool,
@@ -63,7 +63,7 @@ pub struct Link {
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
     /// they do so as long as not all peers have announced that they understand it.
     pub fragmentation: Option<FragmentConfig>,
-    /// What the loss of one side's carrier does to the other side.
+    /// Effect of the loss of one side's carrier on the other side.
     pub link_loss: LinkLoss,
     /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
     pub allow_addresses: bool,
@@ -92,7 +92,7 @@ impl Link {
         }
     }
 
-    /// How its keys are agreed on, if they are.
+    /// Settings of its key agreement, if it has one.
     pub fn mka(&self) -> Option<&Mka> {
         match &self.keys {
             Keys::Static(_) | Keys::None => None,

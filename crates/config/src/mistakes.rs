@@ -1,5 +1,5 @@
-//! What people mean who write something else: a section in the wrong kind of brackets, at the wrong place or by nearly its name,
-//! a key nearly by its name, a key file where the configuration belongs. Each is told what to type.
+//! Mistakes whose meaning can be guessed: a section in the wrong kind of brackets, at the wrong place or by nearly its
+//! name, a key nearly by its name, a key file where the configuration belongs. Each message says what to type.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) fn sections(text: &str, findings: &mut Findings) {
         );
         return;
     }
-    // What stands behind an error is read all the same: two [link] are an error of their own.
+    // Text behind an error is read all the same: two [link] are an error of their own.
     let (table, _) = DeTable::parse_recoverable(text);
     walk(table.get_ref(), &mut Vec::new(), findings);
 }
@@ -59,7 +59,7 @@ fn brackets(section: &Section) -> String {
     }
 }
 
-/// What is said of a section that is none.
+/// Message about a section that does not exist.
 fn unknown(path: &[&str], is_list: bool) -> String {
     let name = path.join(".");
     let written = if is_list { format!("[[{name}]]") } else { format!("[{name}]") };
@@ -88,7 +88,7 @@ fn unknown(path: &[&str], is_list: bool) -> String {
     }
 }
 
-/// How far apart two names are, if that is a slip: about a letter in three.
+/// Distance of two names, if that is a slip: about a letter in three.
 fn distance(one: &str, other: &str) -> Option<usize> {
     let apart = strsim::osa_distance(one, other);
     (apart > 0 && 3 * apart <= one.len().max(other.len())).then_some(apart)

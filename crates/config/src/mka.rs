@@ -1,8 +1,7 @@
 //! `[link.mka]`: keys that are agreed on under a CAK from a file.
 //!
-//! What must not be: two stations with one SCI in a group, for they would share nonces under its SAK. The SCI is the
-//! protected interface's address unless one is named, so only named ones can be judged here; the KaY refuses a peer
-//! with its own.
+//! The rule: no two stations of a group have one SCI, for they would share nonces under its SAK. The SCI is the protected
+//! interface's address unless one is named, so only named ones can be judged here; the KaY refuses a peer with its own.
 
 mod moment;
 mod scis;
@@ -40,7 +39,7 @@ pub const GROUPS: [MacAddr; 6] = [
 /// A group has at most so many others.
 pub(super) const MOST_PEERS: usize = 32;
 
-/// What of a link is judged elsewhere, and matters here.
+/// Settings of a link that are judged elsewhere, and matter here.
 pub(super) struct Scope<'s> {
     pub(super) label: &'s str,
     pub(super) raw: &'s RawLink,

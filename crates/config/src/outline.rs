@@ -1,4 +1,4 @@
-//! What a configuration says, key by key, so that two of them can be compared: for the lines of a reload.
+//! Outline of a configuration, key by key, so that two of them can be compared: for the lines of a reload.
 //!
 //! Elements of lists go by their names, peers' SAs by SCI and AN: an element that is put in between changes no other. Keys
 //! are in files, and stand here as fingerprints: a file with another key under the same name is a change, too.
@@ -80,7 +80,7 @@ impl Outline {
         self.0.insert(format!("{path} {what}, its key's fingerprint"), fingerprint);
     }
 
-    /// What another one says otherwise, a line each.
+    /// Changes from this outline to a new one, a line each.
     pub fn changes(&self, new: &Self) -> Vec<String> {
         let mut lines = Vec::new();
         for (key, old) in &self.0 {
@@ -105,7 +105,7 @@ fn join(path: &str, key: &str) -> String {
     if path.is_empty() { key.to_owned() } else { format!("{path} {key}") }
 }
 
-/// What an element of a list goes by.
+/// Name that an element of a list goes by.
 fn name(at: usize, table: &Table) -> String {
     let word = |key: &str| table.get(key).map(|value| value.to_string().trim_matches('"').to_owned());
     match (word("name"), word("sci"), word("an")) {

@@ -105,7 +105,7 @@ fn interrupted(own: &Cpus, machine: &Machine) -> Option<String> {
     ))
 }
 
-/// How workers are to run.
+/// Scheduling and CPUs of the workers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Placement {
     /// Whether they go first.

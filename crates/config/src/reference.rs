@@ -79,7 +79,7 @@ pub(super) struct Section {
     pub(super) many: bool,
     /// Whether the section around it, or the file, cannot be without it.
     pub(super) needed: bool,
-    /// What it is, in sentences.
+    /// Its meaning, in sentences.
     meaning: &'static str,
     /// Its keys, the needed ones first.
     keys: &'static [Key],
@@ -91,13 +91,13 @@ pub(crate) struct Key {
     pub(super) name: &'static str,
     kind: Kind,
     absent: Absent,
-    /// What it does, in sentences.
+    /// Its effect, in sentences.
     meaning: &'static str,
     /// A line of the configuration, or several where it needs another key.
     example: &'static str,
 }
 
-/// What may stand behind a key.
+/// Values that may stand behind a key.
 #[derive(Clone, Copy)]
 pub(super) enum Kind {
     /// `true` or `false`.
@@ -129,7 +129,7 @@ pub(super) enum Kind {
 /// A unit of times, as it stands behind a number, and its length.
 pub(super) type Unit = (&'static str, Duration);
 
-/// What it means if a key is not there.
+/// Meaning of a key that is not there.
 #[derive(Clone, Copy)]
 pub(super) enum Absent {
     /// It has to be there.
@@ -144,7 +144,7 @@ pub(super) enum Absent {
     Word(&'static str),
     /// This value, as TOML writes it.
     Is(&'static str),
-    /// What no value of the key says, in words.
+    /// A meaning that no value of the key has, in words.
     Means(&'static str),
 }
 

@@ -55,7 +55,7 @@ pub struct FileSa {
     pub begins: Begins,
 }
 
-/// What a file with keys holds.
+/// Content of a file with keys.
 #[derive(Debug)]
 pub enum Keys {
     /// A gateway's configuration.

@@ -10,7 +10,7 @@ use super::gateway::bad_name;
 use super::is_name;
 use super::reference::{Key, LINK};
 
-/// What stood in the configuration already, by name, with its line.
+/// Names and interfaces that stood in the configuration already, each with its line.
 #[derive(Default)]
 pub(super) struct Seen<'r> {
     names: BTreeMap<&'r str, usize>,
@@ -92,7 +92,7 @@ pub(super) fn interface_name(
     let cure = format!("; add {} = \"INTERFACE\"", key.name);
     let value = key.required(label, section, value, &cure, findings)?;
     let name = value.get_ref();
-    // What Linux accepts (dev_valid_name).
+    // The rule of Linux for names (dev_valid_name).
     let bad = name.is_empty()
         || name.len() > 15
         || matches!(name.as_str(), "." | "..")

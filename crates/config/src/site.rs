@@ -1,6 +1,6 @@
 //! `[[site]]`: a tunnel gateway, and `[[site.peer]]`, the sites that it speaks with.
 //!
-//! What needs an identity, a key or an endpoint depends on the peer's mode:
+//! The peer's mode decides whether an identity, a key or an endpoint is needed:
 //!
 //! | | `identifier` | `header-encryption` | `plain` |
 //! |---|---|---|---|
@@ -48,13 +48,13 @@ pub struct Site {
     pub mtu: Mtu,
     /// The data port, which is the management channel's, too. Neither the port nor the next one is 0.
     pub bind: SocketAddr,
-    /// Who the site is; none if all of its peers are plain.
+    /// Identity of the site; none if all of its peers are plain.
     pub identity: Option<Identity>,
     /// The differentiated services code point (RFC 2474) of all that it sends, 0 to 63.
     pub dscp: u8,
     /// Seqs of a lane's window: see [`tunnel::Settings::window`].
     pub window: u64,
-    /// What bounds memory and work.
+    /// Bounds of memory and work.
     pub limits: Limits,
     /// The other sites: 1 to [`MOST_PEERS`].
     pub peers: Vec<SitePeer>,
@@ -69,9 +69,9 @@ pub struct SitePeer {
     pub line: Origin<usize>,
     /// Where it is; none: it connects from wherever it is.
     pub endpoint: Option<Endpoint>,
-    /// Who it is; none if it is plain.
+    /// Public key of the peer; none if it is plain.
     pub public_key: Option<PublicKey>,
-    /// How headers are protected.
+    /// Mode in which headers are protected.
     pub mode: Mode,
     /// The largest IP packet that the path may carry, in octets. Up to there it is probed; of a plain peer, believed.
     pub path_mtu: u16,

@@ -1,8 +1,8 @@
 //! `[link.static]` and `[[link.static.peer]]`: SAs with keys from files.
 //!
-//! What must not be: two frames sealed under one key with one nonce. The nonce is made of SCI and PN, or of SSCI,
-//! PN and salt with XPN (the AN is no part of it), so no two SAs of the whole gateway, own or peers', may have
-//! equal key and SCI, or SSCI. This also catches two ends' files that were copied, and one key file named twice.
+//! The rule: no two frames are sealed under one key with one nonce. The nonce is made of SCI and PN, or of SSCI, PN and
+//! salt with XPN (the AN is no part of it), so no two SAs of the whole gateway, own or peers', may have equal key and
+//! SCI, or SSCI. This also catches two ends' files that were copied, and one key file named twice.
 //!
 //! One key for both directions of a link repeats no nonce as long as the SCIs differ. It is refused all the same: then
 //! whoever may receive may also send as the other end, and a mistake with an SCI is all that keeps nonces apart.
@@ -34,7 +34,7 @@ pub(super) enum ReplayFloor {
 
 named!(ReplayFloor { On = "on", Off = "off" });
 
-/// What the own SA and a peer's SA have in common.
+/// Settings that the own SA and a peer's SA have in common.
 pub(super) struct RawSa<'r> {
     pub(super) an: &'r Option<Spanned<i64>>,
     pub(super) sci: &'r Option<Spanned<String>>,
@@ -55,7 +55,7 @@ impl<'r> From<&'r RawPeer> for RawSa<'r> {
     }
 }
 
-/// What the SAs of one link are judged by.
+/// Settings of a link by which its SAs are judged.
 pub(super) struct Scope<'s> {
     pub(super) label: &'s str,
     pub(super) link: Range<usize>,
@@ -229,7 +229,7 @@ impl Scope<'_> {
         Some(Some(XpnBinding { ssci: ssci?, salt: salt? }))
     }
 
-    /// What the peers of a link must not be to each other and to the own SA.
+    /// Rules for the peers of a link among each other and with the own SA.
     fn peers(
         &self,
         section: &Spanned<RawStatic>,
@@ -262,7 +262,7 @@ impl Scope<'_> {
         }
     }
 
-    /// What a SecTAG without SCI asks of the network (IEEE 802.1AE clause 9.5).
+    /// Demands of a SecTAG without SCI on the network (IEEE 802.1AE clause 9.5).
     ///
     /// With `end-station` the receiver takes the source address of a frame, port 1, for its SCI. The source
     /// address is the machine's, since the link is transparent: only frames of the one machine whose address the

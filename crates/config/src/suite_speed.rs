@@ -1,4 +1,4 @@
-//! How fast this CPU is with each cipher suite, measured at a start, and which one is the fastest that is sound.
+//! Speed of this CPU with each cipher suite, measured at a start, and the fastest suite that is sound.
 //!
 //! ```text
 //!  measure, about 40 ms ──▶ SuiteSpeeds: ns a frame, by suite ──▶ Advice for a link: configured, and what is faster
@@ -28,12 +28,12 @@ pub use antedating::{AntedatedSpeed, Antedating};
 
 /// Octets of text of the frames that are measured.
 pub const TEXT_OCTETS: usize = 512;
-/// How long is measured, unless [`FEWEST_ROUNDS`] take longer: then that long. A CPU that seals a frame in 10 us takes
-/// 5 ms for a round.
+/// Duration of the measurement, unless [`FEWEST_ROUNDS`] take longer: then that long. A CPU that seals a frame in 10 us
+/// takes 5 ms for a round.
 const TIME: Duration = Duration::from_millis(40);
 const FEWEST_ROUNDS: usize = 3;
 
-/// What a frame of 512 octets takes on this CPU with each suite that can be judged here.
+/// Time that a frame of 512 octets takes on this CPU, for each suite that can be judged here.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SuiteSpeeds {
     /// Whether the CPU has AES instructions, and the ciphers may use them.
@@ -45,7 +45,7 @@ pub struct SuiteSpeeds {
     pub suites: Vec<SuiteSpeed>,
 }
 
-/// What a frame takes with a suite.
+/// Time that a frame takes with a suite.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SuiteSpeed {
     /// The suite's name.

@@ -278,7 +278,7 @@ fn an_http_address_that_others_reach_is_warned_about() {
     assert_eq!(validated(VALID).unwrap().0.gateway.http, None);
 }
 
-/// What is replaced in the valid configuration, by what, and all that is said.
+/// Each row: the text that is replaced in the valid configuration, its replacement, and all lines that are reported.
 #[test]
 fn each_mistake_has_its_line() {
     for (what, by, expected) in MISTAKES {

@@ -1,4 +1,4 @@
-//! What control tells a person.
+//! Notices of control to a person.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -97,7 +97,7 @@ pub enum Notice {
         cell: String,
         /// The relations, in the order of the settings; at least one.
         relations: Vec<fieldbus::relation::Relation>,
-        /// What it does not do, why, and what to do.
+        /// The missing work, its reason, and its cure.
         why: String,
     },
     /// A worker has ended without being told to: its links forward nothing.

@@ -11,7 +11,7 @@ use control::Notice;
 use dataplane::fragmenter::LONGEST_HOLD;
 use mka::{OnPeerLoss, Reason, SuiteRule};
 
-/// What was lost on the way, by both sides' counters.
+/// Losses on the way, by both sides' counters.
 fn discards(pair: &mut Pair) -> Vec<String> {
     let mut found = vec![];
     for (side, name) in NAMES.into_iter().enumerate() {
@@ -38,7 +38,7 @@ fn discards(pair: &mut Pair) -> Vec<String> {
 #[test]
 fn two_links_are_secured_and_nothing_leaves_in_clear() {
     let mut pair = Pair::new("secured", [kay(0), kay(1)]);
-    // What comes before there is a SAK is discarded: as an SDU, and not sent.
+    // An SDU that comes before there is a SAK is discarded as an SDU, and not sent.
     assert!(pair.sides[0].machine.inject(&sdu(0, 1, 100)));
     pair.secure();
     assert_eq!(discards(&mut pair), ["left OutPktsNoSA 1"]);
@@ -244,7 +244,7 @@ fn a_delayed_frame_is_late_with_delay_protection() {
             let now = pair.snapshot(1).receive_scs[0].counters;
             (now.in_pkts_ok - before.in_pkts_ok, now.in_pkts_late - before.in_pkts_late) == outcome
         });
-        // What is sent in time passes.
+        // A frame that is sent in time passes.
         pair.sides[1].came.clear();
         pair.exchange(200, 100);
     }

@@ -26,7 +26,7 @@ fn a_worker_allocates_nothing_while_a_cell_lives() {
     for round in 0..4 {
         for _ in 0..20 {
             count += 1;
-            // What is not genuine, too: recorded, changed, HELLOs.
+            // Frames that are not genuine, too: recorded ones, changed ones, HELLOs.
             let seen = pair.seen.split_off(pair.seen.len().saturating_sub(40));
             for (from, mut frame) in seen {
                 let last = frame.len() - 1;

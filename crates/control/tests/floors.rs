@@ -106,7 +106,7 @@ impl Drop for Scratch {
     }
 }
 
-/// What a crash leaves: each file as it is on disk.
+/// Copy of the state that a crash leaves: each file as it is on disk.
 fn crashed(state: &Path, number: u32) -> PathBuf {
     let copy = state.with_file_name(format!("crashed-{number}"));
     std::fs::create_dir(&copy).unwrap();
@@ -187,7 +187,7 @@ impl Receiver {
     fn keep(&mut self, periods: u32) -> Vec<Notice> {
         let now = Instant::now() + FLOOR_PERIOD * periods;
         let mut notices = self.gateway.turn(now);
-        // What was asked for before is done when this is.
+        // Work that was asked for before is done when this is.
         self.gateway.on_disk(|_| ()).unwrap();
         notices.extend(self.gateway.turn(now));
         notices

@@ -35,7 +35,7 @@ const SCI_A: Sci = Sci::new(A, 1);
 const SCI_B: Sci = Sci::new(B, 1);
 const KEY_A: [u8; 16] = [0x0a; 16];
 const KEY_B: [u8; 16] = [0x0b; 16];
-/// How long a test waits for what must come.
+/// Longest wait of a test for something that must come.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The wire's MTU has room for the overhead, unless SDUs are fragmented.

@@ -26,10 +26,10 @@ use plants::{PATIENCE, Plants, macsec, peer, station};
 use pnstore::LeaseStore;
 use tunnel::{Command, Event, Generation, Mode};
 
-/// How long to wait for a frame before the manager has its turn again.
+/// Time to wait for a frame before the manager has its turn again.
 const GLANCE: Duration = Duration::from_millis(2);
 
-/// How long a worker sleeps that nobody wakes: what takes so long each time was brought by its end.
+/// Sleep of a worker that nobody wakes: if something takes so long, the end of the sleep brought it.
 const SLEEP: Duration = Duration::from_millis(100);
 
 /// Two sites in a gateway, whose workers sleep whenever nothing comes.
@@ -175,7 +175,7 @@ fn lan_ports_come_and_go_and_sites_too() {
         assert!(stand.gateway.remove_site("site1").is_err());
         let waits = macsec(station(1), station(0), 13, 60);
         stand.machines[0].send(&waits);
-        // What waited in its socket meanwhile is delivered when it is back.
+        // A frame that waited in its socket meanwhile is delivered when the site is back.
         stand.gateway.add_site("site1".into(), site).unwrap();
         stand.expect(1, &waits);
         stand.pass(0, &macsec(station(1), station(0), 14, 60));

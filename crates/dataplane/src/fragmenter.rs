@@ -34,7 +34,7 @@ pub struct FragmentConfig {
 }
 
 wire::counters! {
-    /// What became of SDUs before they were protected.
+    /// Counters of SDUs before they are protected.
     FragmenterCounters {
         /// Sent in more than one frame.
         out_sdus_fragmented = "OutSdusFragmented",

@@ -175,8 +175,8 @@ impl Link {
         sides.flat_map(|port| port.poll_descriptors().iter().copied())
     }
 
-    /// What a program needs to know that is to take frames before the ports do: of the plain one, and of the protected one. Allocates; not
-    /// for the frame path.
+    /// Plain and protected side, as a program needs them that is to take frames before the ports do. Allocates; not for
+    /// the frame path.
     ///
     /// # Errors
     /// If there are no ports, or frames do not come there by a program.

@@ -25,14 +25,14 @@ const A: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xa]);
 const B: MacAddr = MacAddr([2, 0, 0, 0, 0, 0xb]);
 /// SDUs that a machine sends at once.
 const BURST: u64 = 32;
-/// How far a frame may be overtaken: less than the replay window.
+/// Distance by which a frame may be overtaken: less than the replay window.
 const OVERTAKEN: u64 = 16;
 const WINDOW: u32 = 64;
 /// SDUs whose fate is remembered: far more than can be under way.
 const REMEMBERED: usize = 1 << 16;
 /// Frames that an attacker has recorded.
 const RECORDED: usize = 512;
-/// What memory may grow between a tenth of the way and the end.
+/// Growth of memory that is allowed between a tenth of the way and the end.
 const GROWTH_KIB: u64 = 2048;
 
 /// SplitMix64: a wire's day is the same in every run.
@@ -89,7 +89,7 @@ impl End {
     }
 }
 
-/// What one machine sends and the other gets.
+/// Traffic from one machine to the other.
 struct Traffic {
     from: MacAddr,
     to: MacAddr,
@@ -210,7 +210,7 @@ impl BadWire {
     }
 }
 
-/// What is resident, in KiB.
+/// Resident memory, in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

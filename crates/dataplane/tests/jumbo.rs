@@ -21,7 +21,7 @@ use netns::{Machine, PATIENCE, StateDirectory, frame, in_namespace, run, tagged,
 const C_TAG: [u8; 4] = [0x81, 0x00, 0xc0, 0x05];
 const S_TAG: [u8; 4] = [0x88, 0xa8, 0x20, 0x07];
 
-/// What the kernel puts into one of its chunks.
+/// Octets that the kernel puts into one of its chunks.
 const PIECE: usize = 4096 - HEADROOM;
 
 fn open(engine: Engine) -> Forwarder {

@@ -221,7 +221,7 @@ fn garbage_on_every_port_is_counted_and_moves_nothing() {
         assert_eq!(counted, sent, "{mode:?} {snapshot:?}");
         assert_eq!(snapshot.chunks_free, snapshot.chunks);
         assert_eq!(snapshot.peers[0].endpoint, Some(plants.plants[0].address), "nothing moves it");
-        // What is genuine comes through as before.
+        // Genuine frames come through as before.
         plants.send(0, &frames[1..]);
         assert!(plants.collect(1) == frames[1..], "{mode:?}");
     }

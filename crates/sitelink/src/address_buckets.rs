@@ -23,7 +23,7 @@ pub(super) struct AddressBuckets {
 }
 
 impl AddressBuckets {
-    /// So many a second for each address, and for all others together.
+    /// Buckets with `each` a second for an address, and `others` a second for all others together.
     pub(super) const fn new(each: u32, others: u32) -> Self {
         Self {
             each: TokenBucket::per_second(each),

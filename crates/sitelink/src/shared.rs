@@ -1,4 +1,4 @@
-//! What all tasks of the manager's thread share, and what they tell the driver.
+//! State that all tasks of the manager's thread share, and their events for the driver.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! What a cell costs on the wire, and what it does with what.
+//! Costs of a cell on the wire, and its treatment of each kind of frames.
 //!
 //! ```text
 //! machine:    DA 6 | SA 6 | [VLAN 4] | 0x8892    2 | FrameID 2 |                    payload n
@@ -77,7 +77,7 @@ pub fn time(time: Duration) -> String {
     }
 }
 
-/// How a cell protects, in words.
+/// Protection of a cell, in words.
 fn protection(cell: &Cell) -> String {
     let what = match cell.protection.protect {
         Protect::Encrypt => "encrypted",
@@ -86,7 +86,7 @@ fn protection(cell: &Cell) -> String {
     format!("{}, {what}", cell.protection.suite.name())
 }
 
-/// How many relations a cell protects, and how.
+/// Protection of a cell, and the number of its relations, in words.
 pub fn summary(cell: &Cell) -> String {
     format!("{}, {}", protection(cell), count(cell))
 }

@@ -132,7 +132,7 @@ fn write_cak(f: &mut fmt::Formatter<'_>, what: &str, cak: &NamedCak) -> fmt::Res
     writeln!(f, "  {what:<10} ckn {}, {} bits, key {}", cak.ckn(), 8 * cak.octets().len(), cak.fingerprint())
 }
 
-/// What the network between the boxes makes of the destination of MKPDUs.
+/// Passage of MKPDUs with this destination through the network between the boxes.
 pub fn passage(destination: MacAddr) -> &'static str {
     match destination.0 {
         [0x01, 0x80, 0xc2, 0, 0, 0x00] => {
@@ -153,7 +153,7 @@ pub fn passage(destination: MacAddr) -> &'static str {
     }
 }
 
-/// How long the transmit key lasts, if it is static.
+/// Lifetime of the transmit key, if it is static.
 pub(super) fn write_lifetime(
     f: &mut fmt::Formatter<'_>,
     link: &Link,

@@ -6,9 +6,9 @@
 //!                                 the protected MTU counts from behind the SecTAG's EtherType on
 //! ```
 //!
-//! So a frame needs `overhead` = SecTAG + ICV octets more MTU on the protected side. Where that is not there, frames
-//! have to be split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error,
-//! in `check` and in `run`.
+//! A frame needs `overhead` = SecTAG + ICV octets more MTU on the protected side. If that is not there, frames have to be
+//! split (`fragment = "on"`); without it, a protected side that is too small for the plain side is an error, in `check`
+//! and in `run`.
 
 use std::io;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub struct Mtus {
     pub protected: usize,
 }
 
-/// What an interface has, unless somebody changes it.
+/// MTU of an interface, unless somebody changes it.
 pub const ETHERNET_MTU: usize = 1500;
 
 /// The MTUs that a link is taken to have while its interfaces are missing: those of Ethernet, or as configured.
@@ -112,7 +112,7 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
             "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side has {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
         ))]);
     }
-    // What is too long for a cell is no reason to keep the others from starting: `Plan` says it.
+    // Frames that are too long for a cell keep no link from starting: `Plan` reports them.
     if link.has_secy() && !fragment && protected < plain + overhead {
         let fragment = match link.keys {
             Keys::Static(_) => "fragment = \"on\" at both ends",

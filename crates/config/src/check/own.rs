@@ -1,5 +1,5 @@
-//! What a gateway would cut this box off from: addresses and default routes on its ports, and the SSH session of whoever
-//! types the command.
+//! Uses of the ports by this box itself, which a gateway would cut off: addresses, default routes, and the SSH session of
+//! whoever types the command.
 
 use std::fs;
 use std::path::Path;
@@ -43,7 +43,7 @@ pub fn carries(survey: &InterfaceInfo, ssh: &str) -> bool {
     scope == Some(&survey.name) || survey.addresses.iter().any(|own| own == address)
 }
 
-/// How bad it is that a port carries what is this box's own.
+/// This box's own use of a port, and how bad it is.
 pub struct Life {
     /// Whether `run` refuses it.
     pub refused: bool,
@@ -51,7 +51,7 @@ pub struct Life {
     pub text: String,
 }
 
-/// What of this box lives on a port's interface; none if nothing does.
+/// This box's own use of a port's interface; none if there is none.
 pub fn life(survey: &InterfaceInfo, ssh: Option<&str>, allowed: bool) -> Option<Life> {
     let name = &survey.name;
     let session = ssh.filter(|address| carries(survey, address));
@@ -75,8 +75,8 @@ pub fn life(survey: &InterfaceInfo, ssh: Option<&str>, allowed: bool) -> Option<
     })
 }
 
-/// What of this box lives on the ports of a configuration: what `run` refuses, and what is allowed. An interface that is
-/// missing is somebody else's finding.
+/// This box's own uses of the ports of a configuration: those that `run` refuses, and those that are allowed. An
+/// interface that is missing is somebody else's finding.
 pub fn lives(config: &Config) -> (Vec<Finding>, Vec<Finding>) {
     let ssh = ssh_address();
     let (mut refused, mut allowed) = (Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! What a site means on this machine: interfaces, ports, and how much of a LAN frame a path carries.
+//! Plan of a site on this machine: interfaces, ports, and how much of a LAN frame a path carries.
 //!
 //! ```text
 //! LAN frame:        DA 6 | SA 6 | SecTAG 16 | rest            LAN MTU: what is behind the SecTAG's EtherType
@@ -28,7 +28,7 @@ const UDP_OCTETS: usize = 8;
 const VXLAN_OCTETS: usize = 8;
 /// Addresses and SecTAG with SCI.
 const PREFIX_OCTETS: usize = 28;
-/// What MACsec with an SCI adds to a machine's frame.
+/// Octets that MACsec with an SCI adds to a machine's frame.
 const MACSEC_OCTETS: usize = 32;
 
 /// An IP version, and what it takes of a packet.
@@ -69,7 +69,7 @@ impl IpVersion {
     }
 }
 
-/// What a path carries in one mode: MTUs of the LAN, in octets behind the SecTAG's EtherType. For frames with an SCI.
+/// Capacity of a path in one mode: MTUs of the LAN, in octets behind the SecTAG's EtherType. For frames with an SCI.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sums {
     /// Up to here a frame is one packet.
@@ -79,7 +79,7 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// What UDP payloads of so many octets carry.
+    /// Capacity of UDP payloads of so many octets.
     pub const fn of(mode: Mode, payload: usize) -> Self {
         let (unsplit, in_two) = match mode {
             Mode::Identifier => {
@@ -128,7 +128,7 @@ pub fn lan_mtu(file: &Path, site: &Site, read_mtu: ReadMtu) -> Result<usize, Fin
     }
 }
 
-/// What of a LAN's frames of `lan_mtu` octets cannot travel, for each peer, with its cure.
+/// Peers to whom frames of a LAN with an MTU of `lan_mtu` octets cannot all travel, each with its cure.
 pub fn not_carried(file: &Path, site: &Site, lan_mtu: usize) -> Vec<Finding> {
     let dropped = |peer: &SitePeer| {
         let sums = |version| Sums::of(peer.mode, path_payload(peer, version));

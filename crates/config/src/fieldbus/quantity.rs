@@ -13,7 +13,7 @@ use super::VlanTag;
 
 /// PROFINET's shortest and longest cycle: 31.25 us, that up to 16384 times.
 const CYCLES: RangeInclusive<Duration> = PROFINET_CLOCK..=Duration::from_millis(512);
-/// What PROFINET's cycles are multiples of.
+/// Unit of PROFINET's cycles: they are multiples of it.
 const PROFINET_CLOCK: Duration = Duration::from_nanos(31_250);
 /// An end has the keys of two epochs: it must come by the next one while one of them lasts.
 const SHORTEST_EPOCH: Duration = Duration::from_secs(1);

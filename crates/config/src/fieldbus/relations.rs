@@ -49,7 +49,7 @@ impl Relations<'_> {
             [true, false] => (ends[0], ends[1]),
             [false, true] => (ends[1], ends[0]),
             both => {
-                // Who has not said which stations are local has been told so.
+                // An empty list is reported already: `local` is missing or names no station.
                 if !self.local.is_empty() && stations[0] != stations[1] {
                     let (what, cure) = match both {
                         [true, true] => {

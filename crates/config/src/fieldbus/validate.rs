@@ -187,7 +187,7 @@ impl<'r> Judge<'r> {
         Some(Place::Part { of: rest.get_ref().clone() })
     }
 
-    /// What does not go together with the link that the cell is a part of.
+    /// Conflicts with the link that the cell is a part of.
     fn beside(&self, link: &Link, cell: &Cell, findings: &mut Findings) {
         let label = &self.label;
         if link.bypass.contains(&cell.ethertype) {
@@ -221,7 +221,7 @@ impl<'r> Judge<'r> {
         keys.read(label, value, "fieldbus", keys.files.master_key, CellKey::is_zeros, findings)
     }
 
-    /// Who has the key of one cell must not be able to open another one.
+    /// The key of one cell must not open another one.
     fn own_key(&self, cell: &Cell, own_keys: &mut Vec<(CellKey, usize)>, findings: &mut Findings) {
         if let (Some((_, line)), Some(value)) =
             (own_keys.iter().find(|(key, _)| *key == cell.master_key), &self.raw.master_key_file)

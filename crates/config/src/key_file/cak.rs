@@ -39,7 +39,7 @@ impl NamedCak {
         self.key.octets()
     }
 
-    /// What tells it from others, and nothing about it.
+    /// Fingerprint that tells the key from others, and nothing about it.
     pub fn fingerprint(&self) -> String {
         fingerprint(self.octets())
     }

@@ -9,7 +9,7 @@ use wire::Ckn;
 
 use super::{KeyFileError, NamedCak, Reason, cak, fingerprint, is_zeros, parse, read_text};
 
-/// What the keys of a cell's relations are derived from. Wiped when dropped, and never shown.
+/// Key that the keys of a cell's relations are derived from. Wiped when dropped, and never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CellKey(SecretArray<MASTER_KEY_OCTETS>);
 
@@ -35,7 +35,7 @@ impl CellKey {
         is_zeros(self.0.octets())
     }
 
-    /// What tells it from others, and nothing about it.
+    /// Fingerprint that tells the key from others, and nothing about it.
     pub fn fingerprint(&self) -> String {
         fingerprint(self.0.octets())
     }

@@ -221,7 +221,7 @@ section! {
                 to: Duration::MAX,
                 off: true,
             },
-            // Who takes a SAK out of a box has what was sent since it began, at most.
+            // A SAK that is taken out of a box opens the frames sent since it began, at most.
             absent: Word("8h"),
             meaning: "After what time the key server makes a new key.",
             example: r#"rekey = "1h""#,

@@ -10,7 +10,7 @@ use super::{Absent, Key, Kind};
 use crate::names::{Named, words};
 
 impl Key {
-    /// What is given. If nothing is, that is an error of the section, and `cure` ends its text.
+    /// The given value. If there is none, that is an error of the section, and `cure` ends its text.
     pub(crate) fn required<'g, T>(
         &self,
         label: &str,

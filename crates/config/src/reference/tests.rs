@@ -319,7 +319,7 @@ fn ranges_and_choices_are_those_of_parsing() {
     }
 }
 
-/// What a value breaks of a schema. A keyword that this does not know is a fault of the schema, or of this.
+/// Breaches of a schema by a value. A keyword that this does not know is a fault of the schema, or of this.
 fn breaches(schema: &Value, value: &Value, place: &str, found: &mut Vec<String>) {
     let number = |value: &Value| value.as_f64().unwrap();
     let list = value.as_array();

@@ -22,7 +22,7 @@ pub enum Host {
     Name(String),
 }
 
-/// What is wrong with an endpoint, and what to do.
+/// Mistake in an endpoint, and its cure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct BadEndpoint(&'static str);

@@ -17,13 +17,13 @@ use super::Site;
 /// A UDP socket of a site.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Socket {
-    /// What it is bound to.
+    /// Address that it is bound to.
     pub address: SocketAddr,
     /// Its purpose.
     pub what: &'static str,
 }
 
-/// What a site binds.
+/// Sockets that a site binds.
 pub fn sockets(site: &Site) -> Vec<Socket> {
     let on = |port| SocketAddr::new(site.bind.ip(), port);
     let mut sockets = Vec::new();

@@ -1,4 +1,4 @@
-//! What a site's sockets, its manager and its forwarding half are told, from the configuration.
+//! Settings of a site's sockets, its manager and its forwarding half, from the configuration.
 
 use dataplane::site::{VXLAN_PORT, Wan};
 use netdev::udp::{Offloads, UdpError};
@@ -11,7 +11,7 @@ use crate::check::site::{IpVersion, path_payload};
 
 /// Octets of UDP payload that every path carries (RFC 9000, 14): what QUIC begins with.
 const LEAST_PAYLOAD: usize = 1200;
-/// What a frame becomes longer by at the most, on its way into one packet: the long form of identifier mode.
+/// Octets by which a frame grows at most on its way into one packet: the long form of identifier mode.
 const LONGEST_HEADER: usize = 40;
 /// One worker has a site, so it sends on one lane.
 const LANES: u8 = 1;
@@ -41,7 +41,7 @@ fn plain_port(config: &Site) -> u16 {
     plain.map_or(VXLAN_PORT, |socket| socket.address.port())
 }
 
-/// What the manager is told; none if all peers are plain.
+/// Settings of the manager; none if all peers are plain.
 pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings> {
     Some(ManagerSettings {
         most_payload: most_payload(config, lan_mtu)?,
@@ -54,7 +54,7 @@ pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings
     })
 }
 
-/// What the manager is told of a peer.
+/// Settings of the manager for a peer.
 pub fn manager_peer(peer: &SitePeer) -> ManagerPeer {
     ManagerPeer {
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
@@ -72,7 +72,7 @@ pub fn most_payload(config: &Site, lan_mtu: usize) -> Option<u16> {
     Some(u16::try_from(most).unwrap_or(u16::MAX))
 }
 
-/// What the forwarding half is told.
+/// Settings of the forwarding half.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Er
     })
 }
 
-/// What the forwarding half is told of a peer.
+/// Settings of the forwarding half for a peer.
 pub fn peer_settings(config: &Site, peer: &SitePeer) -> PeerSettings {
     let path_payload = match peer.mode {
         Mode::Plain { .. } => most_payload_to(config, peer),

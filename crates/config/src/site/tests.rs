@@ -170,7 +170,7 @@ fn a_line_elsewhere_is_no_difference() {
     }
 }
 
-/// What is replaced in the valid configuration, by what, and all that is said.
+/// Each row: the text that is replaced in the valid configuration, its replacement, and all lines that are reported.
 #[test]
 fn each_mistake_has_its_line() {
     for (what, by, expected) in mistakes() {

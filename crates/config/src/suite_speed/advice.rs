@@ -1,4 +1,4 @@
-//! What to say about the suite of a link, out of figures alone.
+//! Advice about the suite of a link, out of figures alone.
 //!
 //! A suite is advised instead of the configured one if it
 //!
@@ -32,7 +32,7 @@ pub struct Advice {
 }
 
 impl Advice {
-    /// What to say about a link with suite `configured`.
+    /// Advice about a link with suite `configured`.
     pub fn new(speeds: &SuiteSpeeds, configured: CipherSuite) -> Self {
         let nanoseconds = speeds.nanoseconds(configured);
         let fastest = |standard: bool| {

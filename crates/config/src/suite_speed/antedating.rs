@@ -1,9 +1,9 @@
 //! Whether keystreams are made ahead (`antedate` in `[gateway]`), and what that saves on this CPU.
 //!
-//! What is left to do when a frame comes (an exclusive-or, and GHASH by the fastest code that this CPU can run) is
-//! compared with all of it, as it is done without antedating by the fastest code that this CPU can run: the same bursts,
-//! of three lengths and with both lengths of keys. With `auto` keystreams are made ahead if a frame of each length then
-//! takes at most nine tenths of the time, with each key.
+//! Two times are compared. One is that of the work left when a frame comes: an exclusive-or, and GHASH. The other is that
+//! of all the work, as it is done without antedating. Both use the fastest code that this CPU can run, and the same
+//! bursts, of three lengths and with both lengths of keys. With `auto` keystreams are made ahead if a frame of each
+//! length then takes at most nine tenths of the time, with each key.
 //!
 //! With AES instructions AES costs little, and it does not pay. It costs no more than idle time, and a frame that comes
 //! while a keystream is made waits until that is done, so its making is timed too.
@@ -25,21 +25,21 @@ use crate::Antedate;
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::GcmAes256];
 /// Octets of text of the frames that are measured.
 const TEXTS: [usize; 3] = [64, 512, 1468];
-/// How long is measured, unless [`FEWEST_ROUNDS`] take longer.
+/// Duration of the measurement, unless [`FEWEST_ROUNDS`] take longer.
 const TIME: Duration = Duration::from_millis(30);
 
 /// Whether keystreams are made ahead, and why.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Antedating {
-    /// What the configuration says.
+    /// The value in the configuration.
     pub configured: Antedate,
     /// Whether they are.
     pub on: bool,
-    /// What was measured; nothing, if it is configured off.
+    /// The measured times; none if it is configured off.
     pub figures: Vec<AntedatedSpeed>,
 }
 
-/// What a frame takes with and without its keystream ready: nanoseconds to seal it or to open it, the mean of both.
+/// Time that a frame takes with and without its keystream ready: nanoseconds to seal it or to open it, the mean of both.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AntedatedSpeed {
     /// The suite's name.
@@ -50,7 +50,7 @@ pub struct AntedatedSpeed {
     pub ordinary_nanoseconds: u64,
     /// With.
     pub antedated_nanoseconds: u64,
-    /// What making the keystream takes.
+    /// Time to make the keystream.
     pub prepare_nanoseconds: u64,
 }
 

@@ -147,7 +147,7 @@ fn every_suite_is_measured() {
     for suite in CipherSuite::ALL {
         let nanoseconds = speeds.nanoseconds(suite);
         let left_out = speeds.aes_instructions == AesInstructions::Masked && nanoseconds.is_none();
-        // How long is not judged: this also runs under emulators. But no CPU does 512 octets in a nanosecond.
+        // The time is not judged: this also runs under emulators. But no CPU does 512 octets in a nanosecond.
         assert!(left_out || nanoseconds.is_some_and(|ns| ns > 1), "{suite}: {nanoseconds:?}");
     }
     assert!(speeds.suites.is_sorted_by_key(|speed| speed.nanoseconds));

@@ -26,7 +26,7 @@ use xdp::cell::Unclaimed;
 use super::{CellControl, CellSettings};
 use crate::Gateway;
 
-/// How often the kernel is asked for news, and whether frames have stopped.
+/// Interval at which the kernel is asked for news, and whether frames have stopped.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
 /// Why no frame passes meanwhile.
 const NO_PORTS: &str = "its link has no ports";
@@ -155,7 +155,7 @@ impl KernelCell {
         CellPath::Kernel((0..self.cell.count()).filter(|number| !self.cell.has(*number)).count())
     }
 
-    /// What the kernel has to tell, of some relations.
+    /// Events of some relations, as the kernel reports them.
     pub(super) fn poll_events(&mut self, now: Instant) -> Vec<(usize, Event)> {
         if !self.takes || now < self.look_due {
             return Vec::new();

@@ -1,10 +1,10 @@
-//! What the kernel does not do for relations of a cell: reported once, and shown for as long as it lasts.
+//! Faults of the kernel with relations of a cell: reported once, and shown for as long as they last.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use xdp::XdpError;
 
-/// What the kernel has to do for a relation.
+/// Duty of the kernel towards a relation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Duty {
     TakeKeys,

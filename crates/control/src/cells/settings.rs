@@ -43,7 +43,7 @@ pub struct CellStatus {
     pub hello_lately: HelloCounters,
     /// The relations, by number.
     pub relations: Vec<RelationStatus>,
-    /// What the kernel does not do for how many relations, why, and what to do.
+    /// Faults of the kernel: for how many relations, what it does not do, why, and what to do.
     pub kernel_faults: Option<String>,
 }
 

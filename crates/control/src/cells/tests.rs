@@ -1,5 +1,5 @@
-//! How soon a whole cell has its sessions after one gateway has started again: control and a link's data path on a clock held
-//! in the hand, with the pace at which HELLOs leave, and what waking threads takes.
+//! Time until a whole cell has its sessions after one gateway has started again: control and a link's data path on a
+//! clock held in the hand, with the pace at which HELLOs leave, and the time that waking threads takes.
 #![allow(clippy::unwrap_used)] // a test's own set-up fails loudly
 
 use std::collections::VecDeque;

@@ -54,7 +54,7 @@ impl Ends {
         changes.reports
     }
 
-    /// What is in the SecY: ANs of transmit SAs, the enabled one marked, and of receive SAs by the number of their SC.
+    /// Contents of the SecY: ANs of transmit SAs, the enabled one marked, and of receive SAs by the number of their SC.
     fn installed(&self) -> String {
         let secy = &self.path.secy;
         let enabled = |an| if secy.encoding_sa() == Some(an) { "*" } else { "" };
@@ -102,7 +102,7 @@ fn events_become_sas() {
     assert_eq!(ends.installed(), "2* 1:2 3:2 4:2");
     let lowest = ends.path.secy.receive_scs().flat_map(|sc| sc.sas()).map(|sa| sa.window().lowest()).max();
     assert_eq!(lowest, Some(1000));
-    // What is not there is left alone.
+    // An event about a SAK or a peer that is not there changes nothing.
     for event in [
         Event::Retire(ki(1)),
         Event::Expel(sci(2)),
@@ -128,7 +128,7 @@ fn a_full_table_serves_whom_it_can() {
     let notices: Vec<_> =
         (1..=2).map(|more| format!("{:?}", SaNotice::TooManyPeers(sci(room + more)))).collect();
     assert_eq!(ends.notices, notices);
-    // Who goes makes room.
+    // A peer that goes makes room.
     ends.apply_event(Event::Expel(sci(1)));
     ends.apply_event(Event::Admit { ki: ki(1), admission: Admission { sci: sci(room + 1), ssci: None } });
     assert!(ends.path.secy.receive_scs().any(|sc| sc.sci() == sci(room + 1)));

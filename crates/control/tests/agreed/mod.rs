@@ -22,9 +22,9 @@ use wire::mkpdu::{Capability, Confidentiality};
 use wire::{Ckn, EtherType, MacAddr, Sci};
 
 pub(crate) const NAMES: [&str; 2] = ["left", "right"];
-/// How much faster the KaYs' clock goes than ours.
+/// Factor by which the KaYs' clock is faster than ours.
 const HASTE: u32 = 10;
-/// And how far at most in one turn: a machine that is busy with other things loses nobody his peers.
+/// Longest step of that clock in one turn: a machine that is busy with other things loses nobody his peers.
 const LEAP: Duration = Duration::from_millis(200);
 /// No test takes as long as that.
 const DEADLINE: Duration = Duration::from_secs(120);
@@ -42,7 +42,7 @@ pub(crate) fn cak(octet: u8) -> CakEntry {
     CakEntry { ckn: Ckn::new(&[octet]).unwrap(), cak: Cak::new(&[octet; 16]).unwrap() }
 }
 
-/// How a side's KaY is set; both reassemble and want to fragment.
+/// Settings of a side's KaY; both reassemble and want to fragment.
 pub(crate) fn kay(side: usize) -> mka::Settings {
     mka::Settings {
         sci: sci(side),
@@ -173,7 +173,7 @@ impl Pair {
         }
     }
 
-    /// What happened, for whoever looks for why it did not go on.
+    /// Account of what happened, for whoever looks for why it did not go on.
     fn story(&mut self) -> String {
         use std::fmt::Write;
         let mut story = String::new();

@@ -49,7 +49,7 @@ pub(crate) fn stations(number: usize) -> [(MacAddr, FrameId); 2] {
     ]
 }
 
-/// What the station behind `from` sends in its relation `number`; the payload counts.
+/// Frame that the station behind `from` sends in its relation `number`; the payload holds `count`.
 pub(crate) fn cyclic(from: usize, number: usize, count: u32) -> Vec<u8> {
     let [own, peer] = [stations(number)[from], stations(number)[1 - from]];
     let mut octets = payload(40, u64::from(count) * 2 + from as u64);
@@ -122,7 +122,7 @@ pub(crate) struct Pair {
     pub(crate) sides: [Side; 2],
     /// All that was on the wire, by the side that it came from.
     pub(crate) seen: Vec<(usize, Vec<u8>)>,
-    /// What is lost on the wire.
+    /// Whether the wire loses this frame from this side.
     pub(crate) loses: fn(usize, &[u8]) -> bool,
     pub(crate) notices: Vec<Notice>,
     state: PathBuf,

@@ -3,7 +3,7 @@
 use fieldbus::Foreign;
 
 wire::counters! {
-    /// What a cell counts of frames that it cannot say a relation of, and of HELLOs on their way to its handshakes.
+    /// Counters of a cell: of frames that it cannot say a relation of, and of HELLOs on their way to its handshakes.
     CellCounters {
         /// Discarded: frames of the machine that are of no relation; the cell has no link for them.
         out_pkts_rest_dropped = "OutPktsRestDropped" [discard],

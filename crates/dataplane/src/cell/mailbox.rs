@@ -1,4 +1,4 @@
-//! What a cell's worker and control share: mailboxes, and counters.
+//! Mailboxes and counters that a cell's worker and control share.
 //!
 //! ```text
 //!  worker ── true HELLOs ──────▶ control, which has the handshakes
@@ -74,7 +74,7 @@ impl SharedCounters {
         counter.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// What handshakes would have counted.
+    /// Counters of HELLOs that no handshake counts.
     pub fn counters(&self) -> HelloCounters {
         let [answered, malformed, other_relation, reflected, not_valid, other_mode] = [
             &self.answered,

@@ -1,5 +1,5 @@
-//! What a site's worker and its manager share: two mailboxes, and a socket pair to wake each other. QUIC packets have a ring of
-//! their own (`datagrams.rs`).
+//! Mailboxes that a site's worker and its manager share, and a socket pair to wake each other. QUIC packets have a ring
+//! of their own (`datagrams.rs`).
 //!
 //! ```text
 //!  worker ── Event,    LanFrame (EAPOL) ▶ manager
@@ -26,7 +26,7 @@ const MESSAGES: usize = 1024;
 /// EAPOL frames that can wait.
 const PACKETS: usize = 256;
 
-/// What the manager tells the worker.
+/// Message of the manager to the worker.
 #[derive(Debug)]
 pub enum ToWorker {
     /// For the forwarding half.

@@ -53,7 +53,7 @@ pub struct Senders {
     hash: RandomState,
 }
 
-/// What became of an MKPDU of the LAN.
+/// Outcome for an MKPDU of the LAN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Admission {
     /// The manager gets it.

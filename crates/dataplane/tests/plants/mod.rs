@@ -21,7 +21,7 @@ use testkit::frames::payload;
 use tunnel::{Command, Event, Generation, Limits, Mode, PeerId, PeerSettings, Settings};
 use wire::Instant;
 
-/// How long anything that must happen may take on a busy machine.
+/// Longest time that anything that must happen may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 const GENERATION: Generation = Generation(1);
 /// Frames that a LAN holds each way.
@@ -78,7 +78,7 @@ pub fn lan() -> (Box<Lan>, MemoryPort) {
 }
 
 impl Plants {
-    /// So many sites which all have keys of all, and know where all are.
+    /// `sites` sites that all have keys of all, and know where all are.
     pub fn new(sites: usize, mode: Mode, offloads: Offloads) -> Self {
         let plant = |number| {
             let wan = Wan::open("127.0.0.1:0".parse().unwrap(), 0, &[mode], offloads).unwrap();
@@ -179,7 +179,7 @@ impl Plants {
     }
 }
 
-/// What a site says, as words for the sites that it concerns.
+/// Answer to an event of a site: commands for the sites that it concerns.
 fn answer(own: usize, event: Event) -> Vec<(usize, Command)> {
     let generation = GENERATION;
     match event {

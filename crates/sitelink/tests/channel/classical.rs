@@ -1,4 +1,4 @@
-//! Who agrees on keys in a way that a quantum computer would break later.
+//! Key agreement that a quantum computer would break later: which ends may use it.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;

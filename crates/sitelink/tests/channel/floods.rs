@@ -11,7 +11,7 @@ use super::stand::{LIMIT, Site, identities, peer, socket, until};
 
 /// Where a peer is, in whose name the flood comes.
 const NAMED: IpAddr = IpAddr::V4(Ipv4Addr::new(127, 0, 0, 3));
-/// How often another one connects, at any time of the second that a budget is for.
+/// Connections of another peer, at different times of the second that a budget is for.
 const ROUNDS: usize = 7;
 const PAUSE: Duration = Duration::from_millis(190);
 

@@ -1,4 +1,4 @@
-//! What the path carries.
+//! Length of the packets that a path carries.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tunnel::Command;
 
 use super::stand::{Relay, Site, identities, peer, socket, until};
 
-/// What the worker was told last.
+/// Payload of the path, in octets, as the worker was told last.
 fn payload(site: &Site) -> Option<usize> {
     site.told(|heard| {
         heard.words.iter().rev().find_map(|word| match word {

@@ -108,7 +108,7 @@ impl ClientCertVerifier for Anybody {
     }
 }
 
-/// What is shown, and what is signed with.
+/// Certificate with the public key that is shown, and the key that signs.
 fn certified(shown: PublicKey, signs: &Identity) -> Arc<CertifiedKey> {
     let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(&signs.pkcs8()[..])).expect("a key");
     Arc::new(CertifiedKey::new(vec![CertificateDer::from(shown.spki().to_vec())], key))
@@ -134,7 +134,7 @@ pub(crate) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Who it says it is.
+/// Identity that a client shows.
 pub(crate) enum Shown<'a> {
     Key(PublicKey, &'a Identity),
     Nothing,
@@ -191,7 +191,7 @@ fn config(groups: &[&'static dyn SupportedKxGroup], shown: &Shown<'_>, protocol:
     config
 }
 
-/// What a client sends first to a site, with this connection ID for the site: the whole of its hello.
+/// Packets that a client sends first to a site, with this connection ID for the site: the whole of its hello.
 pub(crate) fn initials(identity: &Identity, id: &[u8]) -> Vec<Vec<u8>> {
     let id = ConnectionId::new(id);
     let trap = super::stand::socket();

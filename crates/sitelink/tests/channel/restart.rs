@@ -8,7 +8,7 @@ use tunnel::{Command, Generation};
 
 use super::stand::{Relay, Site, identities, peer, socket, until};
 
-/// How many instances of its peer a site has met.
+/// Number of instances of its peer that a site has met.
 fn generations(site: &Site) -> u32 {
     site.status().peers[0].session.map_or(0, |state| state.generation.0)
 }

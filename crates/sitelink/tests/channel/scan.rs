@@ -39,7 +39,7 @@ impl Scanner {
         }
     }
 
-    /// How many datagrams have come, and how many octets.
+    /// Number of datagrams that have come, and of their octets.
     fn answers(&self) -> (usize, usize) {
         let mut answer = [0; 65536];
         let lengths: Vec<usize> = std::iter::from_fn(|| self.socket.recv(&mut answer).ok()).collect();
@@ -47,7 +47,7 @@ impl Scanner {
     }
 }
 
-/// What QUIC clients send first, with a connection ID of each length, and what is like it.
+/// Scan with the packets that QUIC clients send first, with a connection ID of each length, and with packets like them.
 fn scan(scanner: &mut Scanner, initials: impl Fn(&[u8]) -> Vec<Vec<u8>>) {
     for length in 0..=20 {
         let first = initials(&random(length));
@@ -112,7 +112,7 @@ fn a_scan_gets_not_one_octet() {
     let far = Site::start(&high, socket(), vec![peer(&low, None)]);
     let mut scanner = Scanner::new(&far);
     scan(&mut scanner, |id| raw::initials(&middle, id));
-    // Who knows another site's key, and goes on.
+    // A client that knows another site's key, and goes on.
     let knock_there = KnockKey::of(middle.public()).knock([1; 8]);
     for packet in raw::initials(&middle, &knock_there) {
         scanner.send(&packet);

@@ -12,7 +12,7 @@ use sitelink::{ConnState, Manager, ManagerPeer, ManagerSettings, ManagerStatus};
 use suite::identity::{Identity, PublicKey};
 use tunnel::{ChannelState, Command, Event, Mode, PeerId};
 
-/// How long a condition is waited for before the test fails.
+/// Longest wait for a condition before the test fails.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits until it is so.
@@ -37,7 +37,7 @@ pub(crate) fn socket() -> UdpSocket {
     UdpSocket::bind("127.0.0.1:0").expect("a socket")
 }
 
-/// What a worker has heard from its manager.
+/// Words and frames that a worker has heard from its manager.
 #[derive(Default)]
 pub(crate) struct HeardByWorker {
     pub(crate) words: Vec<ToWorker>,
@@ -108,7 +108,7 @@ impl Site {
             && peer.session.is_some_and(|state| state.channel == ChannelState::Up)
     }
 
-    /// What the worker was told, all of it.
+    /// Words and frames that the worker was told, all of them.
     pub(crate) fn told<T>(&self, read: impl FnOnce(&HeardByWorker) -> T) -> T {
         read(&self.heard.lock().expect("not poisoned"))
     }
@@ -153,7 +153,7 @@ impl Drop for Site {
     }
 }
 
-/// What a worker does, without frames.
+/// Work of a worker that forwards no frames.
 fn work(
     mut mailbox: WorkerMailbox,
     mut datagrams: DatagramProducer,
@@ -200,7 +200,7 @@ fn work(
     }
 }
 
-/// What the forwarding half says to a command.
+/// Answer of the forwarding half to a command.
 fn answer(command: &Command) -> Option<Event> {
     match *command {
         Command::InstallReceive { peer, generation, epoch, .. } => {
@@ -213,7 +213,7 @@ fn answer(command: &Command) -> Option<Event> {
     }
 }
 
-/// What a relay does with packets from its inner side.
+/// Treatment of packets by a relay.
 #[derive(Default)]
 pub(crate) struct Fate {
     /// Nothing passes, in either direction.
@@ -287,7 +287,7 @@ impl Relay {
                         }
                         near = Some(from);
                         let packet = &packet[..octets];
-                        // What comes from elsewhere is a short-header packet: of a connection that stands.
+                        // A short header means that the connection stands: only such packets come from elsewhere.
                         let stands = packet[0] & 0x80 == 0;
                         if cut || packet.len() > most || lost() {
                             continue;

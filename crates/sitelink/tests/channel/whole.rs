@@ -109,7 +109,7 @@ fn first_frame(from: &mut Whole, to: &mut Whole, pns: &mut std::ops::RangeFrom<u
         assert!(from.lan.inject(&macsec(station(1), station(0), pn, 200)));
         std::thread::sleep(Duration::from_millis(2));
         if to.lan.collect().is_some() {
-            // What is under way.
+            // Frames that are under way.
             std::thread::sleep(Duration::from_millis(50));
             while to.lan.collect().is_some() {}
             return start.elapsed();
@@ -127,7 +127,7 @@ fn all_cross(from: &mut Whole, to: &mut Whole, pns: &mut std::ops::RangeFrom<u32
     let mut came = Vec::new();
     let start = Instant::now();
     while came.len() < frames.len() && start.elapsed() < LIMIT {
-        // What the first one left under way has lower PNs.
+        // Frames that the first one left under way have lower PNs.
         let of_these = |frame: &Vec<u8>| frame[16..20] >= frames[0][16..20];
         came.extend(std::iter::from_fn(|| to.lan.collect()).filter(of_these));
         std::thread::sleep(Duration::from_millis(1));

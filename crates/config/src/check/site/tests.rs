@@ -50,7 +50,7 @@ fn the_sums_are_those_of_the_formats() {
     assert_eq!(Sums::of(Mode::HeaderEncryption, 0), Sums { unsplit: 0, in_two: 0 });
 }
 
-/// What the forwarding half makes of a frame is what the plan says of it.
+/// The forwarding half treats a frame as the plan says of it.
 #[test]
 fn the_forwarding_half_agrees() {
     use suite::tunnel::EpochSecret;

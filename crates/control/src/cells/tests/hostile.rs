@@ -82,7 +82,7 @@ impl Attacker {
         let [(own, _), (peer, id)] = [stations(0)[to], stations(0)[1 - to]];
         let mut frame =
             [&own.0[..], &peer.0, &[0x88, 0xb5], &id.0.to_be_bytes(), &[0; HELLO_OCTETS - 2]].concat();
-        // What the cell's protection is, it says of itself: state and mode are in one octet of a true HELLO.
+        // State and mode are in one octet, which is copied from a true HELLO: a cell says itself how it protects.
         let like = [&self.newest[1 - to], &self.newest[to]].into_iter().find(|newest| !newest.is_empty());
         like.into_iter().for_each(|like| frame[OWN - 1] = like[OWN - 1]);
         frame[OWN..OWN + 8].copy_from_slice(&self.count.to_be_bytes());
@@ -99,7 +99,7 @@ impl Attacker {
 }
 
 impl Plant {
-    /// How long it takes until both relations' frames flow both ways.
+    /// Time until both relations' frames flow both ways; none if `limit` is over before.
     fn time_to_flow(&mut self, limit: Duration) -> Option<Duration> {
         let begun = self.now;
         while self.now - begun < limit {

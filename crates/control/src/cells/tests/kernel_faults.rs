@@ -51,7 +51,7 @@ fn cell(gateway: &mut Gateway) -> &mut CellControl {
     gateway.links[0].cell.as_deref_mut().unwrap()
 }
 
-/// What was told of the kernel: relations, and why.
+/// Faults of the kernel that were told: relations, and why.
 fn told(notices: Vec<Notice>) -> Vec<(Vec<Relation>, String)> {
     let faults = notices.into_iter().filter_map(|notice| match notice {
         Notice::KernelFault { cell, relations, why } => {

@@ -1,4 +1,4 @@
-//! How long a cyclic frame waits for others: counted in frames, turn by turn, not in time.
+//! Wait of a cyclic frame for others: counted in frames, turn by turn, not in time.
 #![allow(clippy::unwrap_used)] // a test's own set-up fails loudly
 
 use std::time::Duration;
