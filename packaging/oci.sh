@@ -26,7 +26,7 @@ install -d -m 755 "$root" "$image/blobs/sha256" "$root/etc/frameward" "$root/run
 install -d -m 700 "$root/var/lib/frameward"
 install -d -m 1777 "$root/tmp"
 install -D -m 755 "$binary" "$root/usr/bin/frameward"
-strip --strip-unneeded --remove-section=.comment --remove-section=.note.gnu.build-id "$root/usr/bin/frameward"
+strip --strip-unneeded --remove-section=.comment "$root/usr/bin/frameward"
 install -m 644 LICENSE-APACHE LICENSE-MIT SECURITY.md "$doc/"
 scripts/licences.sh x86_64-unknown-linux-musl | gzip -9n >"$doc/third-party.txt.gz"
 

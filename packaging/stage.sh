@@ -23,7 +23,7 @@ fi
 umask 022
 doc=$stage/share/doc/frameward
 install -D -m 755 "$binary" "$stage/bin/frameward"
-"${tools}strip" --strip-unneeded --remove-section=.comment --remove-section=.note.gnu.build-id "$stage/bin/frameward"
+"${tools}strip" --strip-unneeded --remove-section=.comment "$stage/bin/frameward"
 install -D -m 644 packaging/frameward@.service "$stage/lib/systemd/system/frameward@.service"
 install -d "$doc/examples"
 install -m 644 packaging/press-line.toml packaging/cell.toml packaging/own-user.conf contrib/prometheus/*.yml \

@@ -49,5 +49,7 @@ export PATH=$CARGO_TARGET_DIR/path:$PATH
 if [[ ${2:-} == bloat ]]; then
     exec "$top/target/tools/bin/cargo-bloat" bloat --release --locked --target "$target" --package frameward --bin frameward --crates -n 25
 fi
-cargo build --release --locked --target "$target" --package frameward
+# The build ID would be a hash over debug information too, which differs between directories and is stripped from packages.
+# strip cannot take it out: with it goes PT_GNU_RELRO.
+cargo rustc --release --locked --target "$target" --package frameward --bin frameward -- -C link-arg=-Wl,--build-id=none
 echo "$CARGO_TARGET_DIR/$target/release/frameward"
