@@ -23,6 +23,7 @@
 //! | sent by a stranger, ..., N times | how many of these really were sent each second |
 //! | status | how long the second box's answer takes during all of this, at the worst |
 //! | keystroke | how long one takes to come back in a TCP session on that box, over its loopback interface, at the worst |
+//! | handshakes | from a start of a cell's first box until all relations have keys, alone and beside N times the lossless rate of strangers' frames |
 //! | MKPDUs | from one that the box takes to the next, at the worst; they come every 2 s |
 
 mod attacker;
@@ -30,6 +31,7 @@ mod curve;
 mod network;
 mod witness;
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use ::bench::Target;
@@ -56,8 +58,10 @@ pub const BENCH: &str = "overload";
 pub const TIMES: [f64; 6] = [0.5, 1.0, 2.0, 4.0, 7.0, 10.0];
 /// The same of both ways at once.
 pub const TIMES_BOTH: [f64; 3] = [1.0, 4.0, 10.0];
+/// The most that strangers send, as a multiple of the lossless rate.
+const MOST: f64 = 10.0;
 /// The same of strangers' frames.
-const STRANGERS: [f64; 3] = [1.0, 4.0, 10.0];
+const STRANGERS: [f64; 3] = [1.0, 4.0, MOST];
 /// The share that has to arrive of what there is room for.
 const LEAST: f64 = 0.95;
 /// Load beside strangers' frames, as a share of the lossless rate.
@@ -120,6 +124,9 @@ struct Case {
     status: Samples,
     keystroke: Samples,
     mkpdus: Samples,
+    handshakes: Samples,
+    /// The same beside the most of each kind of strangers' frames.
+    handshakes_beside: Vec<(Strange, Samples)>,
 }
 
 /// A case: its name, and the function that makes it.
@@ -203,7 +210,7 @@ fn together(bench: &mut Bench<'_>, wanted: &[&(&'static str, Made)]) -> Result<(
     }
     for round in 1..=effort.rounds {
         for case in &mut cases {
-            case.round(effort.time / 3)?;
+            case.round(effort.time / 3, &bench.programs.frameward)?;
             (bench.progress)(&format_args!("round {round}: {}", case.name));
         }
     }
@@ -211,6 +218,10 @@ fn together(bench: &mut Bench<'_>, wanted: &[&(&'static str, Made)]) -> Result<(
         case.tell(bench.figure);
     }
     cases.into_iter().try_for_each(|case| case.place.stop())
+}
+
+fn milliseconds(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
 impl Case {
@@ -237,19 +248,39 @@ impl Case {
             status: Samples::new(&format!("status, {name}")),
             keystroke: Samples::new(&format!("keystroke, {name}")),
             mkpdus: Samples::new(&format!("MKPDUs, {name}")),
+            handshakes: Samples::new(&format!("handshakes alone, {name}")),
+            handshakes_beside: Strange::ALL
+                .map(|strange| {
+                    let what = format!("handshakes beside {}, {MOST} times, {name}", strange.name());
+                    (strange, Samples::new(&what))
+                })
+                .into(),
         })
     }
 
-    fn round(&mut self, time: Duration) -> Result<(), BenchError> {
+    fn round(&mut self, time: Duration, frameward: &Path) -> Result<(), BenchError> {
         let witness = self.place.witness()?;
         self.offer_all(time)?;
         let Some(witness) = witness else { return Ok(()) };
         let Longest { status, session, mkpdu } = witness.stop()?;
-        let milliseconds = |time: Duration| time.as_secs_f64() * 1e3;
         self.status.push(milliseconds(status));
         self.keystroke.push(milliseconds(session));
         if let Some(gap) = mkpdu {
             self.mkpdus.push(milliseconds(gap));
+        }
+        self.handshake(frameward)
+    }
+
+    fn handshake(&mut self, frameward: &Path) -> Result<(), BenchError> {
+        let Some(protected) = &self.protected else { return Ok(()) };
+        let Some(alone) = self.place.handshake(frameward)? else { return Ok(()) };
+        self.handshakes.push(milliseconds(alone));
+        for (strange, samples) in &mut self.handshakes_beside {
+            let rate = (self.curve.rate() * MOST) as u32;
+            let load = self.place.stranger(*strange, protected, rate, LIMIT)?;
+            let took = self.place.handshake(frameward)?;
+            load.stop()?;
+            samples.values.extend(took.map(milliseconds));
         }
         Ok(())
     }
@@ -284,9 +315,15 @@ impl Case {
             figure(row);
             figure(sent.row(BENCH, "frames/s", Some(self.curve.lossless())));
         }
-        for (samples, most) in
-            [(&self.status, LATE), (&self.keystroke, LATE), (&self.mkpdus, MKA_HELLO + LATE)]
-        {
+        if !self.handshakes.values.is_empty() {
+            figure(self.handshakes.row(BENCH, "ms", None));
+        }
+        let alone = self.handshakes.values.iter().copied().fold(0.0, f64::max);
+        let handshakes = self.handshakes_beside.iter();
+        let handshakes =
+            handshakes.map(|(_, samples)| (samples, LATE + Duration::from_secs_f64(alone / 1e3)));
+        let others = [(&self.status, LATE), (&self.keystroke, LATE), (&self.mkpdus, MKA_HELLO + LATE)];
+        for (samples, most) in others.into_iter().chain(handshakes) {
             if samples.values.is_empty() {
                 continue;
             }

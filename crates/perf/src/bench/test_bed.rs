@@ -1,6 +1,7 @@
 //! A case of a bench: a network with two boxes in it, and what stands in the boxes.
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use dataplane::open::Io;
 use lab::topology::Gateway;
@@ -123,6 +124,25 @@ impl TestBed {
             Inside::Gateways(pair) => Ok(secured(pair)?),
             _ => Err(BenchError::Silent(self.case.clone())),
         }
+    }
+
+    /// Starts the first of two gateways with a cell again.
+    ///
+    /// # Returns
+    /// The time from then on until it has agreed with the other one on the keys of all relations.
+    ///
+    /// # Errors
+    /// If it does not end or run, or they do not agree.
+    pub(crate) fn handshake(&mut self, frameward: &Path) -> Result<Duration, BenchError> {
+        let Inside::Gateways(pair) = std::mem::replace(&mut self.inside, Inside::Bridges) else {
+            return Err(BenchError::Silent(self.case.clone()));
+        };
+        let pair = pair.restart_a(frameward, &self.topology.gateway_a.namespace)?;
+        let begin = Instant::now();
+        secured(&pair)?;
+        let took = begin.elapsed();
+        self.inside = Inside::Gateways(Box::new(pair));
+        Ok(took)
     }
 
     /// Stops what stands in the boxes, which must end well.

@@ -362,6 +362,17 @@ impl Pair {
         Ok(())
     }
 
+    /// Stops gateway A, in this namespace, and starts it again. It runs once this returns.
+    ///
+    /// # Errors
+    /// If it does not end well, or does not run again.
+    pub fn restart_a(self, frameward: &Path, namespace: &Namespace) -> Result<Self, PairError> {
+        let Self { a, b, scratch } = self;
+        a.stop()?;
+        let a = Station::start(frameward, namespace, &scratch, "a")?;
+        Ok(Self { a, b, scratch })
+    }
+
     /// Stops both.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Where good frames are offered: a pair of boxes between machines, or tunnels between plants.
 
+use std::path::Path;
 use std::time::Duration;
 
 use lab::cyclic::{Relation, RoundRobin};
@@ -140,6 +141,14 @@ impl TestNetwork {
                 Load::start_with(from, strange.packets(protected), Some(rate), limit)?
             }
         })
+    }
+
+    /// How long a cell's handshakes take after the first box has started again; `None` where there is no protected cell.
+    pub(super) fn handshake(&mut self, frameward: &Path) -> Result<Option<Duration>, BenchError> {
+        match self {
+            Self::Cell(test_bed, _) if test_bed.far().is_some() => test_bed.handshake(frameward).map(Some),
+            _ => Ok(None),
+        }
     }
 
     pub(super) fn stop(self) -> Result<(), BenchError> {
