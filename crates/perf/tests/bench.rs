@@ -162,7 +162,8 @@ fn overload_is_offered_to_sites_and_to_kernel_vxlan() {
 #[test]
 fn overload_is_offered_to_cells_and_to_their_limit() {
     // And handshakes, alone and beside three kinds of strangers' frames.
-    overloaded(&[(overload::UNPROTECTED_CELL, 0), ("cell", 1 + 2 * 9 + 2 + 4)]);
+    let cell = 1 + 2 * 9 + 2 + 4;
+    overloaded(&[(overload::UNPROTECTED_CELL, 0), ("cell", cell), (overload::KERNEL_CELL, cell)]);
 }
 
 /// These cases alone, each with so many figures beside its curves, have them.

@@ -10,6 +10,11 @@ use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeyLength};
 use config::key_file::fingerprint;
 
+/// The suite of a new cell: the one that the kernel path has.
+const SUITE: &str = "chacha20-poly1305";
+/// The suite of a bundle that names none: an older version made it, and left the key to its default.
+const DEFAULT_SUITE: &str = "gcm-aes-128";
+
 /// Answers for a cell.
 #[derive(Clone, Debug)]
 pub struct CellAnswers {
@@ -46,6 +51,7 @@ pub fn cell(
         Some(bundle) => others(&relations, &bundle.values("local").collect::<Vec<_>>()),
         None => answers.local.iter().map(String::as_str).collect(),
     };
+    let suite = join.map_or(SUITE, |bundle| bundle.values("suite").next().unwrap_or(DEFAULT_SUITE));
     let cak = Cak::drawn_or_of(join)?;
     let master_key = match join {
         Some(bundle) => bundle.octets("master_key")?,
@@ -59,12 +65,12 @@ pub fn cell(
     files.secret("key", &[("", master_key.octets())], &what)?;
     let rest = format!("{name}-rest");
     let link = section(&rest, &answers.plain, &answers.protected, &files);
-    let text = format!("{}\n{link}\n{}", files.gateway(), fieldbus(name, &rest, &local, &relations));
+    let text = format!("{}\n{link}\n{}", files.gateway(), fieldbus(name, &rest, suite, &local, &relations));
     files.text("toml", &text, "the configuration")?;
     if join.is_none() {
         let mut head = format!(
             "# Frameward: the other box's part of cell {name}. A SECRET: carry it over a channel that is itself\n\
-             # secret, and delete it when both boxes run.\ninit = cell\nname = {name}\n"
+             # secret, and delete it when both boxes run.\ninit = cell\nname = {name}\nsuite = {suite}\n"
         );
         for station in &local {
             let _ = writeln!(head, "local = {station}");
@@ -107,12 +113,13 @@ impl<'r> Relation<'r> {
     }
 }
 
-fn fieldbus(name: &str, rest: &str, local: &[&str], relations: &[Relation<'_>]) -> String {
+fn fieldbus(name: &str, rest: &str, suite: &str, local: &[&str], relations: &[Relation<'_>]) -> String {
     let stations: Vec<_> = local.iter().map(|station| quoted(station)).collect();
     let mut text = format!(
-        "[[fieldbus]]\nname  = {}\nrest  = {}   # the link above\nmaster_key_file = {}\nlocal = [{}]   # the stations behind this box\n",
+        "[[fieldbus]]\nname  = {}\nrest  = {}   # the link above\nsuite = {}   # the same on both boxes; this one can stay in the kernel\nmaster_key_file = {}\nlocal = [{}]   # the stations behind this box\n",
         quoted(name),
         quoted(rest),
+        quoted(suite),
         quoted(&format!("{name}.key")),
         stations.join(", ")
     );

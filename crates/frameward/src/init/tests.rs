@@ -3,6 +3,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use super::*;
 use config::key_file;
 use testkit::TestDirectory;
+use wire::fieldbus::CellSuite;
 
 fn setting(directory: &TestDirectory) -> Setting {
     Setting { directory: directory.path().to_owned(), state: None, owner: None, offline: true }
@@ -185,6 +186,19 @@ fn both_boxes_of_a_cell_have_the_same_relations_and_keys_and_other_stations() {
         config.links.remove(0).cell.unwrap()
     });
     assert_eq!(cells.each_ref().map(|cell| cell.relations.len()), [2, 2]);
+    // The suite that the kernel path has.
+    assert_eq!(cells.each_ref().map(|cell| cell.protection.suite), [CellSuite::ChaCha20Poly1305; 2]);
+
+    // A bundle of a build that chose no suite.
+    let path = here.path().join("cell-4.bundle");
+    let mut lines = std::fs::read_to_string(&path).unwrap();
+    lines = lines.lines().filter(|line| !line.starts_with("suite")).map(|line| format!("{line}\n")).collect();
+    std::fs::write(&path, lines).unwrap();
+    let older = TestDirectory::new("init-cell-older");
+    cell(&setting(&older), &joined, Some(&Bundle::read(&path, "cell").unwrap())).unwrap();
+    let (config, _) = config::load(&older.path().join("cell-4.toml")).unwrap();
+    assert_eq!(config.links[0].cell.as_ref().unwrap().protection.suite, CellSuite::GcmAes128);
+
     for relation in ["", "a,b,c", &format!("{plc},{plc},0x8001,no,1ms")] {
         let wrong = CellAnswers { relations: vec![relation.to_owned()], ..answers.clone() };
         let other = TestDirectory::new("init-cell-refused");

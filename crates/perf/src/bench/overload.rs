@@ -41,6 +41,7 @@ use lab::{Shape, Topology};
 
 use self::network::TestNetwork;
 use self::witness::Longest;
+use super::fieldbus::end_to_end::redirecting;
 use super::rivals::Rival;
 use super::samples::Samples;
 use super::test_bed::TestBed;
@@ -144,23 +145,19 @@ const SITES: [(&str, Made); 3] = [
     ("site, header encryption", |bench, name| sites(bench, name, 1)),
     ("site, identifiers", |bench, name| sites(bench, name, 2)),
 ];
-const CELLS: [(&str, Made); 2] = [
+const CELLS: [(&str, Made); 3] = [
     (UNPROTECTED_CELL, |bench, name| {
         let test_bed = TestBed::forwarded(&bench.programs.lab, name, &shape(), Io::AfXdp)?;
         let relations = relations(&test_bed.topology);
         Ok(TestNetwork::cell(test_bed, relations))
     }),
-    ("cell", |bench, name| {
-        let topology = Topology::build(&shape())?;
-        let relations = relations(&topology);
-        let mut choice = CellChoice::new(&topology, RELATIONS, CYCLE);
-        choice.drops = true;
-        let pair = cells::start(&bench.programs.frameward, &topology, &choice)?;
-        let test_bed = TestBed::running(name, topology, pair);
-        test_bed.wait_for_cells()?;
-        Ok(TestNetwork::cell(test_bed, relations))
+    ("cell", |bench, name| cell(bench, name, Topology::build(&shape())?, ("auto", ""))),
+    (KERNEL_CELL, |bench, name| {
+        cell(bench, name, redirecting(&shape())?, ("kernel", "suite = \"chacha20-poly1305\""))
     }),
 ];
+/// Our cell, with its frames in the kernel.
+pub const KERNEL_CELL: &str = "cell in the kernel";
 /// Rivals of our cell, with the same frames.
 pub const UNPROTECTED_CELL: &str = "forwarder of cyclic frames";
 /// Devices of the PLC, and how often each relation sends by its configuration; in fact as often as is offered.
@@ -181,6 +178,20 @@ fn shape() -> Shape {
 fn gateways(bench: &Bench<'_>, name: &str, keys: LinkKeys) -> Result<TestNetwork, BenchError> {
     let choice = Choice { keys, ..Choice::default() };
     Ok(TestNetwork::link(TestBed::new(&bench.programs.frameward, name, &shape(), &choice)?))
+}
+
+fn cell(
+    bench: &Bench<'_>,
+    name: &str,
+    topology: Topology,
+    (io, cell): (&'static str, &'static str),
+) -> Result<TestNetwork, BenchError> {
+    let relations = relations(&topology);
+    let choice = CellChoice { io, cell, drops: true, ..CellChoice::new(&topology, RELATIONS, CYCLE) };
+    let pair = cells::start(&bench.programs.frameward, &topology, &choice)?;
+    let test_bed = TestBed::running(name, topology, pair);
+    test_bed.wait_for_cells()?;
+    Ok(TestNetwork::cell(test_bed, relations))
 }
 
 fn sites(bench: &Bench<'_>, name: &'static str, which: usize) -> Result<TestNetwork, BenchError> {

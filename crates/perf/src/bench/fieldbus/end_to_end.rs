@@ -185,7 +185,7 @@ const USER_SPACE: Kind = Kind { case: "gateways", io: "auto", suite: "gcm-aes-12
 const KERNEL: Kind = Kind { case: "gateways, in the kernel", io: "kernel", suite: "chacha20-poly1305" };
 
 /// A topology whose wires take redirected frames: of a veth the other end needs NAPI, which `gro` gives it.
-fn redirecting(shape: &Shape) -> Result<Topology, BenchError> {
+pub(in crate::bench) fn redirecting(shape: &Shape) -> Result<Topology, BenchError> {
     let topology = Topology::build(shape)?;
     let Topology { machine_a, machine_b, middle, .. } = &topology;
     for (namespace, interface) in [

@@ -1,7 +1,8 @@
 //! Section: more frames than there is room for.
 
 use crate::bench::overload::{
-    BENCH, TIMES, TIMES_BOTH, UNPROTECTED_CELL, VXLAN, good, good_both, lossless, offered, offered_both,
+    BENCH, KERNEL_CELL, TIMES, TIMES_BOTH, UNPROTECTED_CELL, VXLAN, good, good_both, lossless, offered,
+    offered_both,
 };
 
 use super::figure::{Body, Figure, Kind};
@@ -21,7 +22,8 @@ const CASES: [(&str, Kind); 6] = [
 
 const SITES: [(&str, Kind); 3] =
     [("site, header encryption", Kind::Ours), ("site, identifiers", Kind::Ours2), (VXLAN, Kind::Limit)];
-const CELLS: [(&str, Kind); 2] = [("cell", Kind::Ours), (UNPROTECTED_CELL, Kind::Limit)];
+const CELLS: [(&str, Kind); 3] =
+    [("cell", Kind::Ours), (KERNEL_CELL, Kind::Ours2), (UNPROTECTED_CELL, Kind::Limit)];
 const SHARED: &str = "Sender, both boxes and receiver share this machine's CPUs, so a sender that sends more leaves the boxes less";
 
 /// Name of a figure of one multiple.
