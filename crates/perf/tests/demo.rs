@@ -59,9 +59,16 @@ fn it_shows_a_fieldbus() {
     let pid = demo.id();
     let output = demo.wait(Duration::from_secs(120)).unwrap();
     assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
-    for words in
-        ["8 relations", "none lost", "0% packet loss", "p99.9", "OutPktsProtected", "none with the plaintext"]
-    {
+    for words in [
+        "8 relations",
+        "frame path  user space",
+        "frame path  kernel",
+        "none lost",
+        "0% packet loss",
+        "p99.9",
+        "OutPktsProtected",
+        "none with the plaintext",
+    ] {
         assert!(output.stdout.contains(words), "{words:?} is not in\n{}", output.stdout);
     }
     assert_eq!(left_by(pid), Vec::<String>::new());

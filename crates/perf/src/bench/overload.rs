@@ -41,13 +41,12 @@ use lab::{Shape, Topology};
 
 use self::network::TestNetwork;
 use self::witness::Longest;
-use super::fieldbus::end_to_end::redirecting;
 use super::rivals::Rival;
 use super::samples::Samples;
 use super::test_bed::TestBed;
 use super::tunnel;
 use super::{Bench, BenchError, Effort};
-use crate::demo::cells::{self, CellChoice};
+use crate::demo::cells::{self, CellChoice, redirecting};
 use crate::demo::pair::{Choice, LinkKeys};
 
 pub use self::attacker::Strange;

@@ -8,9 +8,9 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use lab::Topology;
 use lab::cyclic::Relation;
-use lab::topology::{Mac, PLAIN, PROTECTED};
+use lab::topology::{LEFT, Mac, PLAIN, PROTECTED, RIGHT};
+use lab::{Shape, Topology};
 
 use super::pair::{Pair, PairError, Scratch, Station};
 use frameward::keygen::{self, KeyLength};
@@ -55,6 +55,24 @@ impl CellChoice {
     pub fn exchanged(&self) -> Vec<Relation> {
         self.relations.iter().map(|(relation, _)| relation.clone()).collect()
     }
+}
+
+/// A topology whose wires take redirected frames: of a veth the other end needs NAPI, which `gro` gives it.
+///
+/// # Errors
+/// If the network cannot be made.
+pub fn redirecting(shape: &Shape) -> Result<Topology, lab::Error> {
+    let topology = Topology::build(shape)?;
+    let Topology { machine_a, machine_b, middle, .. } = &topology;
+    for (namespace, interface) in [
+        (&machine_a.namespace, machine_a.ifname),
+        (middle, LEFT),
+        (middle, RIGHT),
+        (&machine_b.namespace, machine_b.ifname),
+    ] {
+        namespace.run(&["ethtool", "-K", interface, "gro", "on"])?;
+    }
+    Ok(topology)
 }
 
 /// The relation of a topology's PLC with a device.

@@ -8,6 +8,7 @@ mod bars;
 mod everything;
 mod fieldbus;
 mod figure;
+mod in_kernel;
 mod iot;
 mod kernel;
 mod lines;
@@ -118,6 +119,12 @@ fn sections(document: &Document) -> Vec<Section> {
             title: "Fieldbus",
             about: "Cyclic frames of a hundred octets, each relation with a key of its own: Skuballa et al.",
             figures: fieldbus::figures(document),
+        },
+        Section {
+            id: "kernel",
+            title: "In the kernel",
+            about: "Frames that stay in the kernel, protected by XDP programs, beside the same through user space, a bridge, and a program that only forwards.",
+            figures: in_kernel::figures(document),
         },
         Section {
             id: "scaling",

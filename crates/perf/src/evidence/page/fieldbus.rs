@@ -12,10 +12,10 @@ use super::query::{Query, command, group};
 use crate::evidence::document::Document;
 use crate::evidence::plan::FIELDBUS;
 
-const PAPER: &str = "Skuballa et al., Cryptographic Protection of Cyclic Real-Time Communication in Ethernet-Based Fieldbuses";
+pub(super) const PAPER: &str = "Skuballa et al., Cryptographic Protection of Cyclic Real-Time Communication in Ethernet-Based Fieldbuses";
 /// Mode, octets of PT and AAD, then microseconds: t_total and t_bare of the hardware, t_bare of the software, t_max
 /// (tables I and II); and the frame as our bench calls it.
-const ROWS: [(&str, [u32; 2], [f64; 4], &str); 4] = [
+pub(super) const ROWS: [(&str, [u32; 2], [f64; 4], &str); 4] = [
     ("encryption, 1444 octets", [1444, 7], [13.0, 5.23, 243.5, 125.0], "1444 octets, encrypt"),
     ("encryption, 44 octets", [44, 7], [2.7, 0.39, 12.6, 8.77], "44 octets, encrypt"),
     ("authentication, 1444 octets", [0, 1451], [9.3, 4.27, 165.3, 125.0], "1444 octets, authenticate"),
@@ -23,7 +23,7 @@ const ROWS: [(&str, [u32; 2], [f64; 4], &str); 4] = [
 ];
 
 /// As many relations as the paper's equation 2 allows for the shortest frames.
-const PAPER_RELATIONS: usize = 57;
+pub(super) const PAPER_RELATIONS: usize = 57;
 
 fn cipher(verb: &str, frame: &str, relations: usize) -> String {
     format!("{verb} {frame}, cipher, the paper's lengths, {relations} relations p50")
@@ -42,45 +42,7 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
         relations(document),
         whole_path(document),
         tails(document),
-        end_to_end(document),
-        frames(document),
     ]
-}
-
-/// Behind the name of a place.
-const AT: &str = ", 50 relations at 1 ms";
-
-/// Every frame of the time, accounted for.
-fn frames(document: &Document) -> Figure {
-    let mut query = Query::new(document, FIELDBUS);
-    let whats = [
-        "sent",
-        "received",
-        "lost",
-        "lost that no counter names",
-        "later than a cycle",
-        "out of order or twice",
-        "changed",
-    ];
-    let row = |what: &str| {
-        let mut cell = |place: &str| Some(number(query.value(&format!("frames {what}, {place}{AT}"))?));
-        Some([format!("frames {what}"), cell("Linux bridge")?, cell("gateways")?])
-    };
-    let rows: Vec<[String; 3]> = whats.into_iter().filter_map(row).collect();
-    Figure {
-        id: "fieldbus-frames".into(),
-        title: "End to end: every frame accounted for".into(),
-        caption: "A PLC and 50 devices, each sending a frame every millisecond, through a pair of gateways and through Linux bridges in their place. Machines and boxes share this machine's CPUs.".into(),
-        units: "frames of all rounds together".into(),
-        source: "this run; no paper: the paper measures no network".into(),
-        command: command(document, FIELDBUS),
-        body: if rows.is_empty() {
-            Body::Nothing
-        } else {
-            Body::Table(Table::new(["", "Linux bridges", "gateways"], rows))
-        },
-        gaps: query.gaps(),
-    }
 }
 
 /// Figure 3 and equation 1, in octets.
@@ -260,16 +222,6 @@ fn tails(document: &Document) -> Figure {
     }
 }
 
-/// A sentence with a figure of both places, if the run has it.
-fn of_each_place(document: &Document, begin: &str, case: &str, end: &str) -> String {
-    let sentences = ["Linux bridge", "gateways"].into_iter().filter_map(|place| {
-        let figure = document.figure(FIELDBUS, &format!("{case}{place}{end}"))?;
-        Some(format!("{place}: {}", number(figure.value)))
-    });
-    let sentences: Vec<_> = sentences.collect();
-    if sentences.is_empty() { String::new() } else { format!("{begin}{}.", sentences.join(", ")) }
-}
-
 /// Number of slow frames, and of those that stood together, if the run has it.
 fn spells(document: &Document) -> String {
     let sentences = ["cipher, the paper's lengths", "receive to transmit descriptor"].into_iter().filter_map(|extent| {
@@ -285,58 +237,6 @@ fn spells(document: &Document) -> String {
         ))
     });
     sentences.collect()
-}
-
-/// One-way delay through two gateways, beside bridges in their place.
-fn end_to_end(document: &Document) -> Figure {
-    let mut query = Query::new(document, FIELDBUS);
-    let groups: Vec<Group> = ["p50", "p99.9", "worst"]
-        .into_iter()
-        .filter_map(|what| {
-            let bars = [
-                query.bar(Kind::Limit, &format!("one-way delay {what}, Linux bridge")),
-                query.bar(Kind::Ours, &format!("one-way delay {what}, gateways")),
-                query.bar(Kind::Ours2, &format!("added one-way delay {what}, gateways")),
-            ];
-            group(what, bars)
-        })
-        .collect();
-    let nothing = groups.is_empty();
-    let sentences = of_each_place(document, " Frames that never came: ", "frames lost, ", AT)
-        + &of_each_place(
-            document,
-            " Percent of all CPU time that the hypervisor gave to others meanwhile: ",
-            "CPU time stolen from this machine, ",
-            "",
-        );
-    Figure {
-        id: "fieldbus-end-to-end".into(),
-        title: "End to end: what gateways add to a cyclic frame's way".into(),
-        caption: format!(
-            "One-way delay from machine to machine with 50 relations at 1 ms, through two gateways and through Linux bridges in their place; less is better. Machines, gateways and the clock share this machine's CPUs.{sentences}"
-        ),
-        units: "microseconds".into(),
-        source: "this run; no paper: the paper measures no network".into(),
-        command: command(document, FIELDBUS),
-        body: if nothing {
-            Body::Nothing
-        } else {
-            Body::Bars(Bars {
-                legend: [
-                    (Kind::Limit, "Linux bridges, unprotected"),
-                    (Kind::Ours, "Frameward"),
-                    (Kind::Ours2, "added by Frameward, round by round"),
-                ]
-                .map(|(kind, name)| (kind, name.to_owned()))
-                .into(),
-                axis: "us".into(),
-                scale: Scale::Logarithmic,
-                groups,
-                mark: None,
-            })
-        },
-        gaps: query.gaps(),
-    }
 }
 
 /// The paper says that the number of relations makes no difference to a frame; it draws nothing of it.
