@@ -103,27 +103,27 @@ INLINE int parse(struct xdp_md *ctx, struct front *front) {
     return 1;
 }
 
-// How addresses, header and payload divide into AAD and text.
-INLINE void divide(struct job *job, u32 at, u32 payload, u32 encrypts) {
-    job->at = at, job->aad = encrypts ? AAD : AAD + payload, job->text = encrypts ? payload : 0;
+// How addresses, header and payload divide into AAD and text. The text may stand so many octets behind its place.
+INLINE void divide(struct job *job, u32 at, u32 payload, u32 encrypts, u32 from) {
+    job->at = at, job->aad = encrypts ? AAD : AAD + payload, job->text = encrypts ? payload : 0, job->from = from;
 }
 
-// Copies octets of the frame to `to`, from `by` octets behind.
+// Copies octets of the frame to `to`, from `by` octets behind: 16 or more. In whole blocks that end with the last octet: up to 15 octets in
+// front are spoilt.
 GLOBAL int move_forward(struct xdp_md *ctx, u32 to, u32 by, u32 octets) {
+    u32 blocks = (octets + BLOCK_OCTETS - 1) / BLOCK_OCTETS;
+    to -= BLOCK_OCTETS * blocks - octets;
+    u32 from = to + by;
     BOUND(to, 63);
-    BOUND(by, 63);
-    u8 *here = start_of(ctx) + to, *there = here + by, *end = end_of(ctx);
-    EACH_ONE_BY_ONE for (u32 i = 0; i < MOST_OCTETS / 8 && octets >= 8; i++, octets -= 8) {
-        if (here + 8 > end || there + 8 > end) return -1;
-        U64(here) = U64(there);
-        here += 8, there += 8;
+    BOUND(from, 127);
+    u8 *here = start_of(ctx) + to, *there = start_of(ctx) + from, *end = end_of(ctx);
+    EACH_ONE_BY_ONE for (u32 i = 0; i < MOST_BLOCKS && i < blocks; i++) {
+        if (here + BLOCK_OCTETS > end || there + BLOCK_OCTETS > end) return -1;
+        u64 low = U64(there), high = U64(there + 8);
+        U64(here) = low, U64(here + 8) = high;
+        here += BLOCK_OCTETS, there += BLOCK_OCTETS;
     }
-    if (octets >= 8) return -1;
-    EACH_ONE_BY_ONE for (u32 i = 0; i < 7 && i < octets; i++) {
-        if (here + 1 > end || there + 1 > end) return -1;
-        *here++ = *there++;
-    }
-    return 0;
+    return blocks > MOST_BLOCKS ? -1 : 0;
 }
 
 // Zeros behind a payload that is too short.
@@ -186,7 +186,9 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         return XDP_DROP;
     }
     u32 at = HEADER + tags - 12;
-    if (move_forward(ctx, at + AAD, more, given)) return XDP_DROP;
+    // A text moves while it is encrypted.
+    u32 moves = !cell->encrypts || given < payload;
+    if (moves && move_forward(ctx, at + AAD, more, given)) return XDP_DROP;
     if (given < payload && pad(ctx, at + AAD + given, payload - given)) return XDP_DROP;
 
     struct job job = {};
@@ -202,13 +204,8 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     U64(aad) = front.address.first, U32(aad + 8) = front.address.second, U16(aad + 12) = front.address.frame_id;
     aad[14] = key_id, U32(aad + 15) = BE32(seq);
 
-    divide(&job, at, payload, cell->encrypts);
-    if (apply_keystream(ctx, &job) || compute_icv(ctx, &job)) return XDP_DROP;
-    u32 behind = at + AAD + payload;
-    BOUND(behind, 2 * MOST_OCTETS - 1);
-    u8 *icv = data + behind;
-    if (icv + ICV > end) return XDP_DROP;
-    U64(icv) = job.icv[0], U64(icv + 8) = job.icv[1];
+    divide(&job, at, payload, cell->encrypts, moves ? 0 : ICV);
+    if (aead(ctx, &job, 0)) return XDP_DROP;
 
     if (data + HEADER + 2 * TAG > end) return XDP_DROP;
     U64(data) = front.address.first, U32(data + 8) = front.address.second;
@@ -260,14 +257,9 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     }
     U64(aad) = front.address.first, U32(aad + 8) = front.address.second;
 
-    divide(&job, at, payload, cell->encrypts);
-    u32 behind = at + AAD + payload;
-    BOUND(behind, 2 * MOST_OCTETS - 1);
-    u8 *icv = data + behind;
-    if (payload > MOST_PAYLOAD || icv + ICV > end || compute_icv(ctx, &job)) return discard(count, IN_NOT_VALID);
-    // Both halves always: where the first wrong octet is, no time tells.
-    if ((U64(icv) ^ job.icv[0]) | (U64(icv + 8) ^ job.icv[1])) return discard(count, IN_NOT_VALID);
-    if (apply_keystream(ctx, &job)) return discard(count, IN_NOT_VALID);
+    divide(&job, at, payload, cell->encrypts, 0);
+    job.opens = 1;
+    if (payload > MOST_PAYLOAD || aead(ctx, &job, 0)) return discard(count, IN_NOT_VALID);
 
     struct moved moved = {};
     if (!commit(relation, &under, seq, now, &moved)) return discard(count, IN_LATE);
