@@ -2,12 +2,14 @@
 //
 //   outward: DA | SA | [VLAN] | 0x8892 | FrameID | payload          at the plain interface; leaves by the protected one
 //   inward:  DA | SA | [VLAN] | EtherType | FrameID | KeyID | Seq | payload | ICV         the other way
-//   change, look: by control
+//   change, look, fill: by user space
 //
 // While a frame is sealed or opened its addresses stand in front of the FrameID, in the place of VLAN tags and EtherType, so that the
 // AAD is in one piece. What is of no relation, HELLOs and what only user space counts, goes to the AF_XDP socket of its queue;
 // without one, wherever the cell's settings say.
-#include "chacha20_poly1305.h"
+// Text of the longest frame of an MTU of 1,500, nearly: what keystream ahead takes of room.
+#define AHEAD_OCTETS 1472
+#include "ahead.h"
 #include "change.h"
 #include "relation.h"
 
@@ -164,7 +166,8 @@ INLINE struct relation *find(void *table, const struct address *address, u32 *nu
 }
 
 SECTION("xdp") int outward(struct xdp_md *ctx) {
-    u32 zero = 0, number = 0, key_id = 0, seq = 0, begun = 0;
+    u32 zero = 0, number = 0, key_id = 0, begun = 0;
+    u64 id = 0;
     struct settings *cell = map_lookup(&settings, &zero);
     if (!cell) return XDP_DROP;
     struct front front = {};
@@ -192,7 +195,8 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (given < payload && pad(ctx, at + AAD + given, payload - given)) return XDP_DROP;
 
     struct job job = {};
-    enum taken taken = take_seq(relation, cell->epoch_end, &job, &key_id, &seq, &begun);
+    divide(&job, at, payload, cell->encrypts, moves ? 0 : ICV);
+    enum taken taken = take_seq(relation, cell->epoch_end, &job, &key_id, &id, &begun);
     if (taken != TAKEN) {
         count->of[taken == NO_SESSION ? OUT_NO_SESSION : OUT_SEQ_EXHAUSTED]++;
         return XDP_DROP;
@@ -202,10 +206,9 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     u8 *data = start_of(ctx), *end = end_of(ctx), *aad = data + at;
     if (aad + AAD > end) return XDP_DROP;
     U64(aad) = front.address.first, U32(aad + 8) = front.address.second, U16(aad + 12) = front.address.frame_id;
-    aad[14] = key_id, U32(aad + 15) = BE32(seq);
+    aad[14] = key_id, U32(aad + 15) = BE32((u32)id);
 
-    divide(&job, at, payload, cell->encrypts, moves ? 0 : ICV);
-    if (aead(ctx, &job, 0)) return XDP_DROP;
+    if (aead_ahead(ctx, &job, number, SENT, id)) return XDP_DROP;
 
     if (data + HEADER + 2 * TAG > end) return XDP_DROP;
     U64(data) = front.address.first, U32(data + 8) = front.address.second;
@@ -259,10 +262,10 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
 
     divide(&job, at, payload, cell->encrypts, 0);
     job.opens = 1;
-    if (payload > MOST_PAYLOAD || aead(ctx, &job, 0)) return discard(count, IN_NOT_VALID);
+    if (payload > MOST_PAYLOAD || aead_ahead(ctx, &job, number, RECEIVED, under.id)) return discard(count, IN_NOT_VALID);
 
     struct moved moved = {};
-    if (!commit(relation, &under, seq, now, &moved)) return discard(count, IN_LATE);
+    if (!commit(relation, &under, job.text, now, &moved)) return discard(count, IN_LATE);
     count->of[IN_OCTETS] += payload, count->of[IN_MISSING] += moved.missing, count->of[IN_SESSIONS] += moved.session;
     count->of[IN_EPOCHS] += moved.epoch, count->of[IN_ALARMS] += moved.alarm;
     // How much the time between two verified frames differs from the cycle.
@@ -295,6 +298,7 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
     spin_lock(&relation->lock);
     int answer = change_locked(relation, command);
     spin_unlock(&relation->lock);
+    if (command->what != WATCH) empty_slots(number);
     // The kernel frees the command's memory as it is.
     command->session = (struct session){};
     return answer;
@@ -315,5 +319,48 @@ SECTION("xdp") int look(struct xdp_md *ctx) {
     spin_unlock(&relation->lock);
     count->of[IN_ALARMS] += alarm;
     *(struct report *)command = report;
+    return DONE;
+}
+
+// Places from `place` on, up to `end`; how many slots were made for them, and the most that one way of one of them lacked.
+struct filling {
+    u32 place, end, made, most;
+};
+
+// Makes one slot, so that no frame waits for more; or finds that the place has enough, and goes on to the next one. It is run many times.
+SECTION("xdp") int fill(struct xdp_md *ctx) {
+    struct filling *filling = (struct filling *)start_of(ctx);
+    if ((u8 *)(filling + 1) > end_of(ctx)) return MALFORMED;
+    u32 place = filling->place, way = SENT, octets = 0, lacks = 0;
+    if (place >= filling->end) return DONE;
+    struct relation *relation = map_lookup(&relations, &place);
+    if (!relation) return MALFORMED;
+    struct job job = {};
+    spin_lock(&relation->lock);
+    u64 id = missing_locked(relation, SENT, &job, &octets, &lacks);
+    if (!id) way = RECEIVED, id = missing_locked(relation, RECEIVED, &job, &octets, &lacks);
+    spin_unlock(&relation->lock);
+    if (!id) {
+        filling->place++;
+        return DONE;
+    }
+    if (lacks > filling->most) filling->most = lacks;
+    struct slot *slot = slot_of(place, way, id);
+    if (!slot) return MALFORMED;
+    u64 old = *(volatile u64 *)&slot->id;
+    if (old == HELD || !hold(slot, old)) return DONE;
+    octets = (octets + STREAM_OCTETS - 1) / STREAM_OCTETS * STREAM_OCTETS;
+    if (octets > AHEAD_OCTETS) octets = AHEAD_OCTETS;
+    if (octets < slot->octets) wipe(slot);
+    slot->octets = octets;
+    int failed = make(slot, &job, octets);
+    spin_lock(&relation->lock);
+    int missing = !failed && still_missing_locked(relation, way, id);
+    if (missing) set_id(slot, id);
+    spin_unlock(&relation->lock);
+    if (missing)
+        filling->made++;
+    else
+        empty(slot);
     return DONE;
 }

@@ -35,7 +35,8 @@ struct keystream {
     u32 words[16];
 };
 
-// Keystream made ahead, for one key and one nonce: the first 32 octets of the block of counter 0, and those from counter 1 on.
+// Keystream made ahead, for one key and one nonce: the first 32 octets of the block of counter 0, and those from counter 1 on. What is
+// used of it is erased.
 struct ahead {
     u32 poly1305_key[8];
     u64 words[AHEAD_OCTETS / 8];
@@ -166,7 +167,7 @@ GLOBAL int poly1305_end(struct poly1305 *poly, u32 aad, u32 text) {
 }
 
 // Blocks of text, from octet `begin` of it, with keystream of `words`.
-INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, const u64 *words, u32 begin, u32 octets, u32 most) {
+INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, u64 *words, u32 begin, u32 octets, u32 most, u32 erases) {
     u32 at = job->at + job->aad + begin, source = at + job->from, opens = job->opens;
     u32 last = source + octets - BLOCK_OCTETS;
     BOUND(at, MOST_OCTETS - 1);
@@ -178,6 +179,7 @@ INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct poly130
     EACH_ONE_BY_ONE for (u32 block = 0; block < most && octets; block++) {
         if (here + BLOCK_OCTETS > end) return -1;
         u64 k0 = words[2 * block], k1 = words[2 * block + 1], low, high;
+        if (erases) words[2 * block] = 0, words[2 * block + 1] = 0;
         if (octets >= BLOCK_OCTETS) {
             if (there + BLOCK_OCTETS > end) return -1;
             low = U64(there), high = U64(there + 8), octets -= BLOCK_OCTETS;
@@ -206,20 +208,20 @@ INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct poly130
     return octets ? -1 : 0;
 }
 
-GLOBAL int text_of_block(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, const struct keystream *stream, u32 begin) {
+GLOBAL int text_of_block(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct keystream *stream, u32 begin) {
     if (!job || !poly || !stream) return -1;
     u32 octets = job->text - begin;
     if (octets > STREAM_OCTETS) octets = STREAM_OCTETS;
-    return text_blocks(ctx, job, poly, (const u64 *)stream->words, begin, octets, STREAM_OCTETS / BLOCK_OCTETS);
+    return text_blocks(ctx, job, poly, (u64 *)stream->words, begin, octets, STREAM_OCTETS / BLOCK_OCTETS, 0);
 }
 
-GLOBAL int text_ahead(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, const struct ahead *ahead) {
+GLOBAL int text_ahead(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct ahead *ahead) {
     if (!job || !poly || !ahead) return -1;
-    return text_blocks(ctx, job, poly, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS);
+    return text_blocks(ctx, job, poly, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS, 1);
 }
 
 // Seals or opens a frame, with keystream made ahead if there is some. 0 if it is sealed, or authentic.
-GLOBAL int aead(struct xdp_md *ctx, const struct job *job, const struct ahead *ahead) {
+GLOBAL int aead(struct xdp_md *ctx, const struct job *job, struct ahead *ahead) {
     if (!job) return -1;
     struct keystream stream = {};
     const u32 *w = stream.words;
@@ -233,6 +235,7 @@ GLOBAL int aead(struct xdp_md *ctx, const struct job *job, const struct ahead *a
     };
     if (poly1305_frame(ctx, &poly, job->at, job->aad)) return -1;
     if (ahead) {
+        for (int i = 0; i < 8; i++) ahead->poly1305_key[i] = 0;
         if (text_ahead(ctx, job, &poly, ahead)) return -1;
     } else {
         EACH_ONE_BY_ONE for (u32 begin = 0; begin < MOST_OCTETS && begin < job->text; begin += STREAM_OCTETS)
