@@ -16,10 +16,18 @@ mutants=(
     'chacha20_poly1305.h|low &= mask_of(octets), high &= octets > 8 ? mask_of(octets - 8) : 0;|low &= mask_of(octets);'
     'chacha20_poly1305.h|u64 c = h.h0 + 5;|u64 c = h.h0;'
     'chacha20_poly1305.h|u64 p4 = a4 * (m->r0 & 3) + (p3 >> 32);|u64 p4 = (p3 >> 32);'
-    'chacha20_poly1305.h|chacha20_block(&stream, job, 1 + block / 4)|chacha20_block(&stream, job, block / 4)'
-    'cell.bpf.c|if ((U64(icv) ^ job.icv[0]) \| (U64(icv + 8) ^ job.icv[1])) return discard|if (U64(icv) ^ job.icv[0]) return discard'
+    'chacha20_poly1305.h|chacha20_block(&stream, job, 1 + begin / STREAM_OCTETS)|chacha20_block(&stream, job, begin / STREAM_OCTETS)'
+    'chacha20_poly1305.h|h->h1 = low_half(p1) + (p0 >> 32)|h->h1 = low_half(p1)'
+    'chacha20_poly1305.h|low = high, high = 0, k0 &= mask_of(octets), k1 = 0;|low = high, high = 0, k1 = 0;'
+    'chacha20_poly1305.h|k1 &= mask_of(octets - 8);|'
+    'chacha20_poly1305.h|low >> by \| high << 1 << (63 - by)|low >> by'
+    'chacha20_poly1305.h|U64(here) = job->from ? low ^ k0 : U64(here) ^ k0|U64(here) = low ^ k0'
+    'chacha20_poly1305.h|opens ? low : k0|k0'
+    'chacha20_poly1305.h|return ((U64(icv) ^ poly.h[0]) \| (U64(icv + 8) ^ poly.h[1])) != 0;|return (U64(icv) ^ poly.h[0]) != 0;'
     'cell.bpf.c|encrypts ? AAD : AAD + payload|AAD'
     'cell.bpf.c|if (given < payload && pad(ctx, at + AAD + given, payload - given)) return XDP_DROP;|'
+    'cell.bpf.c|moves ? 0 : ICV|ICV'
+    'cell.bpf.c|to -= BLOCK_OCTETS * blocks - octets;|'
     'cell.bpf.c|if (BEHIND_ETHERTYPE + payload + ICV > cell->mtu |if (payload + ICV > cell->mtu '
     'cell.bpf.c|if (!relation \|\| !seq) return|if (!relation) return'
     'cell.bpf.c|front.ethertype != cell->ethertype \|\| front.tags > 1)|front.ethertype != cell->ethertype)'
@@ -34,6 +42,20 @@ mutants=(
     'cell.bpf.c|add_residence(&residence_outward, number, came);|add_residence(&residence_inward, number, came);'
     'cell.bpf.c|add_residence(&residence_inward, number, now);|add_residence(&residence_outward, number, now);'
     'cell.bpf.c|if (moved.gap_known) add_time(|add_time('
+    'chacha20_poly1305.h|if (erases) words[2 * block] = 0, words[2 * block + 1] = 0;|'
+    'chacha20_poly1305.h|for (int i = 0; i < 8; i++) ahead->poly1305_key[i] = 0;|'
+    'ahead.h|if (!slot \|\| !hold(slot, id)) return 0;|if (!slot \|\| !hold(slot, slot->id)) return 0;'
+    'ahead.h|if (slot->octets >= octets) return slot;|return slot;'
+    'ahead.h|wipe(slot), set_id(slot, 0);|set_id(slot, 0);'
+    'ahead.h|    set_id(slot, 0); // It is spent.|'
+    'ahead.h|(struct keystream *)&slot->ahead.words[STREAM_OCTETS / 8 * i], job, 1 + i)|(struct keystream *)&slot->ahead.words[STREAM_OCTETS / 8 * i], job, i)'
+    'relation.h|return (u64)key->serial << 32 \| seq;|return 1ull << 32 \| seq;'
+    'relation.h|r->made[SENT].octets = job->text;|'
+    'relation.h|d->seq = seq, r->made[RECEIVED].octets = octets;|d->seq = seq;'
+    'change.h|r->made[SENT].serial = r->made[RECEIVED].serial = 0;|'
+    'cell.bpf.c|if (command->what != WATCH) empty_slots(number);|'
+    'cell.bpf.c|if (octets < slot->octets) wipe(slot);|'
+    'cell.bpf.c|if (octets > AHEAD_OCTETS) octets = AHEAD_OCTETS;|'
     'change.h|r->cycle = command->cycle, r->alarm = command->alarm;|r->cycle = command->cycle;'
     'change.h|if (r->enabled) r->place ^= 1, r->running = 1;|if (r->enabled) r->running = 1;'
     'change.h|d->now.epoch + 1 != key->epoch|0'
@@ -43,7 +65,7 @@ mutants=(
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
 # Built once; each mutant is another object that they load. Of the whole workspace, whose features are those of make test.
-suites=(vectors watch same)
+suites=(vectors watch ahead same)
 mapfile -t tests < <(cargo test --locked --workspace "${suites[@]/#/--test=}" --no-run 2>&1 | sed -nE 's/^ *Executable .*\((.*)\)$/\1/p')
 ((${#tests[@]} == ${#suites[@]})) || {
     echo "mutants: the tests of crates/xdp do not build" >&2

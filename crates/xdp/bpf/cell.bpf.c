@@ -2,12 +2,14 @@
 //
 //   outward: DA | SA | [VLAN] | 0x8892 | FrameID | payload          at the plain interface; leaves by the protected one
 //   inward:  DA | SA | [VLAN] | EtherType | FrameID | KeyID | Seq | payload | ICV         the other way
-//   change, look: by control
+//   change, look, fill: by user space
 //
 // While a frame is sealed or opened its addresses stand in front of the FrameID, in the place of VLAN tags and EtherType, so that the
 // AAD is in one piece. What is of no relation, HELLOs and what only user space counts, goes to the AF_XDP socket of its queue;
 // without one, wherever the cell's settings say.
-#include "chacha20_poly1305.h"
+// Text of the longest frame of an MTU of 1,500, nearly: what keystream ahead takes of room.
+#define AHEAD_OCTETS 1472
+#include "ahead.h"
 #include "change.h"
 #include "relation.h"
 
@@ -103,27 +105,27 @@ INLINE int parse(struct xdp_md *ctx, struct front *front) {
     return 1;
 }
 
-// How addresses, header and payload divide into AAD and text.
-INLINE void divide(struct job *job, u32 at, u32 payload, u32 encrypts) {
-    job->at = at, job->aad = encrypts ? AAD : AAD + payload, job->text = encrypts ? payload : 0;
+// How addresses, header and payload divide into AAD and text. The text may stand so many octets behind its place.
+INLINE void divide(struct job *job, u32 at, u32 payload, u32 encrypts, u32 from) {
+    job->at = at, job->aad = encrypts ? AAD : AAD + payload, job->text = encrypts ? payload : 0, job->from = from;
 }
 
-// Copies octets of the frame to `to`, from `by` octets behind.
+// Copies octets of the frame to `to`, from `by` octets behind: 16 or more. In whole blocks that end with the last octet: up to 15 octets in
+// front are spoilt.
 GLOBAL int move_forward(struct xdp_md *ctx, u32 to, u32 by, u32 octets) {
+    u32 blocks = (octets + BLOCK_OCTETS - 1) / BLOCK_OCTETS;
+    to -= BLOCK_OCTETS * blocks - octets;
+    u32 from = to + by;
     BOUND(to, 63);
-    BOUND(by, 63);
-    u8 *here = start_of(ctx) + to, *there = here + by, *end = end_of(ctx);
-    EACH_ONE_BY_ONE for (u32 i = 0; i < MOST_OCTETS / 8 && octets >= 8; i++, octets -= 8) {
-        if (here + 8 > end || there + 8 > end) return -1;
-        U64(here) = U64(there);
-        here += 8, there += 8;
+    BOUND(from, 127);
+    u8 *here = start_of(ctx) + to, *there = start_of(ctx) + from, *end = end_of(ctx);
+    EACH_ONE_BY_ONE for (u32 i = 0; i < MOST_BLOCKS && i < blocks; i++) {
+        if (here + BLOCK_OCTETS > end || there + BLOCK_OCTETS > end) return -1;
+        u64 low = U64(there), high = U64(there + 8);
+        U64(here) = low, U64(here + 8) = high;
+        here += BLOCK_OCTETS, there += BLOCK_OCTETS;
     }
-    if (octets >= 8) return -1;
-    EACH_ONE_BY_ONE for (u32 i = 0; i < 7 && i < octets; i++) {
-        if (here + 1 > end || there + 1 > end) return -1;
-        *here++ = *there++;
-    }
-    return 0;
+    return blocks > MOST_BLOCKS ? -1 : 0;
 }
 
 // Zeros behind a payload that is too short.
@@ -164,7 +166,8 @@ INLINE struct relation *find(void *table, const struct address *address, u32 *nu
 }
 
 SECTION("xdp") int outward(struct xdp_md *ctx) {
-    u32 zero = 0, number = 0, key_id = 0, seq = 0, begun = 0;
+    u32 zero = 0, number = 0, key_id = 0, begun = 0;
+    u64 id = 0;
     struct settings *cell = map_lookup(&settings, &zero);
     if (!cell) return XDP_DROP;
     struct front front = {};
@@ -186,11 +189,14 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         return XDP_DROP;
     }
     u32 at = HEADER + tags - 12;
-    if (move_forward(ctx, at + AAD, more, given)) return XDP_DROP;
+    // A text moves while it is encrypted.
+    u32 moves = !cell->encrypts || given < payload;
+    if (moves && move_forward(ctx, at + AAD, more, given)) return XDP_DROP;
     if (given < payload && pad(ctx, at + AAD + given, payload - given)) return XDP_DROP;
 
     struct job job = {};
-    enum taken taken = take_seq(relation, cell->epoch_end, &job, &key_id, &seq, &begun);
+    divide(&job, at, payload, cell->encrypts, moves ? 0 : ICV);
+    enum taken taken = take_seq(relation, cell->epoch_end, &job, &key_id, &id, &begun);
     if (taken != TAKEN) {
         count->of[taken == NO_SESSION ? OUT_NO_SESSION : OUT_SEQ_EXHAUSTED]++;
         return XDP_DROP;
@@ -200,15 +206,9 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     u8 *data = start_of(ctx), *end = end_of(ctx), *aad = data + at;
     if (aad + AAD > end) return XDP_DROP;
     U64(aad) = front.address.first, U32(aad + 8) = front.address.second, U16(aad + 12) = front.address.frame_id;
-    aad[14] = key_id, U32(aad + 15) = BE32(seq);
+    aad[14] = key_id, U32(aad + 15) = BE32((u32)id);
 
-    divide(&job, at, payload, cell->encrypts);
-    if (apply_keystream(ctx, &job) || compute_icv(ctx, &job)) return XDP_DROP;
-    u32 behind = at + AAD + payload;
-    BOUND(behind, 2 * MOST_OCTETS - 1);
-    u8 *icv = data + behind;
-    if (icv + ICV > end) return XDP_DROP;
-    U64(icv) = job.icv[0], U64(icv + 8) = job.icv[1];
+    if (aead_ahead(ctx, &job, number, SENT, id)) return XDP_DROP;
 
     if (data + HEADER + 2 * TAG > end) return XDP_DROP;
     U64(data) = front.address.first, U32(data + 8) = front.address.second;
@@ -260,17 +260,12 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     }
     U64(aad) = front.address.first, U32(aad + 8) = front.address.second;
 
-    divide(&job, at, payload, cell->encrypts);
-    u32 behind = at + AAD + payload;
-    BOUND(behind, 2 * MOST_OCTETS - 1);
-    u8 *icv = data + behind;
-    if (payload > MOST_PAYLOAD || icv + ICV > end || compute_icv(ctx, &job)) return discard(count, IN_NOT_VALID);
-    // Both halves always: where the first wrong octet is, no time tells.
-    if ((U64(icv) ^ job.icv[0]) | (U64(icv + 8) ^ job.icv[1])) return discard(count, IN_NOT_VALID);
-    if (apply_keystream(ctx, &job)) return discard(count, IN_NOT_VALID);
+    divide(&job, at, payload, cell->encrypts, 0);
+    job.opens = 1;
+    if (payload > MOST_PAYLOAD || aead_ahead(ctx, &job, number, RECEIVED, under.id)) return discard(count, IN_NOT_VALID);
 
     struct moved moved = {};
-    if (!commit(relation, &under, seq, now, &moved)) return discard(count, IN_LATE);
+    if (!commit(relation, &under, job.text, now, &moved)) return discard(count, IN_LATE);
     count->of[IN_OCTETS] += payload, count->of[IN_MISSING] += moved.missing, count->of[IN_SESSIONS] += moved.session;
     count->of[IN_EPOCHS] += moved.epoch, count->of[IN_ALARMS] += moved.alarm;
     // How much the time between two verified frames differs from the cycle.
@@ -303,6 +298,7 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
     spin_lock(&relation->lock);
     int answer = change_locked(relation, command);
     spin_unlock(&relation->lock);
+    if (command->what != WATCH) empty_slots(number);
     // The kernel frees the command's memory as it is.
     command->session = (struct session){};
     return answer;
@@ -323,5 +319,48 @@ SECTION("xdp") int look(struct xdp_md *ctx) {
     spin_unlock(&relation->lock);
     count->of[IN_ALARMS] += alarm;
     *(struct report *)command = report;
+    return DONE;
+}
+
+// Places from `place` on, up to `end`; how many slots were made for them, and the most that one way of one of them lacked.
+struct filling {
+    u32 place, end, made, most;
+};
+
+// Makes one slot, so that no frame waits for more; or finds that the place has enough, and goes on to the next one. It is run many times.
+SECTION("xdp") int fill(struct xdp_md *ctx) {
+    struct filling *filling = (struct filling *)start_of(ctx);
+    if ((u8 *)(filling + 1) > end_of(ctx)) return MALFORMED;
+    u32 place = filling->place, way = SENT, octets = 0, lacks = 0;
+    if (place >= filling->end) return DONE;
+    struct relation *relation = map_lookup(&relations, &place);
+    if (!relation) return MALFORMED;
+    struct job job = {};
+    spin_lock(&relation->lock);
+    u64 id = missing_locked(relation, SENT, &job, &octets, &lacks);
+    if (!id) way = RECEIVED, id = missing_locked(relation, RECEIVED, &job, &octets, &lacks);
+    spin_unlock(&relation->lock);
+    if (!id) {
+        filling->place++;
+        return DONE;
+    }
+    if (lacks > filling->most) filling->most = lacks;
+    struct slot *slot = slot_of(place, way, id);
+    if (!slot) return MALFORMED;
+    u64 old = *(volatile u64 *)&slot->id;
+    if (old == HELD || !hold(slot, old)) return DONE;
+    octets = (octets + STREAM_OCTETS - 1) / STREAM_OCTETS * STREAM_OCTETS;
+    if (octets > AHEAD_OCTETS) octets = AHEAD_OCTETS;
+    if (octets < slot->octets) wipe(slot);
+    slot->octets = octets;
+    int failed = make(slot, &job, octets);
+    spin_lock(&relation->lock);
+    int missing = !failed && still_missing_locked(relation, way, id);
+    if (missing) set_id(slot, id);
+    spin_unlock(&relation->lock);
+    if (missing)
+        filling->made++;
+    else
+        empty(slot);
     return DONE;
 }

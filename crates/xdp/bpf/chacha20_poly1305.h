@@ -1,6 +1,11 @@
-// ChaCha20-Poly1305 (RFC 8439) over the octets of a frame, in place.
+// ChaCha20-Poly1305 (RFC 8439) over the octets of a frame, in one pass: each block of text is read, encrypted or decrypted, written, and
+// taken into the sum of Poly1305.
 //
-//   frame:  ... | AAD | text | ICV 16          AAD begins at octet `at` of the frame
+//   sealed: ... | AAD | text         | room for an ICV 16       AAD begins at octet `at` of the frame
+//               | AAD |    `from`    | text                     the text may stand so many octets behind its place
+//   opened: ... | AAD | text         | ICV 16
+//
+// A frame whose ICV is wrong has been decrypted all the same, so whoever opens it has to drop it: no octet of it may leave the program.
 //
 // Time depends on lengths alone: no table, no branch on a secret. Poly1305 stands in four limbs of 32 bits, since BPF has products
 // of 64 bits at the most: of the 25 partial products in five limbs of 26 bits four fall away.
@@ -13,22 +18,34 @@
 // Blocks of AAD or of text, and of 64 octets of keystream. No frame in one buffer of an interface is longer.
 #define MOST_BLOCKS 128
 #define MOST_OCTETS (MOST_BLOCKS * BLOCK_OCTETS)
+#define STREAM_OCTETS 64
+// Text that keystream made ahead is enough for.
+#ifndef AHEAD_OCTETS
+#define AHEAD_OCTETS 1536
+#endif
 
-// What is done with one frame.
+// What is done with one frame. from: how many octets behind its place the text stands; 0, or at least 16. opens: 0 if the frame is sealed.
 struct job {
     u32 key[8];
     u32 nonce[3];
-    u32 at, aad, text;
-    u64 icv[2];
+    u32 at, aad, text, from, opens;
 };
 
 struct keystream {
     u32 words[16];
 };
 
+// Keystream made ahead, for one key and one nonce: the first 32 octets of the block of counter 0, and those from counter 1 on. What is
+// used of it is erased.
+struct ahead {
+    u32 poly1305_key[8];
+    u64 words[AHEAD_OCTETS / 8];
+};
+
 // r, clamped; the sum h; and s, which is added at the end (RFC 8439, section 2.5).
 struct poly1305 {
-    u32 r[4], h[5], s[4];
+    u64 h[5];
+    u32 r[4], s[4];
 };
 
 #define ROTATE(x, by) ((x) << (by) | (x) >> (32 - (by)))
@@ -56,34 +73,50 @@ GLOBAL int chacha20_block(struct keystream *out, const struct job *job, u32 coun
 }
 
 // r as it is multiplied with. 2^130 = 5 (mod p): what leaves the top comes back times 5, and since the lowest two bits of
-// r1, r2 and r3 are clear, 2^128 times 4 of them is exact.
+// r1, r2 and r3 are clear, 2^128 times 4 of them is exact. volatile: each stands in its four octets of the stack, and is read from there;
+// of values in registers the compiler would keep copies of eight octets.
 struct multiplier {
-    u64 r0, r1, r2, r3, f0, f1, f2, f3;
+    volatile u32 r0, r1, r2, r3, f0, f1, f2, f3;
 };
 
 struct sum {
     u64 h0, h1, h2, h3, h4;
 };
 
-INLINE struct multiplier multiplier_of(const struct poly1305 *poly) {
-    u64 r0 = poly->r[0], r1 = poly->r[1], r2 = poly->r[2], r3 = poly->r[3];
-    return (struct multiplier){r0, r1, r2, r3, (r0 >> 2) * 5, (r1 >> 2) * 5, (r2 >> 2) * 5, (r3 >> 2) * 5};
+INLINE void set_multiplier(struct multiplier *m, const struct poly1305 *poly) {
+    const u32 *r = poly->r;
+    m->r0 = r[0], m->r1 = r[1], m->r2 = r[2], m->r3 = r[3];
+    m->f0 = (r[0] >> 2) * 5, m->f1 = (r[1] >> 2) * 5, m->f2 = (r[2] >> 2) * 5, m->f3 = (r[3] >> 2) * 5;
 }
 
-// h = (h + block + 2^128) r. Each of h0 to h3 is below 2^32 before and after, h4 below 8: no sum of products reaches 2^64.
+INLINE struct sum sum_of(const struct poly1305 *poly) {
+    return (struct sum){poly->h[0], poly->h[1], poly->h[2], poly->h[3], poly->h[4]};
+}
+
+INLINE void keep(struct poly1305 *poly, const struct sum *h) {
+    poly->h[0] = h->h0, poly->h[1] = h->h1, poly->h[2] = h->h2, poly->h[3] = h->h3, poly->h[4] = h->h4;
+}
+
+// The lower half, in one instruction: of the cast alone the compiler makes two shifts.
+INLINE u64 low_half(u64 value) {
+    u32 half;
+    asm("%0 = %1" : "=w"(half) : "w"((u32)value));
+    return half;
+}
+
+// h = (h + block + 2^128) r. What goes over from a limb is added to the next one and not carried on, so no limb waits for the one before.
+// Each of h0 to h3 is below 2^33 before and after, h4 below 4. So a0 to a3 are below 3 2^32 and r0 to r3 below 2^28, the largest sum of
+// products is p0 below 3 (1 + 3 5/4) 2^60 < 2^64, and p3 is below 12 2^60.
 INLINE void poly1305_block(struct sum *h, const struct multiplier *m, u64 low, u64 high) {
-    u64 a0 = h->h0 + (u32)low, a1 = h->h1 + (low >> 32), a2 = h->h2 + (u32)high, a3 = h->h3 + (high >> 32), a4 = h->h4 + 1;
+    u64 a0 = h->h0 + low_half(low), a1 = h->h1 + (low >> 32), a2 = h->h2 + low_half(high), a3 = h->h3 + (high >> 32), a4 = h->h4 + 1;
+    u64 p3 = a0 * m->r3 + a1 * m->r2 + a2 * m->r1 + a3 * m->r0 + a4 * m->f3;
     u64 p0 = a0 * m->r0 + a1 * m->f3 + a2 * m->f2 + a3 * m->f1 + a4 * m->f0;
     u64 p1 = a0 * m->r1 + a1 * m->r0 + a2 * m->f3 + a3 * m->f2 + a4 * m->f1;
     u64 p2 = a0 * m->r2 + a1 * m->r1 + a2 * m->r0 + a3 * m->f3 + a4 * m->f2;
-    u64 p3 = a0 * m->r3 + a1 * m->r2 + a2 * m->r1 + a3 * m->r0 + a4 * m->f3;
     // At 2^128, of which r0's lowest two bits are all that has not come back above.
     u64 p4 = a4 * (m->r0 & 3) + (p3 >> 32);
-    u64 c = (p4 >> 2) * 5 + (u32)p0;
-    h->h0 = (u32)c, c = (c >> 32) + (p0 >> 32) + (u32)p1;
-    h->h1 = (u32)c, c = (c >> 32) + (p1 >> 32) + (u32)p2;
-    h->h2 = (u32)c, c = (c >> 32) + (p2 >> 32) + (u32)p3;
-    h->h3 = (u32)c, h->h4 = (c >> 32) + (p4 & 3);
+    h->h0 = low_half(p0) + (p4 >> 2) * 5, h->h1 = low_half(p1) + (p0 >> 32), h->h2 = low_half(p2) + (p1 >> 32);
+    h->h3 = low_half(p3) + (p2 >> 32), h->h4 = p4 & 3;
 }
 
 // The lowest `octets` octets of a word, of 0 to 8.
@@ -94,8 +127,9 @@ GLOBAL int poly1305_frame(struct xdp_md *ctx, struct poly1305 *poly, u32 at, u32
     if (!poly) return -1;
     BOUND(at, MOST_OCTETS - 1);
     u8 *here = start_of(ctx) + at, *end = end_of(ctx);
-    struct multiplier m = multiplier_of(poly);
-    struct sum h = {poly->h[0], poly->h[1], poly->h[2], poly->h[3], poly->h[4]};
+    struct multiplier m;
+    set_multiplier(&m, poly);
+    struct sum h = sum_of(poly);
     EACH_ONE_BY_ONE for (u32 block = 0; block < MOST_BLOCKS && octets; block++) {
         if (here + BLOCK_OCTETS > end) return -1;
         u64 low = U64(here), high = U64(here + 8);
@@ -106,61 +140,114 @@ GLOBAL int poly1305_frame(struct xdp_md *ctx, struct poly1305 *poly, u32 at, u32
         poly1305_block(&h, &m, low, high);
         here += BLOCK_OCTETS, octets -= BLOCK_OCTETS;
     }
-    poly->h[0] = h.h0, poly->h[1] = h.h1, poly->h[2] = h.h2, poly->h[3] = h.h3, poly->h[4] = h.h4;
+    keep(poly, &h);
     return octets ? -1 : 0;
 }
 
-// The lengths as the last block, and the sum modulo 2^130 - 5, plus s, modulo 2^128 (section 2.5.1).
-GLOBAL int poly1305_end(const struct poly1305 *poly, struct job *job) {
-    if (!poly || !job) return -1;
-    struct multiplier m = multiplier_of(poly);
-    struct sum h = {poly->h[0], poly->h[1], poly->h[2], poly->h[3], poly->h[4]};
-    poly1305_block(&h, &m, job->aad, job->text);
-    // Whether the sum is p or more shows in bit 130 of the sum plus 5; then p has to be taken off, which is adding 5. The same
-    // for 2 p and 3 p.
+// The lengths as the last block, and the sum modulo 2^130 - 5, plus s, modulo 2^128 (section 2.5.1), in the place of h0 and h1.
+GLOBAL int poly1305_end(struct poly1305 *poly, u32 aad, u32 text) {
+    if (!poly) return -1;
+    struct multiplier m;
+    set_multiplier(&m, poly);
+    struct sum h = sum_of(poly);
+    poly1305_block(&h, &m, aad, text);
+    // The sum is below 2 p. Whether it is p or more shows in bit 130 of the sum plus 5; then p has to be taken off, which is adding 5.
     u64 c = h.h0 + 5;
     c = (c >> 32) + h.h1, c = (c >> 32) + h.h2, c = (c >> 32) + h.h3, c = (c >> 32) + h.h4;
     c = (c >> 2) * 5;
     c += h.h0 + poly->s[0];
-    u64 t0 = (u32)c;
+    u64 t0 = low_half(c);
     c = (c >> 32) + h.h1 + poly->s[1];
-    u64 t1 = (u32)c;
+    u64 t1 = low_half(c);
     c = (c >> 32) + h.h2 + poly->s[2];
-    u64 t2 = (u32)c;
+    u64 t2 = low_half(c);
     c = (c >> 32) + h.h3 + poly->s[3];
-    job->icv[0] = t0 | t1 << 32, job->icv[1] = t2 | c << 32;
+    poly->h[0] = t0 | t1 << 32, poly->h[1] = t2 | c << 32;
     return 0;
 }
 
-// The ICV over AAD and ciphertext as they stand in the frame, into the job. It is 0 if that could be computed.
-GLOBAL int compute_icv(struct xdp_md *ctx, struct job *job) {
+// Blocks of text, from octet `begin` of it, with keystream of `words`.
+INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, u64 *words, u32 begin, u32 octets, u32 most, u32 erases) {
+    u32 at = job->at + job->aad + begin, source = at + job->from, opens = job->opens;
+    u32 last = source + octets - BLOCK_OCTETS;
+    BOUND(at, MOST_OCTETS - 1);
+    BOUND(source, MOST_OCTETS - 1);
+    u8 *here = start_of(ctx) + at, *there = start_of(ctx) + source, *end = end_of(ctx);
+    struct multiplier m;
+    set_multiplier(&m, poly);
+    struct sum h = sum_of(poly);
+    EACH_ONE_BY_ONE for (u32 block = 0; block < most && octets; block++) {
+        if (here + BLOCK_OCTETS > end) return -1;
+        u64 k0 = words[2 * block], k1 = words[2 * block + 1], low, high;
+        if (erases) words[2 * block] = 0, words[2 * block + 1] = 0;
+        if (octets >= BLOCK_OCTETS) {
+            if (there + BLOCK_OCTETS > end) return -1;
+            low = U64(there), high = U64(there + 8), octets -= BLOCK_OCTETS;
+            k0 ^= low, k1 ^= high;
+            U64(here) = k0, U64(here + 8) = k1;
+        } else {
+            // The text's last octets, of which those of the block before are shifted out.
+            BOUND(last, MOST_OCTETS - 1);
+            u8 *tail = start_of(ctx) + last;
+            if (tail + BLOCK_OCTETS > end) return -1;
+            u32 by = 64 - 8 * (octets & 7);
+            low = U64(tail), high = U64(tail + 8);
+            if (octets <= 8)
+                low = high, high = 0, k0 &= mask_of(octets), k1 = 0;
+            else
+                k1 &= mask_of(octets - 8);
+            if (by < 64) low = low >> by | high << 1 << (63 - by), high >>= by;
+            // What stands behind the text, such as its ICV, is left.
+            U64(here) = job->from ? low ^ k0 : U64(here) ^ k0, U64(here + 8) = job->from ? high ^ k1 : U64(here + 8) ^ k1;
+            k0 ^= low, k1 ^= high, octets = 0;
+        }
+        here += BLOCK_OCTETS, there += BLOCK_OCTETS;
+        poly1305_block(&h, &m, opens ? low : k0, opens ? high : k1);
+    }
+    keep(poly, &h);
+    return octets ? -1 : 0;
+}
+
+GLOBAL int text_of_block(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct keystream *stream, u32 begin) {
+    if (!job || !poly || !stream) return -1;
+    u32 octets = job->text - begin;
+    if (octets > STREAM_OCTETS) octets = STREAM_OCTETS;
+    return text_blocks(ctx, job, poly, (u64 *)stream->words, begin, octets, STREAM_OCTETS / BLOCK_OCTETS, 0);
+}
+
+GLOBAL int text_ahead(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct ahead *ahead) {
+    if (!job || !poly || !ahead) return -1;
+    return text_blocks(ctx, job, poly, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS, 1);
+}
+
+// Seals or opens a frame, with keystream made ahead if there is some. 0 if it is sealed, or authentic.
+GLOBAL int aead(struct xdp_md *ctx, const struct job *job, struct ahead *ahead) {
     if (!job) return -1;
-    struct keystream first = {};
-    if (chacha20_block(&first, job, 0)) return -1;
-    u32 *w = first.words;
+    struct keystream stream = {};
+    const u32 *w = stream.words;
+    if (ahead)
+        w = ahead->poly1305_key;
+    else if (chacha20_block(&stream, job, 0))
+        return -1;
     struct poly1305 poly = {
         .r = {w[0] & 0x0fffffff, w[1] & 0x0ffffffc, w[2] & 0x0ffffffc, w[3] & 0x0ffffffc},
         .s = {w[4], w[5], w[6], w[7]},
     };
     if (poly1305_frame(ctx, &poly, job->at, job->aad)) return -1;
-    if (poly1305_frame(ctx, &poly, job->at + job->aad, job->text)) return -1;
-    return poly1305_end(&poly, job);
-}
-
-// Encrypts or decrypts the text. What stands behind it, up to a whole block, is spoilt: the ICV, which is not there yet or
-// has been compared already.
-GLOBAL int apply_keystream(struct xdp_md *ctx, const struct job *job) {
-    if (!job) return -1;
-    u32 at = job->at + job->aad, octets = job->text;
-    BOUND(at, MOST_OCTETS - 1);
-    u8 *here = start_of(ctx) + at, *end = end_of(ctx);
-    struct keystream stream = {};
-    EACH_ONE_BY_ONE for (u32 block = 0; block < MOST_BLOCKS && octets; block++) {
-        if (!(block & 3) && chacha20_block(&stream, job, 1 + block / 4)) return -1;
-        if (here + BLOCK_OCTETS > end) return -1;
-        const u64 *word = (const u64 *)&stream.words[4 * (block & 3)];
-        U64(here) ^= word[0], U64(here + 8) ^= word[1];
-        here += BLOCK_OCTETS, octets -= octets < BLOCK_OCTETS ? octets : BLOCK_OCTETS;
+    if (ahead) {
+        for (int i = 0; i < 8; i++) ahead->poly1305_key[i] = 0;
+        if (text_ahead(ctx, job, &poly, ahead)) return -1;
+    } else {
+        EACH_ONE_BY_ONE for (u32 begin = 0; begin < MOST_OCTETS && begin < job->text; begin += STREAM_OCTETS)
+            if (chacha20_block(&stream, job, 1 + begin / STREAM_OCTETS) || text_of_block(ctx, job, &poly, &stream, begin)) return -1;
     }
-    return octets ? -1 : 0;
+    if (poly1305_end(&poly, job->aad, job->text)) return -1;
+    u32 behind = job->at + job->aad + job->text;
+    BOUND(behind, 2 * MOST_OCTETS - 1);
+    u8 *icv = start_of(ctx) + behind;
+    if (icv + BLOCK_OCTETS > end_of(ctx)) return -1;
+    // Both halves always: where the first wrong octet is, no time tells.
+    if (job->opens) return ((U64(icv) ^ poly.h[0]) | (U64(icv + 8) ^ poly.h[1])) != 0;
+    U64(icv) = poly.h[0], U64(icv + 8) = poly.h[1];
+    return 0;
 }

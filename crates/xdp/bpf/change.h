@@ -2,7 +2,7 @@
 // (BPF_PROG_TEST_RUN), with the command as their frame, so that a change takes the relation's lock like a frame does:
 // a map written from user space would overwrite Seqs that frames take meanwhile.
 #pragma once
-#include "relation.h"
+#include "ahead.h"
 
 enum { ENTER, ENABLE, NEXT_TRANSMIT, NEXT_RECEIVE, TAKE_OUT, WATCH };
 // What a program answers: the change was made; it does not fit what is there, and the key was not put in; no such command.
@@ -15,9 +15,14 @@ struct command {
     struct session session;
 };
 
-INLINE int put_next_locked(struct direction *d, const struct key *key) {
-    if (d->next.there || d->now.epoch == ~0ull || d->now.epoch + 1 != key->epoch) return REFUSED;
+INLINE void name_locked(struct relation *r, struct key *key) {
+    if (key->serial) key->serial = ++r->serials;
+}
+
+INLINE int put_next_locked(struct relation *r, struct direction *d, const struct key *key) {
+    if (d->next.serial || d->now.epoch == ~0ull || d->now.epoch + 1 != key->epoch) return REFUSED;
     d->next = *key;
+    name_locked(r, &d->next);
     return DONE;
 }
 
@@ -26,7 +31,7 @@ INLINE int next_locked(struct relation *r, const struct command *command, int tr
     int found = r->running && s->number == command->number;
     if (r->entered && apart_locked(r)->number == command->number) s = apart_locked(r), found = 1;
     if (!found) return REFUSED;
-    return put_next_locked(transmit ? &s->sent : &s->received, &command->session.sent.now);
+    return put_next_locked(r, transmit ? &s->sent : &s->received, &command->session.sent.now);
 }
 
 INLINE int change_locked(struct relation *r, const struct command *command) {
@@ -35,6 +40,7 @@ INLINE int change_locked(struct relation *r, const struct command *command) {
         return DONE;
     }
     // What every change does: it takes out what has ended. A session that was never entered, or has ended, is wiped.
+    r->made[SENT].serial = r->made[RECEIVED].serial = 0;
     r->sessions[0].sent.ended = r->sessions[0].received.ended = 0;
     r->sessions[1].sent.ended = r->sessions[1].received.ended = 0;
     if (!r->entered) *apart_locked(r) = (struct session){};
@@ -43,6 +49,8 @@ INLINE int change_locked(struct relation *r, const struct command *command) {
         // What protects goes on until the new one is enabled.
         if (r->enabled) r->place ^= 1, r->running = 1;
         *apart_locked(r) = command->session;
+        name_locked(r, &apart_locked(r)->sent.now), name_locked(r, &apart_locked(r)->sent.next);
+        name_locked(r, &apart_locked(r)->received.now), name_locked(r, &apart_locked(r)->received.next);
         r->entered = 1, r->enabled = 0;
         return DONE;
     case ENABLE:

@@ -6,11 +6,12 @@
 #pragma once
 #include "chacha20_poly1305.h"
 
+// serial: 0 if no key is there; else a number that no other key of the relation has, given when it is put in.
 struct key {
     u32 octets[8];
     u32 salt[2];
     u64 epoch;
-    u32 key_id, there;
+    u32 key_id, serial;
 };
 
 // The key in use and that of the next epoch. seq: of a sender that of its next frame, 0 if none is left; of a receiver that of the newest
@@ -32,6 +33,13 @@ struct news {
     u64 sent_epoch, received_epoch, alarm;
 };
 
+// Slots made ahead (ahead.h), by way: the key's serial, the next Seq, and the length of the last frame's text.
+#define SLOTS 8
+enum { SENT, RECEIVED };
+struct made {
+    u32 serial, next, octets;
+};
+
 struct relation {
     struct bpf_spin_lock lock;
     // Which of the sessions runs, if one does; the other one was entered, if one was, and protects if it is enabled.
@@ -44,20 +52,25 @@ struct relation {
     u32 unknown, verified;
     struct news news;
     struct session sessions[2];
+    struct made made[2];
+    u32 serials, reserved;
 };
 
-// A key by what names it.
+// A key by what names it; and the id of a frame under it.
 struct under {
-    u64 epoch;
+    u64 epoch, id;
     u32 session;
 };
+
+// Names a key of the relation and a Seq.
+INLINE u64 id_of(const struct key *key, u32 seq) { return (u64)key->serial << 32 | seq; }
 
 INLINE struct session *running_locked(struct relation *r) { return &r->sessions[r->place & 1]; }
 INLINE struct session *apart_locked(struct relation *r) { return &r->sessions[(r->place & 1) ^ 1]; }
 
 // The next epoch, if its key is there and the key of the one before has been taken out.
 INLINE int begin_locked(struct direction *d, u32 seq) {
-    if (!d->next.there || d->ended) return 0;
+    if (!d->next.serial || d->ended) return 0;
     d->now = d->next;
     d->next = (struct key){};
     d->seq = seq, d->ended = 1;
@@ -73,7 +86,7 @@ INLINE void use_key(struct job *job, const struct key *key, u32 seq) {
 }
 
 // The next Seq of the key that protects. Seq is the last thing to be asked for: what was taken is spent.
-INLINE enum taken take_seq(struct relation *r, u32 epoch_end, struct job *job, u32 *key_id, u32 *seq, u32 *begun) {
+INLINE enum taken take_seq(struct relation *r, u32 epoch_end, struct job *job, u32 *key_id, u64 *id, u32 *begun) {
     enum taken taken = NO_SESSION;
     spin_lock(&r->lock);
     if (r->enabled || r->running) {
@@ -86,7 +99,9 @@ INLINE enum taken take_seq(struct relation *r, u32 epoch_end, struct job *job, u
         taken = SEQ_EXHAUSTED;
         if (d->seq) {
             use_key(job, &d->now, d->seq);
-            *key_id = d->now.key_id, *seq = d->seq++; // 0 behind the last
+            *key_id = d->now.key_id, *id = id_of(&d->now, d->seq);
+            d->seq++; // 0 behind the last
+            r->made[SENT].octets = job->text;
             taken = TAKEN;
         }
     }
@@ -102,7 +117,7 @@ INLINE enum admitted admit_locked(struct session *s, u32 key_id, u32 seq, struct
     struct key *named = &d->now;
     u32 newest = d->seq;
     if (d->now.key_id != key_id) {
-        if (d->next.there && d->next.key_id == key_id)
+        if (d->next.serial && d->next.key_id == key_id)
             named = &d->next, newest = 0;
         else if (d->now.epoch > 0 && d->now.key_id == ((key_id + 1) & 0xff))
             newest = ~0u;
@@ -111,7 +126,7 @@ INLINE enum admitted admit_locked(struct session *s, u32 key_id, u32 seq, struct
     }
     if (seq <= newest) return LATE;
     use_key(job, named, seq);
-    under->session = s->number, under->epoch = named->epoch;
+    under->session = s->number, under->epoch = named->epoch, under->id = id_of(named, seq);
     return ADMITTED;
 }
 
@@ -135,7 +150,8 @@ struct moved {
 };
 
 // Judges a verified frame again, since others may have come meanwhile, and lets what it is the first of begin. 0: it is late.
-INLINE int commit(struct relation *r, const struct under *under, u32 seq, u64 now, struct moved *moved) {
+INLINE int commit(struct relation *r, const struct under *under, u32 octets, u64 now, struct moved *moved) {
+    u32 seq = under->id;
     int newer = 0;
     spin_lock(&r->lock);
     u32 is_entered = r->entered && apart_locked(r)->number == under->session;
@@ -150,7 +166,7 @@ INLINE int commit(struct relation *r, const struct under *under, u32 seq, u64 no
         }
         if (newer) {
             moved->missing = seq - d->seq - 1;
-            d->seq = seq;
+            d->seq = seq, r->made[RECEIVED].octets = octets;
             if (is_entered) {
                 moved->session = 1;
                 r->news.flags |= HEARD, r->news.heard = s->number;

@@ -3,13 +3,18 @@
 //! Keys are put in and taken out as in `fieldbus::Relations`, by a [`KeyChange`]. A change is a program too, which control runs:
 //! it takes the relation's lock as a frame does, so no Seq is taken twice, and none that frames take meanwhile is lost.
 //!
+//! Keystream and Poly1305 keys of the next Seqs are made ahead, by a thread of the cell's own ([`Cell::keep_filling`]). A frame whose
+//! slot is not ready is computed whole, octet by octet the same.
+//!
 //! Work for a change: a system call, and some hundred octets moved under the lock. For a frame: a look-up in a hash map, the
-//! lock twice, and ChaCha20-Poly1305.
+//! lock twice, and Poly1305, with ChaCha20 where no keystream is ready. Room: 24 kB a relation for its slots.
 
+use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
 use std::time::Duration;
 
-use aya::maps::{Array, DevMap, HashMap, PerCpuArray, PerCpuValues, XskMap};
+use aya::maps::{Array, DevMap, HashMap, Map, PerCpuArray, PerCpuValues, XskMap};
 use aya::programs::Xdp;
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 use fieldbus::{
@@ -18,6 +23,7 @@ use fieldbus::{
 };
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
+use crate::ahead::{self, Filler};
 use crate::error::XdpError;
 use crate::layout;
 
@@ -25,7 +31,7 @@ use crate::layout;
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
 /// The longest payload that the programs take (`MOST_PAYLOAD`).
 const MOST_PAYLOAD: usize = 2013;
-const PROGRAMS: [&str; 4] = ["outward", "inward", "change", "look"];
+const PROGRAMS: [&str; 5] = ["outward", "inward", "change", "look", "fill"];
 const PROTECTED_PORT: u32 = 0;
 const PLAIN_PORT: u32 = 1;
 /// Return values of the programs `change` and `look`.
@@ -99,10 +105,12 @@ pub enum Unclaimed {
 /// Each relation that the kernel has stands in a *place* of the maps, which it keeps as long as it stays. Those in shadow mode have
 /// none: XDP sends no frame twice, so their frames go to user space.
 pub struct Cell {
-    ebpf: Ebpf,
+    programs: Arc<Ebpf>,
+    maps: BTreeMap<String, Map>,
     room: usize,
     /// By number.
     relations: Vec<Placed>,
+    filler: Option<Filler>,
 }
 
 /// A relation, and its place in the maps.
@@ -142,11 +150,14 @@ impl Cell {
         ] {
             loader.map_max_entries(map, room as u32);
         }
+        loader.map_max_entries("slots", room as u32 * 2 * layout::SLOTS);
         let mut ebpf = loader.load(object)?;
         for program in PROGRAMS {
             xdp(&mut ebpf, program)?.load().map_err(|error| XdpError::program(program, &error))?;
         }
-        Ok(Self { ebpf, room, relations: Vec::new() })
+        let names: Vec<_> = ebpf.maps().map(|(name, _)| name.to_owned()).collect();
+        let maps = names.into_iter().filter_map(|name| Some((name.clone(), ebpf.take_map(&name)?))).collect();
+        Ok(Self { programs: Arc::new(ebpf), maps, room, relations: Vec::new(), filler: None })
     }
 
     /// Whether the programs do what a cell of these settings wants.
@@ -201,7 +212,7 @@ impl Cell {
             Unclaimed::Drop => 1,
             Unclaimed::Pass => 2,
         };
-        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(map(&mut self.ebpf, "settings")?)?;
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.map_mut("settings")?)?;
         common.set(0, layout::settings(settings, rest), 0)?;
         let mut free = (0..).zip(&taken).filter(|(_, taken)| !**taken).map(|(place, _)| place);
         for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| *in_kernel)
@@ -216,7 +227,70 @@ impl Cell {
             }
         }
         self.relations = placed;
+        self.serve();
         Ok(())
+    }
+
+    /// Has a thread of the cell's own make keystream ahead from now on, as long as there is the cell.
+    ///
+    /// # Errors
+    /// If there can be no thread.
+    pub fn keep_filling(&mut self) -> Result<(), XdpError> {
+        if self.filler.is_none() {
+            self.filler = Some(Filler::start(Arc::clone(&self.programs))?);
+            self.serve();
+        }
+        Ok(())
+    }
+
+    /// Makes what keystream is missing ahead, now, and says how many slots: for tests and benches.
+    ///
+    /// # Errors
+    /// If the kernel does not run the program.
+    pub fn fill(&self) -> Result<u32, XdpError> {
+        Ok(ahead::fill(&self.programs, self.end(), || false)?[0])
+    }
+
+    /// The slot of a Seq, as it stands in the map: for tests.
+    ///
+    /// # Errors
+    /// If there is no such relation.
+    pub fn slot(&self, relation: usize, way: Direction, seq: u32) -> Result<Vec<u8>, XdpError> {
+        let at = slot_number(self.place(relation)?, way, seq);
+        let map = self.maps.get("slots").ok_or(XdpError::Malformed)?;
+        Ok(Array::<_, [u8; layout::SLOT]>::try_from(map)?.get(&at, 0)?.to_vec())
+    }
+
+    /// Puts something else into the slot of a Seq: for tests.
+    ///
+    /// # Errors
+    /// If there is no such relation, or a slot has not so many octets.
+    pub fn set_slot(
+        &mut self,
+        relation: usize,
+        way: Direction,
+        seq: u32,
+        octets: &[u8],
+    ) -> Result<(), XdpError> {
+        let at = slot_number(self.place(relation)?, way, seq);
+        let octets: [u8; layout::SLOT] = octets.try_into().map_err(|_| XdpError::Malformed)?;
+        let mut slots = Array::<_, [u8; layout::SLOT]>::try_from(self.map_mut("slots")?)?;
+        Ok(slots.set(at, octets, 0)?)
+    }
+
+    /// The places in use are below.
+    fn end(&self) -> u32 {
+        self.relations.iter().filter_map(|of| of.place).max().map_or(0, |place| place + 1)
+    }
+
+    fn serve(&self) {
+        if let Some(filler) = &self.filler {
+            filler.serve(self.end());
+        }
+    }
+
+    fn map_mut(&mut self, name: &str) -> Result<&mut Map, XdpError> {
+        self.maps.get_mut(name).ok_or(XdpError::Malformed)
     }
 
     /// Serves no cell any more. All keys are wiped.
@@ -229,16 +303,17 @@ impl Cell {
                 self.take_out(&of, place)?;
             }
         }
+        self.serve();
         Ok(())
     }
 
     /// A relation without keys, whose frames are found from here on.
     fn put_in(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
         self.clear_counters(place)?;
-        let map_of = map(&mut self.ebpf, "relations")?;
+        let map_of = self.map_mut("relations")?;
         Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, layout::relation(of), 0)?;
         for (name, address) in layout::addresses(of) {
-            let map_of = map(&mut self.ebpf, name)?;
+            let map_of = self.map_mut(name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.insert(address, place, 0)?;
         }
         Ok(())
@@ -247,11 +322,13 @@ impl Cell {
     /// Frames of a relation are not found any more, and its keys are gone.
     fn take_out(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
         for (name, address) in layout::addresses(of) {
-            let map_of = map(&mut self.ebpf, name)?;
+            let map_of = self.map_mut(name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.remove(&address)?;
         }
-        let map_of = map(&mut self.ebpf, "relations")?;
-        Ok(Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, [0; layout::RELATION], 0)?)
+        let map_of = self.map_mut("relations")?;
+        Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, [0; layout::RELATION], 0)?;
+        // Its keystream goes with its keys.
+        self.command(&layout::collect(place))
     }
 
     fn clear_counters(&mut self, place: u32) -> Result<(), XdpError> {
@@ -271,7 +348,7 @@ impl Cell {
     ) -> Result<(), XdpError> {
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
         let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
-        let mut map_of = PerCpuArray::<_, [u64; N]>::try_from(map(&mut self.ebpf, name)?)?;
+        let mut map_of = PerCpuArray::<_, [u64; N]>::try_from(self.map_mut(name)?)?;
         Ok(map_of.set(place, values, 0)?)
     }
 
@@ -294,7 +371,7 @@ impl Cell {
     /// # Errors
     /// If there is no such interface.
     pub fn set_ports(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
-        let mut ports = DevMap::try_from(map(&mut self.ebpf, "ports")?)?;
+        let mut ports = DevMap::try_from(self.map_mut("ports")?)?;
         ports.set(PLAIN_PORT, plain, None, 0)?;
         ports.set(PROTECTED_PORT, protected, None, 0)?;
         Ok(())
@@ -309,16 +386,16 @@ impl Cell {
             Direction::Outward => "plain_sockets",
             Direction::Inward => "protected_sockets",
         };
-        Ok(XskMap::try_from(map(&mut self.ebpf, name)?)?.set(queue, socket, 0)?)
+        Ok(XskMap::try_from(self.map_mut(name)?)?.set(queue, socket, 0)?)
     }
 
     /// The programs, for links of somebody else's: that of the plain interface, and that of the protected one.
     ///
     /// # Errors
     /// If a file descriptor cannot be had.
-    pub fn programs(&mut self) -> Result<[OwnedFd; 2], XdpError> {
-        let mut descriptor = |program: &'static str| {
-            let loaded = xdp(&mut self.ebpf, program)?;
+    pub fn programs(&self) -> Result<[OwnedFd; 2], XdpError> {
+        let descriptor = |program: &'static str| {
+            let loaded = self::program(&self.programs, program)?;
             let descriptor = loaded.fd().map_err(|error| XdpError::program(program, &error))?;
             let failed = |error: std::io::Error| XdpError::Program { program, reason: error.to_string() };
             descriptor.as_fd().try_clone_to_owned().map_err(failed)
@@ -459,9 +536,7 @@ impl Cell {
         program: &'static str,
         options: TestRunOptions<'_>,
     ) -> Result<(u32, usize, Duration), XdpError> {
-        let missing = || XdpError::Program { program, reason: "it is not there".into() };
-        let loaded: &Xdp =
-            self.ebpf.program(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)?;
+        let loaded = self::program(&self.programs, program)?;
         let ran = loaded.test_run(options).map_err(|error| XdpError::program(program, &error))?;
         Ok((ran.return_value, ran.data_size_out as usize, ran.duration))
     }
@@ -479,7 +554,7 @@ impl Cell {
         name: &'static str,
         relation: usize,
     ) -> Result<PerCpuValues<[u64; N]>, XdpError> {
-        let map = self.ebpf.map(name).ok_or(XdpError::Malformed)?;
+        let map = self.maps.get(name).ok_or(XdpError::Malformed)?;
         Ok(PerCpuArray::<_, [u64; N]>::try_from(map)?.get(&self.place(relation)?, 0)?)
     }
 }
@@ -488,6 +563,19 @@ impl std::fmt::Debug for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cell").field("relations", &self.relations.len()).finish_non_exhaustive()
     }
+}
+
+fn slot_number(place: u32, way: Direction, seq: u32) -> u32 {
+    let way = match way {
+        Direction::Outward => 0,
+        Direction::Inward => 1,
+    };
+    (2 * place + way) * layout::SLOTS + seq % layout::SLOTS
+}
+
+pub(crate) fn program<'e>(ebpf: &'e Ebpf, program: &'static str) -> Result<&'e Xdp, XdpError> {
+    let missing = || XdpError::Program { program, reason: "it is not there".into() };
+    ebpf.program(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
 }
 
 pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {

@@ -62,6 +62,9 @@ pub enum XdpError {
     /// The number of CPUs is not known.
     #[error("the CPUs cannot be counted: {0}")]
     Cpus(std::io::Error),
+    /// There is no thread for keystream ahead.
+    #[error("keystream ahead needs a thread: {0}")]
+    Thread(std::io::Error),
     /// An interface cannot be sent to.
     #[error("an interface of the kernel path: {0}")]
     Port(#[from] aya::maps::xdp::XdpMapError),

@@ -1,9 +1,11 @@
 //! The structures of `bpf/relation.h`, `bpf/change.h` and `bpf/cell.bpf.c`, octet by octet, in the machine's byte order.
 //!
 //! ```text
-//!  key        octets 32 | salt 8 | epoch 8 | KeyID 4 | is there 4
+//!  key        octets 32 | salt 8 | epoch 8 | KeyID 4 | is there 4 (in the relation: its serial)
 //!  direction  key | next key | Seq 4 | ended 4
 //!  session    number 4 | 0 4 | sent | received
+//!  slot       id 8 | octets 8 | Poly1305 key 32 | keystream
+//!  filling    place 4 | end 4 | made 4 | most 4
 //!  command    what 4 | place 4 | session's number 4 | 0 4 | cycle 8 | alarm 8 | session
 //! ```
 
@@ -25,6 +27,7 @@ const KEY: usize = 56;
 const DIRECTION: usize = 2 * KEY + 8;
 const SESSION: usize = 8 + 2 * DIRECTION;
 const SESSION_IN_COMMAND: usize = 32;
+const COLLECT: u32 = 4;
 const WATCH: u32 = 5;
 const CYCLE_IN_COMMAND: usize = 16;
 const ALARM_IN_COMMAND: usize = 24;
@@ -35,7 +38,11 @@ pub(crate) const HISTOGRAM: usize = 2 + Histogram::BUCKETS;
 /// Octets of a command; a report stands at its beginning.
 pub(crate) const COMMAND: usize = SESSION_IN_COMMAND + SESSION;
 /// Octets of a relation's state.
-pub(crate) const RELATION: usize = 112 + 2 * SESSION;
+pub(crate) const RELATION: usize = 112 + 2 * SESSION + 32;
+/// Slots of one way of a relation, octets of each, and octets of a run of `fill`.
+pub(crate) const SLOTS: u32 = 8;
+pub(crate) const SLOT: usize = 16 + 32 + 1472;
+pub(crate) const FILLING: usize = 16;
 const CYCLE_IN_RELATION: usize = 24;
 const ALARM_IN_RELATION: usize = 32;
 
@@ -94,6 +101,14 @@ pub(crate) fn watch(place: u32, of: &RelationSettings) -> [u8; COMMAND] {
     octets
 }
 
+/// A change that takes out what has ended.
+pub(crate) fn collect(place: u32) -> [u8; COMMAND] {
+    let mut octets = [0; COMMAND];
+    put(&mut octets, 0, &COLLECT.to_ne_bytes());
+    put(&mut octets, 4, &place.to_ne_bytes());
+    octets
+}
+
 /// A change of a relation's keys. On the heap, and wiped when it is dropped.
 pub(crate) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError> {
     let mut command = Secret::zeros(COMMAND);
@@ -112,7 +127,7 @@ pub(crate) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError
             put_key(&mut octets[SESSION_IN_COMMAND + 8..], key)?;
             (3, *number)
         }
-        KeyChange::Collect => (4_u32, SessionNumber(0)),
+        KeyChange::Collect => (COLLECT, SessionNumber(0)),
     };
     put(octets, 0, &what.to_ne_bytes());
     put(octets, 4, &place.to_ne_bytes());
@@ -202,4 +217,17 @@ fn long(octets: &[u8], at: usize) -> u64 {
 
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A run of `fill`, for places from `place` to `end`.
+pub(crate) fn filling(place: u32, end: u32) -> [u8; FILLING] {
+    let mut octets = [0; FILLING];
+    put(&mut octets, 0, &place.to_ne_bytes());
+    put(&mut octets, 4, &end.to_ne_bytes());
+    octets
+}
+
+/// The place that it has come to, the slots that it has made, and the most that one way of a place lacked.
+pub(crate) fn filled(octets: &[u8; FILLING]) -> [u32; 3] {
+    [word(octets, 0), word(octets, 8), word(octets, 12)]
 }

@@ -5,6 +5,7 @@
 //!  protected interface ── inward: Seq, ICV                ──▶ plain interface
 //!                      └─ what is of no relation, HELLOs  ──▶ AF_XDP socket, user space
 //!  control ── change, look ──▶ keys of a relation, under its lock
+//!  a thread ── fill ──▶ keystream of the next Seqs, ahead of their frames
 //! ```
 //!
 //! The programs are C, in `bpf`; what a pinned compiler makes of them is committed beside them, and built into this crate.
@@ -13,6 +14,7 @@
 //!
 //! | module | what |
 //! |---|---|
+//! | `ahead` | the thread that has keystream made ahead |
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
@@ -21,6 +23,7 @@
 //! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
 #![forbid(unsafe_code)]
 
+mod ahead;
 pub mod cell;
 pub mod error;
 mod layout;

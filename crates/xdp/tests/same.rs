@@ -226,6 +226,10 @@ enum Step {
         end: usize,
         number: usize,
     },
+    /// Keystream is made ahead.
+    Fill {
+        end: usize,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -282,6 +286,7 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         1 => place.prop_map(|(end, number)| Step::TakeOut { end, number }),
+        2 => (0usize..2).prop_map(|end| Step::Fill { end }),
     ]
 }
 
@@ -336,6 +341,7 @@ fn carry_out(world: &mut World, wire: &mut Vec<(usize, Vec<u8>)>, step: &Step) {
                 if transmit { KeyChange::NextTransmit(of, key) } else { KeyChange::NextReceive(of, key) }
             });
         }
+        Step::Fill { end } => drop(world.gateways[end].kernel.fill().unwrap()),
         Step::TakeOut { end, number } => world.change(end, number, |_| KeyChange::Collect),
     }
 }

@@ -54,11 +54,11 @@ impl Programs {
         sealed
     }
 
-    /// The plaintext, if it is authentic.
+    /// The plaintext, if it is authentic. Else the frame is spoilt, and dropped.
     fn open(&self, of: &Vector<'_>, text: &[u8], icv: &[u8]) -> Option<Vec<u8>> {
         let (verdict, mut opened) = self.run("open", of, text, icv);
         opened.truncate(text.len());
-        assert!(verdict == PASS || (verdict == DROP && opened == text), "{verdict}");
+        assert!(matches!(verdict, PASS | DROP), "{verdict}");
         (verdict == PASS).then_some(opened)
     }
 }

@@ -7,6 +7,7 @@
 //!  ports are open ─▶ their interfaces and sockets to the maps ─▶ the programs into the ports' links
 //!  KeyChange ─▶ xdp::Cell::change        worker: the names of the handshake alone
 //!  look, every 10 ms ─▶ Event
+//!  a thread of xdp::Cell ─▶ keystream ahead
 //! ```
 //!
 //! The programs go with the ports' links, the maps with control: with the process, however it ends.
@@ -287,6 +288,8 @@ impl CellControl {
         };
         let CellSettings { settings, relations, .. } = &self.settings;
         let configured = kernel.cell.configure(settings, relations, Unclaimed::Drop, stays);
+        // Without the thread the frames are computed whole.
+        let _ = kernel.cell.keep_filling();
         kernel.takes = true;
         if kernel.attached {
             self.path = kernel.path();

@@ -1,0 +1,138 @@
+//! Keystream ahead of frames: a thread runs the program `fill` (`bpf/ahead.h`), which makes the keystream of each relation's next
+//! Seqs, both ways.
+//!
+//! It wakes when slots run low: the time to the next pass is halved if more than half of a relation's slots were missing, and doubled if
+//! less than a quarter were. Without frames it wakes sixteen times a second, without relations never. It never takes more than a quarter
+//! of a CPU. A frame that comes before its slot is computed whole.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use aya::{Ebpf, TestRun, TestRunOptions};
+
+use crate::cell::program;
+use crate::error::XdpError;
+use crate::layout;
+
+const SHORTEST: Duration = Duration::from_millis(1);
+const LONGEST: Duration = Duration::from_millis(64);
+/// Runs of the program for one system call. Each makes one slot at the most, and frames pass between two of them.
+const RUNS: u32 = 64;
+/// Share of its time that the thread sleeps at least, as a multiple of what it works.
+const REST: u32 = 3;
+
+/// The thread. It ends when this is dropped.
+pub(crate) struct Filler {
+    asked: Arc<Asked>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Asked {
+    /// Places of the maps that are in use are below.
+    end: AtomicU32,
+    stop: AtomicBool,
+}
+
+impl Filler {
+    /// # Errors
+    /// If there can be no thread.
+    pub(crate) fn start(programs: Arc<Ebpf>) -> Result<Self, XdpError> {
+        let asked = Arc::new(Asked { end: AtomicU32::new(0), stop: AtomicBool::new(false) });
+        let of_thread = Arc::clone(&asked);
+        let thread = thread::Builder::new().name("cell-ahead".into());
+        let thread = thread.spawn(move || run(&programs, &of_thread)).map_err(XdpError::Thread)?;
+        Ok(Self { asked, thread: Some(thread) })
+    }
+
+    /// Fills slots of the places below.
+    pub(crate) fn serve(&self, end: u32) {
+        self.asked.end.store(end, Ordering::Relaxed);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
+    }
+}
+
+impl Drop for Filler {
+    fn drop(&mut self) {
+        self.asked.stop.store(true, Ordering::Relaxed);
+        self.wake();
+        // A thread that has panicked fills nothing.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn run(programs: &Ebpf, asked: &Asked) {
+    let mut period = SHORTEST;
+    while !asked.stop.load(Ordering::Relaxed) {
+        let end = asked.end.load(Ordering::Relaxed);
+        if end == 0 {
+            thread::park();
+            period = SHORTEST;
+            continue;
+        }
+        let begin = Instant::now();
+        let lacked = fill(programs, end, || asked.stop.load(Ordering::Relaxed));
+        period = next_period(period, lacked.map_or(0, |[_, most]| most));
+        thread::park_timeout(period.max(begin.elapsed() * REST));
+    }
+}
+
+fn next_period(before: Duration, most: u32) -> Duration {
+    let next = if 2 * most > layout::SLOTS {
+        before / 2
+    } else if 4 * most < layout::SLOTS {
+        before * 2
+    } else {
+        before
+    };
+    next.clamp(SHORTEST, LONGEST)
+}
+
+/// One pass over the places below `end`: the number of slots that were made, and the most that one way of a place lacked.
+pub(crate) fn fill(programs: &Ebpf, end: u32, stop: impl Fn() -> bool) -> Result<[u32; 2], XdpError> {
+    let loaded = program(programs, "fill")?;
+    let (mut place, mut made, mut most) = (0, 0, 0);
+    while place < end && !stop() {
+        let mut answer = [0; layout::FILLING];
+        let options = TestRunOptions {
+            data_in: Some(&layout::filling(place, end)),
+            data_out: Some(&mut answer),
+            repeat: RUNS,
+            ..TestRunOptions::new()
+        };
+        loaded.test_run(options).map_err(|error| XdpError::program("fill", &error))?;
+        let [reached, made_here, most_here] = layout::filled(&answer);
+        (place, made, most) = (reached, made + made_here, most.max(most_here));
+    }
+    Ok([made, most])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passes_follow_the_frames_and_rest_without_them() {
+        let mut period = SHORTEST;
+        // A slot a millisecond.
+        for _ in 0..20 {
+            period = next_period(period, (period.as_millis() as u32).min(layout::SLOTS));
+        }
+        assert_eq!(period, Duration::from_millis(2));
+        for _ in 0..20 {
+            period = next_period(period, 0);
+        }
+        assert_eq!(period, LONGEST);
+        for _ in 0..20 {
+            period = next_period(period, layout::SLOTS);
+        }
+        assert_eq!(period, SHORTEST);
+    }
+}
