@@ -16,7 +16,8 @@
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
-//! | `layout` | the programs' structures, octet by octet |
+//! | `programs` | loaded programs, and their runs on frames of tests |
+//! | `layout` | the structures of a cell's programs, octet by octet |
 //!
 //! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
 #![forbid(unsafe_code)]
@@ -24,7 +25,9 @@
 pub mod cell;
 pub mod error;
 mod layout;
+mod programs;
 pub mod redirect;
 
-pub use cell::{Cell, Ran, Report, Verdict};
+pub use cell::{Cell, Report};
 pub use error::XdpError;
+pub use programs::{Ran, Unclaimed, Verdict};
