@@ -1,9 +1,9 @@
 //! The frame path in the kernel: frames that are protected and verified by XDP programs, and never come to user space.
 //!
 //! ```text
-//!  plain interface     ── outward: Seq, ChaCha20-Poly1305 ──▶ protected interface
-//!  protected interface ── inward: Seq, ICV                ──▶ plain interface
-//!                      └─ what is of no relation, HELLOs  ──▶ AF_XDP socket, user space
+//!  plain interface     ── outward: Seq or PN, ChaCha20-Poly1305   ──▶ protected interface
+//!  protected interface ── inward: Seq or PN, ICV                  ──▶ plain interface
+//!                      └─ what is of no relation, HELLOs, EAPOL   ──▶ AF_XDP socket, user space
 //!  control ── change, look ──▶ keys of a relation, under its lock
 //! ```
 //!
@@ -14,6 +14,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
+//! | [`link`] | a link's SecY, what `secy::SecY` is in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
 //! | `programs` | loaded programs, and their runs on frames of tests |
@@ -25,9 +26,11 @@
 pub mod cell;
 pub mod error;
 mod layout;
+pub mod link;
 mod programs;
 pub mod redirect;
 
 pub use cell::{Cell, Report};
 pub use error::XdpError;
+pub use link::Link;
 pub use programs::{Ran, Unclaimed, Verdict};
