@@ -44,7 +44,7 @@ impl Bare {
         let library = match suite {
             CipherSuite::GcmAes128 | CipherSuite::GcmAesXpn128 => aws_lc(&AES_128_GCM),
             CipherSuite::GcmAes256 | CipherSuite::GcmAesXpn256 => aws_lc(&AES_256_GCM),
-            CipherSuite::ChaCha20Poly1305 => aws_lc(&CHACHA20_POLY1305),
+            CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn => aws_lc(&CHACHA20_POLY1305),
             CipherSuite::Aegis128L => Library::Aegis128L(nonces()),
             CipherSuite::Aegis256 => Library::Aegis256(nonces()),
             CipherSuite::Morus1280 => Library::Morus1280(nonces()),

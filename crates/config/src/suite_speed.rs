@@ -103,6 +103,7 @@ impl SuiteSpeeds {
         let same_cipher = match suite {
             CipherSuite::GcmAesXpn128 => CipherSuite::GcmAes128,
             CipherSuite::GcmAesXpn256 => CipherSuite::GcmAes256,
+            CipherSuite::ChaCha20Poly1305Xpn => CipherSuite::ChaCha20Poly1305,
             other => other,
         };
         self.suites.iter().find(|speed| speed.suite == same_cipher.name()).map(|speed| speed.nanoseconds)

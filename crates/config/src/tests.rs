@@ -437,17 +437,17 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "suite = \"gcm-aes-128\"\n",
         "",
-        "4: link \"press\": suite is missing; static keys need its name: gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
+        "4: link \"press\": suite is missing; static keys need its name: gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, chacha20-poly1305-xpn, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
     ),
     (
         "suite = \"gcm-aes-128\"",
         "suite = \"auto\"",
-        "8: link \"press\": suite = \"auto\" needs MKA; with static keys name it: gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
+        "8: link \"press\": suite = \"auto\" needs MKA; with static keys name it: gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, chacha20-poly1305-xpn, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
     ),
     (
         "suite = \"gcm-aes-128\"",
         "suite = \"des\"",
-        "8: link \"press\": suite = \"des\" is unknown; use gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
+        "8: link \"press\": suite = \"des\" is unknown; use gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, chacha20-poly1305-xpn, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
     ),
     (
         "suite = \"gcm-aes-128\"",

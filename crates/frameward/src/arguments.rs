@@ -219,7 +219,8 @@ the fingerprints of both ends: `check` and `status` show them too. A fingerprint
 octets of SHA-256 over \"frameward key\" and the key.
 
 Suites with 128 bits: gcm-aes-128, gcm-aes-xpn-128, aegis-128l, morus-640-128, morus-1280-128.
-Suites with 256 bits: gcm-aes-256, gcm-aes-xpn-256, chacha20-poly1305, aegis-256.
+Suites with 256 bits: gcm-aes-256, gcm-aes-xpn-256, chacha20-poly1305, chacha20-poly1305-xpn,
+aegis-256.
 
 Examples:
   frameward keygen static --out press.key

@@ -49,13 +49,17 @@ impl TransmitPns {
     /// PNs from `first` to `last`, the suite's last one. Those up to `reserved` may be used at once. Without
     /// leases, `reserved` is `last`.
     pub(crate) fn new(first: Pn, reserved: Pn, last: Pn) -> Self {
-        // 0xC000_0000, or 0xC000_0000_0000_0000 with XPN: clause 9.8 of IEEE 802.1X-2020.
-        let rekey_at = last.number() - last.number() / 4;
         // A PN above the last one would repeat, in its low 32 bits, a used nonce: no PN is left.
         let next = Some(first).filter(|&first| first <= last);
-        let mut pns = Self { next, last, reserved: reserved.min(last), reserve_at: 0, rekey_at };
+        let mut pns =
+            Self { next, last, reserved: reserved.min(last), reserve_at: 0, rekey_at: rekey_at(last) };
         pns.reserve_through(reserved);
         pns
+    }
+
+    /// PNs that are taken elsewhere, in the kernel, as they stand at one moment: what control needs to know of them.
+    pub const fn taken_elsewhere(next: Option<Pn>, reserved: Pn, reserve_at: u64, last: Pn) -> Self {
+        Self { next, last, reserved, reserve_at, rekey_at: rekey_at(last) }
     }
 
     /// PN of the next frame; `None` if no PN is left.
@@ -105,6 +109,11 @@ impl TransmitPns {
             NextAction::Continue
         }
     }
+}
+
+/// 0xC000_0000, or 0xC000_0000_0000_0000 with XPN: clause 9.8 of IEEE 802.1X-2020.
+const fn rekey_at(last: Pn) -> u64 {
+    last.number() - last.number() / 4
 }
 
 #[cfg(test)]

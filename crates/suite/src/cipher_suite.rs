@@ -7,6 +7,8 @@
 //! gcm-aes-xpn-128     00-80-C2-00-01-00-00-03    16  64    0         clause 14.7
 //! gcm-aes-xpn-256     00-80-C2-00-01-00-00-04    32  64    0         clause 14.8
 //! chacha20-poly1305   F2-46-57-00-00-00-00-01    32  32    0 30 50   RFC 8439
+//! chacha20-poly1305-xpn
+//!                     F2-46-57-00-00-00-00-06    32  64    0         RFC 8439, with the nonces of clause 14.7
 //! aegis-128l          F2-46-57-00-00-00-00-02    16  32    0 30 50   draft-irtf-cfrg-aegis-aead, 128-bit tag
 //! aegis-256           F2-46-57-00-00-00-00-03    32  32    0 30 50   draft-irtf-cfrg-aegis-aead, 128-bit tag
 //! morus-640-128       F2-46-57-00-00-00-00-04    16  32    0 30 50   MORUS v2 (CAESAR), experimental
@@ -34,6 +36,8 @@ pub enum CipherSuite {
     GcmAesXpn256,
     /// ChaCha20-Poly1305 (RFC 8439), for processors without AES instructions.
     ChaCha20Poly1305,
+    /// ChaCha20-Poly1305 with a 64-bit PN, for rates that use up 2^32 PNs within the hour.
+    ChaCha20Poly1305Xpn,
     /// AEGIS-128L with a 128-bit tag.
     Aegis128L,
     /// AEGIS-256 with a 128-bit tag.
@@ -50,12 +54,13 @@ pub struct UnknownCipherSuite;
 
 impl CipherSuite {
     /// All suites, in the order of the table above.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::GcmAes128,
         Self::GcmAes256,
         Self::GcmAesXpn128,
         Self::GcmAesXpn256,
         Self::ChaCha20Poly1305,
+        Self::ChaCha20Poly1305Xpn,
         Self::Aegis128L,
         Self::Aegis256,
         Self::Morus640,
@@ -70,6 +75,7 @@ impl CipherSuite {
             Self::GcmAesXpn128 => "gcm-aes-xpn-128",
             Self::GcmAesXpn256 => "gcm-aes-xpn-256",
             Self::ChaCha20Poly1305 => "chacha20-poly1305",
+            Self::ChaCha20Poly1305Xpn => "chacha20-poly1305-xpn",
             Self::Aegis128L => "aegis-128l",
             Self::Aegis256 => "aegis-256",
             Self::Morus640 => "morus-640-128",
@@ -95,6 +101,7 @@ impl CipherSuite {
             Self::Aegis256 => ours(3),
             Self::Morus640 => ours(4),
             Self::Morus1280 => ours(5),
+            Self::ChaCha20Poly1305Xpn => ours(6),
         }
     }
 
@@ -107,7 +114,11 @@ impl CipherSuite {
     pub const fn key_octets(self) -> usize {
         match self {
             Self::GcmAes128 | Self::GcmAesXpn128 | Self::Aegis128L | Self::Morus640 | Self::Morus1280 => 16,
-            Self::GcmAes256 | Self::GcmAesXpn256 | Self::ChaCha20Poly1305 | Self::Aegis256 => 32,
+            Self::GcmAes256
+            | Self::GcmAesXpn256
+            | Self::ChaCha20Poly1305
+            | Self::ChaCha20Poly1305Xpn
+            | Self::Aegis256 => 32,
         }
     }
 
@@ -124,7 +135,7 @@ impl CipherSuite {
 
     /// True for extended packet numbering: the PN has 64 bits, and SSCI and salt form the nonce.
     pub const fn is_xpn(self) -> bool {
-        matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256)
+        matches!(self, Self::GcmAesXpn128 | Self::GcmAesXpn256 | Self::ChaCha20Poly1305Xpn)
     }
 
     /// True for suites that are for research only and need the user's explicit consent: MORUS, whose
@@ -179,12 +190,13 @@ mod tests {
 
     /// (name, identifier, key octets, XPN, experimental), written out a second time from table 14-1, wire-formats
     /// section 1 and the configuration reference.
-    const TABLE: [(&str, u64, usize, bool, bool); 9] = [
+    const TABLE: [(&str, u64, usize, bool, bool); 10] = [
         ("gcm-aes-128", 0x0080_c200_0100_0001, 16, false, false),
         ("gcm-aes-256", 0x0080_c200_0100_0002, 32, false, false),
         ("gcm-aes-xpn-128", 0x0080_c200_0100_0003, 16, true, false),
         ("gcm-aes-xpn-256", 0x0080_c200_0100_0004, 32, true, false),
         ("chacha20-poly1305", 0xf246_5700_0000_0001, 32, false, false),
+        ("chacha20-poly1305-xpn", 0xf246_5700_0000_0006, 32, true, false),
         ("aegis-128l", 0xf246_5700_0000_0002, 16, false, false),
         ("aegis-256", 0xf246_5700_0000_0003, 32, false, false),
         ("morus-640-128", 0xf246_5700_0000_0004, 16, false, true),
@@ -219,13 +231,13 @@ mod tests {
         for name in ["", "GCM-AES-128", "gcm-aes-192", "gcm-aes-128 ", "auto", "morus-640"] {
             assert_eq!(name.parse::<CipherSuite>(), Err(UnknownCipherSuite), "{name:?}");
         }
-        assert!(UnknownCipherSuite.to_string().ends_with("one of gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128, morus-1280-128"));
+        assert!(UnknownCipherSuite.to_string().ends_with("one of gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, chacha20-poly1305-xpn, aegis-128l, aegis-256, morus-640-128, morus-1280-128"));
         for identifier in [
             0x0080_0200_0100_0001_u64,
             0x0080_c200_0100_0000,
             0x0080_c200_0100_0005,
             0xf246_5700_0000_0000,
-            0xf246_5700_0000_0006,
+            0xf246_5700_0000_0007,
         ] {
             assert_eq!(CipherSuite::from_identifier(identifier.to_be_bytes()), None, "{identifier:x}");
         }

@@ -78,7 +78,7 @@ impl Key {
         let cipher = match suite {
             CipherSuite::GcmAes128 | CipherSuite::GcmAesXpn128 => aws_lc(&AES_128_GCM),
             CipherSuite::GcmAes256 | CipherSuite::GcmAesXpn256 => aws_lc(&AES_256_GCM),
-            CipherSuite::ChaCha20Poly1305 => aws_lc(&CHACHA20_POLY1305),
+            CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn => aws_lc(&CHACHA20_POLY1305),
             CipherSuite::Aegis128L => whole(octets).map(Aegis128L).map(Cipher::Aegis128L),
             CipherSuite::Aegis256 => whole(octets).map(Aegis256).map(Cipher::Aegis256),
             CipherSuite::Morus640 => whole(octets).map(Morus640).map(Cipher::Morus640),
@@ -269,7 +269,8 @@ mod tests {
             let icv = seal(&key(suite), NONCE, b"aad", &mut text);
             for (other, other_icv, other_text) in &seen {
                 let same = (*other == CipherSuite::GcmAes128 && suite == CipherSuite::GcmAesXpn128)
-                    || (*other == CipherSuite::GcmAes256 && suite == CipherSuite::GcmAesXpn256);
+                    || (*other == CipherSuite::GcmAes256 && suite == CipherSuite::GcmAesXpn256)
+                    || (*other == CipherSuite::ChaCha20Poly1305 && suite == CipherSuite::ChaCha20Poly1305Xpn);
                 assert_eq!(icv == *other_icv, same, "{suite} {other}");
                 assert_eq!(text == *other_text, same, "{suite} {other}");
             }

@@ -12,6 +12,7 @@
 #include "ahead.h"
 #include "change.h"
 #include "relation.h"
+#include "room.h"
 
 char licence[] SECTION("license") = "MIT";
 
@@ -108,24 +109,6 @@ INLINE int parse(struct xdp_md *ctx, struct front *front) {
 // How addresses, header and payload divide into AAD and text. The text may stand so many octets behind its place.
 INLINE void divide(struct job *job, u32 at, u32 payload, u32 encrypts, u32 from) {
     job->at = at, job->aad = encrypts ? AAD : AAD + payload, job->text = encrypts ? payload : 0, job->from = from;
-}
-
-// Copies octets of the frame to `to`, from `by` octets behind: 16 or more. In whole blocks that end with the last octet: up to 15 octets in
-// front are spoilt.
-GLOBAL int move_forward(struct xdp_md *ctx, u32 to, u32 by, u32 octets) {
-    u32 blocks = (octets + BLOCK_OCTETS - 1) / BLOCK_OCTETS;
-    to -= BLOCK_OCTETS * blocks - octets;
-    u32 from = to + by;
-    BOUND(to, 63);
-    BOUND(from, 127);
-    u8 *here = start_of(ctx) + to, *there = start_of(ctx) + from, *end = end_of(ctx);
-    EACH_ONE_BY_ONE for (u32 i = 0; i < MOST_BLOCKS && i < blocks; i++) {
-        if (here + BLOCK_OCTETS > end || there + BLOCK_OCTETS > end) return -1;
-        u64 low = U64(there), high = U64(there + 8);
-        U64(here) = low, U64(here + 8) = high;
-        here += BLOCK_OCTETS, there += BLOCK_OCTETS;
-    }
-    return blocks > MOST_BLOCKS ? -1 : 0;
 }
 
 // Zeros behind a payload that is too short.

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use aya::{Ebpf, TestRun, TestRunOptions};
 
-use crate::cell::program;
 use crate::error::XdpError;
 use crate::layout;
+use crate::programs::program;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(64);

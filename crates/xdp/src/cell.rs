@@ -9,14 +9,11 @@
 //! Work for a change: a system call, and some hundred octets moved under the lock. For a frame: a look-up in a hash map, the
 //! lock twice, and Poly1305, with ChaCha20 where no keystream is ready. Room: 24 kB a relation for its slots.
 
-use std::collections::BTreeMap;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use aya::maps::{Array, DevMap, HashMap, Map, PerCpuArray, PerCpuValues, XskMap};
-use aya::programs::Xdp;
-use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+use aya::TestRunOptions;
+use aya::maps::{Array, HashMap, PerCpuArray, PerCpuValues};
 use fieldbus::{
     Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
     RelationState, Relations, Settings, TransmitCounters,
@@ -26,43 +23,16 @@ use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 use crate::ahead::{self, Filler};
 use crate::error::XdpError;
 use crate::layout;
+use crate::programs::{Programs, Ran, Unclaimed};
 
 /// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
 /// The longest payload that the programs take (`MOST_PAYLOAD`).
 const MOST_PAYLOAD: usize = 2013;
 const PROGRAMS: [&str; 5] = ["outward", "inward", "change", "look", "fill"];
-const PROTECTED_PORT: u32 = 0;
-const PLAIN_PORT: u32 = 1;
 /// Return values of the programs `change` and `look`.
 const DONE: u32 = 100;
 const REFUSED: u32 = 101;
-/// The most that a program leaves of a frame.
-const FRAME: usize = 4096;
-
-/// A verdict of a program (`enum xdp_action`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// The frame ends here.
-    Drop,
-    /// User space's, and no socket takes it.
-    Pass,
-    /// It leaves by another interface, or goes to a socket.
-    Redirect,
-    /// A program has failed.
-    Aborted,
-}
-
-/// Result of a program's trial runs on a frame.
-#[derive(PartialEq, Eq, Debug)]
-pub struct Ran {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The frame as the program left it.
-    pub frame: Vec<u8>,
-    /// The mean time of a run.
-    pub time: Duration,
-}
 
 /// A relation at one moment.
 #[derive(Debug)]
@@ -90,23 +60,13 @@ pub enum Changed {
     Refused,
 }
 
-/// Treatment of frames for user space while no socket takes them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unclaimed {
-    /// They are dropped: nothing reaches the host's stack.
-    Drop,
-    /// The host's stack and its packet sockets get them.
-    Pass,
-}
-
 /// The programs, loaded once, and the cell that they serve, which may be exchanged for another one while frames pass. Dropping it
 /// detaches the programs and frees the maps.
 ///
 /// Each relation that the kernel has stands in a *place* of the maps, which it keeps as long as it stays. Those in shadow mode have
 /// none: XDP sends no frame twice, so their frames go to user space.
 pub struct Cell {
-    programs: Arc<Ebpf>,
-    maps: BTreeMap<String, Map>,
+    programs: Programs,
     room: usize,
     /// By number.
     relations: Vec<Placed>,
@@ -137,8 +97,7 @@ impl Cell {
     /// As [`Cell::load`].
     pub fn load_object(object: &[u8], room: usize) -> Result<Self, XdpError> {
         let room = room.max(1);
-        let mut loader = EbpfLoader::new();
-        for map in [
+        let maps = [
             "outward_table",
             "inward_table",
             "relations",
@@ -147,17 +106,11 @@ impl Cell {
             "jitter",
             "residence_outward",
             "residence_inward",
-        ] {
-            loader.map_max_entries(map, room as u32);
-        }
-        loader.map_max_entries("slots", room as u32 * 2 * layout::SLOTS);
-        let mut ebpf = loader.load(object)?;
-        for program in PROGRAMS {
-            xdp(&mut ebpf, program)?.load().map_err(|error| XdpError::program(program, &error))?;
-        }
-        let names: Vec<_> = ebpf.maps().map(|(name, _)| name.to_owned()).collect();
-        let maps = names.into_iter().filter_map(|name| Some((name.clone(), ebpf.take_map(&name)?))).collect();
-        Ok(Self { programs: Arc::new(ebpf), maps, room, relations: Vec::new(), filler: None })
+        ];
+        let mut rooms = maps.map(|map| (map, room as u32)).to_vec();
+        rooms.push(("slots", room as u32 * 2 * layout::SLOTS));
+        let programs = Programs::load(object, &PROGRAMS, &rooms)?;
+        Ok(Self { programs, room, relations: Vec::new(), filler: None })
     }
 
     /// Whether the programs do what a cell of these settings wants.
@@ -208,12 +161,8 @@ impl Cell {
                 self.take_out(&of, place)?;
             }
         }
-        let rest = match unclaimed {
-            Unclaimed::Drop => 1,
-            Unclaimed::Pass => 2,
-        };
-        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.map_mut("settings")?)?;
-        common.set(0, layout::settings(settings, rest), 0)?;
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?;
+        common.set(0, layout::settings(settings, unclaimed.verdict()), 0)?;
         let mut free = (0..).zip(&taken).filter(|(_, taken)| !**taken).map(|(place, _)| place);
         for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| *in_kernel)
         {
@@ -237,7 +186,7 @@ impl Cell {
     /// If there can be no thread.
     pub fn keep_filling(&mut self) -> Result<(), XdpError> {
         if self.filler.is_none() {
-            self.filler = Some(Filler::start(Arc::clone(&self.programs))?);
+            self.filler = Some(Filler::start(self.programs.shared())?);
             self.serve();
         }
         Ok(())
@@ -248,7 +197,7 @@ impl Cell {
     /// # Errors
     /// If the kernel does not run the program.
     pub fn fill(&self) -> Result<u32, XdpError> {
-        Ok(ahead::fill(&self.programs, self.end(), || false)?[0])
+        Ok(ahead::fill(&self.programs.shared(), self.end(), || false)?[0])
     }
 
     /// The slot of a Seq, as it stands in the map: for tests.
@@ -257,7 +206,7 @@ impl Cell {
     /// If there is no such relation.
     pub fn slot(&self, relation: usize, way: Direction, seq: u32) -> Result<Vec<u8>, XdpError> {
         let at = slot_number(self.place(relation)?, way, seq);
-        let map = self.maps.get("slots").ok_or(XdpError::Malformed)?;
+        let map = self.programs.map_ref("slots")?;
         Ok(Array::<_, [u8; layout::SLOT]>::try_from(map)?.get(&at, 0)?.to_vec())
     }
 
@@ -274,7 +223,7 @@ impl Cell {
     ) -> Result<(), XdpError> {
         let at = slot_number(self.place(relation)?, way, seq);
         let octets: [u8; layout::SLOT] = octets.try_into().map_err(|_| XdpError::Malformed)?;
-        let mut slots = Array::<_, [u8; layout::SLOT]>::try_from(self.map_mut("slots")?)?;
+        let mut slots = Array::<_, [u8; layout::SLOT]>::try_from(self.programs.map("slots")?)?;
         Ok(slots.set(at, octets, 0)?)
     }
 
@@ -287,10 +236,6 @@ impl Cell {
         if let Some(filler) = &self.filler {
             filler.serve(self.end());
         }
-    }
-
-    fn map_mut(&mut self, name: &str) -> Result<&mut Map, XdpError> {
-        self.maps.get_mut(name).ok_or(XdpError::Malformed)
     }
 
     /// Serves no cell any more. All keys are wiped.
@@ -310,10 +255,10 @@ impl Cell {
     /// A relation without keys, whose frames are found from here on.
     fn put_in(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
         self.clear_counters(place)?;
-        let map_of = self.map_mut("relations")?;
+        let map_of = self.programs.map("relations")?;
         Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, layout::relation(of), 0)?;
         for (name, address) in layout::addresses(of) {
-            let map_of = self.map_mut(name)?;
+            let map_of = self.programs.map(name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.insert(address, place, 0)?;
         }
         Ok(())
@@ -322,10 +267,10 @@ impl Cell {
     /// Frames of a relation are not found any more, and its keys are gone.
     fn take_out(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
         for (name, address) in layout::addresses(of) {
-            let map_of = self.map_mut(name)?;
+            let map_of = self.programs.map(name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.remove(&address)?;
         }
-        let map_of = self.map_mut("relations")?;
+        let map_of = self.programs.map("relations")?;
         Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, [0; layout::RELATION], 0)?;
         // Its keystream goes with its keys.
         self.command(&layout::collect(place))
@@ -348,7 +293,7 @@ impl Cell {
     ) -> Result<(), XdpError> {
         let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
         let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
-        let mut map_of = PerCpuArray::<_, [u64; N]>::try_from(self.map_mut(name)?)?;
+        let mut map_of = PerCpuArray::<_, [u64; N]>::try_from(self.programs.map(name)?)?;
         Ok(map_of.set(place, values, 0)?)
     }
 
@@ -371,10 +316,7 @@ impl Cell {
     /// # Errors
     /// If there is no such interface.
     pub fn set_ports(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
-        let mut ports = DevMap::try_from(self.map_mut("ports")?)?;
-        ports.set(PLAIN_PORT, plain, None, 0)?;
-        ports.set(PROTECTED_PORT, protected, None, 0)?;
-        Ok(())
+        self.programs.set_ports(plain, protected)
     }
 
     /// Has frames of no relation that come to this receive queue of the plain or the protected interface go to a socket.
@@ -382,25 +324,15 @@ impl Cell {
     /// # Errors
     /// If it is no AF_XDP socket of that queue.
     pub fn set_socket(&mut self, way: Direction, queue: u32, socket: impl AsRawFd) -> Result<(), XdpError> {
-        let name = match way {
-            Direction::Outward => "plain_sockets",
-            Direction::Inward => "protected_sockets",
-        };
-        Ok(XskMap::try_from(self.map_mut(name)?)?.set(queue, socket, 0)?)
+        self.programs.set_socket(way, queue, socket)
     }
 
     /// The programs, for links of somebody else's: that of the plain interface, and that of the protected one.
     ///
     /// # Errors
     /// If a file descriptor cannot be had.
-    pub fn programs(&self) -> Result<[OwnedFd; 2], XdpError> {
-        let descriptor = |program: &'static str| {
-            let loaded = self::program(&self.programs, program)?;
-            let descriptor = loaded.fd().map_err(|error| XdpError::program(program, &error))?;
-            let failed = |error: std::io::Error| XdpError::Program { program, reason: error.to_string() };
-            descriptor.as_fd().try_clone_to_owned().map_err(failed)
-        };
-        Ok([descriptor("outward")?, descriptor("inward")?])
+    pub fn programs(&mut self) -> Result<[OwnedFd; 2], XdpError> {
+        self.programs.descriptors()
     }
 
     /// Changes keys of a relation. What has ended is wiped.
@@ -422,7 +354,7 @@ impl Cell {
 
     fn run_command(&self, command: &[u8]) -> Result<u32, XdpError> {
         let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
-        Ok(self.run("change", options)?.0)
+        Ok(self.programs.run("change", options)?.0)
     }
 
     /// Looks at a relation: whether frames have stopped, and what control has to know of it.
@@ -445,7 +377,7 @@ impl Cell {
         let mut answer = [0; layout::COMMAND];
         let options =
             TestRunOptions { data_in: Some(question), data_out: Some(&mut answer), ..TestRunOptions::new() };
-        if self.run("look", options)?.0 != DONE {
+        if self.programs.run("look", options)?.0 != DONE {
             return Err(XdpError::Malformed);
         }
         let layout::Report { events, transmit_key, receive_key, state, silent, worst_gap } =
@@ -501,7 +433,7 @@ impl Cell {
     /// # Errors
     /// If the kernel does not run it.
     pub fn run_outward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
-        self.run_frame("outward", frame, repeat)
+        self.programs.run_frame("outward", frame, repeat)
     }
 
     /// The same for a frame of the network.
@@ -509,44 +441,11 @@ impl Cell {
     /// # Errors
     /// If the kernel does not run it.
     pub fn run_inward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
-        self.run_frame("inward", frame, repeat)
-    }
-
-    fn run_frame(&self, program: &'static str, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
-        let mut out = vec![0; FRAME];
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            data_out: Some(&mut out),
-            repeat,
-            ..TestRunOptions::new()
-        };
-        let (verdict, octets, time) = self.run(program, options)?;
-        let verdict = match verdict {
-            1 => Verdict::Drop,
-            2 => Verdict::Pass,
-            4 => Verdict::Redirect,
-            _ => Verdict::Aborted,
-        };
-        out.truncate(octets);
-        Ok(Ran { verdict, frame: out, time })
-    }
-
-    fn run(
-        &self,
-        program: &'static str,
-        options: TestRunOptions<'_>,
-    ) -> Result<(u32, usize, Duration), XdpError> {
-        let loaded = self::program(&self.programs, program)?;
-        let ran = loaded.test_run(options).map_err(|error| XdpError::program(program, &error))?;
-        Ok((ran.return_value, ran.data_size_out as usize, ran.duration))
+        self.programs.run_frame("inward", frame, repeat)
     }
 
     fn sum<const N: usize>(&self, name: &'static str, relation: usize) -> Result<[u64; N], XdpError> {
-        let mut sum = [0_u64; N];
-        for of_cpu in self.per_cpu::<N>(name, relation)?.iter() {
-            sum.iter_mut().zip(of_cpu).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
-        }
-        Ok(sum)
+        self.programs.sum(name, self.place(relation)?)
     }
 
     fn per_cpu<const N: usize>(
@@ -554,8 +453,7 @@ impl Cell {
         name: &'static str,
         relation: usize,
     ) -> Result<PerCpuValues<[u64; N]>, XdpError> {
-        let map = self.maps.get(name).ok_or(XdpError::Malformed)?;
-        Ok(PerCpuArray::<_, [u64; N]>::try_from(map)?.get(&self.place(relation)?, 0)?)
+        self.programs.per_cpu(name, self.place(relation)?)
     }
 }
 
@@ -571,18 +469,4 @@ fn slot_number(place: u32, way: Direction, seq: u32) -> u32 {
         Direction::Inward => 1,
     };
     (2 * place + way) * layout::SLOTS + seq % layout::SLOTS
-}
-
-pub(crate) fn program<'e>(ebpf: &'e Ebpf, program: &'static str) -> Result<&'e Xdp, XdpError> {
-    let missing = || XdpError::Program { program, reason: "it is not there".into() };
-    ebpf.program(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
-}
-
-pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {
-    let missing = || XdpError::Program { program, reason: "it is not there".into() };
-    ebpf.program_mut(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
-}
-
-pub(crate) fn map<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut aya::maps::Map, XdpError> {
-    ebpf.map_mut(name).ok_or(XdpError::Malformed)
 }

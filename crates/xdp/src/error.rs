@@ -1,8 +1,9 @@
-//! Why the kernel does not take a cell, or a change of it. What a user reads is one line.
+//! Why the kernel does not take a cell or a link, or a change of it. What a user reads is one line.
 
 use aya::EbpfError;
 use aya::maps::MapError;
 use aya::programs::ProgramError;
+use secy::InstallError;
 
 /// Why frames do not go through the kernel.
 #[derive(Debug, thiserror::Error)]
@@ -10,6 +11,27 @@ pub enum XdpError {
     /// The suite is not the one that has a program.
     #[error("the kernel protects cyclic frames by chacha20-poly1305 only; the suite is {0}")]
     Suite(&'static str),
+    /// The same, of a link.
+    #[error(
+        "the kernel protects a link's frames by chacha20-poly1305 and chacha20-poly1305-xpn only; the suite is {0}"
+    )]
+    LinkSuite(&'static str),
+    /// A SecY that the programs are not.
+    #[error("the kernel path does not have {0}")]
+    Setting(&'static str),
+    /// A wider replay window than there was room made for at the start.
+    #[error(
+        "the kernel's maps have room for replay windows of {room} PNs since the start; that of the link is {wanted}; restart the gateway"
+    )]
+    Window {
+        /// PNs of the window.
+        wanted: u32,
+        /// The most.
+        room: u32,
+    },
+    /// An SC or SA cannot be installed.
+    #[error("the kernel path does not take an SC or SA: {0:?}")]
+    Install(InstallError),
     /// Longer frames than the programs take.
     #[error("the kernel path takes an MTU of up to {most}; that of the protected side is {mtu}")]
     Mtu {
@@ -83,6 +105,12 @@ impl From<EbpfError> for XdpError {
             }
             _ => Self::Object(error),
         }
+    }
+}
+
+impl From<InstallError> for XdpError {
+    fn from(error: InstallError) -> Self {
+        Self::Install(error)
     }
 }
 

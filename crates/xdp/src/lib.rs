@@ -1,9 +1,9 @@
 //! The frame path in the kernel: frames that are protected and verified by XDP programs, and never come to user space.
 //!
 //! ```text
-//!  plain interface     ── outward: Seq, ChaCha20-Poly1305 ──▶ protected interface
-//!  protected interface ── inward: Seq, ICV                ──▶ plain interface
-//!                      └─ what is of no relation, HELLOs  ──▶ AF_XDP socket, user space
+//!  plain interface     ── outward: Seq or PN, ChaCha20-Poly1305   ──▶ protected interface
+//!  protected interface ── inward: Seq or PN, ICV                  ──▶ plain interface
+//!                      └─ what is of no relation, HELLOs, EAPOL   ──▶ AF_XDP socket, user space
 //!  control ── change, look ──▶ keys of a relation, under its lock
 //!  a thread ── fill ──▶ keystream of the next Seqs, ahead of their frames
 //! ```
@@ -16,9 +16,11 @@
 //! |---|---|
 //! | `ahead` | the thread that has keystream made ahead |
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
+//! | [`link`] | a link's SecY, what `secy::SecY` is in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
-//! | `layout` | the programs' structures, octet by octet |
+//! | `programs` | loaded programs, and their runs on frames of tests |
+//! | `layout` | the structures of a cell's programs, octet by octet |
 //!
 //! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
 #![forbid(unsafe_code)]
@@ -27,7 +29,11 @@ mod ahead;
 pub mod cell;
 pub mod error;
 mod layout;
+pub mod link;
+mod programs;
 pub mod redirect;
 
-pub use cell::{Cell, Ran, Report, Verdict};
+pub use cell::{Cell, Report};
 pub use error::XdpError;
+pub use link::Link;
+pub use programs::{Ran, Unclaimed, Verdict};

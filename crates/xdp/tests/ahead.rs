@@ -203,7 +203,7 @@ fn keystream_goes_with_its_key() {
     world.gateways[1].kernel.clear().unwrap();
     let of = [world::relation(1, 0)];
     let settings = fieldbus::Settings::new(ENCRYPT, world::MTU);
-    world.gateways[1].kernel.configure(&settings, &of, xdp::cell::Unclaimed::Pass, &[]).unwrap();
+    world.gateways[1].kernel.configure(&settings, &of, xdp::Unclaimed::Pass, &[]).unwrap();
     assert!(all_empty(&world.gateways[1].kernel), "the cell was cleared");
     assert_eq!(world.gateways[1].kernel.fill().unwrap(), 0, "no keys, no keystream");
 }

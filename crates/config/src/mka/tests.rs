@@ -262,7 +262,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "suite = \"auto\"",
         "suite = \"fast\"",
-        "8: link \"press\": suite = \"fast\" is unknown; use auto, any, gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
+        "8: link \"press\": suite = \"fast\" is unknown; use auto, any, gcm-aes-128, gcm-aes-256, gcm-aes-xpn-128, gcm-aes-xpn-256, chacha20-poly1305, chacha20-poly1305-xpn, aegis-128l, aegis-256, morus-640-128 or morus-1280-128",
     ),
     (
         "suite = \"auto\"",

@@ -202,12 +202,13 @@ mod tests {
             ("gcm-aes-xpn-128", 105),
             ("gcm-aes-xpn-256", u16::MAX),
             ("chacha20-poly1305", u16::MAX),
+            ("chacha20-poly1305-xpn", u16::MAX),
             ("aegis-128l", u16::MAX),
             ("aegis-256", u16::MAX),
         ];
         assert_eq!(announced(SuiteRule::Any), sound);
         let research = announced(SuiteRule::Only(CipherSuite::Morus640));
-        assert_eq!((&research[..7], &research[7..]), (&sound[..], &[("morus-640-128", 20)][..]));
+        assert_eq!((&research[..8], &research[8..]), (&sound[..], &[("morus-640-128", 20)][..]));
     }
 
     #[test]

@@ -238,9 +238,9 @@ mod tests {
         assert_eq!(figures.len(), 9 * 6 * 2);
         let rows: Vec<_> = figures.iter().flat_map(Figure::rows).collect();
         // All but MORUS-640, which is our own code, stand beside a bare call.
-        assert_eq!(rows.len(), 9 * 6 * 2 + 8 * 6 * 2);
+        assert_eq!(rows.len(), 10 * 6 * 2 + 9 * 6 * 2);
         assert!(rows.iter().all(|row| row.value > 0.0 && row.value.is_finite()));
-        assert_eq!(rows.iter().filter(|row| row.target.is_some()).count(), 8 * 2);
+        assert_eq!(rows.iter().filter(|row| row.target.is_some()).count(), 9 * 2);
         for ratio in rows.iter().filter_map(|row| row.ratio.as_ref()) {
             assert!(rows.iter().any(|row| row.case == ratio.to && row.ratio.is_none()), "{}", ratio.to);
         }

@@ -1,0 +1,607 @@
+//! A link's SecY in the kernel: what `secy::SecY` is in user space, protected and verified by `bpf/link.bpf.c`.
+//!
+//! SCs and SAs are installed, enabled and retired as there. A change is a program too, which control runs: it takes the lock of its SC or
+//! SA as a frame does, so no PN is taken twice, and none that frames take meanwhile is lost.
+//!
+//! What user space alone has stays there: fragments, `validate_frames` other than strict, other suites. [`Link::suits`] says so.
+//!
+//! Work for a frame: the lock of its SA once outward and twice inward, a search among at most [`SecY::RECEIVE_SCS`] SCs, and
+//! ChaCha20-Poly1305. A window's update is a write to one block of 64 PNs, however far it moves.
+
+mod layout;
+
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use aya::TestRunOptions;
+use aya::maps::{Array, PerCpuArray, PerCpuValues};
+use fieldbus::Direction;
+use secy::{
+    InstallError, Protection, ReceiveSaCounters, ReplayWindow, SecY, SecYCounters, Settings, TransmitPns,
+    TransmitSaCounters, UnmatchedFrame, ValidateFrames, XpnBinding,
+};
+use suite::{CipherSuite, Sak};
+use wire::ethernet::HEADER_OCTETS;
+use wire::{An, EtherType, Pn, Sci};
+
+use crate::error::XdpError;
+use crate::programs::{Programs, Ran, Unclaimed};
+use layout::{About, COMMAND, What};
+
+/// Object file that a pinned clang makes of `bpf/link.bpf.c`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/link.bpf.o");
+const PROGRAMS: [&str; 4] = ["outward", "inward", "change", "look"];
+const RECEIVE_SCS: usize = SecY::RECEIVE_SCS;
+/// Octets of the longest protected frame (`MOST_OCTETS`).
+const LONGEST: usize = 2048;
+/// Return values of the programs `change` and `look`.
+const DONE: u32 = 100;
+const REFUSED: u32 = 101;
+const SECY: usize = SecYCounters::NAMES.len();
+const SENT: usize = TransmitSaCounters::NAMES.len();
+const RECEIVED: usize = ReceiveSaCounters::NAMES.len();
+/// Counters of frames that go around the SecY.
+const AROUND: usize = 4;
+
+/// A key for an SA.
+#[derive(Clone, Copy, Debug)]
+pub struct SaKey<'k> {
+    /// Its suite.
+    pub suite: CipherSuite,
+    /// The SAK.
+    pub sak: &'k Sak,
+    /// With XPN, and only then.
+    pub xpn: Option<XpnBinding>,
+    /// How its frames are protected.
+    pub protection: Protection,
+}
+
+/// Frames that a link takes around its SecY, or drops in front of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct AroundCounters {
+    /// `OutPktsBypass`.
+    pub out_bypass: u64,
+    /// `InPktsBypass`.
+    pub in_bypass: u64,
+    /// `OutPktsMacControl`.
+    pub out_mac_control: u64,
+    /// `InPktsMacControl`.
+    pub in_mac_control: u64,
+}
+
+/// The replay window of a receive SA at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// The SA is enabled.
+    pub in_use: bool,
+    /// Highest PN received, or the one below the first expected.
+    pub highest: u64,
+    /// Lowest PN that is not late.
+    pub lowest: u64,
+}
+
+/// The programs, loaded once, and the SecY that they are. Dropping it detaches the programs and frees the maps.
+pub struct Link {
+    programs: Programs,
+    /// Blocks of each replay window.
+    ring: u32,
+    /// Widest replay window.
+    widest: u32,
+    sci: Sci,
+    /// Receive SCs by their places in the maps.
+    scis: [Option<Sci>; RECEIVE_SCS],
+    /// Counters when an SA was installed: its own begin there.
+    sent_before: [[u64; SENT]; An::COUNT],
+    received_before: Vec<[u64; RECEIVED]>,
+}
+
+impl Link {
+    /// The largest MTU of a protected side.
+    pub const MOST_MTU: usize = LONGEST - HEADER_OCTETS;
+    /// The most EtherTypes that can be bypassed.
+    pub const BYPASS: usize = layout::BYPASS;
+
+    /// Loads the programs, with room for replay windows of so many PNs. This alone needs CAP_PERFMON. No frame passes yet.
+    ///
+    /// # Errors
+    /// If the kernel does not take the programs.
+    pub fn load(replay_window: u32) -> Result<Self, XdpError> {
+        Self::load_object(OBJECT, replay_window)
+    }
+
+    /// [`Link::load`] with programs that another compiler has made, or that are broken on purpose: for tests.
+    ///
+    /// # Errors
+    /// As [`Link::load`].
+    pub fn load_object(object: &[u8], replay_window: u32) -> Result<Self, XdpError> {
+        let widest = replay_window.min(ReplayWindow::WIDEST);
+        // One block more than a window needs: that of the newest PN never stands for a PN inside the window.
+        let ring = if widest == 0 { 1 } else { (widest.div_ceil(64) + 1).next_power_of_two() };
+        let sas = RECEIVE_SCS * An::COUNT;
+        let programs = Programs::load(object, &PROGRAMS, &[("blocks", ring * sas as u32)])?;
+        Ok(Self {
+            programs,
+            ring,
+            widest,
+            sci: Sci::from_octets([0; 8]),
+            scis: [None; RECEIVE_SCS],
+            sent_before: [[0; SENT]; An::COUNT],
+            received_before: vec![[0; RECEIVED]; sas],
+        })
+    }
+
+    /// Whether the programs do what a SecY of these settings does with frames of this suite.
+    ///
+    /// # Errors
+    /// Why not.
+    pub const fn suits(settings: &Settings, suite: CipherSuite) -> Result<(), XdpError> {
+        if !is_for_kernel(suite) {
+            return Err(XdpError::LinkSuite(suite.name()));
+        }
+        if !settings.protect_frames {
+            return Err(XdpError::Setting("protect_frames = false"));
+        }
+        if !matches!(settings.validate_frames, ValidateFrames::Strict) {
+            return Err(XdpError::Setting("validate_frames other than strict"));
+        }
+        if settings.reassemble {
+            return Err(XdpError::Setting("fragments"));
+        }
+        if settings.mtu > Self::MOST_MTU {
+            return Err(XdpError::Mtu { mtu: settings.mtu, most: Self::MOST_MTU });
+        }
+        Ok(())
+    }
+
+    /// Settings of the SecY, whose transmit SC is `sci`, and what goes past it (at most [`Link::BYPASS`]). SAs and counters stay.
+    ///
+    /// # Errors
+    /// If it is no SecY for the kernel, or a map cannot be written.
+    pub fn configure(
+        &mut self,
+        sci: Sci,
+        settings: &Settings,
+        bypass: &[EtherType],
+        unclaimed: Unclaimed,
+    ) -> Result<(), XdpError> {
+        Self::suits(settings, CipherSuite::ChaCha20Poly1305)?;
+        let octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring);
+        Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?.set(0, octets, 0)?;
+        self.sci = sci;
+        Ok(())
+    }
+
+    /// Retires all SAs and SCs, and begins to count anew: the programs can be another SecY. All keys are wiped.
+    ///
+    /// # Errors
+    /// If a map cannot be written.
+    pub fn clear(&mut self) -> Result<(), XdpError> {
+        for an in An::ALL {
+            self.retire_transmit(an)?;
+        }
+        for sci in self.scis.into_iter().flatten() {
+            self.retire_receive_sc(sci)?;
+        }
+        self.set_all("counted", 0, [0; SECY + AROUND])?;
+        self.set_all("last_unmatched", 0, [0; 3])?;
+        for an in An::ALL {
+            self.set_all("sent", an.index() as u32, [0; SENT])?;
+        }
+        self.sent_before = [[0; SENT]; An::COUNT];
+        Ok(())
+    }
+
+    fn set_all<const N: usize>(
+        &mut self,
+        name: &'static str,
+        place: u32,
+        value: [u64; N],
+    ) -> Result<(), XdpError> {
+        let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
+        let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
+        Ok(PerCpuArray::<_, [u64; N]>::try_from(self.programs.map(name)?)?.set(place, values, 0)?)
+    }
+
+    /// Installs a transmit SA whose first frame gets `next_pn`. It may use the PNs up to `reserved`. It protects nothing before it is
+    /// enabled.
+    ///
+    /// # Errors
+    /// If there is an SA under this AN, or the key is none for the kernel.
+    pub fn install_transmit(
+        &mut self,
+        an: An,
+        key: &SaKey<'_>,
+        next_pn: Pn,
+        reserved: Pn,
+    ) -> Result<(), XdpError> {
+        key.check()?;
+        let before = self.programs.sum("sent", an.index() as u32)?;
+        let pns = layout::Pns { first: next_pn.number(), reserved: reserved.number(), window: 0 };
+        let command = layout::install(What::InstallTransmit, an.index() as u32, self.sci, key, &pns);
+        self.change(command.octets(), InstallError::AnInUse)?;
+        self.sent_before[an.index()] = before;
+        Ok(())
+    }
+
+    /// Makes the SA under `an` the one that protects frames.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn enable_transmit(&mut self, an: An) -> Result<(), XdpError> {
+        self.change_transmit(What::EnableTransmit, an, 0)
+    }
+
+    /// Permits the transmit SA under `an` the PNs up to and including `reserved`.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn reserve_through(&mut self, an: An, reserved: Pn) -> Result<(), XdpError> {
+        self.change_transmit(What::ReserveThrough, an, reserved.number())
+    }
+
+    /// Removes the transmit SA under `an`, if there is one, and wipes its key. If it was the enabled one, frames are discarded from now
+    /// on.
+    ///
+    /// # Errors
+    /// If the kernel does not run the program.
+    pub fn retire_transmit(&mut self, an: An) -> Result<(), XdpError> {
+        accept_unknown(self.change_transmit(What::RetireTransmit, an, 0))
+    }
+
+    fn change_transmit(&self, what: What, an: An, pn: u64) -> Result<(), XdpError> {
+        self.change(&layout::command(what, an.index() as u32, pn), InstallError::UnknownAn)
+    }
+
+    /// Creates a receive SC.
+    ///
+    /// # Errors
+    /// If there is one already, or as many as a SecY has.
+    pub fn install_receive_sc(&mut self, sci: Sci) -> Result<(), XdpError> {
+        if sci == self.sci || self.scis.contains(&Some(sci)) {
+            return Err(InstallError::SciInUse.into());
+        }
+        let place = self.scis.iter().position(Option::is_none).ok_or(InstallError::TooManyScs)?;
+        for an in An::ALL {
+            let sa = place * An::COUNT + an.index();
+            self.set_all("received", sa as u32, [0; RECEIVED])?;
+            self.received_before[sa] = [0; RECEIVED];
+        }
+        self.scis[place] = Some(sci);
+        self.write_channels()
+    }
+
+    /// Removes a receive SC, if there is one, with its SAs, whose keys are wiped.
+    ///
+    /// # Errors
+    /// If a map cannot be written.
+    pub fn retire_receive_sc(&mut self, sci: Sci) -> Result<(), XdpError> {
+        let Some(place) = self.scis.iter().position(|sc| *sc == Some(sci)) else { return Ok(()) };
+        An::ALL.into_iter().try_for_each(|an| self.retire_receive(sci, an))?;
+        self.scis[place] = None;
+        self.write_channels()
+    }
+
+    fn write_channels(&mut self) -> Result<(), XdpError> {
+        let octets = layout::channels(&self.scis);
+        let map = self.programs.map("channels")?;
+        Ok(Array::<_, [u8; layout::CHANNELS]>::try_from(map)?.set(0, octets, 0)?)
+    }
+
+    /// Installs a receive SA that accepts no PN below `lowest_pn`, with a replay window of so many PNs. It verifies nothing before it is
+    /// enabled.
+    ///
+    /// # Errors
+    /// If there is an SA under this AN, or no SC; if the key is none for the kernel, or the window wider than there is room.
+    pub fn install_receive(
+        &mut self,
+        sci: Sci,
+        an: An,
+        key: &SaKey<'_>,
+        lowest_pn: Pn,
+        replay_window: u32,
+    ) -> Result<(), XdpError> {
+        key.check()?;
+        let window = replay_window.min(ReplayWindow::WIDEST);
+        if window > self.widest {
+            return Err(XdpError::Window { wanted: window, room: self.widest });
+        }
+        let place = self.place(sci, an)?;
+        let before = self.programs.sum("received", place)?;
+        let pns = layout::Pns { first: lowest_pn.number(), reserved: 0, window: window.into() };
+        let command = layout::install(What::InstallReceive, place, sci, key, &pns);
+        self.change(command.octets(), InstallError::AnInUse)?;
+        self.received_before[place as usize] = before;
+        Ok(())
+    }
+
+    /// Lets the SA under `an` verify frames.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn enable_receive(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
+        self.change_receive(What::EnableReceive, sci, an, 0)
+    }
+
+    /// Rejects PNs below `lowest_pn` under `an`. Never permits a rejected PN again.
+    ///
+    /// # Errors
+    /// If there is no such SA.
+    pub fn raise_lowest(&mut self, sci: Sci, an: An, lowest_pn: Pn) -> Result<(), XdpError> {
+        self.change_receive(What::RaiseLowest, sci, an, lowest_pn.number())
+    }
+
+    /// Removes the receive SA under `an`, if there is one, and wipes its key.
+    ///
+    /// # Errors
+    /// If there is no such SC.
+    pub fn retire_receive(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
+        accept_unknown(self.change_receive(What::RetireReceive, sci, an, 0))
+    }
+
+    fn change_receive(&self, what: What, sci: Sci, an: An, pn: u64) -> Result<(), XdpError> {
+        self.change(&layout::command(what, self.place(sci, an)?, pn), InstallError::UnknownAn)
+    }
+
+    /// The place of a receive SA in the maps.
+    fn place(&self, sci: Sci, an: An) -> Result<u32, XdpError> {
+        let sc = self.scis.iter().position(|sc| *sc == Some(sci)).ok_or(InstallError::UnknownSc)?;
+        Ok((sc * An::COUNT + an.index()) as u32)
+    }
+
+    fn change(&self, command: &[u8], refused: InstallError) -> Result<(), XdpError> {
+        let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
+        match self.programs.run("change", options)?.0 {
+            DONE => Ok(()),
+            REFUSED => Err(refused.into()),
+            _ => Err(XdpError::Malformed),
+        }
+    }
+
+    fn report(&self, about: About, place: u32) -> Result<Option<layout::Report>, XdpError> {
+        let (question, mut answer) = (layout::question(about, place), [0; COMMAND]);
+        let options =
+            TestRunOptions { data_in: Some(&question), data_out: Some(&mut answer), ..TestRunOptions::new() };
+        match self.programs.run("look", options)?.0 {
+            DONE => Ok(layout::report(&answer)),
+            _ => Err(XdpError::Malformed),
+        }
+    }
+
+    /// PNs of the transmit SA under `an`, and whether it protects; `None` without one.
+    ///
+    /// # Errors
+    /// If the kernel does not run the program.
+    pub fn transmit_pns(&self, an: An) -> Result<Option<(TransmitPns, bool)>, XdpError> {
+        let report = self.report(About::Transmit, an.index() as u32)?;
+        Ok(report.and_then(|layout::Report { used, numbers: [next, reserved, reserve_at, last] }| {
+            let pns =
+                TransmitPns::taken_elsewhere(Pn::new(next), Pn::new(reserved)?, reserve_at, Pn::new(last)?);
+            Some((pns, used))
+        }))
+    }
+
+    /// The replay window of a receive SA; `None` without one.
+    ///
+    /// # Errors
+    /// If there is no such SC.
+    pub fn window(&self, sci: Sci, an: An) -> Result<Option<Window>, XdpError> {
+        let report = self.report(About::Receive, self.place(sci, an)?)?;
+        Ok(report.map(|layout::Report { used, numbers: [highest, lowest, ..] }| Window {
+            in_use: used,
+            highest,
+            lowest,
+        }))
+    }
+
+    /// Counters that belong to no SC, on all CPUs together, and those of frames that do not go through the SecY.
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn counters(&self) -> Result<(SecYCounters, AroundCounters), XdpError> {
+        let all: [u64; SECY + AROUND] = self.programs.sum("counted", 0)?;
+        let (mut secy, mut around) = ([0; SECY], [0; AROUND]);
+        secy.copy_from_slice(&all[..SECY]);
+        around.copy_from_slice(&all[SECY..]);
+        let [out_bypass, in_bypass, out_mac_control, in_mac_control] = around;
+        let around = AroundCounters { out_bypass, in_bypass, out_mac_control, in_mac_control };
+        Ok((SecYCounters::from_values(secy), around))
+    }
+
+    /// Counters of the transmit SC: the sum over all SAs, retired ones included.
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn transmit_counters(&self) -> Result<TransmitSaCounters, XdpError> {
+        let mut sum = TransmitSaCounters::default();
+        for an in An::ALL {
+            sum.add(&TransmitSaCounters::from_values(self.programs.sum("sent", an.index() as u32)?));
+        }
+        Ok(sum)
+    }
+
+    /// Counters of the transmit SA under `an`.
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn transmit_sa_counters(&self, an: An) -> Result<TransmitSaCounters, XdpError> {
+        let now = self.programs.sum("sent", an.index() as u32)?;
+        Ok(TransmitSaCounters::from_values(since(now, &self.sent_before[an.index()])))
+    }
+
+    /// Counters of a receive SC: the sum over all SAs, retired ones included.
+    ///
+    /// # Errors
+    /// If there is no such SC.
+    pub fn receive_counters(&self, sci: Sci) -> Result<ReceiveSaCounters, XdpError> {
+        let mut sum = ReceiveSaCounters::default();
+        for an in An::ALL {
+            sum.add(&ReceiveSaCounters::from_values(self.programs.sum("received", self.place(sci, an)?)?));
+        }
+        Ok(sum)
+    }
+
+    /// Counters of the receive SA under `an`.
+    ///
+    /// # Errors
+    /// If there is no such SC.
+    pub fn receive_sa_counters(&self, sci: Sci, an: An) -> Result<ReceiveSaCounters, XdpError> {
+        let place = self.place(sci, an)?;
+        let now = self.programs.sum("received", place)?;
+        Ok(ReceiveSaCounters::from_values(since(now, &self.received_before[place as usize])))
+    }
+
+    /// The last frame that was discarded for lack of an SA.
+    ///
+    /// # Errors
+    /// If a map cannot be read.
+    pub fn last_unmatched(&self) -> Result<Option<UnmatchedFrame>, XdpError> {
+        let by_cpu = self.programs.per_cpu::<3>("last_unmatched", 0)?;
+        let last = by_cpu.iter().filter(|[at, ..]| *at != 0).max_by_key(|[at, ..]| *at);
+        Ok(last.and_then(|&[_, sci, claim]| {
+            let octets = claim.to_ne_bytes();
+            let sci = (octets[4] != 0).then(|| Sci::from_octets(sci.to_ne_bytes()));
+            Some(UnmatchedFrame { sci, an: An::new(octets[0])? })
+        }))
+    }
+
+    /// Says where verified and protected frames leave: interfaces of this network namespace, by their indexes.
+    ///
+    /// # Errors
+    /// If there is no such interface.
+    pub fn set_ports(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
+        self.programs.set_ports(plain, protected)
+    }
+
+    /// Has frames of the KaY that come to this receive queue of the plain or the protected interface go to a socket.
+    ///
+    /// # Errors
+    /// If it is no AF_XDP socket of that queue.
+    pub fn set_socket(&mut self, way: Direction, queue: u32, socket: impl AsRawFd) -> Result<(), XdpError> {
+        self.programs.set_socket(way, queue, socket)
+    }
+
+    /// The programs, for links of somebody else's: that of the plain interface, and that of the protected one.
+    ///
+    /// # Errors
+    /// If a file descriptor cannot be had.
+    pub fn programs(&mut self) -> Result<[OwnedFd; 2], XdpError> {
+        self.programs.descriptors()
+    }
+
+    /// Has a frame of the machine go through the program as if it had come, `repeat` times: for tests and benches. It takes a PN, and is
+    /// counted. At least 14 octets.
+    ///
+    /// # Errors
+    /// If the kernel does not run it.
+    pub fn run_outward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
+        self.programs.run_frame("outward", frame, repeat)
+    }
+
+    /// The same for a frame of the network.
+    ///
+    /// # Errors
+    /// If the kernel does not run it.
+    pub fn run_inward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
+        self.programs.run_frame("inward", frame, repeat)
+    }
+}
+
+impl SaKey<'_> {
+    /// As `secy` takes keys.
+    fn check(&self) -> Result<(), XdpError> {
+        if !is_for_kernel(self.suite) {
+            Err(XdpError::LinkSuite(self.suite.name()))
+        } else if self.suite.is_xpn() != self.xpn.is_some() {
+            Err(InstallError::XpnBinding.into())
+        } else if self.xpn.is_some() && self.protection.has_offset() {
+            Err(InstallError::OffsetWithXpn.into())
+        } else {
+            Ok(())
+        }
+    }
+}
+
+/// Suites that the programs have: AES needs instructions that BPF does not have.
+const fn is_for_kernel(suite: CipherSuite) -> bool {
+    matches!(suite, CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn)
+}
+
+/// There is nothing to retire where there is nothing.
+fn accept_unknown(retired: Result<(), XdpError>) -> Result<(), XdpError> {
+    match retired {
+        Err(XdpError::Install(InstallError::UnknownAn)) => Ok(()),
+        other => other,
+    }
+}
+
+fn since<const N: usize>(now: [u64; N], before: &[u64; N]) -> [u64; N] {
+    let mut since = now;
+    since.iter_mut().zip(before).for_each(|(now, before)| *now = now.wrapping_sub(*before));
+    since
+}
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("sci", &self.sci).field("scis", &self.scis).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use secy::{ClearVlan, ConfidentialityOffset, SciInclusion};
+
+    const KEY: [u8; 32] = *b"a key that is looked for in maps";
+
+    /// Whether a map has the key in one of its values.
+    fn has_key<const N: usize>(link: &Link, map: &str, entries: u32) -> bool {
+        let values = Array::<_, [u8; N]>::try_from(link.programs.map_ref(map).unwrap()).unwrap();
+        (0..entries).any(|at| values.get(&at, 0).unwrap().windows(KEY.len()).any(|octets| octets == KEY))
+    }
+
+    /// `struct transmit_sc` and `struct receive_sa`.
+    fn has_keys(link: &Link) -> [bool; 2] {
+        [has_key::<328>(link, "transmit", 1), has_key::<96>(link, "receive", 128)]
+    }
+
+    /// Root, as all that loads programs.
+    #[test]
+    fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
+        let (own, peer) = (Sci::from_octets([1; 8]), Sci::from_octets([2; 8]));
+        let settings = Settings {
+            protect_frames: true,
+            sci_inclusion: SciInclusion::Always,
+            validate_frames: ValidateFrames::Strict,
+            replay_protect: true,
+            clear_vlan: ClearVlan::Refuse,
+            mtu: 1532,
+            reassemble: false,
+        };
+        let mut link = Link::load(64).unwrap();
+        link.configure(own, &settings, &[], Unclaimed::Drop).unwrap();
+        let suite = CipherSuite::ChaCha20Poly1305;
+        let sak = Sak::new(suite, &KEY).unwrap();
+        let protection = Protection::Encrypt(ConfidentialityOffset::Zero);
+        let key = SaKey { suite, sak: &sak, xpn: None, protection };
+        let (an, other) = (An::ALL[0], An::ALL[3]);
+        let install = |link: &mut Link| {
+            link.install_receive_sc(peer).unwrap();
+            for an in [an, other] {
+                link.install_transmit(an, &key, Pn::FIRST, Pn::LAST_32).unwrap();
+                link.install_receive(peer, an, &key, Pn::FIRST, 64).unwrap();
+            }
+            link.enable_transmit(other).unwrap();
+            link.enable_receive(peer, other).unwrap();
+            assert_eq!(has_keys(link), [true, true]);
+        };
+        install(&mut link);
+        for an in [an, other] {
+            link.retire_transmit(an).unwrap();
+            link.retire_receive(peer, an).unwrap();
+        }
+        assert_eq!(has_keys(&link), [false, false]);
+        link.retire_receive_sc(peer).unwrap();
+        install(&mut link);
+        link.clear().unwrap();
+        assert_eq!(has_keys(&link), [false, false]);
+    }
+}

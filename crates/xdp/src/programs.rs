@@ -1,0 +1,202 @@
+//! Loaded programs and their maps, as cells and links have them.
+
+use std::collections::BTreeMap;
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use aya::maps::{DevMap, Map, PerCpuArray, PerCpuValues, XskMap};
+use aya::programs::Xdp;
+use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+use fieldbus::Direction;
+
+use crate::error::XdpError;
+
+const PROTECTED_PORT: u32 = 0;
+const PLAIN_PORT: u32 = 1;
+/// The most that a program leaves of a frame.
+const FRAME: usize = 4096;
+
+/// A verdict of a program (`enum xdp_action`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The frame ends here.
+    Drop,
+    /// User space's, and no socket takes it.
+    Pass,
+    /// It leaves by another interface, or goes to a socket.
+    Redirect,
+    /// A program has failed.
+    Aborted,
+}
+
+/// Result of a program's trial runs on a frame.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The frame as the program left it.
+    pub frame: Vec<u8>,
+    /// The mean time of a run.
+    pub time: Duration,
+}
+
+/// Treatment of frames for user space while no socket takes them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unclaimed {
+    /// They are dropped: nothing reaches the host's stack.
+    Drop,
+    /// The host's stack and its packet sockets get them.
+    Pass,
+}
+
+impl Unclaimed {
+    /// The verdict on them.
+    pub(crate) const fn verdict(self) -> u32 {
+        match self {
+            Self::Drop => 1,
+            Self::Pass => 2,
+        }
+    }
+}
+
+/// The programs of an object with two ports, `outward` and `inward` among them. Dropping it detaches them and frees the maps.
+pub(crate) struct Programs {
+    /// Without its maps: so a thread can run programs while others change maps.
+    loaded: Arc<Ebpf>,
+    maps: BTreeMap<String, Map>,
+}
+
+impl Programs {
+    /// Loads an object's programs, with room for so many entries in some of its maps.
+    pub(crate) fn load(
+        object: &[u8],
+        programs: &[&'static str],
+        room: &[(&'static str, u32)],
+    ) -> Result<Self, XdpError> {
+        let mut loader = EbpfLoader::new();
+        for &(map, entries) in room {
+            loader.map_max_entries(map, entries);
+        }
+        let mut ebpf = loader.load(object)?;
+        for &program in programs {
+            xdp(&mut ebpf, program)?.load().map_err(|error| XdpError::program(program, &error))?;
+        }
+        let names: Vec<_> = ebpf.maps().map(|(name, _)| name.to_owned()).collect();
+        let maps = names.into_iter().filter_map(|name| Some((name.clone(), ebpf.take_map(&name)?))).collect();
+        Ok(Self { loaded: Arc::new(ebpf), maps })
+    }
+
+    /// The programs alone, for a thread that runs them.
+    pub(crate) fn shared(&self) -> Arc<Ebpf> {
+        Arc::clone(&self.loaded)
+    }
+
+    pub(crate) fn map(&mut self, name: &'static str) -> Result<&mut Map, XdpError> {
+        self.maps.get_mut(name).ok_or(XdpError::Malformed)
+    }
+
+    /// The same, to be read.
+    pub(crate) fn map_ref(&self, name: &str) -> Result<&Map, XdpError> {
+        self.maps.get(name).ok_or(XdpError::Malformed)
+    }
+
+    pub(crate) fn set_ports(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
+        let mut ports = DevMap::try_from(self.map("ports")?)?;
+        ports.set(PLAIN_PORT, plain, None, 0)?;
+        ports.set(PROTECTED_PORT, protected, None, 0)?;
+        Ok(())
+    }
+
+    pub(crate) fn set_socket(
+        &mut self,
+        way: Direction,
+        queue: u32,
+        socket: impl AsRawFd,
+    ) -> Result<(), XdpError> {
+        let name = match way {
+            Direction::Outward => "plain_sockets",
+            Direction::Inward => "protected_sockets",
+        };
+        Ok(XskMap::try_from(self.map(name)?)?.set(queue, socket, 0)?)
+    }
+
+    /// The programs of the plain and the protected interface.
+    pub(crate) fn descriptors(&self) -> Result<[OwnedFd; 2], XdpError> {
+        let descriptor = |program: &'static str| {
+            let loaded = self::program(&self.loaded, program)?;
+            let descriptor = loaded.fd().map_err(|error| XdpError::program(program, &error))?;
+            let failed = |error: std::io::Error| XdpError::Program { program, reason: error.to_string() };
+            descriptor.as_fd().try_clone_to_owned().map_err(failed)
+        };
+        Ok([descriptor("outward")?, descriptor("inward")?])
+    }
+
+    /// Runs a program on a frame, `repeat` times.
+    pub(crate) fn run_frame(
+        &self,
+        program: &'static str,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<Ran, XdpError> {
+        let mut out = vec![0; FRAME];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            repeat,
+            ..TestRunOptions::new()
+        };
+        let (verdict, octets, time) = self.run(program, options)?;
+        let verdict = match verdict {
+            1 => Verdict::Drop,
+            2 => Verdict::Pass,
+            4 => Verdict::Redirect,
+            _ => Verdict::Aborted,
+        };
+        out.truncate(octets);
+        Ok(Ran { verdict, frame: out, time })
+    }
+
+    /// Return value, octets and mean time of a run.
+    pub(crate) fn run(
+        &self,
+        program: &'static str,
+        options: TestRunOptions<'_>,
+    ) -> Result<(u32, usize, Duration), XdpError> {
+        let loaded = self::program(&self.loaded, program)?;
+        let ran = loaded.test_run(options).map_err(|error| XdpError::program(program, &error))?;
+        Ok((ran.return_value, ran.data_size_out as usize, ran.duration))
+    }
+
+    /// Numbers of a place, on all CPUs together.
+    pub(crate) fn sum<const N: usize>(&self, name: &'static str, place: u32) -> Result<[u64; N], XdpError> {
+        let mut sum = [0_u64; N];
+        for of_cpu in self.per_cpu::<N>(name, place)?.iter() {
+            sum.iter_mut().zip(of_cpu).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
+        }
+        Ok(sum)
+    }
+
+    /// Numbers of a place, by CPU.
+    pub(crate) fn per_cpu<const N: usize>(
+        &self,
+        name: &'static str,
+        place: u32,
+    ) -> Result<PerCpuValues<[u64; N]>, XdpError> {
+        Ok(PerCpuArray::<_, [u64; N]>::try_from(self.map_ref(name)?)?.get(&place, 0)?)
+    }
+}
+
+pub(crate) fn program<'e>(ebpf: &'e Ebpf, program: &'static str) -> Result<&'e Xdp, XdpError> {
+    let missing = || XdpError::Program { program, reason: "it is not there".into() };
+    ebpf.program(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
+}
+
+pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {
+    let missing = || XdpError::Program { program, reason: "it is not there".into() };
+    ebpf.program_mut(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
+}
+
+pub(crate) fn map<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut aya::maps::Map, XdpError> {
+    ebpf.map_mut(name).ok_or(XdpError::Malformed)
+}

@@ -1,0 +1,584 @@
+//! The programs do what crate `secy` does: every length, every SecTAG, every way to cut and to spoil a frame, and lists of whatever can
+//! happen. Root, as all that loads programs.
+#![allow(clippy::unwrap_used)]
+
+mod stations;
+
+use proptest::prelude::*;
+use secy::{
+    ClearVlan, ConfidentialityOffset, InstallError, Protection, ReceiveDiscard, SciInclusion, SecY, Settings,
+    TransmitDiscard, ValidateFrames,
+};
+use stations::{ENCRYPT, MTU, Outcome, ROOM, SETTINGS, World, an, load, payload, pn, sci, sdu};
+use suite::{CipherSuite, Sak};
+use wire::EtherType;
+use xdp::link::SaKey;
+use xdp::{Link, Unclaimed, Verdict, XdpError};
+
+const SUITE: CipherSuite = CipherSuite::ChaCha20Poly1305;
+const XPN: CipherSuite = CipherSuite::ChaCha20Poly1305Xpn;
+const IPV4: [u8; 2] = [8, 0];
+const ALL_PROTECTIONS: [(CipherSuite, Protection); 6] = [
+    (SUITE, ENCRYPT),
+    (SUITE, Protection::Integrity),
+    (SUITE, Protection::Encrypt(ConfidentialityOffset::Thirty)),
+    (SUITE, Protection::Encrypt(ConfidentialityOffset::Fifty)),
+    (XPN, ENCRYPT),
+    (XPN, Protection::Integrity),
+];
+const SCI_INCLUSIONS: [SciInclusion; 3] =
+    [SciInclusion::Always, SciInclusion::Never, SciInclusion::EndStation];
+
+fn world(window: u32) -> World {
+    World::secured(SUITE, ENCRYPT, window, &SETTINGS, 1)
+}
+
+#[test]
+fn payloads_of_every_length_are_sealed_and_opened_as_in_user_space() {
+    for (number, (suite, protection)) in ALL_PROTECTIONS.into_iter().enumerate() {
+        let settings = Settings { sci_inclusion: SCI_INCLUSIONS[number % 3], ..SETTINGS };
+        let mut world = World::secured(suite, protection, 0, &settings, 1);
+        for octets in (0..200).chain((200..=1500).step_by(7)) {
+            let frame = sdu(0, IPV4, &payload(octets));
+            let protected = world.protect(0, &frame).sent();
+            assert_eq!(world.verify(1, &protected).sent(), frame, "{octets}");
+        }
+    }
+}
+
+#[test]
+fn the_longest_frame_is_what_the_mtu_allows() {
+    for sci_inclusion in SCI_INCLUSIONS {
+        let mut world = World::secured(SUITE, ENCRYPT, 0, &Settings { sci_inclusion, ..SETTINGS }, 1);
+        let tag = if sci_inclusion == SciInclusion::Always { 16 } else { 8 };
+        let longest = MTU - tag - 16;
+        world.protect(0, &sdu(0, IPV4, &payload(longest))).sent();
+        for octets in [longest + 1, longest + 100, 2000, 2100, 3000] {
+            let outcome = world.protect(0, &sdu(0, IPV4, &payload(octets)));
+            assert_eq!(outcome, Outcome::Discarded(TransmitDiscard::TooLong), "{octets}");
+        }
+    }
+    let mut world = World::secured(SUITE, ENCRYPT, 0, &Settings { mtu: Link::MOST_MTU, ..SETTINGS }, 1);
+    let frame = sdu(0, IPV4, &payload(Link::MOST_MTU - 32));
+    let protected = world.protect(0, &frame).sent();
+    assert_eq!(world.verify(1, &protected).sent(), frame);
+}
+
+/// Every value of the octets that say what follows, with and without room for it.
+#[test]
+fn every_sectag_is_judged_alike() {
+    let mut world = world(4);
+    let protected = world.protect(0, &sdu(0, IPV4, &payload(60))).sent();
+    let short = world.protect(0, &sdu(0, IPV4, &payload(8))).sent();
+    for frame in [&protected, &short] {
+        for at in [14, 15] {
+            for value in (0..=u8::MAX).filter(|value| *value != frame[at]) {
+                let mut hostile = frame.clone();
+                hostile[at] = value;
+                world.verify(1, &hostile);
+                hostile.truncate(30);
+                world.verify(1, &hostile);
+            }
+        }
+        for cut in 14..frame.len() {
+            world.verify(1, &frame[..cut]);
+        }
+    }
+    world.verify(1, &protected).sent();
+    world.verify(1, &short).sent();
+}
+
+#[test]
+fn no_spoilt_bit_is_delivered() {
+    for (suite, protection) in ALL_PROTECTIONS {
+        let mut world = World::secured(suite, protection, 8, &SETTINGS, 1);
+        let protected = world.protect(0, &sdu(0, IPV4, &payload(70))).sent();
+        for bit in 0..8 * protected.len() {
+            let mut spoilt = protected.clone();
+            spoilt[bit / 8] ^= 1 << (bit % 8);
+            let outcome = world.verify(1, &spoilt);
+            assert!(matches!(outcome, Outcome::Discarded(_)), "bit {bit}");
+        }
+        world.verify(1, &protected).sent();
+        assert_eq!(world.verify(1, &protected), Outcome::Discarded(ReceiveDiscard::Duplicate));
+    }
+}
+
+/// Octets behind a short frame's ICV are Ethernet's, and not delivered.
+#[test]
+fn padding_is_cut_off() {
+    let mut world = world(0);
+    for octets in 0..=46 {
+        let frame = sdu(0, IPV4, &payload(octets));
+        let mut protected = world.protect(0, &frame).sent();
+        protected.resize(protected.len() + 13, 0);
+        let outcome = world.verify(1, &protected);
+        if octets < 46 {
+            assert_eq!(outcome.sent(), frame, "{octets}");
+        } else {
+            assert_eq!(outcome, Outcome::Discarded(ReceiveDiscard::NotValid));
+        }
+    }
+}
+
+#[test]
+fn vlan_tags_in_clear_are_refused_or_stripped() {
+    let (customer, service) = ([0x81, 0, 0, 7], [0x88, 0xa8, 0, 5]);
+    for clear_vlan in [ClearVlan::Refuse, ClearVlan::Strip] {
+        let mut world = World::secured(SUITE, ENCRYPT, 0, &Settings { clear_vlan, ..SETTINGS }, 1);
+        for tags in [&customer[..], &service, &[service, customer].concat(), &[customer; 3].concat()] {
+            let frame = sdu(0, IPV4, &payload(60));
+            let mut protected = world.protect(0, &frame).sent();
+            protected.splice(12..12, tags.iter().copied());
+            for cut in 14..40 {
+                world.verify(1, &protected[..cut]);
+            }
+            let outcome = world.verify(1, &protected);
+            match (clear_vlan, tags.len()) {
+                (_, 12) => assert_eq!(outcome, Outcome::Discarded(ReceiveDiscard::NoTag)),
+                (ClearVlan::Refuse, _) => assert_eq!(outcome, Outcome::Discarded(ReceiveDiscard::ClearVlan)),
+                (ClearVlan::Strip, _) => assert_eq!(outcome.sent(), frame),
+            }
+        }
+    }
+}
+
+/// Windows of every kind of width, with PNs before, in and behind them, near and far.
+#[test]
+fn windows_move_alike() {
+    for window in [0, 1, 2, 63, 64, 65, 200, ROOM] {
+        let mut world = world(window);
+        let frames: Vec<_> =
+            (0..2200).map(|octets| world.protect(0, &sdu(0, IPV4, &payload(octets % 20))).sent()).collect();
+        let mut late = 0;
+        for base in [0, 60, 64, 70, 1000, 1063, 1064, 1999] {
+            for back in [0, 1, 2, 62, 63, 64, 65, 127, 128, 199, 200, 201, 999, 1000, 1001] {
+                if back <= base {
+                    let outcome = world.verify(1, &frames[base - back]);
+                    late += usize::from(outcome == Outcome::Discarded(ReceiveDiscard::Late));
+                }
+                world.verify(1, &frames[base]);
+            }
+        }
+        assert!(late > 0, "{window}");
+    }
+}
+
+#[test]
+fn without_replay_protection_frames_are_late_or_delivered_twice() {
+    let settings = Settings { replay_protect: false, ..SETTINGS };
+    for window in [0, 1, 5] {
+        let mut world = World::secured(SUITE, ENCRYPT, window, &settings, 1);
+        let frames: Vec<_> =
+            (0..20).map(|octets| world.protect(0, &sdu(0, IPV4, &payload(octets))).sent()).collect();
+        for at in [0, 0, 7, 3, 2, 19, 14, 15, 16, 19] {
+            world.verify(1, &frames[at]).sent();
+        }
+        let counters = world.gateways[1].kernel.receive_counters(sci(0)).unwrap();
+        assert!(counters.in_pkts_delayed > 0 && counters.in_pkts_ok > 0);
+    }
+}
+
+/// The low half of a PN passes 0, and frames from before it are still told apart.
+#[test]
+fn extended_pns_are_recovered_across_the_low_half() {
+    for first in [(1 << 32) - 3, (1 << 40) - 3, (1 << 63) - 3] {
+        let mut world = World::secured(XPN, ENCRYPT, 100, &SETTINGS, first);
+        let frames: Vec<_> =
+            (0..8).map(|octets| world.protect(0, &sdu(0, IPV4, &payload(octets))).sent()).collect();
+        for at in [4, 0, 3, 2, 7, 1, 5, 6] {
+            world.verify(1, &frames[at]).sent();
+            assert_eq!(world.verify(1, &frames[at]), Outcome::Discarded(ReceiveDiscard::Duplicate));
+        }
+        // Far from the newest, and on either side of half the range.
+        for low in [0_u32, 1, 5, 0x7fff_fffe, 0x8000_0000, 0x8000_0005, 0x8000_0006, u32::MAX] {
+            let mut elsewhere = frames[0].clone();
+            elsewhere[16..20].copy_from_slice(&low.to_be_bytes());
+            world.verify(1, &elsewhere);
+        }
+    }
+}
+
+#[test]
+fn pns_end_where_the_suite_ends() {
+    for (suite, last) in [(SUITE, u64::from(u32::MAX)), (XPN, u64::MAX)] {
+        let mut world = World::secured(suite, ENCRYPT, 4, &SETTINGS, last - 1);
+        let frame = sdu(0, IPV4, &payload(40));
+        for _ in 0..2 {
+            let protected = world.protect(0, &frame).sent();
+            world.verify(1, &protected).sent();
+        }
+        assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::PnExhausted));
+        world.reserve(0, 0, u64::MAX).unwrap();
+        assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::PnExhausted));
+    }
+    let mut world = World::new(SUITE, ENCRYPT, 0, &SETTINGS);
+    world.install_transmit(0, 0, 7, 1 << 32, u64::MAX).unwrap();
+    world.enable_transmit(0, 0).unwrap();
+    let outcome = world.protect(0, &sdu(0, IPV4, &payload(40)));
+    assert_eq!(outcome, Outcome::Discarded(TransmitDiscard::PnExhausted));
+}
+
+#[test]
+fn no_pn_leaves_that_is_not_reserved() {
+    let mut world = World::new(XPN, ENCRYPT, 0, &SETTINGS);
+    let frame = sdu(0, IPV4, &payload(40));
+    assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::NoSa));
+    world.install_transmit(0, 2, 7, 5, 8).unwrap();
+    assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::NoSa));
+    world.enable_transmit(0, 2).unwrap();
+    for _ in 0..4 {
+        world.protect(0, &frame).sent();
+    }
+    assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::PnUnreserved));
+    // A reservation that is stale opens nothing.
+    world.reserve(0, 2, 6).unwrap();
+    assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::PnUnreserved));
+    world.reserve(0, 2, 10).unwrap();
+    world.protect(0, &frame).sent();
+    world.retire_transmit(0, 2);
+    assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::NoSa));
+    assert_eq!(world.reserve(0, 2, 10), Err(InstallError::UnknownAn));
+}
+
+/// A rekey: frames in flight under the old SA still arrive, and none after it is retired.
+#[test]
+fn another_an_takes_over_without_a_lost_frame() {
+    let mut world = world(16);
+    let frame = sdu(0, IPV4, &payload(40));
+    let mut flight = vec![world.protect(0, &frame).sent()];
+    world.secure(0, 1, 8, 1);
+    flight.push(world.protect(0, &frame).sent());
+    for protected in flight.iter().rev() {
+        world.verify(1, protected).sent();
+    }
+    let late = {
+        world.enable_transmit(0, 0).unwrap();
+        world.protect(0, &frame).sent()
+    };
+    world.retire_receive(1, 0, 0);
+    assert_eq!(world.verify(1, &late), Outcome::Discarded(ReceiveDiscard::NoSaError));
+    // Another key under the AN of before: its window has nothing of the old one.
+    world.retire_transmit(0, 0);
+    world.secure(0, 0, 9, 1);
+    let protected = world.protect(0, &frame).sent();
+    world.verify(1, &protected).sent();
+    assert_eq!(world.verify(1, &late), Outcome::Discarded(ReceiveDiscard::NotValid));
+}
+
+#[test]
+fn frames_without_an_sci_have_the_only_sc_or_none() {
+    let settings = Settings { sci_inclusion: SciInclusion::Never, ..SETTINGS };
+    let mut world = World::secured(SUITE, ENCRYPT, 8, &settings, 1);
+    let frame = sdu(0, IPV4, &payload(40));
+    let protected = world.protect(0, &frame).sent();
+    world.install_sc(1, 5).unwrap();
+    assert_eq!(world.verify(1, &protected), Outcome::Discarded(ReceiveDiscard::NoSaError));
+    world.retire_sc(1, 5);
+    world.verify(1, &protected).sent();
+    world.retire_sc(1, 0);
+    assert_eq!(world.verify(1, &protected), Outcome::Discarded(ReceiveDiscard::NoSaError));
+}
+
+#[test]
+fn there_are_as_many_scs_as_in_user_space_and_each_finds_its_frames() {
+    let mut world = World::new(SUITE, ENCRYPT, 8, &SETTINGS);
+    let frame = sdu(0, IPV4, &payload(40));
+    world.install_transmit(0, 3, 7, 1, u64::MAX).unwrap();
+    world.enable_transmit(0, 3).unwrap();
+    for station in 2..=SecY::RECEIVE_SCS {
+        world.install_sc(1, station).unwrap();
+    }
+    world.install_sc(1, 0).unwrap();
+    assert_eq!(world.install_sc(1, 99), Err(InstallError::TooManyScs));
+    assert_eq!(world.install_sc(1, 7), Err(InstallError::TooManyScs).or(Err(InstallError::SciInUse)));
+    world.install_receive(1, 0, 3, 7, 1).unwrap();
+    let protected = world.protect(0, &frame).sent();
+    assert_eq!(world.verify(1, &protected), Outcome::Discarded(ReceiveDiscard::NoSaError), "not enabled");
+    world.enable_receive(1, 0, 3).unwrap();
+    world.verify(1, &protected).sent();
+    world.retire_sc(1, 9);
+    world.install_sc(1, 99).unwrap();
+    let protected = world.protect(0, &frame).sent();
+    world.verify(1, &protected).sent();
+}
+
+#[test]
+fn what_goes_around_the_secy_is_counted() {
+    let mut world = world(0);
+    let link = &mut world.gateways[0].kernel;
+    link.configure(sci(0), &SETTINGS, &[EtherType::LLDP, EtherType::PTP], Unclaimed::Pass).unwrap();
+    let lldp = sdu(0, [0x88, 0xcc], &payload(40));
+    let (sent, came) = (link.run_outward(&lldp, 1).unwrap(), link.run_inward(&lldp, 1).unwrap());
+    assert_eq!((sent.verdict, came.verdict), (Verdict::Redirect, Verdict::Redirect));
+    assert_eq!((&sent.frame, &came.frame), (&lldp, &lldp));
+    let pause = sdu(0, [0x88, 0x08], &payload(46));
+    assert_eq!(link.run_outward(&pause, 1).unwrap().verdict, Verdict::Drop);
+    assert_eq!(link.run_inward(&pause, 1).unwrap().verdict, Verdict::Drop);
+    let eapol = sdu(0, [0x88, 0x8e], &payload(46));
+    let came = link.run_inward(&eapol, 1).unwrap();
+    assert_eq!((came.verdict, &came.frame), (Verdict::Pass, &eapol), "the KaY's, as it came");
+    assert_eq!(link.run_outward(&eapol, 1).unwrap().frame[12..14], [0x88, 0xe5], "an SDU like others");
+    let around = link.counters().unwrap().1;
+    assert_eq!(
+        (around.out_bypass, around.in_bypass, around.out_mac_control, around.in_mac_control),
+        (1, 1, 1, 1)
+    );
+    link.configure(sci(0), &SETTINGS, &[], Unclaimed::Drop).unwrap();
+    assert_eq!(link.run_outward(&lldp, 1).unwrap().frame[12..14], [0x88, 0xe5]);
+    assert_eq!(link.run_inward(&eapol, 1).unwrap().verdict, Verdict::Drop);
+}
+
+#[test]
+fn other_secys_and_suites_are_refused() {
+    let mut link = load();
+    let refused = [
+        Settings { protect_frames: false, ..SETTINGS },
+        Settings { validate_frames: ValidateFrames::Check, ..SETTINGS },
+        Settings { reassemble: true, ..SETTINGS },
+        Settings { mtu: Link::MOST_MTU + 1, ..SETTINGS },
+    ];
+    for settings in refused {
+        assert!(link.configure(sci(0), &settings, &[], Unclaimed::Drop).is_err(), "{settings:?}");
+    }
+    assert!(Link::suits(&SETTINGS, XPN).is_ok() && Link::suits(&SETTINGS, SUITE).is_ok());
+    link.configure(sci(0), &SETTINGS, &[], Unclaimed::Drop).unwrap();
+    let sak = Sak::new(CipherSuite::GcmAes256, &[7; 32]).unwrap();
+    let key = |suite| SaKey { suite, sak: &sak, xpn: None, protection: ENCRYPT };
+    let gcm = link.install_transmit(an(0), &key(CipherSuite::GcmAes256), pn(1), pn(9));
+    assert!(matches!(gcm, Err(XdpError::LinkSuite(_))), "{gcm:?}");
+    let unbound = link.install_transmit(an(0), &key(XPN), pn(1), pn(9));
+    assert!(matches!(unbound, Err(XdpError::Install(InstallError::XpnBinding))), "{unbound:?}");
+    link.install_receive_sc(sci(1)).unwrap();
+    let wide = link.install_receive(sci(1), an(0), &key(SUITE), pn(1), ROOM + 1);
+    assert!(matches!(wide, Err(XdpError::Window { .. })), "{wide:?}");
+}
+
+/// Programs serve another SecY after they are cleared: nothing of the one before is left.
+#[test]
+fn a_cleared_link_has_no_sa_and_has_counted_nothing() {
+    let mut world = world(8);
+    let frame = sdu(0, IPV4, &payload(40));
+    let protected = world.protect(1, &frame).sent();
+    world.verify(0, &protected).sent();
+    world.protect(0, &frame).sent();
+    let gateway = &mut world.gateways[0];
+    gateway.kernel.clear().unwrap();
+    gateway.rust = SecY::new(sci(0), SETTINGS);
+    assert_eq!(world.protect(0, &frame), Outcome::Discarded(TransmitDiscard::NoSa));
+    assert_eq!(world.verify(0, &protected), Outcome::Discarded(ReceiveDiscard::NoSaError));
+    world.install_sc(0, 1).unwrap();
+}
+
+/// Something that happens in a world of two stations.
+#[derive(Clone, Debug)]
+enum Step {
+    Protect {
+        from: usize,
+        octets: usize,
+        tagged: bool,
+    },
+    /// The frame that was protected so many frames ago comes, unharmed.
+    Deliver {
+        ago: usize,
+    },
+    /// The same, and something was done to it.
+    Harm {
+        ago: usize,
+        harm: Harm,
+    },
+    InstallTransmit {
+        station: usize,
+        number: usize,
+        key: u8,
+        next: u64,
+        block: u64,
+    },
+    EnableTransmit {
+        station: usize,
+        number: usize,
+    },
+    Reserve {
+        station: usize,
+        number: usize,
+        through: u64,
+    },
+    RetireTransmit {
+        station: usize,
+        number: usize,
+    },
+    InstallReceive {
+        station: usize,
+        number: usize,
+        key: u8,
+        lowest: u64,
+    },
+    EnableReceive {
+        station: usize,
+        number: usize,
+    },
+    Raise {
+        station: usize,
+        number: usize,
+        lowest: u64,
+    },
+    RetireReceive {
+        station: usize,
+        number: usize,
+    },
+    ExchangeSc {
+        station: usize,
+    },
+}
+
+#[derive(Clone, Debug)]
+enum Harm {
+    Flip {
+        bit: usize,
+    },
+    Cut {
+        octets: usize,
+    },
+    Lengthen {
+        octets: usize,
+    },
+    Tci {
+        tci: u8,
+    },
+    Pn {
+        pn: u32,
+    },
+    Tag,
+    /// It comes to the gateway that sent it.
+    Reflect,
+}
+
+/// Numbers at which something ends.
+fn number() -> impl Strategy<Value = u64> {
+    prop_oneof![
+        6 => 1_u64..40,
+        1 => (1_u64 << 32) - 8..(1 << 32) + 8,
+        1 => u64::MAX - 8..=u64::MAX,
+    ]
+}
+
+fn harm() -> impl Strategy<Value = Harm> {
+    prop_oneof![
+        3 => (0usize..1 << 14).prop_map(|bit| Harm::Flip { bit }),
+        2 => (1usize..80).prop_map(|octets| Harm::Cut { octets }),
+        1 => (1usize..2200).prop_map(|octets| Harm::Lengthen { octets }),
+        2 => any::<u8>().prop_map(|tci| Harm::Tci { tci }),
+        2 => prop_oneof![0u32..40, any::<u32>()].prop_map(|pn| Harm::Pn { pn }),
+        1 => Just(Harm::Tag),
+        1 => Just(Harm::Reflect),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let place = (0usize..2, prop_oneof![3 => Just(0usize), 1 => Just(1usize)]);
+    let length = prop_oneof![4 => 0usize..80, 1 => 80usize..1600];
+    prop_oneof![
+        12 => (0usize..2, length, any::<bool>()).prop_map(|(from, octets, tagged)| Step::Protect { from, octets, tagged }),
+        12 => prop_oneof![4 => Just(0usize), 3 => 0usize..12, 1 => 0usize..200].prop_map(|ago| Step::Deliver { ago }),
+        4 => (0usize..3, harm()).prop_map(|(ago, harm)| Step::Harm { ago, harm }),
+        2 => (place.clone(), 1u8..4, number(), 1u64..60).prop_map(|((station, number), key, next, block)| {
+            Step::InstallTransmit { station, number, key, next, block }
+        }),
+        2 => place.clone().prop_map(|(station, number)| Step::EnableTransmit { station, number }),
+        1 => (place.clone(), number()).prop_map(|((station, number), through)| Step::Reserve { station, number, through }),
+        1 => place.clone().prop_map(|(station, number)| Step::RetireTransmit { station, number }),
+        2 => (place.clone(), 1u8..4, number()).prop_map(|((station, number), key, lowest)| {
+            Step::InstallReceive { station, number, key, lowest }
+        }),
+        2 => place.clone().prop_map(|(station, number)| Step::EnableReceive { station, number }),
+        1 => (place.clone(), number()).prop_map(|((station, number), lowest)| Step::Raise { station, number, lowest }),
+        1 => place.prop_map(|(station, number)| Step::RetireReceive { station, number }),
+        1 => (0usize..2).prop_map(|station| Step::ExchangeSc { station }),
+    ]
+}
+
+fn harmed(frame: &[u8], harm: &Harm) -> Vec<u8> {
+    let mut frame = frame.to_vec();
+    match harm {
+        Harm::Flip { bit } => {
+            let bit = bit % (8 * frame.len());
+            frame[bit / 8] ^= 1 << (bit % 8);
+        }
+        Harm::Cut { octets } => frame.truncate(frame.len().saturating_sub(*octets).max(14)),
+        // The kernel runs programs with up to 3,520 octets.
+        Harm::Lengthen { octets } => frame.resize((frame.len() + octets).min(3500), 0x5a),
+        Harm::Tci { tci } => frame[14] = *tci,
+        Harm::Pn { pn } => frame[16..20].copy_from_slice(&pn.to_be_bytes()),
+        Harm::Tag => drop(frame.splice(12..12, [0x81, 0, 0x20, 7])),
+        Harm::Reflect => {}
+    }
+    frame
+}
+
+fn carry_out(world: &mut World, wire: &mut Vec<(usize, Vec<u8>)>, step: &Step) {
+    // What is refused is refused by both.
+    let _ = match *step {
+        Step::Protect { from, octets, tagged } => {
+            let ethertype = if tagged { [0x81, 0] } else { IPV4 };
+            if let Outcome::Sent(frame) = world.protect(from, &sdu(from, ethertype, &payload(octets))) {
+                wire.push((from, frame));
+            }
+            Ok(())
+        }
+        Step::Deliver { ago } => {
+            if let Some((from, frame)) = wire.len().checked_sub(ago + 1).map(|at| wire[at].clone()) {
+                world.verify(1 - from, &frame);
+            }
+            Ok(())
+        }
+        Step::Harm { ago, ref harm } => {
+            if let Some((from, frame)) = wire.len().checked_sub(ago + 1).map(|at| wire[at].clone()) {
+                let to = if matches!(harm, Harm::Reflect) { from } else { 1 - from };
+                world.verify(to, &harmed(&frame, harm));
+            }
+            Ok(())
+        }
+        Step::InstallTransmit { station, number, key, next, block } => {
+            world.install_transmit(station, number, key, next, next.saturating_add(block))
+        }
+        Step::EnableTransmit { station, number } => world.enable_transmit(station, number),
+        Step::Reserve { station, number, through } => world.reserve(station, number, through),
+        Step::RetireTransmit { station, number } => {
+            world.retire_transmit(station, number);
+            Ok(())
+        }
+        Step::InstallReceive { station, number, key, lowest } => {
+            world.install_receive(station, 1 - station, number, key, lowest)
+        }
+        Step::EnableReceive { station, number } => world.enable_receive(station, 1 - station, number),
+        Step::Raise { station, number, lowest } => world.raise(station, 1 - station, number, lowest),
+        Step::RetireReceive { station, number } => {
+            world.retire_receive(station, 1 - station, number);
+            Ok(())
+        }
+        Step::ExchangeSc { station } => {
+            world.retire_sc(station, 1 - station);
+            world.install_sc(station, 1 - station)
+        }
+    };
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn whatever_happens_both_do_the_same(
+        kind in 0..ALL_PROTECTIONS.len(), inclusion in 0usize..3, replay_protect in prop::bool::weighted(0.8), strip: bool,
+        window in prop_oneof![Just(0u32), Just(1), 2u32..20, Just(64), Just(ROOM)], first in number(),
+        steps in prop::collection::vec(step(), 100..500),
+    ) {
+        let (suite, protection) = ALL_PROTECTIONS[kind];
+        let clear_vlan = if strip { ClearVlan::Strip } else { ClearVlan::Refuse };
+        let settings = Settings { sci_inclusion: SCI_INCLUSIONS[inclusion], replay_protect, clear_vlan, ..SETTINGS };
+        let mut world = World::secured(suite, protection, window, &settings, first);
+        let mut wire = Vec::new();
+        for step in &steps {
+            carry_out(&mut world, &mut wire, step);
+        }
+    }
+}
