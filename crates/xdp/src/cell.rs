@@ -31,6 +31,8 @@ const PLAIN_PORT: u32 = 1;
 /// Return values of the programs `change` and `look`.
 const DONE: u32 = 100;
 const REFUSED: u32 = 101;
+/// `BPF_F_LOCK`.
+const UNDER_LOCK: u64 = 4;
 /// The most that a program leaves of a frame.
 const FRAME: usize = 4096;
 
@@ -235,8 +237,7 @@ impl Cell {
     /// A relation without keys, whose frames are found from here on.
     fn put_in(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
         self.clear_counters(place)?;
-        let map_of = map(&mut self.ebpf, "relations")?;
-        Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, layout::relation(of), 0)?;
+        set_relation(map(&mut self.ebpf, "relations")?, place, layout::relation(of))?;
         for (name, address) in layout::addresses(of) {
             let map_of = map(&mut self.ebpf, name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.insert(address, place, 0)?;
@@ -250,8 +251,7 @@ impl Cell {
             let map_of = map(&mut self.ebpf, name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.remove(&address)?;
         }
-        let map_of = map(&mut self.ebpf, "relations")?;
-        Ok(Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, [0; layout::RELATION], 0)?)
+        set_relation(map(&mut self.ebpf, "relations")?, place, [0; layout::RELATION])
     }
 
     fn clear_counters(&mut self, place: u32) -> Result<(), XdpError> {
@@ -490,6 +490,16 @@ impl std::fmt::Debug for Cell {
     }
 }
 
+/// Puts a relation into its place, under its lock: a frame that is under way finds all of it or nothing of it, and never a key of which
+/// half is zeros.
+fn set_relation(
+    relations: &mut aya::maps::Map,
+    place: u32,
+    octets: [u8; layout::RELATION],
+) -> Result<(), XdpError> {
+    Ok(Array::<_, [u8; layout::RELATION]>::try_from(relations)?.set(place, octets, UNDER_LOCK)?)
+}
+
 pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {
     let missing = || XdpError::Program { program, reason: "it is not there".into() };
     ebpf.program_mut(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
@@ -498,3 +508,6 @@ pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e m
 pub(crate) fn map<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut aya::maps::Map, XdpError> {
     ebpf.map_mut(name).ok_or(XdpError::Malformed)
 }
+
+#[cfg(test)]
+mod tests;
