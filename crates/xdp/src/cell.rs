@@ -170,7 +170,7 @@ impl Cell {
     /// passes before there are keys. What is no more is wiped.
     ///
     /// # Errors
-    /// If the cell is none for the kernel; then nothing is changed. Or if a map cannot be written.
+    /// If the cell is none for the kernel; then nothing is changed. Or if a map cannot be written; then no relation is the kernel's.
     pub fn configure(
         &mut self,
         settings: &Settings,
@@ -187,6 +187,22 @@ impl Cell {
         if wanted > self.room {
             return Err(XdpError::Room { wanted, room: self.room });
         }
+        let changed = self.change_maps(settings, relations, &in_kernel, unclaimed, stays);
+        if changed.is_err() {
+            self.reset(relations);
+        }
+        changed
+    }
+
+    /// Writes the maps for [`Cell::configure`].
+    fn change_maps(
+        &mut self,
+        settings: &Settings,
+        relations: &[RelationSettings],
+        in_kernel: &[bool],
+        unclaimed: Unclaimed,
+        stays: &[(usize, usize)],
+    ) -> Result<(), XdpError> {
         let before = std::mem::take(&mut self.relations);
         let mut placed: Vec<_> = relations.iter().map(|of| Placed { of: *of, place: None }).collect();
         for &(number, there) in stays.iter().filter(|(number, _)| in_kernel[*number]) {
@@ -206,7 +222,7 @@ impl Cell {
         let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(map(&mut self.ebpf, "settings")?)?;
         common.set(0, layout::settings(settings, rest), 0)?;
         let mut free = (0..).zip(&taken).filter(|(_, taken)| !**taken).map(|(place, _)| place);
-        for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| *in_kernel)
+        for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| **in_kernel)
         {
             match *place {
                 Some(place) => self.command(&layout::watch(place, of))?,
@@ -219,6 +235,25 @@ impl Cell {
         }
         self.relations = placed;
         Ok(())
+    }
+
+    /// A map could not be written: the kernel has none of these relations. All that it knew is wiped, as far as maps can be written.
+    fn reset(&mut self, relations: &[RelationSettings]) {
+        self.relations = relations.iter().map(|of| Placed { of: *of, place: None }).collect();
+        for name in ["outward_table", "inward_table"] {
+            let table = map(&mut self.ebpf, name)
+                .and_then(|map_of| Ok(HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?));
+            let Ok(mut table) = table else { continue };
+            let addresses: Vec<_> = table.keys().filter_map(Result::ok).collect();
+            for address in addresses {
+                let _ = table.remove(&address);
+            }
+        }
+        if let Ok(map_of) = map(&mut self.ebpf, "relations") {
+            for place in 0..self.room as u32 {
+                let _ = set_relation(map_of, place, [0; layout::RELATION]);
+            }
+        }
     }
 
     /// Serves no cell any more. All keys are wiped.

@@ -47,6 +47,13 @@ fn session() -> LiveSession {
     })
 }
 
+/// Another station, in nobody's session.
+fn other_relation() -> RelationSettings {
+    let other = (MacAddr([2, 0, 0, 0, 0, 3]), FrameId(0x8003));
+    let relation = Relation::new(STATIONS[0], other, Duration::from_millis(1)).unwrap();
+    RelationSettings { relation, ..self::relation() }
+}
+
 fn frame() -> Vec<u8> {
     let [(own, sends), (peer, _)] = STATIONS;
     [&peer.0[..], &own.0, &[0x88, 0x92], &sends.0.to_be_bytes(), &[5; 44]].concat()
@@ -100,4 +107,24 @@ fn no_frame_is_protected_by_half_a_key() {
         done.store(true, Ordering::Relaxed);
         assert!(sender.join().unwrap() > 100);
     });
+}
+
+/// A map cannot be written in the middle of a change. The kernel protects by no key that control does not know of any more.
+#[test]
+fn after_a_change_that_failed_no_relation_is_the_kernels() {
+    for stays in [&[(0, 0)][..], &[]] {
+        let mut cell = Cell::load(2).unwrap();
+        let settings = Settings::new(PROTECTION, 1500);
+        cell.configure(&settings, &[relation()], Unclaimed::Pass, &[]).unwrap();
+        cell.set_ports(1, 1).unwrap();
+        enter(&cell);
+        assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Redirect);
+        let sent = cell.ebpf.take_map("sent").unwrap();
+        let both = [relation(), other_relation()];
+        assert!(cell.configure(&settings, &both, Unclaimed::Pass, stays).is_err());
+        assert_eq!([0, 1].map(|number| cell.has(number)), [false; 2]);
+        assert_eq!(cell.count(), 2);
+        assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Pass, "user space's");
+        drop(sent);
+    }
 }
