@@ -140,6 +140,12 @@ impl KernelCell {
         Self { cell, takes: true, attached: false, look_due: Instant::now(), look_at: 0 }
     }
 
+    /// One whose relations are user space's so far.
+    #[cfg(test)]
+    pub(super) fn that_waits(cell: xdp::Cell) -> Self {
+        Self { takes: false, ..Self::new(cell) }
+    }
+
     /// Carries a change out; the worker has what is left of it to do.
     pub(super) fn change(&mut self, relation: usize, change: &KeyChange) -> Result<(), XdpError> {
         self.cell.change(relation, change).map(drop)
@@ -307,8 +313,8 @@ impl CellControl {
         self.take_in_kernel(false);
     }
 
-    /// Moves all relations that the kernel could have. Keys stay where they are, and are wiped: there are new sessions.
-    fn take_in_kernel(&mut self, takes: bool) {
+    /// Moves all relations that the kernel could have. Keys do not move: they are wiped, and there are new sessions.
+    pub(super) fn take_in_kernel(&mut self, takes: bool) {
         let CellSettings { settings, relations, .. } = &self.settings;
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes != takes) else { return };
         kernel.takes = takes;
@@ -316,6 +322,8 @@ impl CellControl {
         let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
         for number in 0..self.relations.len() {
             if self.settings.relations[number].mode == Mode::Protect {
+                // The worker's keys go with the next change: a frame that was kept back would be accepted under them.
+                self.changes.push((number, KeyChange::Collect));
                 self.relations[number].handshake.request_session();
                 self.follow(number);
             }
