@@ -224,9 +224,13 @@ impl CellControl {
             (PathWanted::UserSpace, ..) => CellPath::UserSpace("io says so".into()),
             (PathWanted::Kernel, Err(why), _) => return Err(why),
             (PathWanted::Auto, Err(why), _) => CellPath::UserSpace(why.to_string()),
-            // Keys stay where they are as long as they are the same: also where the ports do not take the programs.
+            // Keys stay where they are as long as they are the same: also where the ports do not take the programs. With another MTU
+            // the ports are opened anew, and an MTU that was too large keeps nothing in user space any more.
             (PathWanted::Auto, Ok(()), Some(before))
-                if before.settings.path == PathWanted::Auto && self.has_keys_of(before) =>
+                if before.settings.path == PathWanted::Auto
+                    && self.has_keys_of(before)
+                    && (before.may_have_programs
+                        || before.settings.settings.mtu == self.settings.settings.mtu) =>
             {
                 match &before.path {
                     CellPath::UserSpace(why) => CellPath::UserSpace(why.clone()),
