@@ -131,13 +131,15 @@ pub(crate) struct KernelCell {
     takes: bool,
     /// Its programs are at work on the ports that there are.
     attached: bool,
+    /// The interfaces of those ports, plain and protected, and whether programs run in their drivers.
+    interfaces: Option<[(u32, bool); 2]>,
     look_due: Instant,
     look_at: usize,
 }
 
 impl KernelCell {
     fn new(cell: xdp::Cell) -> Self {
-        Self { cell, takes: true, attached: false, look_due: Instant::now(), look_at: 0 }
+        Self { cell, takes: true, attached: false, interfaces: None, look_due: Instant::now(), look_at: 0 }
     }
 
     /// One whose relations are user space's so far.
@@ -407,6 +409,7 @@ impl Gateway {
         let wanted = cell.settings.path;
         let kernel = cell.kernel.as_mut().ok_or("there is no kernel path")?;
         let [plain, protected] = &sides;
+        kernel.interfaces = Some([plain, protected].map(|side| (side.interface, side.native)));
         unfit(plain, "plain", wanted)?;
         unfit(protected, "protected", wanted)?;
         let programs = programs(kernel, &sides)?;
@@ -420,11 +423,29 @@ impl Gateway {
         Ok(true)
     }
 
+    /// Looks whether the ports of a link's cell take redirected frames still, or do so now. A program is not told: what it sends would
+    /// be lost, and counted as sent. Asks the kernel; to be called about once a second.
+    pub fn check_kernel_ports(&mut self, name: &str) {
+        let Some(number) = self.number(name) else { return };
+        let Some(cell) = self.links[number].cell.as_deref() else { return };
+        let Some(kernel) = &cell.kernel else { return };
+        let Some(interfaces) = kernel.interfaces.filter(|both| both.iter().all(|(_, native)| *native)) else {
+            return;
+        };
+        let take = interfaces.map(|(interface, _)| takes_redirected(interface));
+        let fit = take == [Some(true); 2];
+        let unknown = !fit && !take.contains(&Some(false));
+        if !unknown && fit != kernel.attached {
+            self.detach_kernel(number);
+            self.attach_kernel(number);
+        }
+    }
+
     /// A link's ports are closed, and the programs went with them.
     pub(crate) fn kernel_closed(&mut self, number: usize) {
         let Some(cell) = self.links[number].cell.as_deref_mut() else { return };
         if let Some(kernel) = &mut cell.kernel {
-            kernel.attached = false;
+            (kernel.attached, kernel.interfaces) = (false, None);
             if kernel.takes {
                 cell.path = CellPath::Nowhere(NO_PORTS.into());
             }
