@@ -166,3 +166,96 @@ fn a_cell_leaves_the_kernel_when_a_port_takes_no_redirected_frames() {
         pair.stop().unwrap();
     }
 }
+
+/// Into shadow mode, at one gateway after the other. Keys in user space stay; those in the kernel do not move.
+#[test]
+fn a_relation_goes_into_shadow_mode() {
+    for io in ["af_xdp", "auto"] {
+        let (topology, mut choice, pair) = in_the_kernel(io, "encrypt");
+        let exchange = exchange(&topology, &choice);
+        exchange.wait_for(20, DEADLINE).unwrap();
+        choice.relations[0].1 = "shadow";
+        for (end, name) in ["a", "b"].into_iter().enumerate() {
+            cells::configure(&pair.scratch, end, &choice).unwrap();
+            assert!(reloaded(&pair.scratch, name).contains("1 IN CLEAR from now on (shadow)"));
+            exchange.wait_for(20, DEADLINE).unwrap();
+        }
+        let heard = exchange.stop().unwrap();
+        in_order(&heard);
+        let missing: Vec<_> = heard.iter().flatten().map(|heard| heard.sent - heard.received).collect();
+        println!("{io}: {missing:?}");
+        let stay = if io == "auto" { 2 } else { 0 };
+        assert!(missing[stay..].iter().all(|missing| *missing == 0), "{io}: {missing:?}");
+        pair.stop().unwrap();
+    }
+}
+
+/// Every frame that a machine sends is delivered, or a counter of a gateway or an interface has it: so many that some are lost.
+#[test]
+fn every_frame_of_a_cell_in_the_kernel_is_accounted_for() {
+    let (topology, choice, pair) = in_the_kernel("kernel", "encrypt");
+    let exchange = exchange(&topology, &choice);
+    exchange.wait_for(20, DEADLINE).unwrap();
+    // Forged, late and too short ones beside.
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    exchange.wait_for(20, DEADLINE).unwrap();
+    let to_a = |frame: &&lab::Frame| super::cells::data(frame) && frame.octets[..6] == topology.machine_a.mac;
+    let recorded: Vec<_> = wire.stop().unwrap().frames.into_iter().filter(|frame| to_a(&frame)).collect();
+    let attacker = PacketSocket::open(&topology.middle, LEFT).unwrap();
+    let sums = |station: &Station| {
+        let (mut out, mut come) = (0, 0);
+        for relation in &cell(station).relations {
+            out += ["OutPktsProtected", "OutPktsNoSession", "OutPktsSeqExhausted", "OutPktsTooLong"]
+                .map(|name| relation.transmit.value(name))
+                .iter()
+                .sum::<u64>();
+            come += [
+                "InPktsOK",
+                "InPktsLate",
+                "InPktsUnknownKey",
+                "InPktsNotValid",
+                "InPktsNoSession",
+                "InPktsTooShort",
+            ]
+            .map(|name| relation.receive.value(name))
+            .iter()
+            .sum::<u64>();
+        }
+        (out, come)
+    };
+    let mut added = 0;
+    for frame in recorded.iter().take(60) {
+        let mut forged = frame.octets.clone();
+        let at = forged.len() - 1;
+        forged[at] ^= 1;
+        // A Seq of the far future: not late.
+        forged[21] = 0x7f;
+        let mut unknown = frame.octets.clone();
+        unknown[20] ^= 0x55;
+        for octets in [&frame.octets, &forged, &unknown, &frame.octets[..30].to_vec()] {
+            attacker.send(octets).unwrap();
+            added += 1;
+        }
+    }
+    // Longer than the protected side takes.
+    let machine = PacketSocket::open(&topology.machine_a.namespace, topology.machine_a.ifname).unwrap();
+    let relation = &choice.relations[0].0;
+    let long = [
+        &relation.stations[1][..],
+        &relation.stations[0],
+        &lab::cyclic::TAG,
+        &EtherType::PROFINET.0.to_be_bytes(),
+        &relation.frame_ids[0].to_be_bytes(),
+        &[0; 1480],
+    ]
+    .concat();
+    machine.send(&long).unwrap();
+    exchange.wait_for(20, DEADLINE).unwrap();
+    let heard = exchange.stop().unwrap();
+    in_order(&heard);
+    let sent = |end: usize| heard.iter().map(|heard| heard[1 - end].sent).sum::<u64>();
+    let (a, b) = (sums(&pair.a), sums(&pair.b));
+    assert_eq!((a.0, b.0), (sent(0) + 1, sent(1)), "all that machines have sent");
+    assert_eq!((a.1, b.1), (sent(1) + added, sent(0)), "all that came, {added} of them an attacker's");
+    pair.stop().unwrap();
+}
