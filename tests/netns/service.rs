@@ -219,6 +219,13 @@ fn as_root_it_keeps_what_it_needs_alone() {
     has_what_it_needs_alone(pair.a.program().id());
     assert_eq!(process_status(pair.a.program().id(), "Uid"), "0\t0\t0\t0", "as it was told to");
     pair.stop().unwrap();
+    // Also of what its starter has left to programs that are started.
+    let by = ["setpriv", "--inh-caps=+sys_admin,+perfmon", "--ambient-caps=+sys_admin,+perfmon"];
+    let (topology, scratch) = (Topology::build(&Shape::default()).unwrap(), Scratch::new().unwrap());
+    configure(&scratch, &Choice::default()).unwrap();
+    let mut a = Station::start_by(&by, program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    has_what_it_needs_alone(a.program().id());
+    a.stop().unwrap();
 }
 
 /// Root once let another user run a gateway. Then it stays root, which without its capabilities is stopped by file permissions.
