@@ -148,6 +148,12 @@ impl KernelCell {
         Self { takes: false, ..Self::new(cell) }
     }
 
+    /// Its programs.
+    #[cfg(test)]
+    pub(super) const fn programs(&self) -> &xdp::Cell {
+        &self.cell
+    }
+
     /// Carries a change out; the worker has what is left of it to do.
     pub(super) fn change(&mut self, relation: usize, change: &KeyChange) -> Result<(), XdpError> {
         self.cell.change(relation, change).map(drop)
