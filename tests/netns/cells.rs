@@ -22,7 +22,7 @@ const PAYLOAD: usize = HEADER + 7;
 const KEYSTREAM: usize = PAYLOAD + 24;
 
 /// Protected frames of machines, without HELLOs.
-fn data(frame: &Frame) -> bool {
+pub(crate) fn data(frame: &Frame) -> bool {
     frame.ethertype() == Some(ETHERTYPE.0)
         && frame.octets[12..14] == [0x81, 0]
         && Header::parse(&frame.octets[HEADER..]).is_ok_and(|header| header.seq.is_some())
@@ -30,7 +30,7 @@ fn data(frame: &Frame) -> bool {
 
 /// No key has protected two frames with one Seq: then their keystreams would be the same. KeyID and Seq alone do not tell: the
 /// KeyID after a start is random.
-fn no_seq_twice<'f>(frames: impl Iterator<Item = &'f Frame>) -> usize {
+pub(crate) fn no_seq_twice<'f>(frames: impl Iterator<Item = &'f Frame>) -> usize {
     let mut seen = HashSet::new();
     for Frame { octets, .. } in frames.filter(|frame| data(frame)) {
         let keystream = octets[KEYSTREAM..KEYSTREAM + 16].to_vec();

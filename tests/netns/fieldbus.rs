@@ -44,7 +44,7 @@ fn complete(heard: &[[Arrivals; 2]], least: u64) {
     }
 }
 
-fn cell(station: &Station) -> CellReport {
+pub(crate) fn cell(station: &Station) -> CellReport {
     only_cell(&station.report().unwrap()).unwrap().clone()
 }
 
@@ -162,14 +162,14 @@ pub(crate) fn for_the_kernel() -> Topology {
     topology
 }
 
-const CHACHA20: &str = "suite = \"chacha20-poly1305\"";
+pub(crate) const CHACHA20: &str = "suite = \"chacha20-poly1305\"";
 
 /// A cell whose suite has programs.
 pub(crate) fn kernel_choice(topology: &Topology, io: &'static str) -> CellChoice {
     CellChoice { io, cell: CHACHA20, ..CellChoice::new(topology, DEVICES, CYCLE) }
 }
 
-fn in_the_kernel(io: &'static str, protect: &'static str) -> (Topology, CellChoice, Pair) {
+pub(crate) fn in_the_kernel(io: &'static str, protect: &'static str) -> (Topology, CellChoice, Pair) {
     let topology = for_the_kernel();
     let choice = CellChoice { protect, ..kernel_choice(&topology, io) };
     let pair = cells::start(program(), &topology, &choice).unwrap();

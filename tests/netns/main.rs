@@ -26,6 +26,7 @@ mod guard;
 mod hostile;
 mod http;
 mod init;
+mod kernel_path;
 mod kills;
 mod lifecycle;
 mod links;

@@ -219,6 +219,32 @@ fn as_root_it_keeps_what_it_needs_alone() {
     has_what_it_needs_alone(pair.a.program().id());
     assert_eq!(process_status(pair.a.program().id(), "Uid"), "0\t0\t0\t0", "as it was told to");
     pair.stop().unwrap();
+    // Also of what its starter has left to programs that are started.
+    let by = ["setpriv", "--inh-caps=+sys_admin,+perfmon", "--ambient-caps=+sys_admin,+perfmon"];
+    let (topology, scratch) = (Topology::build(&Shape::default()).unwrap(), Scratch::new().unwrap());
+    configure(&scratch, &Choice::default()).unwrap();
+    let mut a = Station::start_by(&by, program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    has_what_it_needs_alone(a.program().id());
+    a.stop().unwrap();
+}
+
+/// Root once let another user run a gateway. Then it stays root, which without its capabilities is stopped by file permissions.
+#[test]
+fn root_that_stays_root_uses_the_directories_of_another_user() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &Choice::default()).unwrap();
+    let run = scratch.path().join("run");
+    fs::create_dir(&run).unwrap();
+    fs::set_permissions(&run, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    chown(&run, Some(USER), Some(USER)).unwrap();
+    let a = Station::start(program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    assert!(a.report().is_ok());
+    a.stop().unwrap();
+    // It is that user's still, and nobody else's to write.
+    let run = fs::metadata(&run).unwrap();
+    let numbers = (std::os::unix::fs::MetadataExt::uid(&run), std::os::unix::fs::MetadataExt::gid(&run));
+    assert_eq!((numbers, std::os::unix::fs::MetadataExt::mode(&run) & 0o7777), ((USER, 0), 0o775));
 }
 
 /// Root starts it; what is read, and all that it does, is another user's.

@@ -17,17 +17,25 @@ pub struct Finding {
     pub text: String,
 }
 
+impl Finding {
+    /// The mistake and its cure, without the place. A TOML string may hold control characters, and what is wrong quotes it: one line
+    /// stays one line.
+    pub fn one_line(&self) -> String {
+        let mut line = String::new();
+        for c in self.text.chars() {
+            if c.is_control() { line.extend(c.escape_default()) } else { line.push(c) }
+        }
+        line
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.file.display())?;
         if let Some(line) = self.line {
             write!(f, "{line}:")?;
         }
-        // A TOML string may hold control characters, and what is wrong quotes it: one line stays one line.
-        f.write_str(" ")?;
-        self.text.chars().try_for_each(|c| {
-            if c.is_control() { write!(f, "{}", c.escape_default()) } else { fmt::Write::write_char(f, c) }
-        })
+        write!(f, " {}", self.one_line())
     }
 }
 

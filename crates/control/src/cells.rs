@@ -301,8 +301,8 @@ impl CellControl {
             if changed.is_err() || matches!(change, KeyChange::Enter(_)) {
                 kernel_faults.note(number, Duty::TakeKeys, changed);
             }
-            // The worker has the names that go with it.
-            (number, KeyChange::Collect)
+            // The worker has the names that go with it, and no keys: none of its own from before either.
+            (number, KeyChange::Leave)
         };
         let changes: Vec<_> = std::mem::take(changes).into_iter().map(&mut in_kernel).collect();
         let mut changes = changes.into_iter().peekable();

@@ -46,6 +46,8 @@ pub enum KeyChange {
     NextReceive(SessionNumber, EpochKey),
     /// No change: only collects ended keys, as every change does.
     Collect,
+    /// All keys go: another frame path has the relation from here on, under keys of its own.
+    Leave,
 }
 
 /// Ended keys, and keys that a change did not install: to be wiped and freed where time does not matter.
@@ -194,6 +196,10 @@ impl Keys {
                 out.keys.extend(refused.err());
             }
             KeyChange::Collect => {}
+            KeyChange::Leave => {
+                out.sessions.extend([self.running.take(), self.others.entered.take()].into_iter().flatten());
+                (self.is_entered, self.enabled) = (false, false);
+            }
         }
         out
     }

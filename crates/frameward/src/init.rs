@@ -78,12 +78,18 @@ pub enum InitError {
     Refused(Vec<Finding>),
 }
 
+/// Findings about a file that is not there any more.
 struct Lines<'f>(&'f [Finding]);
 
 impl fmt::Display for Lines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, finding) in self.0.iter().enumerate() {
-            write!(f, "{}{finding}", if at == 0 { "" } else { "\n" })?;
+        f.write_str("the configuration would be refused, so no file was kept:")?;
+        for finding in self.0 {
+            f.write_str("\n  ")?;
+            if let Some(line) = finding.line {
+                write!(f, "its line {line}: ")?;
+            }
+            f.write_str(&finding.one_line())?;
         }
         Ok(())
     }

@@ -111,7 +111,8 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
         told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
     };
     let loaded = config::load(file);
-    // Before another thread begins, since the kernel keeps capabilities by thread; and before anything from outside is read.
+    // Before another thread begins, since the kernel keeps capabilities by thread; and before anything is received. The configuration is
+    // read with it, for it says how many programs are needed.
     let programs = loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default();
     privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
     let log = Log::start().map_err(cannot)?;

@@ -13,7 +13,7 @@
 
 mod user;
 
-use caps::{CapSet, Capability};
+use caps::{CapSet, Capability, CapsHashSet};
 use netdev::scheduling::{self, Scheduling};
 use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
@@ -75,7 +75,11 @@ pub fn give_up_others() -> Result<(), String> {
             caps::drop(None, CapSet::Bounding, *other).map_err(failed)?;
         }
     }
-    let keep = NEEDED.into_iter().chain([FOR_KERNEL_PATH]).filter(|one| had.contains(one)).collect();
+    let keep: CapsHashSet =
+        NEEDED.into_iter().chain([FOR_KERNEL_PATH]).filter(|one| had.contains(one)).collect();
+    let inherited = caps::read(None, CapSet::Inheritable).map_err(failed)?;
+    caps::set(None, CapSet::Inheritable, &inherited.intersection(&keep).copied().collect())
+        .map_err(failed)?;
     // Effective first: it may not exceed what is permitted.
     caps::set(None, CapSet::Effective, &keep).map_err(failed)?;
     caps::set(None, CapSet::Permitted, &keep).map_err(failed)?;

@@ -33,6 +33,8 @@ const PROGRAMS: [&str; 5] = ["outward", "inward", "change", "look", "fill"];
 /// Return values of the programs `change` and `look`.
 const DONE: u32 = 100;
 const REFUSED: u32 = 101;
+/// `BPF_F_LOCK`.
+const UNDER_LOCK: u64 = 4;
 
 /// A relation at one moment.
 #[derive(Debug)]
@@ -132,7 +134,7 @@ impl Cell {
     /// passes before there are keys. What is no more is wiped.
     ///
     /// # Errors
-    /// If the cell is none for the kernel; then nothing is changed. Or if a map cannot be written.
+    /// If the cell is none for the kernel; then nothing is changed. Or if a map cannot be written; then no relation is the kernel's.
     pub fn configure(
         &mut self,
         settings: &Settings,
@@ -149,6 +151,22 @@ impl Cell {
         if wanted > self.room {
             return Err(XdpError::Room { wanted, room: self.room });
         }
+        let changed = self.change_maps(settings, relations, &in_kernel, unclaimed, stays);
+        if changed.is_err() {
+            self.reset(relations);
+        }
+        changed
+    }
+
+    /// Writes the maps for [`Cell::configure`].
+    fn change_maps(
+        &mut self,
+        settings: &Settings,
+        relations: &[RelationSettings],
+        in_kernel: &[bool],
+        unclaimed: Unclaimed,
+        stays: &[(usize, usize)],
+    ) -> Result<(), XdpError> {
         let before = std::mem::take(&mut self.relations);
         let mut placed: Vec<_> = relations.iter().map(|of| Placed { of: *of, place: None }).collect();
         for &(number, there) in stays.iter().filter(|(number, _)| in_kernel[*number]) {
@@ -164,7 +182,7 @@ impl Cell {
         let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?;
         common.set(0, layout::settings(settings, unclaimed.verdict()), 0)?;
         let mut free = (0..).zip(&taken).filter(|(_, taken)| !**taken).map(|(place, _)| place);
-        for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| *in_kernel)
+        for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| **in_kernel)
         {
             match *place {
                 Some(place) => self.command(&layout::watch(place, of))?,
@@ -238,6 +256,31 @@ impl Cell {
         }
     }
 
+    /// A map could not be written: the kernel has none of these relations. All that it knew is wiped, as far as maps can be written.
+    fn reset(&mut self, relations: &[RelationSettings]) {
+        self.relations = relations.iter().map(|of| Placed { of: *of, place: None }).collect();
+        for name in ["outward_table", "inward_table"] {
+            let table = self
+                .programs
+                .map(name)
+                .and_then(|map_of| Ok(HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?));
+            let Ok(mut table) = table else { continue };
+            let addresses: Vec<_> = table.keys().filter_map(Result::ok).collect();
+            for address in addresses {
+                let _ = table.remove(&address);
+            }
+        }
+        if let Ok(map_of) = self.programs.map("relations") {
+            for place in 0..self.room as u32 {
+                let _ = set_relation(map_of, place, [0; layout::RELATION]);
+            }
+        }
+        // Keystream goes with its keys.
+        for place in 0..self.room as u32 {
+            let _ = self.command(&layout::collect(place));
+        }
+    }
+
     /// Serves no cell any more. All keys are wiped.
     ///
     /// # Errors
@@ -255,8 +298,7 @@ impl Cell {
     /// A relation without keys, whose frames are found from here on.
     fn put_in(&mut self, of: &RelationSettings, place: u32) -> Result<(), XdpError> {
         self.clear_counters(place)?;
-        let map_of = self.programs.map("relations")?;
-        Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, layout::relation(of), 0)?;
+        set_relation(self.programs.map("relations")?, place, layout::relation(of))?;
         for (name, address) in layout::addresses(of) {
             let map_of = self.programs.map(name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.insert(address, place, 0)?;
@@ -270,8 +312,7 @@ impl Cell {
             let map_of = self.programs.map(name)?;
             HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(map_of)?.remove(&address)?;
         }
-        let map_of = self.programs.map("relations")?;
-        Array::<_, [u8; layout::RELATION]>::try_from(map_of)?.set(place, [0; layout::RELATION], 0)?;
+        set_relation(self.programs.map("relations")?, place, [0; layout::RELATION])?;
         // Its keystream goes with its keys.
         self.command(&layout::collect(place))
     }
@@ -470,3 +511,16 @@ fn slot_number(place: u32, way: Direction, seq: u32) -> u32 {
     };
     (2 * place + way) * layout::SLOTS + seq % layout::SLOTS
 }
+
+/// Puts a relation into its place, under its lock: a frame that is under way finds all of it or nothing of it, and never a key of which
+/// half is zeros.
+fn set_relation(
+    relations: &mut aya::maps::Map,
+    place: u32,
+    octets: [u8; layout::RELATION],
+) -> Result<(), XdpError> {
+    Ok(Array::<_, [u8; layout::RELATION]>::try_from(relations)?.set(place, octets, UNDER_LOCK)?)
+}
+
+#[cfg(test)]
+mod tests;

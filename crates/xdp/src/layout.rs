@@ -128,6 +128,8 @@ pub(crate) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError
             (3, *number)
         }
         KeyChange::Collect => (COLLECT, SessionNumber(0)),
+        // A relation leaves the kernel with its place.
+        KeyChange::Leave => return Err(XdpError::Malformed),
     };
     put(octets, 0, &what.to_ne_bytes());
     put(octets, 4, &place.to_ne_bytes());

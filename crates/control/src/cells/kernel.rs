@@ -132,13 +132,27 @@ pub(crate) struct KernelCell {
     takes: bool,
     /// Its programs are at work on the ports that there are.
     attached: bool,
+    /// The interfaces of those ports, plain and protected, and whether programs run in their drivers.
+    interfaces: Option<[(u32, bool); 2]>,
     look_due: Instant,
     look_at: usize,
 }
 
 impl KernelCell {
     fn new(cell: xdp::Cell) -> Self {
-        Self { cell, takes: true, attached: false, look_due: Instant::now(), look_at: 0 }
+        Self { cell, takes: true, attached: false, interfaces: None, look_due: Instant::now(), look_at: 0 }
+    }
+
+    /// One whose relations are user space's so far.
+    #[cfg(test)]
+    pub(super) fn that_waits(cell: xdp::Cell) -> Self {
+        Self { takes: false, ..Self::new(cell) }
+    }
+
+    /// Its programs.
+    #[cfg(test)]
+    pub(super) const fn programs(&self) -> &xdp::Cell {
+        &self.cell
     }
 
     /// Carries a change out; the worker has what is left of it to do.
@@ -219,9 +233,13 @@ impl CellControl {
             (PathWanted::UserSpace, ..) => CellPath::UserSpace("io says so".into()),
             (PathWanted::Kernel, Err(why), _) => return Err(why),
             (PathWanted::Auto, Err(why), _) => CellPath::UserSpace(why.to_string()),
-            // Keys stay where they are as long as they are the same: also where the ports do not take the programs.
+            // Keys stay where they are as long as they are the same: also where the ports do not take the programs. With another MTU
+            // the ports are opened anew, and an MTU that was too large keeps nothing in user space any more.
             (PathWanted::Auto, Ok(()), Some(before))
-                if before.settings.path == PathWanted::Auto && self.has_keys_of(before) =>
+                if before.settings.path == PathWanted::Auto
+                    && self.has_keys_of(before)
+                    && (before.may_have_programs
+                        || before.settings.settings.mtu == self.settings.settings.mtu) =>
             {
                 match &before.path {
                     CellPath::UserSpace(why) => CellPath::UserSpace(why.clone()),
@@ -310,8 +328,8 @@ impl CellControl {
         self.take_in_kernel(false);
     }
 
-    /// Moves all relations that the kernel could have. Keys stay where they are, and are wiped: there are new sessions.
-    fn take_in_kernel(&mut self, takes: bool) {
+    /// Moves all relations that the kernel could have. Keys do not move: they are wiped, and there are new sessions.
+    pub(super) fn take_in_kernel(&mut self, takes: bool) {
         let CellSettings { settings, relations, .. } = &self.settings;
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes != takes) else { return };
         kernel.takes = takes;
@@ -319,6 +337,8 @@ impl CellControl {
         let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
         for number in 0..self.relations.len() {
             if self.settings.relations[number].mode == Mode::Protect {
+                // The worker's keys go with the next change: a frame that was kept back would be accepted under them.
+                self.changes.push((number, KeyChange::Collect));
                 self.relations[number].handshake.request_session();
                 self.follow(number);
             }
@@ -398,6 +418,7 @@ impl Gateway {
         let wanted = cell.settings.path;
         let kernel = cell.kernel.as_mut().ok_or("there is no kernel path")?;
         let [plain, protected] = &sides;
+        kernel.interfaces = Some([plain, protected].map(|side| (side.interface, side.native)));
         unfit(plain, "plain", wanted)?;
         unfit(protected, "protected", wanted)?;
         let programs = programs(kernel, &sides)?;
@@ -411,11 +432,29 @@ impl Gateway {
         Ok(true)
     }
 
+    /// Looks whether the ports of a link's cell take redirected frames still, or do so now. A program is not told: what it sends would
+    /// be lost, and counted as sent. Asks the kernel; to be called about once a second.
+    pub fn check_kernel_ports(&mut self, name: &str) {
+        let Some(number) = self.number(name) else { return };
+        let Some(cell) = self.links[number].cell.as_deref() else { return };
+        let Some(kernel) = &cell.kernel else { return };
+        let Some(interfaces) = kernel.interfaces.filter(|both| both.iter().all(|(_, native)| *native)) else {
+            return;
+        };
+        let take = interfaces.map(|(interface, _)| takes_redirected(interface));
+        let fit = take == [Some(true); 2];
+        let unknown = !fit && !take.contains(&Some(false));
+        if !unknown && fit != kernel.attached {
+            self.detach_kernel(number);
+            self.attach_kernel(number);
+        }
+    }
+
     /// A link's ports are closed, and the programs went with them.
     pub(crate) fn kernel_closed(&mut self, number: usize) {
         let Some(cell) = self.links[number].cell.as_deref_mut() else { return };
         if let Some(kernel) = &mut cell.kernel {
-            kernel.attached = false;
+            (kernel.attached, kernel.interfaces) = (false, None);
             if kernel.takes {
                 cell.path = CellPath::Nowhere(NO_PORTS.into());
             }

@@ -95,7 +95,11 @@ struct Side {
 
 impl Side {
     fn start(side: usize, relations: usize, now: Duration) -> Self {
-        let (cell, control) = CellControl::make(settings(side, relations)).unwrap();
+        Self::start_as(side, settings(side, relations), now)
+    }
+
+    fn start_as(side: usize, settings: CellSettings, now: Duration) -> Self {
+        let (cell, control) = CellControl::make(settings).unwrap();
         let (handle, held) = WorkerHandle::manual().unwrap();
         let mut path = path(side);
         assert!(path.change_cell(Some(cell), &[]).is_none());
@@ -192,6 +196,7 @@ impl Plant {
 
 mod hostile;
 mod kernel_faults;
+mod kernel_moves;
 use hostile::Attacker;
 
 #[test]

@@ -181,10 +181,7 @@ impl Ports {
 
 fn refused(error: InitError) -> Failure {
     match &error {
-        InitError::Refused(findings) => {
-            crate::tell_all("", findings);
-            Failure::Usage
-        }
+        InitError::Refused(_) => told(&error, Failure::Usage),
         other => told(other as &dyn Display, Failure::Failed),
     }
 }

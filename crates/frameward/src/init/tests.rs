@@ -78,6 +78,8 @@ fn nothing_is_overwritten_and_a_failure_leaves_nothing() {
     let one = LinkAnswers { protected: "eth0".into(), ..answers("press") };
     let error = link(&setting(&here), &one, None).unwrap_err();
     assert!(matches!(&error, InitError::Refused(findings) if !findings.is_empty()), "{error}");
+    let told = error.to_string();
+    assert!(!told.contains("press.toml") && told.contains("eth0"), "a file that is gone again: {told}");
     assert!(files(&here).is_empty(), "{:?}", files(&here));
     for name in ["../press", "", "Press"] {
         let error = link(&setting(&here), &answers(name), None).unwrap_err();

@@ -9,12 +9,15 @@
 //! The change comes before anything is read that somebody else may have written.
 
 use std::ffi::CString;
-use std::fs::{DirBuilder, symlink_metadata};
+use std::fs::{DirBuilder, OpenOptions, Permissions, symlink_metadata};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, lchown};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown, lchown,
+};
 use std::path::Path;
 
 use caps::CapSet;
+use nix::fcntl::OFlag;
 use nix::sys::prctl;
 use nix::unistd::{Gid, Uid, User, geteuid, getuid, initgroups, setgroups, setresgid, setresuid};
 
@@ -81,7 +84,7 @@ pub fn files_owner(name: Option<&str>) -> Result<Option<(u32, u32)>, String> {
 }
 
 /// Becomes the user that is to run the gateway, and keeps the capabilities, which stay permitted. `places` are made for
-/// that user where they are missing. To be called while the process has one thread, before anything is read. Returns
+/// that user where they are missing; a root that stays root shares those of another user. To be called while the process has one thread, before anything is read. Returns
 /// as whom it runs, if root started it.
 ///
 /// # Errors
@@ -90,6 +93,8 @@ pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<Became
     let is_root = geteuid().is_root();
     let name = match run_as {
         RunAs::Starter if is_root => {
+            // If one cannot be shared, whoever has to write there says so.
+            places.iter().for_each(|place| drop(share_with_root(place.path)));
             return Ok(Some(Became::Root));
         }
         RunAs::Starter => return Ok(None),
@@ -112,7 +117,7 @@ pub fn become_user(run_as: &RunAs, places: &[Place<'_>]) -> Result<Option<Became
         })?;
     }
     change(&account).map_err(|error| {
-        format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or or use --keep-user")
+        format!("cannot become user {name:?}: {error}; give CAP_SETUID and CAP_SETGID, or use --keep-user")
     })?;
     Ok((!account.uid.is_root()).then(|| Became::User(name.to_owned())))
 }
@@ -145,6 +150,20 @@ fn make(place: &Place<'_>, account: &Account) -> io::Result<()> {
         return Ok(());
     }
     lchown(place.path, Some(account.uid.as_raw()), Some(account.gid.as_raw()))
+}
+
+/// A directory that an earlier start has made for another user stays that user's, and root's group may write there too: file permissions
+/// stop root without its capabilities.
+fn share_with_root(directory: &Path) -> io::Result<()> {
+    // Its owner may have put something else in its place.
+    let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW;
+    let opened = OpenOptions::new().read(true).custom_flags(flags.bits()).open(directory)?;
+    let found = opened.metadata()?;
+    if found.uid() == 0 {
+        return Ok(());
+    }
+    fchown(&opened, None, Some(0))?;
+    opened.set_permissions(Permissions::from_mode(found.mode() & 0o7777 | 0o070))
 }
 
 fn change(account: &Account) -> Result<(), Box<dyn std::error::Error>> {

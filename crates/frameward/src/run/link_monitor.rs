@@ -5,6 +5,7 @@
 //! |---|---|
 //! | an interface is gone, or another one has its name | the ports are closed; the other interface stays as it is prepared |
 //! | its MTU is another | the ports are closed and opened again; frames are judged by the new MTU |
+//! | it takes no redirected frames any more, or does now | its cell leaves the kernel, or comes to it |
 //! | an interface is back | it is prepared at once, so that nothing of the host gets out on it |
 //! | both are there, and none is held down | the ports are opened |
 //! | that fails | it is tried again every second, and told once |
@@ -88,6 +89,7 @@ impl Running {
         link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
         if link.is_open() {
             if link.is_on(seen) {
+                self.control.check_kernel_ports(&link.config.name);
                 return None;
             }
             // A worker that does not answer has its own notice.

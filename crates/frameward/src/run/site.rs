@@ -39,7 +39,7 @@ pub(super) struct RunningSite {
 
 impl RunningSite {
     /// Prepares the LAN's interface, binds the sockets, and gives the site to a worker and a manager. If that fails the
-    /// site has [`fallen`](Self::fallen), and is started by [`attend`](Self::attend) as soon as that can be done.
+    /// site has [`fallen`](Self::fallen), and is started by [`poll_interfaces`](Self::poll_interfaces) as soon as that can be done.
     /// Without the MTU of the LAN its interface is missing, and it waits for that.
     pub(super) fn start(
         gateway: &Gateway,

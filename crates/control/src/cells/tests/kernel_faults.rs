@@ -84,3 +84,17 @@ fn what_the_kernel_does_not_do_for_a_relation_is_told_once_and_shown() {
     gateway.stop().unwrap();
     std::fs::remove_dir_all(state).unwrap();
 }
+
+/// A queue may be without a socket for a moment. What is user space's is dropped there, and does not reach the host's stack.
+#[test]
+fn what_no_socket_takes_reaches_nobody() {
+    let state = std::env::temp_dir().join(format!("fw-kernel-unclaimed-{}", std::process::id()));
+    let mut gateway = gateway(&state);
+    let cell = cell(&mut gateway).kernel.as_ref().unwrap().programs();
+    let mut stranger = cyclic(0, 0);
+    stranger[11] ^= 0x40;
+    assert_eq!(cell.run_outward(&stranger, 1).unwrap().verdict, xdp::Verdict::Drop);
+    assert_eq!(cell.run_inward(&cyclic(1, 0), 1).unwrap().verdict, xdp::Verdict::Drop, "in clear");
+    gateway.stop().unwrap();
+    std::fs::remove_dir_all(state).unwrap();
+}

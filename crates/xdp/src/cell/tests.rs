@@ -1,0 +1,130 @@
+//! What a relation holds is put in and taken out under its lock. Root, as all that loads programs.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use fieldbus::relation::Relation;
+use fieldbus::session::{EpochKey, Session, SessionNumber};
+use fieldbus::{KeyChange, LiveSession};
+use suite::fieldbus::{KeyContext, MasterKey};
+use wire::MacAddr;
+use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protect};
+
+use super::*;
+
+const PROTECTION: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::ChaCha20Poly1305 };
+const STATIONS: [(MacAddr, FrameId); 2] =
+    [(MacAddr([2, 0, 0, 0, 0, 1]), FrameId(0x8001)), (MacAddr([2, 0, 0, 0, 0, 2]), FrameId(0x8002))];
+/// Of a frame without a tag.
+const SEQ: usize = 14 + 2 + 1;
+/// Times that the relation gets its keys and loses them.
+const ROUNDS: usize = 60_000;
+/// Seqs that one round does not reach.
+const SEQS: usize = 200;
+
+fn relation() -> RelationSettings {
+    let relation = Relation::new(STATIONS[0], STATIONS[1], Duration::from_millis(1)).unwrap();
+    RelationSettings { relation, mode: Mode::Protect, alarm: Duration::from_secs(3600) }
+}
+
+/// Always the same keys.
+fn session() -> LiveSession {
+    let key = |from_higher, epoch| {
+        let direction = KeyContext {
+            stations: *relation().relation.stations(),
+            from_higher,
+            nonces: [1, 2].map(|octet| HandshakeNonce([octet; 16])),
+            protection: PROTECTION,
+            epoch,
+        };
+        let key = MasterKey::new(&[7; 32]).direction_key(&direction);
+        EpochKey { key_id: KeyId(epoch as u8), epoch, key }
+    };
+    LiveSession::new(Session {
+        number: SessionNumber(1),
+        transmit: [0, 1].map(|epoch| key(false, epoch)),
+        receive: [0, 1].map(|epoch| key(true, epoch)),
+    })
+}
+
+/// Another station, in nobody's session.
+fn other_relation() -> RelationSettings {
+    let other = (MacAddr([2, 0, 0, 0, 0, 3]), FrameId(0x8003));
+    let relation = Relation::new(STATIONS[0], other, Duration::from_millis(1)).unwrap();
+    RelationSettings { relation, ..self::relation() }
+}
+
+fn frame() -> Vec<u8> {
+    let [(own, sends), (peer, _)] = STATIONS;
+    [&peer.0[..], &own.0, &[0x88, 0x92], &sends.0.to_be_bytes(), &[5; 44]].concat()
+}
+
+/// The relation gets its keys, and its Seqs begin at 1.
+fn enter(cell: &Cell) {
+    for change in [KeyChange::Enter(session()), KeyChange::Enable(SessionNumber(1))] {
+        let command = layout::command(0, &change).unwrap();
+        assert_eq!(cell.run_command(command.octets()).unwrap(), DONE);
+    }
+}
+
+/// A frame that is under way while its relation goes: it is protected by the whole key, or dropped. A key of which half is zeros would
+/// tell everybody what is in the frame.
+#[test]
+fn no_frame_is_protected_by_half_a_key() {
+    let mut cell = match std::env::var_os("FRAMEWARD_CELL_OBJECT") {
+        Some(file) => Cell::load_object(&std::fs::read(file).unwrap(), 1).unwrap(),
+        None => Cell::load(1).unwrap(),
+    };
+    cell.configure(&Settings::new(PROTECTION, 1500), &[relation()], Unclaimed::Drop, &[]).unwrap();
+    cell.set_ports(1, 1).unwrap();
+    enter(&cell);
+    let expected: Vec<_> = (0..SEQS).map(|_| cell.run_outward(&frame(), 1).unwrap().frame).collect();
+    let mut relations = cell.ebpf.take_map("relations").unwrap();
+    let (cell, done) = (&cell, AtomicBool::new(false));
+    thread::scope(|scope| {
+        let sender = scope.spawn(|| {
+            let mut sent = 0_u64;
+            while !done.load(Ordering::Relaxed) {
+                let ran = cell.run_outward(&frame(), 1).unwrap();
+                if ran.verdict == Verdict::Redirect {
+                    let seq = u32::from_be_bytes(ran.frame[SEQ..SEQ + 4].try_into().unwrap());
+                    let Some(expected) = (seq as usize).checked_sub(1).and_then(|at| expected.get(at)) else {
+                        continue;
+                    };
+                    assert_eq!(&ran.frame, expected, "Seq {seq}");
+                    sent += 1;
+                }
+            }
+            sent
+        });
+        for _ in 0..ROUNDS {
+            if sender.is_finished() {
+                break;
+            }
+            enter(cell);
+            set_relation(&mut relations, 0, [0; layout::RELATION]).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+        assert!(sender.join().unwrap() > 100);
+    });
+}
+
+/// A map cannot be written in the middle of a change. The kernel protects by no key that control does not know of any more.
+#[test]
+fn after_a_change_that_failed_no_relation_is_the_kernels() {
+    for stays in [&[(0, 0)][..], &[]] {
+        let mut cell = Cell::load(2).unwrap();
+        let settings = Settings::new(PROTECTION, 1500);
+        cell.configure(&settings, &[relation()], Unclaimed::Pass, &[]).unwrap();
+        cell.set_ports(1, 1).unwrap();
+        enter(&cell);
+        assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Redirect);
+        let sent = cell.ebpf.take_map("sent").unwrap();
+        let both = [relation(), other_relation()];
+        assert!(cell.configure(&settings, &both, Unclaimed::Pass, stays).is_err());
+        assert_eq!([0, 1].map(|number| cell.has(number)), [false; 2]);
+        assert_eq!(cell.count(), 2);
+        assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Pass, "user space's");
+        drop(sent);
+    }
+}
