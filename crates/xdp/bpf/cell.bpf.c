@@ -277,9 +277,13 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
     if ((u8 *)(command + 1) > end_of(ctx)) return MALFORMED;
     u32 number = command->relation;
     struct relation *relation = map_lookup(&relations, &number);
-    if (!relation || command->what > WATCH) return MALFORMED;
+    u32 zero = 0, *given = map_lookup(&serials, &zero);
+    if (!relation || !given || command->what > WATCH) return MALFORMED;
+    // Control alone runs this program, one command after the other.
+    u32 serial = *given;
+    *given = serial + SERIALS_OF_COMMAND;
     spin_lock(&relation->lock);
-    int answer = change_locked(relation, command);
+    int answer = change_locked(relation, command, serial);
     spin_unlock(&relation->lock);
     if (command->what != WATCH) empty_slots(number);
     // The kernel frees the command's memory as it is.

@@ -15,26 +15,33 @@ struct command {
     struct session session;
 };
 
-INLINE void name_locked(struct relation *r, struct key *key) {
-    if (key->serial) key->serial = ++r->serials;
+// Serials that were given. They belong to the cell: a relation that is taken out and put in again must not begin anew, for a slot that was
+// being made meanwhile would then be one of the new key's.
+// A command has four keys at the most; of twice as many serials 0, which says that no key is there, is never one that is used.
+#define SERIALS_OF_COMMAND 8
+MAP(ARRAY, u32, u32, 1) serials SECTION(".maps");
+
+INLINE void name_locked(u32 *serial, struct key *key) {
+    if (key->serial) key->serial = ++*serial;
 }
 
-INLINE int put_next_locked(struct relation *r, struct direction *d, const struct key *key) {
+INLINE int put_next_locked(u32 *serial, struct direction *d, const struct key *key) {
     if (d->next.serial || d->now.epoch == ~0ull || d->now.epoch + 1 != key->epoch) return REFUSED;
     d->next = *key;
-    name_locked(r, &d->next);
+    name_locked(serial, &d->next);
     return DONE;
 }
 
-INLINE int next_locked(struct relation *r, const struct command *command, int transmit) {
+INLINE int next_locked(struct relation *r, const struct command *command, u32 *serial, int transmit) {
     struct session *s = running_locked(r);
     int found = r->running && s->number == command->number;
     if (r->entered && apart_locked(r)->number == command->number) s = apart_locked(r), found = 1;
     if (!found) return REFUSED;
-    return put_next_locked(r, transmit ? &s->sent : &s->received, &command->session.sent.now);
+    return put_next_locked(serial, transmit ? &s->sent : &s->received, &command->session.sent.now);
 }
 
-INLINE int change_locked(struct relation *r, const struct command *command) {
+// serial: the last one that was given; the next ones are this command's.
+INLINE int change_locked(struct relation *r, const struct command *command, u32 serial) {
     if (command->what == WATCH) {
         r->cycle = command->cycle, r->alarm = command->alarm;
         return DONE;
@@ -49,17 +56,17 @@ INLINE int change_locked(struct relation *r, const struct command *command) {
         // What protects goes on until the new one is enabled.
         if (r->enabled) r->place ^= 1, r->running = 1;
         *apart_locked(r) = command->session;
-        name_locked(r, &apart_locked(r)->sent.now), name_locked(r, &apart_locked(r)->sent.next);
-        name_locked(r, &apart_locked(r)->received.now), name_locked(r, &apart_locked(r)->received.next);
+        name_locked(&serial, &apart_locked(r)->sent.now), name_locked(&serial, &apart_locked(r)->sent.next);
+        name_locked(&serial, &apart_locked(r)->received.now), name_locked(&serial, &apart_locked(r)->received.next);
         r->entered = 1, r->enabled = 0;
         return DONE;
     case ENABLE:
         if (r->entered && apart_locked(r)->number == command->number) r->enabled = 1;
         return DONE;
     case NEXT_TRANSMIT:
-        return next_locked(r, command, 1);
+        return next_locked(r, command, &serial, 1);
     case NEXT_RECEIVE:
-        return next_locked(r, command, 0);
+        return next_locked(r, command, &serial, 0);
     default:
         return DONE;
     }

@@ -6,7 +6,7 @@
 #pragma once
 #include "chacha20_poly1305.h"
 
-// serial: 0 if no key is there; else a number that no other key of the relation has, given when it is put in.
+// serial: 0 if no key is there; else a number that no other key of the cell has, given when it is put in.
 struct key {
     u32 octets[8];
     u32 salt[2];
@@ -53,7 +53,6 @@ struct relation {
     struct news news;
     struct session sessions[2];
     struct made made[2];
-    u32 serials, reserved;
 };
 
 // A key by what names it; and the id of a frame under it.

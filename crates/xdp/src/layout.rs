@@ -38,7 +38,7 @@ pub(crate) const HISTOGRAM: usize = 2 + Histogram::BUCKETS;
 /// Octets of a command; a report stands at its beginning.
 pub(crate) const COMMAND: usize = SESSION_IN_COMMAND + SESSION;
 /// Octets of a relation's state.
-pub(crate) const RELATION: usize = 112 + 2 * SESSION + 32;
+pub(crate) const RELATION: usize = 112 + 2 * SESSION + 24;
 /// Slots of one way of a relation, octets of each, and octets of a run of `fill`.
 pub(crate) const SLOTS: u32 = 8;
 pub(crate) const SLOT: usize = 16 + 32 + 1472;

@@ -101,6 +101,12 @@ impl Programs {
         self.maps.get(name).ok_or(XdpError::Malformed)
     }
 
+    /// The map is this caller's from now on.
+    #[cfg(test)]
+    pub(crate) fn take_map(&mut self, name: &str) -> Option<Map> {
+        self.maps.remove(name)
+    }
+
     pub(crate) fn set_ports(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
         let mut ports = DevMap::try_from(self.map("ports")?)?;
         ports.set(PLAIN_PORT, plain, None, 0)?;

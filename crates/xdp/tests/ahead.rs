@@ -253,6 +253,18 @@ fn a_short_slot_keeps_nothing_of_a_long_one() {
     assert!(slot[KEYSTREAM + 64..].iter().all(|octet| *octet == 0));
 }
 
+/// `fill` may publish a slot after its relation has gone and another one stands in its place: it would be a nonce of another key.
+#[test]
+fn a_slot_that_was_being_made_when_its_relation_was_taken_out_is_not_used() {
+    let mut world = filled(ENCRYPT, 40);
+    let late = world.gateways[0].kernel.slot(0, Direction::Outward, 2).unwrap();
+    world.exchange([&[world::relation(0, 0)], &[world::relation(1, 0)]], &[]);
+    world.secure(0, 2);
+    pass(&mut world, 40);
+    world.gateways[0].kernel.set_slot(0, Direction::Outward, 2, &late).unwrap();
+    pass(&mut world, 40);
+}
+
 /// Slots are filled while frames of other CPUs take them, and keys change.
 #[test]
 fn frames_and_the_thread_that_fills_do_not_disturb_each_other() {

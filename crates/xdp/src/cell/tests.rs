@@ -11,6 +11,7 @@ use wire::MacAddr;
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protect};
 
 use super::*;
+use crate::programs::Verdict;
 
 const PROTECTION: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::ChaCha20Poly1305 };
 const STATIONS: [(MacAddr, FrameId); 2] =
@@ -79,7 +80,7 @@ fn no_frame_is_protected_by_half_a_key() {
     cell.set_ports(1, 1).unwrap();
     enter(&cell);
     let expected: Vec<_> = (0..SEQS).map(|_| cell.run_outward(&frame(), 1).unwrap().frame).collect();
-    let mut relations = cell.ebpf.take_map("relations").unwrap();
+    let mut relations = cell.programs.take_map("relations").unwrap();
     let (cell, done) = (&cell, AtomicBool::new(false));
     thread::scope(|scope| {
         let sender = scope.spawn(|| {
@@ -119,7 +120,7 @@ fn after_a_change_that_failed_no_relation_is_the_kernels() {
         cell.set_ports(1, 1).unwrap();
         enter(&cell);
         assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Redirect);
-        let sent = cell.ebpf.take_map("sent").unwrap();
+        let sent = cell.programs.take_map("sent").unwrap();
         let both = [relation(), other_relation()];
         assert!(cell.configure(&settings, &both, Unclaimed::Pass, stays).is_err());
         assert_eq!([0, 1].map(|number| cell.has(number)), [false; 2]);
