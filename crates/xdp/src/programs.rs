@@ -4,7 +4,7 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use aya::maps::{DevMap, PerCpuArray, PerCpuValues, XskMap};
-use aya::programs::Xdp;
+use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 use fieldbus::Direction;
 
@@ -112,6 +112,16 @@ impl Programs {
             descriptor.as_fd().try_clone_to_owned().map_err(failed)
         };
         Ok([descriptor("outward")?, descriptor("inward")?])
+    }
+
+    /// Puts the programs to work on two interfaces of this network namespace, in their drivers, until this is dropped.
+    pub(crate) fn attach(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
+        self.set_ports(plain, protected)?;
+        for (program, interface) in [("outward", plain), ("inward", protected)] {
+            let attached = xdp(&mut self.0, program)?.attach_to_if_index(interface, XdpMode::Driver);
+            attached.map_err(|error| XdpError::program(program, &error))?;
+        }
+        Ok(())
     }
 
     /// Runs a program on a frame, `repeat` times.

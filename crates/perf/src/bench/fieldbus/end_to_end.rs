@@ -25,6 +25,7 @@ use lab::{InterfaceCounters, MachineTimes, Shape, Topology};
 
 use super::super::forwarder::Forwarder;
 use super::super::samples::Samples;
+use super::super::test_bed::redirecting;
 use super::super::{BenchError, PAUSE};
 use super::{BENCH, Effort};
 use crate::demo::cells::secured;
@@ -183,21 +184,6 @@ struct Kind {
 
 const USER_SPACE: Kind = Kind { case: "gateways", io: "auto", suite: "gcm-aes-128" };
 const KERNEL: Kind = Kind { case: "gateways, in the kernel", io: "kernel", suite: "chacha20-poly1305" };
-
-/// A topology whose wires take redirected frames: of a veth the other end needs NAPI, which `gro` gives it.
-fn redirecting(shape: &Shape) -> Result<Topology, BenchError> {
-    let topology = Topology::build(shape)?;
-    let Topology { machine_a, machine_b, middle, .. } = &topology;
-    for (namespace, interface) in [
-        (&machine_a.namespace, machine_a.ifname),
-        (middle, LEFT),
-        (middle, RIGHT),
-        (&machine_b.namespace, machine_b.ifname),
-    ] {
-        namespace.run(&["ethtool", "-K", interface, "gro", "on"])?;
-    }
-    Ok(topology)
-}
 
 /// Programs in the boxes' drivers, which do nothing to a frame: the limit.
 fn redirects(lab: &Path, shape: &Shape) -> Result<Setup, BenchError> {
