@@ -174,6 +174,12 @@ pub(crate) enum PortKind {
     /// None: a program in the drivers
     #[value(name = "xdp")]
     Xdp,
+    /// None: a link's programs in the drivers, in the first box
+    #[value(name = "link-a")]
+    LinkA,
+    /// The same in the second box
+    #[value(name = "link-b")]
+    LinkB,
 }
 
 #[cfg(test)]

@@ -479,6 +479,15 @@ impl Link {
         self.programs.set_socket(way, queue, socket)
     }
 
+    /// Puts the programs to work on two interfaces without ports, in their drivers, until this is dropped: for benches. Frames of the KaY
+    /// end there.
+    ///
+    /// # Errors
+    /// If an interface is gone, has a program already, or its driver takes none.
+    pub fn attach(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
+        self.programs.attach(plain, protected)
+    }
+
     /// The programs, for links of somebody else's: that of the plain interface, and that of the protected one.
     ///
     /// # Errors

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aya::maps::{DevMap, Map, PerCpuArray, PerCpuValues, XskMap};
-use aya::programs::Xdp;
+use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 use fieldbus::Direction;
 
@@ -136,6 +136,18 @@ impl Programs {
             descriptor.as_fd().try_clone_to_owned().map_err(failed)
         };
         Ok([descriptor("outward")?, descriptor("inward")?])
+    }
+
+    /// Puts the programs to work on two interfaces of this network namespace, in their drivers, until this is dropped. No thread may run
+    /// them yet.
+    pub(crate) fn attach(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
+        self.set_ports(plain, protected)?;
+        let loaded = Arc::get_mut(&mut self.loaded).ok_or(XdpError::Malformed)?;
+        for (program, interface) in [("outward", plain), ("inward", protected)] {
+            let attached = xdp(loaded, program)?.attach_to_if_index(interface, XdpMode::Driver);
+            attached.map_err(|error| XdpError::program(program, &error))?;
+        }
+        Ok(())
     }
 
     /// Runs a program on a frame, `repeat` times.

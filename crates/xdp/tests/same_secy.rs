@@ -146,7 +146,7 @@ fn vlan_tags_in_clear_are_refused_or_stripped() {
 /// Windows of every kind of width, with PNs before, in and behind them, near and far.
 #[test]
 fn windows_move_alike() {
-    for window in [0, 1, 2, 63, 64, 65, 200, ROOM] {
+    for window in [0, 1, 64, 65, 200, ROOM] {
         let mut world = world(window);
         let frames: Vec<_> =
             (0..2200).map(|octets| world.protect(0, &sdu(0, IPV4, &payload(octets % 20))).sent()).collect();
@@ -161,6 +161,9 @@ fn windows_move_alike() {
             }
         }
         assert!(late > 0, "{window}");
+        // Once around the ring: the second one's place in it still has the marks of PNs 65 to 128, of which 71 was seen.
+        world.verify(1, &frames[2199]).sent();
+        world.verify(1, &frames[2118]);
     }
 }
 
@@ -244,7 +247,7 @@ fn no_pn_leaves_that_is_not_reserved() {
 /// A rekey: frames in flight under the old SA still arrive, and none after it is retired.
 #[test]
 fn another_an_takes_over_without_a_lost_frame() {
-    let mut world = world(16);
+    let mut world = world(200);
     let frame = sdu(0, IPV4, &payload(40));
     let mut flight = vec![world.protect(0, &frame).sent()];
     world.secure(0, 1, 8, 1);
@@ -261,9 +264,13 @@ fn another_an_takes_over_without_a_lost_frame() {
     // Another key under the AN of before: its window has nothing of the old one.
     world.retire_transmit(0, 0);
     world.secure(0, 0, 9, 1);
-    let protected = world.protect(0, &frame).sent();
-    world.verify(1, &protected).sent();
-    assert_eq!(world.verify(1, &late), Outcome::Discarded(ReceiveDiscard::NotValid));
+    let flight: Vec<_> = (0..70).map(|_| world.protect(0, &frame).sent()).collect();
+    // The last one first: the block of the others is still that of the SA before.
+    world.verify(1, &flight[69]).sent();
+    for protected in &flight[..69] {
+        world.verify(1, protected).sent();
+    }
+    assert_eq!(world.verify(1, &late), Outcome::Discarded(ReceiveDiscard::Duplicate));
 }
 
 #[test]

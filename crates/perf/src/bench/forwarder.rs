@@ -27,6 +27,8 @@ use netdev::wake::{self, Waiter};
 use xdp::XdpError;
 use xdp::redirect::Redirect;
 
+use super::link::in_kernel;
+
 /// Limit on the time that it takes to open its ports, and to end.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// The longest sleep. Nothing depends on it: frames and the end of standard input wake it.
@@ -49,6 +51,16 @@ impl Forwarder {
     /// Starts one that is a program in the drivers. The other ends of both wires have to take redirected frames.
     pub(crate) fn start_in_kernel(lab: &Path, namespace: &Namespace, records: &Path) -> Result<Self, Error> {
         Self::start_as(lab, namespace, "xdp", records)
+    }
+
+    /// Starts one that is a link in the kernel, in the first box or the second.
+    pub(crate) fn start_link(
+        lab: &Path,
+        namespace: &Namespace,
+        end: usize,
+        records: &Path,
+    ) -> Result<Self, Error> {
+        Self::start_as(lab, namespace, ["link-a", "link-b"][end], records)
     }
 
     fn start_as(lab: &Path, namespace: &Namespace, io: &str, records: &Path) -> Result<Self, Error> {
@@ -138,10 +150,33 @@ pub fn redirect(records: &Path) -> Result<(), ForwarderError> {
     let prepare = |name| Prepared::named(name, records, Tolerated::default());
     let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
     let redirect = Redirect::attach(plain.interface().index(), protected.interface().index())?;
+    hold(redirect)?;
+    plain.restore().and(protected.restore())?;
+    Ok(())
+}
+
+/// The same by the programs of a link, which protect and verify every frame under a key that everybody knows.
+///
+/// # Errors
+/// As [`run`].
+pub fn protect(end: usize, records: &Path) -> Result<(), ForwarderError> {
+    if !Namespace::parent_made_this() {
+        return Err(ForwarderError::NoBench);
+    }
+    let prepare = |name| Prepared::named(name, records, Tolerated::default());
+    let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
+    let mut link = in_kernel::end(end)?;
+    link.attach(plain.interface().index(), protected.interface().index())?;
+    hold(link)?;
+    plain.restore().and(protected.restore())?;
+    Ok(())
+}
+
+/// Keeps programs at work until standard input ends.
+fn hold<T>(programs: T) -> io::Result<()> {
     writeln!(io::stdout(), "{READY}")?;
     let _ = io::copy(&mut io::stdin().lock(), &mut io::sink());
-    drop(redirect);
-    plain.restore().and(protected.restore())?;
+    drop(programs);
     Ok(())
 }
 

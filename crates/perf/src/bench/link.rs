@@ -3,6 +3,7 @@
 //! ```text
 //!  Linux bridge <- bare forwarder <- our engine, unprotected <- each suite
 //!                  (AF_XDP, AF_PACKET: each arrow compares within one kind of port, but for the first)
+//!  Linux bridge <- programs in the kernel, which are no gateway yet: their key never changes
 //! ```
 //!
 //! An arrow points at what a case is compared with. Both boxes of a network hold the same thing; the protected side has
@@ -16,6 +17,9 @@
 //! | CPU | seconds of both boxes' processes and of all softirqs, for each gigabit of that stream |
 //! | round trip | UDP echoes of 64-octet frames, one at a time, with a pause before each |
 //! | one hop under load | the same through one gateway that protects nothing, beside a flood, for each `polling` |
+//! | a program in the kernel | a frame's time in the programs of the kernel path, as the kernel tells it (`in_kernel`) |
+
+pub(super) mod in_kernel;
 
 use std::time::Duration;
 
@@ -55,6 +59,7 @@ const EXPERIMENTAL: &str = "allow_experimental = true";
 enum Boxes {
     Bridges,
     Bare(Io),
+    InKernel,
     Gateways(Choice),
     OneGateway(Choice),
 }
@@ -80,8 +85,9 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let (idle, loaded) = ("one hop, round trip", format!("one hop, round trip beside {LOAD} frames/s"));
     let hop_figures = [percentiles(idle), percentiles(&loaded)].concat();
     let (links, hops) = (keep(bench, links(), &figures), keep(bench, hops(), &hop_figures));
+    let programs = in_kernel::measure(bench)?;
     if links.is_empty() && hops.is_empty() {
-        return Err(BenchError::Unknown);
+        return if programs { Ok(()) } else { Err(BenchError::Unknown) };
     }
     let cases = build(bench, links)?;
     for (octets, what) in FRAMES {
@@ -99,7 +105,11 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
 /// Both boxes alike.
 fn links() -> Vec<Plan> {
     let bridge = "Linux bridge";
-    let mut plans = vec![Plan { name: bridge.into(), reference: None, boxes: Boxes::Bridges }];
+    let in_kernel = format!("{}, programs in the kernel", in_kernel::SUITE);
+    let mut plans = vec![
+        Plan { name: bridge.into(), reference: None, boxes: Boxes::Bridges },
+        Plan { name: in_kernel, reference: Some(bridge.into()), boxes: Boxes::InKernel },
+    ];
     for (io, port, suites) in
         [(Io::AfXdp, "af_xdp", &CipherSuite::ALL[..]), (Io::AfPacket, "af_packet", &[CipherSuite::GcmAes128])]
     {
@@ -164,6 +174,7 @@ fn build(bench: &Bench<'_>, plans: Vec<Plan>) -> Result<Vec<Case>, BenchError> {
         let test_bed = match &plan.boxes {
             Boxes::Bridges => TestBed::bridged(name, &shape)?,
             Boxes::Bare(io) => TestBed::forwarded(&bench.programs.lab, name, &shape, *io)?,
+            Boxes::InKernel => TestBed::protected_in_kernel(&bench.programs.lab, name, &shape)?,
             Boxes::Gateways(choice) => TestBed::new(program, name, &shape, choice)?,
             Boxes::OneGateway(choice) => TestBed::one_hop(program, name, &shape, choice)?,
         };

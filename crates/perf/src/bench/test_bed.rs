@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dataplane::open::Io;
-use lab::topology::Gateway;
+use lab::topology::{Gateway, LEFT, RIGHT};
 use lab::{Shape, Topology};
 
 use super::BenchError;
@@ -72,6 +72,19 @@ impl TestBed {
             Forwarder::start(lab, &gateway.namespace, io, &scratch.path().join(name))
         };
         let forwarders = [start(&topology.gateway_a, "a")?, start(&topology.gateway_b, "b")?];
+        Ok(Self { case: case.into(), inside: Inside::Forwarders(forwarders, scratch), topology })
+    }
+
+    /// A case with links in the kernel where the gateways would be, under a key that everybody knows.
+    ///
+    /// # Errors
+    /// If the network cannot be made or what stands in its boxes does not run.
+    pub fn protected_in_kernel(lab: &Path, case: &str, shape: &Shape) -> Result<Self, BenchError> {
+        let (topology, scratch) = (redirecting(shape)?, Scratch::new()?);
+        let start = |gateway: &Gateway, name, end| {
+            Forwarder::start_link(lab, &gateway.namespace, end, &scratch.path().join(name))
+        };
+        let forwarders = [start(&topology.gateway_a, "a", 0)?, start(&topology.gateway_b, "b", 1)?];
         Ok(Self { case: case.into(), inside: Inside::Forwarders(forwarders, scratch), topology })
     }
 
@@ -166,4 +179,19 @@ impl TestBed {
         }
         Ok(())
     }
+}
+
+/// A topology whose wires take redirected frames: of a veth the other end needs NAPI, which `gro` gives it.
+pub(super) fn redirecting(shape: &Shape) -> Result<Topology, BenchError> {
+    let topology = Topology::build(shape)?;
+    let Topology { machine_a, machine_b, middle, .. } = &topology;
+    for (namespace, interface) in [
+        (&machine_a.namespace, machine_a.ifname),
+        (middle, LEFT),
+        (middle, RIGHT),
+        (&machine_b.namespace, machine_b.ifname),
+    ] {
+        namespace.run(&["ethtool", "-K", interface, "gro", "on"])?;
+    }
+    Ok(topology)
 }
