@@ -26,6 +26,7 @@ mod guard;
 mod hostile;
 mod http;
 mod init;
+mod kernels;
 mod kills;
 mod lifecycle;
 mod links;
