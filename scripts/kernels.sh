@@ -56,7 +56,7 @@ guest() (
         -kernel "$root/boot/vmlinuz-$release" -initrd "$place/first.cpio" \
         -virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
         -append "console=ttyS0 quiet loglevel=3 panic=-1 REPOSITORY=$PWD PLACE=$place MODULES=$root LIMIT=$line_seconds" \
-        </dev/null | tr -d '\r' || echo "kernels: the guest was ended after $guest_seconds seconds, or did not start" >&2
+        </dev/null | sed -u 's/\r$//' || echo "kernels: the guest was ended after $guest_seconds seconds, or did not start" >&2
     tr -d '\r' <"$place/results" >"$place/said"
     echo "=== Linux $release ($suite):"
     grep -v '^end$' "$place/said" || true
