@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       shows links, sites and a fieldbus at work, with their machines in network namespaces (root)"
@@ -37,6 +37,7 @@ help:
 	@echo "make first-steps  measures the time from a package on two boxes to the first protected ping, in namespaces (root)"
 	@echo "make bloat      shows the program's size crate by crate (cargo-bloat, from crates.io)"
 	@echo "make test-aarch64  runs the unit tests on emulated AArch64"
+	@echo "make test-kernels  tries the kernel path and the gateway on the kernels of Debian 12 and 13, in an emulated PC (10 minutes)"
 	@echo "make lint       checks format, clippy, arrows between crates, documents and licences"
 	@echo "make advisories checks dependencies for known faults and yanked versions, with a clone of RustSec's advisory-db (ADVISORY_DB=FOLDER)"
 	@echo "make fuzz       runs each fuzz target for FUZZ_SECONDS (60)"
@@ -196,12 +197,19 @@ test-aarch64:
 	@scripts/setup.sh cross
 	scripts/aarch64.sh
 
+# On the kernels of Debian 12 and 13, in an emulated PC: what each takes of the XDP programs, whether these do what they should, and
+# the gateway end to end.
+test-kernels:
+	@scripts/setup.sh kernels
+	scripts/kernels.sh
+
 FUZZ_SECONDS ?= 60
 
 test-long:
 	@scripts/setup.sh ci
 	PROPTEST_CASES=20000 FRAMEWARD_KILLS=200 FRAMEWARD_STALL_SECONDS=60 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_WAN_PACKETS=1000000 FRAMEWARD_WAN_IMPAIRED=50000 FRAMEWARD_ENDURANCE_FRAMES=100000000 FRAMEWARD_MKA_STORMS=3000 FRAMEWARD_FIELDBUS_SECONDS=60 $(CARGO) test --release --workspace --locked --no-fail-fast
 	$(MAKE) test-aarch64
+	$(MAKE) test-kernels
 	$(MAKE) test-deb
 	$(MAKE) fuzz
 

@@ -19,6 +19,9 @@
 #                            vpncloud (from crates.io), into target/rivals/bin; fastd, tinc, OpenVPN, WireGuard's tools;
 #                            a Linux kernel with macsec (user-mode-linux, kmod); and iperf3. FRAMEWARD_RIVALS=packages
 #                            leaves out what would have to be built
+#   scripts/setup.sh kernels to test on other kernels: an emulator of a PC, and in target/kernels the kernels of Debian 12
+#                            and 13 and a static busybox, unpacked and not installed. x86-64, 1 GB. Remove target/kernels
+#                            to have newer ones
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
 set -euo pipefail
@@ -26,9 +29,9 @@ cd "$(dirname "$0")/.."
 
 profile=${1:-}
 case $profile in
-demo | test | ci | cross | package | mcu | bench | book | static | bloat) ;;
+demo | test | ci | cross | package | mcu | bench | book | static | bloat | kernels) ;;
 *)
-    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench|book|static|bloat" >&2
+    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench|book|static|bloat|kernels" >&2
     exit 2
     ;;
 esac
@@ -55,6 +58,7 @@ needs+=(jq:jq)
 [[ $profile != bench && $profile != test && $profile != ci ]] || needs+=(fastd:fastd tincd:tinc openvpn:openvpn openssl:openssl)
 [[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || needs+=(go:golang-go)
 [[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
+[[ $profile != kernels ]] || needs+=(qemu-system-x86_64:qemu-system-x86 cpio:cpio depmod:kmod xz:xz-utils dpkg-deb:dpkg)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
 # User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
 if [[ $profile == test || $profile == ci || $profile == bench ]]; then
@@ -161,6 +165,38 @@ install_bench() {
     [[ -x $place/bin/vpncloud ]] || cargo install --locked --root "$place" vpncloud@2.3.0
 }
 
+# Each suite has lists of its own, so that it does not matter which this machine has. Kernels are not installed: here they
+# would change how this machine starts.
+install_kernels() {
+    [[ $(uname -m) == x86_64 ]] || fail "the guests with other kernels are for x86-64 machines alone"
+    local suite place kernel release keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    for suite in bookworm trixie; do
+        place=$PWD/target/kernels/$suite
+        [[ ! -e $place/release ]] || continue
+        [[ -e $keyring ]] || fail "$keyring is missing: apt-get install debian-archive-keyring"
+        rm -rf "$place"
+        mkdir -p "$place"/apt/{lists,archives}/partial
+        {
+            echo "deb [signed-by=$keyring] http://deb.debian.org/debian $suite main"
+            echo "deb [signed-by=$keyring] http://deb.debian.org/debian-security $suite-security main"
+        } >"$place/apt/sources.list"
+        local options=(-o "Dir::State::Lists=$place/apt/lists" -o "Dir::Cache=$place/apt" -o Dir::State::status=/dev/null
+            -o "Dir::Etc::SourceList=$place/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o APT::Architecture=amd64
+            -o APT::Architectures=amd64 -o APT::Sandbox::User=root -o Acquire::Languages=none -q)
+        apt-get "${options[@]}" update
+        kernel=$(apt-cache "${options[@]}" depends linux-image-amd64 | sed -n 's/^ *Depends: //p')
+        (cd "$place" && apt-get "${options[@]}" download "$kernel" busybox-static)
+        for package in "$place"/*.deb; do dpkg-deb -x "$package" "$place/root" && rm "$package"; done
+        rm -r "$place/apt"
+        # Where the package has /lib beside /usr, one place is enough.
+        [[ -e $place/root/lib ]] || ln -s usr/lib "$place/root/lib"
+        release=${kernel#linux-image-}
+        PATH=$PATH:/usr/sbin:/sbin depmod --basedir "$place/root" "$release"
+        # Last, as a sign that all is there.
+        echo "$release" >"$place/release"
+    done
+}
+
 install_packages
 install_rust
 [[ $profile != cross ]] || install_target aarch64-unknown-linux-gnu
@@ -168,6 +204,7 @@ install_rust
 [[ $profile != bloat ]] || install_bloat
 [[ $profile != ci ]] || install_ci
 [[ $profile != book ]] || install_book
+[[ $profile != kernels ]] || install_kernels
 [[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || install_bench
 
 if ((EUID != 0)); then
