@@ -265,6 +265,22 @@ mod tests {
         }
     }
 
+    /// Protection was off while the ring's blocks came round again: what was marked before must not look like a duplicate.
+    #[test]
+    fn a_window_that_advanced_without_marks_has_none_of_earlier_pns() {
+        let mut before = ReplayWindow::new(pn(1), 64);
+        for number in 1..=63 {
+            assert_eq!(before.commit(pn(number)), Fresh);
+        }
+        before.advance(pn(128));
+        let mut after = ReplayWindow::new(pn(1), 64);
+        after.take_over(&before, false);
+        // The newest first: those behind it are told by their bits.
+        for number in (129..=191).rev() {
+            assert_eq!(after.commit(pn(number)), Fresh, "{number}");
+        }
+    }
+
     proptest! {
         /// Against a model that remembers every PN: fresh if not below `lowest_pn` and never seen.
         #[test]
