@@ -113,7 +113,11 @@ impl ReplayWindow {
     /// Raises the highest PN to `pn` without marking it: for frames that are delivered without replay
     /// protection.
     pub(crate) fn advance(&mut self, pn: Pn) {
-        self.highest = self.highest.max(pn.number());
+        if pn.number() > self.highest {
+            // Marks from before protection was switched off would look like those of PNs to come.
+            self.clear_between(self.highest, pn.number());
+            self.highest = pn.number();
+        }
     }
 
     /// Makes PNs below `lowest` late. Never makes one fresh.
