@@ -373,7 +373,7 @@ mod tests {
                         )
                     }
                     2 => {
-                        let (start, marks) = (around(draw()), draw() % 2 == 0);
+                        let (start, marks) = (around(draw()), draw().is_multiple_of(2));
                         let mut after = ReplayWindow::new(pn(start), width);
                         after.take_over(&window, marks);
                         // A ring has other PNs at p's place too; the model follows p alone.
