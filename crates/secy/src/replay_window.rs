@@ -350,7 +350,18 @@ mod tests {
             for _ in 0..6 {
                 let (highest, floor, w) = (window.highest, window.floor, window.window);
                 let reach = u64::from(width) + 130;
-                let around = |drawn: u64| (highest + drawn % (2 * reach)).saturating_sub(reach).max(1);
+                let edges = [
+                    highest,
+                    highest + 1,
+                    highest.saturating_sub(w),
+                    (highest + 1).saturating_sub(w),
+                    floor,
+                    floor - 1,
+                ];
+                let around = |drawn: u64| match edges.get(drawn as usize >> 3 & 7) {
+                    Some(&edge) => edge.max(1),
+                    None => (highest + drawn % (2 * reach)).saturating_sub(reach).max(1),
+                };
                 let (number, p) = (around(draw()), around(draw()));
                 let (before, own) = (marked(&window, p), marked(&window, number));
                 let kind = draw() % 8;
