@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels proofs lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       shows links, sites and a fieldbus at work, with their machines in network namespaces (root)"
@@ -26,6 +26,7 @@ help:
 	@echo "make bench-suites  the time of a frame with each cipher suite, beside the bare call of the cipher's crate"
 	@echo "make test       runs every test (root, for network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
+	@echo "make proofs     proves bounds and searches protocol models, and has each mutant refused (z3, Maude; minutes)"
 	@echo "make book       builds the book: target/book/index.html (mdBook, from crates.io)"
 	@echo "make book-outputs  checks that the book shows the program's outputs (root; a minute)"
 	@echo "make deb        builds the Debian package in target/debian; make deb-arm64 does so for AArch64, such as a Raspberry Pi"
@@ -212,6 +213,11 @@ test-long:
 	$(MAKE) test-kernels
 	$(MAKE) test-deb
 	$(MAKE) fuzz
+
+# For all inputs, and all orders of messages up to a bound; the tests of the crates compare the models with the code.
+proofs:
+	@scripts/setup.sh proofs
+	proofs/run.sh
 
 lint: arrows docs deny header test-release
 	$(CARGO) fmt --all --check

@@ -22,7 +22,7 @@ breach() {
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
-find crates testkit bench fuzz tests scripts packaging .ci Makefile Cargo.toml deny.toml -name target -prune -o -name corpus -prune -o -name vectors -prune \
+find crates testkit bench fuzz tests proofs scripts packaging .ci Makefile Cargo.toml deny.toml -name target -prune -o -name corpus -prune -o -name vectors -prune \
     -o -type f -print0 | xargs -0 cat >"$scratch/sources"
 knows() { grep -qwF -- "$1" "$scratch/sources"; }
 
@@ -45,7 +45,7 @@ names() {
     while read -r word; do
         case $word in
         make\ *) grep -qE "^${word#make }:" Makefile || breach "$document: $word is no target" ;;
-        crates/* | scripts/* | tests/* | fuzz/* | bench/* | testkit/* | docs/* | packaging/* | contrib/* | tools/* | .ci/* | [A-Z]*.md)
+        crates/* | scripts/* | tests/* | fuzz/* | bench/* | testkit/* | docs/* | packaging/* | contrib/* | tools/* | proofs/* | .ci/* | [A-Z]*.md)
             word=${word%%::*}; compgen -G "${word%% *}" >/dev/null || breach "$document: $word does not exist"
             ;;
         *)

@@ -7,10 +7,11 @@
 #                            reads what inspect writes, nftables, a browser, Prometheus' own parser, scapy, which builds
 #                            PROFINET frames, and the tunnels of packages that make bench compares with
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
-#                            cbindgen, the compiler of the XDP programs, and what mcu installs
+#                            cbindgen, the compiler of the XDP programs, and what mcu and proofs install
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
 #   scripts/setup.sh package to judge and test the Debian package
 #   scripts/setup.sh static  to build and test the static program and its OCI image: musl, skopeo, umoci, crun
+#   scripts/setup.sh proofs  what proves and searches: z3, Maude
 #   scripts/setup.sh bloat   cargo-bloat, from crates.io, into target/tools
 #   scripts/setup.sh mcu     to build firmware for a Cortex-M4 and to run it: Debian's Rust with its library's source, a
 #                            linker, an emulator
@@ -29,9 +30,9 @@ cd "$(dirname "$0")/.."
 
 profile=${1:-}
 case $profile in
-demo | test | ci | cross | package | mcu | bench | book | static | bloat | kernels) ;;
+demo | test | ci | cross | package | mcu | bench | book | static | bloat | kernels | proofs) ;;
 *)
-    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench|book|static|bloat|kernels" >&2
+    echo "usage: scripts/setup.sh demo|test|ci|cross|package|mcu|bench|book|static|bloat|kernels|proofs" >&2
     exit 2
     ;;
 esac
@@ -51,6 +52,7 @@ needs+=(jq:jq)
 # Reads the captures that we write, and runs the dissector.
 [[ $profile != test && $profile != ci ]] || needs+=(tshark:tshark)
 [[ $profile != cross ]] || needs+=(aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu qemu-aarch64:qemu-user)
+[[ $profile != proofs && $profile != ci ]] || needs+=(z3:z3 maude:maude bc:bc)
 [[ $profile != static ]] || needs+=(musl-gcc:musl-tools skopeo:skopeo umoci:umoci crun:crun)
 [[ $profile != mcu && $profile != ci ]] || needs+=(/usr/bin/rustc:rustc-web /usr/bin/cargo:cargo-web ld.lld:lld qemu-system-arm:qemu-system-arm)
 [[ $profile != bench ]] || needs+=(wg:wireguard-tools)

@@ -113,7 +113,11 @@ impl ReplayWindow {
     /// Raises the highest PN to `pn` without marking it: for frames that are delivered without replay
     /// protection.
     pub(crate) fn advance(&mut self, pn: Pn) {
-        self.highest = self.highest.max(pn.number());
+        if pn.number() > self.highest {
+            // Marks from before protection was switched off would look like those of PNs to come.
+            self.clear_between(self.highest, pn.number());
+            self.highest = pn.number();
+        }
     }
 
     /// Makes PNs below `lowest` late. Never makes one fresh.
@@ -165,10 +169,13 @@ const fn bit(pn: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
     use super::*;
     use Freshness::{Duplicate, Fresh, Late};
     use alloc::collections::BTreeSet;
     use proptest::prelude::*;
+    use std::string::String;
+    use std::vec::Vec;
 
     fn pn(number: u64) -> Pn {
         Pn::new(number).expect("not 0")
@@ -263,6 +270,156 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// Protection was off while the ring's blocks came round again: what was marked before must not look like a duplicate.
+    #[test]
+    fn a_window_that_advanced_without_marks_has_none_of_earlier_pns() {
+        let mut before = ReplayWindow::new(pn(1), 64);
+        for number in 1..=63 {
+            assert_eq!(before.commit(pn(number)), Fresh);
+        }
+        before.advance(pn(128));
+        let mut after = ReplayWindow::new(pn(1), 64);
+        after.take_over(&before, false);
+        // The newest first: those behind it are told by their bits.
+        for number in (129..=191).rev() {
+            assert_eq!(after.commit(pn(number)), Fresh, "{number}");
+        }
+    }
+
+    /// Numbers without a random source: the files of vectors do not change by themselves.
+    fn numbers() -> impl FnMut() -> u64 {
+        let mut state = 1u64;
+        move || {
+            // Vigna, SplitMix64.
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+            mixed ^ mixed >> 31
+        }
+    }
+
+    /// Compares with a file of `proofs/bounds`, or writes it: the solver checks its model against these lines.
+    fn compare(name: &str, lines: &[String]) {
+        let path = std::format!("{}/../../proofs/bounds/{name}", env!("CARGO_MANIFEST_DIR"));
+        let text = lines.join("\n") + "\n";
+        if std::env::var_os("FRAMEWARD_RENEW_VECTORS").is_some() {
+            std::fs::write(&path, text).expect("written");
+        } else {
+            let file = std::fs::read_to_string(&path).expect("the file of vectors");
+            assert!(
+                file == text,
+                "{name}: the code does something else than its model; change both, then set FRAMEWARD_RENEW_VECTORS"
+            );
+        }
+    }
+
+    #[test]
+    fn the_model_of_recovery_says_what_the_code_does() {
+        let mut draw = numbers();
+        let edges = [0, 1, 1 << 31, 1 << 32, (1 << 32) - 1, 3 << 31, u64::MAX - (1 << 31), u64::MAX];
+        let near = |edge: u64| [edge.wrapping_sub(1), edge, edge.wrapping_add(1)];
+        let mut pairs: Vec<(u32, u64)> = edges
+            .iter()
+            .flat_map(|&highest| near(highest))
+            .flat_map(|highest| edges.map(|low| (highest.wrapping_add(low) as u32, highest)))
+            .collect();
+        pairs.extend((0..100).map(|_| (draw() as u32, draw() >> (draw() % 64))));
+        let lines: Vec<String> = pairs
+            .iter()
+            .map(|&(low, highest)| {
+                let pn = recover(low, highest).map_or(0, Pn::number);
+                std::format!("(= (recover #x{low:08x} #x{highest:016x}) #x{pn:016x})")
+            })
+            .collect();
+        compare("recover.vectors", &lines);
+    }
+
+    #[test]
+    fn the_model_of_the_window_says_what_the_code_does() {
+        let mut draw = numbers();
+        let mut lines = Vec::new();
+        let marked = |window: &ReplayWindow, pn: u64| {
+            !window.blocks.is_empty() && window.blocks[window.block(pn)] & bit(pn) != 0
+        };
+        let widths = [0, 1, 63, 64, 65, 100, 1000, 4096, 5000, ReplayWindow::WIDEST];
+        for round in 0..60 {
+            let width = widths[round % widths.len()];
+            let mut window = ReplayWindow::new(pn(1 + (draw() >> (1 + draw() % 63))), width);
+            for _ in 0..6 {
+                let (highest, floor, w) = (window.highest, window.floor, window.window);
+                let reach = u64::from(width) + 130;
+                let edges = [
+                    highest,
+                    highest + 1,
+                    highest.saturating_sub(w),
+                    (highest + 1).saturating_sub(w),
+                    floor,
+                    floor - 1,
+                ];
+                let around = |drawn: u64| match edges.get(drawn as usize >> 3 & 7) {
+                    Some(&edge) => edge.max(1),
+                    None => (highest + drawn % (2 * reach)).saturating_sub(reach).max(1),
+                };
+                let (number, p) = (around(draw()), around(draw()));
+                let (before, own) = (marked(&window, p), marked(&window, number));
+                let kind = draw() % 8;
+                let model = match kind {
+                    0 => {
+                        window.raise(pn(number));
+                        std::format!(
+                            "(= (raise_highest {highest} {number}) {}) (= (raise_floor {floor} {number}) {}) (= (raise_bit {highest} {w} {number} {before} {p}) {})",
+                            window.highest,
+                            window.floor,
+                            marked(&window, p)
+                        )
+                    }
+                    1 => {
+                        window.advance(pn(number));
+                        std::format!(
+                            "(= (advance_highest {highest} {number}) {}) (= (advance_bit {highest} {w} {number} {before} {p}) {})",
+                            window.highest,
+                            marked(&window, p)
+                        )
+                    }
+                    2 => {
+                        let (start, marks) = (around(draw()), draw().is_multiple_of(2));
+                        let mut after = ReplayWindow::new(pn(start), width);
+                        after.take_over(&window, marks);
+                        // A ring has other PNs at p's place too; the model follows p alone.
+                        let (first, last) = (after.lowest() / 64, highest / 64);
+                        let bit = (first..=last).contains(&(p / 64)) && marked(&after, p);
+                        let line = std::format!(
+                            "(= (take_over_highest {} {highest}) {}) (= (take_over_floor {start} {marks} {highest} {floor} {w}) {}) (= (take_over_bit {} {start} {w} {marks} {highest} {floor} {w} {before} {p}) {bit})",
+                            start - 1,
+                            after.highest,
+                            after.floor,
+                            start - 1
+                        );
+                        window = after;
+                        line
+                    }
+                    _ => {
+                        let class = window.classify(pn(number)) as u8;
+                        window.commit(pn(number));
+                        std::format!(
+                            "(= (classify {highest} {floor} {w} {own} {number}) {class}) (= (commit_highest {highest} {floor} {w} {own} {number}) {}) (= (commit_bit {highest} {floor} {w} {own} {number} {before} {p}) {})",
+                            window.highest,
+                            marked(&window, p)
+                        )
+                    }
+                };
+                let ring = if width == 0 { 2 } else { window.blocks.len() };
+                lines.push(std::format!(
+                    "(=> (= ring {ring}) (and {model} (= (lowest {} {} {w}) {})))",
+                    window.highest,
+                    window.floor,
+                    window.lowest()
+                ));
+            }
+        }
+        compare("replay_window.vectors", &lines);
     }
 
     proptest! {
