@@ -132,7 +132,7 @@ fn a_good_path_is_told_so_and_nobody_notices() {
     let wire = wire.stop().unwrap().complete().unwrap();
     assert!(wire.frames.len() > 2000);
     assert_eq!(look_at(&clinic.topology), before);
-    // No packet number was taken: there is not even a state directory.
+    // No PN was taken: there is not even a state directory.
     assert!(!clinic.scratch.path().join("state-a").exists());
 }
 

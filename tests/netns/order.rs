@@ -1,4 +1,4 @@
-//! The order of a start: all that can fail comes before the first packet number, what is not there is waited for, and a
+//! The order of a start: all that can fail comes before the first PN, what is not there is waited for, and a
 //! stop gives back what it has not used.
 
 use std::fs::{self, File, TryLockError};

@@ -1,4 +1,4 @@
-//! Lifetime of the packet numbers of a static key: 2^32 - 1 frames, and each crash uses up to a block of them.
+//! Lifetime of the PNs of a static key: 2^32 - 1 frames, and each crash uses up to a block of them.
 //!
 //! ```text
 //! shortest frame, on the wire:  preamble 8 | 60 octets of the machine's frame + overhead | FCS 4 | gap 12

@@ -29,7 +29,7 @@ use super::static_keys::{RawSa, Scope};
 use super::{Config, KeyFiles, Origin, StaticSa};
 use crate::key_file;
 
-/// Where an SA's packet numbers begin in a capture.
+/// Where an SA's PNs begin in a capture.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Begins {
     /// Not told.
@@ -51,7 +51,7 @@ pub struct FileSa {
     pub sa: StaticSa,
     /// The confidentiality offset.
     pub offset: ConfidentialityOffset,
-    /// Where the packet numbers of the capture begin.
+    /// Where the PNs of the capture begin.
     pub begins: Begins,
 }
 

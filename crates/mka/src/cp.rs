@@ -28,11 +28,12 @@ use suite::CipherSuite;
 use wire::mkpdu::{Confidentiality, KeyUse};
 use wire::{An, Instant, Ki, Mi, Sci};
 
-use crate::event::{Admission, Association, Event, FragmentAgreement, Outbox, Report};
+use crate::event::{Admission, Association, Event, FragmentAgreement, Report};
 use crate::message::{Use, Uses};
-use crate::peers::Peer;
+use crate::peer::Peer;
 use crate::pn_history::PnHistory;
 use crate::reason::Reason;
+use crate::station::Station;
 use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_MAX, TRANSMIT_DELAY};
 
 /// Progress of a SAK.
@@ -90,7 +91,7 @@ pub(crate) struct InstalledSak {
     /// Time when another SAK took over.
     ceased: Option<Instant>,
     scs: Vec<Sc>,
-    pub(crate) pns: PnHistory,
+    pns: PnHistory,
 }
 
 /// Inputs of the machine for the latest SAK.
@@ -108,6 +109,8 @@ pub(crate) struct CpInputs {
 #[derive(Debug, Default)]
 pub(crate) struct Cp {
     saks: Vec<InstalledSak>,
+    /// As a member: the SAK for which a replacement is requested.
+    asks_to_replace: Option<Ki>,
 }
 
 impl Sc {
@@ -148,6 +151,11 @@ impl InstalledSak {
         if self.suite.is_xpn() { 0xc000_0000_0000_0000 } else { 0xc000_0000 }
     }
 
+    /// True if its PNs run out.
+    pub(crate) const fn is_exhausted(&self) -> bool {
+        self.pns.next_pn() >= self.exhaustion()
+    }
+
     fn key_use(&self, now: Instant) -> (KeyUse, u32) {
         let lowest = self.pns.lowest(now);
         let (rx, lowest_pn) = (self.receives(), lowest as u32);
@@ -164,8 +172,38 @@ impl Cp {
         self.saks.last()
     }
 
-    pub(crate) fn latest_mut(&mut self) -> Option<&mut InstalledSak> {
-        self.saks.last_mut()
+    /// Records whether SCs of members are still to come under the latest SAK. True if that has changed.
+    pub(crate) fn note_incomplete(&mut self, incomplete: bool) -> bool {
+        self.saks
+            .last_mut()
+            .is_some_and(|latest| core::mem::replace(&mut latest.incomplete, incomplete) != incomplete)
+    }
+
+    /// Records whether the latest SAK has members that were not heard.
+    pub(crate) fn note_unheard(&mut self, unheard: bool) {
+        if let Some(latest) = self.saks.last_mut() {
+            latest.unheard = unheard;
+        }
+    }
+
+    /// As a member: requests a replacement of the latest SAK, if it is this participant's. True if that is
+    /// news.
+    pub(crate) fn ask_for_sak(&mut self, owner: u32) -> bool {
+        let latest = self.latest().filter(|latest| latest.owner == owner).map(|latest| latest.ki);
+        let is_new = latest.is_some() && self.asks_to_replace != latest;
+        if is_new {
+            self.asks_to_replace = latest;
+        }
+        is_new
+    }
+
+    /// True if a replacement of the latest SAK is requested.
+    pub(crate) const fn asks_for_sak(&self) -> bool {
+        self.asks_to_replace.is_some()
+    }
+
+    pub(crate) const fn withdraw_request(&mut self) {
+        self.asks_to_replace = None;
     }
 
     pub(crate) fn transmitting(&self) -> Option<&InstalledSak> {
@@ -194,6 +232,23 @@ impl Cp {
 
     /// The two keys of a participant's SAK Use, with the high halves of their lowest PNs.
     pub(crate) fn uses(&self, now: Instant, owner: u32) -> [Option<(KeyUse, u32)>; 2] {
+        let mut uses = self.present_uses(now, owner);
+        if let Some(asked) = self.asks_to_replace {
+            // A member requests another SAK by an almost used-up PN. It stands at the latest key, since some
+            // key servers look only there.
+            if let [latest @ None, old @ Some(_)] = &mut uses {
+                core::mem::swap(latest, old);
+            }
+            if let Some((key, high)) = uses.iter_mut().flatten().find(|(key, _)| key.ki == asked) {
+                // Some key servers react only to a PN beyond it.
+                let beyond = self.find(asked).map_or(0, |sak| sak.exhaustion() + 1);
+                (*high, key.lowest_pn) = ((beyond >> 32) as u32, beyond as u32);
+            }
+        }
+        uses
+    }
+
+    fn present_uses(&self, now: Instant, owner: u32) -> [Option<(KeyUse, u32)>; 2] {
         let mut own = self.saks.iter().rev().filter(|sak| sak.owner == owner);
         let latest = own.next();
         let protecting =
@@ -209,16 +264,11 @@ impl Cp {
     }
 
     /// RECEIVE: installs a SAK, with the MIs of the SCs in `receive`. Retires earlier SAKs with its AN.
-    pub(crate) fn install(
-        &mut self,
-        now: Instant,
-        owner: u32,
-        new: (Association, Vec<Mi>),
-        out: &mut Outbox,
-    ) {
+    pub(crate) fn install(&mut self, station: &mut Station, owner: u32, new: (Association, Vec<Mi>)) {
         let (association, members) = new;
+        self.asks_to_replace = None;
         while let Some(i) = self.saks.iter().position(|sak| sak.an == association.an) {
-            self.retire(now, i, out);
+            self.retire(station, i);
         }
         self.saks.push(InstalledSak {
             ki: association.ki,
@@ -226,7 +276,7 @@ impl Cp {
             suite: association.suite,
             confidentiality: association.confidentiality,
             fragmentation: association.fragmentation,
-            since: now,
+            since: station.now(),
             owner,
             phase: Phase::Receive,
             tx: false,
@@ -236,25 +286,25 @@ impl Cp {
             scs: association.receive.iter().zip(members).map(|(to, mi)| Sc::admitted(to.sci, mi)).collect(),
             pns: PnHistory::default(),
         });
-        out.event(Event::Install(association.into()));
+        station.request(Event::Install(association.into()));
     }
 
     /// Admits a peer under the latest SAK.
-    pub(crate) fn admit(&mut self, sci: Sci, mi: Mi, out: &mut Outbox) {
+    pub(crate) fn admit(&mut self, station: &mut Station, sci: Sci, mi: Mi) {
         let Some(sak) = self.saks.last_mut() else { return };
         sak.scs.push(Sc::admitted(sci, mi));
-        out.event(Event::Admit { ki: sak.ki, admission: Admission { sci, ssci: None } });
+        station.request(Event::Admit { ki: sak.ki, admission: Admission { sci, ssci: None } });
     }
 
     /// Removes a peer's SC.
-    pub(crate) fn expel(&mut self, sci: Sci, out: &mut Outbox) {
+    pub(crate) fn expel(&mut self, station: &mut Station, sci: Sci) {
         let scs = self.saks.iter_mut().flat_map(|sak| &mut sak.scs).filter(|sc| sc.sci == sci);
         scs.for_each(|sc| sc.state = ScState::Expelled);
-        out.event(Event::Expel(sci));
+        station.request(Event::Expel(sci));
     }
 
     /// Raises the lowest PNs of a peer to the announced ones.
-    pub(crate) fn raise_lowest_pns(&mut self, sci: Sci, uses: &Uses, out: &mut Outbox) {
+    pub(crate) fn raise_lowest_pns(&mut self, station: &mut Station, sci: Sci, uses: &Uses) {
         for Use { ki, lowest_pn, .. } in uses {
             let Some(sak) = self.saks.iter_mut().find(|sak| sak.ki == *ki) else { continue };
             let admitted = |sc: &&mut Sc| sc.sci == sci && sc.state == ScState::Admitted;
@@ -262,13 +312,14 @@ impl Cp {
                 && *lowest_pn > sc.lowest_pn
             {
                 sc.lowest_pn = *lowest_pn;
-                out.event(Event::RaiseLowest { ki: *ki, sci, lowest_pn: *lowest_pn });
+                station.request(Event::RaiseLowest { ki: *ki, sci, lowest_pn: *lowest_pn });
             }
         }
     }
 
     /// Handles the SecY's report. True if the peers need to know.
-    pub(crate) fn handle_report(&mut self, now: Instant, report: Report, out: &mut Outbox) -> bool {
+    pub(crate) fn handle_report(&mut self, station: &mut Station, report: Report) -> bool {
+        let now = station.now();
         let (Report::Installed(ki) | Report::Transmitting(ki) | Report::NextPn { ki, .. }) = report;
         let Some(i) = self.saks.iter().position(|sak| sak.ki == ki) else { return false };
         let (before, from_here) = self.saks.split_at_mut(i);
@@ -289,7 +340,7 @@ impl Cp {
                     older.tx = false;
                     older.ceased.get_or_insert(now);
                 }
-                out.notify(now, Reason::Transmitting { ki });
+                station.notify(Reason::Transmitting { ki });
                 true
             }
             // A repeated report, or one for a SAK that is gone.
@@ -299,13 +350,8 @@ impl Cp {
 
     /// Performs due transitions. `peers`: live peers under the latest SAK's CAK. True if the peers need to
     /// know.
-    pub(crate) fn handle_inputs(
-        &mut self,
-        now: Instant,
-        inputs: CpInputs,
-        peers: &[&Peer],
-        out: &mut Outbox,
-    ) -> bool {
+    pub(crate) fn handle_inputs(&mut self, station: &mut Station, inputs: CpInputs, peers: &[&Peer]) -> bool {
+        let now = station.now();
         let nothing_protects = self.transmitting().is_none();
         let Some(latest) = self.saks.last() else { return false };
         let ki = latest.ki;
@@ -325,15 +371,16 @@ impl Cp {
         };
         if let Some(next) = next {
             if next == Phase::Transmit {
-                out.event(Event::EnableTransmit(ki));
+                station.request(Event::EnableTransmit(ki));
             }
             self.saks.last_mut().expect("invariant: there is a latest one").phase = next;
         }
-        self.retire_old(now, peers, out) || next == Some(Phase::Settled)
+        self.retire_old(station, peers) || next == Some(Phase::Settled)
     }
 
     /// RETIRE: removes SAKs under which nobody sends any more.
-    fn retire_old(&mut self, now: Instant, peers: &[&Peer], out: &mut Outbox) -> bool {
+    fn retire_old(&mut self, station: &mut Station, peers: &[&Peer]) -> bool {
+        let now = station.now();
         let mut retired = false;
         let mut i = 0;
         while i < self.saks.len() {
@@ -345,7 +392,7 @@ impl Cp {
                 now >= ceased + SAK_RETIRE && !is_sent_under || now >= ceased + SAK_RETIRE_MAX
             });
             if over {
-                self.retire(now, i, out);
+                self.retire(station, i);
                 retired = true;
             } else {
                 i += 1;
@@ -354,22 +401,23 @@ impl Cp {
         retired
     }
 
-    fn retire(&mut self, now: Instant, i: usize, out: &mut Outbox) {
+    fn retire(&mut self, station: &mut Station, i: usize) {
         let sak = self.saks.remove(i);
-        out.event(Event::Retire(sak.ki));
-        out.notify(now, Reason::Retired { ki: sak.ki });
+        self.asks_to_replace = self.asks_to_replace.filter(|asked| *asked != sak.ki);
+        station.request(Event::Retire(sak.ki));
+        station.notify(Reason::Retired { ki: sak.ki });
         // An SC without an SA is useless.
         for sc in sak.scs {
             if sc.state == ScState::Admitted && !self.admits(sc.sci) {
-                out.event(Event::Expel(sc.sci));
+                station.request(Event::Expel(sc.sci));
             }
         }
     }
 
     /// Removes all SAKs.
-    pub(crate) fn retire_all(&mut self, now: Instant, out: &mut Outbox) {
+    pub(crate) fn retire_all(&mut self, station: &mut Station) {
         while !self.saks.is_empty() {
-            self.retire(now, 0, out);
+            self.retire(station, 0);
         }
     }
 

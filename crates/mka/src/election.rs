@@ -11,11 +11,9 @@
 
 use wire::{Instant, Mi, Sci};
 
-use crate::peers::Peer;
+use crate::peer::Peer;
+use crate::settings::NEVER_KEY_SERVER;
 use crate::timers::CLAIM_GRACE;
-
-/// Priority of stations that never become key server.
-pub(crate) const NEVER: u8 = 255;
 
 /// Elected key server of a participant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,7 +51,7 @@ pub(crate) struct Election {
 impl Candidate {
     /// True if it may be key server by its own settings.
     pub(crate) const fn stands(&self) -> bool {
-        self.priority != NEVER && self.macsec
+        self.priority != NEVER_KEY_SERVER && self.macsec
     }
 
     const fn is_available(&self) -> bool {
@@ -152,9 +150,7 @@ mod tests {
     }
 
     fn peer(number: u8, priority: u8, claims: bool) -> Peer {
-        let mut peer = Peer::for_election(Mi([number; 12]), sci(number), priority);
-        peer.claims = claims;
-        peer
+        Peer::for_election(Mi([number; 12]), sci(number), priority, claims)
     }
 
     fn at(milliseconds: u64) -> Instant {

@@ -1,24 +1,18 @@
 //! Faults that prevent a secured link, for operators.
-//!
-//! An observation is kept with the state that it explains: with the participant for whose CAK a wrong one was
-//! heard, or with the CKN that was heard. It goes with that state: another CAK does not inherit the faults of
-//! the previous one.
 
 use core::fmt;
-use core::time::Duration;
 
+use wire::Instant;
 use wire::mkpdu::Capability;
-use wire::{Ckn, Instant};
 
-use crate::announcement::is_eligible;
+use crate::cp::Cp;
 use crate::election::ElectedServer;
-use crate::kay::Kay;
-use crate::reachability::Gap;
+use crate::gaps::Gap;
+use crate::observed_faults::{ForeignMkpdus, Observed};
+use crate::participants::Participants;
 use crate::reason::Refusal;
-use crate::timers::FAULT_HOLD;
-
-/// Interval between repeated reports of the same fault.
-const AGAIN: Duration = Duration::from_secs(60);
+use crate::station::Station;
+use crate::terms::is_eligible;
 
 /// Fault that prevents a secured link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,111 +89,61 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Times of an observed fault and of its last report.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct FaultTimer(Option<(Instant, Instant)>);
-
-impl FaultTimer {
-    /// Records it. True if operators should be told.
-    pub(crate) fn note(&mut self, now: Instant) -> bool {
-        match &mut self.0 {
-            Some((noticed, told)) if now < *told + AGAIN => {
-                *noticed = now;
-                false
-            }
-            noted => {
-                *noted = Some((now, now));
-                true
-            }
-        }
+/// The present fault, if any.
+pub(crate) fn present(
+    station: &Station,
+    participants: &Participants,
+    cp: &Cp,
+    foreign: &ForeignMkpdus,
+    now: Instant,
+) -> Option<Fault> {
+    let Some(principal) = participants.principal() else { return Some(Fault::NoCak) };
+    let recent = |fault| participants.all().iter().any(|participant| participant.has_fault(now, fault));
+    if recent(Observed::SciInUse) {
+        return Some(Fault::SciInUse);
     }
-
-    fn is_recent(self, now: Instant) -> bool {
-        self.0.is_some_and(|(noticed, _)| now < noticed + FAULT_HOLD)
+    if recent(Observed::TooManyPeers) {
+        return Some(Fault::TooManyPeers);
+    }
+    if principal.peers().live().next().is_none() {
+        return Some(if recent(Observed::WrongCak) {
+            Fault::WrongCak
+        } else if hears_other_ckn(participants, foreign, now) {
+            Fault::OtherCkn
+        } else if foreign.has_other_agility(now) {
+            Fault::OtherAgility
+        } else if !participants.strangers(now).is_empty() {
+            Fault::Strangers
+        } else if principal.peers().potential().next().is_some() {
+            Fault::OneWay
+        } else {
+            Fault::Alone
+        });
+    }
+    let settings = station.settings();
+    let left_out = || principal.peers().live().any(|peer| !is_eligible(settings, peer));
+    let secured = cp.transmitting().is_some();
+    let gap = || principal.gaps(now).first().copied();
+    match principal.server() {
+        ElectedServer::None if !secured => Some(gap().map_or(Fault::NoKeyServer, Fault::Partial)),
+        ElectedServer::Me if left_out() => Some(Fault::LeftOut),
+        ElectedServer::Peer(_) if let Some((_, why)) = principal.refused() => Some(Fault::Refused(why)),
+        ElectedServer::Me | ElectedServer::Peer(_) if !secured && settings.capability == Capability::None => {
+            Some(Fault::NoMacsec)
+        }
+        ElectedServer::Me | ElectedServer::Peer(_) if !secured && cp.latest().is_some() => {
+            Some(Fault::NotAccepted)
+        }
+        ElectedServer::Me if !secured => Some(gap().map_or(Fault::SakDue, Fault::Partial)),
+        ElectedServer::Peer(_) if !secured => Some(gap().map_or(Fault::SakAwaited, Fault::Partial)),
+        _ => gap().map(Fault::Partial),
     }
 }
 
-/// Faults of one participant.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ParticipantFaults {
-    /// MKPDUs under its CKN have wrong ICVs.
-    pub(crate) wrong_cak: FaultTimer,
-    /// Another station has its SCI.
-    pub(crate) sci_in_use: FaultTimer,
-    /// There are more stations than can be live.
-    pub(crate) too_many_peers: FaultTimer,
-}
-
-/// MKPDUs that fit no participant.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct ForeignMkpdus {
-    other_ckn: (Option<Ckn>, FaultTimer),
-    pub(crate) other_agility: FaultTimer,
-}
-
-impl ForeignMkpdus {
-    /// Records another CKN. True if operators should be told.
-    pub(crate) fn note_ckn(&mut self, now: Instant, ckn: Ckn) -> bool {
-        self.other_ckn.0 = Some(ckn);
-        self.other_ckn.1.note(now)
-    }
-}
-
-impl Kay {
-    /// The present fault, if any.
-    pub(crate) fn fault(&self, now: Instant) -> Option<Fault> {
-        let recent = |of: fn(&ParticipantFaults) -> FaultTimer| {
-            self.participants.iter().any(|participant| of(&participant.faults).is_recent(now))
-        };
-        let Some(principal) = self.principal() else { return Some(Fault::NoCak) };
-        if recent(|faults| faults.sci_in_use) {
-            return Some(Fault::SciInUse);
-        }
-        if recent(|faults| faults.too_many_peers) {
-            return Some(Fault::TooManyPeers);
-        }
-        if principal.peers.live().next().is_none() {
-            return Some(if recent(|faults| faults.wrong_cak) {
-                Fault::WrongCak
-            } else if self.hears_other_ckn(now) {
-                Fault::OtherCkn
-            } else if self.foreign.other_agility.is_recent(now) {
-                Fault::OtherAgility
-            } else if !self.strangers(now).is_empty() {
-                Fault::Strangers
-            } else if principal.peers.potential().next().is_some() {
-                Fault::OneWay
-            } else {
-                Fault::Alone
-            });
-        }
-        let left_out = || principal.peers.live().any(|peer| !is_eligible(&self.settings, peer));
-        let secured = self.cp.transmitting().is_some();
-        let gap = || principal.peers.gaps(now).first().copied();
-        match principal.server() {
-            ElectedServer::None if !secured => Some(gap().map_or(Fault::NoKeyServer, Fault::Partial)),
-            ElectedServer::Me if left_out() => Some(Fault::LeftOut),
-            ElectedServer::Peer(_) if let Some((_, why)) = principal.refused => Some(Fault::Refused(why)),
-            ElectedServer::Me | ElectedServer::Peer(_)
-                if !secured && self.settings.capability == Capability::None =>
-            {
-                Some(Fault::NoMacsec)
-            }
-            ElectedServer::Me | ElectedServer::Peer(_) if !secured && self.cp.latest().is_some() => {
-                Some(Fault::NotAccepted)
-            }
-            ElectedServer::Me if !secured => Some(gap().map_or(Fault::SakDue, Fault::Partial)),
-            ElectedServer::Peer(_) if !secured => Some(gap().map_or(Fault::SakAwaited, Fault::Partial)),
-            _ => gap().map(Fault::Partial),
-        }
-    }
-
-    /// A CKN that has become ours meanwhile is not foreign.
-    fn hears_other_ckn(&self, now: Instant) -> bool {
-        let (ckn, noted) = self.foreign.other_ckn;
-        let is_ours = self.participants.iter().any(|participant| Some(participant.ckn) == ckn);
-        !is_ours && noted.is_recent(now)
-    }
+/// A CKN that has become ours meanwhile is not foreign.
+fn hears_other_ckn(participants: &Participants, foreign: &ForeignMkpdus, now: Instant) -> bool {
+    let is_ours = |ckn| participants.all().iter().any(|participant| participant.ckn() == ckn);
+    foreign.other_ckn(now).is_some_and(|ckn| !is_ours(ckn))
 }
 
 const fn refused(why: Refusal) -> &'static str {

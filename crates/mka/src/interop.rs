@@ -19,17 +19,13 @@
 use alloc::vec::Vec;
 
 use wire::mkpdu::KeyUse;
-use wire::{Instant, Ki, Mi};
+use wire::{Instant, Ki, Mi, Sci};
 
-use crate::election::ElectedServer;
-use crate::kay::Kay;
+use crate::cp::Cp;
 use crate::participant::Participant;
-use crate::peers::Peer;
-use crate::reason::SakReason;
+use crate::peer::Peer;
 use crate::timers::{FORGOTTEN_DELAY, SAK_TIMEOUT};
 
-/// Most SAKs requested on behalf of one member.
-const MAX_REQUESTS: u8 = 3;
 /// A PN beyond which a SAK with 32-bit PNs is replaced.
 const EXHAUSTED: u32 = 0xc000_0001;
 
@@ -55,110 +51,74 @@ impl Listener {
     }
 }
 
-impl Kay {
+impl SakListeners {
     /// Records who hears whom, while a SAK is installed.
-    pub(crate) fn record_listeners(&mut self, i: usize, ki: Ki) {
-        let participant = &self.participants[i];
-        let members = participant.peers.live().filter(|peer| peer.macsec && !peer.announcement.ours);
+    pub(crate) fn record(&mut self, participant: &Participant, ki: Ki) {
+        let members = participant.peers().live().filter(|peer| peer.macsec && !peer.announcement.ours);
         let listener = |member: &Peer| {
             let mut listener = Listener::new(member);
             // The key server reports its live members as it makes the SAK.
             if member.mi != ki.server {
-                let lists = participant.peers.live().filter(|other| other.hears.contains(&member.mi));
+                let lists = participant.peers().live().filter(|other| other.hears.contains(&member.mi));
                 listener.supposed.extend(lists.map(|other| other.mi).filter(|mi| !member.hears.contains(mi)));
             }
             listener
         };
-        self.listeners = SakListeners { of: Some(ki), members: members.map(listener).collect() };
+        *self = Self { of: Some(ki), members: members.map(listener).collect() };
     }
 
     /// Checks the peers that a member hears. Another SAK is due if the member took this one before it heard
-    /// one of them.
-    pub(crate) fn check_new_listeners(&mut self, i: usize, mi: Mi) {
-        let participant = &self.participants[i];
-        let of = self.listeners.of;
+    /// one of them: then the member's SCI.
+    pub(crate) fn check(&mut self, participant: &Participant, cp: &Cp, mi: Mi) -> Option<Sci> {
         let latest =
-            self.cp.latest().filter(|latest| latest.owner == participant.id && Some(latest.ki) == of);
-        let Some(ki) = latest.map(|latest| latest.ki) else { return };
+            cp.latest().filter(|latest| latest.owner == participant.id() && Some(latest.ki) == self.of);
+        let ki = latest?.ki;
         let is_watched = |peer: &&Peer| peer.live && peer.macsec && !peer.announcement.ours;
-        let Some(peer) = participant.peers.find(mi).filter(is_watched) else { return };
-        let Some(listener) = self.listeners.members.iter_mut().find(|listener| listener.mi == mi) else {
-            self.listeners.members.retain(|listener| participant.peers.find(listener.mi).is_some());
-            self.listeners.members.push(Listener::new(peer));
-            return;
+        let peer = participant.peers().find(mi).filter(is_watched)?;
+        let Some(listener) = self.members.iter_mut().find(|listener| listener.mi == mi) else {
+            self.members.retain(|listener| participant.peers().find(listener.mi).is_some());
+            self.members.push(Listener::new(peer));
+            return None;
         };
         // The key server has its SAK from the beginning; other members have it when they report so.
         if mi != ki.server && !peer.receives(ki) {
             listener.heard.clone_from(&peer.hears);
-            return;
+            return None;
         }
         // A peer that is no longer heard is forgotten: its frames pass again under the next SAK only.
         let before = core::mem::take(&mut listener.heard);
         let supposed = core::mem::take(&mut listener.supposed);
         let mut has_new = false;
         for other in &peer.hears {
-            let is_live =
-                *other == participant.mi || participant.peers.find(*other).is_some_and(|other| other.live);
+            let is_live = *other == participant.mi()
+                || participant.peers().find(*other).is_some_and(|other| other.live);
             let is_old = *other == ki.server || before.contains(other) || supposed.contains(other);
             has_new |= is_live && !is_old;
             if is_live || is_old {
                 listener.heard.push(*other);
             }
         }
-        if !has_new {
-            return;
-        }
-        let (sci, server) = (peer.sci, participant.server());
-        match server {
-            ElectedServer::Me => self.need(SakReason::NewListeners(sci)),
-            ElectedServer::Peer(_) if self.server_is_of_another_make() => self.ask_for_sak(),
-            ElectedServer::Peer(_) | ElectedServer::None => {}
-        }
+        has_new.then_some(peer.sci)
     }
+}
 
-    /// As a member with a SAK: requests another one on behalf of members without.
-    pub(crate) fn report_forgotten(&mut self) {
-        let now = self.now;
-        let asks = self.server_is_of_another_make();
-        let principal = self.principal;
-        let Some(latest) = self.cp.latest().filter(|latest| latest.owner == principal && latest.tx) else {
-            return;
-        };
-        let ki = latest.ki;
-        let Some(participant) = self.principal_mut() else { return };
-        let mut forgotten = false;
-        for peer in participant.peers.live_mut() {
-            let has_none = peer.macsec
-                && !peer.announcement.ours
-                && peer.mi != ki.server
-                && peer.protects_with().is_none()
-                && !peer.receives(ki);
-            if !has_none || !asks {
-                peer.without_sak = None;
-                continue;
-            }
-            let since = *peer.without_sak.get_or_insert(now);
-            if now >= since + FORGOTTEN_DELAY * 2 && peer.asked_for < MAX_REQUESTS {
-                peer.asked_for += 1;
-                peer.without_sak = Some(now);
-                forgotten = true;
-            }
-        }
-        if forgotten {
-            self.ask_for_sak();
-        }
-    }
+/// As a member with a SAK: records members without. True if another SAK is to be requested on their behalf.
+pub(crate) fn has_forgotten_members(now: Instant, participant: &mut Participant, ki: Ki) -> bool {
+    let asks = participant.server_is_of_another_make();
+    participant.note_lack(now, |peer| {
+        asks && peer.macsec
+            && !peer.announcement.ours
+            && peer.mi != ki.server
+            && peer.protects_with().is_none()
+            && !peer.receives(ki)
+    })
+}
 
-    fn server_is_of_another_make(&self) -> bool {
-        self.principal().and_then(Participant::server_peer).is_some_and(|server| !server.announcement.ours)
-    }
-
-    /// SAK Use of a member without a SAK that has waited long enough: reports the key server's key.
-    pub(crate) fn forgotten_use(&self, participant: &Participant) -> Option<KeyUse> {
-        let asks = |since: &Instant| self.now >= *since + FORGOTTEN_DELAY && self.now < *since + SAK_TIMEOUT;
-        participant.sak_wait_since.filter(asks)?;
-        let server: &Peer = participant.server_peer().filter(|server| !server.announcement.ours)?;
-        let key = server.uses.iter().find(|key| key.tx)?;
-        Some(KeyUse { ki: key.ki, an: key.an, tx: false, rx: false, lowest_pn: EXHAUSTED })
-    }
+/// SAK Use of a member without a SAK that has waited long enough: reports the key server's key.
+pub(crate) fn forgotten_use(now: Instant, participant: &Participant) -> Option<KeyUse> {
+    let asks = |since: &Instant| now >= *since + FORGOTTEN_DELAY && now < *since + SAK_TIMEOUT;
+    participant.sak_wait_since().filter(asks)?;
+    let server: &Peer = participant.server_peer().filter(|server| !server.announcement.ours)?;
+    let key = server.uses.iter().find(|key| key.tx)?;
+    Some(KeyUse { ki: key.ki, an: key.an, tx: false, rx: false, lowest_pn: EXHAUSTED })
 }

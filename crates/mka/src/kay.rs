@@ -1,32 +1,30 @@
-//! The KaY.
+//! The KaY: its parts, and the order in which they work.
+
+mod receive;
 
 use alloc::vec::Vec;
 use core::fmt;
 
-use arrayvec::ArrayVec;
-use suite::mka::Drbg;
-use wire::mkpdu::Capability;
-use wire::{Instant, Ki, Sci};
+use wire::Instant;
 
-use crate::compose;
+use crate::compose::Contents;
 use crate::counters::{Discard, KayCounters};
 use crate::cp::Cp;
-use crate::election::{Candidate, ElectedServer};
-use crate::event::{Event, Outbox, Report};
-use crate::fault::{FaultTimer, ForeignMkpdus};
-use crate::interop::SakListeners;
-use crate::membership::Membership;
+use crate::election::ElectedServer;
+use crate::event::{Event, Report};
+use crate::fault;
+use crate::frame::Frame;
+use crate::interop::{self, SakListeners};
+use crate::key_server::{self, KeyServer};
+use crate::observed_faults::ForeignMkpdus;
 use crate::participant::Participant;
+use crate::participants::Participants;
 use crate::reason::{NewMiReason, Reason, SakReason};
-use crate::settings::{CakEntry, Settings};
+use crate::settings::{CakEntry, OnPeerLoss, Settings};
+use crate::station::Station;
 use crate::status::Status;
 use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, TRANSMIT_DELAY};
-
-/// Octets of the longest MKPDU with its Ethernet header.
-pub const FRAME_OCTETS: usize = 1514;
-
-/// A frame from its destination address on, without FCS.
-pub type Frame = ArrayVec<u8, FRAME_OCTETS>;
+use crate::{cp_inputs, receive_scs};
 
 /// An input of a running KaY as one value, so that a caller can record it and replay it to another KaY. Its
 /// effects are polled at the same moment.
@@ -51,30 +49,15 @@ pub enum Input<'t> {
 /// After each input (`handle_*`, `change`, `rekey`), call [`Kay::poll_event`] and [`Kay::poll_transmit`]
 /// until they return nothing, then [`Kay::poll_timeout`].
 pub struct Kay {
-    pub(crate) settings: Settings,
-    /// In the order of configuration.
-    pub(crate) participants: Vec<Participant>,
-    /// Identity of the principal participant.
-    pub(crate) principal: u32,
-    /// A better participant than the principal one, and since when.
-    pub(crate) better: Option<(u32, Instant)>,
-    pub(crate) cp: Cp,
-    pub(crate) drbg: Drbg,
-    pub(crate) out: Outbox,
-    pub(crate) counters: KayCounters,
-    pub(crate) foreign: ForeignMkpdus,
-    pub(crate) membership: Membership,
-    /// As a member: the SAK for which a replacement is requested.
-    pub(crate) asks_to_replace: Option<Ki>,
-    /// As key server: live stations without a SAK.
-    pub(crate) left_out: Vec<Sci>,
+    station: Station,
+    participants: Participants,
+    cp: Cp,
+    key_server: KeyServer,
+    foreign: ForeignMkpdus,
     /// Stations that did not hear one another when the latest SAK was made.
-    pub(crate) listeners: SakListeners,
+    listeners: SakListeners,
     /// True if all members are gone and the SAK is held.
-    pub(crate) alone: bool,
-    /// Latest known moment.
-    pub(crate) now: Instant,
-    next_id: u32,
+    alone: bool,
 }
 
 impl fmt::Debug for Kay {
@@ -91,24 +74,15 @@ impl Kay {
     /// operating system for this KaY only.
     pub fn new(now: Instant, settings: Settings, caks: Vec<CakEntry>, seed: &[u8; 32]) -> Self {
         let mut kay = Self {
-            settings,
-            participants: Vec::new(),
-            principal: 0,
-            better: None,
+            station: Station::new(now, settings, seed),
+            participants: Participants::default(),
             cp: Cp::default(),
-            drbg: Drbg::new(seed),
-            out: Outbox::default(),
-            counters: KayCounters::default(),
+            key_server: KeyServer::default(),
             foreign: ForeignMkpdus::default(),
-            membership: Membership::default(),
-            asks_to_replace: None,
-            left_out: Vec::new(),
             listeners: SakListeners::default(),
             alone: false,
-            now,
-            next_id: 0,
         };
-        kay.take_caks(caks);
+        kay.participants.configure(&mut kay.station, caks);
         kay.settle();
         kay
     }
@@ -116,22 +90,19 @@ impl Kay {
     /// Applies other settings and CAKs. Participants with an unchanged CAK (name and key) continue, so
     /// nothing is lost.
     pub fn change(&mut self, now: Instant, settings: Settings, caks: Vec<CakEntry>) {
-        self.advance(now);
-        let before = core::mem::replace(&mut self.settings, settings);
-        self.take_caks(caks);
-        if before != self.settings {
-            self.out.notify(self.now, Reason::Configured);
+        self.station.advance(now);
+        let before = self.station.configure(settings);
+        self.participants.configure(&mut self.station, caks);
+        if before != *self.station.settings() {
+            self.station.notify(Reason::Configured);
         }
-        if before.sci != self.settings.sci {
+        if before.sci != self.station.settings().sci {
             // Another SCI is another station: no agreement applies to it.
-            self.cp.retire_all(self.now, &mut self.out);
-            self.begin_anew(NewMiReason::Sci);
-            // A recorded conflict belongs to the previous SCI.
-            self.participants
-                .iter_mut()
-                .for_each(|participant| participant.faults.sci_in_use = FaultTimer::default());
+            self.cp.retire_all(&mut self.station);
+            self.participants.begin_anew(&mut self.station, NewMiReason::Sci);
+            self.participants.forget_sci_conflict();
         }
-        self.participants.iter_mut().for_each(|participant| participant.schedule.request());
+        self.participants.request_mkpdus();
         self.settle();
     }
 
@@ -153,11 +124,11 @@ impl Kay {
 
     /// As [`Self::handle_frame`]. True for an MKPDU with a right ICV under one of the CAKs, even if it is
     /// discarded.
-    pub(crate) fn take_frame(&mut self, now: Instant, frame: &[u8]) -> bool {
-        self.advance(now);
+    fn take_frame(&mut self, now: Instant, frame: &[u8]) -> bool {
+        self.station.advance(now);
         let received = self.receive(frame);
         if let Err(discard) = received {
-            self.counters.count(discard);
+            self.station.count(|counters| counters.count(discard));
         }
         self.settle();
         received.err().is_none_or(Discard::is_of_a_member)
@@ -165,28 +136,28 @@ impl Kay {
 
     /// Handles a report of the SecY.
     pub fn handle_report(&mut self, now: Instant, report: Report) {
-        self.advance(now);
-        if self.cp.handle_report(self.now, report, &mut self.out) {
+        self.station.advance(now);
+        if self.cp.handle_report(&mut self.station, report) {
             if let Report::Installed(_) = report {
-                self.counters.saks_installed += 1;
+                self.station.count(|counters| counters.saks_installed += 1);
             }
-            self.request_mkpdus();
+            self.participants.request_mkpdus();
         }
         self.settle();
     }
 
     /// Performs due work. Harmless if nothing is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.advance(now);
+        self.station.advance(now);
         self.settle();
     }
 
     /// Requests another SAK. As key server it makes one. As a member it asks the key server by the standard's
     /// means: it reports that its PNs run out.
     pub fn rekey(&mut self, now: Instant) {
-        self.advance(now);
-        match self.principal_mut().map(|principal| principal.server()) {
-            Some(ElectedServer::Me) => self.need(SakReason::Requested),
+        self.station.advance(now);
+        match self.participants.principal().map(Participant::server) {
+            Some(ElectedServer::Me) => self.need_sak(SakReason::Requested),
             _ => self.ask_for_sak(),
         }
         self.settle();
@@ -194,158 +165,131 @@ impl Kay {
 
     /// Next frame for the protected side.
     pub fn poll_transmit(&mut self, now: Instant) -> Option<Frame> {
-        self.advance(now);
-        let i =
-            self.participants.iter().position(|participant| self.next_mkpdu_at(participant) <= self.now)?;
-        self.participants[i].schedule.sent(self.now);
-        let Some(mn) = self.participants[i].message_numbers.next(self.now) else {
-            self.draw_mi(i, NewMiReason::MnExhausted);
+        self.station.advance(now);
+        let now = self.station.now();
+        let is_due = |participant: &Participant| self.next_mkpdu_at(participant) <= now;
+        let i = self.participants.all().iter().position(is_due)?;
+        let Some(mn) = self.participants.at_mut(i).send(now) else {
+            self.participants.draw_mi(&mut self.station, i, NewMiReason::MnExhausted);
             return self.poll_transmit(now);
         };
-        self.counters.mkpdus_tx += 1;
-        Some(compose::mkpdu(self, &self.participants[i], mn))
+        self.station.count(|counters| counters.mkpdus_tx += 1);
+        let Self { station, participants, cp, .. } = self;
+        Some(Contents { station, participants, cp }.mkpdu(&participants.all()[i], mn))
     }
 
     /// Next time for [`Kay::handle_timeout`]. Before that call, report the SecY's next PNs
     /// ([`Report::NextPn`]), at least every half second.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let mut earliest = Earliest::default();
-        for participant in &self.participants {
-            earliest.add(self.next_mkpdu_at(participant));
-            earliest.add(participant.peers.deadline());
-            earliest.add(participant.election.deadline());
-            earliest.add(participant.sak_wait_since.map(|since| participant.sak_timeout_at(since)));
-        }
-        earliest.add(self.principal_deadline());
-        earliest.add(self.strangers_deadline());
-        earliest.add(self.serving_deadline());
-        earliest.add(self.cp.poll_timeout(self.now));
+        self.participants.all().iter().for_each(|participant| earliest.add(self.next_mkpdu_at(participant)));
+        earliest.add(self.participants.deadline(self.station.settings()));
+        earliest.add(key_server::deadline(&self.station, &self.participants, &self.cp));
+        earliest.add(self.cp.poll_timeout(self.station.now()));
         earliest.moment()
     }
 
     /// Next request to the SecY.
     pub fn poll_event(&mut self) -> Option<Event> {
-        self.out.poll()
+        self.station.poll_event()
     }
 
     /// Its present state.
     pub fn status(&self, now: Instant) -> Status {
-        crate::status::of(self, now)
+        let Self { station, participants, cp, .. } = self;
+        let fault = fault::present(station, participants, cp, &self.foreign, now);
+        crate::status::of(station, participants, cp, fault, now)
     }
 
     /// Its counters.
     pub const fn counters(&self) -> &KayCounters {
-        &self.counters
-    }
-
-    /// A clock that went back counts as one that stands still.
-    fn advance(&mut self, now: Instant) {
-        self.now = self.now.max(now);
+        self.station.counters()
     }
 
     /// All consequences of the present state. Bounded by the number of participants and peers.
     fn settle(&mut self) {
-        self.expire();
-        self.report_strangers();
+        self.participants.expire(&mut self.station);
+        self.participants.report_strangers(&mut self.station);
         self.choose_principal();
         self.elect();
         self.check_peer_loss();
-        self.run_key_server();
-        self.sync_receive_scs();
-        self.run_cp();
-        self.check_sak_timeout();
-        self.report_forgotten();
+        let Self { station, participants, cp, .. } = self;
+        let made = self.key_server.run(station, participants, cp);
+        if let (Some(ki), Some(principal)) = (made, participants.principal()) {
+            self.listeners.record(principal, ki);
+        }
+        receive_scs::sync(station, participants, cp);
+        cp_inputs::run(station, participants, cp);
+        participants.check_sak_timeout(station, cp.latest().is_some());
+        self.ask_for_forgotten();
     }
 
-    /// Participants for these CAKs, in this order. Existing ones continue.
-    fn take_caks(&mut self, caks: Vec<CakEntry>) {
-        if let (Some(before), Some(now)) = (self.participants.first(), caks.first())
-            && !(before.ckn == now.ckn && before.cak == now.cak)
-        {
-            self.prefer_another();
+    fn choose_principal(&mut self) {
+        if self.participants.choose_principal(&mut self.station) {
+            self.cp.withdraw_request();
         }
-        let mut before = core::mem::take(&mut self.participants);
-        for entry in caks {
-            let same = |old: &Participant| old.ckn == entry.ckn && old.cak == entry.cak;
-            if self.participants.iter().any(same) {
-                continue;
-            }
-            let participant = match before.iter().position(same) {
-                Some(i) => before.remove(i),
-                None => {
-                    self.next_id += 1;
-                    let participant = Participant::new(self.next_id, entry, &mut self.drbg);
-                    let (ckn, mi) = (participant.ckn, participant.mi);
-                    self.out.notify(self.now, Reason::Started { ckn, mi });
-                    participant
-                }
-            };
-            self.participants.push(participant);
+    }
+
+    fn elect(&mut self) {
+        let in_use = self.cp.transmitting().map(|sak| sak.ki);
+        self.participants.elect(&mut self.station, in_use);
+    }
+
+    /// Treatment of the SAK when all members are gone: fail closed, or hold.
+    fn check_peer_loss(&mut self) {
+        if self.participants.has_company(self.station.settings()) || self.cp.latest().is_none() {
+            self.alone = false;
+            return;
         }
-        for gone in before {
-            self.out.notify(self.now, Reason::Ended { ckn: gone.ckn });
+        let held = self.station.settings().on_peer_loss == OnPeerLoss::Hold;
+        if !held || !self.alone {
+            self.station.notify(Reason::Alone { held });
         }
+        self.alone = true;
+        if !held {
+            self.cp.retire_all(&mut self.station);
+            // They may still have us live, and the SAK in use, which we never accept again.
+            self.participants.begin_anew(&mut self.station, NewMiReason::Blocked);
+        }
+    }
+
+    /// As a member with a SAK: requests another one on behalf of members without.
+    fn ask_for_forgotten(&mut self) {
+        let id = self.participants.principal_id();
+        let latest = self.cp.latest().filter(|latest| latest.owner == id && latest.tx);
+        let (Some(latest), Some(principal)) = (latest, self.participants.principal_mut()) else { return };
+        if interop::has_forgotten_members(self.station.now(), principal, latest.ki) {
+            self.ask_for_sak();
+        }
+    }
+
+    fn server_is_of_another_make(&self) -> bool {
+        self.participants.principal().is_some_and(Participant::server_is_of_another_make)
+    }
+
+    fn need_sak(&mut self, why: SakReason) {
+        self.participants.need_sak(self.station.now(), why);
+    }
+
+    fn ask_for_sak(&mut self) {
+        self.participants.ask_for_sak(&mut self.cp);
     }
 
     /// Time of a participant's next MKPDU.
     fn next_mkpdu_at(&self, participant: &Participant) -> Instant {
-        let hands_out = participant.serving.distribution.as_ref().is_some_and(|distribution| {
-            self.now < distribution.since + TRANSMIT_DELAY
-                && distribution.is_in_progress(participant.peers.live())
+        let settings = self.station.settings();
+        let hands_out = participant.distribution().is_some_and(|distribution| {
+            self.station.now() < distribution.since + TRANSMIT_DELAY
+                && distribution.is_in_progress(participant.peers().live())
         });
-        let takes = self.cp.latest().is_some_and(|latest| latest.owner == participant.id && !latest.tx);
+        let takes = self.cp.latest().is_some_and(|latest| latest.owner == participant.id() && !latest.tx);
+        let soon = participant.next_mkpdu_at(BOUNDED_HELLO);
         // With no live peer, use the short hello, so a restored link is detected quickly.
-        let alone = !self.has_company();
-        if self.settings.delay_protect || hands_out || takes || alone {
-            return participant.schedule.poll_timeout(BOUNDED_HELLO);
+        if settings.delay_protect || hands_out || takes || !self.participants.has_company(settings) {
+            return soon;
         }
-        let due = participant.schedule.poll_timeout(HELLO);
-        let overdue = participant
-            .peers
-            .overdue()
-            .map(|overdue| overdue.max(participant.schedule.poll_timeout(BOUNDED_HELLO)));
+        let due = participant.next_mkpdu_at(HELLO);
+        let overdue = participant.peers().overdue().map(|overdue| overdue.max(soon));
         overdue.map_or(due, |overdue| due.min(overdue))
-    }
-
-    /// Requests an MKPDU of each participant.
-    pub(crate) fn request_mkpdus(&mut self) {
-        self.participants.iter_mut().for_each(|participant| participant.schedule.request());
-    }
-
-    pub(crate) fn me(&self) -> Candidate {
-        Candidate {
-            priority: self.settings.priority,
-            sci: self.settings.sci,
-            macsec: self.settings.capability > Capability::None,
-            yields: false,
-        }
-    }
-
-    /// Own candidacy under one CAK.
-    pub(crate) fn candidate(&self, participant: &Participant) -> Candidate {
-        Candidate { yields: participant.peers.own_reachability.is_lesser(), ..self.me() }
-    }
-
-    pub(crate) fn participant(&self, id: u32) -> Option<&Participant> {
-        self.participants.iter().find(|participant| participant.id == id)
-    }
-
-    pub(crate) fn principal(&self) -> Option<&Participant> {
-        self.participant(self.principal)
-    }
-
-    pub(crate) fn principal_mut(&mut self) -> Option<&mut Participant> {
-        self.participants.iter_mut().find(|participant| participant.id == self.principal)
-    }
-
-    pub(crate) fn draw_mi(&mut self, i: usize, why: NewMiReason) {
-        let participant = &mut self.participants[i];
-        participant.draw_mi(&mut self.drbg);
-        self.out.notify(self.now, Reason::NewMi { mi: participant.mi, why });
-    }
-
-    /// Gives each participant a new MI.
-    pub(crate) fn begin_anew(&mut self, why: NewMiReason) {
-        (0..self.participants.len()).for_each(|i| self.draw_mi(i, why));
     }
 }

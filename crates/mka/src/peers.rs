@@ -16,168 +16,22 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::time::Duration;
 
-use wire::mkpdu::{BasicParameters, Capability, PeerEntry};
+use wire::mkpdu::{BasicParameters, PeerEntry};
 use wire::{Instant, Ki, Mi, Sci};
 
-use crate::announcement::Announcement;
 use crate::counters::Discard;
-use crate::election::NEVER;
-use crate::message::{Message, Use, Uses};
-use crate::reachability::{ObservedGap, Reachability};
+use crate::message::Message;
+use crate::peer::{LIVE, Peer};
+use crate::reachability::Reachability;
 use crate::timers::{Earliest, LIFE, OVERDUE};
 
-/// Most live peers of a participant: the number of a SecY's receive SCs.
-pub(crate) const LIVE: usize = 32;
 /// Most potential peers. A new one evicts the one that was unheard for longest.
 pub(crate) const POTENTIAL: usize = 32;
 /// Most remembered departed peers.
 const DEPARTED: usize = 64;
 /// Most members that only others have heard and that are waited for.
 const EXPECTED: usize = LIVE;
-
-/// A station heard under one MI.
-#[derive(Clone, Debug)]
-pub(crate) struct Peer {
-    pub(crate) mi: Mi,
-    /// Last MN.
-    pub(crate) mn: u32,
-    pub(crate) sci: Sci,
-    pub(crate) priority: u8,
-    /// The Key Server bit.
-    pub(crate) claims: bool,
-    /// True if it wants MACsec and can do it.
-    pub(crate) macsec: bool,
-    pub(crate) capability: Capability,
-    pub(crate) live: bool,
-    pub(crate) heard: Instant,
-    /// Last proof that it hears us.
-    shown: Instant,
-    /// Our latest MN that it has proved to have heard.
-    heard_mn: u32,
-    pub(crate) uses: Uses,
-    pub(crate) delay_protect: bool,
-    /// Members that are live for it.
-    pub(crate) hears: Vec<Mi>,
-    pub(crate) announcement: Announcement,
-    /// Highest KN among its installed SAKs.
-    pub(crate) highest_kn: u32,
-    /// Whether it hears fewer members than other candidates.
-    pub(crate) reachability: Reachability,
-    /// Earliest time for another SAK because it protects with a different one, and the delay before it.
-    pub(crate) stray: Option<(Instant, Duration)>,
-    /// Since when it has had no SAK.
-    pub(crate) without_sak: Option<Instant>,
-    /// Number of SAKs requested from its key server on its behalf.
-    pub(crate) asked_for: u8,
-}
-
-impl Peer {
-    fn new(now: Instant, message: &Message<'_>) -> Self {
-        let Message { basic, .. } = message;
-        let mut peer = Self {
-            mi: basic.mi,
-            mn: 0,
-            sci: basic.sci,
-            priority: basic.priority,
-            claims: false,
-            macsec: false,
-            capability: Capability::None,
-            live: false,
-            heard: now,
-            shown: now,
-            heard_mn: 0,
-            uses: Uses::new(),
-            delay_protect: false,
-            hears: Vec::new(),
-            announcement: Announcement::default(),
-            highest_kn: 0,
-            reachability: Reachability::default(),
-            stray: None,
-            without_sak: None,
-            asked_for: 0,
-        };
-        peer.update(now, message);
-        peer
-    }
-
-    /// A live peer, as far as an election needs it.
-    #[cfg(test)]
-    pub(crate) fn for_election(mi: Mi, sci: Sci, priority: u8) -> Self {
-        Self {
-            mi,
-            mn: 1,
-            sci,
-            priority,
-            claims: true,
-            macsec: true,
-            capability: Capability::Offsets,
-            live: true,
-            heard: Instant::START,
-            shown: Instant::START,
-            heard_mn: 1,
-            uses: Uses::new(),
-            delay_protect: false,
-            hears: Vec::new(),
-            announcement: Announcement::default(),
-            highest_kn: 0,
-            reachability: Reachability::default(),
-            stray: None,
-            without_sak: None,
-            asked_for: 0,
-        }
-    }
-
-    fn update(&mut self, now: Instant, message: &Message<'_>) {
-        let Message { basic, .. } = message;
-        self.mn = basic.mn;
-        self.sci = basic.sci;
-        self.priority = basic.priority;
-        self.claims = basic.key_server;
-        self.macsec = basic.macsec_desired && basic.capability > Capability::None;
-        self.capability = basic.capability;
-        self.heard = now;
-        self.uses = message.uses();
-        self.delay_protect = message.delay_protect();
-        self.hears.clear();
-        self.hears.extend(message.live_members().take(LIVE));
-        self.announcement = Announcement::of(message.announcement);
-    }
-
-    fn use_of(&self, ki: Ki) -> Option<&Use> {
-        self.uses.iter().find(|key| key.ki == ki)
-    }
-
-    /// True if its last MKPDU reports reception under this SAK.
-    pub(crate) fn receives(&self, ki: Ki) -> bool {
-        self.use_of(ki).is_some_and(|key| key.rx)
-    }
-
-    /// True if its last MKPDU reports transmission with this SAK.
-    pub(crate) fn transmits(&self, ki: Ki) -> bool {
-        self.use_of(ki).is_some_and(|key| key.tx)
-    }
-
-    /// The SAK that it protects with.
-    pub(crate) fn protects_with(&self) -> Option<Ki> {
-        self.uses.iter().find(|key| key.tx).map(|key| key.ki)
-    }
-
-    /// True if it may be key server.
-    pub(crate) const fn stands(&self) -> bool {
-        self.priority != NEVER && self.macsec
-    }
-
-    /// True if it leaves the role to others because it hears fewer. Other implementations never do.
-    pub(crate) const fn yields(&self) -> bool {
-        self.announcement.ours && self.reachability.is_lesser()
-    }
-
-    fn expiry(&self) -> Instant {
-        if self.live { self.shown + LIFE } else { self.heard + LIFE }
-    }
-}
 
 /// Effect of a peer's MKPDU on its state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,9 +49,9 @@ pub(crate) enum Change {
 
 /// A former peer.
 #[derive(Debug)]
-pub(crate) struct Departed {
-    pub(crate) mi: Mi,
-    pub(crate) sci: Sci,
+struct Departed {
+    mi: Mi,
+    sci: Sci,
     mn: u32,
     highest_kn: u32,
     /// True if its SCI continues under another MI.
@@ -207,13 +61,12 @@ pub(crate) struct Departed {
 /// The peers of a participant.
 #[derive(Debug, Default)]
 pub(crate) struct Peers {
-    pub(crate) known: Vec<Peer>,
-    pub(crate) departed: VecDeque<Departed>,
+    known: Vec<Peer>,
+    departed: VecDeque<Departed>,
     /// Members that are live for a peer with a SAK, but not here.
     expected: Vec<(Mi, Instant)>,
     /// Whether this station hears fewer members than other candidates.
-    pub(crate) own_reachability: Reachability,
-    pub(crate) gaps: Vec<ObservedGap>,
+    own_reachability: Reachability,
 }
 
 impl Peers {
@@ -225,7 +78,7 @@ impl Peers {
         self.known.iter().filter(|peer| peer.live)
     }
 
-    pub(crate) fn live_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+    fn live_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
         self.known.iter_mut().filter(|peer| peer.live)
     }
 
@@ -237,7 +90,7 @@ impl Peers {
         self.known.iter().find(|peer| peer.mi == mi)
     }
 
-    pub(crate) fn find_mut(&mut self, mi: Mi) -> Option<&mut Peer> {
+    fn find_mut(&mut self, mi: Mi) -> Option<&mut Peer> {
         self.known.iter_mut().find(|peer| peer.mi == mi)
     }
 
@@ -282,7 +135,7 @@ impl Peers {
 
     /// Handles a new own MI, whose MNs begin again.
     pub(crate) fn own_mi_changed(&mut self) {
-        self.known.iter_mut().for_each(|peer| peer.heard_mn = 0);
+        self.known.iter_mut().for_each(Peer::own_mi_changed);
     }
 
     /// Applies a validated MKPDU. `heard_mn`: recent MN of our entry in it.
@@ -309,23 +162,18 @@ impl Peers {
             if !hears_us {
                 self.evict_potential();
             }
-            let mut peer = Peer::new(now, message);
-            if let Some(departed) = self.departed.iter().find(|departed| departed.mi == mi) {
-                peer.highest_kn = departed.highest_kn;
-            }
-            self.known.push(peer);
+            let departed = self.departed.iter().find(|departed| departed.mi == mi);
+            let highest_kn = departed.map_or(0, |departed| departed.highest_kn);
+            self.known.push(Peer::new(now, message, highest_kn));
         }
         if let Some(heard_mn) = heard_mn {
             let peer = self.find_mut(mi).expect("invariant: it was found or added");
-            peer.shown = now;
-            peer.heard_mn = peer.heard_mn.max(heard_mn);
+            peer.prove(now, heard_mn);
             if !was_live {
-                peer.live = true;
                 self.depart_previous_mis(sci, mi);
             }
         }
         self.expect_members(now, mi, own);
-        self.note_gaps(now, mi, own);
         Ok(match (was_live, hears_us, known) {
             (false, true, _) => Change::Live { restarted },
             (_, _, false) => Change::Potential,
@@ -387,6 +235,58 @@ impl Peers {
         self.departed.iter().any(|departed| departed.mi == mi && departed.left)
     }
 
+    /// Records the KN of an installed SAK with its key server.
+    pub(crate) fn note_installed(&mut self, ki: Ki) {
+        if let Some(server) = self.find_mut(ki.server) {
+            server.note_installed(ki.kn);
+        }
+    }
+
+    /// Records which live peers lack a SAK. True if one is to be requested on behalf of any of them now.
+    pub(crate) fn note_lack(&mut self, now: Instant, lacks: impl Fn(&Peer) -> bool) -> bool {
+        let mut due = false;
+        for peer in self.live_mut() {
+            let lacks = lacks(peer);
+            due |= peer.note_lack(now, lacks);
+        }
+        due
+    }
+
+    /// Delays the next SAK that this peer may cause by protecting with a different one.
+    pub(crate) fn delay_stray(&mut self, now: Instant, mi: Mi) {
+        if let Some(peer) = self.find_mut(mi) {
+            peer.delay_stray(now);
+        }
+    }
+
+    /// SCI that a departed MI had.
+    pub(crate) fn departed_sci(&self, mi: Mi) -> Option<Sci> {
+        self.departed.iter().find(|departed| departed.mi == mi).map(|departed| departed.sci)
+    }
+
+    /// The key server that this peer follows, if it is live for the peer but not here.
+    pub(crate) fn led_by(&self, peer: &Peer, own: Mi) -> Option<Mi> {
+        let server = peer.protects_with()?.server;
+        let is_here = server == own || self.find(server).is_some_and(|server| server.live);
+        (!is_here && peer.hears.contains(&server) && !self.has_left(server)).then_some(server)
+    }
+
+    /// Records for this station and its live peers whether they hear fewer members than another candidate.
+    pub(crate) fn note_reach(&mut self, now: Instant, stands: bool) {
+        let own = if stands { self.live().count() } else { 0 };
+        let standing = self.live().filter(|peer| peer.stands()).map(|peer| peer.hears.len());
+        let most = standing.chain([own]).max().unwrap_or(0);
+        self.own_reachability.note(now, own < most);
+        for peer in self.live_mut() {
+            peer.note_reach(now, peer.hears.len() < most);
+        }
+    }
+
+    /// True if this station hears fewer members than another candidate.
+    pub(crate) const fn hears_fewer(&self) -> bool {
+        self.own_reachability.is_lesser()
+    }
+
     /// Removes peers that were unheard for a life time, and returns the live ones among them.
     pub(crate) fn expire(&mut self, now: Instant) -> Vec<Peer> {
         self.expected.retain(|(_, until)| now < *until);
@@ -412,7 +312,7 @@ impl Peers {
         self.known.iter().for_each(|peer| earliest.add(peer.expiry()));
         self.expected.iter().for_each(|(_, until)| earliest.add(*until));
         earliest.add(self.own_reachability.deadline());
-        self.live().for_each(|peer| earliest.add(peer.reachability.deadline()));
+        self.live().for_each(|peer| earliest.add(peer.reach_deadline()));
         earliest.moment()
     }
 }

@@ -8,6 +8,9 @@ use suite::mka::Cak;
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{Ckn, MacAddr, Sci};
 
+/// Priority of stations that never become key server.
+pub(crate) const NEVER_KEY_SERVER: u8 = 255;
+
 /// A CAK and its name.
 pub struct CakEntry {
     /// Its name.

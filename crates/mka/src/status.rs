@@ -6,14 +6,15 @@ use suite::CipherSuite;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ckn, Instant, Ki, Mi, Sci};
 
-use crate::cp::InstalledSak;
+use crate::cp::{Cp, InstalledSak};
 use crate::election::ElectedServer;
 use crate::event::FragmentAgreement;
 use crate::fault::Fault;
-use crate::kay::Kay;
-use crate::peers::Peer;
-use crate::reachability::Gap;
+use crate::gaps::Gap;
+use crate::participants::Participants;
+use crate::peer::Peer;
 use crate::reason::Reason;
+use crate::station::Station;
 
 /// A member of the group, as this KaY sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -80,29 +81,35 @@ pub struct Status {
     pub fault: Option<Fault>,
 }
 
-/// The state of a KaY.
-pub(crate) fn of(kay: &Kay, now: Instant) -> Status {
-    let principal = kay.principal();
+/// The state of a KaY, read off its parts.
+pub(crate) fn of(
+    station: &Station,
+    participants: &Participants,
+    cp: &Cp,
+    fault: Option<Fault>,
+    now: Instant,
+) -> Status {
+    let principal = participants.principal();
     let key_server = principal.and_then(|principal| match principal.server() {
-        ElectedServer::Me => Some(kay.settings.sci),
+        ElectedServer::Me => Some(station.settings().sci),
         ElectedServer::Peer(_) => principal.server_peer().map(|peer| peer.sci),
         ElectedServer::None => None,
     });
-    let handed_out = principal.and_then(|principal| principal.serving.distribution.as_ref());
-    let lifetime = kay.settings.sak_lifetime;
+    let handed_out = principal.and_then(|principal| principal.distribution());
+    let lifetime = station.settings().sak_lifetime;
     Status {
-        ckn: principal.map_or_else(no_ckn, |principal| principal.ckn),
-        mi: principal.map_or(Mi([0; 12]), |principal| principal.mi),
+        ckn: principal.map_or_else(no_ckn, |principal| principal.ckn()),
+        mi: principal.map_or(Mi([0; 12]), |principal| principal.mi()),
         is_key_server: principal.is_some_and(|principal| principal.server() == ElectedServer::Me),
         key_server,
-        members: principal.into_iter().flat_map(|principal| principal.peers.all()).map(member).collect(),
-        saks: kay.cp.saks().iter().rev().map(sak).collect(),
+        members: principal.into_iter().flat_map(|principal| principal.peers().all()).map(member).collect(),
+        saks: cp.saks().iter().rev().map(sak).collect(),
         next_rekey: handed_out.zip(lifetime).map(|(handed_out, lifetime)| handed_out.since + lifetime),
-        changes: kay.out.changes(),
-        gaps: principal.map_or_else(Vec::new, |principal| principal.peers.gaps(now)),
-        strangers: kay.strangers(now),
-        under_fallback: kay.is_under_fallback(),
-        fault: kay.fault(now),
+        changes: station.changes(),
+        gaps: principal.map_or_else(Vec::new, |principal| principal.gaps(now)),
+        strangers: participants.strangers(now),
+        under_fallback: participants.is_under_fallback(),
+        fault,
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether this virtual machine was brought back to an earlier state while it ran, or was copied.
 //!
-//! A live snapshot has the memory in it: keys, packet numbers, replay windows. Brought back, it sends again under numbers
+//! A live snapshot has the memory in it: keys, PNs, replay windows. Brought back, it sends again under numbers
 //! that were used since, static keys or not. Hypervisors with a *VM generation ID* change that then; Linux' driver
 //! `vmgenid` is told (from 5.18 on), and reseeds the kernel's random numbers. Some kernels tell programs as well: a uevent
 //! `NEW_VMGENID=1`, on netlink (NETLINK_KOBJECT_UEVENT), in every network namespace of the machine that is not a user

@@ -5,7 +5,7 @@
 //!  MAC     = first 16 octets of HMAC-SHA-256(MAC key, addresses and message)
 //! ```
 //!
-//! No nonce is taken from the key's packet numbers: nothing is encrypted, and the cipher suite is not touched. The derived
+//! No nonce is taken from the key's PNs: nothing is encrypted, and the cipher suite is not touched. The derived
 //! key serves for nothing else, and HKDF gives no way back from it, so a doctor is no oracle for the SecY. Each direction has
 //! a key of its own, since each sender has: a frame that is sent back fits as its sender's only. Replays from
 //! another run fail on the sessions, which both ends draw anew.

@@ -77,7 +77,7 @@ pub struct KeyedSa {
     pub clear_vlan: ClearVlan,
     /// Whether MF and EXT are understood.
     pub reassemble: bool,
-    /// Where its packet numbers begin.
+    /// Where its PNs begin.
     pub begins: Begins,
 }
 

@@ -1,4 +1,4 @@
-//! The packet numbers of an SA as they pass: range, gaps, duplicates, order; and what all frames come to.
+//! PNs of an SA as they pass: range, gaps, duplicates, order; and what all frames come to.
 //!
 //! Which PNs were seen is remembered for the newest [`WINDOW`]; what comes later than that is out of order, and
 //! whether it was there before is not known. Memory is bounded: SCs beyond [`SCS`] are summed up as others.

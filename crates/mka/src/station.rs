@@ -1,0 +1,96 @@
+//! Parts of a KaY that all others use: settings, the present moment, randomness, and what the KaY tells.
+
+use alloc::vec::Vec;
+
+use suite::mka::Drbg;
+use wire::mkpdu::Capability;
+use wire::{Instant, Mi};
+
+use crate::counters::KayCounters;
+use crate::election::Candidate;
+use crate::event::{Event, Outbox};
+use crate::reason::Reason;
+use crate::settings::Settings;
+
+/// This station, whatever the CAK.
+pub(crate) struct Station {
+    settings: Settings,
+    /// Latest known moment.
+    now: Instant,
+    drbg: Drbg,
+    out: Outbox,
+    counters: KayCounters,
+}
+
+impl Station {
+    pub(crate) fn new(now: Instant, settings: Settings, seed: &[u8; 32]) -> Self {
+        let (out, counters) = (Outbox::default(), KayCounters::default());
+        Self { settings, now, drbg: Drbg::new(seed), out, counters }
+    }
+
+    pub(crate) const fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Applies other settings, and returns the previous ones.
+    pub(crate) const fn configure(&mut self, settings: Settings) -> Settings {
+        core::mem::replace(&mut self.settings, settings)
+    }
+
+    pub(crate) const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// A clock that went back counts as one that stands still.
+    pub(crate) fn advance(&mut self, now: Instant) {
+        self.now = self.now.max(now);
+    }
+
+    /// Random octets.
+    pub(crate) fn fill(&mut self, octets: &mut [u8]) {
+        self.drbg.fill(octets);
+    }
+
+    pub(crate) fn draw_mi(&mut self) -> Mi {
+        let mut octets = [0; 12];
+        self.fill(&mut octets);
+        Mi(octets)
+    }
+
+    /// Own candidacy, before what a CAK's members hear is known.
+    pub(crate) fn candidate(&self) -> Candidate {
+        Candidate {
+            priority: self.settings.priority,
+            sci: self.settings.sci,
+            macsec: self.settings.capability > Capability::None,
+            yields: false,
+        }
+    }
+
+    /// Requests something from the SecY.
+    pub(crate) fn request(&mut self, event: Event) {
+        self.out.event(event);
+    }
+
+    /// Tells operators.
+    pub(crate) fn notify(&mut self, reason: Reason) {
+        self.out.notify(self.now, reason);
+    }
+
+    pub(crate) fn poll_event(&mut self) -> Option<Event> {
+        self.out.poll()
+    }
+
+    /// Recent changes with their times.
+    pub(crate) fn changes(&self) -> Vec<(Instant, Reason)> {
+        self.out.changes()
+    }
+
+    pub(crate) const fn counters(&self) -> &KayCounters {
+        &self.counters
+    }
+
+    pub(crate) fn count(&mut self, add: impl FnOnce(&mut KayCounters)) {
+        add(&mut self.counters);
+    }
+}
