@@ -6,12 +6,11 @@
 //! Work for a change: a system call, and some hundred octets moved under the lock. For a frame: a look-up in a hash map, the
 //! lock twice, and ChaCha20-Poly1305.
 
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use aya::maps::{Array, DevMap, HashMap, PerCpuArray, PerCpuValues, XskMap};
-use aya::programs::Xdp;
-use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+use aya::maps::{Array, DevMap, HashMap, PerCpuValues, XskMap};
+use aya::{Ebpf, EbpfLoader, TestRunOptions};
 use fieldbus::{
     Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
     RelationState, Relations, Settings, TransmitCounters,
@@ -20,6 +19,7 @@ use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
 use crate::error::XdpError;
 use crate::layout;
+use crate::programs::{self, Ran, Unclaimed, map};
 
 /// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
@@ -31,32 +31,6 @@ const PLAIN_PORT: u32 = 1;
 /// Return values of the programs `change` and `look`.
 const DONE: u32 = 100;
 const REFUSED: u32 = 101;
-/// The most that a program leaves of a frame.
-const FRAME: usize = 4096;
-
-/// A verdict of a program (`enum xdp_action`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// The frame ends here.
-    Drop,
-    /// User space's, and no socket takes it.
-    Pass,
-    /// It leaves by another interface, or goes to a socket.
-    Redirect,
-    /// A program has failed.
-    Aborted,
-}
-
-/// Result of a program's trial runs on a frame.
-#[derive(PartialEq, Eq, Debug)]
-pub struct Ran {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The frame as the program left it.
-    pub frame: Vec<u8>,
-    /// The mean time of a run.
-    pub time: Duration,
-}
 
 /// A relation at one moment.
 #[derive(Debug)]
@@ -82,15 +56,6 @@ pub enum Changed {
     Done,
     /// Its key does not fit what is there.
     Refused,
-}
-
-/// Treatment of frames for user space while no socket takes them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Unclaimed {
-    /// They are dropped: nothing reaches the host's stack.
-    Drop,
-    /// The host's stack and its packet sockets get them.
-    Pass,
 }
 
 /// The programs, loaded once, and the cell that they serve, which may be exchanged for another one while frames pass. Dropping it
@@ -143,9 +108,7 @@ impl Cell {
             loader.map_max_entries(map, room as u32);
         }
         let mut ebpf = loader.load(object)?;
-        for program in PROGRAMS {
-            xdp(&mut ebpf, program)?.load().map_err(|error| XdpError::program(program, &error))?;
-        }
+        programs::load(&mut ebpf, &PROGRAMS)?;
         Ok(Self { ebpf, room, relations: Vec::new() })
     }
 
@@ -269,10 +232,7 @@ impl Cell {
         place: u32,
         value: [u64; N],
     ) -> Result<(), XdpError> {
-        let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
-        let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
-        let mut map_of = PerCpuArray::<_, [u64; N]>::try_from(map(&mut self.ebpf, name)?)?;
-        Ok(map_of.set(place, values, 0)?)
+        programs::set_all(&mut self.ebpf, name, place, value)
     }
 
     /// Maximum number of relations.
@@ -317,13 +277,10 @@ impl Cell {
     /// # Errors
     /// If a file descriptor cannot be had.
     pub fn programs(&mut self) -> Result<[OwnedFd; 2], XdpError> {
-        let mut descriptor = |program: &'static str| {
-            let loaded = xdp(&mut self.ebpf, program)?;
-            let descriptor = loaded.fd().map_err(|error| XdpError::program(program, &error))?;
-            let failed = |error: std::io::Error| XdpError::Program { program, reason: error.to_string() };
-            descriptor.as_fd().try_clone_to_owned().map_err(failed)
-        };
-        Ok([descriptor("outward")?, descriptor("inward")?])
+        Ok([
+            programs::descriptor(&mut self.ebpf, "outward")?,
+            programs::descriptor(&mut self.ebpf, "inward")?,
+        ])
     }
 
     /// Changes keys of a relation. What has ended is wiped.
@@ -345,7 +302,7 @@ impl Cell {
 
     fn run_command(&self, command: &[u8]) -> Result<u32, XdpError> {
         let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
-        Ok(self.run("change", options)?.0)
+        Ok(programs::run(&self.ebpf, "change", options)?.0)
     }
 
     /// Looks at a relation: whether frames have stopped, and what control has to know of it.
@@ -368,7 +325,7 @@ impl Cell {
         let mut answer = [0; layout::COMMAND];
         let options =
             TestRunOptions { data_in: Some(question), data_out: Some(&mut answer), ..TestRunOptions::new() };
-        if self.run("look", options)?.0 != DONE {
+        if programs::run(&self.ebpf, "look", options)?.0 != DONE {
             return Err(XdpError::Malformed);
         }
         let layout::Report { events, transmit_key, receive_key, state, silent, worst_gap } =
@@ -424,7 +381,7 @@ impl Cell {
     /// # Errors
     /// If the kernel does not run it.
     pub fn run_outward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
-        self.run_frame("outward", frame, repeat)
+        programs::run_frame(&self.ebpf, "outward", frame, repeat)
     }
 
     /// The same for a frame of the network.
@@ -432,46 +389,11 @@ impl Cell {
     /// # Errors
     /// If the kernel does not run it.
     pub fn run_inward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
-        self.run_frame("inward", frame, repeat)
-    }
-
-    fn run_frame(&self, program: &'static str, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
-        let mut out = vec![0; FRAME];
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            data_out: Some(&mut out),
-            repeat,
-            ..TestRunOptions::new()
-        };
-        let (verdict, octets, time) = self.run(program, options)?;
-        let verdict = match verdict {
-            1 => Verdict::Drop,
-            2 => Verdict::Pass,
-            4 => Verdict::Redirect,
-            _ => Verdict::Aborted,
-        };
-        out.truncate(octets);
-        Ok(Ran { verdict, frame: out, time })
-    }
-
-    fn run(
-        &self,
-        program: &'static str,
-        options: TestRunOptions<'_>,
-    ) -> Result<(u32, usize, Duration), XdpError> {
-        let missing = || XdpError::Program { program, reason: "it is not there".into() };
-        let loaded: &Xdp =
-            self.ebpf.program(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)?;
-        let ran = loaded.test_run(options).map_err(|error| XdpError::program(program, &error))?;
-        Ok((ran.return_value, ran.data_size_out as usize, ran.duration))
+        programs::run_frame(&self.ebpf, "inward", frame, repeat)
     }
 
     fn sum<const N: usize>(&self, name: &'static str, relation: usize) -> Result<[u64; N], XdpError> {
-        let mut sum = [0_u64; N];
-        for of_cpu in self.per_cpu::<N>(name, relation)?.iter() {
-            sum.iter_mut().zip(of_cpu).for_each(|(sum, value)| *sum = sum.wrapping_add(*value));
-        }
-        Ok(sum)
+        programs::sum(&self.ebpf, name, self.place(relation)?)
     }
 
     fn per_cpu<const N: usize>(
@@ -479,8 +401,7 @@ impl Cell {
         name: &'static str,
         relation: usize,
     ) -> Result<PerCpuValues<[u64; N]>, XdpError> {
-        let map = self.ebpf.map(name).ok_or(XdpError::Malformed)?;
-        Ok(PerCpuArray::<_, [u64; N]>::try_from(map)?.get(&self.place(relation)?, 0)?)
+        programs::per_cpu(&self.ebpf, name, self.place(relation)?)
     }
 }
 
@@ -488,13 +409,4 @@ impl std::fmt::Debug for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cell").field("relations", &self.relations.len()).finish_non_exhaustive()
     }
-}
-
-pub(crate) fn xdp<'e>(ebpf: &'e mut Ebpf, program: &'static str) -> Result<&'e mut Xdp, XdpError> {
-    let missing = || XdpError::Program { program, reason: "it is not there".into() };
-    ebpf.program_mut(program).and_then(|found| found.try_into().ok()).ok_or_else(missing)
-}
-
-pub(crate) fn map<'e>(ebpf: &'e mut Ebpf, name: &'static str) -> Result<&'e mut aya::maps::Map, XdpError> {
-    ebpf.map_mut(name).ok_or(XdpError::Malformed)
 }

@@ -16,6 +16,7 @@
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
+//! | `programs` | how programs and maps are found, run and read
 //! | `layout` | the programs' structures, octet by octet |
 //!
 //! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
@@ -24,7 +25,9 @@
 pub mod cell;
 pub mod error;
 mod layout;
+mod programs;
 pub mod redirect;
 
-pub use cell::{Cell, Ran, Report, Verdict};
+pub use cell::{Cell, Report};
 pub use error::XdpError;
+pub use programs::{Ran, Unclaimed, Verdict};

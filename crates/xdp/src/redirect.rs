@@ -4,8 +4,8 @@ use aya::Ebpf;
 use aya::maps::DevMap;
 use aya::programs::XdpMode;
 
-use crate::cell::{map, xdp};
 use crate::error::XdpError;
+use crate::programs::{map, xdp};
 
 /// Object file that a pinned clang makes of `bpf/redirect.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/redirect.bpf.o");

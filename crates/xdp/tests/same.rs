@@ -170,13 +170,8 @@ fn relations_in_shadow_mode_are_user_spaces() {
     let mut of = [0, 1].map(|number| relation(0, number));
     of[0].mode = fieldbus::Mode::Shadow;
     let cell = &mut world.gateways[0].kernel;
-    cell.configure(
-        &fieldbus::Settings::new(ENCRYPT, MTU),
-        &of,
-        xdp::cell::Unclaimed::Pass,
-        &[(0, 0), (1, 1)],
-    )
-    .unwrap();
+    cell.configure(&fieldbus::Settings::new(ENCRYPT, MTU), &of, xdp::Unclaimed::Pass, &[(0, 0), (1, 1)])
+        .unwrap();
     let verdict = |cell: &xdp::Cell, number| {
         cell.run_outward(&machine(0, number, &TAG, &payload(40)), 1).unwrap().verdict
     };

@@ -11,7 +11,7 @@ use std::time::Duration;
 use fieldbus::session::SessionNumber;
 use fieldbus::{Event, Histogram, KeyChange, LiveSession, RelationSettings, Settings};
 use world::{AUTHENTICATE, ENCRYPT, MTU, TAG, World, load, machine, relation};
-use xdp::cell::Unclaimed;
+use xdp::Unclaimed;
 use xdp::{Cell, Verdict, XdpError};
 
 const ALARM: Duration = Duration::from_millis(20);

@@ -21,7 +21,7 @@ use netdev::interface::takes_redirected;
 use netdev::port::KernelSide;
 use wire::fieldbus::Protection;
 use xdp::XdpError;
-use xdp::cell::Unclaimed;
+use xdp::Unclaimed;
 
 use super::{CellControl, CellSettings};
 use crate::Gateway;

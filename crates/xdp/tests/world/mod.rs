@@ -13,7 +13,7 @@ use fieldbus::{
 use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, KeyId, Protect, Protection};
 use wire::{Frame, MacAddr};
-use xdp::cell::Unclaimed;
+use xdp::Unclaimed;
 use xdp::{Cell, Verdict};
 
 pub(crate) const ENCRYPT: Protection =

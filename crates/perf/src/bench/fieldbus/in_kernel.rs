@@ -14,7 +14,7 @@ use fieldbus::{KeyChange, LiveSession, Mode, RelationSettings, Settings};
 use speed::order::shuffled;
 use suite::fieldbus::{KeyContext, MasterKey};
 use wire::fieldbus::{CellSuite, HandshakeNonce, KeyId, Protection};
-use xdp::cell::Unclaimed;
+use xdp::Unclaimed;
 use xdp::{Cell, Verdict, XdpError};
 
 use super::super::BenchError;
