@@ -14,6 +14,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
+//! | [`site`] | a site's known flows, what `tunnel::Forwarding` does with them in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
 //! | `programs` | how programs and maps are found, run and read
@@ -27,7 +28,9 @@ pub mod error;
 mod layout;
 mod programs;
 pub mod redirect;
+pub mod site;
 
 pub use cell::{Cell, Report};
 pub use error::XdpError;
 pub use programs::{Ran, Unclaimed, Verdict};
+pub use site::Site;
