@@ -20,8 +20,8 @@ use fieldbus::{Direction, Event, KeyChange, Mode, RelationStatus, Relations};
 use netdev::interface::takes_redirected;
 use netdev::port::KernelSide;
 use wire::fieldbus::Protection;
-use xdp::XdpError;
 use xdp::Unclaimed;
+use xdp::XdpError;
 
 use super::{CellControl, CellSettings};
 use crate::Gateway;
