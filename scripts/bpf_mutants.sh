@@ -45,8 +45,8 @@ mutants=(
     'window.h|else if (lane->gap_end > gap) {|else if (lane->gap_end > gap + (1 << 30)) {'
     'window.h|else if (anchor <= last) {|else if (anchor <= last - ANCHORS) {'
     'window.h|if (number < lane->anchors_high) *entry = MOVED_ANCHOR;|if (0) *entry = MOVED_ANCHOR;'
-    'window.h|is_held(held, number, 1);|is_held(held, number, 0);'
-    'window.h|if (anchor->seq == seq && is_held(anchor, number, 0)) *held = *anchor;|*held = *anchor;'
+    'window.h|remove(held, number);|'
+    'window.h|if (anchor->seq == seq) *held|if (0) *held'
     'window.h|lane->newest > half ? lane->newest - half : 0;|lane->newest > half ? lane->newest - half + 1 : 0;'
     'window.h|if (lane->high <= lane->newest + width) {|if (lane->high < lane->newest + width) {'
     'site.bpf.c|late = seq + half < lane->newest |late = seq + half + 1 < lane->newest '
@@ -65,7 +65,7 @@ mutants=(
     'site.bpf.c|lane->newest + width && !(seq & (half - 1))|lane->newest + width'
     'site.bpf.c|checksum ? checksum : 0xffff|checksum'
     'site.bpf.c|sum += *here;|'
-    'site.bpf.c|is_held(held, number, 1);|'
+    'site.bpf.c|remove(held, number);|'
 )
 
 place=$(mktemp -d)

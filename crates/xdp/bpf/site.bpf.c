@@ -349,7 +349,7 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
         EACH_ONE_BY_ONE for (u32 i = 0; i < 256 && from + i < places; i++) {
             struct held *held = held_of(site, number, from + i);
             if (!held) break;
-            is_held(held, number, 1);
+            remove(held, number);
             held->seq = 0;
         }
     }

@@ -103,18 +103,15 @@ INLINE long insert(const struct settings *site, const struct block *block, u64 w
     return -1;
 }
 
-// Whether the identifier of a seq is still in the place that its ring knows; with `remove` it is there no more.
-INLINE int is_held(const struct held *held, u32 lane, int remove) {
-    if (!held->seq) return 0;
+// Takes the identifier of a seq out of the place that its ring knows, if it is still there.
+INLINE void remove(const struct held *held, u32 lane) {
     u32 number = held->place / PLACES, place = held->place % PLACES;
-    struct bucket *bucket = map_lookup(&identifiers, &number);
-    if (!bucket) return 0;
+    struct bucket *bucket = held->seq ? map_lookup(&identifiers, &number) : 0;
+    u64 where = (u64)lane << SEQ_BITS | held->seq;
     BOUND(place, PLACES - 1);
-    u64 front = bucket->front[place], where = (u64)lane << SEQ_BITS | held->seq;
-    if (!front || front == BUSY || bucket->where[place] != where) return 0;
-    if (!remove) return 1;
-    front = front_of(bucket, place);
-    return front && front != BUSY && bucket->where[place] == where && __sync_val_compare_and_swap(&bucket->front[place], front, 0) == front;
+    if (!bucket || bucket->where[place] != where) return;
+    u64 front = front_of(bucket, place);
+    if (front && front != BUSY && bucket->where[place] == where) __sync_val_compare_and_swap(&bucket->front[place], front, 0);
 }
 
 INLINE struct held *held_of(const struct settings *site, u32 lane, u32 place) {
@@ -166,7 +163,7 @@ INLINE u64 count_missing(const struct receive_lane *lane, u32 width_bits) {
     return lane->newest + width + 1 - lane->high + (lane->gap_end > gap ? lane->gap_end - gap : 0) + end - anchor;
 }
 
-// Puts a seq into table and ring. An unused anchor moves from one ring to the other; a used one is left out.
+// Puts a seq into table and ring. An anchor, which is there or was used, moves from one ring to the other.
 GLOBAL int put(u32 number, u64 seq, u32 entry) {
     u32 zero = 0;
     struct settings *site = map_lookup(&settings, &zero);
@@ -175,13 +172,12 @@ GLOBAL int put(u32 number, u64 seq, u32 entry) {
     u32 in_window = (u32)seq & ((2u << (site->width_bits & 31)) - 1);
     struct held *held = held_of(site, number, entry == ANCHOR ? anchor_place(site, seq) : in_window);
     if (!held) return -1;
-    is_held(held, number, 1);
+    remove(held, number);
     held->seq = 0;
     if (entry == MOVED_ANCHOR) {
         struct held *anchor = held_of(site, number, anchor_place(site, seq));
         if (!anchor) return -1;
-        if (anchor->seq == seq && is_held(anchor, number, 0)) *held = *anchor;
-        if (anchor->seq == seq) anchor->seq = 0;
+        if (anchor->seq == seq) *held = *anchor, anchor->seq = 0;
         return 0;
     }
     struct block block = block_of(lane->key, seq);

@@ -742,6 +742,25 @@ fn windows_reach_as_far_as_in_user_space() {
     }
 }
 
+/// Anchors whose packets were lost are known as long as others, and then nobody's.
+#[test]
+fn lost_anchors_expire_as_others() {
+    let mut world = World::new(false);
+    world.announce(0, 7, 5, 1, true);
+    let half = WINDOW / 2;
+    let mut outcomes = Vec::new();
+    for lost in [true, false] {
+        for seq in (1..8 * WINDOW).filter(|seq| seq.is_multiple_of(half) != lost) {
+            let packet = world.of_peer((0, 1, seq), 7, 1, true, 40);
+            outcomes.push(world.receive(true, &packet));
+        }
+    }
+    let anchors = outcomes.split_off(outcomes.len() - 15);
+    assert!(matches!(anchors[12], Outcome::ForUserSpace), "another seq has its place");
+    assert!(matches!(anchors[13], Outcome::Discarded(Some(InDiscard::Late))));
+    assert!(matches!(anchors[14], Outcome::Sent(_)));
+}
+
 #[test]
 fn a_lost_lane_is_found_again_by_its_position() {
     let mut world = World::new(false);
