@@ -10,7 +10,7 @@ set -euo pipefail
 sources=$(cd "$(dirname "$0")/../crates/xdp/bpf" && pwd)
 
 pinned=19.1.7
-objects=(cell.bpf.o link.bpf.o redirect.bpf.o vectors.bpf.o)
+objects=(cell.bpf.o link.bpf.o redirect.bpf.o site.bpf.o vectors.bpf.o)
 
 fail() {
     printf 'bpf: %s\n' "$@" >&2

@@ -83,18 +83,47 @@ mutants=(
     'link.bpf.c|if (!link->strip_vlan) return discard(count, IN_CLEAR_VLAN);|'
     'link.bpf.c|job.from = clear ? 0 : ICV;|job.from = ICV;'
     'link.bpf.c|freshness == DELAYED ? IN_DELAYED : IN_OK|IN_OK'
+    'siphash.h|v0 ^= end, v2 ^= 0xee;|v0 ^= end, v2 ^= 0xff;'
+    'siphash.h|.front = (v0 ^ v1 ^ v2 ^ v3) & ~QUIC_BIT|.front = v0 ^ v1 ^ v2 ^ v3'
+    'siphash.h|numbers[2] * BE32((u32)(header >> 32))|numbers[1] * BE32((u32)(header >> 32))'
+    'window.h|front && front != BUSY && __sync_val_compare_and_swap(&bucket->front[place], front, 0) == front;|front && (bucket->front[place] = front);'
+    'window.h|else if (lane->gap_end > gap) {|else if (lane->gap_end > gap + (1 << 30)) {'
+    'window.h|else if (anchor <= last) {|else if (anchor <= last - ANCHORS) {'
+    'window.h|if (number < lane->anchors_high) *entry = MOVED_ANCHOR;|if (0) *entry = MOVED_ANCHOR;'
+    'window.h|remove(held, number);|'
+    'window.h|if (anchor->seq == seq) *held|if (0) *held'
+    'window.h|lane->newest > half ? lane->newest - half : 0;|lane->newest > half ? lane->newest - half + 1 : 0;'
+    'window.h|if (lane->high <= lane->newest + width) {|if (lane->high < lane->newest + width) {'
+    'site.bpf.c|late = seq + half < lane->newest |late = seq + half + 1 < lane->newest '
+    'site.bpf.c|lane->gap_start = lane->high, lane->gap_end = seq, lane->high = seq + 1;|lane->high = seq + 1;'
+    'site.bpf.c|if (checked_front(lane->check, block.front, header) != word) return|if (0) return'
+    'site.bpf.c|if (header >> 52 & 0xf) return|if (0) return'
+    'site.bpf.c|if (octets > path->most \|\| adjust_head|if (adjust_head'
+    'site.bpf.c|        flow->slow = 1;|'
+    'site.bpf.c|source->where != HERE \|\| |'
+    'site.bpf.c|destination->where != BEHIND + number|0'
+    'site.bpf.c|now - destination->heard >= site->station_age|0'
+    'site.bpf.c|now - station->heard < STAY) return station->where != HERE;|now - station->heard < STAY) return 1;'
+    'site.bpf.c|if (front + payload - TUNNEL > site->lan_frame) return|if (front + payload > site->lan_frame) return'
+    'site.bpf.c|(len > udp && adjust_tail(ctx, -(int)(len - udp))) \|\| |'
+    'site.bpf.c|U16(data + 20) & FRAGMENT \|\| |'
+    'site.bpf.c|lane->newest + width && !(seq & (half - 1))|lane->newest + width'
+    'site.bpf.c|checksum ? checksum : 0xffff|checksum'
+    'site.bpf.c|sum += *here;|'
+    'site.bpf.c|remove(held, number);|'
 )
 
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
 # Built once; each mutant is another object that they load. Of the whole workspace, whose features are those of make test.
-suites=(vectors watch ahead same same_secy two_cpus)
+suites=(vectors watch ahead same same_secy two_cpus site)
 mapfile -t tests < <(cargo test --locked --workspace "${suites[@]/#/--test=}" --no-run 2>&1 | sed -nE 's/^ *Executable .*\((.*)\)$/\1/p')
 ((${#tests[@]} == ${#suites[@]})) || {
     echo "mutants: the tests of crates/xdp do not build" >&2
     exit 1
 }
-export FRAMEWARD_CELL_OBJECT=$place/cell.bpf.o FRAMEWARD_LINK_OBJECT=$place/link.bpf.o FRAMEWARD_VECTORS_OBJECT=$place/vectors.bpf.o PROPTEST_MAX_SHRINK_ITERS=0
+export FRAMEWARD_CELL_OBJECT=$place/cell.bpf.o FRAMEWARD_LINK_OBJECT=$place/link.bpf.o FRAMEWARD_VECTORS_OBJECT=$place/vectors.bpf.o
+export FRAMEWARD_SITE_OBJECT=$place/site.bpf.o PROPTEST_MAX_SHRINK_ITERS=0
 
 missed=0 found=0
 for mutant in "${mutants[@]}"; do

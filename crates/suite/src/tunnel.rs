@@ -202,6 +202,12 @@ impl LaneKey {
         mask
     }
 
+    /// The key of identifiers and masks, and the numbers of the check, little endian: for the kernel, whose lanes carry no long form.
+    pub fn for_kernel(&self) -> (&[u8; IDENTIFIER_END], &[u8; CHECK_END - TAG_END]) {
+        let identifier = self.0.first_chunk().expect("invariant: the key of identifiers comes first");
+        (identifier, self.0.last_chunk().expect("invariant: the numbers of the check come last"))
+    }
+
     /// A new hasher each time: four operations, and its state does not outlive the key.
     fn hash(&self, message: &[u8]) -> [u8; 16] {
         let key = self.0.first_chunk().expect("invariant: the key of identifiers comes first");

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use aya::TestRunOptions;
-use aya::maps::{Array, HashMap, PerCpuArray, PerCpuValues};
+use aya::maps::{Array, HashMap, PerCpuValues};
 use fieldbus::{
     Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
     RelationState, Relations, Settings, TransmitCounters,
@@ -332,10 +332,7 @@ impl Cell {
         place: u32,
         value: [u64; N],
     ) -> Result<(), XdpError> {
-        let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
-        let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
-        let mut map_of = PerCpuArray::<_, [u64; N]>::try_from(self.programs.map(name)?)?;
-        Ok(map_of.set(place, values, 0)?)
+        self.programs.set_all(name, place, value)
     }
 
     /// Maximum number of relations.

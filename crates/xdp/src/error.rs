@@ -50,6 +50,14 @@ pub enum XdpError {
         /// The most.
         room: usize,
     },
+    /// More lanes of a site than there are identifiers for.
+    #[error("the kernel's table has room for the windows of {most} lanes, and {wanted} are wanted")]
+    Lanes {
+        /// Lanes that the kernel is to have.
+        wanted: u32,
+        /// The most.
+        most: u64,
+    },
     /// More relations than a cell may have, or two that cannot be told apart.
     #[error("two relations cannot be told apart, or there are too many")]
     Relations,

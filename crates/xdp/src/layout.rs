@@ -217,7 +217,7 @@ pub(crate) fn long(octets: &[u8], at: usize) -> u64 {
     u64::from_ne_bytes(octets[at..at + 8].try_into().expect("invariant: eight octets"))
 }
 
-fn nanoseconds(time: Duration) -> u64 {
+pub(crate) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 

@@ -17,6 +17,7 @@
 //! | `ahead` | the thread that has keystream made ahead |
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
 //! | [`link`] | a link's SecY, what `secy::SecY` is in user space |
+//! | [`site`] | a site's known flows, what `tunnel::Forwarding` does with them in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
 //! | `programs` | loaded programs, and their runs on frames of tests |
@@ -32,8 +33,10 @@ mod layout;
 pub mod link;
 mod programs;
 pub mod redirect;
+pub mod site;
 
 pub use cell::{Cell, Report};
 pub use error::XdpError;
 pub use link::Link;
 pub use programs::{Ran, Unclaimed, Verdict};
+pub use site::Site;

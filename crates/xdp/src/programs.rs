@@ -142,12 +142,15 @@ impl Programs {
     /// them yet.
     pub(crate) fn attach(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
         self.set_ports(plain, protected)?;
+        self.attach_one("outward", plain)?;
+        self.attach_one("inward", protected)
+    }
+
+    /// Puts one program to work, as [`Self::attach`].
+    pub(crate) fn attach_one(&mut self, program: &'static str, interface: u32) -> Result<(), XdpError> {
         let loaded = Arc::get_mut(&mut self.loaded).ok_or(XdpError::Malformed)?;
-        for (program, interface) in [("outward", plain), ("inward", protected)] {
-            let attached = xdp(loaded, program)?.attach_to_if_index(interface, XdpMode::Driver);
-            attached.map_err(|error| XdpError::program(program, &error))?;
-        }
-        Ok(())
+        let attached = xdp(loaded, program)?.attach_to_if_index(interface, XdpMode::Driver);
+        attached.map(drop).map_err(|error| XdpError::program(program, &error))
     }
 
     /// Runs a program on a frame, `repeat` times.
@@ -202,6 +205,18 @@ impl Programs {
         place: u32,
     ) -> Result<PerCpuValues<[u64; N]>, XdpError> {
         Ok(PerCpuArray::<_, [u64; N]>::try_from(self.map_ref(name)?)?.get(&place, 0)?)
+    }
+
+    /// Sets the numbers of a place on every CPU.
+    pub(crate) fn set_all<const N: usize>(
+        &mut self,
+        name: &'static str,
+        place: u32,
+        value: [u64; N],
+    ) -> Result<(), XdpError> {
+        let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
+        let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
+        Ok(PerCpuArray::<_, [u64; N]>::try_from(self.map(name)?)?.set(place, values, 0)?)
     }
 }
 

@@ -157,7 +157,7 @@ fn relations_that_stay_go_on_in_another_cell() {
     let of = of(1).map(|of| fieldbus::RelationSettings { alarm, ..of });
     let settings = fieldbus::Settings::new(ENCRYPT, MTU);
     let cell = &mut world.gateways[1].kernel;
-    cell.configure(&settings, &of, xdp::cell::Unclaimed::Pass, &[(0, 0), (1, 1), (2, 2)]).unwrap();
+    cell.configure(&settings, &of, xdp::Unclaimed::Pass, &[(0, 0), (1, 1), (2, 2)]).unwrap();
     std::thread::sleep(2 * alarm);
     let told = world.gateways[1].kernel.look(0).unwrap().events;
     assert!(matches!(told[..], [fieldbus::Event::Alarm(_)]), "the watch has its new time: {told:?}");

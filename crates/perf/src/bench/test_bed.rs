@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use dataplane::open::Io;
-use lab::topology::{Gateway, LEFT, RIGHT};
+use lab::topology::Gateway;
 use lab::{Shape, Topology};
 
 use super::BenchError;
 use super::forwarder::Forwarder;
-use crate::demo::cells::secured;
+use crate::demo::cells::{redirecting, secured};
 use crate::demo::pair::{Choice, Pair, Scratch, Station, configure};
 use report::GatewayReport;
 
@@ -179,19 +179,4 @@ impl TestBed {
         }
         Ok(())
     }
-}
-
-/// A topology whose wires take redirected frames: of a veth the other end needs NAPI, which `gro` gives it.
-pub(super) fn redirecting(shape: &Shape) -> Result<Topology, BenchError> {
-    let topology = Topology::build(shape)?;
-    let Topology { machine_a, machine_b, middle, .. } = &topology;
-    for (namespace, interface) in [
-        (&machine_a.namespace, machine_a.ifname),
-        (middle, LEFT),
-        (middle, RIGHT),
-        (&machine_b.namespace, machine_b.ifname),
-    ] {
-        namespace.run(&["ethtool", "-K", interface, "gro", "on"])?;
-    }
-    Ok(topology)
 }

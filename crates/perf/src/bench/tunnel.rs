@@ -16,10 +16,12 @@
 //! | LAN payload 1500 | the same with frames of 1514 octets, each of which is carried in two packets |
 //! | a quarter load | frames that arrive of a quarter of what a site can receive, alone and beside made-up packets: [`flood`] |
 //! | send, receive | what a frame costs in memory, beside a full re-encryption: [`headers`] |
+//! | a program in the kernel | what a frame of a known flow costs in the programs of a site: [`in_kernel`] |
 //! | round trip | one frame at a time, with a pause before each, for frames of 64 to 1468 octets |
 
 mod flood;
 mod headers;
+mod in_kernel;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -177,6 +179,8 @@ fn shape() -> PlantsShape {
 
 /// Name of a figure in memory, for [`Bench::only`].
 const IN_MEMORY: &str = "in memory";
+/// Name of a figure in the kernel, for [`Bench::only`].
+const IN_KERNEL: &str = "a program in the kernel";
 
 /// Throughputs: what, its unit, what is wanted, octets of the frames.
 type Throughput = (&'static str, &'static str, Wanted, fn(&Case) -> u32);
@@ -195,12 +199,16 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let throughputs: Vec<_> = THROUGHPUTS.into_iter().filter(|(what, ..)| bench.wants(what)).collect();
     let trips: Vec<_> = ROUND_TRIPS.into_iter().filter(|&octets| bench.wants(&round_trip(octets))).collect();
     let compared = !(throughputs.is_empty() && trips.is_empty());
-    let (memory, flooded) = (bench.wants(IN_MEMORY), bench.wants(flood::FLOOD));
-    if !compared && !memory && !flooded {
+    let (memory, kernel) = (bench.wants(IN_MEMORY), bench.wants(IN_KERNEL));
+    let flooded = bench.wants(flood::FLOOD);
+    if !compared && !memory && !kernel && !flooded {
         return Err(BenchError::Unknown);
     }
     if memory {
         headers::measure(bench);
+    }
+    if kernel && let Err(error) = in_kernel::measure(bench) {
+        (bench.progress)(&format_args!("left out: programs in the kernel: {error}"));
     }
     if !compared && !flooded {
         return Ok(());

@@ -25,7 +25,6 @@ use lab::{InterfaceCounters, MachineTimes, Shape, Topology};
 
 use super::super::forwarder::Forwarder;
 use super::super::samples::Samples;
-use super::super::test_bed::redirecting;
 use super::super::{BenchError, PAUSE};
 use super::{BENCH, Effort};
 use crate::demo::cells::{redirecting, secured};

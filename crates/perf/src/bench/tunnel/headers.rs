@@ -17,7 +17,7 @@ use crate::bench::Bench;
 use crate::bench::samples::Samples;
 
 /// Octets of the frames, without FCS: the shortest, and the largest that identifier mode carries whole over MTU 1500.
-const FRAMES: [usize; 2] = [60, 1484];
+pub(super) const FRAMES: [usize; 2] = [60, 1484];
 /// Duration of each case in each round: nothing but the CPU is waited for.
 const TIME: Duration = Duration::from_millis(50);
 

@@ -1,0 +1,512 @@
+//! A site in the kernel: the known flows of peers in identifier mode, sent and received by `bpf/site.bpf.c`, frame by frame as
+//! `tunnel::Forwarding` does it.
+//!
+//! The programs decide nothing that lasts. User space says which flows they may send, what peers have announced, where stations are,
+//! and on which lanes; those lanes are the kernel's alone, in both directions. What the programs do not know is user space's: outward
+//! by the AF_XDP socket of the queue, inward by the host's stack. Peers, lanes, paths and stations are numbers that the caller gives,
+//! each below its room.
+//!
+//! Work for a frame: outward a look-up in a hash map and one SipHash; inward a look-up in a table of identifiers, a lock, a look-up in
+//! a hash map, and one SipHash for the identifier that enters the window.
+
+mod layout;
+
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::time::Duration;
+
+use aya::TestRunOptions;
+use aya::maps::{Array, DevMap, HashMap, XskMap};
+use suite::tunnel::LaneKey;
+use tunnel::{Location, PeerCounters};
+use wire::MacAddr;
+use wire::tunnel::{Flow, FlowIndex};
+
+use crate::error::XdpError;
+use crate::programs::{Programs, Ran, Unclaimed};
+use layout::What;
+
+/// Object file that a pinned clang makes of `bpf/site.bpf.c`.
+static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/site.bpf.o");
+const PROGRAMS: [&str; 3] = ["outward", "inward", "change"];
+/// Return value of the program `change`.
+const DONE: u32 = 100;
+const LAN_PORT: u32 = 0;
+/// Interfaces towards the network, at most.
+const WAN_PORTS: u32 = 3;
+/// Identifiers of all lanes, at most: 20 bits of one choose its bucket.
+const IDENTIFIERS: u64 = 1 << 20;
+/// Places of a lane that one command clears.
+const CLEARED: usize = 256;
+
+/// Sizes of the maps, which stay as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Peers.
+    pub peers: u32,
+    /// Lanes in each direction, and paths.
+    pub lanes: u32,
+    /// Flows of all peers, in each direction.
+    pub flows: u32,
+    /// Stations.
+    pub stations: u32,
+}
+
+/// Settings of a site.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// W of the windows, as in `tunnel::Settings`.
+    pub window: u64,
+    /// Octets of the longest frame that the LAN takes.
+    pub lan_frame: usize,
+    /// UDP port of identifier mode.
+    pub port: u16,
+    /// Age of an unheard station at which its place is not known any more.
+    pub station_age: Duration,
+}
+
+/// A way through the network to a peer: addresses on the link, of IP and of UDP.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct UdpPath {
+    /// Of the WAN interface.
+    pub interface: MacAddr,
+    /// Of the next hop.
+    pub next_hop: MacAddr,
+    /// From here.
+    pub source: SocketAddr,
+    /// To the peer: of the same family.
+    pub destination: SocketAddr,
+    /// Octets of the largest UDP payload.
+    pub payload: usize,
+    /// The WAN interface, as in [`Site::set_wan`].
+    pub port: u32,
+}
+
+/// How the frames of a flow travel: to this peer under this number, as long as its stations are where they must be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowPath {
+    /// The peer.
+    pub peer: u32,
+    /// This site's number of the flow, which the peer knows.
+    pub index: FlowIndex,
+    /// Station of the source address: on this LAN.
+    pub source: u32,
+    /// Station of the destination address: behind the peer.
+    pub destination: u32,
+}
+
+/// Use of a flow since it was added.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowUse {
+    /// Time since its last frame; none before the first.
+    pub idle: Option<Duration>,
+    /// True if one of its frames was user space's, and so are all that followed.
+    pub slow: bool,
+}
+
+/// A lane that a peer sends on, at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneReport {
+    /// Highest seq accepted, or announced by the peer.
+    pub newest: u64,
+    /// Identifiers that are missing in the table.
+    pub missing: u64,
+    /// Time since its first packet; none before that.
+    pub used: Option<Duration>,
+    /// Whether this command has moved the window.
+    pub advanced: bool,
+    /// The last flow number that was not known, since the last look.
+    pub unknown: Option<FlowIndex>,
+}
+
+/// The programs, loaded once, and their maps. Dropping it detaches the programs and frees the maps, keys included.
+pub struct Site {
+    programs: Programs,
+    settings: Settings,
+    lanes: u32,
+}
+
+impl UdpPath {
+    /// Time to live of packets.
+    const HOPS: u8 = 64;
+
+    /// Whether both addresses are of one family.
+    pub const fn is_possible(&self) -> bool {
+        self.source.is_ipv4() == self.destination.is_ipv4()
+    }
+
+    /// Ethernet, IP and UDP with lengths and checksums 0, and the sum of the 16-bit words that the checksum covers without them.
+    fn head(&self) -> (Vec<u8>, u32) {
+        let mut head = [self.next_hop.0, self.interface.0].concat();
+        let ports = [self.source.port().to_be_bytes(), self.destination.port().to_be_bytes()].concat();
+        let covered = match (self.source.ip(), self.destination.ip()) {
+            (IpAddr::V4(source), IpAddr::V4(destination)) => {
+                // DF: never fragmented. Without a checksum of UDP, as RFC 768 allows over IPv4.
+                head.extend([0x08, 0, 0x45, 0, 0, 0, 0, 0, 0x40, 0, Self::HOPS, 17, 0, 0]);
+                head.extend(source.octets());
+                head.extend(destination.octets());
+                let covered = head[14..].to_vec();
+                head.extend(&ports);
+                covered
+            }
+            (source, destination) => {
+                let [source, destination] = [source, destination].map(|address| match address {
+                    IpAddr::V4(address) => address.to_ipv6_mapped(),
+                    IpAddr::V6(address) => address,
+                });
+                head.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 17, Self::HOPS]);
+                head.extend(source.octets());
+                head.extend(destination.octets());
+                head.extend(&ports);
+                [&head[22..], &[0, 17]].concat()
+            }
+        };
+        head.extend([0; 4]);
+        let words = covered.as_chunks().0.iter().map(|word| u32::from(u16::from_ne_bytes(*word)));
+        (head, words.sum())
+    }
+}
+
+impl Site {
+    /// Loads the programs. This alone needs CAP_PERFMON. No frame passes yet.
+    ///
+    /// # Errors
+    /// If the kernel does not take them.
+    pub fn load(room: &Room, settings: &Settings, unclaimed: Unclaimed) -> Result<Self, XdpError> {
+        Self::load_object(OBJECT, room, settings, unclaimed)
+    }
+
+    /// [`Site::load`] with programs that another compiler has made, or that are broken on purpose: for tests.
+    ///
+    /// # Errors
+    /// As [`Site::load`]. Or if the window is no power of two from 64 to 2^20, or room for identifiers is not to be had.
+    pub fn load_object(
+        object: &[u8],
+        room: &Room,
+        settings: &Settings,
+        unclaimed: Unclaimed,
+    ) -> Result<Self, XdpError> {
+        let Settings { window, .. } = *settings;
+        if !window.is_power_of_two() || !(64..=1 << 20).contains(&window) || room.peers > 1 << 16 {
+            return Err(XdpError::Malformed);
+        }
+        let identifiers = u64::from(room.lanes) * layout::places(window);
+        // A bucket of four places for each.
+        let buckets = identifiers.next_power_of_two() as u32;
+        if identifiers > IDENTIFIERS {
+            return Err(XdpError::Lanes { wanted: room.lanes, most: IDENTIFIERS / layout::places(window) });
+        }
+        let rooms = [
+            ("identifiers", buckets),
+            ("rings", identifiers as u32),
+            ("receive_lanes", room.lanes),
+            ("transmit_lanes", room.lanes),
+            ("paths", room.lanes),
+            ("peers", room.peers),
+            ("counters", room.peers),
+            ("flows", room.flows),
+            ("announced", room.flows),
+            ("stations", room.stations),
+        ];
+        let mut programs = Programs::load(object, &PROGRAMS, &rooms)?;
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(programs.map("settings")?)?;
+        common.set(0, layout::settings(settings, buckets, unclaimed.verdict()), 0)?;
+        Ok(Self { programs, settings: *settings, lanes: room.lanes })
+    }
+
+    /// Says where rebuilt frames leave.
+    ///
+    /// # Errors
+    /// If there is no such interface.
+    pub fn set_lan(&mut self, interface: u32) -> Result<(), XdpError> {
+        Ok(DevMap::try_from(self.programs.map("ports")?)?.set(LAN_PORT, interface, None, 0)?)
+    }
+
+    /// Says which interface a path's `port` is: 1 to 3.
+    ///
+    /// # Errors
+    /// If there is no such interface.
+    pub fn set_wan(&mut self, port: u32, interface: u32) -> Result<(), XdpError> {
+        if !(1..=WAN_PORTS).contains(&port) {
+            return Err(XdpError::Malformed);
+        }
+        Ok(DevMap::try_from(self.programs.map("ports")?)?.set(port, interface, None, 0)?)
+    }
+
+    /// Says which interface a port is, as [`Site::set_lan`] for 0 and [`Site::set_wan`] for others, and has its frames come to its
+    /// program, in its driver: where no port of somebody else's stands. It ends with this.
+    ///
+    /// # Errors
+    /// If the interface is gone, has a program already, or its driver takes none.
+    pub fn attach(&mut self, port: u32, interface: u32) -> Result<(), XdpError> {
+        let program = if port == LAN_PORT { "outward" } else { "inward" };
+        if port == LAN_PORT {
+            self.set_lan(interface)?
+        } else {
+            self.set_wan(port, interface)?
+        }
+        self.programs.attach_one(program, interface)
+    }
+
+    /// Has the LAN's frames for user space that come to this receive queue go to a socket.
+    ///
+    /// # Errors
+    /// If it is no AF_XDP socket of that queue.
+    pub fn set_socket(&mut self, queue: u32, socket: impl AsRawFd) -> Result<(), XdpError> {
+        Ok(XskMap::try_from(self.programs.map("sockets")?)?.set(queue, socket, 0)?)
+    }
+
+    /// The programs, for links of somebody else's: that of the LAN, and that of WAN interfaces.
+    ///
+    /// # Errors
+    /// If a file descriptor cannot be had.
+    pub fn programs(&mut self) -> Result<[OwnedFd; 2], XdpError> {
+        self.programs.descriptors()
+    }
+
+    /// Opens a lane to send on, from seq 1 on. One number is one key: before another it is closed, and no peer has it.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub fn open_transmit(&mut self, lane: u32, key: &LaneKey) -> Result<(), XdpError> {
+        self.set_transmit(lane, layout::transmit_lane(key).octets())
+    }
+
+    /// Wipes a lane that is not sent on any more.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub fn close_transmit(&mut self, lane: u32) -> Result<(), XdpError> {
+        self.set_transmit(lane, &[0; layout::TRANSMIT_LANE])
+    }
+
+    fn set_transmit(&mut self, lane: u32, octets: &[u8]) -> Result<(), XdpError> {
+        let octets: &[u8; layout::TRANSMIT_LANE] = octets.try_into().map_err(|_| XdpError::Malformed)?;
+        let lanes = self.programs.map("transmit_lanes")?;
+        Ok(Array::<_, [u8; layout::TRANSMIT_LANE]>::try_from(lanes)?.set(lane, octets, 0)?)
+    }
+
+    /// The next seq of a lane that this site sends on.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub fn next_seq(&self, lane: u32) -> Result<u64, XdpError> {
+        let lanes = self.programs.map_ref("transmit_lanes")?;
+        let octets = Array::<_, [u8; layout::TRANSMIT_LANE]>::try_from(lanes)?.get(&lane, 0)?;
+        Ok(crate::layout::long(&octets, 0))
+    }
+
+    /// Writes a path that no peer has.
+    ///
+    /// # Errors
+    /// If there is no such path, or it is none.
+    pub fn set_path(&mut self, number: u32, path: &UdpPath) -> Result<(), XdpError> {
+        if !path.is_possible() {
+            return Err(XdpError::Malformed);
+        }
+        let paths = self.programs.map("paths")?;
+        Ok(Array::<_, [u8; layout::PATH]>::try_from(paths)?.set(number, layout::path(path), 0)?)
+    }
+
+    /// Says on which lane and which path a peer is sent to. Both change at once.
+    ///
+    /// # Errors
+    /// If there is no such peer.
+    pub fn set_peer(&mut self, peer: u32, lane: u32, path: u32) -> Result<(), XdpError> {
+        let peers = self.programs.map("peers")?;
+        Ok(Array::<_, [u8; layout::PEER]>::try_from(peers)?.set(peer, layout::peer(lane, path), 0)?)
+    }
+
+    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn add_flow(&mut self, flow: &Flow, path: &FlowPath) -> Result<(), XdpError> {
+        let mut flows = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(
+            self.programs.map("flows")?,
+        )?;
+        Ok(flows.insert(flow.encode(), layout::outward_flow(path), 0)?)
+    }
+
+    /// Leaves a flow's frames to user space.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn remove_flow(&mut self, flow: &Flow) -> Result<(), XdpError> {
+        let mut flows = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(
+            self.programs.map("flows")?,
+        )?;
+        Ok(flows.remove(&flow.encode())?)
+    }
+
+    /// Use of a flow.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn flow_use(&self, flow: &Flow) -> Result<FlowUse, XdpError> {
+        let flows = self.programs.map_ref("flows")?;
+        let octets = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(flows)?
+            .get(&flow.encode(), 0)?;
+        let used = crate::layout::long(&octets, 24);
+        let idle =
+            if used == 0 { None } else { Some(Duration::from_nanos(self.now()?.saturating_sub(used))) };
+        Ok(FlowUse { idle, slow: crate::layout::word(&octets, 16) != 0 })
+    }
+
+    /// Delivers the frames of a flow that a peer has announced; `station` is its source address.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn announce(
+        &mut self,
+        peer: u32,
+        index: FlowIndex,
+        flow: &Flow,
+        station: u32,
+    ) -> Result<(), XdpError> {
+        let mut announced =
+            HashMap::<_, u32, [u8; layout::ANNOUNCED_FLOW]>::try_from(self.programs.map("announced")?)?;
+        Ok(announced.insert(layout::announced_key(peer, index), layout::announced_flow(flow, station), 0)?)
+    }
+
+    /// Forgets a flow that a peer has withdrawn.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn withdraw(&mut self, peer: u32, index: FlowIndex) -> Result<(), XdpError> {
+        let mut announced =
+            HashMap::<_, u32, [u8; layout::ANNOUNCED_FLOW]>::try_from(self.programs.map("announced")?)?;
+        Ok(announced.remove(&layout::announced_key(peer, index))?)
+    }
+
+    /// Says where a station is and that it was heard there now, or that nobody knows.
+    ///
+    /// # Errors
+    /// If there is no such number.
+    pub fn set_station(&mut self, number: u32, location: Option<Location>) -> Result<(), XdpError> {
+        let heard = self.now()?;
+        let stations = self.programs.map("stations")?;
+        Ok(Array::<_, [u8; layout::STATION]>::try_from(stations)?.set(
+            number,
+            layout::station(location, heard),
+            0,
+        )?)
+    }
+
+    /// Where a station is, as frames have told since, and how long ago it was heard there.
+    ///
+    /// # Errors
+    /// If there is no such number.
+    pub fn station(&self, number: u32) -> Result<(Option<Location>, Duration), XdpError> {
+        let stations = self.programs.map_ref("stations")?;
+        let octets = Array::<_, [u8; layout::STATION]>::try_from(stations)?.get(&number, 0)?;
+        let (location, heard) = layout::parse_station(&octets);
+        Ok((location, Duration::from_nanos(self.now()?.saturating_sub(heard))))
+    }
+
+    /// Opens a lane that a peer sends on. It accepts nothing before [`Site::fill`].
+    ///
+    /// # Errors
+    /// If there is no such lane, or it is not closed.
+    pub fn open_receive(&mut self, lane: u32, peer: u32, key: &LaneKey) -> Result<(), XdpError> {
+        self.command(layout::open(lane, peer, key).octets()).map(drop)
+    }
+
+    /// Puts up to 256 missing identifiers into a lane's window. It is full when none is missing in the report.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub fn fill(&mut self, lane: u32) -> Result<LaneReport, XdpError> {
+        self.tell(What::FillUp, lane)
+    }
+
+    /// Moves a lane's window to an anchor that the peer's lane has reached within W/2, if it does not reach it anyway.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub fn advance(&mut self, lane: u32, seq: u64) -> Result<LaneReport, XdpError> {
+        Ok(layout::report(&self.command(layout::advance(lane, seq).octets())?))
+    }
+
+    /// Closes a lane: it accepts nothing from now on, its identifiers leave the table, and its keys are wiped.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub fn close_receive(&mut self, lane: u32) -> Result<(), XdpError> {
+        self.tell(What::Close, lane)?;
+        for from in (0..layout::places(self.settings.window)).step_by(CLEARED) {
+            self.command(layout::clear(lane, from as u32).octets())?;
+        }
+        self.tell(What::Wipe, lane).map(drop)
+    }
+
+    /// A lane that a peer sends on.
+    ///
+    /// # Errors
+    /// If there is no such lane.
+    pub fn look(&mut self, lane: u32) -> Result<LaneReport, XdpError> {
+        self.tell(What::Look, lane)
+    }
+
+    fn tell(&self, what: What, lane: u32) -> Result<LaneReport, XdpError> {
+        Ok(layout::report(&self.command(layout::command(what, lane).octets())?))
+    }
+
+    fn command(&self, command: &[u8]) -> Result<[u8; layout::COMMAND], XdpError> {
+        let mut answer = [0; layout::COMMAND];
+        let options =
+            TestRunOptions { data_in: Some(command), data_out: Some(&mut answer), ..TestRunOptions::new() };
+        let (done, ..) = self.programs.run("change", options)?;
+        (done == DONE).then_some(answer).ok_or(XdpError::Malformed)
+    }
+
+    /// The kernel's clock, as the programs read it.
+    fn now(&self) -> Result<u64, XdpError> {
+        // A command that changes nothing, for a lane that there always is.
+        Ok(layout::now(&self.command(layout::clear(0, u32::MAX / 2).octets())?))
+    }
+
+    /// Counters of a peer on all CPUs together, and how often stations moved behind it.
+    ///
+    /// # Errors
+    /// If there is no such peer.
+    pub fn counters(&self, peer: u32) -> Result<(PeerCounters, u64), XdpError> {
+        Ok(layout::counters(self.programs.sum("counters", peer)?))
+    }
+
+    /// Sets the counters of a peer back: its number is another's from now on.
+    ///
+    /// # Errors
+    /// If there is no such peer.
+    pub fn clear_counters(&mut self, peer: u32) -> Result<(), XdpError> {
+        self.programs.set_all("counters", peer, [0; layout::COUNTERS])
+    }
+
+    /// Number of lanes in each direction.
+    pub const fn lanes(&self) -> u32 {
+        self.lanes
+    }
+
+    /// Has a frame of the LAN go through the program as if it had come, `repeat` times: for tests and benches. It takes a seq, and is
+    /// counted. At least 14 octets.
+    ///
+    /// # Errors
+    /// If the kernel does not run it.
+    pub fn run_outward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
+        self.programs.run_frame("outward", frame, repeat)
+    }
+
+    /// The same for a packet of the network, headers included.
+    ///
+    /// # Errors
+    /// If the kernel does not run it.
+    pub fn run_inward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
+        self.programs.run_frame("inward", frame, repeat)
+    }
+}
+
+impl std::fmt::Debug for Site {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Site").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

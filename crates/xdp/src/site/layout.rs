@@ -1,0 +1,215 @@
+//! The structures of `bpf/window.h` and `bpf/site.bpf.c`, octet by octet, in the machine's byte order.
+
+use std::time::Duration;
+
+use suite::Secret;
+use suite::tunnel::LaneKey;
+use tunnel::{Location, PeerCounters};
+use wire::tunnel::{Flow, FlowIndex};
+
+use super::{FlowPath, LaneReport, Settings, UdpPath};
+use crate::layout::{long, nanoseconds, put, word};
+
+pub(super) const SETTINGS: usize = 32;
+pub(super) const TRANSMIT_LANE: usize = 56;
+pub(super) const OUTWARD_FLOW: usize = 32;
+pub(super) const ANNOUNCED_FLOW: usize = 32;
+pub(super) const STATION: usize = 16;
+pub(super) const PEER: usize = 8;
+pub(super) const PATH: usize = 80;
+pub(super) const COMMAND: usize = 64;
+pub(super) const COUNTERS: usize = 12;
+/// Anchors beyond a window (`ANCHORS`).
+const ANCHORS: u64 = 1024;
+const KEYS_IN_COMMAND: usize = 24;
+const HERE: u32 = 1;
+const BEHIND: u32 = 2;
+
+/// What a lane is told (`enum what`).
+#[derive(Clone, Copy)]
+pub(super) enum What {
+    Open,
+    FillUp,
+    Advance,
+    Close,
+    Clear,
+    Wipe,
+    Look,
+}
+
+/// Places of a lane in the rings.
+pub(super) const fn places(window: u64) -> u64 {
+    2 * window + ANCHORS
+}
+
+pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SETTINGS] {
+    let mut octets = [0; SETTINGS];
+    put(&mut octets, 0, &settings.window.ilog2().to_ne_bytes());
+    put(&mut octets, 4, &(buckets - 1).to_ne_bytes());
+    put(&mut octets, 8, &(settings.lan_frame as u32).to_ne_bytes());
+    put(&mut octets, 12, &as_read(settings.port).to_ne_bytes());
+    put(&mut octets, 16, &rest.to_ne_bytes());
+    put(&mut octets, 24, &nanoseconds(settings.station_age).to_ne_bytes());
+    octets
+}
+
+/// 16 bits as the program reads them in a frame.
+fn as_read(number: u16) -> u32 {
+    u32::from(u16::from_ne_bytes(number.to_be_bytes()))
+}
+
+fn put_keys(octets: &mut [u8], key: &LaneKey) {
+    let (identifier, check) = key.for_kernel();
+    // SipHash reads its key little endian, as the check does its numbers.
+    for (to, from) in
+        octets.as_chunks_mut::<8>().0.iter_mut().zip([&identifier[..], check].concat().as_chunks().0)
+    {
+        *to = u64::from_le_bytes(*from).to_ne_bytes();
+    }
+}
+
+/// A lane that sends, from its first seq on.
+pub(super) fn transmit_lane(key: &LaneKey) -> Secret {
+    let mut lane = Secret::zeros(TRANSMIT_LANE);
+    put(lane.octets_mut(), 0, &1_u64.to_ne_bytes());
+    put_keys(&mut lane.octets_mut()[8..48], key);
+    put(lane.octets_mut(), 48, &1_u32.to_ne_bytes());
+    lane
+}
+
+pub(super) fn outward_flow(flow: &FlowPath) -> [u8; OUTWARD_FLOW] {
+    let mut octets = [0; OUTWARD_FLOW];
+    let numbers = [flow.peer, as_read(flow.index.0), flow.source, flow.destination];
+    for (at, number) in numbers.into_iter().enumerate() {
+        put(&mut octets, 4 * at, &number.to_ne_bytes());
+    }
+    octets
+}
+
+pub(super) fn announced_key(peer: u32, index: FlowIndex) -> u32 {
+    peer << 16 | u32::from(index.0)
+}
+
+pub(super) fn announced_flow(flow: &Flow, station: u32) -> [u8; ANNOUNCED_FLOW] {
+    let mut octets = [0; ANNOUNCED_FLOW];
+    put(&mut octets, 0, &flow.encode());
+    put(&mut octets, Flow::OCTETS, &station.to_ne_bytes());
+    octets
+}
+
+/// A station that was heard at a time of the kernel's clock.
+pub(super) fn station(location: Option<Location>, heard: u64) -> [u8; STATION] {
+    let mut octets = [0; STATION];
+    let place = match location {
+        None => 0,
+        Some(Location::Here) => HERE,
+        Some(Location::Behind(peer)) => BEHIND + u32::from(peer.0),
+    };
+    put(&mut octets, 0, &heard.to_ne_bytes());
+    put(&mut octets, 8, &place.to_ne_bytes());
+    octets
+}
+
+/// Where a station is, and when it was heard there on the kernel's clock.
+pub(super) fn parse_station(octets: &[u8; STATION]) -> (Option<Location>, u64) {
+    let location = match word(octets, 8) {
+        0 => None,
+        HERE => Some(Location::Here),
+        behind => Some(Location::Behind(tunnel::PeerId((behind - BEHIND) as u16))),
+    };
+    (location, long(octets, 0))
+}
+
+pub(super) fn peer(lane: u32, path: u32) -> [u8; PEER] {
+    let mut octets = [0; PEER];
+    put(&mut octets, 0, &lane.to_ne_bytes());
+    put(&mut octets, 4, &path.to_ne_bytes());
+    octets
+}
+
+pub(super) fn path(path: &UdpPath) -> [u8; PATH] {
+    let mut octets = [0; PATH];
+    let (head, sum) = path.head();
+    put(&mut octets, 0, &head);
+    put(&mut octets, 64, &(head.len() as u32).to_ne_bytes());
+    put(&mut octets, 68, &sum.to_ne_bytes());
+    put(&mut octets, 72, &(path.payload as u32).to_ne_bytes());
+    put(&mut octets, 76, &path.port.to_ne_bytes());
+    octets
+}
+
+/// A command for a lane. On the heap, and wiped when it is dropped.
+pub(super) fn command(what: What, lane: u32) -> Secret {
+    let mut command = Secret::zeros(COMMAND);
+    put(command.octets_mut(), 0, &(what as u32).to_ne_bytes());
+    put(command.octets_mut(), 4, &lane.to_ne_bytes());
+    command
+}
+
+pub(super) fn open(lane: u32, peer: u32, key: &LaneKey) -> Secret {
+    let mut command = command(What::Open, lane);
+    put(command.octets_mut(), 8, &peer.to_ne_bytes());
+    put_keys(&mut command.octets_mut()[KEYS_IN_COMMAND..], key);
+    command
+}
+
+pub(super) fn clear(lane: u32, from: u32) -> Secret {
+    let mut command = command(What::Clear, lane);
+    put(command.octets_mut(), 12, &from.to_ne_bytes());
+    command
+}
+
+pub(super) fn advance(lane: u32, seq: u64) -> Secret {
+    let mut command = command(What::Advance, lane);
+    put(command.octets_mut(), 16, &seq.to_ne_bytes());
+    command
+}
+
+pub(super) fn report(octets: &[u8; COMMAND]) -> LaneReport {
+    let (now, used) = (long(octets, 0), long(octets, 24));
+    LaneReport {
+        newest: long(octets, 8),
+        missing: long(octets, 16),
+        used: (used != 0).then(|| Duration::from_nanos(now.saturating_sub(used))),
+        advanced: word(octets, 32) != 0,
+        unknown: word(octets, 36).checked_sub(1).map(|index| FlowIndex(index as u16)),
+    }
+}
+
+/// The time of a report on the kernel's clock.
+pub(super) fn now(octets: &[u8; COMMAND]) -> u64 {
+    long(octets, 0)
+}
+
+/// Counters in their order in the program (`enum counter`), and the stations that moved.
+pub(super) fn counters(values: [u64; COUNTERS]) -> (PeerCounters, u64) {
+    let [
+        out_pkts_tunnelled,
+        out_octets_tunnelled,
+        out_pkts_seq_exhausted,
+        in_pkts_tunnelled,
+        in_octets_tunnelled,
+        in_pkts_late,
+        in_pkts_bad_header,
+        in_pkts_forged_header,
+        in_pkts_source_here,
+        in_pkts_unknown_flow,
+        in_pkts_too_long,
+        moved,
+    ] = values;
+    let counters = PeerCounters {
+        out_pkts_tunnelled,
+        out_octets_tunnelled,
+        out_pkts_seq_exhausted,
+        in_pkts_tunnelled,
+        in_octets_tunnelled,
+        in_pkts_late,
+        in_pkts_bad_header,
+        in_pkts_forged_header,
+        in_pkts_source_here,
+        in_pkts_unknown_flow,
+        in_pkts_too_long,
+        ..PeerCounters::default()
+    };
+    (counters, moved)
+}
