@@ -14,11 +14,10 @@
 //! `start.rs` has the order of a start.
 
 mod agreement;
+mod carrier_loss;
 mod cell;
 mod control_handle;
 mod link;
-mod link_monitor;
-mod loss;
 mod reload;
 mod report;
 mod restored;
@@ -27,6 +26,7 @@ mod start;
 mod static_keys;
 mod supervisor;
 mod surface;
+mod vanished_interfaces;
 mod verdicts;
 
 use std::fmt;
@@ -53,11 +53,11 @@ use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
 use link::RunningLink;
-use link_monitor::InterfaceMonitor;
 use restored::Machine;
 use site::RunningSite;
 use supervisor::Supervisor;
 use surface::Surface;
+use vanished_interfaces::InterfaceMonitor;
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs

@@ -12,7 +12,7 @@ use pnstore::{PnBlock, UnmarkedKey};
 use tracing::{info, warn};
 use wire::{MacAddr, Pn, Sci};
 
-use super::loss::{LossForwarding, Side};
+use super::carrier_loss::{LossForwarding, Side};
 use config::check::{self, Mtus};
 use config::{Gateway, Keys, Link};
 pub(super) use start::{ReadyLink, allowed, bare_secy, io, path};

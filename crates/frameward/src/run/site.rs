@@ -23,7 +23,7 @@ use tracing::info;
 use tunnel::PeerId;
 
 use super::link::Waiting;
-use super::link_monitor::{Passage, RETRY};
+use super::vanished_interfaces::{Passage, RETRY};
 use config::check::site::lan_mtu;
 use config::{Gateway, Site, SitePeer};
 use works::Works;

@@ -13,8 +13,8 @@ use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
 
 use super::super::agreement::{key_agreement, recorder};
+use super::super::carrier_loss::LossForwarding;
 use super::super::cell::settings;
-use super::super::loss::LossForwarding;
 use super::super::static_keys::{Begun, Granted, floors, secy};
 use super::super::{Measured, RunError};
 use super::{About, RunningLink};

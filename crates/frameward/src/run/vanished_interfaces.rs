@@ -11,7 +11,7 @@
 //! | that fails | it is tried again every second, and told once |
 //! | one was missing at the start, and both are there | the link is started, with a first block of PNs |
 //!
-//! Carriers are seen here, too, and a side is held down as `loss.rs` decides. A site's LAN is looked after in `site.rs`.
+//! Carriers are seen here, too, and a side is held down as `carrier_loss.rs` decides. A site's LAN is looked after in `site.rs`.
 //!
 //! The SecY lives on meanwhile: PNs, replay windows and counters are those from before. Looked at when the kernel says
 //! that something has changed, and once a second.
