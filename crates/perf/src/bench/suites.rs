@@ -235,7 +235,7 @@ mod tests {
         let mut figures = Vec::new();
         let effort = Effort { rounds: 1, time: Duration::ZERO };
         measure(effort, &mut |_| {}, &mut |figure| figures.push(figure));
-        assert_eq!(figures.len(), 9 * 6 * 2);
+        assert_eq!(figures.len(), 10 * 6 * 2);
         let rows: Vec<_> = figures.iter().flat_map(Figure::rows).collect();
         // All but MORUS-640, which is our own code, stand beside a bare call.
         assert_eq!(rows.len(), 10 * 6 * 2 + 9 * 6 * 2);
