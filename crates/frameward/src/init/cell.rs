@@ -116,7 +116,7 @@ impl<'r> Relation<'r> {
 fn fieldbus(name: &str, rest: &str, suite: &str, local: &[&str], relations: &[Relation<'_>]) -> String {
     let stations: Vec<_> = local.iter().map(|station| quoted(station)).collect();
     let mut text = format!(
-        "[[fieldbus]]\nname  = {}\nrest  = {}   # the link above\nsuite = {}   # the same on both boxes; this one can stay in the kernel\nmaster_key_file = {}\nlocal = [{}]   # the stations behind this box\n",
+        "[[fieldbus]]\nname  = {}\nrest  = {}   # the link above\nsuite = {}   # the same on both boxes; with it frames can stay in the kernel\nmaster_key_file = {}\nlocal = [{}]   # the stations behind this box\n",
         quoted(name),
         quoted(rest),
         quoted(suite),
