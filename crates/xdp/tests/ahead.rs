@@ -265,6 +265,26 @@ fn a_slot_that_was_being_made_when_its_relation_was_taken_out_is_not_used() {
     pass(&mut world, 40);
 }
 
+/// Frames that spend slots as fast as they are made: others do not wait for the relation's last one.
+#[test]
+fn a_pass_makes_no_more_slots_than_there_are() {
+    let world = filled(ENCRYPT, 1444);
+    let stop = AtomicBool::new(false);
+    let frame = machine(0, 0, &TAG, &payload(1444));
+    let sender = &world.gateways[0].kernel;
+    let most = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                sender.run_outward(&frame, 1).unwrap();
+            }
+        });
+        let most = (0..100_000).map(|_| sender.fill().unwrap()).max().unwrap();
+        stop.store(true, Ordering::Relaxed);
+        most
+    });
+    assert!((1..=2 * SLOTS).contains(&most), "{most} slots in one pass");
+}
+
 /// Slots are filled while frames of other CPUs take them, and keys change.
 #[test]
 fn frames_and_the_thread_that_fills_do_not_disturb_each_other() {
