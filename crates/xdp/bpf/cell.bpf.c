@@ -137,8 +137,7 @@ INLINE void add_time(void *histograms, u32 number, u64 time) {
 
 // The time since a frame came to its program.
 INLINE void add_residence(void *histograms, u32 number, u64 came) {
-    u64 now = ktime_get_ns();
-    add_time(histograms, number, now > came ? now - came : 0);
+    add_time(histograms, number, time_since(came, ktime_get_ns()));
 }
 
 INLINE struct relation *find(void *table, const struct address *address, u32 *number) {

@@ -90,15 +90,15 @@ INLINE struct key_status status_locked(const struct session *s, const struct dir
 }
 
 // Whether frames of a relation have stopped, and whether its peer goes on under keys that are not known here
-// (`Relations::look_for_silence`). 1: there is an alarm.
+// (`Relations::handle_timeout`). 1: there is an alarm.
 INLINE int look_locked(struct relation *r, u64 now) {
     int alarm = 0;
-    u64 gap = now > r->last ? now - r->last : 0;
+    u64 gap = time_since(r->last, now);
     if (r->last && gap >= r->alarm && !r->told) {
         r->told = 1, alarm = 1, r->news.flags |= ALARM;
         if (gap > r->news.alarm) r->news.alarm = gap;
     }
-    if (r->unknown_since && now - r->unknown_since >= 1000000000ull) {
+    if (r->unknown_since && time_since(r->unknown_since, now) >= 1000000000ull) {
         if (r->unknown > r->verified) r->news.flags |= LOST;
         r->unknown_since = 0, r->unknown = 0, r->verified = 0;
     }

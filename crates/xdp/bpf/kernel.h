@@ -49,6 +49,9 @@ static long (*const spin_unlock)(struct bpf_spin_lock *lock) = (void *)94;
 #define U32(octets) (*(u32 *)(octets))
 #define U64(octets) (*(u64 *)(octets))
 
+// Time from `then` to `now`. Another CPU's reading may be the later one.
+INLINE u64 time_since(u64 then, u64 now) { return now > then ? now - then : 0; }
+
 INLINE u8 *start_of(struct xdp_md *ctx) { return (u8 *)(long)ctx->data; }
 INLINE u8 *end_of(struct xdp_md *ctx) { return (u8 *)(long)ctx->data_end; }
 

@@ -173,7 +173,7 @@ INLINE int commit(struct relation *r, const struct under *under, u32 octets, u64
             }
             if (r->unknown_since && r->verified != ~0u) r->verified++;
             if (r->last) {
-                moved->gap_known = 1, moved->gap = now > r->last ? now - r->last : 0;
+                moved->gap_known = 1, moved->gap = time_since(r->last, now);
                 if (moved->gap > r->worst_gap) r->worst_gap = moved->gap;
                 if (moved->gap >= r->alarm && !r->told) {
                     moved->alarm = 1, r->news.flags |= ALARM;

@@ -173,7 +173,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     struct path *path = map_lookup(&paths, &path_number);
     u64 now = ktime_get_coarse_ns();
     if (!lane || !lane->open || !path || source->where != HERE || destination->where != BEHIND + number
-        || now - destination->heard >= site->station_age)
+        || time_since(destination->heard, now) >= site->station_age)
         return to_user_space(ctx, site);
     source->heard = now;
     // A frame of two packets, or one without room in front of it, is user space's, and with it those that follow.
@@ -206,7 +206,7 @@ INLINE int hear_behind(struct station *station, u32 behind, u64 now, struct coun
         station->heard = now;
         return 1;
     }
-    if (station->where && now - station->heard < STAY) return station->where != HERE;
+    if (station->where && time_since(station->heard, now) < STAY) return station->where != HERE;
     station->where = behind, station->heard = now, station->moved++;
     count->of[STATIONS_MOVED]++;
     return 1;

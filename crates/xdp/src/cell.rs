@@ -279,20 +279,22 @@ impl Cell {
         for place in 0..self.room as u32 {
             let _ = self.command(&layout::collect(place));
         }
+        self.serve();
     }
 
-    /// Serves no cell any more. All keys are wiped.
+    /// Serves no cell any more. All keys are wiped, also where that fails in part.
     ///
     /// # Errors
     /// If a map cannot be written.
     pub fn clear(&mut self) -> Result<(), XdpError> {
-        for Placed { of, place } in std::mem::take(&mut self.relations) {
-            if let Some(place) = place {
-                self.take_out(&of, place)?;
-            }
+        let before = std::mem::take(&mut self.relations);
+        let mut placed = before.iter().filter_map(|Placed { of, place }| Some((of, (*place)?)));
+        let taken_out = placed.try_for_each(|(of, place)| self.take_out(of, place));
+        if taken_out.is_err() {
+            self.reset(&[]);
         }
         self.serve();
-        Ok(())
+        taken_out
     }
 
     /// A relation without keys, whose frames are found from here on.
@@ -318,21 +320,12 @@ impl Cell {
     }
 
     fn clear_counters(&mut self, place: u32) -> Result<(), XdpError> {
-        self.set_all("sent", place, [0; layout::SENT])?;
-        self.set_all("received", place, [0; layout::RECEIVED])?;
+        self.programs.set_all("sent", place, [0; layout::SENT])?;
+        self.programs.set_all("received", place, [0; layout::RECEIVED])?;
         for histogram in ["jitter", "residence_outward", "residence_inward"] {
-            self.set_all(histogram, place, [0; layout::HISTOGRAM])?;
+            self.programs.set_all(histogram, place, [0; layout::HISTOGRAM])?;
         }
         Ok(())
-    }
-
-    fn set_all<const N: usize>(
-        &mut self,
-        name: &'static str,
-        place: u32,
-        value: [u64; N],
-    ) -> Result<(), XdpError> {
-        self.programs.set_all(name, place, value)
     }
 
     /// Maximum number of relations.

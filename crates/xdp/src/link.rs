@@ -13,7 +13,7 @@ mod layout;
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use aya::TestRunOptions;
-use aya::maps::{Array, PerCpuArray, PerCpuValues};
+use aya::maps::Array;
 use fieldbus::Direction;
 use secy::{
     InstallError, Protection, ReceiveSaCounters, ReplayWindow, SecY, SecYCounters, Settings, TransmitPns,
@@ -181,24 +181,13 @@ impl Link {
         for sci in self.scis.into_iter().flatten() {
             self.retire_receive_sc(sci)?;
         }
-        self.set_all("counted", 0, [0; SECY + AROUND])?;
-        self.set_all("last_unmatched", 0, [0; 3])?;
+        self.programs.set_all("counted", 0, [0; SECY + AROUND])?;
+        self.programs.set_all("last_unmatched", 0, [0; 3])?;
         for an in An::ALL {
-            self.set_all("sent", an.index() as u32, [0; SENT])?;
+            self.programs.set_all("sent", an.index() as u32, [0; SENT])?;
         }
         self.sent_before = [[0; SENT]; An::COUNT];
         Ok(())
-    }
-
-    fn set_all<const N: usize>(
-        &mut self,
-        name: &'static str,
-        place: u32,
-        value: [u64; N],
-    ) -> Result<(), XdpError> {
-        let cpus = aya::util::nr_cpus().map_err(|(_, error)| XdpError::Cpus(error))?;
-        let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
-        Ok(PerCpuArray::<_, [u64; N]>::try_from(self.programs.map(name)?)?.set(place, values, 0)?)
     }
 
     /// Installs a transmit SA whose first frame gets `next_pn`. It may use the PNs up to `reserved`. It protects nothing before it is
@@ -262,7 +251,7 @@ impl Link {
         let place = self.scis.iter().position(Option::is_none).ok_or(InstallError::TooManyScs)?;
         for an in An::ALL {
             let sa = place * An::COUNT + an.index();
-            self.set_all("received", sa as u32, [0; RECEIVED])?;
+            self.programs.set_all("received", sa as u32, [0; RECEIVED])?;
             self.received_before[sa] = [0; RECEIVED];
         }
         self.scis[place] = Some(sci);

@@ -110,6 +110,26 @@ fn no_frame_is_protected_by_half_a_key() {
     });
 }
 
+fn keys(cell: &Cell, place: u32) -> Vec<u8> {
+    let relations = Array::<_, [u8; layout::RELATION]>::try_from(cell.programs.map_ref("relations").unwrap());
+    relations.unwrap().get(&place, 0).unwrap().to_vec()
+}
+
+/// A map cannot be written while the cell goes. The keys of all its relations go all the same.
+#[test]
+fn a_cell_that_cannot_be_cleared_whole_keeps_no_key() {
+    let mut cell = Cell::load(2).unwrap();
+    let both = [relation(), other_relation()];
+    cell.configure(&Settings::new(PROTECTION, 1500), &both, Unclaimed::Drop, &[]).unwrap();
+    for number in 0..2 {
+        cell.change(number, &KeyChange::Enter(session())).unwrap();
+    }
+    assert!((0..2).all(|place| keys(&cell, place) != [0; layout::RELATION]));
+    drop(cell.programs.take_map("inward_table").unwrap());
+    assert!(cell.clear().is_err());
+    assert!((0..2).all(|place| keys(&cell, place) == [0; layout::RELATION]));
+}
+
 /// A map cannot be written in the middle of a change. The kernel protects by no key that control does not know of any more.
 #[test]
 fn after_a_change_that_failed_no_relation_is_the_kernels() {
@@ -125,6 +145,7 @@ fn after_a_change_that_failed_no_relation_is_the_kernels() {
         assert!(cell.configure(&settings, &both, Unclaimed::Pass, stays).is_err());
         assert_eq!([0, 1].map(|number| cell.has(number)), [false; 2]);
         assert_eq!(cell.count(), 2);
+        assert!((0..2).all(|place| keys(&cell, place) == [0; layout::RELATION]));
         assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Pass, "user space's");
         drop(sent);
     }
