@@ -168,15 +168,20 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     struct peer *peer = map_lookup(&peers, &number);
     struct counters *count = map_lookup(&counters, &number);
     if (!source || !destination || !peer || !count) return to_user_space(ctx, site);
-    u32 lane_number = peer->lane, path_number = peer->path;
+    // One load: user space exchanges both at once.
+    u64 both = *(volatile u64 *)peer;
+    u32 lane_number = both, path_number = both >> 32;
     struct transmit_lane *lane = map_lookup(&transmit_lanes, &lane_number);
     struct path *path = map_lookup(&paths, &path_number);
     u64 now = ktime_get_coarse_ns();
     if (!lane || !lane->open || !path || source->where != HERE || destination->where != BEHIND + number
-        || time_since(destination->heard, now) >= site->station_age)
+        || time_since(destination->heard, now) >= site->station_age) {
+        // A frame that is user space's takes those with it that follow, until the flow is added anew: so none overtakes another.
+        flow->slow = 1;
         return to_user_space(ctx, site);
+    }
     source->heard = now;
-    // A frame of two packets, or one without room in front of it, is user space's, and with it those that follow.
+    // A frame of two packets, or one without room in front of it, likewise.
     u32 octets = octets_of(ctx) - front + TUNNEL, outer = path->octets;
     if (octets > path->most || adjust_head(ctx, (int)front - (int)(outer + TUNNEL))) {
         flow->slow = 1;
@@ -319,9 +324,13 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
     u32 width_bits = site->width_bits, from = command->from;
     u64 half = 1ull << ((width_bits - 1) & 63), width = 2 * half, seq = command->seq;
     struct report report = {.now = ktime_get_coarse_ns()};
+    u32 refused = 0;
     spin_lock(&lane->lock);
     switch (what) {
     case OPEN:
+        // From seq 1 again, old identifiers would be taken once more.
+        refused = lane->open;
+        if (refused) break;
         lane->open = 1, lane->peer = command->peer, lane->unknown = 0;
         lane->key[0] = command->key[0], lane->key[1] = command->key[1];
         lane->check[0] = command->check[0], lane->check[1] = command->check[1], lane->check[2] = command->check[2];
@@ -343,6 +352,7 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
         break;
     }
     spin_unlock(&lane->lock);
+    if (refused) return MALFORMED;
     if (what == FILL_UP) fill(site, number, lane, 256, 0, 0, 1);
     if (what == CLEAR) {
         u32 places = (2u << (width_bits & 31)) + ANCHORS;

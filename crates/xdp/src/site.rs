@@ -21,6 +21,7 @@ use suite::tunnel::LaneKey;
 use tunnel::{Location, PeerCounters};
 use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
+use zeroize::Zeroizing;
 
 use crate::error::XdpError;
 use crate::programs::{Programs, Ran, Unclaimed};
@@ -267,8 +268,11 @@ impl Site {
     /// Opens a lane to send on, from seq 1 on. One number is one key: before another it is closed, and no peer has it.
     ///
     /// # Errors
-    /// If there is no such lane.
+    /// If there is no such lane, or it is not closed.
     pub fn open_transmit(&mut self, lane: u32, key: &LaneKey) -> Result<(), XdpError> {
+        if layout::is_open(&*self.transmit(lane)?) {
+            return Err(XdpError::Malformed);
+        }
         self.set_transmit(lane, layout::transmit_lane(key).octets())
     }
 
@@ -291,9 +295,14 @@ impl Site {
     /// # Errors
     /// If there is no such lane.
     pub fn next_seq(&self, lane: u32) -> Result<u64, XdpError> {
+        Ok(crate::layout::long(&*self.transmit(lane)?, 0))
+    }
+
+    /// A lane to send on, with its keys.
+    fn transmit(&self, lane: u32) -> Result<Zeroizing<[u8; layout::TRANSMIT_LANE]>, XdpError> {
         let lanes = self.programs.map_ref("transmit_lanes")?;
-        let octets = Array::<_, [u8; layout::TRANSMIT_LANE]>::try_from(lanes)?.get(&lane, 0)?;
-        Ok(crate::layout::long(&octets, 0))
+        let lanes = Array::<_, [u8; layout::TRANSMIT_LANE]>::try_from(lanes)?;
+        Ok(Zeroizing::new(lanes.get(&lane, 0)?))
     }
 
     /// Writes a path that no peer has.

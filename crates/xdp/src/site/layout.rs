@@ -77,6 +77,11 @@ pub(super) fn transmit_lane(key: &LaneKey) -> Secret {
     lane
 }
 
+/// Whether a lane is sent on.
+pub(super) fn is_open(lane: &[u8; TRANSMIT_LANE]) -> bool {
+    word(lane, 48) != 0
+}
+
 pub(super) fn outward_flow(flow: &FlowPath) -> [u8; OUTWARD_FLOW] {
     let mut octets = [0; OUTWARD_FLOW];
     let numbers = [flow.peer, as_read(flow.index.0), flow.source, flow.destination];
