@@ -218,8 +218,18 @@ fn io_data_flows_in_the_kernel() {
             }
             let rx = report.links[0].plain.counters.value("RxFrames");
             assert!(rx < all / 2, "{rx} frames came to user space, of {all}");
+            // The thread that makes keystream ahead takes nobody's CPU.
+            assert_eq!(policies(station.id(), "cell-ahead"), ["5"], "SCHED_IDLE");
         }
     }
+}
+
+/// Scheduling policies of a process's threads of this name (proc(5): the 41st word of `stat`).
+fn policies(process: u32, name: &str) -> Vec<String> {
+    let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    let named = stats.filter(|stat| stat.contains(&format!("({name})")));
+    named.map(|stat| stat.rsplit(") ").next().unwrap().split(' ').nth(38).unwrap().to_owned()).collect()
 }
 
 /// Programs and maps end with the process, however it ends: nothing passes afterwards.

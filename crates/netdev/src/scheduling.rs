@@ -46,15 +46,27 @@ impl Scheduling {
             Self::Ordinary => (libc::SCHED_OTHER, 0),
             Self::Fifo(priority) => (libc::SCHED_FIFO, libc::c_int::from(priority)),
         };
-        // SAFETY: all zero are valid parameters; musl's have more members than the kernel's.
-        let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
-        parameters.sched_priority = priority;
-        // nix has no call for it.
-        // SAFETY: the calling thread is alive; the parameters live through the call.
-        match unsafe { libc::pthread_setschedparam(libc::pthread_self(), policy, &raw const parameters) } {
-            0 => Ok(()),
-            error => Err(io::Error::from_raw_os_error(error)),
-        }
+        set_policy(policy, priority)
+    }
+}
+
+/// Has the calling thread run only while no other wants its CPU (SCHED_IDLE),.
+///
+/// # Errors
+/// The kernel's error.
+pub fn run_when_idle() -> io::Result<()> {
+    set_policy(libc::SCHED_IDLE, 0)
+}
+
+fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
+    // SAFETY: all zero are valid parameters; musl's have more members than the kernel's.
+    let mut parameters: libc::sched_param = unsafe { std::mem::zeroed() };
+    parameters.sched_priority = priority;
+    // nix has no call for it.
+    // SAFETY: the calling thread is alive; the parameters live through the call.
+    match unsafe { libc::pthread_setschedparam(libc::pthread_self(), policy, &raw const parameters) } {
+        0 => Ok(()),
+        error => Err(io::Error::from_raw_os_error(error)),
     }
 }
 

@@ -36,11 +36,15 @@ struct Asked {
 impl Filler {
     /// # Errors
     /// If there can be no thread.
-    pub(crate) fn start(programs: Arc<Ebpf>) -> Result<Self, XdpError> {
+    pub(crate) fn start(programs: Arc<Ebpf>, at_start: fn()) -> Result<Self, XdpError> {
         let asked = Arc::new(Asked { end: AtomicU32::new(0), stop: AtomicBool::new(false) });
         let of_thread = Arc::clone(&asked);
         let thread = thread::Builder::new().name("cell-ahead".into());
-        let thread = thread.spawn(move || run(&programs, &of_thread)).map_err(XdpError::Thread)?;
+        let thread = thread.spawn(move || {
+            at_start();
+            run(&programs, &of_thread);
+        });
+        let thread = thread.map_err(XdpError::Thread)?;
         Ok(Self { asked, thread: Some(thread) })
     }
 

@@ -198,13 +198,13 @@ impl Cell {
         Ok(())
     }
 
-    /// Has a thread of the cell's own make keystream ahead from now on, as long as there is the cell.
+    /// Has a thread of the cell's own make keystream ahead from now on, as long as there is the cell. It calls `at_start` first.
     ///
     /// # Errors
     /// If there can be no thread.
-    pub fn keep_filling(&mut self) -> Result<(), XdpError> {
+    pub fn keep_filling(&mut self, at_start: fn()) -> Result<(), XdpError> {
         if self.filler.is_none() {
-            self.filler = Some(Filler::start(self.programs.shared())?);
+            self.filler = Some(Filler::start(self.programs.shared(), at_start)?);
             self.serve();
         }
         Ok(())

@@ -310,16 +310,28 @@ fn frames_and_the_thread_that_fills_do_not_disturb_each_other() {
     world.gateways.iter_mut().for_each(|gateway| gateway.kernel.clear().unwrap());
 }
 
+/// Threads of this process that fill slots.
+fn fillers() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.filter(|name| name.trim_end() == "cell-ahead").count()
+}
+
 #[test]
 fn the_cells_own_thread_fills_and_ends() {
     let mut world = World::new(ENCRYPT, 1);
     world.secure(0, 1);
     let cell = &mut world.gateways[0].kernel;
-    cell.keep_filling().unwrap();
+    static AT_START: AtomicBool = AtomicBool::new(false);
+    cell.keep_filling(|| AT_START.store(true, Ordering::Relaxed)).unwrap();
     let end = Instant::now() + Duration::from_secs(10);
     while !is_ready(cell, Direction::Outward, SLOTS) {
         assert!(Instant::now() < end, "no slot is filled");
         thread::sleep(Duration::from_millis(1));
     }
+    assert!(AT_START.load(Ordering::Relaxed));
     cell.clear().unwrap();
+    assert_eq!(fillers(), 1);
+    drop(world);
+    assert_eq!(fillers(), 0);
 }

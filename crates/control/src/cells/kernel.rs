@@ -20,6 +20,7 @@ use dataplane::job::Progress;
 use fieldbus::{Direction, Event, KeyChange, Mode, RelationStatus, Relations};
 use netdev::interface::takes_redirected;
 use netdev::port::KernelSide;
+use netdev::scheduling;
 use wire::fieldbus::Protection;
 use xdp::Unclaimed;
 use xdp::XdpError;
@@ -306,8 +307,9 @@ impl CellControl {
         };
         let CellSettings { settings, relations, .. } = &self.settings;
         let configured = kernel.cell.configure(settings, relations, Unclaimed::Drop, stays);
-        // Without the thread the frames are computed whole.
-        let _ = kernel.cell.keep_filling();
+        // Without the thread the frames are computed whole. It takes no CPU that anybody else wants: then it would cost the frames more
+        // than it saves them.
+        let _ = kernel.cell.keep_filling(|| drop(scheduling::run_when_idle()));
         kernel.takes = true;
         if kernel.attached {
             self.path = kernel.path();
