@@ -7,7 +7,7 @@ use std::path::Path;
 use aya::programs::{Program, ProgramError};
 use aya::{EbpfLoader, VerifierLogLevel};
 
-/// What is shown of the verifier's log.
+/// Lines of the verifier's log that are shown.
 const LAST_LINES: usize = 12;
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a relation holds is put in and taken out under its lock. Root, as all that loads programs.
+//! Keys and settings of a relation are put in and taken out under its lock. Root, as all that loads programs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;

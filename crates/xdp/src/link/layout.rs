@@ -39,7 +39,7 @@ pub(super) enum What {
     RaiseLowest,
 }
 
-/// What a question is about.
+/// Subject of a question.
 #[derive(Clone, Copy)]
 pub(super) enum About {
     Transmit,

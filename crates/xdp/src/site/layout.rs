@@ -25,7 +25,7 @@ const KEYS_IN_COMMAND: usize = 24;
 const HERE: u32 = 1;
 const BEHIND: u32 = 2;
 
-/// What a lane is told (`enum what`).
+/// Commands for a lane (`enum what`).
 #[derive(Clone, Copy)]
 pub(super) enum What {
     Open,

@@ -143,7 +143,7 @@ impl TestNetwork {
         })
     }
 
-    /// How long a cell's handshakes take after the first box has started again; `None` where there is no protected cell.
+    /// Time of a cell's handshakes after the first box has started again; `None` where there is no protected cell.
     pub(super) fn handshake(&mut self, frameward: &Path) -> Result<Option<Duration>, BenchError> {
         match self {
             Self::Cell(test_bed, _) if test_bed.far().is_some() => test_bed.handshake(frameward).map(Some),

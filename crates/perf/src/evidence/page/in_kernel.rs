@@ -1,7 +1,7 @@
 //! Section: the frame path in the kernel, beside the same in user space, a bridge, and a program that only forwards.
 
-use super::bars::{Bar, Bars, Group, Scale};
-use super::fieldbus::{PAPER, PAPER_RELATIONS, ROWS};
+use super::bars::{Bars, Group, Scale};
+use super::fieldbus::beside_t_max;
 use super::figure::{Body, Figure, Kind, Table, number};
 use super::query::{Query, command, group};
 use crate::evidence::document::Document;
@@ -112,49 +112,13 @@ fn frames(document: &Document) -> Figure {
 
 /// Time of a frame in the programs alone.
 fn programs(document: &Document) -> Figure {
-    let mut query = Query::new(document, FIELDBUS);
-    let mut groups: Vec<Group> = Vec::new();
-    for (name, _, [.., most], case) in ROWS {
-        let mut bar = |kind, verb: &str, what: &str| {
-            let case = format!("{verb} {case}, a program in the kernel, {PAPER_RELATIONS} relations {what}");
-            query.scaled_bar(kind, &case, 1e-3)
-        };
-        let bars = [
-            bar(Kind::Ours, "protect", "p50"),
-            bar(Kind::Ours2, "verify", "p50"),
-            bar(Kind::Ours3, "protect", "p99.9"),
-            bar(Kind::OursFour, "verify", "p99.9"),
-        ];
-        let allowed = bars.iter().any(Option::is_some).then(|| Bar::new(Kind::Limit, most));
-        groups.extend(group(name, bars.into_iter().chain([allowed])));
-    }
-    let nothing = groups.is_empty();
-    Figure {
-        id: "kernel-programs".into(),
-        title: "A cyclic frame in the program".into(),
-        caption: "What the kernel says of single runs of a cell's programs, with 57 relations in turn, beside what the paper allows; less is better.".into(),
-        units: "microseconds a frame".into(),
-        source: format!("{PAPER}: t_max of table II; the rest is this run"),
-        command: command(document, FIELDBUS),
-        body: if nothing {
-            Body::Nothing
-        } else {
-            Body::Bars(Bars {
-                legend: [
-                    (Kind::Ours, "protect, p50"),
-                    (Kind::Ours2, "verify, p50"),
-                    (Kind::Ours3, "protect, p99.9"),
-                    (Kind::OursFour, "verify, p99.9"),
-                    (Kind::Limit, "allowed: t_max"),
-                ]
-                .map(|(kind, name)| (kind, name.to_owned()))
-                .into(),
-                axis: "us".into(),
-                scale: Scale::Logarithmic,
-                groups,
-                mark: None,
-            })
-        },
-        gaps: query.gaps(),
-    }
+    beside_t_max(
+        document,
+        "a program in the kernel, keystream ahead",
+        [
+            "kernel-programs",
+            "A cyclic frame in the program",
+            "What the kernel says of single runs of a cell's programs, whose keystream is ready, with 57 relations in turn, beside what the paper allows; less is better.",
+        ],
+    )
 }

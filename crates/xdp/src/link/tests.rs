@@ -1,0 +1,59 @@
+//! Keys of a link are in its maps as long as their SAs are there. Root, as all that loads programs.
+
+use super::*;
+use secy::{ClearVlan, ConfidentialityOffset, SciInclusion};
+
+const KEY: [u8; 32] = *b"a key that is looked for in maps";
+
+/// Whether a map has the key in one of its values.
+fn has_key<const N: usize>(link: &Link, map: &str, entries: u32) -> bool {
+    let values = Array::<_, [u8; N]>::try_from(link.programs.map_ref(map).unwrap()).unwrap();
+    (0..entries).any(|at| values.get(&at, 0).unwrap().windows(KEY.len()).any(|octets| octets == KEY))
+}
+
+/// `struct transmit_sc` and `struct receive_sa`.
+fn has_keys(link: &Link) -> [bool; 2] {
+    [has_key::<328>(link, "transmit", 1), has_key::<96>(link, "receive", 128)]
+}
+
+/// Root, as all that loads programs.
+#[test]
+fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
+    let (own, peer) = (Sci::from_octets([1; 8]), Sci::from_octets([2; 8]));
+    let settings = Settings {
+        protect_frames: true,
+        sci_inclusion: SciInclusion::Always,
+        validate_frames: ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: ClearVlan::Refuse,
+        mtu: 1532,
+        reassemble: false,
+    };
+    let mut link = Link::load(64).unwrap();
+    link.configure(own, &settings, &[], Unclaimed::Drop).unwrap();
+    let suite = CipherSuite::ChaCha20Poly1305;
+    let sak = Sak::new(suite, &KEY).unwrap();
+    let protection = Protection::Encrypt(ConfidentialityOffset::Zero);
+    let key = SaKey { suite, sak: &sak, xpn: None, protection };
+    let (an, other) = (An::ALL[0], An::ALL[3]);
+    let install = |link: &mut Link| {
+        link.install_receive_sc(peer).unwrap();
+        for an in [an, other] {
+            link.install_transmit(an, &key, Pn::FIRST, Pn::LAST_32).unwrap();
+            link.install_receive(peer, an, &key, Pn::FIRST, 64).unwrap();
+        }
+        link.enable_transmit(other).unwrap();
+        link.enable_receive(peer, other).unwrap();
+        assert_eq!(has_keys(link), [true, true]);
+    };
+    install(&mut link);
+    for an in [an, other] {
+        link.retire_transmit(an).unwrap();
+        link.retire_receive(peer, an).unwrap();
+    }
+    assert_eq!(has_keys(&link), [false, false]);
+    link.retire_receive_sc(peer).unwrap();
+    install(&mut link);
+    link.clear().unwrap();
+    assert_eq!(has_keys(&link), [false, false]);
+}
