@@ -145,6 +145,10 @@ fn talk(rows: &[Row]) {
             }
         }
         assert!(protected >= 200, "{protected} protected frames");
+        // The SAK in the key server's MKPDU opens every frame of both, whoever that is.
+        let inspected = gateway.inspect(&captured);
+        assert!(inspected.lines().any(|line| line.starts_with("SAK ")), "{inspected}");
+        assert!(inspected.contains(&format!(" 0 bad, {protected} verified")), "{inspected}");
         supplicant::stop(&mut laboratory.guest);
         gateway.stop();
     }

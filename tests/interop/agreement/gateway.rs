@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 use std::time::{Duration, Instant};
 
-use lab::Namespace;
 use lab::topology::{PLAIN, PROTECTED};
+use lab::{Captured, Namespace};
 use perf::demo::pair::{Scratch, Station};
 use report::RUNTIME_DIR_VARIABLE;
 use report::mka::MkaReport;
@@ -112,6 +112,22 @@ impl Gateway {
             .output()
             .unwrap();
         assert!(output.status.success(), "{output:?}");
+    }
+
+    /// Judges a capture by the CAK alone, as an operator does: what `frameward inspect` prints if all of it is good.
+    pub(super) fn inspect(&self, captured: &Captured) -> String {
+        let capture = self.scratch.path().join("wire.pcap");
+        captured.write_pcap(&capture).unwrap();
+        let output = std::process::Command::new(program())
+            .arg("inspect")
+            .arg(&capture)
+            .arg("--cak")
+            .arg(self.scratch.path().join("group.cak"))
+            .output()
+            .unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        text
     }
 
     /// Stops it, and returns what it wrote.
