@@ -55,6 +55,8 @@ allowed() {
     frameward-perf)
         echo "$frame_path" frameward-xdp frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-speed frameward-bench frameward-precompute
         ;;
+    # State spaces of protocol crates, searched. Nobody links it.
+    frameward-models) echo frameward-wire frameward-suite frameward-mka frameward-tunnel frameward-fieldbus ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)
@@ -72,7 +74,7 @@ done
 while read -r from to kind; do
     grep -qx -- "$to" <<<"$members" || continue
     may=" $(allowed "$from") "
-    [[ $kind != dev ]] || may+="frameward-testkit frameward-browser frameward-lab frameward-perf "
+    [[ $kind != dev ]] || may+="frameward-testkit frameward-models frameward-browser frameward-lab frameward-perf "
     [[ $may == *" $to "* ]] || breach "$from must not depend on $to ($kind)"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
 

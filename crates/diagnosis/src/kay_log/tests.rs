@@ -268,3 +268,57 @@ fn a_disk_that_stands_still_holds_nobody_up() {
     }
     assert!(lost > 0 && lines + lost == told, "{lines} written, {lost} lost");
 }
+
+/// A trace of the model of a group: a loss, a restart, and the SAKs that follow.
+#[test]
+fn a_trace_of_the_models_is_a_log() {
+    use models::kay::{Setup, Step, World};
+
+    let world = World::new(Setup { faults: 2, ..Setup::group(2) });
+    let fair = [
+        Step::Deliver { from: 0, to: 1 },
+        Step::Deliver { from: 1, to: 0 },
+        Step::Report(0),
+        Step::Report(1),
+    ];
+    let mut trace = vec![Step::Lose { from: 0, to: 1 }];
+    let mut state = world.run(&trace).expect("it is on its way");
+    for round in 0..60 {
+        if round == 30 {
+            trace.push(Step::Restart(1));
+        }
+        let possible = |step: &Step| world.run(&[&trace[..], &[*step]].concat()).is_ok();
+        trace.push(fair.into_iter().find(possible).unwrap_or(Step::Pass));
+        state = world.run(&trace).expect("a step that is possible");
+    }
+    let directory = TestDirectory::new("kay-trace");
+    for (i, (begin, start, told)) in world.told(&state).into_iter().enumerate() {
+        let path = directory.path().join(format!("{i}.kay"));
+        let mut log = KayLog::of_at_most(u64::MAX, 1 << 16, &path).expect("a new file");
+        let ckns: Vec<_> = begin.caks.iter().map(|octet| Ckn::new(&[*octet]).expect("a name")).collect();
+        log.began(start, "model", &begin.settings, &ckns, &begin.seed);
+        let mut kay = begin.kay(start);
+        let poll =
+            |kay: &mut Kay, now| while kay.poll_event().is_some() || kay.poll_transmit(now).is_some() {};
+        poll(&mut kay, start);
+        let mut end = start;
+        for (now, told) in &told {
+            log.told(*now, told.input());
+            told.tell(&mut kay, *now);
+            poll(&mut kay, *now);
+            end = *now;
+        }
+        drop(log);
+        let caks = vec![NamedCak::new(ckns[0], &[1; 16]).expect("16 octets")];
+        let text = fs::read(&path).expect("a log");
+        let again =
+            Replay::new(caks).run(BufReader::new(&text[..]), |_| true).expect("a log").expect("a KaY");
+        let status = kay.status(end);
+        assert_eq!(
+            (again.mi, &again.saks, &again.changes),
+            (status.mi, &status.saks, &status.changes),
+            "station {i}"
+        );
+        assert!(!again.saks.is_empty(), "station {i} has a SAK");
+    }
+}
