@@ -84,7 +84,7 @@ mutants=(
     'sa_ahead.h|if (!failed) erase(slot);|erase(slot);'
     'sa_ahead.h|release(slot, failed ? instance : 0);|release(slot, 0);'
     'sa_ahead.h|if (octets > *(volatile u32 *)&ring->longest) |if (0) '
-    'sa_ahead.h|if (next > known \|\| known - next > SLOTS) |if (0) '
+    'sa_ahead.h|if (next > known \|\| known - next > SLOTS) |if (known == ~0ull) '
     'sa_ahead.h|return ringbuf_output(&wake, &number, sizeof number, WAKE);|return 0;'
     'sa_change.h|sa->last = command->last, sa->instance = command->instance,|sa->last = command->last, sa->instance = 2,'
     'link.bpf.c|follow(sealing.ring, sealing.pn + 1, job.text);|'
