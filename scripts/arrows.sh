@@ -2,7 +2,7 @@
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
-#   netdev <- pnstore <- dataplane        lab <- perf        {secy, tunnel, fieldbus} <- xdp <- {control, perf}
+#   netdev <- pnstore <- dataplane        lab <- perf        {secy, tunnel, fieldbus, netdev} <- xdp <- {control, perf}
 #   fieldbus <- speed <- {config, bench}     {speed, sitelink} <- config <- report <- diagnosis <- frameward     bench <- perf
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
@@ -33,7 +33,7 @@ allowed() {
     # Ports, interfaces and the memory of frames: all unsafe code of the gateway.
     frameward-netdev) echo frameward-wire ;;
     # The frame path in the kernel: programs in BPF C, and what loads them. No unsafe code.
-    frameward-xdp) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus ;;
+    frameward-xdp) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-netdev ;;
     frameward-pnstore) echo frameward-wire frameward-suite frameward-netdev ;;
     # The frame path: no unsafe code.
     frameward-dataplane) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev ;;

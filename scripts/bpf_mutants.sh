@@ -75,6 +75,21 @@ mutants=(
     'sa_change.h|if (reserved < sa->reserved) reserved = sa->reserved;|'
     'sa_change.h|sa->next + left / 2|sa->next + left'
     'sa_change.h|if (command->pn > sa->floor) sa->floor = command->pn;|'
+    'sa_ahead.h|if (slot->pn == pn) return slot;|return slot;'
+    'sa_ahead.h|if (!slot \|\| *(volatile u64 *)&slot->id != instance) return 0;|if (!slot) return 0; instance = slot->id;'
+    'sa_ahead.h|int failed = aead(ctx, job, fits ? &slot->ahead : 0);|int failed = aead(ctx, job, &slot->ahead);'
+    'sa_ahead.h|if (!fits) erase(slot);|'
+    'sa_ahead.h|slot->octets >= job->text ? &slot->ahead : 0);|&slot->ahead);'
+    'sa_ahead.h|if (!failed) erase(slot);|'
+    'sa_ahead.h|if (!failed) erase(slot);|erase(slot);'
+    'sa_ahead.h|release(slot, failed ? instance : 0);|release(slot, 0);'
+    'sa_ahead.h|if (octets > *(volatile u32 *)&ring->longest) |if (0) '
+    'sa_ahead.h|if (next > known \|\| known - next > SLOTS) |if (known == ~0ull) '
+    'sa_ahead.h|return ringbuf_output(&wake, &number, sizeof number, WAKE);|return 0;'
+    'sa_change.h|sa->last = command->last, sa->instance = command->instance,|sa->last = command->last, sa->instance = 2,'
+    'link.bpf.c|follow(sealing.ring, sealing.pn + 1, job.text);|'
+    'link.bpf.c|follow(opening.ring, opening.pn + 1, job.text);|'
+    'link.bpf.c|job.opens = OPENS_AND_KEEPS;|job.opens = OPENS;'
     'link.bpf.c|if (tci & V \|\| (tci & (E \| C)) == E) return 0;|if (tci & V) return 0;'
     'link.bpf.c|given == 1 \|\| |'
     'link.bpf.c|tag->sci = source \| 1ull << 56;|tag->sci = source;'
@@ -116,7 +131,7 @@ mutants=(
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
 # Built once; each mutant is another object that they load. Of the whole workspace, whose features are those of make test.
-suites=(vectors watch ahead same same_secy two_cpus site)
+suites=(vectors watch ahead same same_secy two_cpus link_ahead site)
 mapfile -t tests < <(cargo test --locked --workspace "${suites[@]/#/--test=}" --no-run 2>&1 | sed -nE 's/^ *Executable .*\((.*)\)$/\1/p')
 ((${#tests[@]} == ${#suites[@]})) || {
     echo "mutants: the tests of crates/xdp do not build" >&2
@@ -144,7 +159,7 @@ for mutant in "${mutants[@]}"; do
     survives=1
     # Of a SecY's programs and SAs the tests of cells know nothing.
     for test in "${tests[@]}"; do
-        [[ $file != link.bpf.c && $file != sa*.h || $test == */same_secy-* || $test == */two_cpus-* ]] || continue
+        [[ $file != link.bpf.c && $file != sa*.h || $test == */same_secy-* || $test == */two_cpus-* || $test == */link_ahead-* ]] || continue
         (cd crates/xdp && "../../$test" >>"$place/log" 2>&1) || {
             survives=0
             break

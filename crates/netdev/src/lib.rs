@@ -14,6 +14,7 @@ mod packet_socket;
 pub mod pool;
 pub mod port;
 pub mod scheduling;
+pub mod shared;
 pub mod udp;
 pub mod vm_generation;
 pub mod wake;

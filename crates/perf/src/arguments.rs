@@ -180,6 +180,12 @@ pub(crate) enum PortKind {
     /// The same in the second box
     #[value(name = "link-b")]
     LinkB,
+    /// As link-a, with keystream made ahead
+    #[value(name = "link-ahead-a")]
+    LinkAheadA,
+    /// The same in the second box
+    #[value(name = "link-ahead-b")]
+    LinkAheadB,
 }
 
 #[cfg(test)]

@@ -131,8 +131,10 @@ fn bare_forwarder(io: PortKind, records: &Path) -> Result<(), Failure> {
         PortKind::AfXdp => forwarder::run(Io::AfXdp, records),
         PortKind::AfPacket => forwarder::run(Io::AfPacket, records),
         PortKind::Xdp => forwarder::redirect(records),
-        PortKind::LinkA => forwarder::protect(0, records),
-        PortKind::LinkB => forwarder::protect(1, records),
+        PortKind::LinkA => forwarder::protect(0, false, records),
+        PortKind::LinkB => forwarder::protect(1, false, records),
+        PortKind::LinkAheadA => forwarder::protect(0, true, records),
+        PortKind::LinkAheadB => forwarder::protect(1, true, records),
     };
     ran.map_err(|error| report_failure(&error, Failure::Failed))
 }

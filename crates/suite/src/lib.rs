@@ -30,6 +30,7 @@ mod cipher_suite;
 pub mod fieldbus;
 pub mod identity;
 mod key;
+mod keystream;
 pub mod knock;
 pub mod mka;
 mod morus640;
@@ -45,6 +46,7 @@ mod wycheproof;
 pub use antedate::LengthPredictor;
 pub use cipher_suite::{CipherSuite, UnknownCipherSuite};
 pub use key::{Key, OpenJob, SealJob};
+pub use keystream::ChaCha20Keystream;
 pub use nonce::{Nonce, Salt};
 #[cfg(fuzzing)]
 pub use null::null_icv;

@@ -30,13 +30,15 @@ struct job {
     u32 nonce[3];
     u32 at, aad, text, from, opens;
 };
+// How a frame is opened: what was made ahead is erased, or left as it is.
+enum { OPENS = 1, OPENS_AND_KEEPS };
 
 struct keystream {
     u32 words[16];
 };
 
 // Keystream made ahead, for one key and one nonce: the first 32 octets of the block of counter 0, and those from counter 1 on. What is
-// used of it is erased.
+// used of it is erased, unless the job keeps it.
 struct ahead {
     u32 poly1305_key[8];
     u64 words[AHEAD_OCTETS / 8];
@@ -220,6 +222,11 @@ GLOBAL int text_ahead(struct xdp_md *ctx, const struct job *job, struct poly1305
     return text_blocks(ctx, job, poly, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS, 1);
 }
 
+GLOBAL int text_kept(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct ahead *ahead) {
+    if (!job || !poly || !ahead) return -1;
+    return text_blocks(ctx, job, poly, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS, 0);
+}
+
 // Seals or opens a frame, with keystream made ahead if there is some. 0 if it is sealed, or authentic.
 GLOBAL int aead(struct xdp_md *ctx, const struct job *job, struct ahead *ahead) {
     if (!job) return -1;
@@ -235,8 +242,12 @@ GLOBAL int aead(struct xdp_md *ctx, const struct job *job, struct ahead *ahead) 
     };
     if (poly1305_frame(ctx, &poly, job->at, job->aad)) return -1;
     if (ahead) {
-        for (int i = 0; i < 8; i++) ahead->poly1305_key[i] = 0;
-        if (text_ahead(ctx, job, &poly, ahead)) return -1;
+        if (job->opens == OPENS_AND_KEEPS) {
+            if (text_kept(ctx, job, &poly, ahead)) return -1;
+        } else {
+            for (int i = 0; i < 8; i++) ahead->poly1305_key[i] = 0;
+            if (text_ahead(ctx, job, &poly, ahead)) return -1;
+        }
     } else {
         EACH_ONE_BY_ONE for (u32 begin = 0; begin < MOST_OCTETS && begin < job->text; begin += STREAM_OCTETS)
             if (chacha20_block(&stream, job, 1 + begin / STREAM_OCTETS) || text_of_block(ctx, job, &poly, &stream, begin)) return -1;

@@ -16,7 +16,10 @@ struct bpf_spin_lock {
 };
 
 enum { XDP_ABORTED, XDP_DROP, XDP_PASS, XDP_TX, XDP_REDIRECT };
-enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, DEVMAP = 14, XSKMAP = 17 };
+enum { HASH = 1, ARRAY = 2, PERCPU_ARRAY = 6, DEVMAP = 14, XSKMAP = 17, RINGBUF = 27 };
+// BPF_F_MMAPABLE: user space may have the values in its memory. BPF_RB_FORCE_WAKEUP.
+#define MAPPED 1024
+#define WAKE 2
 
 static void *(*const map_lookup)(void *map, const void *key) = (void *)1;
 static u64 (*const ktime_get_ns)(void) = (void *)5;
@@ -24,6 +27,7 @@ static long (*const adjust_head)(struct xdp_md *ctx, int delta) = (void *)44;
 static long (*const redirect_map)(void *map, u64 key, u64 flags) = (void *)51;
 static long (*const adjust_tail)(struct xdp_md *ctx, int delta) = (void *)65;
 static long (*const spin_lock)(struct bpf_spin_lock *lock) = (void *)93;
+static long (*const ringbuf_output)(void *map, const void *data, u64 octets, u64 flags) = (void *)130;
 static long (*const spin_unlock)(struct bpf_spin_lock *lock) = (void *)94;
 
 #define SECTION(name) __attribute__((section(name), used))
@@ -42,6 +46,15 @@ static long (*const spin_unlock)(struct bpf_spin_lock *lock) = (void *)94;
         NUMBER(max_entries, entries);        \
         TYPE(key, of_key);                   \
         TYPE(value, of_value);               \
+    }
+
+#define MAPPED_MAP(of_value, entries)  \
+    struct {                          \
+        NUMBER(type, ARRAY);          \
+        NUMBER(max_entries, entries); \
+        NUMBER(map_flags, MAPPED);    \
+        TYPE(key, u32);               \
+        TYPE(value, of_value);        \
     }
 
 // Octets of a frame: wherever they lie, they are read and written whole. Processors that cannot do that the verifier refuses.

@@ -7,6 +7,7 @@
 // What a KaY has to hear goes to the AF_XDP socket of its queue; without one, wherever the link's settings say. Frames are strictly
 // validated, and hold one SDU each.
 #include "sa_change.h"
+#include "sa_ahead.h"
 #include "room.h"
 
 char licence[] SECTION("license") = "MIT";
@@ -187,7 +188,8 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     U32(data + 16) = BE32((u32)sealing.pn);
     if (tag == SECTAG_SCI) U64(data + 20) = link->sci;
     job.aad = header + clear, job.text = secure_data - clear, job.from = clear ? 0 : ICV;
-    if (aead(ctx, &job, 0)) return XDP_DROP;
+    if (seal_ahead(ctx, &job, sealing.ring, sealing.instance, sealing.pn)) return XDP_DROP;
+    follow(sealing.ring, sealing.pn + 1, job.text);
 
     struct sent_counters *of_sa = map_lookup(&sent, &sealing.an);
     if (!of_sa) return XDP_DROP;
@@ -324,12 +326,14 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
         clear = clear < secure_data ? clear : secure_data;
     }
     job.aad = header + clear, job.text = secure_data - clear;
-    job.opens = 1;
-    if (header + secure_data + ICV > MOST_OCTETS || aead(ctx, &job, 0)) return refuse(of_sa, IN_NOT_VALID);
+    job.opens = OPENS_AND_KEEPS;
+    if (header + secure_data + ICV > MOST_OCTETS || open_ahead(ctx, &job, opening.ring, opening.instance, opening.pn))
+        return refuse(of_sa, IN_NOT_VALID);
 
     freshness = settle(place, &opening);
     if (freshness == GONE) return no_sa(&tag);
     if (freshness == LATE || freshness == DUPLICATE) return refuse(of_sa, freshness == LATE ? IN_LATE : IN_DUPLICATE);
+    follow(opening.ring, opening.pn + 1, job.text);
     of_sa->of[tag.encrypted ? IN_OCTETS_DECRYPTED : IN_OCTETS_VALIDATED] += secure_data;
     of_sa->of[freshness == DELAYED ? IN_DELAYED : IN_OK]++;
     if (unprotect(ctx, tag.octets, octets_of(ctx) - header - secure_data)) return XDP_DROP;

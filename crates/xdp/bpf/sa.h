@@ -18,10 +18,12 @@ struct sa_key {
 };
 #define ALL_CLEAR 0xffff
 
-// next: the PN of the next frame, 0 if none is left. last: the suite's; 0 if there is no SA.
+// next: the PN of the next frame, 0 if none is left. last: the suite's; 0 if there is no SA. instance: a number that no other SA of the link
+// ever has. ring: of its keystream ahead, if there is one.
 struct transmit_sa {
     struct sa_key key;
-    u64 next, reserved, reserve_at, last;
+    u64 next, reserved, reserve_at, last, instance;
+    u32 ring, unused;
 };
 
 // encoding: the AN of the SA that protects, plus 1; 0 if there is none.
@@ -31,11 +33,11 @@ struct transmit_sc {
     struct transmit_sa sas[ANS];
 };
 
-// instance: how many SAs have been here. It tells a frame that the SA it was opened under has gone meanwhile.
+// instance: as of a transmit SA. It tells a frame that the SA it was opened under has gone meanwhile.
 // extended: the SecTAG has the low half of a PN alone.
 struct receive_sa {
     struct bpf_spin_lock lock;
-    u32 installed, in_use, extended;
+    u32 installed, in_use, extended, ring, unused;
     u64 instance, highest, floor, window;
     struct sa_key key;
 };
@@ -54,8 +56,8 @@ INLINE void use_key(struct job *job, const struct sa_key *key, u64 pn) {
 
 // An SA's frame: what it is protected under.
 struct sealing {
-    u64 pn;
-    u32 an, clear;
+    u64 pn, instance;
+    u32 an, clear, ring, reserved;
 };
 
 enum taken { TAKEN, NO_SA, UNRESERVED, EXHAUSTED };
@@ -72,6 +74,7 @@ INLINE enum taken take_pn(struct transmit_sc *sc, struct job *job, struct sealin
         if (sa->next && sa->next <= sa->reserved) {
             use_key(job, &sa->key, sa->next);
             sealing->pn = sa->next, sealing->an = an, sealing->clear = sa->key.clear;
+            sealing->instance = sa->instance, sealing->ring = sa->ring;
             sa->next = sa->next == sa->last ? 0 : sa->next + 1;
             taken = TAKEN;
         }
@@ -92,7 +95,7 @@ INLINE u64 recover(u32 low, u64 highest) {
 // What a received frame is opened under, and of which SA.
 struct opening {
     u64 pn, instance;
-    u32 clear, reserved;
+    u32 clear, ring;
 };
 
 // A window at one moment.
@@ -106,6 +109,7 @@ INLINE int find_key(struct receive_sa *sa, u32 low, struct job *job, struct open
     u32 in_use = sa->in_use;
     u64 pn = sa->extended ? recover(low, sa->highest) : low;
     opening->pn = pn, opening->instance = sa->instance, opening->clear = sa->key.clear;
+    opening->ring = sa->ring;
     window->highest = sa->highest, window->floor = sa->floor, window->width = sa->window;
     use_key(job, &sa->key, pn);
     spin_unlock(&sa->lock);

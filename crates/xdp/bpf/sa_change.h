@@ -13,8 +13,8 @@ enum { DONE = 100, REFUSED, MALFORMED };
 
 // place: of a receive SA in its map, 4 for each SC; of a transmit SA its AN. pn: the next, the lowest, or the last reserved one.
 struct command {
-    u32 what, place, extended, reserved;
-    u64 pn, through, last, window;
+    u32 what, place, extended, ring;
+    u64 pn, through, last, window, instance;
     struct sa_key key;
 };
 
@@ -33,7 +33,7 @@ INLINE int change_transmit_locked(struct transmit_sc *sc, const struct command *
     if (!sa->last != (command->what == INSTALL_TRANSMIT)) return REFUSED;
     switch (command->what) {
     case INSTALL_TRANSMIT:
-        sa->key = command->key, sa->last = command->last;
+        sa->key = command->key, sa->last = command->last, sa->instance = command->instance, sa->ring = command->ring;
         // A PN above the last one would repeat a nonce: then none is left.
         sa->next = command->pn <= command->last ? command->pn : 0;
         sa->reserved = command->through < command->last ? command->through : command->last;
@@ -56,7 +56,8 @@ INLINE int change_receive_locked(struct receive_sa *sa, const struct command *co
     if (sa->installed == (command->what == INSTALL_RECEIVE)) return REFUSED;
     switch (command->what) {
     case INSTALL_RECEIVE:
-        sa->installed = 1, sa->extended = command->extended, sa->instance++;
+        sa->installed = 1, sa->extended = command->extended;
+        sa->instance = command->instance, sa->ring = command->ring;
         sa->highest = command->pn - 1, sa->floor = command->pn, sa->window = command->window;
         sa->key = command->key;
         return DONE;

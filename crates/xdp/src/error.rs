@@ -95,6 +95,9 @@ pub enum XdpError {
     /// There is no thread for keystream ahead.
     #[error("keystream ahead needs a thread: {0}")]
     Thread(std::io::Error),
+    /// Keystream ahead has no memory.
+    #[error("the kernel does not share memory for keystream ahead: {0}")]
+    Shared(std::io::Error),
     /// An interface cannot be sent to.
     #[error("an interface of the kernel path: {0}")]
     Port(#[from] aya::maps::xdp::XdpMapError),

@@ -5,7 +5,8 @@
 //!  protected interface ── inward: Seq or PN, ICV                  ──▶ plain interface
 //!                      └─ what is of no relation, HELLOs, EAPOL   ──▶ AF_XDP socket, user space
 //!  control ── change, look ──▶ keys of a relation, under its lock
-//!  a thread ── fill ──▶ keystream of the next Seqs, ahead of their frames
+//!  a thread ── fill ──▶ keystream of the next Seqs, ahead of their frames (cells)
+//!  a thread ── shared memory ──▶ keystream of the next PNs (links)
 //! ```
 //!
 //! The programs are C, in `bpf`; what a pinned compiler makes of them is committed beside them, and built into this crate.
@@ -14,7 +15,7 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `ahead` | the thread that has keystream made ahead |
+//! | `ahead` | the thread that has keystream of cells made ahead |
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
 //! | [`link`] | a link's SecY, what `secy::SecY` is in user space |
 //! | [`site`] | a site's known flows, what `tunnel::Forwarding` does with them in user space |

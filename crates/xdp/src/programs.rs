@@ -102,7 +102,6 @@ impl Programs {
     }
 
     /// The map is this caller's from now on.
-    #[cfg(test)]
     pub(crate) fn take_map(&mut self, name: &str) -> Option<Map> {
         self.maps.remove(name)
     }

@@ -436,6 +436,10 @@ enum Step {
     ExchangeSc {
         station: usize,
     },
+    /// Keystream is made ahead.
+    Fill {
+        station: usize,
+    },
 }
 
 #[derive(Clone, Debug)]
@@ -501,6 +505,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (place.clone(), number()).prop_map(|((station, number), lowest)| Step::Raise { station, number, lowest }),
         1 => place.prop_map(|(station, number)| Step::RetireReceive { station, number }),
         1 => (0usize..2).prop_map(|station| Step::ExchangeSc { station }),
+        3 => (0usize..2).prop_map(|station| Step::Fill { station }),
     ]
 }
 
@@ -567,6 +572,10 @@ fn carry_out(world: &mut World, wire: &mut Vec<(usize, Vec<u8>)>, step: &Step) {
             world.retire_sc(station, 1 - station);
             world.install_sc(station, 1 - station)
         }
+        Step::Fill { station } => {
+            world.gateways[station].kernel.fill();
+            Ok(())
+        }
     };
 }
 
@@ -576,7 +585,7 @@ proptest! {
     #[test]
     fn whatever_happens_both_do_the_same(
         kind in 0..ALL_PROTECTIONS.len(), inclusion in 0usize..3, replay_protect in prop::bool::weighted(0.8), strip: bool,
-        window in prop_oneof![Just(0u32), Just(1), 2u32..20, Just(64), Just(ROOM)], first in number(),
+        window in prop_oneof![Just(0u32), Just(1), 2u32..20, Just(64), Just(ROOM)], first in number(), ahead: bool,
         steps in prop::collection::vec(step(), 100..500),
     ) {
         let (suite, protection) = ALL_PROTECTIONS[kind];
@@ -584,7 +593,7 @@ proptest! {
         let settings = Settings { sci_inclusion: SCI_INCLUSIONS[inclusion], replay_protect, clear_vlan, ..SETTINGS };
         let mut world = World::secured(suite, protection, window, &settings, first);
         let mut wire = Vec::new();
-        for step in &steps {
+        for step in steps.iter().filter(|step| ahead || !matches!(step, Step::Fill { .. })) {
             carry_out(&mut world, &mut wire, step);
         }
     }

@@ -53,14 +53,16 @@ impl Forwarder {
         Self::start_as(lab, namespace, "xdp", records)
     }
 
-    /// Starts one that is a link in the kernel, in the first box or the second.
+    /// Starts one that is a link in the kernel, in the first box or the second, with or without keystream made ahead.
     pub(crate) fn start_link(
         lab: &Path,
         namespace: &Namespace,
         end: usize,
+        ahead: bool,
         records: &Path,
     ) -> Result<Self, Error> {
-        Self::start_as(lab, namespace, ["link-a", "link-b"][end], records)
+        let ends = if ahead { ["link-ahead-a", "link-ahead-b"] } else { ["link-a", "link-b"] };
+        Self::start_as(lab, namespace, ends[end], records)
     }
 
     fn start_as(lab: &Path, namespace: &Namespace, io: &str, records: &Path) -> Result<Self, Error> {
@@ -159,13 +161,13 @@ pub fn redirect(records: &Path) -> Result<(), ForwarderError> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn protect(end: usize, records: &Path) -> Result<(), ForwarderError> {
+pub fn protect(end: usize, ahead: bool, records: &Path) -> Result<(), ForwarderError> {
     if !Namespace::parent_made_this() {
         return Err(ForwarderError::NoBench);
     }
     let prepare = |name| Prepared::named(name, records, Tolerated::default());
     let (plain, protected) = (prepare(PLAIN)?, prepare(PROTECTED)?);
-    let mut link = in_kernel::end(end)?;
+    let mut link = in_kernel::end(end, |link| if ahead { link.keep_filling(|| ()) } else { Ok(()) })?;
     link.attach(plain.interface().index(), protected.interface().index())?;
     hold(link)?;
     plain.restore().and(protected.restore())?;

@@ -3,7 +3,7 @@
 //! ```text
 //!  Linux bridge <- bare forwarder <- our engine, unprotected <- each suite
 //!                  (AF_XDP, AF_PACKET: each arrow compares within one kind of port, but for the first)
-//!  Linux bridge <- programs in the kernel, which are no gateway yet: their key never changes
+//!  Linux bridge <- programs in the kernel, which are no gateway yet: their key never changes; with and without keystream ahead
 //! ```
 //!
 //! An arrow points at what a case is compared with. Both boxes of a network hold the same thing; the protected side has
@@ -59,7 +59,7 @@ const EXPERIMENTAL: &str = "allow_experimental = true";
 enum Boxes {
     Bridges,
     Bare(Io),
-    InKernel,
+    InKernel { ahead: bool },
     Gateways(Choice),
     OneGateway(Choice),
 }
@@ -105,10 +105,15 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
 /// Both boxes alike.
 fn links() -> Vec<Plan> {
     let bridge = "Linux bridge";
-    let in_kernel = format!("{}, programs in the kernel", in_kernel::SUITE);
+    let in_kernel = |ahead, what| Plan {
+        name: format!("{}, programs in the kernel{what}", in_kernel::SUITE),
+        reference: Some(bridge.into()),
+        boxes: Boxes::InKernel { ahead },
+    };
     let mut plans = vec![
         Plan { name: bridge.into(), reference: None, boxes: Boxes::Bridges },
-        Plan { name: in_kernel, reference: Some(bridge.into()), boxes: Boxes::InKernel },
+        in_kernel(false, ""),
+        in_kernel(true, ", keystream ahead"),
     ];
     for (io, port, suites) in
         [(Io::AfXdp, "af_xdp", &CipherSuite::ALL[..]), (Io::AfPacket, "af_packet", &[CipherSuite::GcmAes128])]
@@ -174,7 +179,9 @@ fn build(bench: &Bench<'_>, plans: Vec<Plan>) -> Result<Vec<Case>, BenchError> {
         let test_bed = match &plan.boxes {
             Boxes::Bridges => TestBed::bridged(name, &shape)?,
             Boxes::Bare(io) => TestBed::forwarded(&bench.programs.lab, name, &shape, *io)?,
-            Boxes::InKernel => TestBed::protected_in_kernel(&bench.programs.lab, name, &shape)?,
+            Boxes::InKernel { ahead } => {
+                TestBed::protected_in_kernel(&bench.programs.lab, name, &shape, *ahead)?
+            }
             Boxes::Gateways(choice) => TestBed::new(program, name, &shape, choice)?,
             Boxes::OneGateway(choice) => TestBed::one_hop(program, name, &shape, choice)?,
         };

@@ -79,10 +79,15 @@ impl TestBed {
     ///
     /// # Errors
     /// If the network cannot be made or what stands in its boxes does not run.
-    pub fn protected_in_kernel(lab: &Path, case: &str, shape: &Shape) -> Result<Self, BenchError> {
+    pub fn protected_in_kernel(
+        lab: &Path,
+        case: &str,
+        shape: &Shape,
+        ahead: bool,
+    ) -> Result<Self, BenchError> {
         let (topology, scratch) = (redirecting(shape)?, Scratch::new()?);
         let start = |gateway: &Gateway, name, end| {
-            Forwarder::start_link(lab, &gateway.namespace, end, &scratch.path().join(name))
+            Forwarder::start_link(lab, &gateway.namespace, end, ahead, &scratch.path().join(name))
         };
         let forwarders = [start(&topology.gateway_a, "a", 0)?, start(&topology.gateway_b, "b", 1)?];
         Ok(Self { case: case.into(), inside: Inside::Forwarders(forwarders, scratch), topology })

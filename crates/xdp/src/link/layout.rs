@@ -3,8 +3,10 @@
 //! ```text
 //!  settings  longest 4 | TCI 4 | replay 4 | strip 4 | rest 4 | bypasses 4 | ring 4 | 0 4 | SCI 8 | bypass 2 each
 //!  channels  count 4 | only 4 | SCI 8 each
-//!  command   what 4 | place 4 | extended 4 | 0 4 | PN 8 | through 8 | last 8 | window 8 | key
+//!  command   what 4 | place 4 | extended 4 | ring 4 | PN 8 | through 8 | last 8 | window 8 | instance 8 | key
 //!  key       octets 32 | base of nonces 12 | octets in clear 4
+//!  slot      id 8 | PN 8 | octets 8 | 0 8 | Poly1305 key 32 | keystream
+//!  ring      next 8 | made 8 | longest 4 | asleep 4 | 0 40
 //!  report    there 4 | used 4 | numbers 8 each
 //! ```
 
@@ -20,7 +22,15 @@ pub(super) const CHANNELS: usize = 8 + 8 * RECEIVE_SCS;
 /// Octets of a command; a report stands at its beginning.
 pub(super) const COMMAND: usize = KEY_IN_COMMAND + 48;
 pub(super) const BYPASS: usize = 8;
-const KEY_IN_COMMAND: usize = 48;
+const KEY_IN_COMMAND: usize = 56;
+/// Rings of keystream ahead, and slots of each.
+pub(super) const RINGS: usize = 4;
+pub(super) const SLOTS: usize = 512;
+/// The most text that a slot has keystream for.
+pub(super) const MOST_AHEAD: usize = 1536;
+/// Octets of a slot and of a ring.
+pub(super) const SLOT: usize = 64 + MOST_AHEAD;
+pub(super) const RING: usize = 64;
 const ALL_CLEAR: u32 = 0xffff;
 /// SC and ES of a SecTAG's TCI.
 const SC: u32 = 0x20;
@@ -97,8 +107,12 @@ pub(super) fn command(what: What, place: u32, pn: u64) -> [u8; COMMAND] {
     octets
 }
 
-/// PNs of an SA that is installed.
-pub(super) struct Pns {
+/// An SA that is installed: what names it, and its PNs.
+pub(super) struct Install {
+    /// A number that no other SA of the link ever has.
+    pub(super) instance: u64,
+    /// Number of its ring; [`RINGS`] if it has none.
+    pub(super) ring: usize,
     pub(super) first: u64,
     /// Of a transmit SA.
     pub(super) reserved: u64,
@@ -107,13 +121,14 @@ pub(super) struct Pns {
 }
 
 /// An SA, whose SC is `sci`. On the heap, and wiped when it is dropped.
-pub(super) fn install(what: What, place: u32, sci: Sci, key: &SaKey<'_>, pns: &Pns) -> Secret {
+pub(super) fn install(what: What, place: u32, sci: Sci, key: &SaKey<'_>, sa: &Install) -> Secret {
     let mut command_of = Secret::zeros(COMMAND);
     let octets = command_of.octets_mut();
-    put(octets, 0, &command(what, place, pns.first));
+    put(octets, 0, &command(what, place, sa.first));
     put(octets, 8, &u32::from(key.xpn.is_some()).to_ne_bytes());
     let last = key.suite.last_pn().number();
-    for (at, number) in [(24, pns.reserved), (32, last), (40, pns.window)] {
+    put(octets, 12, &(sa.ring as u32).to_ne_bytes());
+    for (at, number) in [(24, sa.reserved), (32, last), (40, sa.window), (48, sa.instance)] {
         put(octets, at, &number.to_ne_bytes());
     }
     put(octets, KEY_IN_COMMAND, key.sak.octets());

@@ -13,7 +13,14 @@ fn has_key<const N: usize>(link: &Link, map: &str, entries: u32) -> bool {
 
 /// `struct transmit_sc` and `struct receive_sa`.
 fn has_keys(link: &Link) -> [bool; 2] {
-    [has_key::<328>(link, "transmit", 1), has_key::<96>(link, "receive", 128)]
+    [has_key::<392>(link, "transmit", 1), has_key::<104>(link, "receive", 128)]
+}
+
+/// Whether a slot has anything but zeros.
+fn has_keystream(link: &Link) -> bool {
+    let slots = link.programs.map_ref("slots").unwrap();
+    let slots = Array::<_, [u8; layout::SLOT]>::try_from(slots).unwrap();
+    slots.iter().any(|slot| slot.unwrap().iter().any(|octet| *octet != 0))
 }
 
 /// Root, as all that loads programs.
@@ -30,6 +37,7 @@ fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
         reassemble: false,
     };
     let mut link = Link::load(64).unwrap();
+    link.share_slots().unwrap();
     link.configure(own, &settings, &[], Unclaimed::Drop).unwrap();
     let suite = CipherSuite::ChaCha20Poly1305;
     let sak = Sak::new(suite, &KEY).unwrap();
@@ -45,6 +53,8 @@ fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
         link.enable_transmit(other).unwrap();
         link.enable_receive(peer, other).unwrap();
         assert_eq!(has_keys(link), [true, true]);
+        link.fill();
+        assert!(has_keystream(link));
     };
     install(&mut link);
     for an in [an, other] {
@@ -52,8 +62,10 @@ fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
         link.retire_receive(peer, an).unwrap();
     }
     assert_eq!(has_keys(&link), [false, false]);
+    assert!(!has_keystream(&link));
     link.retire_receive_sc(peer).unwrap();
     install(&mut link);
     link.clear().unwrap();
     assert_eq!(has_keys(&link), [false, false]);
+    assert!(!has_keystream(&link));
 }

@@ -100,6 +100,8 @@ impl World {
             let mut kernel = load();
             kernel.configure(sci(station), settings, &[], Unclaimed::Pass).unwrap();
             kernel.set_ports(LOOPBACK, LOOPBACK).unwrap();
+            // Empty, until somebody fills them.
+            kernel.share_slots().unwrap();
             Gateway { rust: SecY::new(sci(station), *settings), kernel, outbox: Outbox::none() }
         });
         Self { gateways, suite, protection, window }

@@ -3,6 +3,8 @@
 //!
 //! The kernel times each run: from before the program to behind it, with two readings of its clock. Between two frames lie a system
 //! call and a copy. So the time of a frame with which the program ends at once is told beside.
+//!
+//! Keystream ahead is made between frames, for hundreds of them at once, as a link's thread does.
 
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,8 @@ const FRAMES: [usize; 3] = [60, 512, 1470];
 const WHAT: &str = "a program in the kernel";
 /// The suite of links in the kernel.
 pub(super) const SUITE: CipherSuite = CipherSuite::ChaCha20Poly1305Xpn;
+/// Frames for which keystream is made at once, where it is made ahead.
+const FILLED: usize = 400;
 /// PNs of the replay windows: two CPUs may swap frames.
 const WINDOW: u32 = 64;
 const SCI: [Sci; 2] =
@@ -45,30 +49,46 @@ const SETTINGS: Settings = Settings {
 /// If the kernel does not take the programs, or a frame does not come out.
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<bool, BenchError> {
     let mut nothing = Samples::new(&format!("a frame of MAC control, {WHAT}"));
-    let mut cases = FRAMES.map(|octets| {
-        let samples = |what: &str| Samples::new(&format!("{what} {octets} octets, {SUITE}, {WHAT}"));
-        (octets, ["protect", "verify"].map(samples))
-    });
+    let cases = |how: &str| {
+        FRAMES.map(|octets| {
+            let samples = |what: &str| Samples::new(&format!("{what} {octets} octets, {SUITE}{how}, {WHAT}"));
+            (octets, ["protect", "verify"].map(samples))
+        })
+    };
+    let mut cases = [cases(""), cases(", keystream ahead")];
     let wanted = |samples: &Samples| bench.wants(&samples.case);
-    if !wanted(&nothing) && !cases.iter().flat_map(|(_, samples)| samples).any(wanted) {
+    if !wanted(&nothing) && !all(&cases).any(wanted) {
         return Ok(false);
     }
     (bench.progress)(&format_args!("link: {WHAT}"));
-    let (sender, receiver) = (end(0).map_err(failed)?, end(1).map_err(failed)?);
+    let mut pairs = Vec::new();
+    for ahead in [false, true] {
+        let share = |link: &mut Link| if ahead { link.share_slots() } else { Ok(()) };
+        pairs.push([end(0, share).map_err(failed)?, end(1, share).map_err(failed)?]);
+    }
     let time = bench.effort.time / 20;
     for _ in 0..bench.effort.rounds {
-        for (octets, [protect, verify]) in &mut cases {
-            let [protected, verified] = round(&sender, &receiver, &frame(*octets, [8, 0]), time)?;
-            protect.push(protected);
-            verify.push(verified);
+        for (cases, pair) in cases.iter_mut().zip(&pairs) {
+            for (octets, [protect, verify]) in cases {
+                let [protected, verified] = round(pair, &frame(*octets, [8, 0]), time)?;
+                protect.push(protected);
+                verify.push(verified);
+            }
         }
         let pause = frame(60, [0x88, 0x08]);
-        nothing.push(middle(time, || Ok(sender.run_outward(&pause, 1)?.time)).map_err(failed)?);
+        nothing.push(middle(time, || Ok(pairs[0][0].run_outward(&pause, 1)?.time)).map_err(failed)?);
     }
-    for samples in cases.iter().flat_map(|(_, samples)| samples).chain([&nothing]) {
+    for samples in all(&cases).chain([&nothing]) {
         (bench.figure)(samples.row(BENCH, "ns/frame", None));
     }
     Ok(true)
+}
+
+/// A length of frames, and the times of both ways.
+type Case = (usize, [Samples; 2]);
+
+fn all(cases: &[[Case; FRAMES.len()]]) -> impl Iterator<Item = &Samples> {
+    cases.iter().flatten().flat_map(|(_, samples)| samples)
 }
 
 fn failed(error: XdpError) -> BenchError {
@@ -81,11 +101,14 @@ fn frame(octets: usize, ethertype: [u8; 2]) -> Vec<u8> {
     frame
 }
 
-/// One of two links that protect and verify each other's frames, under a key that everybody knows.
+/// One of two links that protect and verify each other's frames, under a key that everybody knows. `prepare` comes before its SAs.
 ///
 /// # Errors
-/// If the kernel does not take the programs.
-pub(in crate::bench) fn end(number: usize) -> Result<Link, XdpError> {
+/// If the kernel does not take the programs, or `prepare` fails.
+pub(in crate::bench) fn end(
+    number: usize,
+    prepare: impl FnOnce(&mut Link) -> Result<(), XdpError>,
+) -> Result<Link, XdpError> {
     let sak = Sak::new(SUITE, &[0x5a; 32]).expect("invariant: as long as its suite wants");
     let protection = Protection::Encrypt(ConfidentialityOffset::Zero);
     let [own, peer] = [number, 1 - number].map(|number| {
@@ -93,6 +116,7 @@ pub(in crate::bench) fn end(number: usize) -> Result<Link, XdpError> {
         (SCI[number], SaKey { suite: SUITE, sak: &sak, xpn, protection })
     });
     let (mut link, an) = (Link::load(WINDOW)?, An::ALL[0]);
+    prepare(&mut link)?;
     link.configure(own.0, &SETTINGS, &[], Unclaimed::Drop)?;
     link.set_ports(LOOPBACK, LOOPBACK)?;
     link.install_transmit(an, &own.1, Pn::FIRST, Pn::LAST_64)?;
@@ -104,10 +128,14 @@ pub(in crate::bench) fn end(number: usize) -> Result<Link, XdpError> {
 }
 
 /// Medians of frames that are protected and verified for so long, in nanoseconds.
-fn round(sender: &Link, receiver: &Link, frame: &[u8], time: Duration) -> Result<[f64; 2], BenchError> {
+fn round([sender, receiver]: &[Link; 2], frame: &[u8], time: Duration) -> Result<[f64; 2], BenchError> {
     let mut times = [Vec::new(), Vec::new()];
     let begin = Instant::now();
     while times[0].is_empty() || begin.elapsed() < time {
+        if times[0].len().is_multiple_of(FILLED) {
+            sender.fill();
+            receiver.fill();
+        }
         let protected = sender.run_outward(frame, 1).map_err(failed)?;
         let verified = receiver.run_inward(&protected.frame, 1).map_err(failed)?;
         for (ran, times) in [protected, verified].iter().zip(&mut times) {

@@ -1,0 +1,355 @@
+//! Keystream ahead of frames (`bpf/sa_ahead.h`): made here, by the vector instructions that BPF lacks, in memory that the programs share.
+//!
+//! ```text
+//!  control ── put, take_out ──▶ keys of rings, behind a mutex that no frame knows
+//!  thread  ── slots ──▶ shared memory ──▶ programs: outward, inward
+//!          ◀── how far the frames have come; a wake-up when less than half of a ring is ready
+//! ```
+//!
+//! A ring belongs to one SA. The thread fills it from the PN behind the newest frame on, but for some slots that it leaves to frames that
+//! others have overtaken. It sleeps when all rings are full. A slot is as long as the longest text among the last hundreds of frames; a longer
+//! frame, like one whose slot is not ready, is computed whole in the program.
+//!
+//! Keystream is as secret as the frames. So a slot is erased with its frame, and a ring with its SA, before its key is given up here.
+
+use std::os::fd::{AsFd, AsRawFd};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use aya::maps::{Map, MapData, RingBuf};
+use netdev::shared::SharedWords;
+use netdev::wake::{self, Waiter, Waker};
+use suite::{ChaCha20Keystream, Nonce, Secret, scrub_stack};
+use wire::{Pn, Sci};
+
+use super::SaKey;
+use super::layout::{MOST_AHEAD, RING, RINGS, SLOT, SLOTS};
+use crate::error::XdpError;
+
+const WORD: usize = size_of::<u64>();
+const SLOT_WORDS: usize = SLOT / WORD;
+const RING_WORDS: usize = RING / WORD;
+/// Words of a slot.
+const ID: usize = 0;
+const PN: usize = 1;
+const OCTETS: usize = 2;
+const POLY1305_KEY: usize = 4;
+const KEYSTREAM: usize = 8;
+/// Ids of an empty slot, and of one that somebody has.
+const EMPTY: u64 = 0;
+const HELD: u64 = 1;
+/// Words of a ring.
+const NEXT: usize = 0;
+const MADE: usize = 1;
+const LONGEST_ASLEEP: usize = 2;
+/// Slots that are left to frames which others have overtaken.
+const BEHIND: u64 = 32;
+/// Distance by which the thread leaps ahead if frames have passed it.
+const LEAP: u64 = 16;
+/// Slots of a ring that are made before another one has its turn, and before keys can change.
+const BATCH: u64 = 16;
+/// Lengths of which all are made in the same time: four blocks, the first of which is not for the text.
+const STEP: usize = 256;
+const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+
+/// Owner of a ring.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A transmit SA, by its AN.
+    Transmit(u32),
+    /// A receive SA, by its place.
+    Receive(u32),
+}
+
+/// An SA whose keystream is made ahead.
+struct Filled {
+    owner: Owner,
+    instance: u64,
+    key: ChaCha20Keystream,
+    sci: Sci,
+    xpn: Option<secy::XpnBinding>,
+    /// Text that slots are made for, and the longest that was seen in the last half of a ring.
+    octets: usize,
+    seen: usize,
+}
+
+/// The shared memory, and what is to stand in it.
+struct Rings {
+    slots: SharedWords,
+    controls: SharedWords,
+    filled: Mutex<[Option<Filled>; RINGS]>,
+    /// Number of those who wait for the mutex: the thread lets them go first.
+    waiting: AtomicUsize,
+    stop: AtomicBool,
+}
+
+/// Rings of a link, with or without a thread that fills them.
+pub(super) struct Ahead {
+    rings: Arc<Rings>,
+    thread: Option<(Waker, JoinHandle<()>)>,
+}
+
+impl Ahead {
+    /// The memory of the maps `slots` and `rings`. Nothing is made yet.
+    pub(super) fn new(slots: &Map, controls: &Map) -> Result<Self, XdpError> {
+        let rings = Rings {
+            slots: shared(slots, RINGS * SLOTS * SLOT_WORDS)?,
+            controls: shared(controls, RINGS * RING_WORDS)?,
+            filled: Mutex::new([const { None }; RINGS]),
+            waiting: AtomicUsize::new(0),
+            stop: AtomicBool::new(false),
+        };
+        Ok(Self { rings: Arc::new(rings), thread: None })
+    }
+
+    /// Has a thread fill the rings, which calls `at_start` first. Programs wake it through the map `wake`.
+    pub(super) fn start(&mut self, wake: Map, at_start: fn()) -> Result<(), XdpError> {
+        let woken = RingBuf::try_from(wake)?;
+        let (waker, waiter) = wake::pair().map_err(XdpError::Thread)?;
+        let rings = Arc::clone(&self.rings);
+        let thread = thread::Builder::new().name("link-ahead".into()).spawn(move || {
+            at_start();
+            rings.run(woken, waiter);
+        });
+        self.thread = Some((waker, thread.map_err(XdpError::Thread)?));
+        Ok(())
+    }
+
+    /// Whether a thread fills the rings.
+    pub(super) const fn is_running(&self) -> bool {
+        self.thread.is_some()
+    }
+
+    /// A ring that no SA has.
+    pub(super) fn free(&self) -> Option<usize> {
+        self.rings.lock().iter().position(Option::is_none)
+    }
+
+    /// Fills a free ring for an SA, from `first` on.
+    pub(super) fn put(
+        &self,
+        ring: usize,
+        owner: Owner,
+        instance: u64,
+        sci: Sci,
+        key: &SaKey<'_>,
+        first: u64,
+    ) {
+        let Some(keystream) = ChaCha20Keystream::of(key.suite, key.sak) else { return };
+        let control = self.rings.control(ring);
+        let mut filled = self.rings.lock();
+        control[NEXT].store(first, Ordering::Relaxed);
+        control[MADE].store(first, Ordering::Relaxed);
+        filled[ring] = Some(Filled {
+            owner,
+            instance,
+            key: keystream,
+            sci,
+            xpn: key.xpn,
+            octets: MOST_AHEAD,
+            seen: MOST_AHEAD,
+        });
+        drop(filled);
+        self.wake();
+    }
+
+    /// The SA's key and keystream are wiped. No frame may find the SA any more.
+    pub(super) fn take_out(&self, owner: Owner) {
+        let mut filled = self.rings.lock();
+        let of_owner = |filled: &Option<Filled>| filled.as_ref().is_some_and(|filled| filled.owner == owner);
+        if let Some(ring) = filled.iter().position(of_owner) {
+            filled[ring] = None;
+            (0..SLOTS).for_each(|slot| wipe(self.rings.slot(ring, slot as u64)));
+        }
+    }
+
+    /// Makes all that is missing, now, and says how many slots.
+    pub(super) fn fill(&self) -> u32 {
+        let mut buffer = Secret::zeros(ChaCha20Keystream::FIRST_BLOCK + MOST_AHEAD);
+        std::iter::from_fn(|| Some(self.rings.make_some(buffer.octets_mut())).filter(|made| *made > 0)).sum()
+    }
+
+    /// Number of the slot of an SA's PN.
+    pub(super) fn slot_of(&self, owner: Owner, pn: u64) -> Option<u32> {
+        let filled = self.rings.lock();
+        let ring = filled.iter().position(|of| of.as_ref().is_some_and(|of| of.owner == owner))?;
+        Some((ring * SLOTS) as u32 + (pn % SLOTS as u64) as u32)
+    }
+
+    fn wake(&self) {
+        if let Some((waker, _)) = &self.thread {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for Ahead {
+    fn drop(&mut self) {
+        self.rings.stop.store(true, Ordering::Relaxed);
+        self.wake();
+        // A thread that has panicked fills nothing.
+        let _ = self.thread.take().map(|(_, thread)| thread.join());
+    }
+}
+
+impl Rings {
+    fn control(&self, ring: usize) -> &[AtomicU64] {
+        &self.controls.words()[ring * RING_WORDS..][..RING_WORDS]
+    }
+
+    fn slot(&self, ring: usize, pn: u64) -> &[AtomicU64] {
+        let number = ring * SLOTS + (pn % SLOTS as u64) as usize;
+        &self.slots.words()[number * SLOT_WORDS..][..SLOT_WORDS]
+    }
+
+    /// The keys, for who changes or asks.
+    fn lock(&self) -> MutexGuard<'_, [Option<Filled>; RINGS]> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        filled
+    }
+
+    fn run(&self, mut woken: RingBuf<MapData>, mut waiter: Waiter) {
+        waiter.watch([woken.as_raw_fd()].into_iter());
+        let mut buffer = Secret::zeros(ChaCha20Keystream::FIRST_BLOCK + MOST_AHEAD);
+        while !self.stop.load(Ordering::Relaxed) {
+            while self.waiting.load(Ordering::SeqCst) > 0 {
+                thread::yield_now();
+            }
+            if self.make_some(buffer.octets_mut()) > 0 {
+                continue;
+            }
+            // What was made is in the slots alone.
+            buffer.octets_mut().fill(0);
+            scrub_stack();
+            self.set_asleep(1);
+            // Frames that came before that have woken nobody.
+            if !self.is_low() {
+                waiter.wait(LONGEST_SLEEP);
+            }
+            self.set_asleep(0);
+            while woken.next().is_some() {}
+        }
+    }
+
+    /// A batch for each ring, as far as slots are missing: how many were made.
+    fn make_some(&self, buffer: &mut [u8]) -> u32 {
+        let mut filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut count = 0;
+        for (ring, filled) in filled.iter_mut().enumerate() {
+            let Some(filled) = filled else { continue };
+            let control = self.control(ring);
+            let next = control[NEXT].load(Ordering::Acquire);
+            let begin = start_of(next, control[MADE].load(Ordering::Relaxed));
+            let end = next.saturating_add(SLOTS as u64 - BEHIND).min(begin.saturating_add(BATCH));
+            for pn in begin..end {
+                if pn % (SLOTS as u64 / 2) == 0 {
+                    filled.follow_lengths(&control[LONGEST_ASLEEP]);
+                }
+                filled.make(pn, self.slot(ring, pn), buffer);
+            }
+            control[MADE].store(end.max(begin), Ordering::Release);
+            count += end.saturating_sub(begin) as u32;
+        }
+        count
+    }
+
+    /// The upper half of the word, as the programs see it.
+    fn set_asleep(&self, asleep: u32) {
+        for ring in 0..RINGS {
+            let word = &self.control(ring)[LONGEST_ASLEEP];
+            let with = |word: u64| Some(word & u64::from(u32::MAX) | u64::from(asleep) << 32);
+            let _ = word.fetch_update(Ordering::SeqCst, Ordering::SeqCst, with);
+        }
+    }
+
+    fn is_low(&self) -> bool {
+        let filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = filled.iter().enumerate().filter(|(_, filled)| filled.is_some());
+        rings.any(|(ring, _)| {
+            let control = self.control(ring);
+            let (next, made) = (control[NEXT].load(Ordering::SeqCst), control[MADE].load(Ordering::Relaxed));
+            start_of(next, made).saturating_sub(next) < SLOTS as u64 / 2
+        })
+    }
+}
+
+/// The first PN that is to be made.
+const fn start_of(next: u64, made: u64) -> u64 {
+    if made < next {
+        next.saturating_add(LEAP)
+    } else if made - next > SLOTS as u64 {
+        // An SA before had come further.
+        next
+    } else {
+        made
+    }
+}
+
+impl Filled {
+    /// Slots are as long as the longest text of the last half of a ring, or of the one before.
+    fn follow_lengths(&mut self, longest: &AtomicU64) {
+        let above = !u64::from(u32::MAX);
+        let seen = (longest.fetch_and(above, Ordering::Relaxed) & !above) as usize;
+        let wanted = (ChaCha20Keystream::FIRST_BLOCK + seen.max(self.seen)).next_multiple_of(STEP);
+        self.octets = (wanted - ChaCha20Keystream::FIRST_BLOCK).min(MOST_AHEAD);
+        self.seen = seen;
+    }
+
+    /// Makes a PN's slot, unless a frame has it.
+    fn make(&self, pn: u64, slot: &[AtomicU64], buffer: &mut [u8]) {
+        let Some(number) = Pn::new(pn) else { return };
+        let nonce = match &self.xpn {
+            None => Nonce::new(self.sci, number),
+            Some(xpn) => Nonce::xpn(xpn.ssci, number, &xpn.salt),
+        };
+        let octets = &mut buffer[..ChaCha20Keystream::FIRST_BLOCK + self.octets];
+        self.key.write(&nonce, octets);
+        let before = slot[ID].load(Ordering::Relaxed);
+        if before == HELD
+            || slot[ID].compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()
+        {
+            return;
+        }
+        let (first, text) = octets.split_at(ChaCha20Keystream::FIRST_BLOCK);
+        let left = slot[OCTETS].swap(self.octets as u64, Ordering::Relaxed) as usize;
+        slot[PN].store(pn, Ordering::Relaxed);
+        put(&slot[POLY1305_KEY..KEYSTREAM], &first[..ChaCha20Keystream::POLY1305_KEY]);
+        put(&slot[KEYSTREAM..], text);
+        let (end, before) = (self.octets / WORD, left.min(MOST_AHEAD).div_ceil(WORD));
+        slot[KEYSTREAM..][end.min(before)..before].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        slot[ID].store(self.instance, Ordering::Release);
+    }
+}
+
+/// Octets in the order in which they stand in memory.
+fn put(words: &[AtomicU64], octets: &[u8]) {
+    let (octets, _) = octets.as_chunks::<WORD>();
+    words
+        .iter()
+        .zip(octets)
+        .for_each(|(word, octets)| word.store(u64::from_ne_bytes(*octets), Ordering::Relaxed));
+}
+
+/// Empties a slot. A frame that has it gives it back within microseconds.
+fn wipe(slot: &[AtomicU64]) {
+    loop {
+        let before = slot[ID].load(Ordering::Relaxed);
+        if before != HELD
+            && slot[ID].compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            break;
+        }
+        thread::yield_now();
+    }
+    slot[PN..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
+    slot[ID].store(EMPTY, Ordering::Release);
+}
+
+fn shared(map: &Map, words: usize) -> Result<SharedWords, XdpError> {
+    let Map::Array(data) = map else { return Err(XdpError::Malformed) };
+    SharedWords::map(data.fd().as_fd(), words).map_err(XdpError::Shared)
+}

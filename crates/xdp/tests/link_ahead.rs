@@ -1,0 +1,326 @@
+//! Keystream made ahead for a link: a frame with it is octet by octet that without it, whatever stands in its slot, and none stays behind.
+//! Root.
+#![allow(clippy::unwrap_used)]
+
+mod stations;
+
+use std::collections::HashSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use secy::{ConfidentialityOffset, Protection, ReceiveDiscard};
+use stations::{ENCRYPT, Outcome, SETTINGS, World, an, payload, sci, sdu};
+use suite::CipherSuite;
+use xdp::{Link, Verdict};
+
+const SUITE: CipherSuite = CipherSuite::ChaCha20Poly1305;
+const XPN: CipherSuite = CipherSuite::ChaCha20Poly1305Xpn;
+const IPV4: [u8; 2] = [8, 0];
+const SLOTS: u64 = 512;
+/// Slots of a full ring: the others are left to frames that come late.
+const FULL: u32 = 480;
+const ID: usize = 0;
+const PN: usize = 8;
+const OCTETS: usize = 16;
+const SECRETS: usize = 32;
+const KEYSTREAM: usize = 64;
+
+/// Each test has threads of this name, and counts them.
+static THREADS: Mutex<()> = Mutex::new(());
+
+fn filled(suite: CipherSuite, protection: Protection, first: u64) -> World {
+    let world = World::secured(suite, protection, 64, &SETTINGS, first);
+    fill(&world);
+    world
+}
+
+/// Both SAs of both links have a ring.
+fn fill(world: &World) -> u32 {
+    world.gateways.iter().map(|gateway| gateway.kernel.fill()).sum()
+}
+
+fn word(slot: &[u8], at: usize) -> u64 {
+    u64::from_ne_bytes(slot[at..at + 8].try_into().unwrap())
+}
+
+fn sent(link: &Link, pn: u64) -> Vec<u8> {
+    link.slot(None, an(0), pn).unwrap().unwrap()
+}
+
+fn received(link: &Link, pn: u64) -> Vec<u8> {
+    link.slot(Some(sci(0)), an(0), pn).unwrap().unwrap()
+}
+
+fn is_ready(slot: &[u8], pn: u64) -> bool {
+    word(slot, ID) > 1 && word(slot, PN) == pn
+}
+
+fn is_erased(slot: &[u8]) -> bool {
+    word(slot, ID) == 0 && slot[SECRETS..KEYSTREAM].iter().all(|octet| *octet == 0)
+}
+
+fn pass(world: &mut World, octets: usize) {
+    let frame = sdu(0, IPV4, &payload(octets));
+    let protected = world.protect(0, &frame).sent();
+    assert_eq!(world.verify(1, &protected).sent(), frame, "{octets}");
+}
+
+#[test]
+fn frames_of_every_length_are_the_same_with_keystream_ahead() {
+    let all = [
+        (SUITE, ENCRYPT, 1),
+        (SUITE, Protection::Integrity, 1),
+        (SUITE, Protection::Encrypt(ConfidentialityOffset::Thirty), 1),
+        (XPN, ENCRYPT, (1 << 32) - 100),
+        (XPN, Protection::Integrity, 1),
+    ];
+    for (suite, protection, first) in all {
+        let mut world = filled(suite, protection, first);
+        assert!(is_ready(&sent(&world.gateways[0].kernel, first), first));
+        for octets in (0..200).chain((200..=1500).step_by(7)) {
+            pass(&mut world, octets);
+            if octets % 50 == 0 {
+                fill(&world);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_slot_is_used_once_and_erased() {
+    for octets in [0, 40, 100, 1444, 1498] {
+        let mut world = filled(SUITE, ENCRYPT, 1);
+        for pn in 1..=u64::from(FULL) {
+            let [sender, receiver] = world.gateways.each_ref().map(|gateway| &gateway.kernel);
+            assert!(is_ready(&sent(sender, pn), pn) && is_ready(&received(receiver, pn), pn), "{pn}");
+            pass(&mut world, octets);
+            let [sender, receiver] = world.gateways.each_ref().map(|gateway| &gateway.kernel);
+            for slot in [sent(sender, pn), received(receiver, pn)] {
+                assert!(is_erased(&slot), "{pn}");
+                assert!(slot[KEYSTREAM..][..octets + 2].iter().all(|octet| *octet == 0), "{octets}");
+            }
+        }
+        pass(&mut world, octets);
+    }
+}
+
+/// The proof that slots are used at all, and of which SA and PN: what stands in a ready one shows in the frame.
+#[test]
+fn only_the_slot_of_this_sa_and_pn_is_used() {
+    let frame = sdu(0, IPV4, &payload(40));
+    let trial = |spoil: &dyn Fn(&mut Vec<u8>)| {
+        let mut world = filled(SUITE, ENCRYPT, 1);
+        let link = &mut world.gateways[0].kernel;
+        let mut slot = sent(link, 1);
+        slot[SECRETS] ^= 1;
+        spoil(&mut slot);
+        link.set_slot(None, an(0), 1, &slot).unwrap();
+        let sealed = link.run_outward(&frame, 1).unwrap();
+        assert_eq!(sealed.verdict, Verdict::Redirect);
+        let outcome = world.gateways[1].kernel.run_inward(&sealed.frame, 1).unwrap().verdict;
+        (outcome, sent(&world.gateways[0].kernel, 1))
+    };
+    let set =
+        |slot: &mut Vec<u8>, at: usize, value: u64| slot[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+    assert_eq!(trial(&|_| {}).0, Verdict::Drop, "the ICV is that of a wrong Poly1305 key");
+    let ours = word(&sent(&filled(SUITE, ENCRYPT, 1).gateways[0].kernel, 1), ID);
+    for (what, id) in [("empty", 0), ("held", 1), ("another SA", ours + 1)] {
+        let (outcome, left) = trial(&|slot| set(slot, ID, id));
+        assert_eq!((outcome, word(&left, ID)), (Verdict::Redirect, id), "{what}");
+    }
+    let other = 1 + SLOTS;
+    let (outcome, left) = trial(&|slot| set(slot, PN, other));
+    assert_eq!((outcome, word(&left, ID), word(&left, PN)), (Verdict::Redirect, ours, other), "another PN");
+    let (outcome, left) = trial(&|slot| set(slot, OCTETS, 41));
+    assert_eq!((outcome, is_erased(&left)), (Verdict::Redirect, true), "too short: its PN is spent");
+}
+
+#[test]
+fn a_received_slot_is_used_if_it_is_that_of_this_sa_and_pn() {
+    let frame = sdu(0, IPV4, &payload(40));
+    for (spoilt, expected) in [(1, Verdict::Drop), (0, Verdict::Redirect)] {
+        let mut world = filled(SUITE, ENCRYPT, 1);
+        let sealed = world.gateways[0].kernel.run_outward(&frame, 1).unwrap();
+        let link = &mut world.gateways[1].kernel;
+        let mut slot = received(link, 1);
+        slot[SECRETS] ^= spoilt;
+        link.set_slot(Some(sci(0)), an(0), 1, &slot).unwrap();
+        assert_eq!(link.run_inward(&sealed.frame, 1).unwrap().verdict, expected);
+        assert_eq!(is_erased(&received(link, 1)), expected == Verdict::Redirect);
+    }
+}
+
+/// Whoever sends forgeries costs no slot: the true frame behind them finds its own.
+#[test]
+fn a_forgery_costs_no_slot() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    let protected = world.protect(0, &sdu(0, IPV4, &payload(300))).sent();
+    let before = received(&world.gateways[1].kernel, 1);
+    for at in [40, 200, protected.len() - 1] {
+        let mut forged = protected.clone();
+        forged[at] ^= 1;
+        assert_eq!(world.verify(1, &forged), Outcome::Discarded(ReceiveDiscard::NotValid));
+        assert_eq!(received(&world.gateways[1].kernel, 1), before);
+    }
+    world.verify(1, &protected).sent();
+    assert!(is_erased(&received(&world.gateways[1].kernel, 1)));
+    // A forgery far ahead moves nothing either.
+    assert_eq!(world.gateways[1].kernel.fill(), 1);
+    let mut ahead = protected.clone();
+    ahead[16..20].copy_from_slice(&400_u32.to_be_bytes());
+    assert_eq!(world.verify(1, &ahead), Outcome::Discarded(ReceiveDiscard::NotValid));
+    assert_eq!(world.gateways[1].kernel.fill(), 0);
+}
+
+/// Frames that overtake and get lost, and jumps past all that is made.
+#[test]
+fn rings_follow_gaps_and_leave_late_frames_their_slots() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    let frames: Vec<_> = (0..1200).map(|_| world.protect(0, &sdu(0, IPV4, &payload(40))).sent()).collect();
+    for at in [3, 40, 1100] {
+        world.verify(1, &frames[at]).sent();
+        world.gateways[1].kernel.fill();
+        if at < 100 {
+            let late = at as u64;
+            assert!(is_ready(&received(&world.gateways[1].kernel, late), late));
+        }
+        world.verify(1, &frames[at - 1]).sent();
+        assert!(is_erased(&received(&world.gateways[1].kernel, at as u64)) || at > 100);
+    }
+    // The thread leaps ahead of frames that have passed it.
+    world.verify(1, &frames[1160]).sent();
+    assert!(world.gateways[1].kernel.fill() > 0);
+    assert!(is_ready(&received(&world.gateways[1].kernel, 1200), 1200));
+}
+
+#[test]
+fn a_short_slot_keeps_nothing_of_a_long_one() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    for _ in 0..1200 {
+        pass(&mut world, 40);
+        fill(&world);
+    }
+    let slot = sent(&world.gateways[0].kernel, 1201);
+    let octets = word(&slot, OCTETS) as usize;
+    assert!((42..200).contains(&octets), "{octets}");
+    assert!(slot[KEYSTREAM + octets..].iter().all(|octet| *octet == 0));
+    // A longer frame than slots are made for is computed, and then they are long enough.
+    for _ in 0..600 {
+        pass(&mut world, 1400);
+        fill(&world);
+    }
+    assert!(word(&sent(&world.gateways[0].kernel, 1801), OCTETS) >= 1402);
+}
+
+/// A slot that was made for the SA before, under the same AN and PN: it would be a nonce of another key.
+#[test]
+fn a_slot_of_the_sa_before_is_not_used() {
+    for suite in [SUITE, XPN] {
+        let mut world = filled(suite, ENCRYPT, 1);
+        let old = [sent(&world.gateways[0].kernel, 1), received(&world.gateways[1].kernel, 1)];
+        world.retire_transmit(0, 0);
+        world.retire_receive(1, 0, 0);
+        world.secure(0, 0, 8, 1);
+        world.gateways[0].kernel.set_slot(None, an(0), 1, &old[0]).unwrap();
+        world.gateways[1].kernel.set_slot(Some(sci(0)), an(0), 1, &old[1]).unwrap();
+        pass(&mut world, 40);
+        fill(&world);
+        pass(&mut world, 40);
+    }
+}
+
+#[test]
+fn an_sa_without_a_ring_is_computed() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    // Two SAs of each station are there; two more of the peer's take the last rings.
+    for number in 1..4 {
+        world.install_receive(0, 1, number, 9, 1).unwrap();
+        world.install_transmit(0, number, 9, 1, u64::MAX).unwrap();
+    }
+    assert_eq!(world.gateways[0].kernel.slot(None, an(3), 1).unwrap(), None);
+    world.enable_transmit(0, 3).unwrap();
+    world.install_receive(1, 0, 3, 9, 1).unwrap();
+    world.enable_receive(1, 0, 3).unwrap();
+    fill(&world);
+    pass(&mut world, 200);
+}
+
+/// The map that is shared, as the kernel describes it: "dd" is "do not dump".
+#[test]
+fn no_core_dump_has_keystream() {
+    let _world = filled(SUITE, ENCRYPT, 1);
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let areas: Vec<_> = smaps.split("VmFlags:").collect();
+    let of_maps: Vec<_> = (1..areas.len()).filter(|at| areas[at - 1].contains("bpf-map")).collect();
+    assert!(of_maps.len() >= 4, "two maps of two links");
+    for at in of_maps {
+        assert!(areas[at].lines().next().unwrap().split_whitespace().any(|flag| flag == "dd"));
+    }
+}
+
+/// Slots are filled while frames of two CPUs take them.
+#[test]
+fn frames_of_two_cpus_and_the_thread_do_not_disturb_each_other() {
+    const FRAMES: usize = 3000;
+    let _alone = THREADS.lock();
+    for octets in [40, 1400] {
+        let mut world = World::new(XPN, ENCRYPT, 1000, &SETTINGS);
+        world.gateways.iter_mut().for_each(|gateway| gateway.kernel.keep_filling(|| ()).unwrap());
+        (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
+        world.secure(0, 0, 7, 1);
+        let frame = sdu(0, IPV4, &payload(octets));
+        let [sender, receiver] = world.gateways.each_ref().map(|gateway| &gateway.kernel);
+        let frames = Mutex::new(HashSet::new());
+        thread::scope(|scope| {
+            for _ in 0..2 {
+                scope.spawn(|| {
+                    for _ in 0..FRAMES {
+                        let sealed = sender.run_outward(&frame, 1).unwrap().frame;
+                        let opened = receiver.run_inward(&sealed, 1).unwrap();
+                        assert_eq!(opened.verdict, Verdict::Redirect);
+                        assert_eq!(opened.frame, frame);
+                        assert!(frames.lock().unwrap().insert(sealed[16..20].to_vec()), "a PN comes again");
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// Threads of this process that fill slots.
+fn fillers() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
+    names.filter(|name| name.trim_end() == "link-ahead").count()
+}
+
+fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_secs(20);
+    while !is() {
+        assert!(Instant::now() < end, "{what}");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn the_links_own_thread_fills_wakes_and_ends() {
+    let _alone = THREADS.lock();
+    static AT_START: AtomicBool = AtomicBool::new(false);
+    let mut world = World::new(SUITE, ENCRYPT, 64, &SETTINGS);
+    world.gateways[0].kernel.keep_filling(|| AT_START.store(true, Ordering::Relaxed)).unwrap();
+    world.gateways[0].kernel.keep_filling(|| ()).unwrap();
+    (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
+    world.secure(0, 0, 7, 1);
+    let last = u64::from(FULL);
+    wait_for("no slot is filled", || is_ready(&sent(&world.gateways[0].kernel, last), last));
+    assert!(AT_START.load(Ordering::Relaxed));
+    // Above half it sleeps on; below, the frames wake it.
+    (0..300).for_each(|_| pass(&mut world, 40));
+    let last = last + 225;
+    wait_for("frames wake nobody", || is_ready(&sent(&world.gateways[0].kernel, last), last));
+    assert_eq!(fillers(), 1);
+    drop(world);
+    assert_eq!(fillers(), 0);
+}
