@@ -64,6 +64,8 @@ pub struct Settings {
     pub port: u16,
     /// Age of an unheard station at which its place is not known any more.
     pub station_age: Duration,
+    /// Pause of a flow after which no frame of it is in user space any more: only then does an added flow go through the kernel.
+    pub quiet: Duration,
 }
 
 /// A way through the network to a peer: addresses on the link, of IP and of UDP.
@@ -208,11 +210,24 @@ impl Site {
             ("flows", room.flows),
             ("announced", room.flows),
             ("stations", room.stations),
+            ("addresses", room.stations),
         ];
         let mut programs = Programs::load(object, &PROGRAMS, &rooms)?;
         let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(programs.map("settings")?)?;
         common.set(0, layout::settings(settings, buckets, unclaimed.verdict()), 0)?;
         Ok(Self { programs, settings: *settings, lanes: room.lanes })
+    }
+
+    /// Sets the octets of the longest frame that the LAN takes.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn set_lan_frame(&mut self, lan_frame: usize) -> Result<(), XdpError> {
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?;
+        let mut settings = common.get(&0, 0)?;
+        layout::set_lan_frame(&mut settings, lan_frame);
+        self.settings.lan_frame = lan_frame;
+        Ok(common.set(0, settings, 0)?)
     }
 
     /// Says where rebuilt frames leave.
@@ -326,15 +341,16 @@ impl Site {
         Ok(Array::<_, [u8; layout::PEER]>::try_from(peers)?.set(peer, layout::peer(lane, path), 0)?)
     }
 
-    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's.
+    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's: from its next pause on.
     ///
     /// # Errors
     /// If there is no room.
     pub fn add_flow(&mut self, flow: &Flow, path: &FlowPath) -> Result<(), XdpError> {
+        let now = self.now()?;
         let mut flows = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(
             self.programs.map("flows")?,
         )?;
-        Ok(flows.insert(flow.encode(), layout::outward_flow(path), 0)?)
+        Ok(flows.insert(flow.encode(), layout::outward_flow(path, now), 0)?)
     }
 
     /// Leaves a flow's frames to user space.
@@ -386,6 +402,24 @@ impl Site {
         let mut announced =
             HashMap::<_, u32, [u8; layout::ANNOUNCED_FLOW]>::try_from(self.programs.map("announced")?)?;
         Ok(announced.remove(&layout::announced_key(peer, index))?)
+    }
+
+    /// Says which address a station has: it is then heard on this LAN in frames of unknown flows too.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn set_address(&mut self, address: MacAddr, number: u32) -> Result<(), XdpError> {
+        let addresses = HashMap::<_, u64, u32>::try_from(self.programs.map("addresses")?);
+        Ok(addresses?.insert(layout::address(address), number, 0)?)
+    }
+
+    /// Forgets an address: its number is another's from now on.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn remove_address(&mut self, address: MacAddr) -> Result<(), XdpError> {
+        let addresses = HashMap::<_, u64, u32>::try_from(self.programs.map("addresses")?);
+        Ok(addresses?.remove(&layout::address(address))?)
     }
 
     /// Says where a station is and that it was heard there now, or that nobody knows.

@@ -137,8 +137,13 @@ fn datagram(v6: bool, outward: bool, payload: &[u8]) -> Vec<u8> {
 fn load(window: u64) -> Site {
     let room =
         Room { peers: PEERS.into(), lanes: 2 * u32::from(PEERS), flows: 64, stations: STATIONS.into() };
-    let settings =
-        Settings { window, lan_frame: LAN_FRAME, port: PORT, station_age: Limits::DEFAULT.station_age };
+    let settings = Settings {
+        window,
+        lan_frame: LAN_FRAME,
+        port: PORT,
+        station_age: Limits::DEFAULT.station_age,
+        quiet: Duration::ZERO,
+    };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Pass),
         None => Site::load(&room, &settings, Unclaimed::Pass),
@@ -679,7 +684,13 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     world.kernel = load(WINDOW);
     let age = Duration::from_millis(50);
     let room = Room { peers: 1, lanes: 2, flows: 4, stations: STATIONS.into() };
-    let settings = Settings { window: WINDOW, lan_frame: LAN_FRAME, port: PORT, station_age: age };
+    let settings = Settings {
+        window: WINDOW,
+        lan_frame: LAN_FRAME,
+        port: PORT,
+        station_age: age,
+        quiet: Duration::ZERO,
+    };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Drop),
         None => Site::load(&room, &settings, Unclaimed::Drop),
@@ -833,7 +844,13 @@ fn epochs_follow_one_another_and_the_last_but_one_is_gone() {
 
 #[test]
 fn more_lanes_than_there_is_room_for_are_refused() {
-    let settings = Settings { window: 4096, lan_frame: LAN_FRAME, port: PORT, station_age: Duration::ZERO };
+    let settings = Settings {
+        window: 4096,
+        lan_frame: LAN_FRAME,
+        port: PORT,
+        station_age: Duration::ZERO,
+        quiet: Duration::ZERO,
+    };
     let with = |lanes, settings: &Settings| {
         Site::load(&Room { peers: 1, lanes, flows: 1, stations: 1 }, settings, Unclaimed::Pass).map(drop)
     };

@@ -108,6 +108,7 @@ fn end(side: usize) -> Result<Site, XdpError> {
         lan_frame: LAN_FRAME,
         port: 4790,
         station_age: Limits::DEFAULT.station_age,
+        quiet: Duration::ZERO,
     };
     let mut site = Site::load(&room, &settings, Unclaimed::Pass)?;
     site.set_lan(LOOPBACK)?;
