@@ -83,6 +83,8 @@ pub struct UdpPath {
     pub payload: usize,
     /// The WAN interface, as in [`Site::set_wan`].
     pub port: u32,
+    /// Six bits in the header of IP.
+    pub dscp: u8,
 }
 
 /// How the frames of a flow travel: to this peer under this number, as long as its stations are where they must be.
@@ -141,11 +143,12 @@ impl UdpPath {
     /// Ethernet, IP and UDP with lengths and checksums 0, and the sum of the 16-bit words that the checksum covers without them.
     fn head(&self) -> (Vec<u8>, u32) {
         let mut head = [self.next_hop.0, self.interface.0].concat();
+        let class = self.dscp << 2;
         let ports = [self.source.port().to_be_bytes(), self.destination.port().to_be_bytes()].concat();
         let covered = match (self.source.ip(), self.destination.ip()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 // DF: never fragmented. Without a checksum of UDP, as RFC 768 allows over IPv4.
-                head.extend([0x08, 0, 0x45, 0, 0, 0, 0, 0, 0x40, 0, Self::HOPS, 17, 0, 0]);
+                head.extend([0x08, 0, 0x45, class, 0, 0, 0, 0, 0x40, 0, Self::HOPS, 17, 0, 0]);
                 head.extend(source.octets());
                 head.extend(destination.octets());
                 let covered = head[14..].to_vec();
@@ -157,7 +160,7 @@ impl UdpPath {
                     IpAddr::V4(address) => address.to_ipv6_mapped(),
                     IpAddr::V6(address) => address,
                 });
-                head.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 17, Self::HOPS]);
+                head.extend([0x86, 0xdd, 0x60 | class >> 4, class << 4, 0, 0, 0, 0, 17, Self::HOPS]);
                 head.extend(source.octets());
                 head.extend(destination.octets());
                 head.extend(&ports);

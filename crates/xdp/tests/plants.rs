@@ -91,6 +91,7 @@ fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<S
     site.open_receive(0, 0, &secret(there.number).lane_key(LANE))?;
     while site.fill(0)?.missing > 0 {}
     let path = UdpPath {
+        dscp: 0,
         interface: MacAddr(here.wan_mac),
         next_hop: MacAddr([2, 0, 0, 0, here.number, 0xe1]),
         source: address(here, v6),

@@ -128,6 +128,7 @@ fn prepare([sends, receives]: &mut [Site; 2], v6: bool, octets: usize) -> Result
     let address = address.parse().map_err(|_| XdpError::Malformed)?;
     let [interface, next_hop] = STATIONS;
     let path = UdpPath {
+        dscp: 0,
         interface,
         next_hop,
         source: address,
