@@ -8,7 +8,7 @@ use lab::topology::{LEFT, RIGHT};
 use lab::{PacketSocket, Plants, PlantsShape};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Scratch, Station};
-use perf::demo::sites::{Sites, SitesChoice, configure, site_name};
+use perf::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 
 use super::fieldbus::takes_redirected_frames;
 use super::sites::{all_up, site_when};
@@ -42,6 +42,11 @@ fn frame(from: usize, station: u8, number: u32, octets: usize) -> Vec<u8> {
 impl World {
     /// Two plants without stations, whose sites have this `io`.
     fn new(shape: PlantsShape, choice: &SitesChoice, ios: [&str; 2]) -> Self {
+        Self::behind(shape, choice, ios, None)
+    }
+
+    /// The same, with a NAT before plant 1 that gives its packets such ports.
+    fn behind(shape: PlantsShape, choice: &SitesChoice, ios: [&str; 2], ports: Option<&str>) -> Self {
         let plants = Plants::build(&PlantsShape { stations: 0, ..shape }).unwrap();
         for plant in &plants.plants {
             takes_redirected_frames(&plant.lan, &[BARE]);
@@ -54,7 +59,14 @@ impl World {
             let text = std::fs::read_to_string(&file).unwrap();
             let line = format!("io = \"{}\"", choice.io);
             assert!(text.contains(&line), "{text}");
-            std::fs::write(&file, text.replace(&line, &format!("io = \"{io}\""))).unwrap();
+            let mut text = text.replace(&line, &format!("io = \"{io}\""));
+            if ports.is_some() && number == 2 {
+                text = text.replace(&format!("endpoint = \"{}:{PORT}\"\n", plants.plants[0].ipv4), "");
+            }
+            std::fs::write(&file, text).unwrap();
+        }
+        if let Some(ports) = ports {
+            masquerade(&plants, ports);
         }
         let start =
             |plant: &lab::Plant| Station::start(program(), &plant.site, &scratch, &site_name(plant.number));
@@ -300,6 +312,82 @@ fn a_wan_that_xdp_cannot_take_stays_in_user_space() {
     site_when(&world.sites[0], "it leaves the kernel", |site| {
         site.peers[0].path.as_ref().is_some_and(|path| path.contains("WAN port takes no redirected frames"))
     });
+    assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
+    world.stop();
+}
+
+/// Gives packets of plant 1 towards plant 2 source ports of this range, as `wan::nat` does.
+fn masquerade(plants: &Plants, ports: &str) {
+    let rule = format!("oifname \"to2\" ip protocol udp masquerade to :{ports}");
+    for command in [
+        "add table ip nat",
+        "flush table ip nat",
+        "add chain ip nat out { type nat hook postrouting priority 100 ; }",
+        &format!("add rule ip nat out {rule}"),
+    ] {
+        plants.internet.run(&["nft", command]).unwrap();
+    }
+    plants.internet.ip(&["link", "set", "to2", "down"]).unwrap();
+    plants.internet.ip(&["link", "set", "to2", "up"]).unwrap();
+}
+
+/// A NAT on the way changes its mind: the programs follow the peer to its new address.
+#[test]
+fn a_peer_that_moves_stays_in_the_kernel() {
+    let (shape, choice) = (PlantsShape::default(), SitesChoice::default());
+    let mut world = World::behind(shape, &choice, ["auto", "auto"], Some("20000-20999"));
+    world.warm(1);
+    masquerade(&world.plants, "30000-30999");
+    site_when(&world.sites[1], "plant 1 is elsewhere", |site| {
+        site.peers[0].address.as_ref().is_some_and(|address| address.starts_with("198.51.100.9:30"))
+    });
+    world.warm(1);
+    assert_eq!([0, 1].map(|at| world.path(at)), ["kernel", "kernel"]);
+    let before = [0, 1].map(|at| world.received_by_user_space(at));
+    assert_eq!(world.stream(500, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
+    assert!((0..2).all(|at| world.received_by_user_space(at) - before[at] < 50));
+    world.stop();
+}
+
+/// A line that is cut for longer than windows are wide: the lane is found again by its position.
+#[test]
+fn a_lane_that_was_lost_is_found_again() {
+    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["auto", "auto"]);
+    world.warm(1);
+    let line = |world: &World, state: &str| {
+        world.plants.plants[1].line.as_ref().unwrap().ip(&["link", "set", "wire", state]).unwrap();
+    };
+    line(&world, "down");
+    let first = world.next;
+    for number in 0..1_200_000 / 60 {
+        world.probes[0].send(&frame(0, 1, first + number, 60)).unwrap();
+    }
+    world.next += 20_000;
+    line(&world, "up");
+    let end = Instant::now() + DEADLINE;
+    while !world.crosses(0, 1, 100, Duration::from_millis(100)) {
+        assert!(Instant::now() < end, "it stays lost");
+    }
+    assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
+    world.stop();
+}
+
+/// One end starts again under load: the frames of its absence are lost, and no other.
+#[test]
+fn a_site_that_starts_again_comes_back_to_the_kernel() {
+    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["auto", "auto"]);
+    world.warm(1);
+    world.stream(1500, Duration::from_millis(1), 300, |world, number| {
+        if number == 500 {
+            world.sites.remove(1).stop().unwrap();
+            let plant = &world.plants.plants[1].site;
+            let again = Station::start(program(), plant, &world.scratch, &site_name(2)).unwrap();
+            world.sites.push(again);
+        }
+    });
+    world.wait_until_up();
+    world.warm(1);
+    assert_eq!([0, 1].map(|at| world.path(at)), ["kernel", "kernel"]);
     assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
     world.stop();
 }
