@@ -391,3 +391,25 @@ fn a_site_that_starts_again_comes_back_to_the_kernel() {
     assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
     world.stop();
 }
+
+/// Packets may come in at an interface that takes no program: they are received in user space, wherever they come in.
+#[test]
+fn a_site_with_another_way_in_receives_in_user_space() {
+    let plants = |world: &World| {
+        let site = &world.plants.plants[0].site;
+        site.ip(&["link", "add", "other", "type", "bridge"]).unwrap();
+        site.ip(&["addr", "add", "192.0.2.7/24", "dev", "other"]).unwrap();
+    };
+    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["auto", "auto"]);
+    world.warm(1);
+    plants(&world);
+    world.sites.remove(0).stop().unwrap();
+    let plant = &world.plants.plants[0].site;
+    world.sites.insert(0, Station::start(program(), plant, &world.scratch, &site_name(1)).unwrap());
+    world.wait_until_up();
+    world.warm(1);
+    let path = world.path(0);
+    assert!(path.contains("sent: kernel; received: user space: its packets may come in at other"), "{path}");
+    assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
+    world.stop();
+}

@@ -5,9 +5,11 @@
 //! nlmsghdr 16 | ndmsg 12: family 1, - 3, interface 4, state 2, flags 1, type 1 | attributes
 //! ```
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 
+use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use wire::MacAddr;
 
 use crate::interface::link::{LinkId, attributes, query};
@@ -75,6 +77,28 @@ pub fn next_hop(source: Option<IpAddr>, destination: IpAddr) -> io::Result<NextH
     let source = source.ok_or_else(|| io::Error::other("a route without a source address"))?;
     let from = MacAddr(query(LinkId::Index(interface))?.mac);
     Ok(NextHop { interface, from, to: neighbour(interface, gateway)?, source })
+}
+
+/// Interfaces by which packets to this box come in: those that have an address of more than their link, by index, with their names.
+///
+/// # Errors
+/// If the kernel does not tell.
+pub fn addressed() -> io::Result<BTreeMap<u32, String>> {
+    let far = |entry: &InterfaceAddress| {
+        let address = entry.address?;
+        let address = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+            (Some(four), _) => IpAddr::V4(four.ip()),
+            (None, Some(six)) => IpAddr::V6(six.ip()),
+            (None, None) => return None,
+        };
+        let near = match address {
+            IpAddr::V4(four) => four.is_loopback(),
+            IpAddr::V6(six) => six.is_loopback() || six.is_unicast_link_local(),
+        };
+        (!near).then(|| entry.interface_name.clone())
+    };
+    let names: BTreeSet<String> = getifaddrs()?.filter_map(|entry| far(&entry)).collect();
+    names.into_iter().map(|name| Ok((query(LinkId::Name(&name))?.index, name))).collect()
 }
 
 /// MAC address of a machine on a link.

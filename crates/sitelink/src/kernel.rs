@@ -9,7 +9,7 @@
 //! | lane | sent by | received by |
 //! |---|---|---|
 //! | 0 | the forwarding half | the forwarding half |
-//! | 1 | the programs, if this site has some | the programs if they stand on the way of the peer's packets, else the forwarding half |
+//! | 1 | the programs, if this site has some | the programs if they stand wherever packets may come in, else the forwarding half |
 //!
 //! So either end may have programs. The half's flows, stations and epochs stay the truth: what is not in the maps is the half's.
 //!
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant as Clock};
 use dataplane::site::ToWorker;
 use netdev::interface::takes_redirected;
 use netdev::port::KernelSide;
-use netdev::route::{NextHop, next_hop};
+use netdev::route::{NextHop, addressed, next_hop};
 use tunnel::{Command, EPOCH_OVERLAP, Event, Generation, Limits, Location, PeerCounters, PeerId};
 use wire::tunnel::{Flow, FlowIndex};
 use wire::{Instant, MacAddr};
@@ -499,13 +499,19 @@ impl Kernel {
         if let Err(why) = &self.lan[1] {
             return Some(why.clone());
         }
-        let Some(address) = self.peers.get(&peer).and_then(|known| known.address) else {
+        if !self.peers.contains_key(&peer) {
             return Some("its address is not known".into());
-        };
-        match next_hop(Some(self.bind.ip()), address.ip().to_canonical()) {
-            Ok(hop) => self.wan(now, hop.interface).err(),
-            Err(error) => Some(error.to_string()),
         }
+        // Packets on this lane are lost where no program stands, so one has to stand wherever they may come in.
+        let interfaces = match addressed() {
+            Ok(interfaces) => interfaces,
+            Err(error) => return Some(format!("the kernel does not tell its interfaces: {error}")),
+        };
+        let refuses = |(interface, name): (u32, String)| {
+            let why = self.wan(now, interface).err()?;
+            Some(format!("its packets may come in at {name}: {why}"))
+        };
+        interfaces.into_iter().find_map(refuses)
     }
 
     /// Puts all missing identifiers into a lane's window. The work is bounded by the window.
@@ -623,7 +629,7 @@ impl Kernel {
             _ => self
                 .site
                 .attach(port, interface)
-                .map_err(|error| format!("its WAN interface takes no XDP program: {error}")),
+                .map_err(|error| format!("the interface takes no XDP program: {error}")),
         };
         match attached {
             Ok(()) => {

@@ -39,7 +39,7 @@ pub(crate) enum LinkId<'a> {
 /// The kernel's facts about an interface.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct LinkFacts {
-    pub(super) index: u32,
+    pub(crate) index: u32,
     pub(super) hardware_type: u16,
     /// IFF_…
     pub(super) flags: u32,
