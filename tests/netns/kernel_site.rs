@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use lab::plants::{BARE, LAN, PROBE};
 use lab::topology::{LEFT, RIGHT};
-use lab::{PacketSocket, Plants, PlantsShape};
+use lab::{Capture, PacketSocket, Plants, PlantsShape};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Scratch, Station};
 use perf::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
@@ -261,9 +261,17 @@ fn nothing_passes_a_killed_site() {
     while world.sites[0].program().is_running() {
         std::thread::sleep(Duration::from_millis(2));
     }
+    let wire = Capture::start(world.plants.plants[0].line.as_ref().unwrap(), LEFT).unwrap();
     for from in [0, 1] {
         assert!(!world.crosses(from, 1, 200, Duration::from_millis(300)));
     }
+    let wire = wire.stop().unwrap();
+    assert_eq!(wire.find(&mac(0, 1)), None, "a frame of the LAN is on the network");
+    let udp = |frame: &&lab::Frame| {
+        frame.octets[6..14] == [&world.plants.plants[0].wan_mac[..], &[8, 0]].concat()
+            && frame.octets[23] == 17
+    };
+    assert_eq!(wire.frames.iter().filter(udp).count(), 0, "it sends packets still");
     let (plant, scratch) = (&world.plants.plants[0].site, &world.scratch);
     world.sites[0] = Station::start(program(), plant, scratch, &site_name(1)).unwrap();
     world.wait_until_up();
