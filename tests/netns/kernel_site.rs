@@ -421,3 +421,30 @@ fn a_site_with_another_way_in_receives_in_user_space() {
     assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
     world.stop();
 }
+
+/// A flow that never pauses does not stay in user space.
+#[test]
+fn a_flow_without_a_pause_goes_to_the_kernel() {
+    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["auto", "auto"]);
+    world.cross(1, 1, 100);
+    let (end, number) = (Instant::now() + 2 * DEADLINE, world.next);
+    let mut sent = 0;
+    let mut burst = |world: &World| {
+        for _ in 0..500 {
+            world.probes[0].send(&frame(0, 1, number + sent, 100)).unwrap();
+            sent += 1;
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    };
+    let mut before = world.received_by_user_space(0);
+    loop {
+        burst(&world);
+        let now = world.received_by_user_space(0);
+        if now - before < 10 {
+            break;
+        }
+        assert!(Instant::now() < end, "{}", world.path(0));
+        before = now;
+    }
+    world.stop();
+}

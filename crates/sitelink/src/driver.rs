@@ -257,7 +257,7 @@ impl<'r> Driver<'r> {
                     continue;
                 };
                 let mut events = Vec::new();
-                if let Some(command) = kernel.follow(now, command, &mut events) {
+                if let Some(command) = kernel.handle_command(now, command, &mut events) {
                     mailbox.messages.send(command);
                 }
                 events.into_iter().for_each(|event| peer.handle_event(now, event));
@@ -324,7 +324,7 @@ impl<'r> Driver<'r> {
         for _ in 0..EVENTS {
             let Some(event) = mailbox.messages.receive() else { break };
             let events = match &self.kernel {
-                Some(kernel) => kernel.heed(now, event),
+                Some(kernel) => kernel.handle_event(now, event),
                 None => [Some(event), None],
             };
             for event in events.into_iter().flatten() {

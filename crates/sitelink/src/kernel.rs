@@ -17,6 +17,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::ops::Bound;
 use std::os::fd::AsRawFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant as Clock};
@@ -56,6 +57,8 @@ const MOST_FLOWS: usize = 1 << 16;
 /// Identifiers of all lanes that programs have room for, and anchors of each lane.
 const IDENTIFIERS: u64 = 1 << 20;
 const ANCHORS: u64 = 1024;
+/// Stations that are looked at in one look.
+const SWEPT: usize = 512;
 /// WAN interfaces at most.
 const WANS: usize = 3;
 
@@ -91,6 +94,8 @@ struct Kernel {
     asked: bool,
     looked: Option<Instant>,
     told_used: Option<Instant>,
+    /// Station that was looked at last.
+    swept: MacAddr,
 }
 
 /// Numbers that are free, and those that will be.
@@ -132,6 +137,7 @@ struct Station {
     number: u32,
     flows: usize,
     told: Option<Location>,
+    told_at: Option<Instant>,
 }
 
 impl Numbers {
@@ -195,6 +201,7 @@ impl KernelPath {
             asked: false,
             looked: None,
             told_used: None,
+            swept: MacAddr::default(),
         })))
     }
 
@@ -267,13 +274,18 @@ impl KernelPath {
     }
 
     /// Follows a command for the half. `None`: it was for the kernel alone. What the session is to be told stands in `events`.
-    pub(super) fn follow(&self, now: Instant, word: ToWorker, events: &mut Vec<Event>) -> Option<ToWorker> {
-        self.lock().follow(now, word, events)
+    pub(super) fn handle_command(
+        &self,
+        now: Instant,
+        word: ToWorker,
+        events: &mut Vec<Event>,
+    ) -> Option<ToWorker> {
+        self.lock().handle_command(now, word, events)
     }
 
     /// Follows an event of the half; `None`: the session has nothing to do with it. There may be another one for it.
-    pub(super) fn heed(&self, now: Instant, event: Event) -> [Option<Event>; 2] {
-        self.lock().heed(now, event)
+    pub(super) fn handle_event(&self, now: Instant, event: Event) -> [Option<Event>; 2] {
+        self.lock().handle_event(now, event)
     }
 
     /// A peer is gone.
@@ -319,7 +331,7 @@ impl Kernel {
         Ok(outward)
     }
 
-    fn follow(&mut self, now: Instant, word: ToWorker, events: &mut Vec<Event>) -> Option<ToWorker> {
+    fn handle_command(&mut self, now: Instant, word: ToWorker, events: &mut Vec<Event>) -> Option<ToWorker> {
         let command = match word {
             ToWorker::Endpoint { peer, address } => {
                 if peer.0 < self.peers_at_most {
@@ -394,7 +406,7 @@ impl Kernel {
         Some(ToWorker::Tunnel(command))
     }
 
-    fn heed(&mut self, now: Instant, event: Event) -> [Option<Event>; 2] {
+    fn handle_event(&mut self, now: Instant, event: Event) -> [Option<Event>; 2] {
         match event {
             Event::FlowInUse { peer, generation, index, flow } => {
                 self.add_flow(now, peer, generation, index, &flow);
@@ -653,7 +665,7 @@ impl Kernel {
         let number = *self.free_stations.last()?;
         self.site.set_station(number, None).and_then(|()| self.site.set_address(address, number)).ok()?;
         self.free_stations.pop();
-        self.stations.insert(address, Station { number, flows: 1, told: None });
+        self.stations.insert(address, Station { number, flows: 1, told: None, told_at: None });
         Some(number)
     }
 
@@ -818,15 +830,20 @@ impl Kernel {
 
     /// Tells the half where stations are, and that flows are used.
     fn tell_used(&mut self, now: Instant) {
-        let all = self.told_used.is_none_or(|told| now.since(told) >= USED);
-        for (&address, station) in &mut self.stations {
+        let behind = (Bound::Excluded(self.swept), Bound::Unbounded);
+        let swept = self.stations.range_mut(behind).take(SWEPT);
+        let (mut last, mut looked) = (MacAddr::default(), 0);
+        for (&address, station) in swept {
+            (last, looked) = (address, looked + 1);
             let Ok((Some(location), since)) = self.site.station(station.number) else { continue };
-            if station.told != Some(location) || all && since < USED {
-                station.told = Some(location);
+            let due = station.told_at.is_none_or(|told| now.since(told) >= USED);
+            if station.told != Some(location) || due && since < USED {
+                (station.told, station.told_at) = (Some(location), Some(now));
                 self.commands.push_back(Command::StationHeard { address, location });
             }
         }
-        if !all {
+        self.swept = if looked < SWEPT { MacAddr::default() } else { last };
+        if self.told_used.is_some_and(|told| now.since(told) < USED) {
             return;
         }
         self.told_used = Some(now);

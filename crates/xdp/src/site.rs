@@ -105,7 +105,7 @@ pub struct FlowPath {
 pub struct FlowUse {
     /// Time since its last frame; none before the first.
     pub idle: Option<Duration>,
-    /// True if one of its frames was user space's, and so are all that followed.
+    /// True if one of its frames was user space's, and so are all that followed. Not of a flow that waits for a pause.
     pub slow: bool,
 }
 
@@ -378,7 +378,7 @@ impl Site {
         let used = crate::layout::long(&octets, 24);
         let idle =
             if used == 0 { None } else { Some(Duration::from_nanos(self.now()?.saturating_sub(used))) };
-        Ok(FlowUse { idle, slow: crate::layout::word(&octets, 16) != 0 })
+        Ok(FlowUse { idle, slow: layout::is_slow(&octets) })
     }
 
     /// Delivers the frames of a flow that a peer has announced; `station` is its source address.

@@ -782,7 +782,8 @@ fn an_added_flow_waits_for_a_pause() {
         assert_eq!(ran(&site).verdict, Verdict::Pass);
         std::thread::sleep(quiet / 4);
     }
-    assert!(site.flow_use(&flow).unwrap().slow);
+    let used = site.flow_use(&flow).unwrap();
+    assert_eq!((used.idle, used.slow), (None, false), "it is not to be added anew");
     std::thread::sleep(quiet + quiet / 4);
     let sent = ran(&site);
     assert_eq!(sent.verdict, Verdict::Redirect);
