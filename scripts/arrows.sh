@@ -2,7 +2,7 @@
 # The arrows between the crates, and what may stand in which room. See ARCHITECTURE.md.
 #
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
-#   netdev <- pnstore <- dataplane        lab <- perf        {secy, tunnel, fieldbus, netdev} <- xdp <- {control, perf}
+#   netdev <- pnstore <- dataplane        lab <- perf        {secy, tunnel, fieldbus, netdev} <- xdp <- {control, sitelink, perf}
 #   fieldbus <- speed <- {config, bench}     {speed, sitelink} <- config <- report <- diagnosis <- frameward     bench <- perf
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
@@ -38,7 +38,7 @@ allowed() {
     # The frame path: no unsafe code.
     frameward-dataplane) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev ;;
     # The channel between sites: the only user of QUIC.
-    frameward-sitelink) echo frameward-wire frameward-suite frameward-tunnel frameward-netdev frameward-dataplane ;;
+    frameward-sitelink) echo frameward-wire frameward-suite frameward-tunnel frameward-netdev frameward-xdp frameward-dataplane ;;
     frameward-control) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-netdev frameward-xdp frameward-pnstore frameward-dataplane ;;
     # The laboratory: namespaces and traffic. It knows no product crate.
     frameward-lab) ;;

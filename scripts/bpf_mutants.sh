@@ -114,7 +114,12 @@ mutants=(
     'site.bpf.c|if (checked_front(lane->check, block.front, header) != word) return|if (0) return'
     'site.bpf.c|if (header >> 52 & 0xf) return|if (0) return'
     'site.bpf.c|if (octets > path->most \|\| adjust_head|if (adjust_head'
-    'site.bpf.c|        flow->slow = 1;|'
+    'site.bpf.c|        flow->slow = SLOW, flow->left = now;|        flow->left = now;'
+    'site.bpf.c|time_since(flow->left, now) >= site->quiet|time_since(flow->added, now) >= site->quiet'
+    'site.bpf.c| \|\| time_since(flow->added, now) >= MOST_SETTLING|'
+    'site.bpf.c|            flow->left = now;|'
+    'site.bpf.c|if (station->where > HERE) return;|'
+    'site.bpf.c|if (station) hear_here(station, ktime_get_coarse_ns());|if (station && station->where > HERE) hear_here(station, ktime_get_coarse_ns());'
     'site.bpf.c|source->where != HERE \|\| |'
     'site.bpf.c|destination->where != BEHIND + number|0'
     'site.bpf.c|time_since(destination->heard, now) >= site->station_age|0'
@@ -132,7 +137,8 @@ place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
 # Built once; each mutant is another object that they load. Of the whole workspace, whose features are those of make test.
 suites=(vectors watch ahead same same_secy two_cpus link_ahead site)
-mapfile -t tests < <(cargo test --locked --workspace "${suites[@]/#/--test=}" --no-run 2>&1 | sed -nE 's/^ *Executable .*\((.*)\)$/\1/p')
+mapfile -t tests < <(cargo test --locked --workspace "${suites[@]/#/--test=}" --no-run --message-format=json 2>/dev/null |
+    jq -r 'select(.executable and (.manifest_path | endswith("/crates/xdp/Cargo.toml"))) | .executable')
 ((${#tests[@]} == ${#suites[@]})) || {
     echo "mutants: the tests of crates/xdp do not build" >&2
     exit 1
@@ -160,7 +166,7 @@ for mutant in "${mutants[@]}"; do
     # Of a SecY's programs and SAs the tests of cells know nothing.
     for test in "${tests[@]}"; do
         [[ $file != link.bpf.c && $file != sa*.h || $test == */same_secy-* || $test == */two_cpus-* || $test == */link_ahead-* ]] || continue
-        (cd crates/xdp && "../../$test" >>"$place/log" 2>&1) || {
+        (cd crates/xdp && "$test" >>"$place/log" 2>&1) || {
             survives=0
             break
         }

@@ -281,6 +281,9 @@ impl Bench {
             | Command::AddFlow { generation, .. }
             | Command::WithdrawFlow { generation, .. } => assert_eq!(generation, self.generation),
             Command::PathPayload { .. } => panic!("that is the channel's"),
+            Command::OfferFlows | Command::FlowUsed { .. } | Command::StationHeard { .. } => {
+                panic!("that is said by those who forward flows too")
+            }
         }
     }
 

@@ -147,7 +147,7 @@ fn io_data_flows(io: &'static str, protect: &'static str) {
 }
 
 /// A program that redirects a frame to a virtual wire needs an other end with NAPI: `gro` switches it on.
-fn takes_redirected_frames(namespace: &lab::Namespace, interfaces: &[&str]) {
+pub(crate) fn takes_redirected_frames(namespace: &lab::Namespace, interfaces: &[&str]) {
     for interface in interfaces {
         namespace.run(&["ethtool", "-K", interface, "gro", "on"]).unwrap();
     }

@@ -27,6 +27,7 @@ mod hostile;
 mod http;
 mod init;
 mod kernel_path;
+mod kernel_site;
 mod kernels;
 mod kills;
 mod lifecycle;

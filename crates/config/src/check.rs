@@ -25,7 +25,7 @@ use mtus::sectag_octets;
 pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_octets, usual_mtus};
 
 /// Why frames of links and sites are protected and verified in user space.
-pub const NOT_IN_KERNEL: &str = "only cells have programs in the kernel";
+pub const NOT_IN_KERNEL: &str = "only cells and sites have programs in the kernel";
 
 /// Engines that move frames between interfaces and user space, as `io` has it.
 pub const fn engines(io: Io) -> &'static str {

@@ -114,6 +114,8 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     // Before another thread begins, since the kernel keeps capabilities by thread; and before anything is received. The configuration is
     // read with it, for it says how many programs are needed.
     let programs = loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default();
+    let site_programs =
+        loaded.as_ref().map(|(config, _)| run::SitePrograms::load(config)).unwrap_or_default();
     privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
     let log = Log::start().map_err(cannot)?;
     log.install();
@@ -135,7 +137,7 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     for warning in warnings {
         warn!(event = "configuration", "{warning}");
     }
-    let ran = run::run(config, programs, locked, &runtime, &asks, &log);
+    let ran = run::run(config, (programs, site_programs), locked, &runtime, &asks, &log);
     log.flush();
     ran.map_err(|error| {
         // Each of these lines names file and line itself.

@@ -55,6 +55,7 @@ use control_handle::{ControlRequest, RequestQueue};
 use link::RunningLink;
 use restored::Machine;
 use site::RunningSite;
+pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
 use vanished_interfaces::InterfaceMonitor;
@@ -153,7 +154,7 @@ impl fmt::Display for Lines<'_> {
 /// [`RunError`]; interfaces are put back as they were in any case.
 pub fn run(
     config: Config,
-    programs: KernelPrograms,
+    programs: (KernelPrograms, SitePrograms),
     locked: Result<(), String>,
     runtime_dir: &Path,
     asks: &Asks,
@@ -221,6 +222,7 @@ struct Running {
     links: Vec<RunningLink>,
     /// In the order of the configuration.
     sites: Vec<RunningSite>,
+    site_programs: SitePrograms,
     /// Verdicts on links and sites.
     verdicts: Verdicts,
     /// The configuration, for the next reload.

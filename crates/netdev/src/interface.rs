@@ -9,7 +9,7 @@
 mod clsact;
 mod control;
 mod info;
-mod link;
+pub(crate) mod link;
 mod offload;
 mod owner;
 mod prepared;

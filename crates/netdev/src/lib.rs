@@ -13,6 +13,7 @@ mod netlink;
 mod packet_socket;
 pub mod pool;
 pub mod port;
+pub mod route;
 pub mod scheduling;
 pub mod shared;
 pub mod udp;

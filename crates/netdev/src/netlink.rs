@@ -49,7 +49,7 @@ impl Message {
         self.attribute(kind, &attributes.0)
     }
 
-    fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
+    pub(crate) fn attribute(mut self, kind: u16, value: &[u8]) -> Self {
         self.0.extend_from_slice(&((ATTRIBUTE_HEADER + value.len()) as u16).to_ne_bytes());
         self.0.extend_from_slice(&kind.to_ne_bytes());
         self.0.extend_from_slice(value);

@@ -158,6 +158,7 @@ pub fn sample_site() -> SiteReport {
         reason: String::new(),
         address: Some("198.51.100.7:7787".into()),
         round_trip_us: Some(812),
+        path: None,
         path_payload: Some(1472),
         seen_at: Some("203.0.113.9:20007".into()),
         key_exchange: Some("X25519MLKEM768".into()),

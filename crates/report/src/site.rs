@@ -80,6 +80,9 @@ pub struct SitePeerReport {
     /// Microseconds of a round trip over the management channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_us: Option<u64>,
+    /// Where frames of known flows go: `kernel`, or `user space: ` and why; both ways apart if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Octets of the largest UDP payload towards it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_payload: Option<u16>,

@@ -15,20 +15,21 @@ use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tunnel::{Instance, Mode, PeerId, Session, SessionSettings};
+use tunnel::{Event, Instance, Mode, PeerId, Session, SessionSettings};
 use wire::mkpdu::is_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::answer::Answer;
 use super::dial::{Dial, Name};
 use super::guard;
+use super::kernel::{self, KernelPath};
 use super::peer::Peer;
 use super::random;
 use super::settings::{ManagerPeer, ManagerSettings};
 use super::shared::{DriverEvent, Shared};
 use super::tls::Tls;
 use super::transport::{self, code};
-use dataplane::site::{DATAGRAM_OCTETS, ManagerMailbox};
+use dataplane::site::{DATAGRAM_OCTETS, ManagerMailbox, ToWorker};
 
 /// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
 const TURN: Duration = Duration::from_millis(50);
@@ -56,6 +57,7 @@ pub(super) struct Driver<'r> {
     tls: &'r Tls,
     local: SocketAddr,
     mailbox: &'r Mutex<ManagerMailbox>,
+    kernel: Option<Arc<KernelPath>>,
     /// In the order of their numbers.
     peers: Vec<Peer>,
     /// The roster's changes that were carried out.
@@ -110,6 +112,7 @@ impl<'r> Driver<'r> {
             tls,
             local,
             mailbox,
+            kernel: shared.kernel.clone(),
             peers: Vec::new(),
             changes: 0,
             news,
@@ -134,6 +137,9 @@ impl<'r> Driver<'r> {
             std::mem::take(&mut self.peers).into_iter().partition(|peer| configured.contains_key(&peer.id()));
         self.peers = stay;
         let leave: Vec<Peer> = leave;
+        if let Some(kernel) = &self.kernel {
+            leave.iter().for_each(|peer| kernel.forget(peer.id()));
+        }
         leave.into_iter().for_each(Peer::leave);
         for (number, settings) in configured {
             if self.peer(number).is_none() {
@@ -157,7 +163,7 @@ impl<'r> Driver<'r> {
                 peer: id,
                 instance: Instance(random::octets()),
                 mode: peer.mode,
-                lanes: settings.lanes,
+                lanes: if self.kernel.is_some() { kernel::LANES } else { settings.lanes },
                 window: settings.window,
                 epoch_life: settings.epoch_life,
                 draw: || EpochSecret::new(&Zeroizing::new(random::octets::<EPOCH_SECRET_OCTETS>())),
@@ -246,9 +252,18 @@ impl<'r> Driver<'r> {
             peer.send_messages(now);
             while mailbox.messages.has_room() {
                 let Some(command) = peer.next_command() else { break };
-                mailbox.messages.send(command);
+                let Some(kernel) = &self.kernel else {
+                    mailbox.messages.send(command);
+                    continue;
+                };
+                let mut events = Vec::new();
+                if let Some(command) = kernel.handle_command(now, command, &mut events) {
+                    mailbox.messages.send(command);
+                }
+                events.into_iter().for_each(|event| peer.handle_event(now, event));
             }
         }
+        self.turn_kernel(mailbox, now);
         self.first = if self.first + 1 < self.peers.len() { self.first + 1 } else { 0 };
         if mailbox.take_wake_flag() {
             mailbox.wake();
@@ -308,10 +323,32 @@ impl<'r> Driver<'r> {
     fn take_events(&mut self, mailbox: &mut ManagerMailbox, now: wire::Instant) {
         for _ in 0..EVENTS {
             let Some(event) = mailbox.messages.receive() else { break };
-            let (peer, _) = event.subject();
-            if let Some(peer) = self.peer(peer) {
-                peer.handle_event(now, event);
+            let events = match &self.kernel {
+                Some(kernel) => kernel.handle_event(now, event),
+                None => [Some(event), None],
+            };
+            for event in events.into_iter().flatten() {
+                self.tell_session(now, event);
             }
+        }
+    }
+
+    fn tell_session(&mut self, now: wire::Instant, event: Event) {
+        let (peer, _) = event.subject();
+        if let Some(peer) = self.peer(peer) {
+            peer.handle_event(now, event);
+        }
+    }
+
+    /// Looks at the kernel's lanes, and tells the worker what the kernel says.
+    fn turn_kernel(&mut self, mailbox: &mut ManagerMailbox, now: wire::Instant) {
+        let Some(kernel) = self.kernel.clone() else { return };
+        for event in kernel.handle_timeout(now) {
+            self.tell_session(now, event);
+        }
+        while mailbox.messages.has_room() {
+            let Some(command) = kernel.poll_command() else { break };
+            mailbox.messages.send(ToWorker::Tunnel(command));
         }
     }
 

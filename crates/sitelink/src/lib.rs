@@ -39,6 +39,7 @@ mod driver;
 mod error;
 mod guard;
 mod initials;
+mod kernel;
 mod mkpdus;
 mod moved_peer;
 mod peer;
@@ -73,6 +74,7 @@ use socket::RingSocket;
 use thread::Parts;
 
 pub use counters::ChannelCounters;
+pub use kernel::{KernelPath, PathState};
 pub use settings::{ManagerPeer, ManagerSettings};
 pub use status::{ConnState, ManagerStatus, Notice, PeerStatus};
 pub use tls::KeyExchange;
@@ -85,7 +87,8 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Starts the manager's thread. `socket` is the worker's UDP socket, or a duplicate of it: it is made non-blocking.
+    /// Starts the manager's thread. `socket` is the worker's UDP socket, or a duplicate of it: it is made non-blocking. `kernel` has the programs that
+    /// forward known flows beside the worker, if there are some.
     ///
     /// # Errors
     /// If a thread, a socket or a runtime cannot be had, or the key is not taken by the cipher library.
@@ -97,6 +100,7 @@ impl Manager {
         mailbox: ManagerMailbox,
         datagrams: DatagramConsumer,
         socket: UdpSocket,
+        kernel: Option<Arc<KernelPath>>,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;
@@ -108,7 +112,7 @@ impl Manager {
         let socket = Arc::new(RingSocket::new(socket, datagrams, ids, knock, Arc::clone(&shared_counters)));
         let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
         let roster = Roster::new(&settings.peers, settings.most_payload);
-        let shared = Shared::new(roster, socket, shared_counters);
+        let shared = Shared::new(roster, socket, shared_counters, kernel);
         let mailbox = Mutex::new(mailbox);
         let thread =
             thread::start(Parts { settings, tls, key, mailbox, bell, local, shared: Arc::clone(&shared) })?;

@@ -13,6 +13,7 @@ use tunnel::PeerId;
 
 use super::counters::SharedCounters;
 use super::error::DisconnectReason;
+use super::kernel::KernelPath;
 use super::roster::Roster;
 use super::socket::RingSocket;
 use super::status::SharedStatus;
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     pub(super) stop: AtomicBool,
     roster: Mutex<Roster>,
     pub(super) socket: Arc<RingSocket>,
+    /// Programs that forward known flows beside the worker, if there are some.
+    pub(super) kernel: Option<Arc<KernelPath>>,
     /// The driver's next turn panics.
     #[cfg(test)]
     pub(super) defect: AtomicBool,
@@ -70,6 +73,7 @@ impl Shared {
         roster: Roster,
         socket: Arc<RingSocket>,
         shared_counters: Arc<SharedCounters>,
+        kernel: Option<Arc<KernelPath>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
@@ -79,6 +83,7 @@ impl Shared {
             stop: AtomicBool::new(false),
             roster: Mutex::new(roster),
             socket,
+            kernel,
             #[cfg(test)]
             defect: AtomicBool::new(false),
         })

@@ -8,9 +8,11 @@
 use core::time::Duration;
 
 use suite::tunnel::EpochSecret;
+use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
 
 use crate::settings::PeerId;
+use crate::stations::Location;
 
 /// One start of a site: 16 random octets.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -120,6 +122,25 @@ pub enum Command {
         /// The lane.
         lane: u8,
     },
+    /// Somebody else forwards flows beside this half, on lanes of its own: tell of flows in use ([`Event::FlowInUse`]), and ask before
+    /// a station moves ([`Event::StationMoves`]).
+    OfferFlows,
+    /// Frames of our flow were sent elsewhere: it does not age.
+    FlowUsed {
+        /// The peer.
+        peer: PeerId,
+        /// Its generation.
+        generation: Generation,
+        /// Our number of the flow.
+        index: FlowIndex,
+    },
+    /// Frames that went elsewhere came from this station: it is there, or may move there if it was not heard here either.
+    StationHeard {
+        /// Its address.
+        address: MacAddr,
+        /// Its location.
+        location: Location,
+    },
     /// Largest UDP payload towards this peer, in octets: never fragmented by IP.
     PathPayload {
         /// The peer.
@@ -213,6 +234,30 @@ pub enum Event {
         /// The anchor.
         seq: u64,
     },
+    /// A flow that the peer knows has had a frame for it alone, which went in one packet. At most once a second and flow, after
+    /// [`Command::OfferFlows`].
+    FlowInUse {
+        /// The peer.
+        peer: PeerId,
+        /// Its generation.
+        generation: Generation,
+        /// Our number of the flow.
+        index: FlowIndex,
+        /// The flow.
+        flow: Flow,
+    },
+    /// A station was heard elsewhere than before, and would move. After [`Command::OfferFlows`] it moves only by
+    /// [`Command::StationHeard`].
+    StationMoves {
+        /// The peer that it would move to, or away from.
+        peer: PeerId,
+        /// Its generation.
+        generation: Generation,
+        /// Its address.
+        address: MacAddr,
+        /// Where it was heard.
+        to: Location,
+    },
     /// The next epoch is wanted: header encryption has none in reserve, or flow numbers or seqs run short.
     /// May be repeated: a request that `newest` shows to be met is ignored.
     EpochWanted {
@@ -245,6 +290,8 @@ impl Event {
             | Self::UnknownIndex { peer, generation, .. }
             | Self::Lost { peer, generation, .. }
             | Self::Position { peer, generation, .. }
+            | Self::FlowInUse { peer, generation, .. }
+            | Self::StationMoves { peer, generation, .. }
             | Self::EpochWanted { peer, generation, .. } => (peer, generation),
         }
     }

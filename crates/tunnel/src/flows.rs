@@ -36,6 +36,8 @@ pub struct NumberedFlow {
     pub used: Instant,
     /// Time of its last announcement.
     announced_at: Option<Instant>,
+    /// Time at which it was told last that it is in use.
+    offered_at: Option<Instant>,
 }
 
 /// Reason why a flow gets no number.
@@ -154,6 +156,7 @@ impl Flows {
             acknowledged: false,
             used: now,
             announced_at: None,
+            offered_at: None,
         };
         Some(self.slots[usize::from(slot)].insert(given))
     }
@@ -210,6 +213,16 @@ impl NumberedFlow {
     /// True if an announcement is due, the first or a repeated one.
     pub(crate) fn is_due(&self, now: Instant) -> bool {
         !self.acknowledged && self.announced_at.is_none_or(|announced_at| now.since(announced_at) >= AGAIN)
+    }
+
+    /// True if it is to be told that the flow is in use.
+    pub(crate) fn is_offer_due(&self, now: Instant) -> bool {
+        self.acknowledged && self.offered_at.is_none_or(|offered_at| now.since(offered_at) >= AGAIN)
+    }
+
+    /// Records that it was told.
+    pub(crate) const fn note_offered(&mut self, now: Instant) {
+        self.offered_at = Some(now);
     }
 
     /// Records an announcement.

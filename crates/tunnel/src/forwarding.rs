@@ -18,6 +18,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
+use core::time::Duration;
+use wire::MacAddr;
 use wire::time::Instant;
 use wire::tunnel::{ParseFrameError, ParsedFrame};
 
@@ -32,6 +34,9 @@ use crate::receive::ReceiveLanes;
 use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
+
+/// Interval between questions whether a station may move.
+const ASKS: Duration = Duration::from_millis(1);
 
 /// Header protection of a peer, with its state.
 #[derive(Debug)]
@@ -91,6 +96,8 @@ pub struct Forwarding {
     next_ages: Instant,
     /// Peer whose flows are aged next.
     age_cursor: usize,
+    /// Next time for [`Event::StationMoves`].
+    next_ask: Instant,
 }
 
 impl Forwarding {
@@ -119,6 +126,7 @@ impl Forwarding {
             next_watch: Instant::START,
             next_ages: Instant::START,
             age_cursor: 0,
+            next_ask: Instant::START,
         };
         for peer in peers {
             forwarding.add_peer(peer);
@@ -201,7 +209,29 @@ impl Forwarding {
     }
 
     fn learn(&mut self, now: Instant, taken: &ParsedFrame, place: Location) -> LearnOutcome {
-        let heard = self.stations.learn(now, &self.state.hasher, taken.flow.source, place);
+        let address = taken.flow.source;
+        if self.state.offers
+            && let Some(from) = self.stations.would_leave(now, &self.state.hasher, address, place)
+        {
+            self.ask_to_move(now, address, from, place);
+            return LearnOutcome::Elsewhere(from);
+        }
+        self.learn_station(now, address, place)
+    }
+
+    /// Asks whether a station was heard elsewhere: frames of it may have come another way. Asked again if the answer is lost.
+    fn ask_to_move(&mut self, now: Instant, address: MacAddr, from: Location, to: Location) {
+        let ((Location::Behind(peer), _) | (_, Location::Behind(peer))) = (to, from) else { return };
+        let Some(generation) = self.peer(peer).map(|peer| peer.context.generation) else { return };
+        if now >= self.next_ask
+            && self.state.events.tell(Event::StationMoves { peer, generation, address, to })
+        {
+            self.next_ask = now + ASKS;
+        }
+    }
+
+    fn learn_station(&mut self, now: Instant, address: MacAddr, place: Location) -> LearnOutcome {
+        let heard = self.stations.learn(now, &self.state.hasher, address, place);
         match heard {
             LearnOutcome::Known | LearnOutcome::Elsewhere(_) => {}
             LearnOutcome::New => self.counters.stations_learned += 1,
@@ -225,7 +255,7 @@ impl Forwarding {
         };
         let outward: Outward = match transport {
             Transport::Identifier(identifier) => {
-                identifier.dispatch(now, context, counters, &mut self.state, &route.taken, frame.len())
+                identifier.dispatch(now, context, counters, &mut self.state, route, frame.len())
             }
             Transport::HeaderEncryption(mode) => {
                 mode.dispatch(now, context, counters, &mut self.state, &route.taken, frame)

@@ -24,6 +24,8 @@ pub(crate) struct SiteState {
     new_flows: NewFlowLimit,
     /// True while timed work is pending: waiting fragments, or an epoch about to end.
     pub(crate) watch: bool,
+    /// Somebody else forwards flows too: [`Command::OfferFlows`](crate::Command::OfferFlows).
+    pub(crate) offers: bool,
 }
 
 /// State of a peer that does not depend on its mode.
@@ -63,6 +65,7 @@ impl SiteState {
             events: Events(VecDeque::with_capacity(EVENTS)),
             new_flows: NewFlowLimit::new(new_flows_per_second),
             watch: false,
+            offers: false,
         }
     }
 
@@ -87,6 +90,16 @@ impl SiteState {
             return Err(OutDiscard::FlowRate);
         }
         flows.assign(now, &self.hasher, *flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
+    }
+
+    /// Tells that a flow is in use, if that is due.
+    pub(crate) fn offer(&mut self, now: Instant, context: &PeerContext, given: &mut NumberedFlow) {
+        let (peer, generation) = (context.peer, context.generation);
+        if given.is_offer_due(now)
+            && self.events.tell(Event::FlowInUse { peer, generation, index: given.index, flow: given.flow })
+        {
+            given.note_offered(now);
+        }
     }
 
     /// Announces a flow that the peer does not know, if that is due.

@@ -146,6 +146,18 @@ impl Stations {
         LearnOutcome::Moved
     }
 
+    /// The location that a station would leave by being learned at this one.
+    pub(crate) fn would_leave(
+        &self,
+        now: Instant,
+        hasher: &Hasher,
+        address: MacAddr,
+        location: Location,
+    ) -> Option<Location> {
+        let station = self.slots[self.slot(hasher.address(address), address)?]?;
+        (station.location != location && now.since(station.heard) >= STAY).then_some(station.location)
+    }
+
     fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, location: Location) -> LearnOutcome {
         if self.count[table_half(location)] >= self.limit {
             return LearnOutcome::NoRoom;

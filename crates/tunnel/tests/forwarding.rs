@@ -649,3 +649,73 @@ fn peers_that_come_and_go_all_day_are_heard() {
         }
     }
 }
+
+/// What a half tells those who forward flows beside it, and what it asks them.
+#[test]
+fn flows_in_use_are_told_and_stations_move_only_when_nobody_heard_them() {
+    let mut sites = acquainted(&settings(1));
+    let told = |sites: &mut Sites| {
+        let mut events = Vec::new();
+        while let Some(event) = sites.sites[0].forwarding.poll_event() {
+            events.push(event);
+        }
+        events
+    };
+    sites.send(0, &frame(1, 2, 2, 100));
+    assert_eq!(told(&mut sites), [], "nobody has asked");
+    sites.command(0, Command::OfferFlows);
+    // To all, and in two packets: not for others.
+    sites.send(0, &frame(1, 9, 3, 100));
+    assert!(told(&mut sites).iter().all(|event| !matches!(event, Event::FlowInUse { .. })));
+    for _ in 0..3 {
+        sites.send(0, &frame(1, 2, 4, 100));
+    }
+    let events = told(&mut sites);
+    let [Event::FlowInUse { peer: P0, flow, .. }] = events[..] else { panic!("{events:?}") };
+    assert_eq!(flow, ParsedFrame::parse(&frame(1, 2, 4, 100)).unwrap().flow);
+    sites.pass(Duration::from_millis(1100));
+    told(&mut sites);
+    sites.send(0, &frame(1, 2, 5, 100));
+    assert_eq!(told(&mut sites).len(), 1, "again after a second");
+
+    // Station 2 is behind the peer, and silent there for a second: it would move here.
+    let loops = |sites: &Sites| sites.sites[0].forwarding.counters().out_pkts_loop;
+    let before = loops(&sites);
+    for _ in 0..3 {
+        sites.send(0, &frame(2, 1, 1, 100));
+    }
+    let events = told(&mut sites);
+    let [Event::StationMoves { peer: P0, address, to: Location::Here, .. }] = events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!(loops(&sites), before + 3, "it may have come out of a tunnel");
+    let place = |sites: &Sites| {
+        let mut stations = sites.sites[0].forwarding.stations();
+        stations.find(|station| station.address == address).map(|station| station.location)
+    };
+    assert_eq!(place(&sites), Some(Location::Behind(P0)));
+    sites.command(0, Command::StationHeard { address, location: Location::Here });
+    assert_eq!(place(&sites), Some(Location::Here), "nobody has heard it behind the peer");
+    // Heard by others a moment ago: it stays.
+    sites.command(0, Command::StationHeard { address, location: Location::Behind(P0) });
+    assert_eq!(place(&sites), Some(Location::Here));
+}
+
+/// A flow whose frames others send does not age.
+#[test]
+fn a_flow_that_is_used_elsewhere_stays() {
+    let age = Duration::from_secs(5);
+    let limits = Limits { flow_age: age, station_age: age, ..settings(1).limits };
+    let mut sites = acquainted(&Settings { limits, ..settings(1) });
+    let flow = |sites: &Sites| sites.sites[0].forwarding.flows(P0).next().copied();
+    let generation = sites.sites[0].generations[0];
+    let index = flow(&sites).unwrap().index;
+    for _ in 0..4 {
+        sites.pass(Duration::from_secs(3));
+        sites.command(0, Command::FlowUsed { peer: P0, generation, index });
+    }
+    assert_eq!(flow(&sites).map(|flow| flow.index), Some(index));
+    sites.pass(Duration::from_secs(3));
+    sites.pass(Duration::from_secs(3));
+    assert_eq!(flow(&sites), None);
+}

@@ -6,7 +6,7 @@
 //
 // Whole frames in short form alone, on lanes that user space does not use. Outward all else goes to the AF_XDP socket of its queue
 // as it came, and inward to the host's stack: unknown flows and stations, long frames, QUIC, identifiers of other lanes. A flow that
-// had a frame for user space stays there, until user space takes it back: so its frames keep their order.
+// had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order.
 #include "window.h"
 
 // Some milliseconds behind, and far cheaper.
@@ -35,16 +35,21 @@ char licence[] SECTION("license") = "MIT";
 #define FLOW_BITS 0x70
 #define PACKET_BITS 0x0f
 #define STAY 1000000000ull
+// A flow that never pauses waits so long for it.
+#define MOST_SETTLING 1000000000ull
 #define MOST_PAYLOAD 4096
 
 // ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8: an encoded flow.
 struct flow {
     u32 bits, address[3], sci[2];
 };
-// A flow towards a peer. Its number as it stands in a header; stations that it needs where they are; whether it is user space's now.
+// Whether a flow's frames are user space's: SETTLING, until the flow pauses, so that none overtakes those that user space has still.
+enum slow { FAST, SLOW, SETTLING };
+// A flow towards a peer. Its number as it stands in a header; stations that it needs where they are. When it was added, and when frames
+// of it went this way and to user space last.
 struct outward_flow {
     u32 peer, number, source, destination, slow, zero;
-    u64 used;
+    u64 used, left, added;
 };
 // A flow that a peer has announced, by (peer << 16 | number): the flow, and its source.
 struct announced_flow {
@@ -80,6 +85,8 @@ struct counters {
 MAP(HASH, struct flow, struct outward_flow, 1) flows SECTION(".maps");
 MAP(HASH, u32, struct announced_flow, 1) announced SECTION(".maps");
 MAP(ARRAY, u32, struct station, 1) stations SECTION(".maps");
+// Numbers of stations by address, the first octet lowest.
+MAP(HASH, u64, u32, 1) addresses SECTION(".maps");
 MAP(ARRAY, u32, struct peer, 1) peers SECTION(".maps");
 MAP(ARRAY, u32, struct path, 1) paths SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct counters, 1) counters SECTION(".maps");
@@ -90,6 +97,20 @@ MAP(XSKMAP, u32, u32, 64) sockets SECTION(".maps");
 
 INLINE int to_user_space(struct xdp_md *ctx, const struct settings *site) {
     return redirect_map(&sockets, ctx->rx_queue_index, site->rest);
+}
+
+// A station is heard on this LAN also in frames that are user space's: no peer may take its place meanwhile.
+INLINE void hear_here(struct station *station, u64 now) {
+    if (station->where > HERE) return;
+    station->where = HERE, station->heard = now;
+}
+
+INLINE int unknown(struct xdp_md *ctx, const struct settings *site, const struct flow *key) {
+    u64 address = key->address[1] >> 16 | (u64)key->address[2] << 16;
+    u32 *number = map_lookup(&addresses, &address);
+    struct station *station = number ? map_lookup(&stations, number) : 0;
+    if (station) hear_here(station, ktime_get_coarse_ns());
+    return to_user_space(ctx, site);
 }
 
 INLINE u32 folded(u64 sum) {
@@ -162,29 +183,40 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         key.sci[0] = U32(data + 20), key.sci[1] = U32(data + 24), front = SECTAG_SCI_FRAME;
     }
     struct outward_flow *flow = map_lookup(&flows, &key);
-    if (!flow || flow->slow) return to_user_space(ctx, site);
+    if (!flow) return unknown(ctx, site, &key);
     u32 number = flow->peer, at = flow->source, to = flow->destination;
     struct station *source = map_lookup(&stations, &at), *destination = map_lookup(&stations, &to);
     struct peer *peer = map_lookup(&peers, &number);
     struct counters *count = map_lookup(&counters, &number);
     if (!source || !destination || !peer || !count) return to_user_space(ctx, site);
+    u64 now = ktime_get_coarse_ns();
+    if (flow->slow) {
+        int settled = flow->slow == SETTLING
+            && (time_since(flow->left, now) >= site->quiet || time_since(flow->added, now) >= MOST_SETTLING);
+        if (!settled) {
+            flow->left = now;
+            hear_here(source, now);
+            return to_user_space(ctx, site);
+        }
+        flow->slow = FAST;
+    }
     // One load: user space exchanges both at once.
     u64 both = *(volatile u64 *)peer;
     u32 lane_number = both, path_number = both >> 32;
     struct transmit_lane *lane = map_lookup(&transmit_lanes, &lane_number);
     struct path *path = map_lookup(&paths, &path_number);
-    u64 now = ktime_get_coarse_ns();
     if (!lane || !lane->open || !path || source->where != HERE || destination->where != BEHIND + number
         || time_since(destination->heard, now) >= site->station_age) {
         // A frame that is user space's takes those with it that follow, until the flow is added anew: so none overtakes another.
-        flow->slow = 1;
+        flow->slow = SLOW, flow->left = now;
+        hear_here(source, now);
         return to_user_space(ctx, site);
     }
     source->heard = now;
     // A frame of two packets, or one without room in front of it, likewise.
     u32 octets = octets_of(ctx) - front + TUNNEL, outer = path->octets;
     if (octets > path->most || adjust_head(ctx, (int)front - (int)(outer + TUNNEL))) {
-        flow->slow = 1;
+        flow->slow = SLOW, flow->left = now;
         return to_user_space(ctx, site);
     }
     u64 seq = __sync_fetch_and_add(&lane->seq, 1);

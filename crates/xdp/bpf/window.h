@@ -42,10 +42,11 @@ struct transmit_lane {
     u64 seq, key[2], check[3];
     u32 open, zero;
 };
-// buckets and lanes: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets.
+// buckets and lanes: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets. quiet: a pause
+// behind which no frame of a flow is in user space any more.
 struct settings {
     u32 width_bits, buckets, lan_frame, port, rest, zero;
-    u64 station_age;
+    u64 station_age, quiet;
 };
 
 MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");

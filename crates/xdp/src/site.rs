@@ -64,6 +64,8 @@ pub struct Settings {
     pub port: u16,
     /// Age of an unheard station at which its place is not known any more.
     pub station_age: Duration,
+    /// Pause of a flow after which no frame of it is in user space any more: only then does an added flow go through the kernel.
+    pub quiet: Duration,
 }
 
 /// A way through the network to a peer: addresses on the link, of IP and of UDP.
@@ -81,6 +83,8 @@ pub struct UdpPath {
     pub payload: usize,
     /// The WAN interface, as in [`Site::set_wan`].
     pub port: u32,
+    /// Six bits in the header of IP.
+    pub dscp: u8,
 }
 
 /// How the frames of a flow travel: to this peer under this number, as long as its stations are where they must be.
@@ -101,7 +105,7 @@ pub struct FlowPath {
 pub struct FlowUse {
     /// Time since its last frame; none before the first.
     pub idle: Option<Duration>,
-    /// True if one of its frames was user space's, and so are all that followed.
+    /// True if one of its frames was user space's, and so are all that followed. Not of a flow that waits for a pause.
     pub slow: bool,
 }
 
@@ -139,11 +143,12 @@ impl UdpPath {
     /// Ethernet, IP and UDP with lengths and checksums 0, and the sum of the 16-bit words that the checksum covers without them.
     fn head(&self) -> (Vec<u8>, u32) {
         let mut head = [self.next_hop.0, self.interface.0].concat();
+        let class = self.dscp << 2;
         let ports = [self.source.port().to_be_bytes(), self.destination.port().to_be_bytes()].concat();
         let covered = match (self.source.ip(), self.destination.ip()) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => {
                 // DF: never fragmented. Without a checksum of UDP, as RFC 768 allows over IPv4.
-                head.extend([0x08, 0, 0x45, 0, 0, 0, 0, 0, 0x40, 0, Self::HOPS, 17, 0, 0]);
+                head.extend([0x08, 0, 0x45, class, 0, 0, 0, 0, 0x40, 0, Self::HOPS, 17, 0, 0]);
                 head.extend(source.octets());
                 head.extend(destination.octets());
                 let covered = head[14..].to_vec();
@@ -155,7 +160,7 @@ impl UdpPath {
                     IpAddr::V4(address) => address.to_ipv6_mapped(),
                     IpAddr::V6(address) => address,
                 });
-                head.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, 0, 17, Self::HOPS]);
+                head.extend([0x86, 0xdd, 0x60 | class >> 4, class << 4, 0, 0, 0, 0, 17, Self::HOPS]);
                 head.extend(source.octets());
                 head.extend(destination.octets());
                 head.extend(&ports);
@@ -208,11 +213,24 @@ impl Site {
             ("flows", room.flows),
             ("announced", room.flows),
             ("stations", room.stations),
+            ("addresses", room.stations),
         ];
         let mut programs = Programs::load(object, &PROGRAMS, &rooms)?;
         let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(programs.map("settings")?)?;
         common.set(0, layout::settings(settings, buckets, unclaimed.verdict()), 0)?;
         Ok(Self { programs, settings: *settings, lanes: room.lanes })
+    }
+
+    /// Sets the octets of the longest frame that the LAN takes.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn set_lan_frame(&mut self, lan_frame: usize) -> Result<(), XdpError> {
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?;
+        let mut settings = common.get(&0, 0)?;
+        layout::set_lan_frame(&mut settings, lan_frame);
+        self.settings.lan_frame = lan_frame;
+        Ok(common.set(0, settings, 0)?)
     }
 
     /// Says where rebuilt frames leave.
@@ -326,15 +344,16 @@ impl Site {
         Ok(Array::<_, [u8; layout::PEER]>::try_from(peers)?.set(peer, layout::peer(lane, path), 0)?)
     }
 
-    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's.
+    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's: from its next pause on.
     ///
     /// # Errors
     /// If there is no room.
     pub fn add_flow(&mut self, flow: &Flow, path: &FlowPath) -> Result<(), XdpError> {
+        let now = self.now()?;
         let mut flows = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(
             self.programs.map("flows")?,
         )?;
-        Ok(flows.insert(flow.encode(), layout::outward_flow(path), 0)?)
+        Ok(flows.insert(flow.encode(), layout::outward_flow(path, now), 0)?)
     }
 
     /// Leaves a flow's frames to user space.
@@ -359,7 +378,7 @@ impl Site {
         let used = crate::layout::long(&octets, 24);
         let idle =
             if used == 0 { None } else { Some(Duration::from_nanos(self.now()?.saturating_sub(used))) };
-        Ok(FlowUse { idle, slow: crate::layout::word(&octets, 16) != 0 })
+        Ok(FlowUse { idle, slow: layout::is_slow(&octets) })
     }
 
     /// Delivers the frames of a flow that a peer has announced; `station` is its source address.
@@ -386,6 +405,24 @@ impl Site {
         let mut announced =
             HashMap::<_, u32, [u8; layout::ANNOUNCED_FLOW]>::try_from(self.programs.map("announced")?)?;
         Ok(announced.remove(&layout::announced_key(peer, index))?)
+    }
+
+    /// Says which address a station has: it is then heard on this LAN in frames of unknown flows too.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn set_address(&mut self, address: MacAddr, number: u32) -> Result<(), XdpError> {
+        let addresses = HashMap::<_, u64, u32>::try_from(self.programs.map("addresses")?);
+        Ok(addresses?.insert(layout::address(address), number, 0)?)
+    }
+
+    /// Forgets an address: its number is another's from now on.
+    ///
+    /// # Errors
+    /// If it is not there.
+    pub fn remove_address(&mut self, address: MacAddr) -> Result<(), XdpError> {
+        let addresses = HashMap::<_, u64, u32>::try_from(self.programs.map("addresses")?);
+        Ok(addresses?.remove(&layout::address(address))?)
     }
 
     /// Says where a station is and that it was heard there now, or that nobody knows.

@@ -76,6 +76,7 @@ fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<S
         lan_frame: LAN_FRAME,
         port: PORT,
         station_age: Limits::DEFAULT.station_age,
+        quiet: Duration::ZERO,
     };
     let flow = |from: &Plant, to: &Plant| {
         let frame = macsec::Prepared::new(station(from).0, station(to).0, 60, 1).next_frame();
@@ -90,6 +91,7 @@ fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<S
     site.open_receive(0, 0, &secret(there.number).lane_key(LANE))?;
     while site.fill(0)?.missing > 0 {}
     let path = UdpPath {
+        dscp: 0,
         interface: MacAddr(here.wan_mac),
         next_hop: MacAddr([2, 0, 0, 0, here.number, 0xe1]),
         source: address(here, v6),

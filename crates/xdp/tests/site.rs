@@ -135,10 +135,20 @@ fn datagram(v6: bool, outward: bool, payload: &[u8]) -> Vec<u8> {
 }
 
 fn load(window: u64) -> Site {
+    load_with(window, Duration::ZERO)
+}
+
+/// Programs whose flows settle by a pause this long.
+fn load_with(window: u64, quiet: Duration) -> Site {
     let room =
         Room { peers: PEERS.into(), lanes: 2 * u32::from(PEERS), flows: 64, stations: STATIONS.into() };
-    let settings =
-        Settings { window, lan_frame: LAN_FRAME, port: PORT, station_age: Limits::DEFAULT.station_age };
+    let settings = Settings {
+        window,
+        lan_frame: LAN_FRAME,
+        port: PORT,
+        station_age: Limits::DEFAULT.station_age,
+        quiet,
+    };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Pass),
         None => Site::load(&room, &settings, Unclaimed::Pass),
@@ -166,7 +176,10 @@ impl World {
         let [source, destination] = addresses(v6);
         let [interface, next_hop] = [1, 2].map(|last| MacAddr([2, 9, 9, 9, 9, last]));
         kernel
-            .set_path(0, &UdpPath { interface, next_hop, source, destination, payload: PAYLOAD, port: 1 })
+            .set_path(
+                0,
+                &UdpPath { interface, next_hop, source, destination, payload: PAYLOAD, port: 1, dscp: 0 },
+            )
             .unwrap();
         let mut world = Self {
             rust,
@@ -679,7 +692,13 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     world.kernel = load(WINDOW);
     let age = Duration::from_millis(50);
     let room = Room { peers: 1, lanes: 2, flows: 4, stations: STATIONS.into() };
-    let settings = Settings { window: WINDOW, lan_frame: LAN_FRAME, port: PORT, station_age: age };
+    let settings = Settings {
+        window: WINDOW,
+        lan_frame: LAN_FRAME,
+        port: PORT,
+        station_age: age,
+        quiet: Duration::ZERO,
+    };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Drop),
         None => Site::load(&room, &settings, Unclaimed::Drop),
@@ -688,8 +707,15 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     site.set_wan(1, LOOPBACK).unwrap();
     let [source, destination] = addresses(false);
     let address = MacAddr([2; 6]);
-    let path =
-        UdpPath { interface: address, next_hop: address, source, destination, payload: PAYLOAD, port: 1 };
+    let path = UdpPath {
+        interface: address,
+        next_hop: address,
+        source,
+        destination,
+        payload: PAYLOAD,
+        port: 1,
+        dscp: 0,
+    };
     site.set_path(0, &path).unwrap();
     site.set_peer(0, 0, 0).unwrap();
     let (flow, path, _) = world.flows[0];
@@ -720,6 +746,93 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     left(&mut site, "not heard for long");
     site.close_transmit(0).unwrap();
     assert_eq!(site.next_seq(0).unwrap(), 0);
+}
+
+/// Frames of an added flow stay behind those that user space has still.
+#[test]
+fn an_added_flow_waits_for_a_pause() {
+    let quiet = Duration::from_millis(40);
+    let mut world = World::new(false);
+    world.hear(0, 1, 5, 1);
+    world.send_known(0, 1, 5, true);
+    let (flow, path, _) = world.flows[0];
+    let mut site = load_with(WINDOW, quiet);
+    site.set_wan(1, LOOPBACK).unwrap();
+    let [source, destination] = addresses(false);
+    let address = MacAddr([2; 6]);
+    let way = UdpPath {
+        interface: address,
+        next_hop: address,
+        source,
+        destination,
+        payload: PAYLOAD,
+        port: 1,
+        dscp: 46,
+    };
+    site.set_path(0, &way).unwrap();
+    site.set_peer(0, 0, 0).unwrap();
+    site.open_transmit(0, &secret(0, 1, false).lane_key(LANE)).unwrap();
+    site.set_station(1, Some(Location::Here)).unwrap();
+    site.set_station(5, Some(Location::Behind(PeerId(0)))).unwrap();
+    let whole = frame(1, 5, true, 1, 40);
+    let ran = |site: &Site| site.run_outward(&whole, 1).unwrap();
+    site.add_flow(&flow, &path).unwrap();
+    // A pause since the last frame, not since the flow was added.
+    for _ in 0..10 {
+        assert_eq!(ran(&site).verdict, Verdict::Pass);
+        std::thread::sleep(quiet / 4);
+    }
+    let used = site.flow_use(&flow).unwrap();
+    assert_eq!((used.idle, used.slow), (None, false), "it is not to be added anew");
+    std::thread::sleep(quiet + quiet / 4);
+    let sent = ran(&site);
+    assert_eq!(sent.verdict, Verdict::Redirect);
+    assert_eq!(sent.frame[15], 46 << 2, "its DSCP");
+    assert_eq!(ran(&site).verdict, Verdict::Redirect);
+    // A flow that does not pause does not wait for ever.
+    site.add_flow(&flow, &path).unwrap();
+    let end = Clock::now() + Duration::from_millis(900);
+    while Clock::now() < end {
+        assert_eq!(ran(&site).verdict, Verdict::Pass);
+        std::thread::sleep(quiet / 8);
+    }
+    let end = Clock::now() + Duration::from_millis(300);
+    while ran(&site).verdict == Verdict::Pass {
+        assert!(Clock::now() < end, "it waits for ever");
+        std::thread::sleep(quiet / 8);
+    }
+}
+
+/// A station all of whose frames are user space's is here all the same: no peer takes its place.
+#[test]
+fn a_station_is_heard_in_frames_of_user_space_too() {
+    let mut world = World::new(false);
+    world.announce(0, 7, 5, 1, true);
+    world.kernel.set_address(station(5), 5).unwrap();
+    let mut seq = 0;
+    let mut receive = |world: &mut World| {
+        seq += 1;
+        let packet = world.of_peer((0, 1, seq), 7, 1, true, 40);
+        world.kernel.run_inward(&packet, 1).unwrap().verdict
+    };
+    let unknown = frame(5, 9, true, 1, 40);
+    assert_eq!(world.kernel.run_outward(&unknown, 1).unwrap().verdict, Verdict::Pass);
+    assert_eq!(world.location(5), Some(Location::Here));
+    assert_eq!(receive(&mut world), Verdict::Drop, "it has just sent here");
+    std::thread::sleep(Duration::from_millis(700));
+    world.kernel.run_outward(&unknown, 1).unwrap();
+    std::thread::sleep(Duration::from_millis(700));
+    assert_eq!(receive(&mut world), Verdict::Drop, "it has sent within a second");
+    std::thread::sleep(Duration::from_millis(1100));
+    assert_eq!(receive(&mut world), Verdict::Redirect);
+    assert_eq!(world.location(5), Some(Location::Behind(PeerId(0))));
+    // Out of a tunnel: user space looks at it.
+    world.kernel.run_outward(&unknown, 1).unwrap();
+    assert_eq!(world.location(5), Some(Location::Behind(PeerId(0))));
+    world.kernel.remove_address(station(5)).unwrap();
+    world.kernel.set_station(5, None).unwrap();
+    world.kernel.run_outward(&unknown, 1).unwrap();
+    assert_eq!(world.location(5), None);
 }
 
 /// Opened anew, a lane begins at seq 1: under the same key each identifier would come twice, and old ones would be taken again.
@@ -833,7 +946,13 @@ fn epochs_follow_one_another_and_the_last_but_one_is_gone() {
 
 #[test]
 fn more_lanes_than_there_is_room_for_are_refused() {
-    let settings = Settings { window: 4096, lan_frame: LAN_FRAME, port: PORT, station_age: Duration::ZERO };
+    let settings = Settings {
+        window: 4096,
+        lan_frame: LAN_FRAME,
+        port: PORT,
+        station_age: Duration::ZERO,
+        quiet: Duration::ZERO,
+    };
     let with = |lanes, settings: &Settings| {
         Site::load(&Room { peers: 1, lanes, flows: 1, stations: 1 }, settings, Unclaimed::Pass).map(drop)
     };

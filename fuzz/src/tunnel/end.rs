@@ -286,6 +286,8 @@ impl Ends {
                 }
                 return;
             }
+            // Nobody else forwards flows here.
+            Event::FlowInUse { .. } | Event::StationMoves { .. } => return,
         };
         self.command(!end, command);
     }

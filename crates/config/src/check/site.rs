@@ -22,7 +22,7 @@ use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 use super::ReadMtu;
 use crate::names::Named as _;
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
-use crate::{Config, Finding, Mtu, Site, SitePeer};
+use crate::{Config, Finding, Io, Mtu, Site, SitePeer};
 
 const UDP_OCTETS: usize = 8;
 const VXLAN_OCTETS: usize = 8;
@@ -162,11 +162,18 @@ pub(super) fn write_site(
         None => writeln!(f, "  lan        {}", site.lan)?,
     }
     let engines = super::engines(config.gateway.io);
-    writeln!(
-        f,
-        "  frames     user space (LAN by {engines}; UDP sockets), both ways: {}",
-        super::NOT_IN_KERNEL
-    )?;
+    write!(f, "  frames     ")?;
+    if matches!(config.gateway.io, Io::Auto | Io::Kernel)
+        && site.peers.iter().any(|peer| peer.mode == Mode::Identifier)
+    {
+        writeln!(
+            f,
+            "known flows of identifier mode: kernel, if the drivers of LAN and WAN take its programs"
+        )?;
+        writeln!(f, "             all others: user space (LAN by {engines}; UDP sockets)")?;
+    } else {
+        writeln!(f, "user space (LAN by {engines}; UDP sockets), both ways")?;
+    }
     if let Some(identity) = &site.identity {
         writeln!(f, "  identity   public key {}", identity.public())?;
     }

@@ -118,8 +118,8 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
     let (producer, datagrams) = datagrams();
     let settings = settings(site, lan_mtu).map_err(|error| problem(&error))?;
     let mut forwarding = Forwarding::new(settings, wan, worker, producer, site.dscp);
-    let manager =
-        Manager::start(settings_of_manager, mailbox, datagrams, socket).map_err(|error| problem(&error))?;
+    let manager = Manager::start(settings_of_manager, mailbox, datagrams, socket, None)
+        .map_err(|error| problem(&error))?;
     let start = Instant::now();
     let mut steady = Steady { since: start, sum: 0 };
     let status = loop {

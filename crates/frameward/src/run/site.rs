@@ -11,21 +11,24 @@
 //! buffers, so it restarts the site. What cannot be started again is tried each second.
 
 mod plain_peers;
+pub(super) mod programs;
 mod works;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
 use control::Gateway as Control;
 use netdev::interface::{InterfaceError, LinkState, Prepared, link_state};
-use sitelink::ManagerStatus;
+use sitelink::{ManagerStatus, PathState};
 use tracing::info;
-use tunnel::PeerId;
+use tunnel::{Mode, PeerCounters, PeerId};
 
 use super::link::Waiting;
 use super::vanished_interfaces::{Passage, RETRY};
 use config::check::site::lan_mtu;
 use config::{Gateway, Site, SitePeer};
+use programs::Kernel;
 use works::Works;
 
 /// A site of a running gateway.
@@ -35,6 +38,10 @@ pub(super) struct RunningSite {
     pub(super) works: Option<Works>,
     /// Why no frame passes, if none does.
     pub(super) waiting: Option<Waiting>,
+    /// Its programs in the kernel, or why it has none.
+    kernel: Kernel,
+    /// Where it was said that frames of each peer go.
+    told_paths: BTreeMap<String, String>,
 }
 
 impl RunningSite {
@@ -45,17 +52,21 @@ impl RunningSite {
         gateway: &Gateway,
         config: Site,
         lan_mtu: Option<usize>,
+        kernel: Kernel,
         control: &mut Control,
     ) -> Self {
         let works = match lan_mtu {
-            Some(lan_mtu) => Works::start(gateway, &config, lan_mtu, control),
+            Some(lan_mtu) => Works::start(gateway, &config, lan_mtu, &kernel, control),
             None => Err(missing(&config)),
         };
         match works {
-            Ok(works) => Self { config, works: Some(works), waiting: None },
+            Ok(works) => {
+                Self { config, works: Some(works), waiting: None, kernel, told_paths: BTreeMap::new() }
+            }
             Err(why) => {
                 let since = Instant::now();
-                Self { config, works: None, waiting: Some(Waiting { since, why, try_at: since + RETRY }) }
+                let waiting = Some(Waiting { since, why, try_at: since + RETRY });
+                Self { config, works: None, waiting, kernel, told_paths: BTreeMap::new() }
             }
         }
     }
@@ -105,6 +116,44 @@ impl RunningSite {
                 None => info!(event = "site-channel", site, "{text}"),
             }
         }
+    }
+
+    /// Logs where frames of peers go, if that is news.
+    pub(super) fn log_paths(&mut self) {
+        let site = &self.config.name;
+        let paths: Vec<_> = self
+            .numbered_peers()
+            .filter_map(|(peer, number)| Some((peer.name.clone(), self.path_of(peer, number)?)))
+            .collect();
+        for (peer, path) in paths {
+            if self.told_paths.get(&peer) != Some(&path) {
+                info!(event = "site-path", site, peer, "known flows go through {path}");
+                self.told_paths.insert(peer, path);
+            }
+        }
+    }
+
+    /// Where frames of a peer go, in words; none if it has no number or is not in identifier mode.
+    pub(super) fn path_of(&self, peer: &SitePeer, number: Option<PeerId>) -> Option<String> {
+        if peer.mode != Mode::Identifier {
+            return None;
+        }
+        let kernel = match &self.kernel {
+            Ok(kernel) => kernel,
+            Err(why) => return Some(format!("user space: {why}")),
+        };
+        let way = |state: PathState| match state {
+            Ok(()) => "kernel".to_owned(),
+            Err(why) => format!("user space: {why}"),
+        };
+        let [outward, inward] = kernel.paths(number?).map(way);
+        Some(if outward == inward { outward } else { format!("sent: {outward}; received: {inward}") })
+    }
+
+    /// Counters of a peer's frames in the kernel.
+    pub(super) fn kernel_counters(&self, number: Option<PeerId>) -> PeerCounters {
+        let kernel = self.kernel.as_ref().ok();
+        kernel.zip(number).map(|(kernel, number)| kernel.counters(number)).unwrap_or_default()
     }
 
     /// The peer of this number, if it has not left.
@@ -189,7 +238,7 @@ impl RunningSite {
         match &mut self.works {
             Some(works) => works.take_up(&self.config, gateway, control),
             None => {
-                self.works = Some(Works::start(gateway, &self.config, mtu, control)?);
+                self.works = Some(Works::start(gateway, &self.config, mtu, &self.kernel, control)?);
                 Ok(())
             }
         }

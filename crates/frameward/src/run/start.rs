@@ -24,7 +24,7 @@ use super::static_keys::Granted;
 use super::surface::Surface;
 use super::vanished_interfaces::missing;
 use super::verdicts::Verdicts;
-use super::{Measured, RunError, Running, polling};
+use super::{Measured, RunError, Running, SitePrograms, polling};
 use crate::log::Log;
 use crate::privilege;
 use config::check::interface_mtu;
@@ -63,7 +63,7 @@ impl Running {
     /// Starts all links and sites. Frames flow only when all links stand.
     pub(super) fn start(
         config: Config,
-        programs: KernelPrograms,
+        (programs, site_programs): (KernelPrograms, SitePrograms),
         leases: LeaseStore,
         locked: Result<(), String>,
         http: Surface,
@@ -95,6 +95,7 @@ impl Running {
             control,
             links: Vec::new(),
             sites: Vec::new(),
+            site_programs,
             verdicts: Verdicts::default(),
             outline,
             http,
@@ -111,7 +112,7 @@ impl Running {
         let lans = sites.iter().map(|site| self.check_lan(site)).collect::<Result<Vec<_>, _>>()?;
         let links = links.into_iter().map(|link| self.open_link(link)).collect::<Result<Vec<_>, _>>()?;
         for (site, lan) in sites.into_iter().zip(lans) {
-            let site = RunningSite::start(&self.gateway, site, lan, &mut self.control);
+            let site = self.open_site(site, lan);
             let (name, fallen) = (site.config.name.clone(), site.fallen().map(str::to_owned));
             match (lan, fallen) {
                 (Some(_), Some(why)) => return Err(RunError::Site(format!("site {name:?}: {why}"))),
@@ -153,6 +154,12 @@ impl Running {
             given?;
         }
         Ok(())
+    }
+
+    /// Starts a site, with its programs if it has some.
+    pub(super) fn open_site(&mut self, site: Site, lan_mtu: Option<usize>) -> RunningSite {
+        let kernel = self.site_programs.of(&site, self.gateway.io);
+        RunningSite::start(&self.gateway, site, lan_mtu, kernel, &mut self.control)
     }
 
     /// The MTU of a site's LAN; none if its interface is missing.

@@ -71,6 +71,7 @@ impl Running {
         self.links = links;
         for site in &mut self.sites {
             site.log_notices();
+            site.log_paths();
             let changed = if due {
                 site.poll_interfaces(&self.file, &self.gateway, &mut self.control, now)
             } else {

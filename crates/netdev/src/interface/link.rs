@@ -31,20 +31,20 @@ const ATTRIBUTE_TYPE: u16 = 0x3fff;
 
 /// Name or number of an interface.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum LinkId<'a> {
+pub(crate) enum LinkId<'a> {
     Name(&'a str),
     Index(u32),
 }
 
 /// The kernel's facts about an interface.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct LinkFacts {
-    pub(super) index: u32,
+pub(crate) struct LinkFacts {
+    pub(crate) index: u32,
     pub(super) hardware_type: u16,
     /// IFF_…
     pub(super) flags: u32,
     pub(super) name: String,
-    pub(super) mac: MacAddress,
+    pub(crate) mac: MacAddress,
     pub(super) mtu: u32,
     pub(super) master: Option<u32>,
     /// Of a veth pair, the other end; of a VLAN, what is below it.
@@ -56,7 +56,7 @@ pub(super) struct LinkFacts {
 }
 
 /// Asks the kernel; ENODEV if there is no such interface.
-pub(super) fn query(which: LinkId<'_>) -> io::Result<LinkFacts> {
+pub(crate) fn query(which: LinkId<'_>) -> io::Result<LinkFacts> {
     parse(&request(which)?.query()?)
 }
 
@@ -107,7 +107,7 @@ fn parse(answer: &[u8]) -> io::Result<LinkFacts> {
     Ok(facts)
 }
 
-pub(super) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
+pub(crate) fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let header = octets.get(..ATTRIBUTE_HEADER)?;
         let length = usize::from(u16::from_ne_bytes([header[0], header[1]]));

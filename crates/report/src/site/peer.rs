@@ -43,6 +43,7 @@ pub fn peer_report(
         round_trip_us: channel
             .and_then(|(_, peer)| peer.round_trip)
             .map(|round_trip: Duration| u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX)),
+        path: None,
         path_payload: channel.and_then(|(_, peer)| peer.path_payload),
         seen_at: channel.and_then(|(_, peer)| peer.seen_at).map(|address| address.to_string()),
         key_exchange: channel.and_then(|(_, peer)| peer.key_exchange).map(|by| by.name().into()),

@@ -80,7 +80,7 @@ impl Site {
             epoch_life: Duration::from_secs(3600),
             most_payload: 1500,
         };
-        let manager = Manager::start(settings, manager, consumer, managers).expect("a manager");
+        let manager = Manager::start(settings, manager, consumer, managers, None).expect("a manager");
         let (heard, lan) = (Arc::default(), Arc::default());
         let stop = Arc::new(AtomicBool::new(false));
         let work = {

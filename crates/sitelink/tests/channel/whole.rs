@@ -43,7 +43,7 @@ impl Whole {
             epoch_life: Duration::from_secs(3600),
             most_payload: 1560,
         };
-        let manager = Some(Manager::start(settings, manager, consumer, socket).expect("a manager"));
+        let manager = Some(Manager::start(settings, manager, consumer, socket, None).expect("a manager"));
         let stop = Arc::new(AtomicBool::new(false));
         let turning = {
             let stop = Arc::clone(&stop);

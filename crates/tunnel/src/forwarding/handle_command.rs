@@ -51,6 +51,17 @@ impl Forwarding {
                 // If there is no room, the peer asks again.
                 let _ = event.is_some_and(|event| self.state.events.tell(event));
             }
+            Command::OfferFlows => self.state.offers = true,
+            Command::FlowUsed { peer, generation, index } => {
+                if let Some((Transport::Identifier(mode), _)) = self.of(peer, generation)
+                    && let Some(given) = mode.flows.by_index(index)
+                {
+                    given.used = now;
+                }
+            }
+            Command::StationHeard { address, location } => {
+                self.learn_station(now, address, location);
+            }
             Command::PathPayload { peer, octets } => {
                 if let Some(peer) = self.peer_mut(peer) {
                     peer.context.path_payload = octets;

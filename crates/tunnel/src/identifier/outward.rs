@@ -16,7 +16,7 @@ use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
 use crate::flows::NumberedFlow;
 use crate::lane::Lane;
-use crate::packet::Packet;
+use crate::packet::{Destination, Packet, Route};
 use crate::site_state::{PeerContext, SiteState};
 
 /// Octets of identifier and check.
@@ -26,16 +26,17 @@ const CHECKED: usize = RID_OCTETS + CHECK_OCTETS;
 pub(crate) type Outward = Result<ArrayVec<Packet, 2>, OutDiscard>;
 
 impl Identifier {
-    /// The packets of a frame of `octets` octets.
+    /// The packets of a routed frame of `octets` octets.
     pub(crate) fn dispatch(
         &mut self,
         now: Instant,
         context: &PeerContext,
         counters: &mut PeerCounters,
         state: &mut SiteState,
-        taken: &ParsedFrame,
+        route: &Route,
         octets: usize,
     ) -> Outward {
+        let taken = &route.taken;
         if self.transmit.is_none() {
             return Err(OutDiscard::NoEpoch);
         }
@@ -57,6 +58,9 @@ impl Identifier {
         if body.len() <= room(header)? {
             let form = if given.acknowledged { PacketForm::Whole } else { PacketForm::LongForm };
             packets.extend(packet(lane, given, taken, form, body));
+            if state.offers && route.destination != Destination::All {
+                state.offer(now, context, given);
+            }
         } else {
             let first = body.len().div_ceil(2).min(room(header)?);
             if body.len() - first > room(SHORT)? {

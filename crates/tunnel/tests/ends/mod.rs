@@ -255,6 +255,8 @@ impl Sites {
             | Event::UnknownIndex { peer, generation, .. }
             | Event::Lost { peer, generation, .. }
             | Event::Position { peer, generation, .. }
+            | Event::FlowInUse { peer, generation, .. }
+            | Event::StationMoves { peer, generation, .. }
             | Event::EpochWanted { peer, generation, .. } => (*peer, *generation),
         };
         if self.sites[site].generations[peer.index()] != generation {
@@ -289,6 +291,8 @@ impl Sites {
                 }
                 return;
             }
+            // Nobody else forwards flows here.
+            Event::FlowInUse { .. } | Event::StationMoves { .. } => return,
         };
         self.command(other, command);
     }

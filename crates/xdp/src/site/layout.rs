@@ -5,14 +5,15 @@ use std::time::Duration;
 use suite::Secret;
 use suite::tunnel::LaneKey;
 use tunnel::{Location, PeerCounters};
+use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
 
 use super::{FlowPath, LaneReport, Settings, UdpPath};
 use crate::layout::{long, nanoseconds, put, word};
 
-pub(super) const SETTINGS: usize = 32;
+pub(super) const SETTINGS: usize = 40;
 pub(super) const TRANSMIT_LANE: usize = 56;
-pub(super) const OUTWARD_FLOW: usize = 32;
+pub(super) const OUTWARD_FLOW: usize = 48;
 pub(super) const ANNOUNCED_FLOW: usize = 32;
 pub(super) const STATION: usize = 16;
 pub(super) const PEER: usize = 8;
@@ -23,6 +24,9 @@ pub(super) const COUNTERS: usize = 12;
 const ANCHORS: u64 = 1024;
 const KEYS_IN_COMMAND: usize = 24;
 const HERE: u32 = 1;
+/// A flow's frames are user space's until it is added anew, or until it pauses (`enum slow`).
+const SLOW: u32 = 1;
+const SETTLING: u32 = 2;
 const BEHIND: u32 = 2;
 
 /// Commands for a lane (`enum what`).
@@ -50,7 +54,19 @@ pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SET
     put(&mut octets, 12, &as_read(settings.port).to_ne_bytes());
     put(&mut octets, 16, &rest.to_ne_bytes());
     put(&mut octets, 24, &nanoseconds(settings.station_age).to_ne_bytes());
+    put(&mut octets, 32, &nanoseconds(settings.quiet).to_ne_bytes());
     octets
+}
+
+/// Where [`settings`] has the longest frame that the LAN takes.
+pub(super) fn set_lan_frame(octets: &mut [u8; SETTINGS], lan_frame: usize) {
+    put(octets, 8, &(lan_frame as u32).to_ne_bytes());
+}
+
+/// An address as the program reads it in a frame.
+pub(super) fn address(MacAddr(octets): MacAddr) -> u64 {
+    let [a, b, c, d, e, f] = octets;
+    u64::from_le_bytes([a, b, c, d, e, f, 0, 0])
 }
 
 /// 16 bits as the program reads them in a frame.
@@ -82,13 +98,22 @@ pub(super) fn is_open(lane: &[u8; TRANSMIT_LANE]) -> bool {
     word(lane, 48) != 0
 }
 
-pub(super) fn outward_flow(flow: &FlowPath) -> [u8; OUTWARD_FLOW] {
+/// A flow that is added now, by the kernel's clock.
+pub(super) fn outward_flow(flow: &FlowPath, now: u64) -> [u8; OUTWARD_FLOW] {
     let mut octets = [0; OUTWARD_FLOW];
     let numbers = [flow.peer, as_read(flow.index.0), flow.source, flow.destination];
     for (at, number) in numbers.into_iter().enumerate() {
         put(&mut octets, 4 * at, &number.to_ne_bytes());
     }
+    put(&mut octets, 16, &SETTLING.to_ne_bytes());
+    put(&mut octets, 32, &now.to_ne_bytes());
+    put(&mut octets, 40, &now.to_ne_bytes());
     octets
+}
+
+/// Whether a flow's frames are user space's until it is added anew.
+pub(super) fn is_slow(flow: &[u8; OUTWARD_FLOW]) -> bool {
+    word(flow, 16) == SLOW
 }
 
 pub(super) fn announced_key(peer: u32, index: FlowIndex) -> u32 {

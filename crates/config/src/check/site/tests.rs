@@ -140,7 +140,8 @@ fn the_plan_shows_the_sums() {
         "
 site dresden
   lan        eth2, MTU 1500
-  frames     user space (LAN by AF_XDP, or else AF_PACKET; UDP sockets), both ways: only cells have programs in the kernel
+  frames     known flows of identifier mode: kernel, if the drivers of LAN and WAN take its programs
+             all others: user space (LAN by AF_XDP, or else AF_PACKET; UDP sockets)
   identity   public key {}
   binds      UDP 0.0.0.0:7787 (data and management channel)
   limits     4096 flows to a peer, 256 of an SCI, 256 of a source; 1000 new ones a second; forgotten after 300 s

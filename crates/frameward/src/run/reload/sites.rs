@@ -127,7 +127,7 @@ impl Running {
     }
 
     fn start_site(&mut self, config: Site, lan_mtu: usize, what: &'static str) -> bool {
-        let running = RunningSite::start(&self.gateway, config, Some(lan_mtu), &mut self.control);
+        let running = self.open_site(config, Some(lan_mtu));
         let name = &running.config.name;
         let fallen = running.fallen();
         if let Some(why) = fallen {

@@ -13,7 +13,7 @@ use wire::MacAddr;
 
 use super::super::site::RunningSite;
 use config::{Site, SitePeer};
-use report::site::{FlowReport, SiteReport, StationReport, UdpReport, peer_report};
+use report::site::{FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport, peer_report};
 use report::{Counters, PortReport, Verdict, WaitingReport};
 
 /// The sites at this moment. A site that could not be started again has no figures.
@@ -37,7 +37,12 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
     let about = running.works.as_ref().map(|works| &works.about);
     let peer = |(peer, number): (&SitePeer, Option<PeerId>)| {
         let figures = number.and_then(|number| snapshot.peers.get(number.index()));
-        peer_report(peer, figures, status.as_ref(), number)
+        let mut figures = figures.cloned();
+        if let Some(figures) = &mut figures {
+            figures.counters.add(&running.kernel_counters(number));
+        }
+        let path = running.path_of(peer, number);
+        SitePeerReport { path, ..peer_report(peer, figures.as_ref(), status.as_ref(), number) }
     };
     let peers = running.numbered_peers().map(peer).collect();
     let udp = about.into_iter().flat_map(|about| &about.udp).map(|port| {

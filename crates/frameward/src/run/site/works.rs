@@ -3,20 +3,23 @@
 mod peers;
 
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
+use std::sync::Arc;
 
 use control::Gateway as Control;
 use dataplane::open::{OpenLan, open_lan};
-use dataplane::site::{DatagramConsumer, ManagerMailbox, Site as Forwarding, Wan, datagrams, mailboxes};
+use dataplane::site::{DatagramConsumer, Lan, ManagerMailbox, Site as Forwarding, Wan, datagrams, mailboxes};
 use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
 use netdev::udp::UdpPort;
-use sitelink::{Manager, ManagerStatus};
+use sitelink::{KernelPath, Manager, ManagerStatus};
 use tracing::{info, warn};
 use tunnel::{Mode, PeerId};
 
 use super::super::link::{allowed, io};
 use super::plain_peers::PlainPeers;
-use config::site::settings::{manager_settings, open_wan, settings};
-use config::{Gateway, Site, SitePeer};
+use super::programs::{Kernel, has_identifiers};
+use config::site::settings::{lan_frame, manager_settings, open_wan, settings};
+use config::{Gateway, Io, Site, SitePeer};
 
 /// All of a started site but what its worker owns.
 pub(in crate::run) struct Works {
@@ -28,6 +31,8 @@ pub(in crate::run) struct Works {
     /// The number of each peer, in the order of the configuration; and how many there were since the start.
     numbers: Vec<PeerId>,
     numbered: usize,
+    /// Its programs in the kernel.
+    kernel: Option<Arc<KernelPath>>,
 }
 
 /// Its ports.
@@ -70,16 +75,23 @@ impl Works {
         gateway: &Gateway,
         config: &Site,
         lan_mtu: usize,
+        kernel: &Kernel,
         control: &mut Control,
     ) -> Result<Self, String> {
+        let kernel = match kernel {
+            Err(why) if gateway.io == Io::Kernel && has_identifiers(config) => {
+                return Err(format!("io = \"kernel\", and {why}"));
+            }
+            other => other.as_ref().ok().cloned(),
+        };
         let Bound { forwarding, about, prepared, fallback, mailbox, datagrams, socket } =
-            Bound::new(gateway, config, lan_mtu).map_err(|error| error.to_string())?;
+            Bound::new(gateway, config, lan_mtu, kernel.as_deref()).map_err(|error| error.to_string())?;
         control.add_site(config.name.clone(), forwarding).map_err(|error| error.to_string())?;
-        match Channel::start(config, lan_mtu, mailbox, datagrams, socket) {
+        match Channel::start(config, lan_mtu, mailbox, datagrams, socket, kernel.clone()) {
             Ok(channel) => {
                 let numbers: Vec<_> = (0..).map(PeerId).take(config.peers.len()).collect();
                 let numbered = numbers.len();
-                Ok(Self { about, prepared: Some(prepared), channel, fallback, numbers, numbered })
+                Ok(Self { about, prepared: Some(prepared), channel, fallback, numbers, numbered, kernel })
             }
             Err(error) => {
                 // The line says why it did not start; a worker that does not answer has its own notice.
@@ -210,8 +222,11 @@ impl Works {
             }
         };
         let prepared = self.prepared.insert(prepared.map_err(|error| error.to_string())?);
-        let OpenLan { lan, fallback } =
+        let OpenLan { mut lan, fallback } =
             open_lan(prepared, io(gateway.io)).map_err(|error| error.to_string())?;
+        if let Some(kernel) = &self.kernel {
+            give_program(kernel, &mut lan, self.about.lan_mtu, gateway.io)?;
+        }
         self.about.engine = lan.port.description().to_owned();
         self.fallback = fallback;
         control.open_site(&config.name, Box::new(lan)).map_err(|error| error.to_string())
@@ -230,7 +245,12 @@ fn warn_if_plain(site: &str, SitePeer { name, mode, .. }: &SitePeer) {
 }
 
 impl Bound {
-    fn new(gateway: &Gateway, config: &Site, lan_mtu: usize) -> Result<Self, Box<dyn std::error::Error>> {
+    fn new(
+        gateway: &Gateway,
+        config: &Site,
+        lan_mtu: usize,
+        kernel: Option<&KernelPath>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         // Before the interface is touched: a port that is in use leaves nothing to put back.
         let wan = open_wan(config)?;
         let socket = wan.socket()?;
@@ -239,12 +259,31 @@ impl Bound {
         let (producer, datagrams) = datagrams();
         let allowed = allowed(gateway, config.allow_addresses);
         let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
-        let OpenLan { lan, fallback } = open_lan(&prepared, io(gateway.io))?;
+        let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
+        if let Some(kernel) = kernel {
+            kernel.reset(config.dscp);
+            give_program(kernel, &mut lan, lan_mtu, gateway.io)?;
+        }
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
         let mut forwarding =
             Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
         drop(forwarding.open(Box::new(lan)));
         Ok(Self { forwarding, about, prepared, fallback, mailbox, datagrams, socket })
+    }
+}
+
+/// Has the LAN's frames come to the site's program. If it cannot be, they stay in user space, or the kernel is demanded.
+fn give_program(kernel: &KernelPath, lan: &mut Lan, lan_mtu: usize, io: Io) -> Result<(), String> {
+    let side = lan.port.kernel_side().map_err(|_| "its LAN port is not on AF_XDP".to_owned());
+    let program = kernel.set_lan(side.as_ref().map_err(Clone::clone), lan_frame(lan_mtu));
+    let set = program.and_then(|program| {
+        let set = lan.port.set_program(Some(program.as_fd()));
+        set.map_err(|error| format!("its LAN port refuses the program: {error}"))
+    });
+    match set {
+        Err(why) if io == Io::Kernel => Err(format!("io = \"kernel\", and {why}")),
+        Err(why) => kernel.set_lan(Err(why), 0).map(drop).or(Ok(())),
+        Ok(()) => Ok(()),
     }
 }
 
@@ -264,11 +303,12 @@ impl Channel {
         mailbox: ManagerMailbox,
         datagrams: DatagramConsumer,
         socket: Option<UdpSocket>,
+        kernel: Option<Arc<KernelPath>>,
     ) -> std::io::Result<Self> {
         let (Some(socket), Some(settings)) = (socket, manager_settings(config, lan_mtu)) else {
             return PlainPeers::start(config, mailbox).map(Self::Plain);
         };
-        Manager::start(settings, mailbox, datagrams, socket).map(Self::Quic)
+        Manager::start(settings, mailbox, datagrams, socket, kernel).map(Self::Quic)
     }
 
     fn stop(self) {

@@ -20,7 +20,9 @@ impl StatusText<'_> {
             writeln!(f, "  UDP {address}, {what}")?;
             self.counters(f, 4, counters)?;
         }
-        writeln!(f, "  in user space, both ways: {}", super::NOT_IN_KERNEL)?;
+        if site.peers.iter().all(|peer| peer.path.is_none()) {
+            writeln!(f, "  in user space, both ways")?;
+        }
         for (what, counters) in [("kinds of frames and packets", &site.path), ("tunnel", &site.tunnel)] {
             writeln!(f, "  {what}")?;
             self.counters(f, 4, counters)?;
@@ -59,6 +61,9 @@ impl StatusText<'_> {
             write!(f, ", running for {} at least", Uptime(seconds))?;
         }
         writeln!(f)?;
+        if let Some(path) = &peer.path {
+            writeln!(f, "    known flows go through {path}")?;
+        }
         if let Some(address) = &peer.seen_at {
             writeln!(f, "    sees this site at {address}")?;
         }

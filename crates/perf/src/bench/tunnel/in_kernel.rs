@@ -108,6 +108,7 @@ fn end(side: usize) -> Result<Site, XdpError> {
         lan_frame: LAN_FRAME,
         port: 4790,
         station_age: Limits::DEFAULT.station_age,
+        quiet: Duration::ZERO,
     };
     let mut site = Site::load(&room, &settings, Unclaimed::Pass)?;
     site.set_lan(LOOPBACK)?;
@@ -127,6 +128,7 @@ fn prepare([sends, receives]: &mut [Site; 2], v6: bool, octets: usize) -> Result
     let address = address.parse().map_err(|_| XdpError::Malformed)?;
     let [interface, next_hop] = STATIONS;
     let path = UdpPath {
+        dscp: 0,
         interface,
         next_hop,
         source: address,

@@ -1,0 +1,51 @@
+//! Programs for the sites whose flows may go through the kernel: loaded at the start alone, and kept while their site is stopped.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sitelink::KernelPath;
+use tunnel::Mode;
+
+use config::{Config, Io, Site};
+
+/// Programs by the site's name.
+#[derive(Debug, Default)]
+pub struct SitePrograms {
+    loaded: BTreeMap<String, Result<Arc<KernelPath>, String>>,
+}
+
+/// A site's programs, or why it has none.
+pub(in crate::run) type Kernel = Result<Arc<KernelPath>, String>;
+
+/// Whether a peer of the site is in identifier mode, whose flows alone go through the kernel.
+pub(super) fn has_identifiers(site: &Site) -> bool {
+    site.peers.iter().any(|peer| peer.mode == Mode::Identifier)
+}
+
+impl SitePrograms {
+    /// Loads programs for the sites whose flows may go through the kernel.
+    pub fn load(config: &Config) -> Self {
+        let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
+        let sites = config.sites.iter().filter(|site| wanted && has_identifiers(site));
+        let load = |site: &Site| {
+            let path = KernelPath::load(site.peers.len(), site.window, site.bind, &site.limits);
+            (site.name.clone(), path.map(Arc::new))
+        };
+        Self { loaded: sites.map(load).collect() }
+    }
+
+    /// The programs of a site.
+    pub(in crate::run) fn of(&self, site: &Site, io: Io) -> Kernel {
+        if !matches!(io, Io::Auto | Io::Kernel) {
+            return Err("io says so".into());
+        }
+        if !has_identifiers(site) {
+            return Err("only identifier mode goes through the kernel".into());
+        }
+        match self.loaded.get(&site.name) {
+            Some(Ok(path)) if path.suits(site.window, site.bind) => Ok(Arc::clone(path)),
+            Some(Err(why)) => Err(why.clone()),
+            _ => Err("programs are loaded at the start alone, and this site was not there then; restart the gateway".into()),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Managers with programs in the kernel beside real forwarding halves, in two plants: epochs that last a second. Root.
+#![allow(clippy::unwrap_used)]
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use dataplane::open::{Io, open_lan};
+use dataplane::site::{Site, Wan, datagrams, mailboxes};
+use lab::plants::{BARE, LAN, Plant};
+use lab::topology::{LEFT, RIGHT};
+use lab::{PacketSocket, Plants, PlantsShape};
+use netdev::interface::{Prepared, Tolerated};
+use netdev::udp::Offloads;
+use sitelink::{KernelPath, Manager, ManagerPeer, ManagerSettings};
+use suite::identity::Identity;
+use tunnel::{Limits, Mode, PeerId, PeerSettings, Settings};
+
+const PORT: u16 = 7787;
+const LAN_FRAME: usize = 1484;
+const NUMBER: std::ops::Range<usize> = 16..20;
+const LIMIT: Duration = Duration::from_secs(20);
+
+struct End {
+    manager: Option<Manager>,
+    kernel: Arc<KernelPath>,
+    stop: Arc<AtomicBool>,
+    worker: Option<JoinHandle<()>>,
+    /// Not put back: its namespace goes.
+    _prepared: Prepared,
+    _state: tempdir::Directory,
+}
+
+/// A directory that goes with its owner.
+mod tempdir {
+    pub(super) struct Directory(pub(super) std::path::PathBuf);
+
+    impl Directory {
+        pub(super) fn new(name: &str) -> Self {
+            let path = std::env::temp_dir().join(format!("frameward-{name}-{}", std::process::id()));
+            std::fs::create_dir_all(&path).unwrap();
+            Self(path)
+        }
+    }
+
+    impl Drop for Directory {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+impl End {
+    /// In the namespace of the plant's site.
+    fn start(here: &Plant, there: &Plant, identity: &Identity, peer: &Identity) -> Self {
+        let bind = SocketAddr::new([0; 4].into(), PORT);
+        let kernel = Arc::new(KernelPath::load(1, Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
+        let wan = Wan::open(bind, 0, &[Mode::Identifier], Offloads::default()).unwrap();
+        let socket = wan.socket().unwrap().unwrap();
+        let (worker, mailbox) = mailboxes().unwrap();
+        let (producer, consumer) = datagrams();
+        let settings = Settings {
+            peers: vec![PeerSettings { mode: Mode::Identifier, path_payload: 1200 }],
+            lan_frame: LAN_FRAME,
+            limits: Limits::DEFAULT,
+            window: Settings::WINDOW,
+            table_seed: [7; 16],
+        };
+        let mut site = Site::new(settings, wan, worker, producer, 0);
+        let state = tempdir::Directory::new(&format!("kernel-{}", here.number));
+        let prepared = Prepared::named(LAN, &state.0, Tolerated::default()).unwrap();
+        let mut lan = open_lan(&prepared, Io::AfXdp).unwrap().lan;
+        let side = lan.port.kernel_side().unwrap();
+        let program = kernel.set_lan(Ok(&side), LAN_FRAME).unwrap();
+        lan.port.set_program(Some(std::os::fd::AsFd::as_fd(&program))).unwrap();
+        assert!(site.open(Box::new(lan)).is_none());
+        let settings = ManagerSettings {
+            name: format!("end-{}", here.number),
+            identity: identity.clone(),
+            peers: vec![ManagerPeer {
+                endpoint: Some(format!("{}:{PORT}", there.ipv4)),
+                public_key: Some(peer.public()),
+                mode: Mode::Identifier,
+                classical: false,
+            }],
+            lanes: 1,
+            window: Settings::WINDOW,
+            epoch_life: Duration::from_secs(1),
+            most_payload: 1472,
+        };
+        let manager = Manager::start(settings, mailbox, consumer, socket, Some(Arc::clone(&kernel))).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let turning = {
+            let (stop, start) = (Arc::clone(&stop), Instant::now());
+            move || {
+                while !stop.load(Ordering::Relaxed) {
+                    site.woken();
+                    if site.turn(wire::Instant::after_start(start.elapsed())) == 0 {
+                        std::thread::sleep(Duration::from_micros(300));
+                    }
+                }
+            }
+        };
+        let worker = Some(std::thread::spawn(turning));
+        Self { manager: Some(manager), kernel, stop, worker, _prepared: prepared, _state: state }
+    }
+
+    /// The epoch that is sent under.
+    fn epoch(&self) -> u32 {
+        let status = self.manager.as_ref().unwrap().status();
+        status.peers[0].session.and_then(|state| state.transmit).map_or(0, |age| age.epoch)
+    }
+
+    fn counted(&self) -> [u64; 2] {
+        let counters = self.kernel.counters(PeerId(0));
+        [counters.out_pkts_tunnelled, counters.in_pkts_tunnelled]
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        drop(self.manager.take());
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(worker) = self.worker.take() {
+            worker.join().unwrap();
+        }
+    }
+}
+
+fn frame(from: u8, to: u8, number: u32) -> Vec<u8> {
+    let head = [2, 0, 0, 7, to, 1, 2, 0, 0, 7, from, 1, 0x88, 0xe5, 0x0c, 0];
+    let mut frame = [&head[..], &number.to_be_bytes()].concat();
+    frame.resize(300, from);
+    frame
+}
+
+/// Number of a frame of the other plant's station.
+fn number(octets: &[u8], from: u8) -> Option<u32> {
+    let of_peer = octets.get(6..14) == Some(&[2, 0, 0, 7, from, 1, 0x88, 0xe5][..]);
+    of_peer.then(|| u32::from_be_bytes(octets[NUMBER].try_into().unwrap()))
+}
+
+#[test]
+fn epochs_change_under_load_and_no_frame_is_lost_or_late() {
+    lab::require_root().unwrap();
+    let shape = PlantsShape { stations: 0, switches: false, ..PlantsShape::default() };
+    let plants = Plants::build(&shape).unwrap();
+    for plant in &plants.plants {
+        plant.lan.run(&["ethtool", "-K", BARE, "gro", "on"]).unwrap();
+        for side in [LEFT, RIGHT] {
+            plant.line.as_ref().unwrap().run(&["ethtool", "-K", side, "gro", "on"]).unwrap();
+        }
+    }
+    let identities = [1, 2].map(|octet| Identity::new(&[octet; 32]));
+    let start = |at: usize| {
+        let [here, there] = [at, 1 - at].map(|at| &plants.plants[at]);
+        here.site.enter(|| End::start(here, there, &identities[at], &identities[1 - at])).unwrap()
+    };
+    let ends = [0, 1].map(start);
+    let mut lans = [0, 1].map(|at: usize| PacketSocket::open(&plants.plants[at].lan, BARE).unwrap());
+    let began = Instant::now();
+    // Until both flows go through the kernel both ways.
+    let (mut next, mut before) = (1, ends.each_ref().map(End::counted));
+    loop {
+        assert!(began.elapsed() < LIMIT, "{:?}", ends.each_ref().map(|end| end.kernel.paths(PeerId(0))));
+        for at in [0, 1] {
+            lans[at].send(&frame(at as u8, 1 - at as u8, next)).unwrap();
+        }
+        next += 1;
+        std::thread::sleep(Duration::from_millis(30));
+        let now = ends.each_ref().map(End::counted);
+        if (0..2).all(|at| (0..2).all(|way| now[at][way] > before[at][way])) {
+            break;
+        }
+        before = now;
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    for lan in &mut lans {
+        while lan.receive_waiting().unwrap().is_some() {}
+    }
+    let (first, epochs) = (next, ends.each_ref().map(End::epoch));
+    let (counted, end) = (ends.each_ref().map(End::counted), Instant::now() + Duration::from_secs(8));
+    let mut last = [first - 1; 2];
+    while Instant::now() < end {
+        for at in [0, 1] {
+            lans[at].send(&frame(at as u8, 1 - at as u8, next)).unwrap();
+        }
+        next += 1;
+        std::thread::sleep(Duration::from_micros(500));
+        for at in [0, 1] {
+            while let Some(heard) = lans[at].receive_waiting().unwrap() {
+                if let Some(number) = number(&heard.octets, 1 - at as u8) {
+                    assert_eq!(number, last[at] + 1, "at {at}");
+                    last[at] = number;
+                }
+            }
+        }
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    for at in [0, 1] {
+        while let Some(heard) = lans[at].receive_waiting().unwrap() {
+            if let Some(number) = number(&heard.octets, 1 - at as u8) {
+                assert_eq!(number, last[at] + 1);
+                last[at] = number;
+            }
+        }
+        assert_eq!(last[at], next - 1, "all have come");
+        let now = ends[at].counted();
+        let sent = u64::from(next - first);
+        println!(
+            "{} epochs, {sent} frames, in the kernel {now:?} - {:?}",
+            ends[at].epoch() - epochs[at],
+            counted[at]
+        );
+        assert!(ends[at].epoch() >= epochs[at] + 4);
+        assert!((0..2).all(|way| now[way] - counted[at][way] == sent), "all in the kernel");
+    }
+}
