@@ -2,6 +2,7 @@
 //! few other system calls of a worker. All unsafe code of the gateway is here.
 
 pub mod af_packet;
+#[cfg(not(loom))]
 pub mod af_xdp;
 mod bpf;
 pub mod burst;
@@ -13,6 +14,10 @@ mod netlink;
 mod packet_socket;
 pub mod pool;
 pub mod port;
+/// The rings alone, for a search of all orders of threads: see their module `searched`.
+#[cfg(all(test, loom))]
+#[path = "af_xdp/ring.rs"]
+mod ring;
 pub mod route;
 pub mod scheduling;
 pub mod shared;

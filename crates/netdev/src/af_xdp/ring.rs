@@ -10,10 +10,19 @@
 
 #![allow(unsafe_code)]
 
+#[cfg(loom)]
+use loom::sync::Arc;
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU32, Ordering};
+#[cfg(not(loom))]
 use std::marker::PhantomData;
+#[cfg(not(loom))]
 use std::sync::Arc;
+#[cfg(not(loom))]
 use std::sync::atomic::{AtomicU32, Ordering};
 
+#[cfg(loom)]
+use self::searched::Shared;
 use crate::mapping::Mapping;
 
 /// Entry of a ring: plain integers, any octets of which are valid.
@@ -64,6 +73,7 @@ pub(super) struct Layout {
 const NEED_WAKEUP: u32 = 1;
 
 /// The part of a ring that both ends have.
+#[cfg(not(loom))]
 #[derive(Debug)]
 struct Shared<T> {
     mapping: Arc<Mapping>,
@@ -72,6 +82,7 @@ struct Shared<T> {
     entries: PhantomData<T>,
 }
 
+#[cfg(not(loom))]
 impl<T: Entry> Shared<T> {
     /// # Panics
     /// If the parts lie outside the mapping or are not aligned, or the size is no power of two.
@@ -114,6 +125,20 @@ impl<T: Entry> Shared<T> {
         // SAFETY: place < size, and new() has seen that so many entries lie in the mapping.
         unsafe { self.mapping.base().add(self.layout.entries).cast::<T>().add(place) }
     }
+
+    /// # Safety
+    /// The other side has produced this entry and leaves its place alone until it is released.
+    unsafe fn read(&self, index: u32) -> T {
+        // SAFETY: a place in the mapping, which the caller has to itself.
+        unsafe { self.entry(index).read() }
+    }
+
+    /// # Safety
+    /// The other side has consumed what was in this place and leaves it alone until the entry is published.
+    unsafe fn write(&self, index: u32, entry: T) {
+        // SAFETY: a place in the mapping, which the caller has to itself.
+        unsafe { self.entry(index).write(entry) }
+    }
 }
 
 /// The end that puts entries in: ours of fill and transmit rings.
@@ -127,8 +152,12 @@ pub(super) struct Producer<T> {
 }
 
 impl<T: Entry> Producer<T> {
+    #[cfg(not(loom))]
     pub(super) fn new(mapping: Arc<Mapping>, layout: Layout, size: u32) -> Self {
-        let shared = Shared::new(mapping, layout, size);
+        Self::of(Shared::new(mapping, layout, size))
+    }
+
+    fn of(shared: Shared<T>) -> Self {
         let next = shared.producer().load(Ordering::Relaxed);
         let consumed = shared.consumer().load(Ordering::Acquire);
         Self { shared, next, consumed }
@@ -153,9 +182,8 @@ impl<T: Entry> Producer<T> {
         if self.room(1) == 0 {
             return false;
         }
-        // SAFETY: a place in the mapping that the other side has consumed, so it does not touch it until the index
-        // is published.
-        unsafe { self.shared.entry(self.next).write(entry) };
+        // SAFETY: there is room, so the other side has consumed what was in this place; the index is not published yet.
+        unsafe { self.shared.write(self.next, entry) };
         self.next = self.next.wrapping_add(1);
         true
     }
@@ -188,8 +216,12 @@ pub(super) struct Consumer<T> {
 }
 
 impl<T: Entry> Consumer<T> {
+    #[cfg(not(loom))]
     pub(super) fn new(mapping: Arc<Mapping>, layout: Layout, size: u32) -> Self {
-        let shared = Shared::new(mapping, layout, size);
+        Self::of(Shared::new(mapping, layout, size))
+    }
+
+    fn of(shared: Shared<T>) -> Self {
         let next = shared.consumer().load(Ordering::Relaxed);
         Self { shared, next, produced: next }
     }
@@ -203,8 +235,8 @@ impl<T: Entry> Consumer<T> {
                 return None;
             }
         }
-        // SAFETY: a place in the mapping that the other side has produced and leaves alone until it is released.
-        let entry = unsafe { self.shared.entry(self.next).read() };
+        // SAFETY: the published index is beyond this place, and it is not released yet.
+        let entry = unsafe { self.shared.read(self.next) };
         self.next = self.next.wrapping_add(1);
         Some(entry)
     }
@@ -217,6 +249,7 @@ impl<T: Entry> Consumer<T> {
 
 /// Rings without a kernel: both ends of the same memory.
 #[cfg(test)]
+#[cfg(not(loom))]
 pub(super) mod twin {
     use super::*;
 
@@ -241,6 +274,7 @@ pub(super) mod twin {
 }
 
 #[cfg(test)]
+#[cfg(not(loom))]
 mod tests {
     use super::*;
     use proptest::prelude::*;
@@ -352,5 +386,116 @@ mod tests {
                 prop_assert_eq!(producer.pending(), taken);
             }
         }
+    }
+}
+
+/// Every order of threads and every value that the memory model lets a load see, in place of the mapping: `scripts/threads.sh`.
+#[cfg(loom)]
+mod searched {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    use loom::cell::UnsafeCell;
+
+    /// The part of a ring that both ends have, in memory that loom watches: two accesses at once to a place are an error.
+    #[derive(Debug)]
+    pub(super) struct Shared<T> {
+        ring: Arc<Ring<T>>,
+        pub(super) size: u32,
+    }
+
+    #[derive(Debug)]
+    struct Ring<T> {
+        producer: AtomicU32,
+        consumer: AtomicU32,
+        entries: Vec<UnsafeCell<T>>,
+    }
+
+    impl<T: Entry> Shared<T> {
+        pub(super) fn producer(&self) -> &AtomicU32 {
+            &self.ring.producer
+        }
+
+        pub(super) fn consumer(&self) -> &AtomicU32 {
+            &self.ring.consumer
+        }
+
+        #[expect(clippy::unused_self, reason = "as in the mapping, where the kernel sleeps")]
+        pub(super) fn needs_wakeup(&self) -> bool {
+            false
+        }
+
+        fn entry(&self, index: u32) -> &UnsafeCell<T> {
+            &self.ring.entries[(index & (self.size - 1)) as usize]
+        }
+
+        /// # Safety
+        /// As in the mapping.
+        pub(super) unsafe fn read(&self, index: u32) -> T {
+            // SAFETY: the cell lives, and loom panics if anybody writes it now.
+            self.entry(index).with(|entry| unsafe { *entry })
+        }
+
+        /// # Safety
+        /// As in the mapping.
+        pub(super) unsafe fn write(&self, index: u32, entry: T) {
+            // SAFETY: the cell lives, and loom panics if anybody uses it now.
+            self.entry(index).with_mut(|place| unsafe { *place = entry });
+        }
+    }
+
+    fn ring(size: u32, start: u32) -> (Producer<u64>, Consumer<u64>) {
+        let ring = Arc::new(Ring {
+            producer: AtomicU32::new(start),
+            consumer: AtomicU32::new(start),
+            entries: (0..size).map(|_| UnsafeCell::new(0)).collect(),
+        });
+        let end = || Shared { ring: Arc::clone(&ring), size };
+        (Producer::of(end()), Consumer::of(end()))
+    }
+
+    /// Both ends do so many rounds, and nobody waits for the other: entries arrive whole, once and in order, and no place is written
+    /// that the other side may still read.
+    fn exchange(size: u32, start: u32, rounds: u64) {
+        let orders = std::sync::Arc::new(AtomicUsize::new(0));
+        let counted = std::sync::Arc::clone(&orders);
+        loom::model(move || {
+            counted.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let (mut producer, mut consumer) = ring(size, start);
+            let sender = loom::thread::spawn(move || {
+                let mut sent = 0;
+                for _ in 0..rounds {
+                    sent += u64::from(producer.push(sent + 1));
+                    producer.publish();
+                }
+                sent
+            });
+            let mut last = 0;
+            let mut take = |consumer: &mut Consumer<u64>| {
+                if let Some(entry) = consumer.pop() {
+                    assert_eq!(entry, last + 1);
+                    last = entry;
+                }
+                consumer.release();
+            };
+            for _ in 0..rounds {
+                take(&mut consumer);
+            }
+            let sent = sender.join().unwrap();
+            for _ in 0..rounds {
+                take(&mut consumer);
+            }
+            assert_eq!(last, sent);
+        });
+        println!(
+            "ring of {size}, {rounds} rounds each: {} orders",
+            orders.load(std::sync::atomic::Ordering::Relaxed)
+        );
+    }
+
+    #[test]
+    fn in_every_order_of_threads_entries_arrive_once_and_places_are_not_shared() {
+        exchange(1, u32::MAX, 3);
+        exchange(2, u32::MAX, 3);
     }
 }
