@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels proofs lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels proofs threads lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       shows links, sites and a fieldbus at work, with their machines in network namespaces (root)"
@@ -41,6 +41,7 @@ help:
 	@echo "make test-kernels  tries the kernel path and the gateway on the kernels of Debian 12 and 13, in an emulated PC (10 minutes)"
 	@echo "make lint       checks format, clippy, arrows between crates, documents and licences"
 	@echo "make advisories checks dependencies for known faults and yanked versions, with a clone of RustSec's advisory-db (ADVISORY_DB=FOLDER)"
+	@echo "make threads    searches orders of threads (loom), and runs tests under the thread and the address sanitizer (root; minutes)"
 	@echo "make fuzz       runs each fuzz target for FUZZ_SECONDS (60)"
 	@echo "make ci         runs everything that CI runs"
 
@@ -212,12 +213,17 @@ test-long:
 	$(MAKE) test-aarch64
 	$(MAKE) test-kernels
 	$(MAKE) test-deb
+	$(MAKE) threads
 	$(MAKE) fuzz
 
 # For all inputs, and all orders of messages up to a bound; the tests of the crates compare the models with the code.
 proofs:
 	@scripts/setup.sh proofs
 	proofs/run.sh
+
+threads:
+	@scripts/setup.sh ci
+	for what in orders mutants races memory; do scripts/threads.sh $$what || exit; done
 
 lint: arrows docs deny header test-release
 	$(CARGO) fmt --all --check
