@@ -68,8 +68,9 @@ mutants() {
 sanitized() {
     local sanitizer=$1
     shift
+    # Under a sanitizer a thousand relations are too slow for the deadline, and memory is not what the program takes.
     CARGO_TARGET_DIR=target/sanitized RUSTFLAGS="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer" \
-        cargo "+${FUZZ_TOOLCHAIN:-nightly}" test --locked --target "$host" "${@/#/--package=frameward-}" --lib --tests
+        cargo "+${FUZZ_TOOLCHAIN:-nightly}" test --locked --target "$host" "${@/#/--package=frameward-}" --lib --tests --no-fail-fast -- --skip a_thousand_relations --skip memory_stays
 }
 
 case ${1:-} in
