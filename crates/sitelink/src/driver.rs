@@ -137,8 +137,9 @@ impl<'r> Driver<'r> {
             std::mem::take(&mut self.peers).into_iter().partition(|peer| configured.contains_key(&peer.id()));
         self.peers = stay;
         let leave: Vec<Peer> = leave;
+        // Of those too that the driver before had, and this one has never seen.
         if let Some(kernel) = &self.kernel {
-            leave.iter().for_each(|peer| kernel.forget(peer.id()));
+            kernel.retain(|peer| configured.contains_key(&peer));
         }
         leave.into_iter().for_each(Peer::leave);
         for (number, settings) in configured {

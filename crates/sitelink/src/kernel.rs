@@ -59,6 +59,8 @@ const IDENTIFIERS: u64 = 1 << 20;
 const ANCHORS: u64 = 1024;
 /// Stations that are looked at in one look.
 const SWEPT: usize = 512;
+const NO_LANES: &str = "the programs have no room for more lanes";
+const NO_LAN: &str = "its LAN has no port";
 /// WAN interfaces at most.
 const WANS: usize = 3;
 
@@ -79,8 +81,8 @@ struct Kernel {
     peers_at_most: u16,
     /// Whether frames of the LAN come to the program, and whether the LAN takes rebuilt ones.
     lan: [PathState; 2],
-    /// WAN interfaces whose packets come to the program.
-    wans: Vec<u32>,
+    /// WAN interfaces whose packets come to the program: those of the ports from 1 on.
+    wans: [Option<u32>; WANS],
     refused: BTreeMap<u32, (Instant, String)>,
     peers: BTreeMap<PeerId, Peer>,
     stations: BTreeMap<MacAddr, Station>,
@@ -94,6 +96,7 @@ struct Kernel {
     asked: bool,
     looked: Option<Instant>,
     told_used: Option<Instant>,
+    judged: Option<Instant>,
     /// Station that was looked at last.
     swept: MacAddr,
 }
@@ -111,14 +114,17 @@ struct Peer {
     address: Option<SocketAddr>,
     payload: Option<usize>,
     path: Option<(u32, UdpPath)>,
+    path_looked: Option<Instant>,
     /// Why frames do not leave by a program.
     no_path: Option<String>,
-    /// Epoch and lane.
-    transmit: Option<(u32, u32)>,
+    /// Newest epoch that is sent under, and its lane if there was one to be had. No epoch gets a lane a second time.
+    transmit: Option<(u32, Option<u32>)>,
     /// The older one first.
     receive: Vec<Receive>,
     /// Why the newest epoch is not received by a program.
     no_receive: Option<String>,
+    /// Why it would not be any more, though it is.
+    receive_suffers: Option<String>,
     unknown_told: Option<Instant>,
     flows: BTreeMap<FlowIndex, Flow>,
     announced: BTreeMap<FlowIndex, MacAddr>,
@@ -168,7 +174,6 @@ impl KernelPath {
     /// # Errors
     /// Why the kernel does not take them.
     pub fn load(peers: usize, window: u64, bind: SocketAddr, limits: &Limits) -> Result<Self, String> {
-        let no_port = || Err("its LAN has no port".to_owned());
         // Two epochs of each peer, and one that is given up.
         let most = IDENTIFIERS / (2 * window + ANCHORS);
         let lanes = (3 * peers as u64 + 2).min(most) as u32;
@@ -188,8 +193,8 @@ impl KernelPath {
             bind,
             dscp: 0,
             peers_at_most: room.peers as u16,
-            lan: [no_port(), no_port()],
-            wans: Vec::new(),
+            lan: [(); 2].map(|()| Err(NO_LAN.to_owned())),
+            wans: [None; WANS],
             refused: BTreeMap::new(),
             peers: BTreeMap::new(),
             stations: BTreeMap::new(),
@@ -201,6 +206,7 @@ impl KernelPath {
             asked: false,
             looked: None,
             told_used: None,
+            judged: None,
             swept: MacAddr::default(),
         })))
     }
@@ -228,18 +234,23 @@ impl KernelPath {
         program
     }
 
-    /// Forgets all peers: another site begins, of the same name, whose packets have this DSCP.
-    pub fn reset(&self, dscp: u8) {
+    /// Another site begins, of the same name, whose packets have this DSCP.
+    pub fn begin(&self, dscp: u8) {
+        self.end();
+        self.lock().dscp = dscp;
+    }
+
+    /// The site is over: no frame of a peer's passes any more, and WAN interfaces are free for others.
+    pub fn end(&self) {
         let mut kernel = self.lock();
-        kernel.dscp = dscp;
-        for peer in kernel.peers.keys().copied().collect::<Vec<_>>() {
-            kernel.void(peer);
-            let _ = kernel.site.clear_counters(u32::from(peer.0));
+        kernel.retain(|_| false);
+        for port in 1..=WANS {
+            kernel.leave_wan(port);
         }
-        kernel.peers.clear();
+        kernel.lan = [(); 2].map(|()| Err(NO_LAN.to_owned()));
         kernel.commands.clear();
         // The next manager has a clock of its own.
-        (kernel.asked, kernel.looked, kernel.told_used) = (false, None, None);
+        (kernel.asked, kernel.looked, kernel.told_used, kernel.judged) = (false, None, None, None);
         kernel.refused.clear();
     }
 
@@ -262,14 +273,16 @@ impl KernelPath {
         };
         let outward = match (&known.path, &known.no_path) {
             _ if known.transmit.is_none() => Err("no key is agreed on".to_owned()),
+            _ if matches!(known.transmit, Some((_, None))) => Err(NO_LANES.to_owned()),
             (Some(_), _) => Ok(()),
             (None, why) => Err(why.clone().unwrap_or_else(|| "its address is not known".to_owned())),
         };
-        let inward = match (known.receive.last(), &known.no_receive) {
-            (_, Some(why)) => Err(why.clone()),
-            (Some(_), None) => Ok(()),
-            (None, None) => Err("no key is agreed on".to_owned()),
-        };
+        let inward =
+            match (known.receive.last(), known.no_receive.as_ref().or(known.receive_suffers.as_ref())) {
+                (_, Some(why)) => Err(why.clone()),
+                (Some(_), None) => Ok(()),
+                (None, None) => Err("no key is agreed on".to_owned()),
+            };
         [outward, inward]
     }
 
@@ -288,12 +301,9 @@ impl KernelPath {
         self.lock().handle_event(now, event)
     }
 
-    /// A peer is gone.
-    pub(super) fn forget(&self, peer: PeerId) {
-        let mut kernel = self.lock();
-        kernel.void(peer);
-        kernel.peers.remove(&peer);
-        let _ = kernel.site.clear_counters(u32::from(peer.0));
+    /// All other peers are gone.
+    pub(super) fn retain(&self, stays: impl Fn(PeerId) -> bool) {
+        self.lock().retain(stays);
     }
 
     /// Looks at lanes and paths if it is time to. Events for sessions.
@@ -364,7 +374,8 @@ impl Kernel {
                 command
             }
             Command::AddFlow { peer, generation, index, flow } => {
-                if !self.announce(peer, generation, index, &flow) {
+                let in_kernel = self.of(peer, generation).is_some_and(|known| known.no_receive.is_none());
+                if !self.announce(peer, generation, index, &flow) && in_kernel {
                     events.push(Event::FlowRefused { peer, generation, index });
                     return None;
                 }
@@ -386,7 +397,7 @@ impl Kernel {
                 }
             }
             Command::RequestPosition { peer, generation, lane: LANE, .. } => {
-                if let Some(&mut Peer { transmit: Some((epoch, lane)), .. }) = self.of(peer, generation)
+                if let Some(&mut Peer { transmit: Some((epoch, Some(lane))), .. }) = self.of(peer, generation)
                     && let Ok(seq) = self.site.next_seq(lane)
                 {
                     let seq = seq.next_multiple_of(self.window / 2);
@@ -437,6 +448,18 @@ impl Kernel {
         self.peers.get_mut(&peer).filter(|known| known.generation == generation)
     }
 
+    /// Forgets all other peers.
+    fn retain(&mut self, stays: impl Fn(PeerId) -> bool) {
+        for peer in self.peers.keys().copied().filter(|peer| !stays(*peer)).collect::<Vec<_>>() {
+            self.void(peer);
+            let path = self.peers.remove(&peer).and_then(|known| known.path);
+            if let Some((number, _)) = path {
+                self.paths.leave(number);
+            }
+            let _ = self.site.clear_counters(u32::from(peer.0));
+        }
+    }
+
     /// Voids keys, windows and flows of a peer.
     fn void(&mut self, peer: PeerId) {
         let Some(known) = self.peers.get_mut(&peer) else { return };
@@ -444,7 +467,7 @@ impl Kernel {
         let (transmit, receive) = (known.transmit.take(), std::mem::take(&mut known.receive));
         let (flows, announced) = (std::mem::take(&mut known.flows), std::mem::take(&mut known.announced));
         known.no_receive = None;
-        if let Some((_, lane)) = transmit {
+        if let Some((_, Some(lane))) = transmit {
             self.transmit_lanes.leave(lane);
         }
         for Receive { lane, .. } in receive {
@@ -478,7 +501,7 @@ impl Kernel {
         if known.receive.last().is_some_and(|newest| newest.epoch >= epoch) {
             return false;
         }
-        known.no_receive = refused;
+        (known.no_receive, known.receive_suffers) = (refused, None);
         let eldest = (known.receive.len() == 2).then(|| known.receive.remove(0).lane);
         let possible = known.no_receive.is_none();
         if let Some(lane) = eldest {
@@ -498,7 +521,7 @@ impl Kernel {
         let Some(known) = self.peers.get_mut(&peer) else { return false };
         match opened {
             Some(lane) => known.receive.push(Receive { epoch, lane }),
-            None => known.no_receive = Some("the programs have no room for more lanes".into()),
+            None => known.no_receive = Some(NO_LANES.into()),
         }
         opened.is_some()
     }
@@ -508,17 +531,25 @@ impl Kernel {
         if lanes != LANES {
             return Some("the peer sends in user space".into());
         }
-        if let Err(why) = &self.lan[1] {
-            return Some(why.clone());
-        }
         if !self.peers.contains_key(&peer) {
             return Some("its address is not known".into());
+        }
+        self.refuses_all(now)
+    }
+
+    /// Why no peer at all is received by a program.
+    fn refuses_all(&mut self, now: Instant) -> Option<String> {
+        if let Err(why) = &self.lan[1] {
+            return Some(why.clone());
         }
         // Packets on this lane are lost where no program stands, so one has to stand wherever they may come in.
         let interfaces = match addressed() {
             Ok(interfaces) => interfaces,
             Err(error) => return Some(format!("the kernel does not tell its interfaces: {error}")),
         };
+        if interfaces.is_empty() {
+            return Some("no interface has an address".into());
+        }
         let refuses = |(interface, name): (u32, String)| {
             let why = self.wan(now, interface).err()?;
             Some(format!("its packets may come in at {name}: {why}"))
@@ -542,16 +573,19 @@ impl Kernel {
         let Some(before) = newest.filter(|before| before.is_none_or(|(known, _)| known < epoch)) else {
             return;
         };
-        let Some(lane) = self.transmit_lanes.free.pop() else { return };
-        if self.site.open_transmit(lane, &secret.lane_key(LANE)).is_err() {
+        let mut opened = self.transmit_lanes.free.pop();
+        if let Some(lane) = opened
+            && self.site.open_transmit(lane, &secret.lane_key(LANE)).is_err()
+        {
             self.transmit_lanes.leave(lane);
-            return;
+            opened = None;
         }
+        // Without a lane all frames are user space's: the peer forgets the epoch before.
         if let Some(known) = self.peers.get_mut(&peer) {
-            known.transmit = Some((epoch, lane));
+            known.transmit = Some((epoch, opened));
         }
         self.direct(peer);
-        if let Some((_, lane)) = before {
+        if let Some((_, Some(lane))) = before {
             self.transmit_lanes.leave(lane);
         }
     }
@@ -560,7 +594,7 @@ impl Kernel {
     fn direct(&mut self, peer: PeerId) {
         let Some(known) = self.peers.get(&peer) else { return };
         let (lane, path) = match (&known.transmit, &known.path) {
-            (Some((_, lane)), Some((path, _))) => (*lane, *path),
+            (Some((_, Some(lane))), Some((path, _))) => (*lane, *path),
             _ => (NONE, NONE),
         };
         let _ = self.site.set_peer(u32::from(peer.0), lane, path);
@@ -568,7 +602,8 @@ impl Kernel {
 
     /// Looks for the way to a peer, and takes the one that there is now.
     fn renew_path(&mut self, now: Instant, peer: PeerId) {
-        let Some(known) = self.peers.get(&peer) else { return };
+        let Some(known) = self.peers.get_mut(&peer) else { return };
+        known.path_looked = Some(now);
         let (address, payload) = (known.address, known.payload);
         let found = match (address, payload) {
             (Some(address), Some(payload)) => self.find_path(now, address, payload),
@@ -627,7 +662,7 @@ impl Kernel {
 
     /// Number of a WAN interface, whose packets come to the program from here on.
     fn wan(&mut self, now: Instant, interface: u32) -> Result<u32, String> {
-        if let Some(at) = self.wans.iter().position(|known| *known == interface) {
+        if let Some(at) = self.wans.iter().position(|known| *known == Some(interface)) {
             return Ok(at as u32 + 1);
         }
         if let Some((since, why)) = self.refused.get(&interface)
@@ -635,17 +670,20 @@ impl Kernel {
         {
             return Err(why.clone());
         }
-        let port = self.wans.len() as u32 + 1;
-        let attached = match self.wans.len() {
-            WANS => Err(format!("programs stand at {WANS} WAN interfaces already")),
-            _ => self
-                .site
-                .attach(port, interface)
-                .map_err(|error| format!("the interface takes no XDP program: {error}")),
+        // An interface that was made anew has another index.
+        let gone = |known: &Option<u32>| known.is_none_or(|index| takes_redirected(index).is_none());
+        let attached = match self.wans.iter().position(gone) {
+            None => Err(format!("programs stand at {WANS} WAN interfaces already")),
+            Some(at) => {
+                let port = at as u32 + 1;
+                self.leave_wan(at + 1);
+                let attached = self.site.attach(port, interface).map(|()| port);
+                attached.map_err(|error| format!("the interface takes no XDP program: {error}"))
+            }
         };
         match attached {
-            Ok(()) => {
-                self.wans.push(interface);
+            Ok(port) => {
+                self.wans[port as usize - 1] = Some(interface);
                 self.refused.remove(&interface);
                 Ok(port)
             }
@@ -653,6 +691,12 @@ impl Kernel {
                 self.refused.insert(interface, (now, why.clone()));
                 Err(why)
             }
+        }
+    }
+
+    fn leave_wan(&mut self, port: usize) {
+        if self.wans[port - 1].take().is_some() {
+            self.site.detach(port as u32);
         }
     }
 
@@ -690,9 +734,13 @@ impl Kernel {
         index: FlowIndex,
         flow: &Flow,
     ) {
-        self.renew_path(now, peer);
         let Some(known) = self.of(peer, generation) else { return };
-        if known.path.is_none() || known.transmit.is_none() || flow.destination.is_group() {
+        if known.path.is_none() && known.path_looked.is_none_or(|looked| now.since(looked) >= QUIET) {
+            self.renew_path(now, peer);
+        }
+        let Some(known) = self.of(peer, generation) else { return };
+        let sends = matches!(known.transmit, Some((_, Some(_))));
+        if known.path.is_none() || !sends || flow.destination.is_group() {
             return;
         }
         let there = known.flows.contains_key(&index);
@@ -803,8 +851,25 @@ impl Kernel {
             self.renew_path(now, peer);
             self.look_at_lanes(now, peer, &mut events);
         }
+        if self.judged.is_none_or(|judged| now.since(judged) >= USED) {
+            self.judged = Some(now);
+            self.judge_receiving(now);
+        }
         self.tell_used(now);
         events
+    }
+
+    /// Says of peers that are received in the kernel when a reason has come up why they should not be. The next epoch follows it.
+    fn judge_receiving(&mut self, now: Instant) {
+        let received = |known: &Peer| !known.receive.is_empty();
+        if !self.peers.values().any(received) {
+            return;
+        }
+        let refused =
+            self.refuses_all(now).map(|why| format!("{why}; frames may be lost until the next epoch"));
+        for known in self.peers.values_mut().filter(|known| received(known)) {
+            known.receive_suffers.clone_from(&refused);
+        }
     }
 
     /// Ends the epoch before, and asks for flows that are not known.
@@ -854,6 +919,91 @@ impl Kernel {
                     self.commands.push_back(Command::FlowUsed { peer, generation, index });
                 }
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
+
+    const NOW: Instant = Instant::after_start(Duration::ZERO);
+
+    fn kernel(peers: usize) -> KernelPath {
+        lab::require_root().unwrap();
+        let bind = SocketAddr::new([0; 4].into(), 7788);
+        KernelPath::load(peers, tunnel::Settings::WINDOW, bind, &Limits::DEFAULT).unwrap()
+    }
+
+    fn command(kernel: &KernelPath, command: Command) {
+        kernel.handle_command(NOW, ToWorker::Tunnel(command), &mut Vec::new());
+    }
+
+    fn transmit(kernel: &KernelPath, peer: u16, epoch: u32) {
+        let secret = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]);
+        let peer = PeerId(peer);
+        command(kernel, Command::InstallTransmit { peer, generation: Generation::default(), epoch, secret });
+    }
+
+    fn outward(kernel: &KernelPath, peer: u16) -> Option<String> {
+        kernel.paths(PeerId(peer))[0].clone().err()
+    }
+
+    #[test]
+    fn an_epoch_without_a_lane_is_user_spaces_and_the_one_before_is_not_sent_under_any_more() {
+        let kernel = kernel(1);
+        for peer in 0..5 {
+            command(&kernel, Command::Begin { peer: PeerId(peer), generation: Generation::default() });
+            transmit(&kernel, peer, 0);
+        }
+        assert_eq!(outward(&kernel, 0).as_deref(), Some("its address is not known"), "five lanes");
+        transmit(&kernel, 0, 1);
+        assert_eq!(outward(&kernel, 0).as_deref(), Some(NO_LANES));
+        assert_eq!(kernel.lock().transmit_lanes.leaving.len(), 1, "the lane before is over");
+        std::thread::sleep(GRACE);
+        drop(kernel.handle_timeout(NOW));
+        // A word that comes twice opens no lane of an epoch that was sent under, or could have been.
+        transmit(&kernel, 0, 0);
+        transmit(&kernel, 0, 1);
+        assert_eq!(outward(&kernel, 0).as_deref(), Some(NO_LANES));
+        transmit(&kernel, 0, 2);
+        assert_eq!(outward(&kernel, 0).as_deref(), Some("its address is not known"));
+    }
+
+    #[test]
+    fn what_peers_had_is_free_after_them() {
+        let kernel = kernel(1);
+        let free = |kernel: &KernelPath| {
+            let kernel = kernel.lock();
+            let numbers = |numbers: &Numbers| numbers.free.len() + numbers.leaving.len();
+            [numbers(&kernel.transmit_lanes), numbers(&kernel.receive_lanes), numbers(&kernel.paths)]
+        };
+        let all = free(&kernel);
+        for round in 0..2 {
+            command(&kernel, Command::Begin { peer: PeerId(round), generation: Generation::default() });
+            transmit(&kernel, round, 0);
+            // As a look would have found it.
+            let mut held = kernel.lock();
+            let number = held.paths.free.pop().unwrap();
+            let any = SocketAddr::from(([192, 0, 2, 1], 1));
+            let path = UdpPath {
+                interface: MacAddr::default(),
+                next_hop: MacAddr::default(),
+                source: any,
+                destination: any,
+                payload: 1200,
+                port: 1,
+                dscp: 0,
+            };
+            held.peers.get_mut(&PeerId(round)).unwrap().path = Some((number, path));
+            drop(held);
+            assert_ne!(free(&kernel), all);
+            match round {
+                0 => kernel.retain(|_| false),
+                _ => kernel.end(),
+            }
+            assert_eq!(free(&kernel), all);
         }
     }
 }

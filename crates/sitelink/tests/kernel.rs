@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -69,7 +69,9 @@ impl End {
             table_seed: [7; 16],
         };
         let mut site = Site::new(settings, wan, worker, producer, 0);
-        let state = tempdir::Directory::new(&format!("kernel-{}", here.number));
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let started = STARTED.fetch_add(1, Ordering::Relaxed);
+        let state = tempdir::Directory::new(&format!("kernel-{started}"));
         let prepared = Prepared::named(LAN, &state.0, Tolerated::default()).unwrap();
         let mut lan = open_lan(&prepared, Io::AfXdp).unwrap().lan;
         let side = lan.port.kernel_side().unwrap();
@@ -142,8 +144,8 @@ fn number(octets: &[u8], from: u8) -> Option<u32> {
     of_peer.then(|| u32::from_be_bytes(octets[NUMBER].try_into().unwrap()))
 }
 
-#[test]
-fn epochs_change_under_load_and_no_frame_is_lost_or_late() {
+/// Two plants whose lines and LANs take redirected frames.
+fn plants() -> Plants {
     lab::require_root().unwrap();
     let shape = PlantsShape { stations: 0, switches: false, ..PlantsShape::default() };
     let plants = Plants::build(&shape).unwrap();
@@ -153,15 +155,24 @@ fn epochs_change_under_load_and_no_frame_is_lost_or_late() {
             plant.line.as_ref().unwrap().run(&["ethtool", "-K", side, "gro", "on"]).unwrap();
         }
     }
+    plants
+}
+
+fn start(plants: &Plants) -> [End; 2] {
     let identities = [1, 2].map(|octet| Identity::new(&[octet; 32]));
-    let start = |at: usize| {
+    [0, 1].map(|at: usize| {
         let [here, there] = [at, 1 - at].map(|at| &plants.plants[at]);
         here.site.enter(|| End::start(here, there, &identities[at], &identities[1 - at])).unwrap()
-    };
-    let ends = [0, 1].map(start);
-    let mut lans = [0, 1].map(|at: usize| PacketSocket::open(&plants.plants[at].lan, BARE).unwrap());
+    })
+}
+
+fn lans(plants: &Plants) -> [PacketSocket; 2] {
+    [0, 1].map(|at: usize| PacketSocket::open(&plants.plants[at].lan, BARE).unwrap())
+}
+
+/// Sends until both flows go through the kernel both ways. Returns the next frame's number.
+fn into_the_kernel(ends: &[End; 2], lans: &mut [PacketSocket; 2]) -> u32 {
     let began = Instant::now();
-    // Until both flows go through the kernel both ways.
     let (mut next, mut before) = (1, ends.each_ref().map(End::counted));
     loop {
         assert!(began.elapsed() < LIMIT, "{:?}", ends.each_ref().map(|end| end.kernel.paths(PeerId(0))));
@@ -177,9 +188,49 @@ fn epochs_change_under_load_and_no_frame_is_lost_or_late() {
         before = now;
     }
     std::thread::sleep(Duration::from_millis(200));
-    for lan in &mut lans {
+    for lan in lans {
         while lan.receive_waiting().unwrap().is_some() {}
     }
+    next
+}
+
+/// Interfaces of a plant's box at which an XDP program stands.
+fn with_programs(plant: &Plant) -> usize {
+    plant.site.run(&["ip", "link", "show"]).unwrap().stdout.matches("prog/xdp").count()
+}
+
+#[test]
+fn a_site_that_is_over_delivers_nothing_and_leaves_the_wan() {
+    let plants = plants();
+    let mut ends = start(&plants);
+    let mut lans = lans(&plants);
+    let next = into_the_kernel(&ends, &mut lans);
+    // The LAN's port is closed with the worker, and the programs stay for the next site of this name.
+    let End { manager, stop, worker, .. } = &mut ends[1];
+    drop(manager.take());
+    stop.store(true, Ordering::Relaxed);
+    worker.take().unwrap().join().unwrap();
+    assert_eq!(with_programs(&plants.plants[1]), 1, "the WAN's");
+    ends[1].kernel.end();
+    assert_eq!(with_programs(&plants.plants[1]), 0);
+    let sent = ends[0].counted()[0];
+    for number in next..next + 100 {
+        lans[0].send(&frame(0, 1, number)).unwrap();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(Duration::from_millis(200));
+    assert!(ends[0].counted()[0] >= sent + 100, "the other end does not know yet");
+    while let Some(heard) = lans[1].receive_waiting().unwrap() {
+        assert_eq!(number(&heard.octets, 0), None, "it came");
+    }
+}
+
+#[test]
+fn epochs_change_under_load_and_no_frame_is_lost_or_late() {
+    let plants = plants();
+    let ends = start(&plants);
+    let mut lans = lans(&plants);
+    let mut next = into_the_kernel(&ends, &mut lans);
     let (first, epochs) = (next, ends.each_ref().map(End::epoch));
     let (counted, end) = (ends.each_ref().map(End::counted), Instant::now() + Duration::from_secs(8));
     let mut last = [first - 1; 2];

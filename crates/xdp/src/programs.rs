@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aya::maps::{DevMap, Map, PerCpuArray, PerCpuValues, XskMap};
+use aya::programs::xdp::XdpLinkId;
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
 use fieldbus::Direction;
@@ -142,14 +143,27 @@ impl Programs {
     pub(crate) fn attach(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
         self.set_ports(plain, protected)?;
         self.attach_one("outward", plain)?;
-        self.attach_one("inward", protected)
+        self.attach_one("inward", protected).map(drop)
     }
 
     /// Puts one program to work, as [`Self::attach`].
-    pub(crate) fn attach_one(&mut self, program: &'static str, interface: u32) -> Result<(), XdpError> {
+    pub(crate) fn attach_one(
+        &mut self,
+        program: &'static str,
+        interface: u32,
+    ) -> Result<XdpLinkId, XdpError> {
         let loaded = Arc::get_mut(&mut self.loaded).ok_or(XdpError::Malformed)?;
         let attached = xdp(loaded, program)?.attach_to_if_index(interface, XdpMode::Driver);
-        attached.map(drop).map_err(|error| XdpError::program(program, &error))
+        attached.map_err(|error| XdpError::program(program, &error))
+    }
+
+    /// Ends what [`Self::attach_one`] began. An interface that is gone has ended it already.
+    pub(crate) fn detach_one(&mut self, program: &'static str, link: XdpLinkId) {
+        if let Some(loaded) = Arc::get_mut(&mut self.loaded)
+            && let Ok(program) = xdp(loaded, program)
+        {
+            let _ = program.detach(link);
+        }
     }
 
     /// Runs a program on a frame, `repeat` times.

@@ -11,12 +11,14 @@
 
 mod layout;
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use aya::TestRunOptions;
 use aya::maps::{Array, DevMap, HashMap, XskMap};
+use aya::programs::xdp::XdpLinkId;
 use suite::tunnel::LaneKey;
 use tunnel::{Location, PeerCounters};
 use wire::MacAddr;
@@ -129,6 +131,8 @@ pub struct Site {
     programs: Programs,
     settings: Settings,
     lanes: u32,
+    /// By port.
+    attached: BTreeMap<u32, XdpLinkId>,
 }
 
 impl UdpPath {
@@ -218,7 +222,7 @@ impl Site {
         let mut programs = Programs::load(object, &PROGRAMS, &rooms)?;
         let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(programs.map("settings")?)?;
         common.set(0, layout::settings(settings, buckets, unclaimed.verdict()), 0)?;
-        Ok(Self { programs, settings: *settings, lanes: room.lanes })
+        Ok(Self { programs, settings: *settings, lanes: room.lanes, attached: BTreeMap::new() })
     }
 
     /// Sets the octets of the longest frame that the LAN takes.
@@ -264,7 +268,16 @@ impl Site {
         } else {
             self.set_wan(port, interface)?
         }
-        self.programs.attach_one(program, interface)
+        let link = self.programs.attach_one(program, interface)?;
+        self.attached.insert(port, link);
+        Ok(())
+    }
+
+    /// Takes a program away again that [`Self::attach`] put to work.
+    pub fn detach(&mut self, port: u32) {
+        if let Some(link) = self.attached.remove(&port) {
+            self.programs.detach_one(if port == LAN_PORT { "outward" } else { "inward" }, link);
+        }
     }
 
     /// Has the LAN's frames for user space that come to this receive queue go to a socket.

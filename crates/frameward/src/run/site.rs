@@ -191,6 +191,9 @@ impl RunningSite {
             }
             // A worker that does not answer has its own notice.
             control.close_site(&self.config.name).ok()?;
+            if let Some(works) = &self.works {
+                works.lan_is_closed();
+            }
             self.wait(String::new(), now);
         }
         if let Some(works) = &mut self.works {

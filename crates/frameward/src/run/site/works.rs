@@ -157,6 +157,9 @@ impl Works {
     /// Stops the manager; what is returned is to be put back behind the workers.
     pub(super) fn end(self) -> Option<Prepared> {
         self.channel.stop();
+        if let Some(kernel) = &self.kernel {
+            kernel.end();
+        }
         self.prepared
     }
 
@@ -183,6 +186,13 @@ impl Works {
         &self.numbers
     }
 
+    /// Frames of the LAN come to no program any more.
+    pub(super) fn lan_is_closed(&self) {
+        if let Some(kernel) = &self.kernel {
+            let _ = kernel.set_lan(Err("its LAN has no port".into()), 0);
+        }
+    }
+
     /// Lets go of an interface that is not there any more, or is another one under the same name; no port may be open on it.
     pub(super) fn let_go(&mut self, seen: Option<LinkState>) {
         let index = seen.map(|seen| seen.index);
@@ -191,6 +201,9 @@ impl Works {
 
     pub(super) fn stop(self, name: &str, control: &mut Control) -> Result<(), InterfaceError> {
         self.channel.stop();
+        if let Some(kernel) = &self.kernel {
+            kernel.end();
+        }
         // Its ports are closed here, before its interface is put back. A worker that does not answer has its own notice.
         drop(control.remove_site(name));
         self.prepared.map_or(Ok(()), Prepared::restore)
@@ -261,7 +274,7 @@ impl Bound {
         let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
         let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         if let Some(kernel) = kernel {
-            kernel.reset(config.dscp);
+            kernel.begin(config.dscp);
             give_program(kernel, &mut lan, lan_mtu, gateway.io)?;
         }
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
