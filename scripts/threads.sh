@@ -1,15 +1,13 @@
 #!/usr/bin/env bash
-# Looks for orders of threads in which the gateway is wrong.
+# Looks for orders of threads in which the gateway is wrong, and for wrong accesses to memory.
 #
 #   scripts/threads.sh orders     every order of the two ends of an AF_XDP ring, under the memory model (loom). Seconds.
 #   scripts/threads.sh mutants    breaks the ring line by line; `orders` has to find each. A minute.
-#   scripts/threads.sh races      tests whose threads share memory, under the thread sanitizer. Needs the nightly toolchain. Minutes.
-#   scripts/threads.sh memory     tests of the crates that have unsafe code, under the address sanitizer. Needs the same. Minutes.
+#   scripts/threads.sh memory     tests of the crates that have unsafe code, under the address sanitizer. Needs the nightly
+#                                 toolchain. Minutes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# Crates whose tests have threads of the gateway's own.
-threads=(netdev pnstore dataplane control sitelink xdp report)
 # Crates with unsafe code, and the one whose maps it reaches.
 unsafe=(netdev antedate-c xdp)
 ring=crates/netdev/src/af_xdp/ring.rs
@@ -64,23 +62,18 @@ mutants() {
     ((!missed))
 }
 
-# The tests of these crates under a sanitizer. Network namespaces are left to `make test`.
-sanitized() {
-    local sanitizer=$1
-    shift
-    # Under a sanitizer a thousand relations are too slow for the deadline, and memory is not what the program takes.
-    CARGO_TARGET_DIR=target/sanitized RUSTFLAGS="-Zsanitizer=$sanitizer -Cunsafe-allow-abi-mismatch=sanitizer" \
-        cargo "+${FUZZ_TOOLCHAIN:-nightly}" test --locked --target "$host" "${@/#/--package=frameward-}" --lib --tests --no-fail-fast -- --skip a_thousand_relations --skip memory_stays
+# Not the thread sanitizer: it takes locks of a standard library that was not built with it for races.
+memory() {
+    CARGO_TARGET_DIR=target/sanitized RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
+        cargo "+${FUZZ_TOOLCHAIN:-nightly}" test --locked --target "$host" "${unsafe[@]/#/--package=frameward-}" --lib --tests
 }
 
 case ${1:-} in
 orders) orders ;;
 mutants) mutants ;;
-# The standard library is not built with the sanitizer: what it orders inside of itself, the sanitizer does not see.
-races) TSAN_OPTIONS="suppressions=$PWD/scripts/threads.supp halt_on_error=0" sanitized thread "${threads[@]}" ;;
-memory) ASAN_OPTIONS=detect_leaks=0 sanitized address "${unsafe[@]}" ;;
+memory) memory ;;
 *)
-    sed -n '2,8s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,9s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac
