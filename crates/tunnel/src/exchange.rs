@@ -246,8 +246,8 @@ pub enum Event {
         /// The flow.
         flow: Flow,
     },
-    /// A station was heard elsewhere than before, and would move. After [`Command::OfferFlows`] it moves only by
-    /// [`Command::StationHeard`].
+    /// A station was heard elsewhere than before, and would move. After [`Command::OfferFlows`] it moves by
+    /// [`Command::StationHeard`], or without an answer a second after it was asked for first.
     StationMoves {
         /// The peer that it would move to, or away from.
         peer: PeerId,

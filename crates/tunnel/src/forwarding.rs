@@ -18,7 +18,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
-use core::time::Duration;
 use wire::MacAddr;
 use wire::time::Instant;
 use wire::tunnel::{ParseFrameError, ParsedFrame};
@@ -33,10 +32,7 @@ use crate::plain;
 use crate::receive::ReceiveLanes;
 use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
-use crate::stations::{LearnOutcome, Location, Station, Stations};
-
-/// Interval between questions whether a station may move.
-const ASKS: Duration = Duration::from_millis(1);
+use crate::stations::{Held, LearnOutcome, Location, Station, Stations};
 
 /// Header protection of a peer, with its state.
 #[derive(Debug)]
@@ -96,8 +92,6 @@ pub struct Forwarding {
     next_ages: Instant,
     /// Peer whose flows are aged next.
     age_cursor: usize,
-    /// Next time for [`Event::StationMoves`].
-    next_ask: Instant,
 }
 
 impl Forwarding {
@@ -126,7 +120,6 @@ impl Forwarding {
             next_watch: Instant::START,
             next_ages: Instant::START,
             age_cursor: 0,
-            next_ask: Instant::START,
         };
         for peer in peers {
             forwarding.add_peer(peer);
@@ -211,23 +204,22 @@ impl Forwarding {
     fn learn(&mut self, now: Instant, taken: &ParsedFrame, place: Location) -> LearnOutcome {
         let address = taken.flow.source;
         if self.state.offers
-            && let Some(from) = self.stations.would_leave(now, &self.state.hasher, address, place)
+            && let Some(Held { location, ask }) = self.stations.hold(now, &self.state.hasher, address, place)
         {
-            self.ask_to_move(now, address, from, place);
-            return LearnOutcome::Elsewhere(from);
+            if ask {
+                self.ask_to_move(address, location, place);
+            }
+            return LearnOutcome::Elsewhere(location);
         }
         self.learn_station(now, address, place)
     }
 
-    /// Asks whether a station was heard elsewhere: frames of it may have come another way. Asked again if the answer is lost.
-    fn ask_to_move(&mut self, now: Instant, address: MacAddr, from: Location, to: Location) {
+    /// Asks whether a station was heard elsewhere: frames of it may have come another way.
+    fn ask_to_move(&mut self, address: MacAddr, from: Location, to: Location) {
         let ((Location::Behind(peer), _) | (_, Location::Behind(peer))) = (to, from) else { return };
         let Some(generation) = self.peer(peer).map(|peer| peer.context.generation) else { return };
-        if now >= self.next_ask
-            && self.state.events.tell(Event::StationMoves { peer, generation, address, to })
-        {
-            self.next_ask = now + ASKS;
-        }
+        // If there is no room, it is asked again, or moves without an answer.
+        let _ = self.state.events.tell(Event::StationMoves { peer, generation, address, to });
     }
 
     fn learn_station(&mut self, now: Instant, address: MacAddr, place: Location) -> LearnOutcome {

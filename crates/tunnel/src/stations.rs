@@ -27,6 +27,13 @@ use crate::table::Table;
 /// Time for which a station stays at its last location.
 const STAY: Duration = Duration::from_secs(1);
 
+/// Time that the manager has to answer whether a station may move. Then it moves without an answer: a manager that has failed
+/// costs a station no more than this.
+const ANSWER: Duration = Duration::from_secs(1);
+
+/// Interval between questions about one station: a question or its answer may be lost.
+const ASK_AGAIN: Duration = Duration::from_millis(100);
+
 /// Location of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Location {
@@ -45,6 +52,23 @@ pub struct Station {
     pub location: Location,
     /// Time of its last frame there.
     pub heard: Instant,
+    /// Whether it may move is asked, and not answered yet.
+    question: Option<Question>,
+}
+
+/// An unanswered question whether a station may move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Question {
+    first_asked: Instant,
+    last_asked: Instant,
+}
+
+/// A station that stays until somebody has said whether it may move.
+pub(crate) struct Held {
+    /// Its location.
+    pub(crate) location: Location,
+    /// True if it is to be asked now.
+    pub(crate) ask: bool,
 }
 
 /// Result of learning a station.
@@ -115,7 +139,7 @@ impl Stations {
         (now.since(station.heard) < self.age).then_some(station.location)
     }
 
-    /// Learns a station at this location.
+    /// Learns a station at this location, which answers an open question about it.
     pub(crate) fn learn(
         &mut self,
         now: Instant,
@@ -129,6 +153,7 @@ impl Stations {
         let hash = hasher.address(address);
         let Some(slot) = self.slot(hash, address) else { return self.insert(now, hash, address, location) };
         let Some(station) = &mut self.slots[slot] else { return LearnOutcome::NoRoom };
+        station.question = None;
         if station.location == location {
             station.heard = now;
             return LearnOutcome::Known;
@@ -146,16 +171,29 @@ impl Stations {
         LearnOutcome::Moved
     }
 
-    /// The location that a station would leave by being learned at this one.
-    pub(crate) fn would_leave(
-        &self,
+    /// Holds a station that would move by being learned at this location. `None` if it would not move, or was asked for first
+    /// [`ANSWER`] ago.
+    pub(crate) fn hold(
+        &mut self,
         now: Instant,
         hasher: &Hasher,
         address: MacAddr,
         location: Location,
-    ) -> Option<Location> {
-        let station = self.slots[self.slot(hasher.address(address), address)?]?;
-        (station.location != location && now.since(station.heard) >= STAY).then_some(station.location)
+    ) -> Option<Held> {
+        let slot = self.slot(hasher.address(address), address)?;
+        let station = self.slots[slot].as_mut()?;
+        if station.location == location || now.since(station.heard) < STAY {
+            return None;
+        }
+        let first_asked = station.question.map_or(now, |question| question.first_asked);
+        if now.since(first_asked) >= ANSWER {
+            return None;
+        }
+        let ask = station.question.is_none_or(|question| now.since(question.last_asked) >= ASK_AGAIN);
+        if ask {
+            station.question = Some(Question { first_asked, last_asked: now });
+        }
+        Some(Held { location: station.location, ask })
     }
 
     fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, location: Location) -> LearnOutcome {
@@ -167,7 +205,7 @@ impl Stations {
             self.free.push(slot);
             return LearnOutcome::NoRoom;
         }
-        self.slots[slot as usize] = Some(Station { address, location, heard: now });
+        self.slots[slot as usize] = Some(Station { address, location, heard: now, question: None });
         self.count[table_half(location)] += 1;
         LearnOutcome::New
     }

@@ -10,6 +10,7 @@ use tunnel::{
     Command, Destination, Discard, Event, Forwarding, Generation, InDiscard, Limits, Location, Mode,
     PacketSource, PeerId, PeerSettings, PreparedPeer, Settings, UnknownDiscard,
 };
+use wire::MacAddr;
 use wire::tunnel::{
     Flow, FlowIndex, Header, LONG_HEADER_OCTETS as LONG, PacketFields, PacketForm, ParsedFrame,
     SHORT_HEADER_OCTETS as SHORT,
@@ -699,6 +700,113 @@ fn flows_in_use_are_told_and_stations_move_only_when_nobody_heard_them() {
     // Heard by others a moment ago: it stays.
     sites.command(0, Command::StationHeard { address, location: Location::Behind(P0) });
     assert_eq!(place(&sites), Some(Location::Here));
+}
+
+/// Two sites that ask before a station moves, and managers that do not answer. Station 2 is at site 1, and silent for a second.
+fn unanswered() -> Sites {
+    let mut sites = acquainted(&settings(1));
+    for site in [0, 1] {
+        sites.command(site, Command::OfferFlows);
+    }
+    sites.pass(Duration::from_millis(1100));
+    sites.events.clear();
+    sites
+}
+
+fn address(frame: &[u8]) -> MacAddr {
+    ParsedFrame::parse(frame).expect("a MACsec frame").flow.source
+}
+
+fn location(sites: &Sites, site: usize, station: u8) -> Option<Location> {
+    let address = address(&frame(station, 9, 1, 100));
+    let mut stations = sites.sites[site].forwarding.stations();
+    stations.find(|station| station.address == address).map(|station| station.location)
+}
+
+/// Station 2 speaks at site 0, every 10 ms.
+fn speak(sites: &mut Sites, ms: u32) {
+    for pn in 0..ms / 10 {
+        sites.send(0, &frame(2, 9, pn + 1, 100));
+        sites.deliver_all(0);
+        sites.pass(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_station_moves_although_nobody_answers() {
+    let mut sites = unanswered();
+    speak(&mut sites, 1000);
+    assert_eq!(location(&sites, 0, 2), Some(Location::Behind(P0)), "the manager has a second");
+    speak(&mut sites, 10);
+    assert_eq!(location(&sites, 0, 2), Some(Location::Here));
+    // Its frames reach site 1 now, and may have come out of a tunnel there.
+    speak(&mut sites, 990);
+    assert_eq!(location(&sites, 1, 2), Some(Location::Here));
+    assert_eq!(sites.take_delivered(1).len(), 0);
+    speak(&mut sites, 20);
+    assert_eq!(location(&sites, 1, 2), Some(Location::Behind(P0)));
+    assert_eq!(sites.take_delivered(1).len(), 2);
+    assert_eq!(sites.events["StationMoves"], 20, "ten questions in a second at each");
+}
+
+#[test]
+fn an_answer_that_a_station_stays_ends_the_question() {
+    let mut sites = unanswered();
+    let address = address(&frame(2, 9, 1, 100));
+    speak(&mut sites, 500);
+    sites.command(0, Command::StationHeard { address, location: Location::Behind(P0) });
+    sites.events.clear();
+    // It counts as heard there for a second. Then it is asked for anew, and the answer has a second again.
+    speak(&mut sites, 1000);
+    assert_eq!(sites.events.get("StationMoves"), None);
+    speak(&mut sites, 1000);
+    assert_eq!(sites.events["StationMoves"], 10);
+    assert_eq!(location(&sites, 0, 2), Some(Location::Behind(P0)));
+    speak(&mut sites, 10);
+    assert_eq!(location(&sites, 0, 2), Some(Location::Here));
+}
+
+/// The events find no way to the manager: the queue is full before station 2 is asked for.
+#[test]
+fn a_station_moves_although_no_question_finds_room() {
+    let mut sites = unanswered();
+    let stations = (0..2000_u16).map(|number| {
+        let [high, low] = number.to_be_bytes();
+        frame_between([2, 0, 0, 1, high, low], [2, 0, 0, 0, 0, 9], 1, 100)
+    });
+    for frame in stations.clone() {
+        let address = address(&frame);
+        sites.command(0, Command::StationHeard { address, location: Location::Behind(P0) });
+    }
+    sites.pass(Duration::from_millis(1000));
+    for frame in stations {
+        assert!(!sites.send(0, &frame));
+    }
+    assert!(!sites.send(0, &frame(2, 9, 1, 100)));
+    sites.now = sites.now + Duration::from_millis(990);
+    assert!(!sites.send(0, &frame(2, 9, 2, 100)), "a second has not passed");
+    sites.now = sites.now + Duration::from_millis(10);
+    assert!(sites.send(0, &frame(2, 9, 3, 100)));
+    assert_eq!(location(&sites, 0, 2), Some(Location::Here));
+}
+
+/// One station that speaks all the time does not keep others from being asked for.
+#[test]
+fn each_station_is_asked_for() {
+    let mut sites = unanswered();
+    let [second, third] = [2, 3].map(|station| address(&frame(station, 9, 1, 100)));
+    sites.command(0, Command::StationHeard { address: third, location: Location::Behind(P0) });
+    sites.pass(Duration::from_millis(1000));
+    let mut asked = Vec::new();
+    for station in [2, 2, 3, 2, 3] {
+        sites.send(0, &frame(station, 9, 1, 100));
+        while let Some(event) = sites.sites[0].forwarding.poll_event() {
+            if let Event::StationMoves { address, .. } = event {
+                asked.push(address);
+            }
+        }
+    }
+    assert_eq!(asked, [second, third]);
 }
 
 /// A flow whose frames others send does not age.
