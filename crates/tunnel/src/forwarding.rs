@@ -32,7 +32,7 @@ use crate::plain;
 use crate::receive::ReceiveLanes;
 use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
-use crate::stations::{Held, LearnOutcome, Location, Station, Stations};
+use crate::stations::{LearnOutcome, Location, Station, Stations};
 
 /// Header protection of a peer, with its state.
 #[derive(Debug)]
@@ -202,30 +202,26 @@ impl Forwarding {
     }
 
     fn learn(&mut self, now: Instant, taken: &ParsedFrame, place: Location) -> LearnOutcome {
-        let address = taken.flow.source;
-        if self.state.offers
-            && let Some(Held { location, ask }) = self.stations.hold(now, &self.state.hasher, address, place)
-        {
-            if ask {
-                self.ask_to_move(address, location, place);
-            }
-            return LearnOutcome::Elsewhere(location);
-        }
-        self.learn_station(now, address, place)
+        self.learn_station(now, taken.flow.source, place, self.state.offers)
     }
 
     /// Asks whether a station was heard elsewhere: frames of it may have come another way.
+    #[cold]
     fn ask_to_move(&mut self, address: MacAddr, from: Location, to: Location) {
         let ((Location::Behind(peer), _) | (_, Location::Behind(peer))) = (to, from) else { return };
         let Some(generation) = self.peer(peer).map(|peer| peer.context.generation) else { return };
-        // If there is no room, it is asked again, or moves without an answer.
+        // If there is no room, it moves without an answer.
         let _ = self.state.events.tell(Event::StationMoves { peer, generation, address, to });
     }
 
-    fn learn_station(&mut self, now: Instant, address: MacAddr, place: Location) -> LearnOutcome {
-        let heard = self.stations.learn(now, &self.state.hasher, address, place);
+    fn learn_station(&mut self, now: Instant, address: MacAddr, place: Location, asks: bool) -> LearnOutcome {
+        let heard = self.stations.learn(now, &self.state.hasher, address, place, asks);
         match heard {
             LearnOutcome::Known | LearnOutcome::Elsewhere(_) => {}
+            LearnOutcome::Asked(from) => {
+                self.ask_to_move(address, from, place);
+                return LearnOutcome::Elsewhere(from);
+            }
             LearnOutcome::New => self.counters.stations_learned += 1,
             LearnOutcome::Moved => self.counters.stations_moved += 1,
             LearnOutcome::NoRoom => self.counters.stations_refused += 1,

@@ -93,6 +93,7 @@ impl SiteState {
     }
 
     /// Tells that a flow is in use, if that is due.
+    #[inline(never)]
     pub(crate) fn offer(&mut self, now: Instant, context: &PeerContext, given: &mut NumberedFlow) {
         let (peer, generation) = (context.peer, context.generation);
         if given.is_offer_due(now)

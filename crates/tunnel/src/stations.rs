@@ -27,12 +27,9 @@ use crate::table::Table;
 /// Time for which a station stays at its last location.
 const STAY: Duration = Duration::from_secs(1);
 
-/// Time that the manager has to answer whether a station may move. Then it moves without an answer: a manager that has failed
-/// costs a station no more than this.
+/// Time that the manager has to answer whether a station may move. Then it moves without an answer: a lost question, or a manager
+/// that has failed, costs a station no more than this.
 const ANSWER: Duration = Duration::from_secs(1);
-
-/// Interval between questions about one station: a question or its answer may be lost.
-const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Location of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,23 +49,8 @@ pub struct Station {
     pub location: Location,
     /// Time of its last frame there.
     pub heard: Instant,
-    /// Whether it may move is asked, and not answered yet.
-    question: Option<Question>,
-}
-
-/// An unanswered question whether a station may move.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Question {
-    first_asked: Instant,
-    last_asked: Instant,
-}
-
-/// A station that stays until somebody has said whether it may move.
-pub(crate) struct Held {
-    /// Its location.
-    pub(crate) location: Location,
-    /// True if it is to be asked now.
-    pub(crate) ask: bool,
+    /// Time of the last question whether it may move. A frame of it since then has answered it.
+    asked: Option<Instant>,
 }
 
 /// Result of learning a station.
@@ -82,6 +64,8 @@ pub(crate) enum LearnOutcome {
     Moved,
     /// Still at another location.
     Elsewhere(Location),
+    /// Still at another location, and to be asked for.
+    Asked(Location),
     /// No room for it.
     NoRoom,
 }
@@ -124,10 +108,10 @@ impl Stations {
         }
     }
 
-    fn slot(&self, hash: u64, address: MacAddr) -> Option<usize> {
+    /// The known station of this address. Of two addresses with one hash, the second is not learned.
+    fn find(&self, hash: u64, address: MacAddr) -> Option<&Station> {
         let slot = self.index.find(hash)? as usize - 1;
-        // Of two addresses with one hash, the second is not learned.
-        (self.slots[slot]?.address == address).then_some(slot)
+        self.slots[slot].as_ref().filter(|station| station.address == address)
     }
 
     /// Location of a station, if it was heard within its age.
@@ -135,31 +119,37 @@ impl Stations {
         if address.is_group() {
             return None;
         }
-        let station = self.slots[self.slot(hasher.address(address), address)?]?;
+        let station = self.find(hasher.address(address), address)?;
         (now.since(station.heard) < self.age).then_some(station.location)
     }
 
-    /// Learns a station at this location, which answers an open question about it.
+    /// Learns a station at this location. If `asks`, one that would move is asked for first: [`ANSWER`] is waited for.
     pub(crate) fn learn(
         &mut self,
         now: Instant,
         hasher: &Hasher,
         address: MacAddr,
         location: Location,
+        asks: bool,
     ) -> LearnOutcome {
         if address.is_group() {
             return LearnOutcome::Known;
         }
         let hash = hasher.address(address);
-        let Some(slot) = self.slot(hash, address) else { return self.insert(now, hash, address, location) };
-        let Some(station) = &mut self.slots[slot] else { return LearnOutcome::NoRoom };
-        station.question = None;
+        let found = self.index.find(hash).and_then(|slot| self.slots[slot as usize - 1].as_mut());
+        let Some(station) = found.filter(|station| station.address == address) else {
+            return self.insert(now, hash, address, location);
+        };
         if station.location == location {
             station.heard = now;
             return LearnOutcome::Known;
         }
         if now.since(station.heard) < STAY {
             return LearnOutcome::Elsewhere(station.location);
+        }
+        if asks && let Some(ask) = Self::awaits_answer(station, now) {
+            let at = station.location;
+            return if ask { LearnOutcome::Asked(at) } else { LearnOutcome::Elsewhere(at) };
         }
         let (from, to) = (table_half(station.location), table_half(location));
         if from != to && self.count[to] >= self.limit {
@@ -171,29 +161,16 @@ impl Stations {
         LearnOutcome::Moved
     }
 
-    /// Holds a station that would move by being learned at this location. `None` if it would not move, or was asked for first
-    /// [`ANSWER`] ago.
-    pub(crate) fn hold(
-        &mut self,
-        now: Instant,
-        hasher: &Hasher,
-        address: MacAddr,
-        location: Location,
-    ) -> Option<Held> {
-        let slot = self.slot(hasher.address(address), address)?;
-        let station = self.slots[slot].as_mut()?;
-        if station.location == location || now.since(station.heard) < STAY {
-            return None;
+    /// Whether a station that would move stays until that is answered; then, whether to ask now.
+    #[cold]
+    fn awaits_answer(station: &mut Station, now: Instant) -> Option<bool> {
+        match station.asked.filter(|asked| *asked >= station.heard) {
+            None => {
+                station.asked = Some(now);
+                Some(true)
+            }
+            Some(asked) => (now.since(asked) < ANSWER).then_some(false),
         }
-        let first_asked = station.question.map_or(now, |question| question.first_asked);
-        if now.since(first_asked) >= ANSWER {
-            return None;
-        }
-        let ask = station.question.is_none_or(|question| now.since(question.last_asked) >= ASK_AGAIN);
-        if ask {
-            station.question = Some(Question { first_asked, last_asked: now });
-        }
-        Some(Held { location: station.location, ask })
     }
 
     fn insert(&mut self, now: Instant, hash: u64, address: MacAddr, location: Location) -> LearnOutcome {
@@ -205,7 +182,7 @@ impl Stations {
             self.free.push(slot);
             return LearnOutcome::NoRoom;
         }
-        self.slots[slot as usize] = Some(Station { address, location, heard: now, question: None });
+        self.slots[slot as usize] = Some(Station { address, location, heard: now, asked: None });
         self.count[table_half(location)] += 1;
         LearnOutcome::New
     }
@@ -300,7 +277,7 @@ mod tests {
             let (mut stations, hasher) = new(8);
             for &(ms, location, heard, then) in *row {
                 assert_eq!(
-                    stations.learn(at(ms), &hasher, address(1), location),
+                    stations.learn(at(ms), &hasher, address(1), location, false),
                     heard,
                     "row {number}, {ms} ms"
                 );
@@ -317,22 +294,33 @@ mod tests {
     fn half_of_the_room_is_for_either_side() {
         let (mut stations, hasher) = new(8);
         for number in 0..6 {
-            let heard = stations.learn(at(0), &hasher, address(number), A);
+            let heard = stations.learn(at(0), &hasher, address(number), A, false);
             assert_eq!(heard, if number < 4 { LearnOutcome::New } else { LearnOutcome::NoRoom });
         }
         for number in 10..14 {
-            assert_eq!(stations.learn(at(0), &hasher, address(number), Location::Here), LearnOutcome::New);
+            assert_eq!(
+                stations.learn(at(0), &hasher, address(number), Location::Here, false),
+                LearnOutcome::New
+            );
         }
-        assert_eq!(stations.learn(at(2000), &hasher, address(10), A), LearnOutcome::NoRoom, "nor by moving");
-        assert_eq!(stations.learn(at(2000), &hasher, address(0), B), LearnOutcome::Moved, "on the same side");
+        assert_eq!(
+            stations.learn(at(2000), &hasher, address(10), A, false),
+            LearnOutcome::NoRoom,
+            "nor by moving"
+        );
+        assert_eq!(
+            stations.learn(at(2000), &hasher, address(0), B, false),
+            LearnOutcome::Moved,
+            "on the same side"
+        );
         assert_eq!(stations.iter().count(), 8);
     }
 
     #[test]
     fn stations_grow_old_and_make_room() {
         let (mut stations, hasher) = new(4);
-        stations.learn(at(0), &hasher, address(1), A);
-        stations.learn(at(1000), &hasher, address(2), A);
+        stations.learn(at(0), &hasher, address(1), A, false);
+        stations.learn(at(1000), &hasher, address(2), A, false);
         assert_eq!(
             stations.location(at(300_000), &hasher, address(1)),
             None,
@@ -340,7 +328,7 @@ mod tests {
         );
         stations.age(at(300_000), &hasher, 100);
         assert_eq!(stations.iter().map(|station| station.address).next(), Some(address(2)));
-        assert_eq!(stations.learn(at(300_000), &hasher, address(3), A), LearnOutcome::New);
+        assert_eq!(stations.learn(at(300_000), &hasher, address(3), A, false), LearnOutcome::New);
         stations.age(at(900_000), &hasher, 100);
         assert!(stations.is_empty());
     }
@@ -349,13 +337,13 @@ mod tests {
     fn who_is_behind_a_peer_that_leaves_is_nowhere() {
         let (mut stations, hasher) = new(8);
         for (number, location) in [(1, A), (2, B), (3, Location::Here), (4, A)] {
-            stations.learn(at(0), &hasher, address(number), location);
+            stations.learn(at(0), &hasher, address(number), location, false);
         }
         stations.forget(&hasher, PeerId(0));
         let places = [1, 2, 3, 4].map(|number| stations.location(at(1), &hasher, address(number)));
         assert_eq!(places, [None, Some(B), Some(Location::Here), None]);
         assert_eq!(
-            stations.learn(at(1), &hasher, address(1), B),
+            stations.learn(at(1), &hasher, address(1), B, false),
             LearnOutcome::New,
             "at once, and elsewhere"
         );
@@ -366,7 +354,7 @@ mod tests {
     fn a_group_is_nowhere() {
         let (mut stations, hasher) = new(4);
         let group = MacAddr([3, 0, 0, 0, 0, 1]);
-        assert_eq!(stations.learn(at(0), &hasher, group, A), LearnOutcome::Known);
+        assert_eq!(stations.learn(at(0), &hasher, group, A, false), LearnOutcome::Known);
         assert_eq!(stations.location(at(0), &hasher, group), None);
         assert!(stations.is_empty());
     }

@@ -60,7 +60,7 @@ impl Forwarding {
                 }
             }
             Command::StationHeard { address, location } => {
-                self.learn_station(now, address, location);
+                self.learn_station(now, address, location, false);
             }
             Command::PathPayload { peer, octets } => {
                 if let Some(peer) = self.peer_mut(peer) {
