@@ -127,7 +127,7 @@ impl RunningSite {
             .collect();
         for (peer, path) in paths {
             if self.told_paths.get(&peer) != Some(&path) {
-                info!(event = "site-path", site, peer, "known flows go through {path}");
+                info!(event = "site-path", site, peer, "known flows: {path}");
                 self.told_paths.insert(peer, path);
             }
         }

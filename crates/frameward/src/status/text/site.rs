@@ -62,7 +62,7 @@ impl StatusText<'_> {
         }
         writeln!(f)?;
         if let Some(path) = &peer.path {
-            writeln!(f, "    known flows go through {path}")?;
+            writeln!(f, "    known flows: {path}")?;
         }
         if let Some(address) = &peer.seen_at {
             writeln!(f, "    sees this site at {address}")?;
