@@ -49,7 +49,7 @@ use xdp::site::{Room, Settings, Site};
 
 pub use lan::PathState;
 
-use flows::PeerFlows;
+use flows::{FlowSweep, PeerFlows};
 use lan::Lan;
 use lanes::{LANE, Lanes, PeerLanes};
 use paths::{Paths, PeerPath};
@@ -68,6 +68,8 @@ const QUIET: Duration = Duration::from_millis(10);
 const PEERS: u32 = 1024;
 /// Flows of all peers, in each direction.
 const MOST_FLOWS: usize = 1 << 16;
+/// Commands that wait for the half: those of one look, and as many answers.
+const MOST_COMMANDS: usize = 2 * (flows::SWEPT + stations::SWEPT);
 
 /// Programs and maps of a site, for its manager and for those who open its ports and read its figures.
 #[derive(Debug)]
@@ -88,7 +90,7 @@ struct Kernel {
     /// The half is asked for flows in use.
     asked: bool,
     looked: Option<Instant>,
-    told_used: Option<Instant>,
+    flow_sweep: FlowSweep,
     judged: Option<Instant>,
 }
 
@@ -129,7 +131,7 @@ impl KernelPath {
             commands: VecDeque::new(),
             asked: false,
             looked: None,
-            told_used: None,
+            flow_sweep: FlowSweep::default(),
             judged: None,
         })))
     }
@@ -163,7 +165,8 @@ impl KernelPath {
         kernel.lan = Lan::none();
         kernel.commands.clear();
         // The next manager has a clock of its own.
-        (kernel.asked, kernel.looked, kernel.told_used, kernel.judged) = (false, None, None, None);
+        (kernel.asked, kernel.looked, kernel.judged) = (false, None, None);
+        kernel.flow_sweep = FlowSweep::default();
     }
 
     /// Whether a site of this window, port and number of peers can have the programs.
@@ -224,8 +227,11 @@ impl Kernel {
                 [None, None]
             }
             Event::StationMoves { address, to, .. } => {
-                let location = self.stations.move_to(&mut self.site, address, to);
-                self.commands.push_back(Command::StationHeard { address, location });
+                // The half asks again if there is no answer.
+                if self.commands.len() < MOST_COMMANDS {
+                    let location = self.stations.move_to(&mut self.site, address, to);
+                    self.commands.push_back(Command::StationHeard { address, location });
+                }
                 [None, None]
             }
             Event::Withdraw { peer, generation, index } => {
@@ -346,12 +352,11 @@ impl Kernel {
             self.judged = Some(now);
             self.judge_receiving(now);
         }
-        self.stations.sweep(&self.site, now, &mut self.commands);
-        if self.told_used.is_none_or(|told| now.since(told) >= USED) {
-            self.told_used = Some(now);
-            for (&peer, known) in &self.peers {
-                known.flows.tell_used(&self.site, peer, known.generation, &mut self.commands);
-            }
+        // A half that is behind is told nothing more: what is used is found again in the next round.
+        if self.commands.is_empty() {
+            self.stations.sweep(&self.site, now, &mut self.commands);
+            let flows = self.peers.iter().map(|(&peer, known)| (peer, known.generation, &known.flows));
+            self.flow_sweep.look(&self.site, now, flows, &mut self.commands);
         }
         events
     }

@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tunnel::{Command, Generation, Location, PeerId};
-use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
+use wire::{Instant, MacAddr};
 use xdp::site::{FlowPath, Site};
 
 use super::stations::{Stations, USED};
+
+/// Flows that are looked at in one look: 65,536 in eight seconds.
+pub(super) const SWEPT: usize = 2048;
 
 /// Flows of a peer: those that this site sends, and those that the peer has announced, with their sources.
 #[derive(Debug, Default)]
@@ -27,7 +30,7 @@ impl PeerFlows {
         flow: &Flow,
     ) {
         let there = self.sent.contains_key(&index);
-        let slow = there && site.flow_use(flow).is_ok_and(|used| used.slow);
+        let slow = there && site.now().and_then(|now| site.flow_use(flow, now)).is_ok_and(|used| used.slow);
         if there && !slow {
             return;
         }
@@ -101,18 +104,47 @@ impl PeerFlows {
             withdraw_announced(site, stations, peer, index, source);
         }
     }
+}
 
-    /// Tells the half of flows that are used.
-    pub(super) fn tell_used(
-        &self,
+/// Rounds through the flows of all peers, some flows at a time, that tell the half which of them are used.
+#[derive(Debug, Default)]
+pub(super) struct FlowSweep {
+    begun: Option<Instant>,
+    /// Flow at which a round goes on.
+    next: Option<(PeerId, FlowIndex)>,
+}
+
+impl FlowSweep {
+    /// Looks at some more flows. A new round begins when it is time to.
+    pub(super) fn look<'a>(
+        &mut self,
         site: &Site,
-        peer: PeerId,
-        generation: Generation,
+        now: Instant,
+        peers: impl Iterator<Item = (PeerId, Generation, &'a PeerFlows)>,
         commands: &mut VecDeque<Command>,
     ) {
-        for (&index, flow) in &self.sent {
-            if site.flow_use(flow).is_ok_and(|used| used.idle.is_some_and(|idle| idle < USED)) {
-                commands.push_back(Command::FlowUsed { peer, generation, index });
+        let due = self.begun.is_none_or(|begun| now.since(begun) >= USED);
+        if self.next.is_none() && !due {
+            return;
+        }
+        let Ok(clock) = site.now() else { return };
+        let (first_peer, first) = self.next.take().unwrap_or_else(|| {
+            self.begun = Some(now);
+            (PeerId(0), FlowIndex(0))
+        });
+        let mut left = SWEPT;
+        for (peer, generation, flows) in peers.skip_while(|(peer, ..)| *peer < first_peer) {
+            let first = if peer == first_peer { first } else { FlowIndex(0) };
+            for (&index, flow) in flows.sent.range(first..) {
+                if left == 0 {
+                    self.next = Some((peer, index));
+                    return;
+                }
+                left -= 1;
+                let used = site.flow_use(flow, clock).ok().and_then(|used| used.idle);
+                if used.is_some_and(|idle| idle < USED) {
+                    commands.push_back(Command::FlowUsed { peer, generation, index });
+                }
             }
         }
     }

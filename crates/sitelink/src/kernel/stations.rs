@@ -13,7 +13,7 @@ const STAY: Duration = Duration::from_secs(1);
 /// Interval at which the half is told that a station or a flow is used.
 pub(super) const USED: Duration = Duration::from_secs(10);
 /// Stations that are looked at in one look.
-const SWEPT: usize = 512;
+pub(super) const SWEPT: usize = 512;
 
 #[derive(Debug)]
 pub(super) struct Stations {
@@ -73,7 +73,7 @@ impl Stations {
     pub(super) fn move_to(&mut self, site: &mut Site, address: MacAddr, to: Location) -> Location {
         let mut location = to;
         if let Some(known) = self.known.get_mut(&address)
-            && let Ok((place, since)) = site.station(known.number)
+            && let Ok((place, since)) = site.now().and_then(|now| site.station(known.number, now))
         {
             match place {
                 Some(place) if place != to && since < STAY => location = place,
@@ -86,12 +86,13 @@ impl Stations {
 
     /// Tells the half where some more stations are.
     pub(super) fn sweep(&mut self, site: &Site, now: Instant, commands: &mut VecDeque<Command>) {
+        let Ok(clock) = site.now() else { return };
         let behind = (Bound::Excluded(self.swept), Bound::Unbounded);
         let swept = self.known.range_mut(behind).take(SWEPT);
         let (mut last, mut looked) = (MacAddr::default(), 0);
         for (&address, station) in swept {
             (last, looked) = (address, looked + 1);
-            let Ok((Some(location), since)) = site.station(station.number) else { continue };
+            let Ok((Some(location), since)) = site.station(station.number, clock) else { continue };
             let due = station.told_at.is_none_or(|told| now.since(told) >= USED);
             if station.told != Some(location) || due && since < USED {
                 (station.told, station.told_at) = (Some(location), Some(now));

@@ -1,7 +1,9 @@
 //! Programs in the kernel without a half: root.
 
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
+use tunnel::Location;
 use wire::MacAddr;
+use wire::tunnel::ParsedFrame;
 use xdp::site::UdpPath;
 
 use super::lanes::NO_LANES;
@@ -26,6 +28,44 @@ fn transmit(kernel: &KernelPath, peer: u16, epoch: u32) {
     command(kernel, Command::InstallTransmit { peer, generation: Generation::default(), epoch, secret });
 }
 
+/// A path as a look would have found it.
+fn give_path(kernel: &KernelPath, peer: u16) {
+    let any = SocketAddr::from(([192, 0, 2, 1], 1));
+    let path = UdpPath {
+        interface: MacAddr::default(),
+        next_hop: MacAddr::default(),
+        source: any,
+        destination: any,
+        payload: 1200,
+        port: 1,
+        dscp: 0,
+    };
+    let mut kernel = kernel.lock();
+    let Kernel { site, paths, peers, .. } = &mut *kernel;
+    assert!(peers.get_mut(&PeerId(peer)).unwrap().path.adopt(paths, site, Ok(path)));
+    kernel.direct(PeerId(peer));
+}
+
+/// A frame between two stations under an SCI.
+fn frame(source: u16, destination: u16, sci: u16) -> Vec<u8> {
+    let station = |number: u16| [&[2, 0, 0, 0][..], &number.to_be_bytes()].concat();
+    let tag = [0x88, 0xe5, 0x2c, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0];
+    [&station(destination)[..], &station(source), &tag, &sci.to_be_bytes(), &[7; 64]].concat()
+}
+
+fn flow(source: u16, destination: u16, sci: u16) -> Flow {
+    ParsedFrame::parse(&frame(source, destination, sci)).unwrap().flow
+}
+
+fn begin(kernel: &KernelPath, peer: u16) {
+    command(kernel, Command::Begin { peer: PeerId(peer), generation: Generation::default() });
+}
+
+/// All commands that wait for the half.
+fn commands(kernel: &KernelPath) -> Vec<Command> {
+    std::iter::from_fn(|| kernel.poll_command()).collect()
+}
+
 fn outward(kernel: &KernelPath, peer: u16) -> Option<String> {
     kernel.paths(PeerId(peer))[0].clone().err()
 }
@@ -34,7 +74,7 @@ fn outward(kernel: &KernelPath, peer: u16) -> Option<String> {
 fn an_epoch_without_a_lane_is_user_spaces_and_the_one_before_is_not_sent_under_any_more() {
     let kernel = kernel(1);
     for peer in 0..5 {
-        command(&kernel, Command::Begin { peer: PeerId(peer), generation: Generation::default() });
+        begin(&kernel, peer);
         transmit(&kernel, peer, 0);
     }
     assert_eq!(outward(&kernel, 0).as_deref(), Some("its address is not known"), "five lanes");
@@ -61,23 +101,9 @@ fn what_peers_had_is_free_after_them() {
     };
     let all = free(&kernel);
     for round in 0..2 {
-        command(&kernel, Command::Begin { peer: PeerId(round), generation: Generation::default() });
+        begin(&kernel, round);
         transmit(&kernel, round, 0);
-        // As a look would have found it.
-        let any = SocketAddr::from(([192, 0, 2, 1], 1));
-        let path = UdpPath {
-            interface: MacAddr::default(),
-            next_hop: MacAddr::default(),
-            source: any,
-            destination: any,
-            payload: 1200,
-            port: 1,
-            dscp: 0,
-        };
-        {
-            let Kernel { site, paths, peers, .. } = &mut *kernel.lock();
-            assert!(peers.get_mut(&PeerId(round)).unwrap().path.adopt(paths, site, Ok(path)));
-        }
+        give_path(&kernel, round);
         assert_ne!(free(&kernel), all);
         match round {
             0 => kernel.retain(|_| false),
@@ -85,4 +111,61 @@ fn what_peers_had_is_free_after_them() {
         }
         assert_eq!(free(&kernel), all);
     }
+}
+
+#[test]
+fn flows_are_looked_at_some_at_a_time_and_a_half_that_is_behind_is_told_no_more() {
+    let kernel = kernel(2);
+    let generation = Generation::default();
+    let each = flows::SWEPT as u16 * 3 / 4;
+    for peer in 0..2 {
+        begin(&kernel, peer);
+        transmit(&kernel, peer, 0);
+        give_path(&kernel, peer);
+        for index in 0..each {
+            let in_use = Event::FlowInUse {
+                peer: PeerId(peer),
+                generation,
+                index: FlowIndex(index),
+                flow: flow(9, peer, index),
+            };
+            assert_eq!(kernel.handle_event(NOW, in_use), [None, None]);
+        }
+    }
+    // One flow of the first peer is not used.
+    std::thread::sleep(2 * QUIET);
+    for (peer, index) in (0..2).flat_map(|peer| (0..each).map(move |index| (peer, index))).skip(1) {
+        kernel.lock().site.run_outward(&frame(9, peer, index), 1).unwrap();
+    }
+    let mut now = NOW;
+    let mut look = || {
+        now = now + LOOK;
+        drop(kernel.handle_timeout(now));
+        let used = |command| match command {
+            Command::FlowUsed { peer, index, .. } => Some((peer.0, index.0)),
+            _ => None,
+        };
+        commands(&kernel).into_iter().filter_map(used).collect::<Vec<_>>()
+    };
+    assert!(look().is_empty(), "asked for flows");
+    let [first, second] = [look(), look()];
+    assert_eq!((first.len(), second.len()), (flows::SWEPT - 1, 2 * usize::from(each) - flows::SWEPT));
+    let told = first.into_iter().chain(second);
+    assert!(told.eq((0..2).flat_map(|peer| (0..each).map(move |index| (peer, index))).skip(1)), "each once");
+    let looks = USED.div_duration_f64(LOOK) as usize;
+    for _ in 2..looks {
+        assert!(look().is_empty());
+    }
+    assert_eq!(look().len(), flows::SWEPT - 1, "the next round");
+    // Nobody takes what there is to say.
+    for round in 0..20 {
+        kernel.handle_timeout(now + USED * round);
+    }
+    for number in 0..2 * MOST_COMMANDS as u32 {
+        let [_, _, high, low] = number.to_be_bytes();
+        let (address, to) = (MacAddr([2, 1, 0, 0, high, low]), Location::Here);
+        let moves = Event::StationMoves { peer: PeerId(0), generation, address, to };
+        assert_eq!(kernel.handle_event(now, moves), [None, None]);
+    }
+    assert!(commands(&kernel).len() <= MOST_COMMANDS);
 }
