@@ -79,6 +79,8 @@ pub struct KernelPath(Mutex<Kernel>);
 struct Kernel {
     site: Site,
     peers_at_most: u16,
+    /// Flows that one peer may announce.
+    flows_of_peer: usize,
     lan: Lan,
     wans: Wans,
     lanes: Lanes,
@@ -109,8 +111,9 @@ impl KernelPath {
     /// Why the kernel does not take them.
     pub fn load(peers: usize, window: u64, bind: SocketAddr, limits: &Limits) -> Result<Self, String> {
         let lanes = Lanes::room(peers, window);
-        let flows = (peers * limits.flows).clamp(1, MOST_FLOWS) as u32;
-        let room = Room { peers: PEERS, lanes, flows, stations: limits.stations as u32 };
+        let flows_of_peer = limits.flows.min(MOST_FLOWS / peers.max(1)).max(1);
+        let flows = peers.max(1) * flows_of_peer;
+        let room = Room { peers: PEERS, lanes, flows: flows as u32, stations: limits.stations as u32 };
         let settings = Settings {
             window,
             lan_frame: 0,
@@ -122,6 +125,7 @@ impl KernelPath {
         Ok(Self(Mutex::new(Kernel {
             site,
             peers_at_most: room.peers as u16,
+            flows_of_peer,
             lan: Lan::none(),
             wans: Wans::new(),
             lanes: Lanes::new(room.lanes, window),

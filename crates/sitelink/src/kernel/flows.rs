@@ -17,6 +17,8 @@ pub(super) const SWEPT: usize = 2048;
 pub(super) struct PeerFlows {
     sent: BTreeMap<FlowIndex, Flow>,
     announced: BTreeMap<FlowIndex, MacAddr>,
+    /// Sources of announced flows, and how many flows each of them has.
+    sources: BTreeMap<MacAddr, usize>,
 }
 
 impl PeerFlows {
@@ -64,21 +66,30 @@ impl PeerFlows {
     }
 
     /// Has the kernel deliver a flow of the peer's. False: there is no room, and the flow must stay in long form.
+    ///
+    /// A peer has `most` flows at most, and no more stations than stay free. So peers that announce whatever they can leave room
+    /// for others, and for this LAN (`a_peer_that_announces_much_leaves_room_for_others`).
     pub(super) fn announce(
         &mut self,
         site: &mut Site,
         stations: &mut Stations,
         peer: PeerId,
-        index: FlowIndex,
-        flow: &Flow,
+        (index, flow): (FlowIndex, &Flow),
+        most: usize,
     ) -> bool {
         self.withdraw(site, stations, peer, index);
+        let has_room = self.announced.len() < most
+            && (self.sources.contains_key(&flow.source) || self.sources.len() < stations.free());
+        if !has_room {
+            return false;
+        }
         let Some(station) = stations.take(site, flow.source) else { return false };
         if site.announce(u32::from(peer.0), index, flow, station).is_err() {
             stations.let_go(site, flow.source);
             return false;
         }
         self.announced.insert(index, flow.source);
+        *self.sources.entry(flow.source).or_default() += 1;
         true
     }
 
@@ -90,8 +101,14 @@ impl PeerFlows {
         peer: PeerId,
         index: FlowIndex,
     ) {
-        if let Some(source) = self.announced.remove(&index) {
-            withdraw_announced(site, stations, peer, index, source);
+        let Some(source) = self.announced.remove(&index) else { return };
+        let _ = site.withdraw(u32::from(peer.0), index);
+        stations.let_go(site, source);
+        if let Some(flows) = self.sources.get_mut(&source) {
+            *flows -= 1;
+            if *flows == 0 {
+                self.sources.remove(&source);
+            }
         }
     }
 
@@ -100,8 +117,8 @@ impl PeerFlows {
         for flow in std::mem::take(&mut self.sent).into_values() {
             remove_sent(site, stations, &flow);
         }
-        for (index, source) in std::mem::take(&mut self.announced) {
-            withdraw_announced(site, stations, peer, index, source);
+        while let Some((&index, _)) = self.announced.first_key_value() {
+            self.withdraw(site, stations, peer, index);
         }
     }
 }
@@ -154,15 +171,4 @@ fn remove_sent(site: &mut Site, stations: &mut Stations, flow: &Flow) {
     let _ = site.remove_flow(flow);
     stations.let_go(site, flow.source);
     stations.let_go(site, flow.destination);
-}
-
-fn withdraw_announced(
-    site: &mut Site,
-    stations: &mut Stations,
-    peer: PeerId,
-    index: FlowIndex,
-    source: MacAddr,
-) {
-    let _ = site.withdraw(u32::from(peer.0), index);
-    stations.let_go(site, source);
 }

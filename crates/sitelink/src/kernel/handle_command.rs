@@ -127,8 +127,9 @@ impl Kernel {
 
     /// Has the kernel deliver a flow of a peer's. False: there is no room, and the flow must stay in long form.
     fn announce(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, flow: &Flow) -> bool {
-        let Self { site, stations, peers, .. } = self;
+        let Self { site, stations, peers, flows_of_peer, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return true };
-        known.flows.announce(site, stations, peer, index, flow) || !known.lanes.receives_newest()
+        known.flows.announce(site, stations, peer, (index, flow), *flows_of_peer)
+            || !known.lanes.receives_newest()
     }
 }

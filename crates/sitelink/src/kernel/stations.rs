@@ -37,6 +37,11 @@ impl Stations {
         Self { known: BTreeMap::new(), free: (0..room).rev().collect(), swept: MacAddr::default() }
     }
 
+    /// Stations that there is room for.
+    pub(super) const fn free(&self) -> usize {
+        self.free.len()
+    }
+
     /// Number of a station, which one more flow needs from here on.
     pub(super) fn take(&mut self, site: &mut Site, address: MacAddr) -> Option<u32> {
         if let Some(known) = self.known.get_mut(&address) {

@@ -13,9 +13,13 @@ use super::*;
 const NOW: Instant = Instant::after_start(Duration::ZERO);
 
 fn kernel(peers: usize) -> KernelPath {
+    limited(peers, &Limits::DEFAULT)
+}
+
+fn limited(peers: usize, limits: &Limits) -> KernelPath {
     lab::require_root().unwrap();
     let bind = SocketAddr::new([0; 4].into(), 7788);
-    KernelPath::load(peers, tunnel::Settings::WINDOW, bind, &Limits::DEFAULT).unwrap()
+    KernelPath::load(peers, tunnel::Settings::WINDOW, bind, limits).unwrap()
 }
 
 fn command(kernel: &KernelPath, command: Command) {
@@ -59,6 +63,21 @@ fn flow(source: u16, destination: u16, sci: u16) -> Flow {
 
 fn begin(kernel: &KernelPath, peer: u16) {
     command(kernel, Command::Begin { peer: PeerId(peer), generation: Generation::default() });
+}
+
+/// True if the kernel has room for a flow that a peer announces.
+fn announce(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) -> bool {
+    let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
+    let mut events = Vec::new();
+    let add = Command::AddFlow { peer, generation, index, flow };
+    let told = kernel.handle_command(NOW, ToWorker::Tunnel(add), &mut events);
+    assert_eq!(told.is_none(), events == [Event::FlowRefused { peer, generation, index }]);
+    told.is_some()
+}
+
+fn use_flow(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) {
+    let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
+    assert_eq!(kernel.handle_event(NOW, Event::FlowInUse { peer, generation, index, flow }), [None, None]);
 }
 
 /// All commands that wait for the half.
@@ -123,13 +142,7 @@ fn flows_are_looked_at_some_at_a_time_and_a_half_that_is_behind_is_told_no_more(
         transmit(&kernel, peer, 0);
         give_path(&kernel, peer);
         for index in 0..each {
-            let in_use = Event::FlowInUse {
-                peer: PeerId(peer),
-                generation,
-                index: FlowIndex(index),
-                flow: flow(9, peer, index),
-            };
-            assert_eq!(kernel.handle_event(NOW, in_use), [None, None]);
+            use_flow(&kernel, peer, index, flow(9, peer, index));
         }
     }
     // One flow of the first peer is not used.
@@ -168,4 +181,36 @@ fn flows_are_looked_at_some_at_a_time_and_a_half_that_is_behind_is_told_no_more(
         assert_eq!(kernel.handle_event(now, moves), [None, None]);
     }
     assert!(commands(&kernel).len() <= MOST_COMMANDS);
+}
+
+#[test]
+fn a_peer_that_announces_much_leaves_room_for_others() {
+    let kernel = limited(2, &Limits { flows: 64, stations: 32, ..Limits::DEFAULT });
+    (0..2).for_each(|peer| begin(&kernel, peer));
+    let accepted = |peer: u16, flow_of: &dyn Fn(u16) -> Flow| {
+        let all = 0..100;
+        all.filter(|index| announce(&kernel, peer, *index, flow_of(*index))).count()
+    };
+    let withdraw = |peer: u16| {
+        for index in (0..100).map(FlowIndex) {
+            let (peer, generation) = (PeerId(peer), Generation::default());
+            command(&kernel, Command::WithdrawFlow { peer, generation, index });
+        }
+    };
+    // Flows of one station.
+    for peer in 0..2 {
+        assert_eq!(accepted(peer, &|index| flow(peer, 9, index)), 64, "peer {peer}");
+        assert!(announce(&kernel, peer, 63, flow(peer, 9, 63)), "one that is there already");
+    }
+    (0..2).for_each(withdraw);
+    // A station for each flow: as many as stay free.
+    assert_eq!(accepted(0, &|index| flow(index, 9, 0)), 16);
+    assert!(announce(&kernel, 0, 99, flow(0, 9, 1)), "another flow of a station");
+    assert_eq!(accepted(1, &|index| flow(100 + index, 9, 0)), 8);
+    transmit(&kernel, 0, 0);
+    give_path(&kernel, 0);
+    use_flow(&kernel, 0, 0, flow(200, 201, 0));
+    assert_eq!(kernel.lock().stations.free(), 6, "those of this LAN find room");
+    (0..2).for_each(withdraw);
+    assert_eq!(accepted(1, &|index| flow(index, 9, 0)), 15);
 }
