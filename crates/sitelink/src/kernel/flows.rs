@@ -36,8 +36,11 @@ impl PeerFlows {
         if there && !slow {
             return;
         }
-        let numbers = (stations.take(site, flow.source), stations.take(site, flow.destination));
-        let (Some(source), Some(destination)) = numbers else { return };
+        let Some(source) = stations.take(site, flow.source) else { return };
+        let Some(destination) = stations.take(site, flow.destination) else {
+            stations.let_go(site, flow.source);
+            return;
+        };
         if there {
             stations.let_go(site, flow.source);
             stations.let_go(site, flow.destination);

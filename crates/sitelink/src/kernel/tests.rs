@@ -214,3 +214,19 @@ fn a_peer_that_announces_much_leaves_room_for_others() {
     (0..2).for_each(withdraw);
     assert_eq!(accepted(1, &|index| flow(index, 9, 0)), 15);
 }
+
+#[test]
+fn a_flow_that_finds_room_for_one_station_leaves_it_to_others() {
+    let kernel = limited(1, &Limits { stations: 3, ..Limits::DEFAULT });
+    begin(&kernel, 0);
+    transmit(&kernel, 0, 0);
+    give_path(&kernel, 0);
+    use_flow(&kernel, 0, 0, flow(1, 2, 0));
+    assert_eq!(kernel.lock().stations.free(), 1);
+    use_flow(&kernel, 0, 1, flow(3, 4, 0));
+    assert_eq!(kernel.lock().stations.free(), 1);
+    use_flow(&kernel, 0, 2, flow(1, 3, 0));
+    assert_eq!(kernel.lock().stations.free(), 0);
+    kernel.retain(|_| false);
+    assert_eq!(kernel.lock().stations.free(), 3);
+}
