@@ -41,7 +41,7 @@ use std::time::Duration;
 
 use dataplane::site::ToWorker;
 use netdev::port::KernelSide;
-use tunnel::{Command, Event, Generation, Limits, PeerCounters, PeerId};
+use tunnel::{Command, Event, Generation, Limits, Location, PeerCounters, PeerId};
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
 use xdp::Unclaimed;
@@ -242,7 +242,17 @@ impl Kernel {
                 self.remove_flow(peer, generation, index);
                 [Some(event), None]
             }
+            Event::FlowAccepted { peer, generation, index, source } => {
+                if self.deliver(peer, generation, index, source) {
+                    return [Some(event), None];
+                }
+                self.commands.push_back(Command::WithdrawFlow { peer, generation, index });
+                [Some(Event::FlowRefused { peer, generation, index }), None]
+            }
             Event::FlowRefused { peer, generation, index } => {
+                if let Some(known) = of(&mut self.peers, peer, generation) {
+                    known.flows.answered(index);
+                }
                 self.withdraw(peer, generation, index);
                 [Some(event), None]
             }
@@ -324,6 +334,20 @@ impl Kernel {
         if let Some(known) = of(peers, peer, generation) {
             known.flows.remove(site, stations, index);
         }
+    }
+
+    /// Has the kernel deliver a flow of a peer's that the half has taken. False: it has no room, and the flow must stay in long form.
+    fn deliver(
+        &mut self,
+        peer: PeerId,
+        generation: Generation,
+        index: FlowIndex,
+        source: Option<Location>,
+    ) -> bool {
+        let Self { site, stations, peers, .. } = self;
+        let Some(known) = of(peers, peer, generation) else { return true };
+        known.flows.answered(index);
+        known.flows.deliver(site, stations, peer, index, source) || !known.lanes.receives_newest()
     }
 
     fn withdraw(&mut self, peer: PeerId, generation: Generation, index: FlowIndex) {

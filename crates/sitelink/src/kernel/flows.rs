@@ -1,6 +1,7 @@
 //! Flows of a peer in the kernel, with the stations that they need.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use tunnel::{Command, Generation, Location, PeerId};
 use wire::tunnel::{Flow, FlowIndex};
@@ -12,13 +13,33 @@ use super::stations::{Stations, USED};
 /// Flows that are looked at in one look: 65,536 in eight seconds.
 pub(super) const SWEPT: usize = 2048;
 
-/// Flows of a peer: those that this site sends, and those that the peer has announced, with their sources.
+/// Time after which an answer of the half is lost: there was no room for it.
+const LOST: Duration = Duration::from_secs(10);
+
+/// Flows of a peer: those that this site sends, and those that the peer has announced.
 #[derive(Debug, Default)]
 pub(super) struct PeerFlows {
     sent: BTreeMap<FlowIndex, Flow>,
-    announced: BTreeMap<FlowIndex, MacAddr>,
+    announced: BTreeMap<FlowIndex, Announced>,
+    /// Announcements that the half has not answered yet.
+    asked: BTreeMap<FlowIndex, Asked>,
     /// Sources of announced flows, and how many flows each of them has.
     sources: BTreeMap<MacAddr, usize>,
+}
+
+/// A flow that a peer has announced. The kernel delivers it once the half has said where its source is: else the peer could have the
+/// place of a station that the half knows here (`a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it`).
+#[derive(Debug)]
+struct Announced {
+    flow: Flow,
+    delivered: bool,
+}
+
+/// Answers that are due about a number, and when the half was asked last.
+#[derive(Debug)]
+struct Asked {
+    answers: u32,
+    last: Instant,
 }
 
 impl PeerFlows {
@@ -68,7 +89,7 @@ impl PeerFlows {
         }
     }
 
-    /// Has the kernel deliver a flow of the peer's. False: there is no room, and the flow must stay in long form.
+    /// Makes room for a flow of the peer's. False: there is none, and the flow must stay in long form.
     ///
     /// A peer has `most` flows at most, and no more stations than stay free. So peers that announce whatever they can leave room
     /// for others, and for this LAN (`a_peer_that_announces_much_leaves_room_for_others`).
@@ -76,23 +97,65 @@ impl PeerFlows {
         &mut self,
         site: &mut Site,
         stations: &mut Stations,
+        now: Instant,
         peer: PeerId,
         (index, flow): (FlowIndex, &Flow),
         most: usize,
     ) -> bool {
+        if self.announced.get(&index).is_some_and(|known| known.flow == *flow) {
+            return true;
+        }
         self.withdraw(site, stations, peer, index);
         let has_room = self.announced.len() < most
             && (self.sources.contains_key(&flow.source) || self.sources.len() < stations.free());
-        if !has_room {
+        // The answer about the flow of this number before would be taken for that about this one.
+        let due = self.asked.get(&index).is_some_and(|asked| now.since(asked.last) < LOST);
+        if !has_room || due || stations.take(site, flow.source).is_none() {
             return false;
         }
-        let Some(station) = stations.take(site, flow.source) else { return false };
-        if site.announce(u32::from(peer.0), index, flow, station).is_err() {
-            stations.let_go(site, flow.source);
-            return false;
-        }
-        self.announced.insert(index, flow.source);
+        self.announced.insert(index, Announced { flow: *flow, delivered: false });
         *self.sources.entry(flow.source).or_default() += 1;
+        true
+    }
+
+    /// The half is asked whether it takes a flow of the peer's.
+    pub(super) fn ask(&mut self, now: Instant, index: FlowIndex) {
+        let asked = self.asked.entry(index).or_insert(Asked { answers: 0, last: now });
+        if now.since(asked.last) >= LOST {
+            asked.answers = 0;
+        }
+        (asked.answers, asked.last) = (asked.answers + 1, now);
+    }
+
+    /// The half has answered.
+    pub(super) fn answered(&mut self, index: FlowIndex) {
+        if let Some(asked) = self.asked.get_mut(&index) {
+            asked.answers -= 1;
+            if asked.answers == 0 {
+                self.asked.remove(&index);
+            }
+        }
+    }
+
+    /// The half has taken a flow of the peer's, and knows its source there: the kernel delivers it. False: it has no room.
+    pub(super) fn deliver(
+        &mut self,
+        site: &mut Site,
+        stations: &mut Stations,
+        peer: PeerId,
+        index: FlowIndex,
+        source: Option<Location>,
+    ) -> bool {
+        let Some(known) = self.announced.get_mut(&index).filter(|known| !known.delivered) else {
+            return true;
+        };
+        let station = stations.place(site, known.flow.source, source);
+        known.delivered = station
+            .is_some_and(|station| site.announce(u32::from(peer.0), index, &known.flow, station).is_ok());
+        if !known.delivered {
+            self.withdraw(site, stations, peer, index);
+            return false;
+        }
         true
     }
 
@@ -104,8 +167,12 @@ impl PeerFlows {
         peer: PeerId,
         index: FlowIndex,
     ) {
-        let Some(source) = self.announced.remove(&index) else { return };
-        let _ = site.withdraw(u32::from(peer.0), index);
+        let Some(Announced { flow: Flow { source, .. }, delivered }) = self.announced.remove(&index) else {
+            return;
+        };
+        if delivered {
+            let _ = site.withdraw(u32::from(peer.0), index);
+        }
         stations.let_go(site, source);
         if let Some(flows) = self.sources.get_mut(&source) {
             *flows -= 1;
@@ -123,6 +190,7 @@ impl PeerFlows {
         while let Some((&index, _)) = self.announced.first_key_value() {
             self.withdraw(site, stations, peer, index);
         }
+        self.asked.clear();
     }
 }
 

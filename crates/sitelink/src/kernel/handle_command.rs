@@ -48,7 +48,7 @@ impl Kernel {
                 command
             }
             Command::AddFlow { peer, generation, index, flow } => {
-                if !self.announce(peer, generation, index, &flow) {
+                if !self.announce(now, (peer, generation), index, &flow) {
                     events.push(Event::FlowRefused { peer, generation, index });
                     return None;
                 }
@@ -125,11 +125,21 @@ impl Kernel {
         }
     }
 
-    /// Has the kernel deliver a flow of a peer's. False: there is no room, and the flow must stay in long form.
-    fn announce(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, flow: &Flow) -> bool {
+    /// Makes room for a flow of a peer's. False: there is none, and the flow must stay in long form.
+    fn announce(
+        &mut self,
+        now: Instant,
+        (peer, generation): (PeerId, Generation),
+        index: FlowIndex,
+        flow: &Flow,
+    ) -> bool {
         let Self { site, stations, peers, flows_of_peer, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return true };
-        known.flows.announce(site, stations, peer, (index, flow), *flows_of_peer)
-            || !known.lanes.receives_newest()
+        let has_room = known.flows.announce(site, stations, now, peer, (index, flow), *flows_of_peer);
+        let asks_half = has_room || !known.lanes.receives_newest();
+        if asks_half {
+            known.flows.ask(now, index);
+        }
+        asks_half
     }
 }

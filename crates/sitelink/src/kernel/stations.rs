@@ -74,6 +74,22 @@ impl Stations {
         }
     }
 
+    /// The half says where it has heard a station, if it has. Where the programs have heard it since counts more. Returns its number.
+    pub(super) fn place(
+        &mut self,
+        site: &mut Site,
+        address: MacAddr,
+        location: Option<Location>,
+    ) -> Option<u32> {
+        let known = self.known.get_mut(&address)?;
+        let (heard, _) = site.now().and_then(|now| site.station(known.number, now)).ok()?;
+        if heard.is_none() && location.is_some() {
+            site.set_station(known.number, location).ok()?;
+            known.told = location;
+        }
+        Some(known.number)
+    }
+
     /// A station was heard elsewhere by the half: it moves if the kernel has not heard it lately. Returns its location.
     pub(super) fn move_to(&mut self, site: &mut Site, address: MacAddr, to: Location) -> Location {
         let mut location = to;

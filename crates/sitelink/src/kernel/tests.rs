@@ -1,9 +1,9 @@
 //! Programs in the kernel without a half: root.
 
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tunnel::Location;
+use tunnel::{Forwarding, Mode, PeerSettings};
 use wire::MacAddr;
-use wire::tunnel::ParsedFrame;
+use wire::tunnel::{Header, PacketForm, ParsedFrame};
 use xdp::site::UdpPath;
 
 use super::lanes::NO_LANES;
@@ -65,14 +65,19 @@ fn begin(kernel: &KernelPath, peer: u16) {
     command(kernel, Command::Begin { peer: PeerId(peer), generation: Generation::default() });
 }
 
-/// True if the kernel has room for a flow that a peer announces.
+/// True if the kernel has room for a flow that a peer announces, and that the half takes.
 fn announce(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) -> bool {
     let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
     let mut events = Vec::new();
     let add = Command::AddFlow { peer, generation, index, flow };
     let told = kernel.handle_command(NOW, ToWorker::Tunnel(add), &mut events);
     assert_eq!(told.is_none(), events == [Event::FlowRefused { peer, generation, index }]);
-    told.is_some()
+    if told.is_none() {
+        return false;
+    }
+    let accepted = || Event::FlowAccepted { peer, generation, index, source: None };
+    assert_eq!(kernel.handle_event(NOW, accepted()), [Some(accepted()), None]);
+    true
 }
 
 fn use_flow(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) {
@@ -229,4 +234,148 @@ fn a_flow_that_finds_room_for_one_station_leaves_it_to_others() {
     assert_eq!(kernel.lock().stations.free(), 0);
     kernel.retain(|_| false);
     assert_eq!(kernel.lock().stations.free(), 3);
+}
+
+/// Programs beside a real half, which receive a peer's lane 1.
+struct Beside {
+    kernel: KernelPath,
+    half: Forwarding,
+    began: std::time::Instant,
+    secret: EpochSecret,
+    seq: u64,
+}
+
+impl Beside {
+    fn new() -> Self {
+        let kernel = kernel(1);
+        let half = Forwarding::new(tunnel::Settings {
+            peers: vec![PeerSettings { mode: Mode::Identifier, path_payload: 1200 }],
+            lan_frame: 1500,
+            limits: Limits::DEFAULT,
+            window: tunnel::Settings::WINDOW,
+            table_seed: [7; 16],
+        });
+        let secret = EpochSecret::new(&[9; EPOCH_SECRET_OCTETS]);
+        let mut beside = Self { kernel, half, began: std::time::Instant::now(), secret, seq: 0 };
+        beside.tell(Command::Begin { peer: PeerId(0), generation: Generation::default() });
+        {
+            let Kernel { site, lanes, peers, .. } = &mut *beside.kernel.lock();
+            site.set_lan(1).unwrap();
+            site.set_lan_frame(1500).unwrap();
+            let peer = peers.get_mut(&PeerId(0)).unwrap();
+            assert!(peer.lanes.open_receive(lanes, site, 0, (1, &beside.secret), None));
+        }
+        beside
+    }
+
+    fn now(&self) -> Instant {
+        Instant::after_start(self.began.elapsed())
+    }
+
+    /// False if the kernel answers instead of the half.
+    fn tell(&mut self, command: Command) -> bool {
+        let told = self.kernel.handle_command(self.now(), ToWorker::Tunnel(command), &mut Vec::new());
+        let Some(ToWorker::Tunnel(command)) = told else { return false };
+        self.half.handle_command(self.now(), command);
+        true
+    }
+
+    fn announce(&mut self, index: u16, source: u16) -> bool {
+        let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(index));
+        self.tell(Command::AddFlow { peer, generation, index, flow: flow(source, 9, 0) })
+    }
+
+    fn withdraw(&mut self, index: u16) {
+        let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(index));
+        self.tell(Command::WithdrawFlow { peer, generation, index });
+    }
+
+    /// The half's answers arrive.
+    fn answer(&mut self) {
+        while let Some(event) = self.half.poll_event() {
+            self.kernel.handle_event(self.now(), event);
+        }
+    }
+
+    /// A station speaks on this LAN.
+    fn speak(&mut self, source: u16) {
+        let frame = frame(source, 9, 0);
+        self.kernel.lock().site.run_outward(&frame, 1).unwrap();
+        let _ = self.half.route(self.now(), &frame);
+    }
+
+    /// True if a frame of the peer's flow is delivered.
+    fn receive(&mut self, index: u16, source: u16) -> bool {
+        self.seq += 1;
+        let frame = frame(source, 9, 0);
+        let parsed = ParsedFrame::parse(&frame).unwrap();
+        let header = Header { flow: FlowIndex(index), form: PacketForm::Whole, fields: parsed.fields };
+        let (key, header) = (self.secret.lane_key(1), header.encode());
+        let block = key.block(self.seq);
+        let masked: Vec<u8> = header.iter().zip(block.mask).map(|(octet, mask)| octet ^ mask).collect();
+        let body = &frame[parsed.flow.prefix_octets()..];
+        let payload = [&block.rid.octets()[..], &key.check(block.pad, header), &masked, body].concat();
+        let udp = (payload.len() as u16 + 8).to_be_bytes();
+        let total = (payload.len() as u16 + 28).to_be_bytes();
+        let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let ports = [7788_u16.to_be_bytes(), 7788_u16.to_be_bytes(), udp, [0; 2]].concat();
+        let packet = [&[2; 12][..], &[8, 0], &ip, &ports, &payload].concat();
+        let ran = self.kernel.lock().site.run_inward(&packet, 1).unwrap();
+        assert_ne!(ran.verdict, xdp::Verdict::Pass, "the lane is the kernel's");
+        ran.verdict == xdp::Verdict::Redirect
+    }
+
+    fn refused_as_here(&self) -> u64 {
+        self.kernel.counters(PeerId(0)).in_pkts_source_here
+    }
+}
+
+#[test]
+fn a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it() {
+    let mut beside = Beside::new();
+    let (here, nowhere) = (5, 6);
+    beside.speak(here);
+    assert!(beside.announce(1, here));
+    assert!(!beside.receive(1, here), "before the half has said where it is");
+    beside.answer();
+    assert!(!beside.receive(1, here));
+    assert_eq!(beside.refused_as_here(), 1);
+    assert!(beside.announce(2, nowhere));
+    beside.answer();
+    assert!(beside.receive(2, nowhere), "one that nobody has heard");
+    assert!(beside.announce(2, nowhere));
+    assert!(beside.receive(2, nowhere), "announced again, it goes on");
+    beside.answer();
+    // An answer about another flow of this number says nothing about this one.
+    assert!(beside.announce(3, 7));
+    beside.withdraw(3);
+    beside.speak(8);
+    assert!(!beside.announce(3, 8), "while it is due");
+    beside.answer();
+    assert!(!beside.receive(3, 8));
+    assert!(beside.announce(3, 8));
+    beside.answer();
+    assert!(!beside.receive(3, 8));
+    assert_eq!(beside.refused_as_here(), 2);
+    // Spoken to the kernel first, as all frames of the LAN are.
+    assert!(beside.announce(4, 10));
+    beside.answer();
+    beside.speak(10);
+    assert!(!beside.receive(4, 10));
+    assert_eq!(beside.refused_as_here(), 3);
+}
+
+#[test]
+fn a_number_whose_answer_was_lost_can_be_announced_again() {
+    let kernel = kernel(1);
+    begin(&kernel, 0);
+    let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(7));
+    let tell = |after: u64, command| {
+        let now = NOW + Duration::from_secs(after);
+        kernel.handle_command(now, ToWorker::Tunnel(command), &mut Vec::new()).is_some()
+    };
+    assert!(tell(0, Command::AddFlow { peer, generation, index, flow: flow(1, 9, 0) }));
+    assert!(tell(1, Command::WithdrawFlow { peer, generation, index }));
+    assert!(!tell(9, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
+    assert!(tell(10, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
 }
