@@ -1,9 +1,9 @@
 //! Programs in the kernel without a half: root.
 
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tunnel::{Forwarding, Mode, PeerSettings};
+use tunnel::{Forwarding, Location, Mode, PeerSettings};
 use wire::MacAddr;
-use wire::tunnel::{Header, PacketForm, ParsedFrame};
+use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
 use xdp::site::UdpPath;
 
 use super::lanes::NO_LANES;
