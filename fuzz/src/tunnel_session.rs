@@ -354,7 +354,9 @@ impl Bench {
             Input::ReceiveReady { ahead } => {
                 Event::ReceiveReady { peer, generation, epoch: ahead.of(self.received) }
             }
-            Input::FlowAccepted(number) => Event::FlowAccepted { peer, generation, index: number.index() },
+            Input::FlowAccepted(number) => {
+                Event::FlowAccepted { peer, generation, index: number.index(), source: None }
+            }
             Input::FlowRefused(number) => Event::FlowRefused { peer, generation, index: number.index() },
             Input::UnknownIndex(number) => Event::UnknownIndex { peer, generation, index: number.index() },
             Input::Lost { ahead, lane } => {

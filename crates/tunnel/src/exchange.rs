@@ -190,6 +190,8 @@ pub enum Event {
         generation: Generation,
         /// The peer's number of the flow.
         index: FlowIndex,
+        /// Location of its source, if it is known.
+        source: Option<Location>,
     },
     /// There is no room for the peer's flow.
     FlowRefused {

@@ -298,7 +298,8 @@ fn a_number_announced_again_with_another_flow_is_the_other_flow_from_then_on() {
             matches!(commands(&mut session)[..], [Command::AddFlow { flow: told, .. }] if told == flow(number)),
             "the forwarding half puts it in place of the one before"
         );
-        session.handle_event(at(0), Event::FlowAccepted { peer: PEER, generation: FIRST, index });
+        session
+            .handle_event(at(0), Event::FlowAccepted { peer: PEER, generation: FIRST, index, source: None });
         assert!(matches!(sent(&mut session)[..], [Message::Announced { index: FlowIndex(3) }]));
     }
     assert_eq!(session.state().peer_flows, 1);

@@ -102,6 +102,17 @@ pub struct FlowPath {
     pub destination: u32,
 }
 
+/// A moment on the kernel's clock, as the programs read it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct KernelTime(u64);
+
+impl KernelTime {
+    /// Time since `then`.
+    const fn since(self, then: u64) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(then))
+    }
+}
+
 /// Use of a flow since it was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlowUse {
@@ -366,7 +377,7 @@ impl Site {
         let mut flows = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(
             self.programs.map("flows")?,
         )?;
-        Ok(flows.insert(flow.encode(), layout::outward_flow(path, now), 0)?)
+        Ok(flows.insert(flow.encode(), layout::outward_flow(path, now.0), 0)?)
     }
 
     /// Leaves a flow's frames to user space.
@@ -380,17 +391,16 @@ impl Site {
         Ok(flows.remove(&flow.encode())?)
     }
 
-    /// Use of a flow.
+    /// Use of a flow until now.
     ///
     /// # Errors
     /// If it is not there.
-    pub fn flow_use(&self, flow: &Flow) -> Result<FlowUse, XdpError> {
+    pub fn flow_use(&self, flow: &Flow, now: KernelTime) -> Result<FlowUse, XdpError> {
         let flows = self.programs.map_ref("flows")?;
         let octets = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(flows)?
             .get(&flow.encode(), 0)?;
         let used = crate::layout::long(&octets, 24);
-        let idle =
-            if used == 0 { None } else { Some(Duration::from_nanos(self.now()?.saturating_sub(used))) };
+        let idle = (used != 0).then(|| now.since(used));
         Ok(FlowUse { idle, slow: layout::is_slow(&octets) })
     }
 
@@ -447,7 +457,7 @@ impl Site {
         let stations = self.programs.map("stations")?;
         Ok(Array::<_, [u8; layout::STATION]>::try_from(stations)?.set(
             number,
-            layout::station(location, heard),
+            layout::station(location, heard.0),
             0,
         )?)
     }
@@ -456,11 +466,11 @@ impl Site {
     ///
     /// # Errors
     /// If there is no such number.
-    pub fn station(&self, number: u32) -> Result<(Option<Location>, Duration), XdpError> {
+    pub fn station(&self, number: u32, now: KernelTime) -> Result<(Option<Location>, Duration), XdpError> {
         let stations = self.programs.map_ref("stations")?;
         let octets = Array::<_, [u8; layout::STATION]>::try_from(stations)?.get(&number, 0)?;
         let (location, heard) = layout::parse_station(&octets);
-        Ok((location, Duration::from_nanos(self.now()?.saturating_sub(heard))))
+        Ok((location, now.since(heard)))
     }
 
     /// Opens a lane that a peer sends on. It accepts nothing before [`Site::fill`].
@@ -519,10 +529,14 @@ impl Site {
         (done == DONE).then_some(answer).ok_or(XdpError::Malformed)
     }
 
-    /// The kernel's clock, as the programs read it.
-    fn now(&self) -> Result<u64, XdpError> {
+    /// The kernel's clock. It costs a run of a program: who looks at many flows or stations reads it once.
+    ///
+    /// # Errors
+    /// If the kernel does not run it.
+    pub fn now(&self) -> Result<KernelTime, XdpError> {
         // A command that changes nothing, for a lane that there always is.
-        Ok(layout::now(&self.command(layout::clear(0, u32::MAX / 2).octets())?))
+        let now = layout::now(&self.command(layout::clear(0, u32::MAX / 2).octets())?);
+        Ok(KernelTime(now))
     }
 
     /// Counters of a peer on all CPUs together, and how often stations moved behind it.

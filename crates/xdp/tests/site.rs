@@ -250,7 +250,7 @@ impl World {
     }
 
     fn location(&self, number: u8) -> Option<Location> {
-        self.kernel.station(number.into()).unwrap().0
+        self.kernel.station(number.into(), self.kernel.now().unwrap()).unwrap().0
     }
 
     /// A flow of the LAN towards a peer, which the peer has acknowledged.
@@ -519,7 +519,8 @@ fn a_frame_that_does_not_fit_the_path_takes_its_flow_with_it() {
     );
     assert!(matches!(world.send(&frame(2, 5, true, 1, 40)), Outcome::Sent(_)), "other flows go on");
     let (flow, path, _) = world.flows[0];
-    let slow = [0, 1].map(|number| world.kernel.flow_use(&world.flows[number].0).unwrap());
+    let now = world.kernel.now().unwrap();
+    let slow = [0, 1].map(|number| world.kernel.flow_use(&world.flows[number].0, now).unwrap());
     assert!(slow[0].slow && !slow[1].slow && slow[1].idle.is_some());
     world.kernel.add_flow(&flow, &path).unwrap();
     world.flows[0].2 = false;
@@ -727,7 +728,7 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     // One frame for user space takes those behind it with it.
     let left = |site: &mut Site, why: &str| {
         assert_eq!(verdict(site), Verdict::Drop, "{why}; no socket takes it");
-        assert!(site.flow_use(&flow).unwrap().slow, "{why}");
+        assert!(site.flow_use(&flow, site.now().unwrap()).unwrap().slow, "{why}");
         site.set_station(1, Some(Location::Here)).unwrap();
         site.set_station(5, Some(Location::Behind(PeerId(0)))).unwrap();
         assert_eq!(verdict(site), Verdict::Drop, "{why}: the flow stays there");
@@ -782,7 +783,7 @@ fn an_added_flow_waits_for_a_pause() {
         assert_eq!(ran(&site).verdict, Verdict::Pass);
         std::thread::sleep(step);
     }
-    let used = site.flow_use(&flow).unwrap();
+    let used = site.flow_use(&flow, site.now().unwrap()).unwrap();
     assert_eq!((used.idle, used.slow), (None, false), "it is not to be added anew");
     std::thread::sleep(quiet + quiet / 4);
     let sent = ran(&site);

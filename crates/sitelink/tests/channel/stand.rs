@@ -207,7 +207,7 @@ fn answer(command: &Command) -> Option<Event> {
             Some(Event::ReceiveReady { peer, generation, epoch })
         }
         Command::AddFlow { peer, generation, index, .. } => {
-            Some(Event::FlowAccepted { peer, generation, index })
+            Some(Event::FlowAccepted { peer, generation, index, source: None })
         }
         _ => None,
     }

@@ -26,7 +26,7 @@ impl Forwarding {
             Command::Announced { peer, generation, index } => self.acknowledge(peer, generation, index, true),
             Command::Unknown { peer, generation, index } => self.acknowledge(peer, generation, index, false),
             Command::AddFlow { peer, generation, index, flow } => {
-                self.add_flow(peer, generation, index, flow)
+                self.add_flow(now, (peer, generation), index, flow);
             }
             Command::WithdrawFlow { peer, generation, index } => {
                 match of(&mut self.peers, peer, generation) {
@@ -110,7 +110,14 @@ impl Forwarding {
         }
     }
 
-    fn add_flow(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, flow: Flow) {
+    fn add_flow(
+        &mut self,
+        now: Instant,
+        (peer, generation): (PeerId, Generation),
+        index: FlowIndex,
+        flow: Flow,
+    ) {
+        let source = self.stations.location(now, &self.state.hasher, flow.source);
         let Some((transport, counters)) = of(&mut self.peers, peer, generation) else { return };
         let added = match transport {
             Transport::Identifier(mode) => mode.announced.add(index, flow),
@@ -118,7 +125,7 @@ impl Forwarding {
             Transport::Plain { .. } => return,
         };
         let event = if added {
-            Event::FlowAccepted { peer, generation, index }
+            Event::FlowAccepted { peer, generation, index, source }
         } else {
             counters.in_flows_refused += 1;
             Event::FlowRefused { peer, generation, index }

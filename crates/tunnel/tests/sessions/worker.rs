@@ -183,7 +183,7 @@ impl Worker {
                 if self.mute > 0 {
                     self.mute -= 1;
                 } else {
-                    self.events.push_back(Event::FlowAccepted { peer, generation, index });
+                    self.events.push_back(Event::FlowAccepted { peer, generation, index, source: None });
                 }
             }
             Command::WithdrawFlow { generation: told, index, .. } if told == generation => {

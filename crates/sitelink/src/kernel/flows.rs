@@ -1,0 +1,245 @@
+//! Flows of a peer in the kernel, with the stations that they need.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tunnel::{Command, Generation, Location, PeerId};
+use wire::tunnel::{Flow, FlowIndex};
+use wire::{Instant, MacAddr};
+use xdp::site::{FlowPath, Site};
+
+use super::stations::{Stations, USED};
+
+/// Flows that are looked at in one look: 65,536 in eight seconds.
+pub(super) const SWEPT: usize = 2048;
+
+/// Time after which an answer of the half is lost: there was no room for it.
+const LOST: Duration = Duration::from_secs(10);
+
+/// Flows of a peer: those that this site sends, and those that the peer has announced.
+#[derive(Debug, Default)]
+pub(super) struct PeerFlows {
+    sent: BTreeMap<FlowIndex, Flow>,
+    announced: BTreeMap<FlowIndex, Announced>,
+    /// Announcements that the half has not answered yet.
+    asked: BTreeMap<FlowIndex, Asked>,
+    /// Sources of announced flows, and how many flows each of them has.
+    sources: BTreeMap<MacAddr, usize>,
+}
+
+/// A flow that a peer has announced. The kernel delivers it once the half has said where its source is: else the peer could have the
+/// place of a station that the half knows here (`a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it`).
+#[derive(Debug)]
+struct Announced {
+    flow: Flow,
+    delivered: bool,
+}
+
+/// Answers that are due about a number, and when the half was asked last.
+#[derive(Debug)]
+struct Asked {
+    answers: u32,
+    last: Instant,
+}
+
+impl PeerFlows {
+    /// Has the kernel send a flow's frames, from its next pause on.
+    pub(super) fn add(
+        &mut self,
+        site: &mut Site,
+        stations: &mut Stations,
+        peer: PeerId,
+        index: FlowIndex,
+        flow: &Flow,
+    ) {
+        let there = self.sent.contains_key(&index);
+        let slow = there && site.now().and_then(|now| site.flow_use(flow, now)).is_ok_and(|used| used.slow);
+        if there && !slow {
+            return;
+        }
+        let Some(source) = stations.take(site, flow.source) else { return };
+        let Some(destination) = stations.take(site, flow.destination) else {
+            stations.let_go(site, flow.source);
+            return;
+        };
+        if there {
+            stations.let_go(site, flow.source);
+            stations.let_go(site, flow.destination);
+        }
+        let path = FlowPath { peer: u32::from(peer.0), index, source, destination };
+        let places =
+            [(flow.source, source, Location::Here), (flow.destination, destination, Location::Behind(peer))];
+        let told = places.iter().try_for_each(|(_, number, place)| site.set_station(*number, Some(*place)));
+        for (address, _, place) in places {
+            stations.half_knows(address, place);
+        }
+        let added = told.and_then(|()| site.add_flow(flow, &path));
+        if added.is_ok() {
+            self.sent.insert(index, *flow);
+        } else if !there {
+            stations.let_go(site, flow.source);
+            stations.let_go(site, flow.destination);
+        }
+    }
+
+    /// Leaves a flow's frames to user space.
+    pub(super) fn remove(&mut self, site: &mut Site, stations: &mut Stations, index: FlowIndex) {
+        if let Some(flow) = self.sent.remove(&index) {
+            remove_sent(site, stations, &flow);
+        }
+    }
+
+    /// Makes room for a flow of the peer's. False: there is none, and the flow must stay in long form.
+    ///
+    /// A peer has `most` flows at most, and no more stations than stay free. So peers that announce whatever they can leave room
+    /// for others, and for this LAN (`a_peer_that_announces_much_leaves_room_for_others`).
+    pub(super) fn announce(
+        &mut self,
+        site: &mut Site,
+        stations: &mut Stations,
+        now: Instant,
+        peer: PeerId,
+        (index, flow): (FlowIndex, &Flow),
+        most: usize,
+    ) -> bool {
+        if self.announced.get(&index).is_some_and(|known| known.flow == *flow) {
+            return true;
+        }
+        self.withdraw(site, stations, peer, index);
+        let has_room = self.announced.len() < most
+            && (self.sources.contains_key(&flow.source) || self.sources.len() < stations.free());
+        // The answer about the flow of this number before would be taken for that about this one.
+        let due = self.asked.get(&index).is_some_and(|asked| now.since(asked.last) < LOST);
+        if !has_room || due || stations.take(site, flow.source).is_none() {
+            return false;
+        }
+        self.announced.insert(index, Announced { flow: *flow, delivered: false });
+        *self.sources.entry(flow.source).or_default() += 1;
+        true
+    }
+
+    /// The half is asked whether it takes a flow of the peer's.
+    pub(super) fn ask(&mut self, now: Instant, index: FlowIndex) {
+        let asked = self.asked.entry(index).or_insert(Asked { answers: 0, last: now });
+        if now.since(asked.last) >= LOST {
+            asked.answers = 0;
+        }
+        (asked.answers, asked.last) = (asked.answers + 1, now);
+    }
+
+    /// The half has answered.
+    pub(super) fn answered(&mut self, index: FlowIndex) {
+        if let Some(asked) = self.asked.get_mut(&index) {
+            asked.answers -= 1;
+            if asked.answers == 0 {
+                self.asked.remove(&index);
+            }
+        }
+    }
+
+    /// The half has taken a flow of the peer's, and knows its source there: the kernel delivers it. False: it has no room.
+    pub(super) fn deliver(
+        &mut self,
+        site: &mut Site,
+        stations: &mut Stations,
+        peer: PeerId,
+        index: FlowIndex,
+        source: Option<Location>,
+    ) -> bool {
+        let Some(known) = self.announced.get_mut(&index).filter(|known| !known.delivered) else {
+            return true;
+        };
+        let station = stations.place(site, known.flow.source, source);
+        known.delivered = station
+            .is_some_and(|station| site.announce(u32::from(peer.0), index, &known.flow, station).is_ok());
+        if !known.delivered {
+            self.withdraw(site, stations, peer, index);
+            return false;
+        }
+        true
+    }
+
+    /// Forgets a flow of the peer's.
+    pub(super) fn withdraw(
+        &mut self,
+        site: &mut Site,
+        stations: &mut Stations,
+        peer: PeerId,
+        index: FlowIndex,
+    ) {
+        let Some(Announced { flow: Flow { source, .. }, delivered }) = self.announced.remove(&index) else {
+            return;
+        };
+        if delivered {
+            let _ = site.withdraw(u32::from(peer.0), index);
+        }
+        stations.let_go(site, source);
+        if let Some(flows) = self.sources.get_mut(&source) {
+            *flows -= 1;
+            if *flows == 0 {
+                self.sources.remove(&source);
+            }
+        }
+    }
+
+    /// Forgets all flows.
+    pub(super) fn void(&mut self, site: &mut Site, stations: &mut Stations, peer: PeerId) {
+        for flow in std::mem::take(&mut self.sent).into_values() {
+            remove_sent(site, stations, &flow);
+        }
+        while let Some((&index, _)) = self.announced.first_key_value() {
+            self.withdraw(site, stations, peer, index);
+        }
+        self.asked.clear();
+    }
+}
+
+/// Rounds through the flows of all peers, some flows at a time, that tell the half which of them are used.
+#[derive(Debug, Default)]
+pub(super) struct FlowSweep {
+    begun: Option<Instant>,
+    /// Flow at which a round goes on.
+    next: Option<(PeerId, FlowIndex)>,
+}
+
+impl FlowSweep {
+    /// Looks at some more flows. A new round begins when it is time to.
+    pub(super) fn look<'a>(
+        &mut self,
+        site: &Site,
+        now: Instant,
+        peers: impl Iterator<Item = (PeerId, Generation, &'a PeerFlows)>,
+        commands: &mut VecDeque<Command>,
+    ) {
+        let due = self.begun.is_none_or(|begun| now.since(begun) >= USED);
+        if self.next.is_none() && !due {
+            return;
+        }
+        let Ok(clock) = site.now() else { return };
+        let (first_peer, first) = self.next.take().unwrap_or_else(|| {
+            self.begun = Some(now);
+            (PeerId(0), FlowIndex(0))
+        });
+        let mut left = SWEPT;
+        for (peer, generation, flows) in peers.skip_while(|(peer, ..)| *peer < first_peer) {
+            let first = if peer == first_peer { first } else { FlowIndex(0) };
+            for (&index, flow) in flows.sent.range(first..) {
+                if left == 0 {
+                    self.next = Some((peer, index));
+                    return;
+                }
+                left -= 1;
+                let used = site.flow_use(flow, clock).ok().and_then(|used| used.idle);
+                if used.is_some_and(|idle| idle < USED) {
+                    commands.push_back(Command::FlowUsed { peer, generation, index });
+                }
+            }
+        }
+    }
+}
+
+fn remove_sent(site: &mut Site, stations: &mut Stations, flow: &Flow) {
+    let _ = site.remove_flow(flow);
+    stations.let_go(site, flow.source);
+    stations.let_go(site, flow.destination);
+}

@@ -1,0 +1,86 @@
+//! Events of the half: what the kernel does with them, and what sessions are told.
+
+use tunnel::{Command, Event, Generation, Location, PeerId};
+use wire::Instant;
+use wire::tunnel::{Flow, FlowIndex};
+
+use super::lanes::LANE;
+use super::{Kernel, MOST_COMMANDS, QUIET, of};
+
+impl Kernel {
+    pub(super) fn handle_event(&mut self, now: Instant, event: Event) -> [Option<Event>; 2] {
+        match event {
+            Event::FlowInUse { peer, generation, index, flow } => {
+                self.add_flow(now, peer, generation, index, &flow);
+                [None, None]
+            }
+            Event::StationMoves { address, to, .. } => {
+                // The half asks again if there is no answer.
+                if self.commands.len() < MOST_COMMANDS {
+                    let location = self.stations.move_to(&mut self.site, address, to);
+                    self.commands.push_back(Command::StationHeard { address, location });
+                }
+                [None, None]
+            }
+            Event::Withdraw { peer, generation, index } => {
+                self.remove_flow(peer, generation, index);
+                [Some(event), None]
+            }
+            Event::FlowAccepted { peer, generation, index, source } => {
+                if self.deliver(peer, generation, index, source) {
+                    return [Some(event), None];
+                }
+                self.commands.push_back(Command::WithdrawFlow { peer, generation, index });
+                [Some(Event::FlowRefused { peer, generation, index }), None]
+            }
+            Event::FlowRefused { peer, generation, index } => {
+                if let Some(known) = of(&mut self.peers, peer, generation) {
+                    known.flows.answered(index);
+                }
+                self.withdraw(peer, generation, index);
+                [Some(event), None]
+            }
+            Event::Lost { peer, generation, epoch, .. } => {
+                let ours = of(&mut self.peers, peer, generation).is_some_and(|known| known.lanes.receives());
+                [Some(event), ours.then_some(Event::Lost { peer, generation, epoch, lane: LANE })]
+            }
+            _ => [Some(event), None],
+        }
+    }
+
+    /// Has the kernel send a flow's frames, if its peer is sent to in the kernel.
+    fn add_flow(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        generation: Generation,
+        index: FlowIndex,
+        flow: &Flow,
+    ) {
+        let Some(known) = of(&mut self.peers, peer, generation) else { return };
+        if known.path.state().is_err() && known.path.looked().is_none_or(|looked| now.since(looked) >= QUIET)
+        {
+            self.renew_path(now, peer);
+        }
+        let Self { site, stations, peers, .. } = self;
+        let Some(known) = of(peers, peer, generation) else { return };
+        let leaves = known.path.number().is_some() && known.lanes.transmit().is_some();
+        if leaves && !flow.destination.is_group() {
+            known.flows.add(site, stations, peer, index, flow);
+        }
+    }
+
+    /// Has the kernel deliver a flow of a peer's that the half has taken. False: it has no room, and the flow must stay in long form.
+    fn deliver(
+        &mut self,
+        peer: PeerId,
+        generation: Generation,
+        index: FlowIndex,
+        source: Option<Location>,
+    ) -> bool {
+        let Self { site, stations, peers, .. } = self;
+        let Some(known) = of(peers, peer, generation) else { return true };
+        known.flows.answered(index);
+        known.flows.deliver(site, stations, peer, index, source) || !known.lanes.receives_newest()
+    }
+}

@@ -1,0 +1,247 @@
+//! Lanes of a site's peers: one for the newest epoch that is sent under, one for each of two epochs that are received.
+
+use std::time::Duration;
+
+use suite::tunnel::EpochSecret;
+use tunnel::EPOCH_OVERLAP;
+use wire::Instant;
+use wire::tunnel::FlowIndex;
+use xdp::site::Site;
+
+use super::lan::PathState;
+use super::numbers::Numbers;
+
+/// Number of the lane that programs send on.
+pub(super) const LANE: u8 = 1;
+/// Interval at which a peer is told of a flow that is not known.
+const UNKNOWN: Duration = Duration::from_secs(1);
+/// Identifiers of all lanes that programs have room for, and anchors of each lane.
+const IDENTIFIERS: u64 = 1 << 20;
+const ANCHORS: u64 = 1024;
+pub(super) const NO_LANES: &str = "the programs have no room for more lanes";
+const NO_KEY: &str = "no key is agreed on";
+
+/// Lanes of all peers.
+#[derive(Debug)]
+pub(super) struct Lanes {
+    window: u64,
+    transmit: Numbers,
+    receive: Numbers,
+}
+
+/// Lanes of a peer.
+#[derive(Debug, Default)]
+pub(super) struct PeerLanes {
+    /// Newest epoch that is sent under, and its lane if there was one to be had. No epoch gets a lane a second time.
+    transmit: Option<(u32, Option<u32>)>,
+    /// The older one first.
+    receive: Vec<Receive>,
+    /// Reason why the newest epoch is not received by a program.
+    no_receive: Option<String>,
+    /// Reason why it would not be any more, though it is.
+    receive_suffers: Option<String>,
+    unknown_told: Option<Instant>,
+}
+
+/// A lane of an epoch.
+#[derive(Clone, Copy, Debug)]
+struct Receive {
+    epoch: u32,
+    lane: u32,
+}
+
+impl Lanes {
+    /// Number of lanes for so many peers, in each direction.
+    pub(super) fn room(peers: usize, window: u64) -> u32 {
+        // Two epochs of each peer, and one that is given up.
+        let most = IDENTIFIERS / (2 * window + ANCHORS);
+        (3 * peers as u64 + 2).min(most) as u32
+    }
+
+    pub(super) fn new(room: u32, window: u64) -> Self {
+        Self { window, transmit: Numbers::new(room), receive: Numbers::new(room) }
+    }
+
+    pub(super) const fn window(&self) -> u64 {
+        self.window
+    }
+
+    /// Lanes that have rested may be used again.
+    pub(super) fn reuse(&mut self, site: &mut Site) {
+        for lane in self.transmit.rested() {
+            if site.close_transmit(lane).is_ok() {
+                self.transmit.put_back(lane);
+            }
+        }
+        for lane in self.receive.rested() {
+            self.receive.put_back(lane);
+        }
+    }
+
+    /// No peer is sent to on this lane any more.
+    pub(super) fn rest_transmit(&mut self, lane: u32) {
+        self.transmit.rest(lane);
+    }
+
+    fn close_receive(&mut self, site: &mut Site, lane: u32) {
+        let _ = site.close_receive(lane);
+        self.receive.rest(lane);
+    }
+
+    /// Puts all missing identifiers into a lane's window. The work is bounded by the window.
+    fn fill(&self, site: &mut Site, lane: u32) -> bool {
+        let runs = 2 * self.window / 256 + 16;
+        (0..runs).any(|_| site.fill(lane).is_ok_and(|report| report.missing == 0))
+    }
+
+    /// Free and resting ones that are sent on, and that are received.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [[usize; 2]; 2] {
+        [self.transmit.counts(), self.receive.counts()]
+    }
+}
+
+impl PeerLanes {
+    /// The lane that the peer is sent to on.
+    pub(super) fn transmit(&self) -> Option<u32> {
+        self.transmit.and_then(|(_, lane)| lane)
+    }
+
+    /// Whether frames leave on a lane of the kernel's.
+    pub(super) fn outward(&self) -> PathState {
+        match self.transmit {
+            None => Err(NO_KEY.to_owned()),
+            Some((_, None)) => Err(NO_LANES.to_owned()),
+            Some((_, Some(_))) => Ok(()),
+        }
+    }
+
+    /// Whether the newest epoch is received by a program.
+    pub(super) fn inward(&self) -> PathState {
+        match (self.receive.last(), self.no_receive.as_ref().or(self.receive_suffers.as_ref())) {
+            (_, Some(why)) => Err(why.clone()),
+            (Some(_), None) => Ok(()),
+            (None, None) => Err(NO_KEY.to_owned()),
+        }
+    }
+
+    /// Whether nothing speaks against receiving the newest epoch in the kernel.
+    pub(super) const fn receives_newest(&self) -> bool {
+        self.no_receive.is_none()
+    }
+
+    /// Whether some epoch is received in the kernel.
+    pub(super) fn receives(&self) -> bool {
+        !self.receive.is_empty()
+    }
+
+    /// A reason has come up, or is gone, why the epoch that is received should not be. The next epoch follows it.
+    pub(super) fn suffer(&mut self, why: &Option<String>) {
+        self.receive_suffers.clone_from(why);
+    }
+
+    /// Opens the lane of a newer epoch to send on. Returns the lane before; `None`: the epoch is not newer.
+    pub(super) fn open_transmit(
+        &mut self,
+        lanes: &mut Lanes,
+        site: &mut Site,
+        epoch: u32,
+        secret: &EpochSecret,
+    ) -> Option<Option<u32>> {
+        if self.transmit.is_some_and(|(known, _)| known >= epoch) {
+            return None;
+        }
+        let mut opened = lanes.transmit.take();
+        if let Some(lane) = opened
+            && site.open_transmit(lane, &secret.lane_key(LANE)).is_err()
+        {
+            lanes.transmit.rest(lane);
+            opened = None;
+        }
+        // Without a lane all frames are user space's: the peer forgets the epoch before.
+        let before = self.transmit.replace((epoch, opened));
+        Some(before.and_then(|(_, lane)| lane))
+    }
+
+    /// Receives an epoch's lane in the kernel, if it is newer and nothing speaks against it.
+    pub(super) fn open_receive(
+        &mut self,
+        lanes: &mut Lanes,
+        site: &mut Site,
+        peer: u32,
+        (epoch, secret): (u32, &EpochSecret),
+        refused: Option<String>,
+    ) -> bool {
+        if self.receive.last().is_some_and(|newest| newest.epoch >= epoch) {
+            return false;
+        }
+        (self.no_receive, self.receive_suffers) = (refused, None);
+        if self.receive.len() == 2 {
+            let eldest = self.receive.remove(0);
+            lanes.close_receive(site, eldest.lane);
+        }
+        if self.no_receive.is_some() {
+            return false;
+        }
+        let mut opened = lanes.receive.take();
+        if let Some(lane) = opened {
+            let key = secret.lane_key(LANE);
+            if site.open_receive(lane, peer, &key).is_err() || !lanes.fill(site, lane) {
+                lanes.close_receive(site, lane);
+                opened = None;
+            }
+        }
+        match opened {
+            Some(lane) => self.receive.push(Receive { epoch, lane }),
+            None => self.no_receive = Some(NO_LANES.into()),
+        }
+        opened.is_some()
+    }
+
+    /// Moves the window of an epoch to an anchor. False: the epoch is not received in the kernel.
+    pub(super) fn advance(&self, lanes: &Lanes, site: &mut Site, epoch: u32, seq: u64) -> bool {
+        let Some(&Receive { lane, .. }) = self.receive.iter().find(|known| known.epoch == epoch) else {
+            return false;
+        };
+        let _ = site.advance(lane, seq);
+        lanes.fill(site, lane);
+        true
+    }
+
+    /// Epoch that is sent under, and the anchor that its lane reaches next.
+    pub(super) fn position(&self, lanes: &Lanes, site: &Site) -> Option<(u32, u64)> {
+        let (epoch, lane) = self.transmit?;
+        let seq = site.next_seq(lane?).ok()?;
+        Some((epoch, seq.next_multiple_of(lanes.window / 2)))
+    }
+
+    /// Ends the epoch before once both ends have changed. Returns a flow number that was not known, if it is to be told.
+    pub(super) fn look(&mut self, lanes: &mut Lanes, site: &mut Site, now: Instant) -> Option<FlowIndex> {
+        let mut reports = Vec::new();
+        for lane in &self.receive {
+            reports.extend(site.look(lane.lane));
+        }
+        let due = self.unknown_told.is_none_or(|told| now.since(told) >= UNKNOWN);
+        let unknown = reports.iter().find_map(|report| report.unknown).filter(|_| due);
+        if unknown.is_some() {
+            self.unknown_told = Some(now);
+        }
+        let over = reports.len() == 2 && reports[1].used.is_some_and(|used| used >= EPOCH_OVERLAP);
+        if over {
+            let eldest = self.receive.remove(0);
+            lanes.close_receive(site, eldest.lane);
+        }
+        unknown
+    }
+
+    /// Voids keys and windows.
+    pub(super) fn void(&mut self, lanes: &mut Lanes, site: &mut Site) {
+        self.no_receive = None;
+        if let Some((_, Some(lane))) = self.transmit.take() {
+            lanes.transmit.rest(lane);
+        }
+        for Receive { lane, .. } in std::mem::take(&mut self.receive) {
+            lanes.close_receive(site, lane);
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Programs in the kernel without a half: root.
+
+use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
+use tunnel::{Forwarding, Location, Mode, PeerSettings};
+use wire::MacAddr;
+use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
+use xdp::site::UdpPath;
+
+use super::lanes::NO_LANES;
+use super::numbers::GRACE;
+use super::*;
+
+const NOW: Instant = Instant::after_start(Duration::ZERO);
+
+fn kernel(peers: usize) -> KernelPath {
+    limited(peers, &Limits::DEFAULT)
+}
+
+fn limited(peers: usize, limits: &Limits) -> KernelPath {
+    lab::require_root().unwrap();
+    let bind = SocketAddr::new([0; 4].into(), 7788);
+    KernelPath::load(peers, tunnel::Settings::WINDOW, bind, limits).unwrap()
+}
+
+fn command(kernel: &KernelPath, command: Command) {
+    kernel.handle_command(NOW, ToWorker::Tunnel(command), &mut Vec::new());
+}
+
+fn transmit(kernel: &KernelPath, peer: u16, epoch: u32) {
+    let secret = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]);
+    let peer = PeerId(peer);
+    command(kernel, Command::InstallTransmit { peer, generation: Generation::default(), epoch, secret });
+}
+
+/// A path as a look would have found it.
+fn give_path(kernel: &KernelPath, peer: u16) {
+    let any = SocketAddr::from(([192, 0, 2, 1], 1));
+    let path = UdpPath {
+        interface: MacAddr::default(),
+        next_hop: MacAddr::default(),
+        source: any,
+        destination: any,
+        payload: 1200,
+        port: 1,
+        dscp: 0,
+    };
+    let mut kernel = kernel.lock();
+    let Kernel { site, paths, peers, .. } = &mut *kernel;
+    assert!(peers.get_mut(&PeerId(peer)).unwrap().path.adopt(paths, site, Ok(path)));
+    kernel.direct(PeerId(peer));
+}
+
+/// A frame between two stations under an SCI.
+fn frame(source: u16, destination: u16, sci: u16) -> Vec<u8> {
+    let station = |number: u16| [&[2, 0, 0, 0][..], &number.to_be_bytes()].concat();
+    let tag = [0x88, 0xe5, 0x2c, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0];
+    [&station(destination)[..], &station(source), &tag, &sci.to_be_bytes(), &[7; 64]].concat()
+}
+
+fn flow(source: u16, destination: u16, sci: u16) -> Flow {
+    ParsedFrame::parse(&frame(source, destination, sci)).unwrap().flow
+}
+
+fn begin(kernel: &KernelPath, peer: u16) {
+    command(kernel, Command::Begin { peer: PeerId(peer), generation: Generation::default() });
+}
+
+/// True if the kernel has room for a flow that a peer announces, and that the half takes.
+fn announce(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) -> bool {
+    let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
+    let mut events = Vec::new();
+    let add = Command::AddFlow { peer, generation, index, flow };
+    let told = kernel.handle_command(NOW, ToWorker::Tunnel(add), &mut events);
+    assert_eq!(told.is_none(), events == [Event::FlowRefused { peer, generation, index }]);
+    if told.is_none() {
+        return false;
+    }
+    let accepted = || Event::FlowAccepted { peer, generation, index, source: None };
+    assert_eq!(kernel.handle_event(NOW, accepted()), [Some(accepted()), None]);
+    true
+}
+
+fn use_flow(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) {
+    let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
+    assert_eq!(kernel.handle_event(NOW, Event::FlowInUse { peer, generation, index, flow }), [None, None]);
+}
+
+/// All commands that wait for the half.
+fn commands(kernel: &KernelPath) -> Vec<Command> {
+    std::iter::from_fn(|| kernel.poll_command()).collect()
+}
+
+fn outward(kernel: &KernelPath, peer: u16) -> Option<String> {
+    kernel.paths(PeerId(peer))[0].clone().err()
+}
+
+#[test]
+fn an_epoch_without_a_lane_is_user_spaces_and_the_one_before_is_not_sent_under_any_more() {
+    let kernel = kernel(1);
+    for peer in 0..5 {
+        begin(&kernel, peer);
+        transmit(&kernel, peer, 0);
+    }
+    assert_eq!(outward(&kernel, 0).as_deref(), Some("its address is not known"), "five lanes");
+    transmit(&kernel, 0, 1);
+    assert_eq!(outward(&kernel, 0).as_deref(), Some(NO_LANES));
+    assert_eq!(kernel.lock().lanes.counts()[0][1], 1, "the lane before is over");
+    std::thread::sleep(GRACE);
+    drop(kernel.handle_timeout(NOW));
+    // A command that comes twice opens no lane of an epoch that was sent under, or could have been.
+    transmit(&kernel, 0, 0);
+    transmit(&kernel, 0, 1);
+    assert_eq!(outward(&kernel, 0).as_deref(), Some(NO_LANES));
+    transmit(&kernel, 0, 2);
+    assert_eq!(outward(&kernel, 0).as_deref(), Some("its address is not known"));
+}
+
+#[test]
+fn what_peers_had_is_free_after_them() {
+    let kernel = kernel(1);
+    let free = |kernel: &KernelPath| {
+        let kernel = kernel.lock();
+        let [transmit, receive] = kernel.lanes.counts();
+        [transmit, receive, kernel.paths.counts()].map(|[free, resting]| free + resting)
+    };
+    let all = free(&kernel);
+    for round in 0..2 {
+        begin(&kernel, round);
+        transmit(&kernel, round, 0);
+        give_path(&kernel, round);
+        assert_ne!(free(&kernel), all);
+        match round {
+            0 => kernel.retain(|_| false),
+            _ => kernel.end(),
+        }
+        assert_eq!(free(&kernel), all);
+    }
+}
+
+#[test]
+fn flows_are_looked_at_some_at_a_time_and_a_half_that_is_behind_is_told_no_more() {
+    let kernel = kernel(2);
+    let generation = Generation::default();
+    let each = flows::SWEPT as u16 * 3 / 4;
+    for peer in 0..2 {
+        begin(&kernel, peer);
+        transmit(&kernel, peer, 0);
+        give_path(&kernel, peer);
+        for index in 0..each {
+            use_flow(&kernel, peer, index, flow(9, peer, index));
+        }
+    }
+    // One flow of the first peer is not used.
+    std::thread::sleep(2 * QUIET);
+    for (peer, index) in (0..2).flat_map(|peer| (0..each).map(move |index| (peer, index))).skip(1) {
+        kernel.lock().site.run_outward(&frame(9, peer, index), 1).unwrap();
+    }
+    let mut now = NOW;
+    let mut look = || {
+        now = now + LOOK;
+        drop(kernel.handle_timeout(now));
+        let used = |command| match command {
+            Command::FlowUsed { peer, index, .. } => Some((peer.0, index.0)),
+            _ => None,
+        };
+        commands(&kernel).into_iter().filter_map(used).collect::<Vec<_>>()
+    };
+    assert!(look().is_empty(), "asked for flows");
+    let [first, second] = [look(), look()];
+    assert_eq!((first.len(), second.len()), (flows::SWEPT - 1, 2 * usize::from(each) - flows::SWEPT));
+    let told = first.into_iter().chain(second);
+    assert!(told.eq((0..2).flat_map(|peer| (0..each).map(move |index| (peer, index))).skip(1)), "each once");
+    let looks = USED.div_duration_f64(LOOK) as usize;
+    for _ in 2..looks {
+        assert!(look().is_empty());
+    }
+    assert_eq!(look().len(), flows::SWEPT - 1, "the next round");
+    // Nobody takes what there is to say.
+    for round in 0..20 {
+        kernel.handle_timeout(now + USED * round);
+    }
+    for number in 0..2 * MOST_COMMANDS as u32 {
+        let [_, _, high, low] = number.to_be_bytes();
+        let (address, to) = (MacAddr([2, 1, 0, 0, high, low]), Location::Here);
+        let moves = Event::StationMoves { peer: PeerId(0), generation, address, to };
+        assert_eq!(kernel.handle_event(now, moves), [None, None]);
+    }
+    assert!(commands(&kernel).len() <= MOST_COMMANDS);
+}
+
+#[test]
+fn a_peer_that_announces_much_leaves_room_for_others() {
+    let kernel = limited(2, &Limits { flows: 64, stations: 32, ..Limits::DEFAULT });
+    (0..2).for_each(|peer| begin(&kernel, peer));
+    let accepted = |peer: u16, flow_of: &dyn Fn(u16) -> Flow| {
+        let all = 0..100;
+        all.filter(|index| announce(&kernel, peer, *index, flow_of(*index))).count()
+    };
+    let withdraw = |peer: u16| {
+        for index in (0..100).map(FlowIndex) {
+            let (peer, generation) = (PeerId(peer), Generation::default());
+            command(&kernel, Command::WithdrawFlow { peer, generation, index });
+        }
+    };
+    // Flows of one station.
+    for peer in 0..2 {
+        assert_eq!(accepted(peer, &|index| flow(peer, 9, index)), 64, "peer {peer}");
+        assert!(announce(&kernel, peer, 63, flow(peer, 9, 63)), "one that is there already");
+    }
+    (0..2).for_each(withdraw);
+    // A station for each flow: as many as stay free.
+    assert_eq!(accepted(0, &|index| flow(index, 9, 0)), 16);
+    assert!(announce(&kernel, 0, 99, flow(0, 9, 1)), "another flow of a station");
+    assert_eq!(accepted(1, &|index| flow(100 + index, 9, 0)), 8);
+    transmit(&kernel, 0, 0);
+    give_path(&kernel, 0);
+    use_flow(&kernel, 0, 0, flow(200, 201, 0));
+    assert_eq!(kernel.lock().stations.free(), 6, "those of this LAN find room");
+    (0..2).for_each(withdraw);
+    assert_eq!(accepted(1, &|index| flow(index, 9, 0)), 15);
+}
+
+#[test]
+fn a_flow_that_finds_room_for_one_station_leaves_it_to_others() {
+    let kernel = limited(1, &Limits { stations: 3, ..Limits::DEFAULT });
+    begin(&kernel, 0);
+    transmit(&kernel, 0, 0);
+    give_path(&kernel, 0);
+    use_flow(&kernel, 0, 0, flow(1, 2, 0));
+    assert_eq!(kernel.lock().stations.free(), 1);
+    use_flow(&kernel, 0, 1, flow(3, 4, 0));
+    assert_eq!(kernel.lock().stations.free(), 1);
+    use_flow(&kernel, 0, 2, flow(1, 3, 0));
+    assert_eq!(kernel.lock().stations.free(), 0);
+    kernel.retain(|_| false);
+    assert_eq!(kernel.lock().stations.free(), 3);
+}
+
+/// Programs beside a real half, which receive a peer's lane 1.
+struct Beside {
+    kernel: KernelPath,
+    half: Forwarding,
+    began: std::time::Instant,
+    secret: EpochSecret,
+    seq: u64,
+}
+
+impl Beside {
+    fn new() -> Self {
+        let kernel = kernel(1);
+        let half = Forwarding::new(tunnel::Settings {
+            peers: vec![PeerSettings { mode: Mode::Identifier, path_payload: 1200 }],
+            lan_frame: 1500,
+            limits: Limits::DEFAULT,
+            window: tunnel::Settings::WINDOW,
+            table_seed: [7; 16],
+        });
+        let secret = EpochSecret::new(&[9; EPOCH_SECRET_OCTETS]);
+        let mut beside = Self { kernel, half, began: std::time::Instant::now(), secret, seq: 0 };
+        beside.tell(Command::Begin { peer: PeerId(0), generation: Generation::default() });
+        {
+            let Kernel { site, lanes, peers, .. } = &mut *beside.kernel.lock();
+            site.set_lan(1).unwrap();
+            site.set_lan_frame(1500).unwrap();
+            let peer = peers.get_mut(&PeerId(0)).unwrap();
+            assert!(peer.lanes.open_receive(lanes, site, 0, (1, &beside.secret), None));
+        }
+        beside
+    }
+
+    fn now(&self) -> Instant {
+        Instant::after_start(self.began.elapsed())
+    }
+
+    /// False if the kernel answers instead of the half.
+    fn tell(&mut self, command: Command) -> bool {
+        let told = self.kernel.handle_command(self.now(), ToWorker::Tunnel(command), &mut Vec::new());
+        let Some(ToWorker::Tunnel(command)) = told else { return false };
+        self.half.handle_command(self.now(), command);
+        true
+    }
+
+    fn announce(&mut self, index: u16, source: u16) -> bool {
+        let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(index));
+        self.tell(Command::AddFlow { peer, generation, index, flow: flow(source, 9, 0) })
+    }
+
+    fn withdraw(&mut self, index: u16) {
+        let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(index));
+        self.tell(Command::WithdrawFlow { peer, generation, index });
+    }
+
+    /// The half's answers arrive.
+    fn answer(&mut self) {
+        while let Some(event) = self.half.poll_event() {
+            self.kernel.handle_event(self.now(), event);
+        }
+    }
+
+    /// A station speaks on this LAN.
+    fn speak(&mut self, source: u16) {
+        let frame = frame(source, 9, 0);
+        self.kernel.lock().site.run_outward(&frame, 1).unwrap();
+        let _ = self.half.route(self.now(), &frame);
+    }
+
+    /// True if a frame of the peer's flow is delivered.
+    fn receive(&mut self, index: u16, source: u16) -> bool {
+        self.seq += 1;
+        let frame = frame(source, 9, 0);
+        let parsed = ParsedFrame::parse(&frame).unwrap();
+        let header = Header { flow: FlowIndex(index), form: PacketForm::Whole, fields: parsed.fields };
+        let (key, header) = (self.secret.lane_key(1), header.encode());
+        let block = key.block(self.seq);
+        let masked: Vec<u8> = header.iter().zip(block.mask).map(|(octet, mask)| octet ^ mask).collect();
+        let body = &frame[parsed.flow.prefix_octets()..];
+        let payload = [&block.rid.octets()[..], &key.check(block.pad, header), &masked, body].concat();
+        let udp = (payload.len() as u16 + 8).to_be_bytes();
+        let total = (payload.len() as u16 + 28).to_be_bytes();
+        let ip = [0x45, 0, total[0], total[1], 0, 0, 0x40, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2];
+        let ports = [7788_u16.to_be_bytes(), 7788_u16.to_be_bytes(), udp, [0; 2]].concat();
+        let packet = [&[2; 12][..], &[8, 0], &ip, &ports, &payload].concat();
+        let ran = self.kernel.lock().site.run_inward(&packet, 1).unwrap();
+        assert_ne!(ran.verdict, xdp::Verdict::Pass, "the lane is the kernel's");
+        ran.verdict == xdp::Verdict::Redirect
+    }
+
+    fn refused_as_here(&self) -> u64 {
+        self.kernel.counters(PeerId(0)).in_pkts_source_here
+    }
+}
+
+#[test]
+fn a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it() {
+    let mut beside = Beside::new();
+    let (here, nowhere) = (5, 6);
+    beside.speak(here);
+    assert!(beside.announce(1, here));
+    assert!(!beside.receive(1, here), "before the half has said where it is");
+    beside.answer();
+    assert!(!beside.receive(1, here));
+    assert_eq!(beside.refused_as_here(), 1);
+    assert!(beside.announce(2, nowhere));
+    beside.answer();
+    assert!(beside.receive(2, nowhere), "one that nobody has heard");
+    assert!(beside.announce(2, nowhere));
+    assert!(beside.receive(2, nowhere), "announced again, it goes on");
+    beside.answer();
+    // An answer about another flow of this number says nothing about this one.
+    assert!(beside.announce(3, 7));
+    beside.withdraw(3);
+    beside.speak(8);
+    assert!(!beside.announce(3, 8), "while it is due");
+    beside.answer();
+    assert!(!beside.receive(3, 8));
+    assert!(beside.announce(3, 8));
+    beside.answer();
+    assert!(!beside.receive(3, 8));
+    assert_eq!(beside.refused_as_here(), 2);
+    // Spoken to the kernel first, as all frames of the LAN are.
+    assert!(beside.announce(4, 10));
+    beside.answer();
+    beside.speak(10);
+    assert!(!beside.receive(4, 10));
+    assert_eq!(beside.refused_as_here(), 3);
+}
+
+#[test]
+fn a_number_whose_answer_was_lost_can_be_announced_again() {
+    let kernel = kernel(1);
+    begin(&kernel, 0);
+    let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(7));
+    let tell = |after: u64, command| {
+        let now = NOW + Duration::from_secs(after);
+        kernel.handle_command(now, ToWorker::Tunnel(command), &mut Vec::new()).is_some()
+    };
+    assert!(tell(0, Command::AddFlow { peer, generation, index, flow: flow(1, 9, 0) }));
+    assert!(tell(1, Command::WithdrawFlow { peer, generation, index }));
+    assert!(!tell(9, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
+    assert!(tell(10, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
+}
