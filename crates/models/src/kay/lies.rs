@@ -56,7 +56,7 @@ pub(super) fn mkpdu(
     let (mut buffer, mut room) = ([0; 1514], [0; 1024]);
     let mut writer =
         Writer::new(&mut buffer, MacAddr([1, 0x80, 0xc2, 0, 0, 3]), basic.sci.system(), 3, &basic).ok()?;
-    let live = last.iter().flatten().filter_map(|octets| super::sender(octets));
+    let live = last.iter().flatten().filter_map(|octets| super::steps::sender(octets));
     let peers = PeerList::write(live.map(|(mi, mn)| PeerEntry { mi, mn }), &mut room);
     writer.push(&ParameterSet::LivePeers { key_server_ssci: 0, peers }).ok()?;
     let an = An::new(1)?;
