@@ -289,26 +289,33 @@ impl World {
     fn print(&self, shared: &mut Shared, state: &mut State) {
         let Shared { pasts, frames, .. } = shared;
         let mut hasher = DefaultHasher::new();
-        let flights: Vec<(Instant, Arc<[Token]>)> = state
-            .flights
-            .iter()
-            .map(|flight| {
-                (flight.from, flight.to, flight.until.saturating_sub(state.now)).hash(&mut hasher);
-                let tokens = frames
-                    .entry(Arc::clone(&flight.octets))
-                    .or_insert_with(|| frame_tokens(&flight.octets).into());
-                (Instant::START, Arc::clone(tokens))
-            })
-            .collect();
+        let mut tokens_of = |octets: &Arc<[u8]>| {
+            let tokens = frames.entry(Arc::clone(octets)).or_insert_with(|| frame_tokens(octets).into());
+            Arc::clone(tokens)
+        };
+        let mut lists: Vec<Arc<[Token]>> = Vec::new();
+        for flight in &state.flights {
+            (flight.from, flight.to, flight.until.saturating_sub(state.now)).hash(&mut hasher);
+            lists.push(tokens_of(&flight.octets));
+        }
         for (from, to, until) in state.cuts.iter().filter(|(.., until)| *until > state.now) {
             (from, to, until - state.now).hash(&mut hasher);
         }
-        (state.records.len(), state.wrong.is_some()).hash(&mut hasher);
+        state.wrong.is_some().hash(&mut hasher);
+        lists.push(print::begun_tokens(&state.begun).into());
+        // With no fault to come nobody looks at these.
+        if state.faults > 0 {
+            (state.starts, state.lies, state.records.len()).hash(&mut hasher);
+            lists.extend(state.records.iter().map(|(_, octets)| tokens_of(octets)));
+            if self.setup.kinds.contains(&Kind::Lie) {
+                lists.extend(state.last.iter().flatten().map(tokens_of));
+            }
+        }
         let stations = state.stations.iter().enumerate().map(|(i, station)| {
             (self.clock(state.now, i, station.lead), &pasts.at(station.place).tokens[..])
         });
-        let flights = flights.iter().map(|(at, tokens)| (*at, &tokens[..]));
-        print::hash(stations.chain(flights), &mut hasher);
+        let others = lists.iter().map(|tokens| (Instant::START, &tokens[..]));
+        print::hash(stations.chain(others), &mut hasher);
         state.print = hasher.finish();
     }
 

@@ -206,6 +206,8 @@ impl Pasts {
         if matches!(told, Some(Told::Timeout)) && timeout.is_some_and(|timeout| timeout <= at) {
             wrong.get_or_insert("a time that has come comes again".to_owned());
         }
+        let mut tokens = print::tokens(&format!("{kay:?}{secy:?}"));
+        tokens.extend(timeout.map(Token::at));
         let status = kay.status(at);
         let present = Present {
             before,
@@ -221,7 +223,7 @@ impl Pasts {
             is_key_server: status.is_key_server,
             live: live_of(&kay),
             transmitted: status.saks.iter().filter(|sak| sak.transmits).count(),
-            tokens: print::tokens(&format!("{kay:?}{secy:?}")),
+            tokens,
             secy,
             next: Vec::new(),
         };

@@ -7,7 +7,7 @@ use super::pasts::{self, Begin, Pasts};
 use super::secy::Begun;
 use super::{State, Step, TRANSMIT_DELAY, World};
 
-/// What went wrong.
+/// A broken property.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Wrong {
     /// A KaY protects with two SAKs.
@@ -20,7 +20,7 @@ pub enum Wrong {
     Impossible(String),
 }
 impl World {
-    /// Whom a station would send to without being understood.
+    /// A live member that does not accept a SAK with which a station begins to protect.
     pub(super) fn unready(&self, pasts: &Pasts, state: &State, i: usize, ki: Ki) -> Option<String> {
         let present = pasts.at(state.stations[i].place);
         let sas = present.secy.find(ki)?;
@@ -52,7 +52,7 @@ impl World {
     }
 }
 
-/// What comes again with this SAK.
+/// A SAK, a nonce or an SSCI that comes again with this SAK.
 pub(super) fn again(earlier: &[Begun], begun: &Begun) -> Option<String> {
     let Begun { sci, ki, key, sscis } = begun;
     for other in earlier {

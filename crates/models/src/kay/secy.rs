@@ -1,10 +1,11 @@
 //! A SecY, as far as a KaY knows it: it does what it is told, and says what it could not do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use mka::{Admission, Association, Event, Report};
 use wire::{An, Instant, Ki, Mi, Sci, Ssci};
+
+use super::print;
 
 /// A SAK in a SecY.
 #[derive(Clone, Debug)]
@@ -117,11 +118,9 @@ impl SecY {
         if self.saks.iter().any(|sas| sas.an == an) {
             return Err(format!("AN {an} is in use"));
         }
-        let mut hasher = DefaultHasher::new();
-        sak.octets().hash(&mut hasher);
         let sscis = receive.iter().filter_map(|to| Some((to.sci, to.ssci?)));
         let sscis = sscis.chain(xpn.map(|(_, ssci)| (own, ssci))).collect();
-        done.begun.push(Begun { sci: own, ki, key: hasher.finish(), sscis });
+        done.begun.push(Begun { sci: own, ki, key: print::key(&sak), sscis });
         let receive: BTreeSet<Sci> = receive.iter().map(|admission| admission.sci).collect();
         self.scs.extend(&receive);
         self.saks.push(Sas {
