@@ -32,13 +32,14 @@ use suite::CipherSuite;
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{Instant, Ki, MacAddr, Sci};
 
+use fair::Secured;
 pub use lies::Lie;
 use pasts::{Begin, Past, Pasts, Place};
 use print::{Token, frame_tokens};
 pub use properties::Wrong;
 use secy::Begun;
 
-/// Time within which a fair network leads to one SAK that all use.
+/// Time within which a fair network leads to one SAK that all use, and keep in use.
 pub const SECURED: Duration = Duration::from_secs(8);
 /// A cut's length: longer than the life time of a peer.
 pub const CUT: Duration = Duration::from_millis(7000);
@@ -46,7 +47,7 @@ pub const CUT: Duration = Duration::from_millis(7000);
 pub const LEAP: Duration = Duration::from_millis(4000);
 /// A held MKPDU's delay.
 pub const HOLD: Duration = Duration::from_millis(700);
-/// How long a fair network is watched.
+/// Time for which a fair network is watched.
 const WATCHED: u64 = 40_000_000;
 /// A SAK takes effect after this time, whoever lacks it.
 const TRANSMIT_DELAY: Duration = Duration::from_secs(6);
@@ -168,11 +169,9 @@ pub struct World {
 struct Shared {
     pasts: Pasts,
     frames: HashMap<Arc<[u8]>, Arc<[Token]>>,
-    /// For prints that a fair run has passed: microseconds until all are secured, if ever.
-    fair: HashMap<u64, Option<u64>>,
+    /// Ends of fair runs from these prints.
+    fair: HashMap<u64, Result<Secured, Arc<Wrong>>>,
     slowest: u64,
-    /// What went wrong in fair runs from these prints.
-    wrong: HashMap<u64, Arc<Wrong>>,
 }
 
 /// Settings of station `i`.
@@ -207,7 +206,7 @@ fn micros(time: Duration) -> u64 {
 }
 
 impl Setup {
-    /// So many stations with one CAK, from a cold start, with no kind of fault: but a fault is left, so all orders are searched.
+    /// Stations with one CAK, from a cold start, without faults. The one fault that is left has all orders searched.
     pub fn group(stations: usize) -> Self {
         Self {
             caks: vec![vec![1]; stations],
