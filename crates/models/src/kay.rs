@@ -11,7 +11,7 @@
 //! | [`Step::Replay`] | yes | an MKPDU with a SAK from the past arrives again |
 //! | [`Step::Lie`] | yes | a member that has the CAK says what is not true |
 //!
-//! MKPDUs and SecYs take no time, so times are those of timers. What the model leaves out: PNs (no data is sent), other makes of
+//! MKPDUs and SecYs take no time, so times are those of timers. The model leaves out: PNs (no data is sent), other makes of
 //! KaYs, changes of settings.
 
 mod fair;
@@ -49,7 +49,7 @@ pub const LEAP: Duration = Duration::from_millis(4000);
 pub const HOLD: Duration = Duration::from_millis(700);
 /// Time for which a fair network is watched.
 const WATCHED: u64 = 40_000_000;
-/// A SAK takes effect after this time, whoever lacks it.
+/// Time after which a SAK takes effect though members lack it.
 const TRANSMIT_DELAY: Duration = Duration::from_secs(6);
 
 /// Kinds of faults.
@@ -174,7 +174,7 @@ struct Shared {
     slowest: u64,
 }
 
-/// Settings of station `i`.
+/// Settings of station `i`. The tests of crate `mka` have others, with fragmentation and any suite, and `testkit` does not know that crate.
 fn settings(i: usize, suite: CipherSuite) -> Settings {
     let source = MacAddr([2, 0, 0, 0, 0, i as u8 + 1]);
     Settings {
@@ -324,7 +324,7 @@ impl World {
         (shared.pasts.len(), shared.fair.len())
     }
 
-    /// Where the search begins.
+    /// First state of the search.
     fn first(&self) -> State {
         let mut state = self.cold();
         let shared = &mut self.shared();
@@ -347,7 +347,7 @@ impl World {
             .try_fold(self.first(), |state, step| self.step(&mut self.shared(), &state, *step).ok_or(*step))
     }
 
-    /// What each station was told since its last start, as a log of a KaY has it.
+    /// Inputs of each station since its last start, as a log of a KaY has them.
     pub fn told(&self, state: &State) -> Vec<Past> {
         let shared = self.shared();
         state.stations.iter().map(|station| shared.pasts.past(station.place)).collect()
