@@ -16,6 +16,10 @@ pub enum Wrong {
     Unready(String),
     /// A SAK, a nonce or an SSCI comes again.
     Twice(String),
+    /// A KaY takes a SAK of another station than its key server.
+    NotElected(String),
+    /// A KaY gives the SAK up that it protects with, and members are there.
+    Dropped(String),
     /// A KaY told its SecY what cannot be done.
     Impossible(String),
 }
@@ -104,6 +108,12 @@ impl Model for World {
             ),
             Property::always("no SAK, nonce or SSCI comes twice", |model: &Self, state: &State| {
                 model.holds(state, |wrong| matches!(wrong, Wrong::Twice(_)))
+            }),
+            Property::always("a SAK is the elected key server's", |model: &Self, state: &State| {
+                model.holds(state, |wrong| matches!(wrong, Wrong::NotElected(_)))
+            }),
+            Property::always("no SAK in use goes while members are there", |model: &Self, state: &State| {
+                model.holds(state, |wrong| matches!(wrong, Wrong::Dropped(_)))
             }),
             Property::always("a SecY can do what it is told", |model: &Self, state: &State| {
                 model.holds(state, |wrong| matches!(wrong, Wrong::Impossible(_)))

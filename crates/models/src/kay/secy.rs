@@ -1,4 +1,4 @@
-//! A SecY, as far as a KaY knows it: it does what it is told, and says what it could not do.
+//! A SecY in the eyes of a KaY: it does what the KaY requests, and says what it could not do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -47,6 +47,8 @@ pub(super) struct SecY {
 pub(super) struct Done {
     pub(super) begun: Vec<Begun>,
     pub(super) enabled: Vec<Ki>,
+    /// SAKs that went while the SecY protected with them, and members were live.
+    pub(super) dropped: Vec<Ki>,
 }
 
 impl SecY {
@@ -84,6 +86,9 @@ impl SecY {
             }
             Event::Retire(ki) => {
                 self.find_mut(ki)?;
+                if self.transmits == Some(ki) && !live.is_empty() {
+                    done.dropped.push(ki);
+                }
                 self.saks.retain(|sas| sas.ki != ki);
                 self.reports.retain(
                     |report| !matches!(report, Report::Installed(of) | Report::Transmitting(of) if *of == ki),

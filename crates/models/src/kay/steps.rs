@@ -21,7 +21,16 @@ impl World {
         if present.transmitted > 1 {
             state.wrong.get_or_insert_with(|| Arc::new(Wrong::TwoSaks(format!("station {i}"))));
         }
+        // A key server that lies may choose an AN that is in use.
+        let is_lied_to = present.done.begun.iter().any(|begun| begun.ki.server == lies::MI);
+        for ki in present.done.dropped.iter().filter(|_| !is_lied_to) {
+            state.wrong.get_or_insert_with(|| Arc::new(Wrong::Dropped(format!("station {i}: {ki}"))));
+        }
         for begun in &present.done.begun {
+            if !present.is_led_by(begun.ki.server) {
+                let wrong = || Arc::new(Wrong::NotElected(format!("station {i}: {}", begun.ki)));
+                state.wrong.get_or_insert_with(wrong);
+            }
             if let Some(wrong) = again(&state.begun, begun) {
                 state.wrong.get_or_insert_with(|| Arc::new(Wrong::Twice(format!("station {i}: {wrong}"))));
             }
@@ -222,7 +231,7 @@ fn handed_out(octets: &[u8]) -> Option<Ki> {
     })
 }
 
-/// MI of whoever sent an MKPDU.
+/// MI and MN of an MKPDU's sender.
 pub(super) fn sender(octets: &[u8]) -> Option<(Mi, u32)> {
     let mkpdu = Mkpdu::parse(octets).ok()?;
     Some((mkpdu.basic.mi, mkpdu.basic.mn))
