@@ -51,7 +51,8 @@ fn search(name: &str, setup: Setup) {
 
 #[test]
 fn two_from_a_cold_start() {
-    search("two, cold", Setup { ..pair() });
+    let horizon = if is_deep() { 3000 } else { 12_000 };
+    search("two, cold", Setup { horizon, ..pair() });
 }
 
 #[test]
