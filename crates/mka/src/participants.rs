@@ -5,7 +5,6 @@
 //! when all members have it.
 
 use alloc::vec::Vec;
-use core::fmt;
 use core::time::Duration;
 
 use wire::{Ckn, Instant, Ki, Sci};
@@ -21,7 +20,7 @@ use crate::station::Station;
 use crate::timers::{Earliest, LONELY_HOLD, PRINCIPAL_HOLD};
 
 /// One participant for each CAK.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Participants {
     /// In the order of configuration.
     in_order: Vec<Participant>,
@@ -31,12 +30,6 @@ pub(crate) struct Participants {
     better: Option<(u32, Instant)>,
     membership: Membership,
     last_id: u32,
-}
-
-impl fmt::Debug for Participants {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.in_order.fmt(f)
-    }
 }
 
 /// All of them.

@@ -1,6 +1,7 @@
 //! Parts of a KaY that all others use: settings, the present moment, randomness, and what the KaY tells.
 
 use alloc::vec::Vec;
+use core::fmt;
 
 use suite::mka::Drbg;
 use wire::mkpdu::Capability;
@@ -20,6 +21,14 @@ pub(crate) struct Station {
     drbg: Drbg,
     out: Outbox,
     counters: KayCounters,
+}
+
+impl fmt::Debug for Station {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Output and counters decide nothing. The moment decides until the next input alone, by `Kay::poll_timeout`.
+        let Self { settings, now: _, drbg: _, out: _, counters: _ } = self;
+        f.debug_struct("Station").field("settings", settings).finish_non_exhaustive()
+    }
 }
 
 impl Station {

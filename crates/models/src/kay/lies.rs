@@ -11,24 +11,28 @@ use wire::{An, Ki, MacAddr, Mi, Sci};
 
 use super::pasts::cak;
 
-/// What the member says. It always says that it hears all.
+/// A lie of the member. It always says that it hears all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Lie {
     /// It is the best key server there is, and gives no SAK.
     Claims,
     /// It is the best key server there is, and hands out a SAK that it made, always the same one.
     HandsOut,
+    /// It is no key server, and hands out that SAK.
+    Offers,
     /// It accepts and protects with the SAK in use, which it never got.
     Uses,
 }
 
 impl Lie {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Claims, Self::HandsOut, Self::Uses];
+    pub const ALL: [Self; 4] = [Self::Claims, Self::HandsOut, Self::Offers, Self::Uses];
 }
 
-/// Number of the member: its SCI and MI.
+/// Number of the member in its SCI and MI.
 const NUMBER: u8 = 200;
+/// MI of the member.
+pub(super) const MI: Mi = Mi([NUMBER; 12]);
 /// The CAK that it has.
 const CAK: u8 = 1;
 
@@ -40,7 +44,7 @@ pub(super) fn mkpdu(
     records: &[(Ki, Arc<[u8]>)],
 ) -> Option<Arc<[u8]>> {
     let entry = cak(CAK);
-    let is_server = lie != Lie::Uses;
+    let is_server = matches!(lie, Lie::Claims | Lie::HandsOut);
     let basic = BasicParameters {
         version: 3,
         priority: if is_server { 0 } else { 200 },
@@ -48,7 +52,7 @@ pub(super) fn mkpdu(
         macsec_desired: true,
         capability: Capability::Offsets,
         sci: Sci::new(MacAddr([2, 0, 0, 0, 0, NUMBER]), 1),
-        mi: Mi([NUMBER; 12]),
+        mi: MI,
         mn,
         agility: ALGORITHM_AGILITY,
         ckn: entry.ckn,
@@ -56,13 +60,13 @@ pub(super) fn mkpdu(
     let (mut buffer, mut room) = ([0; 1514], [0; 1024]);
     let mut writer =
         Writer::new(&mut buffer, MacAddr([1, 0x80, 0xc2, 0, 0, 3]), basic.sci.system(), 3, &basic).ok()?;
-    let live = last.iter().flatten().filter_map(|octets| super::sender(octets));
+    let live = last.iter().flatten().filter_map(|octets| super::steps::sender(octets));
     let peers = PeerList::write(live.map(|(mi, mn)| PeerEntry { mi, mn }), &mut room);
     writer.push(&ParameterSet::LivePeers { key_server_ssci: 0, peers }).ok()?;
     let an = An::new(1)?;
     match lie {
         Lie::Claims => {}
-        Lie::HandsOut => {
+        Lie::HandsOut | Lie::Offers => {
             let sak = Sak::new(CipherSuite::GcmAes128, &[NUMBER; 16]).ok()?;
             let (wrapped, octets) = entry.cak.kek(&entry.ckn).wrap(&sak);
             let confidentiality = Confidentiality::Zero;

@@ -1,4 +1,4 @@
-//! What stations were told, as a tree: a station's present is a place in it, and many states share their pasts.
+//! Inputs of stations, as a tree: a station's present is a place in it, and many states share their pasts.
 //!
 //! A KaY that is needed at a place is taken from the place before, if one is alive there, or made again from its beginning.
 
@@ -12,7 +12,7 @@ use wire::{Ckn, Instant, Mi, Sci};
 use super::print::{self, Token};
 use super::secy::{Done, SecY};
 
-/// What a station was told.
+/// An input of a station.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Told {
     /// An MKPDU.
@@ -36,7 +36,7 @@ pub struct Begin {
     pub seed: [u8; 32],
 }
 
-/// What led a station to a place: its beginning, when, and the inputs with their moments.
+/// A station's way to a place: its beginning, when, and the inputs with their moments.
 pub type Past = (Begin, Instant, Vec<(Instant, Told)>);
 
 /// Number of a place.
@@ -54,7 +54,7 @@ pub(super) struct Present {
     pub(super) timeout: Option<Instant>,
     pub(super) secy: SecY,
     pub(super) done: Done,
-    /// What the SecY was told and could not do, or what cannot be.
+    /// A request that the SecY could not carry out, or a state that cannot be.
     pub(super) wrong: Option<String>,
     pub(super) mi: Mi,
     pub(super) key_server: Option<Sci>,
@@ -102,6 +102,14 @@ impl Told {
             Self::Timeout => Input::Timeout,
             Self::Rekey => Input::Rekey,
         }
+    }
+}
+
+impl Present {
+    /// True if this MI is that of its key server.
+    pub(super) fn is_led_by(&self, mi: Mi) -> bool {
+        let is_peer = || self.key_server.is_some_and(|server| self.live.contains(&(server, mi)));
+        if self.is_key_server { mi == self.mi } else { is_peer() }
     }
 }
 
@@ -154,7 +162,7 @@ impl Pasts {
         next
     }
 
-    /// What led to a place.
+    /// The way to a place.
     pub(super) fn past(&self, mut place: Place) -> Past {
         let mut all = Vec::new();
         while let Present { before: Some(before), at, told: Some(told), .. } = &self.places[place] {
@@ -206,6 +214,8 @@ impl Pasts {
         if matches!(told, Some(Told::Timeout)) && timeout.is_some_and(|timeout| timeout <= at) {
             wrong.get_or_insert("a time that has come comes again".to_owned());
         }
+        let mut tokens = print::tokens(&format!("{kay:?}{secy:?}"));
+        tokens.extend(timeout.map(Token::at));
         let status = kay.status(at);
         let present = Present {
             before,
@@ -221,7 +231,7 @@ impl Pasts {
             is_key_server: status.is_key_server,
             live: live_of(&kay),
             transmitted: status.saks.iter().filter(|sak| sak.transmits).count(),
-            tokens: print::tokens(&format!("{kay:?}{secy:?}")),
+            tokens,
             secy,
             next: Vec::new(),
         };

@@ -1,13 +1,17 @@
 //! The print of a state: equal for states that behave alike.
 //!
 //! It is made of what the objects say of themselves (`Debug`). Times count from now, and an age beyond [`OLDEST`] is one age. MIs
-//! count by their first appearance, MNs from the newest one of their MI. Records of sent MKPDUs count as long as a KaY heeds them.
+//! and keys count by their first appearance, MNs from the newest one of their MI. Records of sent MKPDUs count as long as a KaY heeds them.
 
 use std::collections::HashMap;
 use std::hash::{Hash as _, Hasher};
 
-use wire::Instant;
-use wire::mkpdu::{Mkpdu, ParameterSet};
+use suite::{CipherSuite, Sak};
+use wire::mkpdu::{DistributedSak, Mkpdu, ParameterSet};
+use wire::{Ckn, Instant};
+
+use super::pasts::cak;
+use super::secy::Begun;
 
 /// An age beyond which no timer looks, in microseconds: but those between SAKs for a member that strays, which are kept apart.
 const OLDEST: i64 = 25_000_000;
@@ -24,10 +28,19 @@ pub(super) enum Token {
     /// A time that counts if it is at most so old, in microseconds.
     Recent(u64, i64),
     Mi(u64),
+    /// A key, or the octets that it is wrapped in.
+    Key(u64),
     /// Number of a message of this MI.
     Mn(u64, u32),
     /// The same with a time, which counts for a while.
     Sample(u64, u64, u32),
+}
+
+impl Token {
+    /// A moment.
+    pub(super) fn at(at: Instant) -> Self {
+        Self::Time(microseconds(at))
+    }
 }
 
 /// Microseconds of a moment.
@@ -67,7 +80,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
             "sent: [",
             "samples: [",
             "Participant {",
-            "wrapped: ",
+            "wrapped: WrappedSak { octets: [",
             "]",
         ];
         let may_begin = b"MImlsPw]".contains(&rest.as_bytes()[begin]);
@@ -119,13 +132,48 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
             "sent: [" => in_sent = true,
             "samples: [" => in_samples = true,
             "Participant {" => own = 0,
-            "wrapped: " => behind = behind.find(']').map_or(behind, |end| &behind[end..]),
+            "wrapped: WrappedSak { octets: [" => {
+                let end = behind.find(']').unwrap_or(0);
+                let octets: Vec<u8> =
+                    behind[..end].split(", ").filter_map(|octet| octet.parse().ok()).collect();
+                tokens.push(wrapped(&octets));
+                behind = &behind[end..];
+            }
             _ => (in_sent, in_samples) = (false, false),
         }
         (rest, begin) = (behind, 0);
     }
     tokens.push(Token::Text(digest(rest)));
     tokens
+}
+
+/// Digest of a SAK.
+pub(super) fn key(sak: &Sak) -> u64 {
+    digest(&format!("{:?}", sak.octets()))
+}
+
+/// Wrapped octets of a SAK; a KaY's have zeros behind them.
+fn wrapped(octets: &[u8]) -> Token {
+    let length = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
+    Token::Key(digest(&format!("{:?}", &octets[..length])))
+}
+
+/// The SAK that an MKPDU under this CKN hands out.
+fn unwrapped(ckn: Ckn, sak: &DistributedSak<'_>) -> Option<Sak> {
+    let entry = cak(*ckn.octets().first()?);
+    let suite = sak.suite.map_or(Some(CipherSuite::GcmAes128), CipherSuite::from_identifier)?;
+    entry.cak.kek(&entry.ckn).unwrap(suite, sak.wrapped).ok()
+}
+
+/// The tokens of SAKs that stations began with. The order is that of each station, not that among stations.
+pub(super) fn begun_tokens(begun: &[Begun]) -> Vec<Token> {
+    let mut begun: Vec<&Begun> = begun.iter().collect();
+    begun.sort_by_key(|begun| begun.sci);
+    let tokens = begun.into_iter().flat_map(|Begun { sci, ki, key, sscis }| {
+        let text = digest(&format!("{sci:?}{}{sscis:?}", ki.kn));
+        [Token::Text(text), Token::Mi(mi_of(&ki.server.0)), Token::Key(*key)]
+    });
+    tokens.collect()
 }
 
 /// The tokens of an MKPDU.
@@ -141,9 +189,11 @@ pub(super) fn frame_tokens(frame: &[u8]) -> Vec<Token> {
                     all.extend([Token::Mi(mi), Token::Mn(mi, peer.mn)]);
                 }
             }
-            // The wrapped octets follow from the KI.
             ParameterSet::DistributedSak(Some(sak)) => {
-                all.push(Token::Text(u64::from(sak.kn) << 8 | sak.an.index() as u64))
+                let DistributedSak { an, confidentiality, kn, suite, .. } = sak;
+                all.push(Token::Text(digest(&format!("{an:?}{confidentiality:?}{kn}{suite:?}"))));
+                all.push(wrapped(sak.wrapped));
+                all.extend(unwrapped(mkpdu.basic.ckn, &sak).map(|sak| Token::Key(key(&sak))));
             }
             set => all.extend(tokens(&format!("{set:?}"))),
         }
@@ -176,9 +226,9 @@ pub(super) fn hash<'t>(
                         age(at).hash(hasher);
                     }
                 }
-                Token::Mi(mi) => {
+                Token::Mi(name) | Token::Key(name) => {
                     let next = names.len();
-                    names.entry(mi).or_insert(next).hash(hasher);
+                    names.entry(name).or_insert(next).hash(hasher);
                 }
                 Token::Mn(mi, mn) => (newest[&mi] - mn).hash(hasher),
                 Token::Sample(mi, at, mn) => {
@@ -189,5 +239,48 @@ pub(super) fn hash<'t>(
             }
         }
         list.len().min(1).hash(hasher);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::hash::DefaultHasher;
+
+    use wire::{Ki, MacAddr, Mi, Sci};
+
+    use super::*;
+
+    fn print(lists: &[Vec<Token>]) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        hash(lists.iter().map(|list| (Instant::START, &list[..])), &mut hasher);
+        hasher.finish()
+    }
+
+    fn of_wrapped(octets: [u8; 3]) -> Vec<Token> {
+        tokens(&format!(
+            "Ki {{ server: Mi([7, 7]), kn: 1 }}, wrapped: WrappedSak {{ octets: {octets:?}, length: 2 }}"
+        ))
+    }
+
+    #[test]
+    fn two_keys_under_one_name_are_two_and_which_ones_does_not_matter() {
+        let (one, other) = (of_wrapped([1, 2, 0]), of_wrapped([1, 3, 0]));
+        assert_ne!(print(&[one.clone(), one.clone()]), print(&[one.clone(), other.clone()]));
+        assert_eq!(print(&[one.clone(), other.clone()]), print(&[other.clone(), one]));
+    }
+
+    #[test]
+    fn saks_that_stations_began_with_count_and_their_order_among_stations_does_not() {
+        let begun = |station: u8, mi: u8, key: u64| Begun {
+            sci: Sci::new(MacAddr([2, 0, 0, 0, 0, station]), 1),
+            ki: Ki { server: Mi([mi; 12]), kn: 1 },
+            key,
+            sscis: [].into(),
+        };
+        let of = |all: &[Begun]| print(&[begun_tokens(all)]);
+        assert_ne!(of(&[begun(1, 1, 10)]), of(&[begun(1, 1, 10), begun(1, 2, 11)]));
+        assert_ne!(of(&[begun(1, 1, 10), begun(1, 1, 10)]), of(&[begun(1, 1, 10), begun(1, 1, 11)]));
+        assert_ne!(of(&[begun(1, 1, 10), begun(1, 1, 10)]), of(&[begun(1, 1, 10), begun(1, 2, 10)]));
+        assert_eq!(of(&[begun(1, 1, 10), begun(2, 1, 10)]), of(&[begun(2, 3, 12), begun(1, 3, 12)]));
     }
 }

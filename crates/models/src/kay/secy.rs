@@ -1,10 +1,11 @@
-//! A SecY, as far as a KaY knows it: it does what it is told, and says what it could not do.
+//! A SecY in the eyes of a KaY: it does what the KaY requests, and says what it could not do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use mka::{Admission, Association, Event, Report};
 use wire::{An, Instant, Ki, Mi, Sci, Ssci};
+
+use super::print;
 
 /// A SAK in a SecY.
 #[derive(Clone, Debug)]
@@ -46,6 +47,8 @@ pub(super) struct SecY {
 pub(super) struct Done {
     pub(super) begun: Vec<Begun>,
     pub(super) enabled: Vec<Ki>,
+    /// SAKs that went while the SecY protected with them, and members were live.
+    pub(super) dropped: Vec<Ki>,
 }
 
 impl SecY {
@@ -83,6 +86,9 @@ impl SecY {
             }
             Event::Retire(ki) => {
                 self.find_mut(ki)?;
+                if self.transmits == Some(ki) && !live.is_empty() {
+                    done.dropped.push(ki);
+                }
                 self.saks.retain(|sas| sas.ki != ki);
                 self.reports.retain(
                     |report| !matches!(report, Report::Installed(of) | Report::Transmitting(of) if *of == ki),
@@ -117,11 +123,9 @@ impl SecY {
         if self.saks.iter().any(|sas| sas.an == an) {
             return Err(format!("AN {an} is in use"));
         }
-        let mut hasher = DefaultHasher::new();
-        sak.octets().hash(&mut hasher);
         let sscis = receive.iter().filter_map(|to| Some((to.sci, to.ssci?)));
         let sscis = sscis.chain(xpn.map(|(_, ssci)| (own, ssci))).collect();
-        done.begun.push(Begun { sci: own, ki, key: hasher.finish(), sscis });
+        done.begun.push(Begun { sci: own, ki, key: print::key(&sak), sscis });
         let receive: BTreeSet<Sci> = receive.iter().map(|admission| admission.sci).collect();
         self.scs.extend(&receive);
         self.saks.push(Sas {
