@@ -189,7 +189,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (tag == SECTAG_SCI) U64(data + 20) = link->sci;
     job.aad = header + clear, job.text = secure_data - clear, job.from = clear ? 0 : ICV;
     if (seal_ahead(ctx, &job, sealing.ring, sealing.instance, sealing.pn)) return XDP_DROP;
-    follow(sealing.ring, sealing.pn + 1, job.text);
+    follow(sealing.ring, sealing.instance, sealing.pn + 1, job.text);
 
     struct sent_counters *of_sa = map_lookup(&sent, &sealing.an);
     if (!of_sa) return XDP_DROP;
@@ -333,7 +333,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     freshness = settle(place, &opening);
     if (freshness == GONE) return no_sa(&tag);
     if (freshness == LATE || freshness == DUPLICATE) return refuse(of_sa, freshness == LATE ? IN_LATE : IN_DUPLICATE);
-    follow(opening.ring, opening.pn + 1, job.text);
+    if (freshness != DELAYED) follow(opening.ring, opening.instance, opening.pn + 1, job.text);
     of_sa->of[tag.encrypted ? IN_OCTETS_DECRYPTED : IN_OCTETS_VALIDATED] += secure_data;
     of_sa->of[freshness == DELAYED ? IN_DELAYED : IN_OK]++;
     if (unprotect(ctx, tag.octets, octets_of(ctx) - header - secure_data)) return XDP_DROP;

@@ -419,12 +419,25 @@ impl Link {
         Ok(slots.set(at, octets, 0)?)
     }
 
+    /// Gives the ring of an SA to another instance, as if it were taken out while a frame is under way, and says whose it was: for tests.
+    ///
+    /// # Errors
+    /// If there is no such ring.
+    pub fn set_ring(&mut self, sci: Option<Sci>, an: An, instance: u64) -> Result<u64, XdpError> {
+        let owner = self.owner(sci, an)?;
+        self.ahead.as_ref().and_then(|ahead| ahead.set_instance(owner, instance)).ok_or(XdpError::Malformed)
+    }
+
     fn slot_of(&self, sci: Option<Sci>, an: An, pn: u64) -> Result<Option<u32>, XdpError> {
-        let owner = match sci {
+        let owner = self.owner(sci, an)?;
+        Ok(self.ahead.as_ref().and_then(|ahead| ahead.slot_of(owner, pn)))
+    }
+
+    fn owner(&self, sci: Option<Sci>, an: An) -> Result<Owner, XdpError> {
+        Ok(match sci {
             None => Owner::Transmit(an.index() as u32),
             Some(sci) => Owner::Receive(self.place(sci, an)?),
-        };
-        Ok(self.ahead.as_ref().and_then(|ahead| ahead.slot_of(owner, pn)))
+        })
     }
 
     fn change_receive(&self, what: What, sci: Sci, an: An, pn: u64) -> Result<(), XdpError> {

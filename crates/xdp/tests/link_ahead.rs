@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use secy::{ConfidentialityOffset, Protection, ReceiveDiscard};
+use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, Settings};
 use stations::{ENCRYPT, Outcome, SETTINGS, World, an, payload, sci, sdu};
 use suite::CipherSuite;
 use xdp::{Link, Verdict};
@@ -193,6 +193,43 @@ fn rings_follow_gaps_and_leave_late_frames_their_slots() {
     world.verify(1, &frames[1160]).sent();
     assert!(world.gateways[1].kernel.fill() > 0);
     assert!(is_ready(&received(&world.gateways[1].kernel, 1200), 1200));
+}
+
+/// A frame far behind the newest one is authentic, and moves no ring: else who replays it has erased keystream made again. Nor do
+/// slots become as long as it was.
+#[test]
+fn an_old_frame_moves_no_ring() {
+    for (replay_protect, window, frames) in [(false, 64, 1300), (true, 1000, 600)] {
+        let settings = Settings { replay_protect, ..SETTINGS };
+        let mut world = World::secured(SUITE, ENCRYPT, window, &settings, 1);
+        let frame = sdu(0, IPV4, &payload(1400));
+        let old = world.protect(0, &frame).sent();
+        for number in 1..=frames {
+            pass(&mut world, 40);
+            fill(&world);
+            if number == frames || !replay_protect && number > 600 && number % 100 == 0 {
+                assert_eq!(world.verify(1, &old).sent(), frame);
+                assert_eq!(world.gateways[1].kernel.fill(), 0);
+            }
+        }
+        let next = received(&world.gateways[1].kernel, 2 + frames);
+        assert!(is_ready(&next, 2 + frames));
+        assert!(replay_protect || word(&next, OCTETS) < 200);
+    }
+}
+
+/// A frame may be under way when its SA's ring goes to another one.
+#[test]
+fn a_frame_moves_no_ring_of_another_sa() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    let ours = world.gateways[0].kernel.set_ring(None, an(0), 0).unwrap();
+    for other in [ours + 1, ours] {
+        pass(&mut world, 40);
+        assert_eq!(world.gateways[0].kernel.fill(), 0);
+        world.gateways[0].kernel.set_ring(None, an(0), other).unwrap();
+    }
+    pass(&mut world, 40);
+    assert_eq!(world.gateways[0].kernel.fill(), 3);
 }
 
 #[test]

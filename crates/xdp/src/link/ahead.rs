@@ -44,6 +44,7 @@ const HELD: u64 = 1;
 const NEXT: usize = 0;
 const MADE: usize = 1;
 const LONGEST_ASLEEP: usize = 2;
+const INSTANCE: usize = 3;
 /// Slots that are left to frames which others have overtaken.
 const BEHIND: u64 = 32;
 /// Distance by which the thread leaps ahead if frames have passed it.
@@ -142,6 +143,8 @@ impl Ahead {
         let mut filled = self.rings.lock();
         control[NEXT].store(first, Ordering::Relaxed);
         control[MADE].store(first, Ordering::Relaxed);
+        // Behind them: from here on the ring follows the SA's frames.
+        control[INSTANCE].store(instance, Ordering::Release);
         filled[ring] = Some(Filled {
             owner,
             instance,
@@ -161,6 +164,8 @@ impl Ahead {
         let of_owner = |filled: &Option<Filled>| filled.as_ref().is_some_and(|filled| filled.owner == owner);
         if let Some(ring) = filled.iter().position(of_owner) {
             filled[ring] = None;
+            // A frame of the SA that is still under way moves the ring no more.
+            self.rings.control(ring)[INSTANCE].store(EMPTY, Ordering::SeqCst);
             (0..SLOTS).for_each(|slot| wipe(self.rings.slot(ring, slot as u64)));
         }
     }
@@ -173,9 +178,17 @@ impl Ahead {
 
     /// Number of the slot of an SA's PN.
     pub(super) fn slot_of(&self, owner: Owner, pn: u64) -> Option<u32> {
-        let filled = self.rings.lock();
-        let ring = filled.iter().position(|of| of.as_ref().is_some_and(|of| of.owner == owner))?;
-        Some((ring * SLOTS) as u32 + (pn % SLOTS as u64) as u32)
+        Some((self.ring_of(owner)? * SLOTS) as u32 + (pn % SLOTS as u64) as u32)
+    }
+
+    /// The ring follows frames of another instance from now on: whose it was.
+    pub(super) fn set_instance(&self, owner: Owner, instance: u64) -> Option<u64> {
+        let ring = self.ring_of(owner)?;
+        Some(self.rings.control(ring)[INSTANCE].swap(instance, Ordering::SeqCst))
+    }
+
+    fn ring_of(&self, owner: Owner) -> Option<usize> {
+        self.rings.lock().iter().position(|of| of.as_ref().is_some_and(|of| of.owner == owner))
     }
 
     fn wake(&self) {
@@ -279,14 +292,7 @@ impl Rings {
 
 /// The first PN that is to be made.
 const fn start_of(next: u64, made: u64) -> u64 {
-    if made < next {
-        next.saturating_add(LEAP)
-    } else if made - next > SLOTS as u64 {
-        // An SA before had come further.
-        next
-    } else {
-        made
-    }
+    if made < next { next.saturating_add(LEAP) } else { made }
 }
 
 impl Filled {

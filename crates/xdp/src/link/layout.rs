@@ -6,7 +6,7 @@
 //!  command   what 4 | place 4 | extended 4 | ring 4 | PN 8 | through 8 | last 8 | window 8 | instance 8 | key
 //!  key       octets 32 | base of nonces 12 | octets in clear 4
 //!  slot      id 8 | PN 8 | octets 8 | 0 8 | Poly1305 key 32 | keystream
-//!  ring      next 8 | made 8 | longest 4 | asleep 4 | 0 40
+//!  ring      next 8 | made 8 | longest 4 | asleep 4 | instance 8 | 0 32
 //!  report    there 4 | used 4 | numbers 8 each
 //! ```
 
