@@ -326,11 +326,16 @@ fn frames_of_two_cpus_and_the_thread_do_not_disturb_each_other() {
     }
 }
 
-/// Threads of this process that fill slots.
-fn fillers() -> usize {
+/// States of the threads of this process that fill slots: `S` sleeps.
+fn states() -> Vec<char> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
-    names.filter(|name| name.trim_end() == "link-ahead").count()
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    let of_link = |stat: String| stat.split_once("(link-ahead) ").and_then(|(_, state)| state.chars().next());
+    stats.filter_map(of_link).collect()
+}
+
+fn fillers() -> usize {
+    states().len()
 }
 
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
@@ -360,4 +365,26 @@ fn the_links_own_thread_fills_wakes_and_ends() {
     assert_eq!(fillers(), 1);
     drop(world);
     assert_eq!(fillers(), 0);
+}
+
+/// Behind the last PN there is nothing to make.
+#[test]
+fn the_thread_sleeps_at_the_last_pn() {
+    let _alone = THREADS.lock();
+    for (suite, last) in [(XPN, u64::MAX), (SUITE, u64::from(u32::MAX))] {
+        let mut world = World::new(suite, ENCRYPT, 64, &SETTINGS);
+        world.gateways[0].kernel.keep_filling(|| ()).unwrap();
+        (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
+        world.secure(0, 0, 7, last - 5);
+        wait_for("no slot is filled", || is_ready(&sent(&world.gateways[0].kernel, last - 5), last - 5));
+        let sleeps = || {
+            thread::sleep(Duration::from_millis(5));
+            states() == ['S']
+        };
+        wait_for("the thread does not sleep", || (0..20).all(|_| sleeps()));
+        // Its nonce would be that of PN 0.
+        let behind = last.wrapping_add(1);
+        assert_eq!(word(&sent(&world.gateways[0].kernel, behind), ID), 0);
+        (0..6).for_each(|_| pass(&mut world, 40));
+    }
 }

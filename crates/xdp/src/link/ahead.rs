@@ -12,6 +12,7 @@
 //!
 //! Keystream is as secret as the frames. So a slot is erased with its frame, and a ring with its SA, before its key is given up here.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -71,6 +72,8 @@ struct Filled {
     key: ChaCha20Keystream,
     sci: Sci,
     xpn: Option<secy::XpnBinding>,
+    /// Last PN of the suite.
+    last: u64,
     /// Text that slots are made for, and the longest that was seen in the last half of a ring.
     octets: usize,
     seen: usize,
@@ -151,6 +154,7 @@ impl Ahead {
             key: keystream,
             sci,
             xpn: key.xpn,
+            last: key.suite.last_pn().number(),
             octets: MOST_AHEAD,
             seen: MOST_AHEAD,
         });
@@ -255,17 +259,16 @@ impl Rings {
         for (ring, filled) in filled.iter_mut().enumerate() {
             let Some(filled) = filled else { continue };
             let control = self.control(ring);
-            let next = control[NEXT].load(Ordering::Acquire);
-            let begin = start_of(next, control[MADE].load(Ordering::Relaxed));
-            let end = next.saturating_add(SLOTS as u64 - BEHIND).min(begin.saturating_add(BATCH));
-            for pn in begin..end {
+            let missing = filled.missing(control);
+            let end = missing.end.min(missing.start.saturating_add(BATCH)).max(missing.start);
+            for pn in missing.start..end {
                 if pn % (SLOTS as u64 / 2) == 0 {
                     filled.follow_lengths(&control[LONGEST_ASLEEP]);
                 }
                 filled.make(pn, self.slot(ring, pn), buffer);
             }
-            control[MADE].store(end.max(begin), Ordering::Release);
-            count += end.saturating_sub(begin) as u32;
+            control[MADE].store(end, Ordering::Release);
+            count += (end - missing.start) as u32;
         }
         count
     }
@@ -281,21 +284,23 @@ impl Rings {
 
     fn is_low(&self) -> bool {
         let filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rings = filled.iter().enumerate().filter(|(_, filled)| filled.is_some());
-        rings.any(|(ring, _)| {
-            let control = self.control(ring);
-            let (next, made) = (control[NEXT].load(Ordering::SeqCst), control[MADE].load(Ordering::Relaxed));
-            start_of(next, made).saturating_sub(next) < SLOTS as u64 / 2
+        let mut rings = filled.iter().enumerate().filter_map(|(ring, filled)| Some((ring, filled.as_ref()?)));
+        rings.any(|(ring, filled)| {
+            let missing = filled.missing(self.control(ring));
+            missing.end.saturating_sub(missing.start) > SLOTS as u64 / 2 - BEHIND
         })
     }
 }
 
-/// The first PN that is to be made.
-const fn start_of(next: u64, made: u64) -> u64 {
-    if made < next { next.saturating_add(LEAP) } else { made }
-}
-
 impl Filled {
+    /// PNs whose slots are missing: none behind the suite's last one, whose nonce would be that of another PN.
+    fn missing(&self, control: &[AtomicU64]) -> Range<u64> {
+        let (next, made) = (control[NEXT].load(Ordering::SeqCst), control[MADE].load(Ordering::Relaxed));
+        let begin = if made < next { next.saturating_add(LEAP) } else { made };
+        let end = next.saturating_add(SLOTS as u64 - BEHIND);
+        begin..end.min(self.last.saturating_add(1))
+    }
+
     /// Slots are as long as the longest text of the last half of a ring, or of the one before.
     fn follow_lengths(&mut self, longest: &AtomicU64) {
         let above = !u64::from(u32::MAX);
