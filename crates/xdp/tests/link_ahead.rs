@@ -61,6 +61,10 @@ fn is_erased(slot: &[u8]) -> bool {
     word(slot, ID) == 0 && slot[SECRETS..KEYSTREAM].iter().all(|octet| *octet == 0)
 }
 
+fn is_empty(slot: &[u8]) -> bool {
+    slot.iter().all(|octet| *octet == 0)
+}
+
 fn pass(world: &mut World, octets: usize) {
     let frame = sdu(0, IPV4, &payload(octets));
     let protected = world.protect(0, &frame).sent();
@@ -232,6 +236,38 @@ fn a_frame_moves_no_ring_of_another_sa() {
     assert_eq!(world.gateways[0].kernel.fill(), 3);
 }
 
+/// Has a frame find its slot held, so that it is computed whole.
+fn pass_without_slot(world: &mut World, pn: u64) {
+    let ready = sent(&world.gateways[0].kernel, pn);
+    let mut held = ready.clone();
+    held[ID..PN].copy_from_slice(&1_u64.to_ne_bytes());
+    world.gateways[0].kernel.set_slot(None, an(0), pn, &held).unwrap();
+    pass(world, 40);
+    world.gateways[0].kernel.set_slot(None, an(0), pn, &ready).unwrap();
+}
+
+#[test]
+fn a_slot_whose_frame_was_computed_whole_is_erased() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    pass_without_slot(&mut world, 1);
+    assert!(is_ready(&sent(&world.gateways[0].kernel, 1), 1));
+    fill(&world);
+    assert!(is_empty(&sent(&world.gateways[0].kernel, 1)));
+}
+
+/// Those whose PNs were lost, but for 32 that are left to frames which come late.
+#[test]
+fn a_slot_whose_frame_never_came_is_erased() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    let frames: Vec<_> = (0..600).map(|_| world.protect(0, &sdu(0, IPV4, &payload(40))).sent()).collect();
+    world.verify(1, &frames[599]).sent();
+    world.gateways[1].kernel.fill();
+    let slots = (0..SLOTS).map(|at| received(&world.gateways[1].kernel, at));
+    let left: Vec<_> = slots.filter(|slot| !is_empty(slot)).map(|slot| word(&slot, PN)).collect();
+    // Slots are made anew from 16 behind the newest PN on.
+    assert_eq!((left.len(), left.iter().min()), (464, Some(&617)));
+}
+
 #[test]
 fn a_short_slot_keeps_nothing_of_a_long_one() {
     let mut world = filled(SUITE, ENCRYPT, 1);
@@ -359,8 +395,10 @@ fn the_links_own_thread_fills_wakes_and_ends() {
     wait_for("no slot is filled", || is_ready(&sent(&world.gateways[0].kernel, last), last));
     assert!(AT_START.load(Ordering::Relaxed));
     // Above half it sleeps on; below, the frames wake it.
+    pass_without_slot(&mut world, 1);
+    wait_for("a slot stays", || is_empty(&sent(&world.gateways[0].kernel, 1)));
     (0..300).for_each(|_| pass(&mut world, 40));
-    let last = last + 225;
+    let last = last + 226;
     wait_for("frames wake nobody", || is_ready(&sent(&world.gateways[0].kernel, last), last));
     assert_eq!(fillers(), 1);
     drop(world);

@@ -10,7 +10,8 @@
 //! others have overtaken. It sleeps when all rings are full. A slot is as long as the longest text among the last hundreds of frames; a longer
 //! frame, like one whose slot is not ready, is computed whole in the program.
 //!
-//! Keystream is as secret as the frames. So a slot is erased with its frame, and a ring with its SA, before its key is given up here.
+//! Keystream is as secret as the frames. So a slot is erased with its frame, and a ring with its SA, before its key is given up here. A slot
+//! that its frame did not take is erased before the thread sleeps, and each second.
 
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
@@ -54,7 +55,8 @@ const LEAP: u64 = 16;
 const BATCH: u64 = 16;
 /// Lengths of which all are made in the same time: four blocks, the first of which is not for the text.
 const STEP: usize = 256;
-const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+/// Time between two erasures of slots that frames did not take, while the thread sleeps.
+const ERASURE: Duration = Duration::from_secs(1);
 
 /// Owner of a ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -74,6 +76,8 @@ struct Filled {
     xpn: Option<secy::XpnBinding>,
     /// Last PN of the suite.
     last: u64,
+    /// Slots of PNs below were erased, if their frames did not take them.
+    erased: u64,
     /// Text that slots are made for, and the longest that was seen in the last half of a ring.
     octets: usize,
     seen: usize,
@@ -155,6 +159,7 @@ impl Ahead {
             sci,
             xpn: key.xpn,
             last: key.suite.last_pn().number(),
+            erased: first,
             octets: MOST_AHEAD,
             seen: MOST_AHEAD,
         });
@@ -174,10 +179,13 @@ impl Ahead {
         }
     }
 
-    /// Makes all that is missing, now, and says how many slots.
+    /// Does what the thread does before it sleeps, now, and says how many slots were missing.
     pub(super) fn fill(&self) -> u32 {
         let mut buffer = Secret::zeros(ChaCha20Keystream::FIRST_BLOCK + MOST_AHEAD);
-        std::iter::from_fn(|| Some(self.rings.make_some(buffer.octets_mut())).filter(|made| *made > 0)).sum()
+        let batches = || Some(self.rings.make_some(buffer.octets_mut())).filter(|made| *made > 0);
+        let made = std::iter::from_fn(batches).sum();
+        self.rings.erase_passed();
+        made
     }
 
     /// Number of the slot of an SA's PN.
@@ -242,10 +250,13 @@ impl Rings {
             // What was made is in the slots alone.
             buffer.octets_mut().fill(0);
             scrub_stack();
+            self.erase_passed();
             self.set_asleep(1);
             // Frames that came before that have woken nobody.
             if !self.is_low() {
-                waiter.wait(LONGEST_SLEEP);
+                while !waiter.wait(ERASURE) {
+                    self.erase_passed();
+                }
             }
             self.set_asleep(0);
             while woken.next().is_some() {}
@@ -271,6 +282,31 @@ impl Rings {
             count += (end - missing.start) as u32;
         }
         count
+    }
+
+    /// Erases the slots that frames have passed without taking them.
+    fn erase_passed(&self) {
+        let mut filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
+        for (ring, filled) in filled.iter_mut().enumerate() {
+            let Some(filled) = filled else { continue };
+            let next = self.control(ring)[NEXT].load(Ordering::Acquire);
+            let end = match filled.owner {
+                Owner::Transmit(_) => next,
+                Owner::Receive(_) => next.saturating_sub(BEHIND),
+            };
+            let mut left = None;
+            for pn in filled.erased.max(end.saturating_sub(SLOTS as u64))..end {
+                let slot = self.slot(ring, pn);
+                // The slot may be that of a later PN already, which a frame would find held.
+                let is_passed =
+                    slot[PN].load(Ordering::Relaxed) == pn && slot[ID].load(Ordering::Relaxed) != EMPTY;
+                if is_passed && !try_wipe(slot) {
+                    // A frame has it: the next time.
+                    left.get_or_insert(pn);
+                }
+            }
+            filled.erased = left.unwrap_or(end.max(filled.erased));
+        }
     }
 
     /// The upper half of the word, as the programs see it.
@@ -347,17 +383,22 @@ fn put(words: &[AtomicU64], octets: &[u8]) {
 
 /// Empties a slot. A frame that has it gives it back within microseconds.
 fn wipe(slot: &[AtomicU64]) {
-    loop {
-        let before = slot[ID].load(Ordering::Relaxed);
-        if before != HELD
-            && slot[ID].compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            break;
-        }
+    while !try_wipe(slot) {
         thread::yield_now();
+    }
+}
+
+/// Empties a slot that no frame has; false if one has it.
+fn try_wipe(slot: &[AtomicU64]) -> bool {
+    let before = slot[ID].load(Ordering::Relaxed);
+    if before == HELD
+        || slot[ID].compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()
+    {
+        return false;
     }
     slot[PN..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
     slot[ID].store(EMPTY, Ordering::Release);
+    true
 }
 
 fn shared(map: &Map, words: usize) -> Result<SharedWords, XdpError> {
