@@ -85,7 +85,8 @@ pub struct Window {
     pub lowest: u64,
 }
 
-/// The programs, loaded once, and the SecY that they are. Dropping it detaches the programs and frees the maps.
+/// The programs, loaded once, and the SecY that they are. Dropping it detaches the programs, retires all SAs and frees the maps. What
+/// somebody else has of [`Link::programs`] discards frames from then on.
 pub struct Link {
     programs: Programs,
     /// Blocks of each replay window.
@@ -614,6 +615,13 @@ impl Link {
     /// If the kernel does not run it.
     pub fn run_inward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
         self.programs.run_frame("inward", frame, repeat)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The maps live on with programs that somebody else has. Keystream is wiped behind this, whatever fails here.
+        let _ = self.clear();
     }
 }
 

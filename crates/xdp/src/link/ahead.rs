@@ -173,9 +173,7 @@ impl Ahead {
         let of_owner = |filled: &Option<Filled>| filled.as_ref().is_some_and(|filled| filled.owner == owner);
         if let Some(ring) = filled.iter().position(of_owner) {
             filled[ring] = None;
-            // A frame of the SA that is still under way moves the ring no more.
-            self.rings.control(ring)[INSTANCE].store(EMPTY, Ordering::SeqCst);
-            (0..SLOTS).for_each(|slot| wipe(self.rings.slot(ring, slot as u64)));
+            self.rings.empty(ring);
         }
     }
 
@@ -216,6 +214,8 @@ impl Drop for Ahead {
         self.wake();
         // A thread that has panicked fills nothing.
         let _ = self.thread.take().map(|(_, thread)| thread.join());
+        // The maps live on with programs that somebody else has.
+        (0..RINGS).for_each(|ring| self.rings.empty(ring));
     }
 }
 
@@ -227,6 +227,12 @@ impl Rings {
     fn slot(&self, ring: usize, pn: u64) -> &[AtomicU64] {
         let number = ring * SLOTS + (pn % SLOTS as u64) as usize;
         &self.slots.words()[number * SLOT_WORDS..][..SLOT_WORDS]
+    }
+
+    /// The ring is nobody's: a frame of its SA that is still under way moves it no more.
+    fn empty(&self, ring: usize) {
+        self.control(ring)[INSTANCE].store(EMPTY, Ordering::SeqCst);
+        (0..SLOTS).for_each(|slot| wipe(self.slot(ring, slot as u64)));
     }
 
     /// The keys, for who changes or asks.
@@ -241,15 +247,17 @@ impl Rings {
         waiter.watch([woken.as_raw_fd()].into_iter());
         let mut buffer = Secret::zeros(ChaCha20Keystream::FIRST_BLOCK + MOST_AHEAD);
         while !self.stop.load(Ordering::Relaxed) {
-            while self.waiting.load(Ordering::SeqCst) > 0 {
-                thread::yield_now();
+            if self.waiting.load(Ordering::SeqCst) > 0 {
+                // The SA may be one that goes.
+                scrub(buffer.octets_mut());
+                while self.waiting.load(Ordering::SeqCst) > 0 {
+                    thread::yield_now();
+                }
             }
             if self.make_some(buffer.octets_mut()) > 0 {
                 continue;
             }
-            // What was made is in the slots alone.
-            buffer.octets_mut().fill(0);
-            scrub_stack();
+            scrub(buffer.octets_mut());
             self.erase_passed();
             self.set_asleep(1);
             // Frames that came before that have woken nobody.
@@ -261,6 +269,7 @@ impl Rings {
             self.set_asleep(0);
             while woken.next().is_some() {}
         }
+        scrub(buffer.octets_mut());
     }
 
     /// A batch for each ring, as far as slots are missing: how many were made.
@@ -370,6 +379,12 @@ impl Filled {
         slot[KEYSTREAM..][end.min(before)..before].iter().for_each(|word| word.store(0, Ordering::Relaxed));
         slot[ID].store(self.instance, Ordering::Release);
     }
+}
+
+/// What was made is in the slots alone from here on.
+fn scrub(buffer: &mut [u8]) {
+    buffer.fill(0);
+    scrub_stack();
 }
 
 /// Octets in the order in which they stand in memory.
