@@ -15,7 +15,8 @@
 #pragma once
 #include "sa.h"
 
-#define RINGS 4
+// The transmit SC and three receive SCs, of each the SA in use and the next one.
+#define RINGS 8
 #define SLOTS 512
 #define HELD 1ull
 

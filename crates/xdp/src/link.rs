@@ -3,13 +3,13 @@
 //! SCs and SAs are installed, enabled and retired as there. A change is a program too, which control runs: it takes the lock of its SC or
 //! SA as a frame does, so no PN is taken twice, and none that frames take meanwhile is lost.
 //!
-//! Keystream and Poly1305 keys of the next PNs are made ahead by a thread of the link's own ([`Link::keep_filling`]), for at most four SAs. A
+//! Keystream and Poly1305 keys of the next PNs are made ahead by a thread of the link's own ([`Link::keep_filling`]), for at most eight SAs. A
 //! frame whose slot is not ready is computed whole, octet by octet the same.
 //!
 //! User space keeps fragments, `validate_frames` other than strict, and other suites. [`Link::suits`] says so.
 //!
 //! Work for a frame: the lock of its SA once outward and twice inward, a search among at most [`SecY::RECEIVE_SCS`] SCs, and
-//! Poly1305, with ChaCha20 where no keystream is ready. A window's update is a write to one block of 64 PNs, however far it moves. Room: 3.3 MB
+//! Poly1305, with ChaCha20 where no keystream is ready. A window's update is a write to one block of 64 PNs, however far it moves. Room: 6.6 MB
 //! for keystream.
 
 mod ahead;
@@ -371,7 +371,7 @@ impl Link {
     }
 
     /// Has a thread of the link's own make keystream ahead, as long as there is the link: for SAs that are installed from now on, at most
-    /// four at a time. It calls `at_start` first.
+    /// eight at a time. It calls `at_start` first.
     ///
     /// # Errors
     /// If the kernel does not share the memory, or there can be no thread. Frames are computed whole then.

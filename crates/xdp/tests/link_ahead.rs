@@ -310,9 +310,12 @@ fn a_slot_of_the_sa_before_is_not_used() {
 #[test]
 fn an_sa_without_a_ring_is_computed() {
     let mut world = filled(SUITE, ENCRYPT, 1);
-    // Two SAs of each station are there; two more of the peer's take the last rings.
+    // One SA each way is there. Six others take the last rings.
+    world.install_sc(0, 2).unwrap();
+    for number in 0..4 {
+        world.install_receive(0, 2, number, 9, 1).unwrap();
+    }
     for number in 1..4 {
-        world.install_receive(0, 1, number, 9, 1).unwrap();
         world.install_transmit(0, number, 9, 1, u64::MAX).unwrap();
     }
     assert_eq!(world.gateways[0].kernel.slot(None, an(3), 1).unwrap(), None);
@@ -321,6 +324,22 @@ fn an_sa_without_a_ring_is_computed() {
     world.enable_receive(1, 0, 3).unwrap();
     fill(&world);
     pass(&mut world, 200);
+}
+
+/// Each of them has two SAs then, and so has the station itself.
+#[test]
+fn every_sa_has_a_ring_while_two_peers_and_this_station_change_keys() {
+    let mut world = World::secured(SUITE, ENCRYPT, 64, &SETTINGS, 1);
+    world.install_sc(0, 2).unwrap();
+    world.install_receive(0, 2, 0, 7, 1).unwrap();
+    world.install_transmit(0, 1, 8, 1, u64::MAX).unwrap();
+    (1..3).for_each(|peer| world.install_receive(0, peer, 1, 8, 1).unwrap());
+    let link = &world.gateways[0].kernel;
+    for number in 0..2 {
+        for owner in [None, Some(sci(1)), Some(sci(2))] {
+            assert!(link.slot(owner, an(number), 1).unwrap().is_some(), "{owner:?} {number}");
+        }
+    }
 }
 
 /// The map that is shared, as the kernel describes it: "dd" is "do not dump".

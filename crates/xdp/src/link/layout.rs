@@ -24,7 +24,7 @@ pub(super) const COMMAND: usize = KEY_IN_COMMAND + 48;
 pub(super) const BYPASS: usize = 8;
 const KEY_IN_COMMAND: usize = 56;
 /// Rings of keystream ahead, and slots of each.
-pub(super) const RINGS: usize = 4;
+pub(super) const RINGS: usize = 8;
 pub(super) const SLOTS: usize = 512;
 /// The most text that a slot has keystream for.
 pub(super) const MOST_AHEAD: usize = 1536;
