@@ -378,8 +378,7 @@ impl Link {
     pub fn keep_filling(&mut self, at_start: fn()) -> Result<(), XdpError> {
         self.share_slots()?;
         let Some(ahead) = self.ahead.as_mut().filter(|ahead| !ahead.is_running()) else { return Ok(()) };
-        let wake = self.programs.take_map("wake").ok_or(XdpError::Malformed)?;
-        ahead.start(wake, at_start)
+        ahead.start(self.programs.map_ref("wake")?, at_start)
     }
 
     /// Makes room for keystream ahead of SAs that are installed from now on, without a thread that fills it: for tests and benches.

@@ -449,3 +449,18 @@ fn the_thread_sleeps_at_the_last_pn() {
         (0..6).for_each(|_| pass(&mut world, 40));
     }
 }
+
+#[test]
+fn a_thread_that_has_panicked_is_replaced() {
+    let _alone = THREADS.lock();
+    let mut world = World::secured(SUITE, ENCRYPT, 64, &SETTINGS, 1);
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let fail = || {
+        STARTED.store(true, Ordering::SeqCst);
+        panic!("the thread's start fails")
+    };
+    world.gateways[0].kernel.keep_filling(fail).unwrap();
+    wait_for("the thread goes on", || STARTED.load(Ordering::SeqCst) && fillers() == 0);
+    world.gateways[0].kernel.keep_filling(|| ()).unwrap();
+    wait_for("no slot is filled", || is_ready(&sent(&world.gateways[0].kernel, 1), 1));
+}

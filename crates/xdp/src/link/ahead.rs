@@ -113,8 +113,10 @@ impl Ahead {
     }
 
     /// Has a thread fill the rings, which calls `at_start` first. Programs wake it through the map `wake`.
-    pub(super) fn start(&mut self, wake: Map, at_start: fn()) -> Result<(), XdpError> {
-        let woken = RingBuf::try_from(wake)?;
+    pub(super) fn start(&mut self, wake: &Map, at_start: fn()) -> Result<(), XdpError> {
+        let Map::RingBuf(wake) = wake else { return Err(XdpError::Malformed) };
+        let descriptor = wake.fd().as_fd().try_clone_to_owned().map_err(XdpError::Shared)?;
+        let woken = RingBuf::try_from(Map::RingBuf(MapData::from_fd(descriptor)?))?;
         let (waker, waiter) = wake::pair().map_err(XdpError::Thread)?;
         let rings = Arc::clone(&self.rings);
         let thread = thread::Builder::new().name("link-ahead".into()).spawn(move || {
@@ -125,9 +127,9 @@ impl Ahead {
         Ok(())
     }
 
-    /// Whether a thread fills the rings.
-    pub(super) const fn is_running(&self) -> bool {
-        self.thread.is_some()
+    /// Whether a thread fills the rings: one that has panicked does not.
+    pub(super) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|(_, thread)| !thread.is_finished())
     }
 
     /// A ring that no SA has.
