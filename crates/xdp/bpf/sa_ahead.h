@@ -83,24 +83,26 @@ GLOBAL int follow(u32 number, u64 instance, u64 next, u32 octets) {
 }
 
 // Seals a frame with the slot of its PN, or without.
-GLOBAL int seal_ahead(struct xdp_md *ctx, const struct job *job, u32 ring, u64 instance, u64 pn) {
-    if (!job) return -1;
-    struct slot *slot = hold_slot(ring, instance, pn);
+GLOBAL int seal_ahead(struct xdp_md *ctx, const struct job *job, struct sealing *sealing) {
+    if (!job || !sealing) return -1;
+    struct slot *slot = hold_slot(sealing->ring, sealing->instance, sealing->pn);
     if (!slot) return aead(ctx, job, 0);
-    int fits = slot->octets >= job->text;
-    int failed = aead(ctx, job, fits ? &slot->ahead : 0);
+    sealing->ahead = slot->octets >= job->text;
+    int failed = aead(ctx, job, sealing->ahead ? &slot->ahead : 0);
     // What was used of it is erased already.
-    if (!fits) erase(slot);
+    if (!sealing->ahead) erase(slot);
     release(slot, 0);
     return failed;
 }
 
 // Opens a frame likewise. The job is to keep what was made ahead.
-GLOBAL int open_ahead(struct xdp_md *ctx, const struct job *job, u32 ring, u64 instance, u64 pn) {
-    if (!job) return -1;
-    struct slot *slot = hold_slot(ring, instance, pn);
+GLOBAL int open_ahead(struct xdp_md *ctx, const struct job *job, struct opening *opening) {
+    if (!job || !opening) return -1;
+    u64 instance = opening->instance;
+    struct slot *slot = hold_slot(opening->ring, instance, opening->pn);
     if (!slot) return aead(ctx, job, 0);
-    int failed = aead(ctx, job, slot->octets >= job->text ? &slot->ahead : 0);
+    opening->ahead = slot->octets >= job->text;
+    int failed = aead(ctx, job, opening->ahead ? &slot->ahead : 0);
     if (!failed) erase(slot);
     release(slot, failed ? instance : 0);
     return failed;

@@ -307,6 +307,40 @@ fn a_slot_of_the_sa_before_is_not_used() {
     }
 }
 
+/// Frames sent and received, with keystream and without.
+fn counted(world: &World) -> [u64; 4] {
+    let [sender, receiver] = world.gateways.each_ref().map(|gateway| &gateway.kernel);
+    let sent = sender.transmit_counters().unwrap();
+    let received = receiver.receive_counters(sci(0)).unwrap();
+    [
+        sent.out_pkts_antedated,
+        sent.out_pkts_not_antedated,
+        received.in_pkts_antedated,
+        received.in_pkts_not_antedated,
+    ]
+}
+
+#[test]
+fn frames_are_counted_with_and_without_keystream_ahead() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    (0..FULL).for_each(|_| pass(&mut world, 40));
+    assert_eq!(counted(&world), [480, 0, 480, 0]);
+    pass(&mut world, 40);
+    // A forgery counts as neither.
+    let mut forged = world.protect(0, &sdu(0, IPV4, &payload(40))).sent();
+    forged[40] ^= 1;
+    assert_eq!(world.verify(1, &forged), Outcome::Discarded(ReceiveDiscard::NotValid));
+    assert_eq!(counted(&world), [480, 2, 480, 1]);
+    world.gateways[0].kernel.fill();
+    pass(&mut world, 40);
+    assert_eq!(counted(&world), [480, 3, 480, 2]);
+    fill(&world);
+    (0..100).for_each(|_| pass(&mut world, 40));
+    let [ahead, _, received_ahead, _] = counted(&world);
+    assert!(ahead > 550 && received_ahead > 550);
+}
+
+/// Without a ring, or without encryption, there is nothing to count.
 #[test]
 fn an_sa_without_a_ring_is_computed() {
     let mut world = filled(SUITE, ENCRYPT, 1);
@@ -324,6 +358,11 @@ fn an_sa_without_a_ring_is_computed() {
     world.enable_receive(1, 0, 3).unwrap();
     fill(&world);
     pass(&mut world, 200);
+    // The receiver has a ring for it.
+    assert_eq!(counted(&world), [0, 0, 1, 0]);
+    let mut world = filled(SUITE, Protection::Integrity, 1);
+    pass(&mut world, 200);
+    assert_eq!(counted(&world), [0; 4]);
 }
 
 /// Each of them has two SAs then, and so has the station itself.
