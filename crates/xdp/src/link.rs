@@ -14,6 +14,8 @@
 
 mod ahead;
 mod layout;
+#[cfg(feature = "slots")]
+mod slots;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -396,48 +398,6 @@ impl Link {
     /// Makes what keystream is missing ahead, now, and says how many slots: for tests and benches.
     pub fn fill(&self) -> u32 {
         self.ahead.as_ref().map_or(0, Ahead::fill)
-    }
-
-    /// The slot of a PN as it stands in the map: for tests. `None` if its SA has none. `sci`: of a receive SA.
-    ///
-    /// # Errors
-    /// If there is no such SC, or the map cannot be read.
-    pub fn slot(&self, sci: Option<Sci>, an: An, pn: u64) -> Result<Option<Vec<u8>>, XdpError> {
-        let Some(at) = self.slot_of(sci, an, pn)? else { return Ok(None) };
-        let map = self.programs.map_ref("slots")?;
-        Ok(Some(Array::<_, [u8; layout::SLOT]>::try_from(map)?.get(&at, 0)?.to_vec()))
-    }
-
-    /// Puts something else into the slot of a PN: for tests.
-    ///
-    /// # Errors
-    /// If there is no such slot, or a slot has not so many octets.
-    pub fn set_slot(&mut self, sci: Option<Sci>, an: An, pn: u64, octets: &[u8]) -> Result<(), XdpError> {
-        let at = self.slot_of(sci, an, pn)?.ok_or(XdpError::Malformed)?;
-        let octets: [u8; layout::SLOT] = octets.try_into().map_err(|_| XdpError::Malformed)?;
-        let mut slots = Array::<_, [u8; layout::SLOT]>::try_from(self.programs.map("slots")?)?;
-        Ok(slots.set(at, octets, 0)?)
-    }
-
-    /// Gives the ring of an SA to another instance, as if it were taken out while a frame is under way, and says whose it was: for tests.
-    ///
-    /// # Errors
-    /// If there is no such ring.
-    pub fn set_ring(&mut self, sci: Option<Sci>, an: An, instance: u64) -> Result<u64, XdpError> {
-        let owner = self.owner(sci, an)?;
-        self.ahead.as_ref().and_then(|ahead| ahead.set_instance(owner, instance)).ok_or(XdpError::Malformed)
-    }
-
-    fn slot_of(&self, sci: Option<Sci>, an: An, pn: u64) -> Result<Option<u32>, XdpError> {
-        let owner = self.owner(sci, an)?;
-        Ok(self.ahead.as_ref().and_then(|ahead| ahead.slot_of(owner, pn)))
-    }
-
-    fn owner(&self, sci: Option<Sci>, an: An) -> Result<Owner, XdpError> {
-        Ok(match sci {
-            None => Owner::Transmit(an.index() as u32),
-            Some(sci) => Owner::Receive(self.place(sci, an)?),
-        })
     }
 
     fn change_receive(&self, what: What, sci: Sci, an: An, pn: u64) -> Result<(), XdpError> {

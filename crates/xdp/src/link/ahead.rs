@@ -188,18 +188,16 @@ impl Ahead {
         made
     }
 
-    /// Number of the slot of an SA's PN.
-    pub(super) fn slot_of(&self, owner: Owner, pn: u64) -> Option<u32> {
-        Some((self.ring_of(owner)? * SLOTS) as u32 + (pn % SLOTS as u64) as u32)
-    }
-
     /// The ring follows frames of another instance from now on: whose it was.
+    #[cfg(feature = "slots")]
     pub(super) fn set_instance(&self, owner: Owner, instance: u64) -> Option<u64> {
         let ring = self.ring_of(owner)?;
         Some(self.rings.control(ring)[INSTANCE].swap(instance, Ordering::SeqCst))
     }
 
-    fn ring_of(&self, owner: Owner) -> Option<usize> {
+    /// The ring of an SA.
+    #[cfg(feature = "slots")]
+    pub(super) fn ring_of(&self, owner: Owner) -> Option<usize> {
         self.rings.lock().iter().position(|of| of.as_ref().is_some_and(|of| of.owner == owner))
     }
 
