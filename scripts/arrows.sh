@@ -74,7 +74,8 @@ done
 while read -r from to kind; do
     grep -qx -- "$to" <<<"$members" || continue
     may=" $(allowed "$from") "
-    [[ $kind != dev ]] || may+="frameward-testkit frameward-models frameward-browser frameward-lab frameward-perf "
+    # Itself: with a feature for its own tests.
+    [[ $kind != dev ]] || may+="$from frameward-testkit frameward-models frameward-browser frameward-lab frameward-perf "
     [[ $may == *" $to "* ]] || breach "$from must not depend on $to ($kind)"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
 

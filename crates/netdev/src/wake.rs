@@ -62,24 +62,25 @@ impl Waiter {
         self.polled.iter().any(|polled| polled.fd == descriptor && polled.revents != 0)
     }
 
-    /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed.
-    pub fn wait(&mut self, most: Duration) {
+    /// Returns when a descriptor is readable, the waker woke, a signal came or `most` has passed: true for the first two.
+    pub fn wait(&mut self, most: Duration) -> bool {
         let seconds = i64::try_from(most.as_secs()).unwrap_or(i64::MAX);
         let most = libc::timespec { tv_sec: seconds as _, tv_nsec: most.subsec_nanos().into() };
         // SAFETY: the array and the time live across the call, and the array's length is given with it; no signal
         // mask is set.
-        unsafe {
+        let readable = unsafe {
             libc::ppoll(
                 self.polled.as_mut_ptr(),
                 self.polled.len() as libc::nfds_t,
                 &raw const most,
                 std::ptr::null(),
-            );
-        }
+            )
+        };
         if self.polled.first().is_some_and(|own| own.revents != 0) {
             let mut woken = [0; 64];
             while (&self.socket).read(&mut woken).is_ok_and(|octets| octets == woken.len()) {}
         }
+        readable > 0
     }
 }
 
@@ -95,9 +96,9 @@ mod tests {
             waker.wake();
         }
         let start = Instant::now();
-        waiter.wait(Duration::from_secs(60));
+        assert!(waiter.wait(Duration::from_secs(60)));
         assert!(start.elapsed() < Duration::from_secs(30), "the wake-up was lost");
-        waiter.wait(Duration::from_millis(20));
+        assert!(!waiter.wait(Duration::from_millis(20)));
         assert!(start.elapsed() >= Duration::from_millis(20), "old wake-ups were left");
     }
 }

@@ -50,10 +50,12 @@ enum counted {
     OUT_UNTAGGED, OUT_TOO_LONG, OUT_TOO_SHORT, OUT_NO_SA, OUT_PN_EXHAUSTED, OUT_PN_UNRESERVED, IN_UNTAGGED, IN_NO_TAG, IN_BAD_TAG,
     IN_NO_SA, IN_NO_SA_ERROR, IN_TOO_SHORT, IN_CLEAR_VLAN, OUT_BYPASS, IN_BYPASS, OUT_MAC_CONTROL, IN_MAC_CONTROL, COUNTERS
 };
-enum sent { OUT_PROTECTED, OUT_ENCRYPTED, OUT_OCTETS_PROTECTED, OUT_OCTETS_ENCRYPTED, SENT_COUNTERS = 7 };
+enum sent {
+    OUT_PROTECTED, OUT_ENCRYPTED, OUT_OCTETS_PROTECTED, OUT_OCTETS_ENCRYPTED, OUT_ANTEDATED, OUT_NOT_ANTEDATED = 6, SENT_COUNTERS
+};
 enum received {
     IN_OK, IN_UNCHECKED, IN_DELAYED, IN_LATE, IN_DUPLICATE, IN_INVALID, IN_NOT_VALID, IN_OCTETS_VALIDATED = 16, IN_OCTETS_DECRYPTED,
-    RECEIVED_COUNTERS = 21
+    IN_ANTEDATED, IN_NOT_ANTEDATED = 20, RECEIVED_COUNTERS
 };
 struct counters {
     u64 of[COUNTERS];
@@ -188,13 +190,14 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     U32(data + 16) = BE32((u32)sealing.pn);
     if (tag == SECTAG_SCI) U64(data + 20) = link->sci;
     job.aad = header + clear, job.text = secure_data - clear, job.from = clear ? 0 : ICV;
-    if (seal_ahead(ctx, &job, sealing.ring, sealing.instance, sealing.pn)) return XDP_DROP;
-    follow(sealing.ring, sealing.pn + 1, job.text);
+    if (seal_ahead(ctx, &job, &sealing)) return XDP_DROP;
+    follow(sealing.ring, sealing.instance, sealing.pn + 1, job.text);
 
     struct sent_counters *of_sa = map_lookup(&sent, &sealing.an);
     if (!of_sa) return XDP_DROP;
     of_sa->of[encrypts ? OUT_ENCRYPTED : OUT_PROTECTED]++;
     of_sa->of[encrypts ? OUT_OCTETS_ENCRYPTED : OUT_OCTETS_PROTECTED] += secure_data;
+    if (encrypts && sealing.ring < RINGS) of_sa->of[sealing.ahead ? OUT_ANTEDATED : OUT_NOT_ANTEDATED]++;
     return redirect_map(&ports, PROTECTED_PORT, XDP_DROP);
 }
 
@@ -327,15 +330,16 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     }
     job.aad = header + clear, job.text = secure_data - clear;
     job.opens = OPENS_AND_KEEPS;
-    if (header + secure_data + ICV > MOST_OCTETS || open_ahead(ctx, &job, opening.ring, opening.instance, opening.pn))
+    if (header + secure_data + ICV > MOST_OCTETS || open_ahead(ctx, &job, &opening))
         return refuse(of_sa, IN_NOT_VALID);
 
     freshness = settle(place, &opening);
     if (freshness == GONE) return no_sa(&tag);
     if (freshness == LATE || freshness == DUPLICATE) return refuse(of_sa, freshness == LATE ? IN_LATE : IN_DUPLICATE);
-    follow(opening.ring, opening.pn + 1, job.text);
+    if (freshness != DELAYED) follow(opening.ring, opening.instance, opening.pn + 1, job.text);
     of_sa->of[tag.encrypted ? IN_OCTETS_DECRYPTED : IN_OCTETS_VALIDATED] += secure_data;
     of_sa->of[freshness == DELAYED ? IN_DELAYED : IN_OK]++;
+    if (tag.encrypted && opening.ring < RINGS) of_sa->of[opening.ahead ? IN_ANTEDATED : IN_NOT_ANTEDATED]++;
     if (unprotect(ctx, tag.octets, octets_of(ctx) - header - secure_data)) return XDP_DROP;
     return redirect_map(&ports, PLAIN_PORT, XDP_DROP);
 }

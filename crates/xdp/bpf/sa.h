@@ -54,10 +54,10 @@ INLINE void use_key(struct job *job, const struct sa_key *key, u64 pn) {
     job->nonce[0] = key->base[0], job->nonce[1] = key->base[1] ^ BE32((u32)(pn >> 32)), job->nonce[2] = key->base[2] ^ BE32((u32)pn);
 }
 
-// An SA's frame: what it is protected under.
+// An SA's frame: what it is protected under. ahead: its keystream was ready.
 struct sealing {
     u64 pn, instance;
-    u32 an, clear, ring, reserved;
+    u32 an, clear, ring, ahead;
 };
 
 enum taken { TAKEN, NO_SA, UNRESERVED, EXHAUSTED };
@@ -92,10 +92,10 @@ INLINE u64 recover(u32 low, u64 highest) {
     return near;
 }
 
-// What a received frame is opened under, and of which SA.
+// What a received frame is opened under, and of which SA. ahead: its keystream was ready.
 struct opening {
     u64 pn, instance;
-    u32 clear, ring;
+    u32 clear, ring, ahead, reserved;
 };
 
 // A window at one moment.

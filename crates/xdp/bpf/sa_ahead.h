@@ -1,7 +1,7 @@
 // Keystream and Poly1305 key of an SA's next PNs, made ahead of their frames by a thread in user space.
 //
 //   slots:  ring, PN mod SLOTS  ->  id | PN | octets | Poly1305 key 32 | keystream
-//   rings:  ring                ->  next | made | longest | asleep
+//   rings:  ring                ->  next | made | longest | asleep | instance
 //
 // User space has both maps in its memory. It fills slots, and the programs use them: a frame takes the slot of exactly its SA and PN, and
 // without one it is computed whole, bit by bit the same. An SA of which there is no ring has no slots.
@@ -15,7 +15,8 @@
 #pragma once
 #include "sa.h"
 
-#define RINGS 4
+// The transmit SC and three receive SCs, of each the SA in use and the next one.
+#define RINGS 8
 #define SLOTS 512
 #define HELD 1ull
 
@@ -24,12 +25,12 @@ struct slot {
     struct ahead ahead;
 };
 
-// next: the PN behind the newest frame. made: slots of PNs below were made. longest: text of the longest frame since user space looked.
-// asleep: the thread waits to be woken.
+// next: the PN behind the newest frame; it never falls. made: slots of PNs below were made. longest: text of the longest frame since user
+// space looked. asleep: the thread waits to be woken. instance: of the SA whose ring it is; 0 if it is none's.
 struct ring {
     u64 next, made;
     u32 longest, asleep;
-    u64 reserved[5];
+    u64 instance, reserved[4];
 };
 
 MAPPED_MAP(struct slot, RINGS * SLOTS) slots SECTION(".maps");
@@ -66,13 +67,15 @@ GLOBAL int erase(struct slot *slot) {
     return 0;
 }
 
-// Tells user space how far the frames have come, and wakes it if it sleeps and less than half of the ring is ready.
-GLOBAL int follow(u32 number, u64 next, u32 octets) {
+// Tells user space how far the frames of an SA have come, and wakes it if it sleeps and less than half of the ring is ready.
+GLOBAL int follow(u32 number, u64 instance, u64 next, u32 octets) {
     struct ring *ring = map_lookup(&rings, &number);
     if (!ring) return 0;
-    // Frames overtake each other; what an SA before has left here is no frame's of this one.
+    // Read before the instance, and changed by a comparison alone: the ring may meanwhile have gone to another SA, with PNs of its own.
     u64 known = *(volatile u64 *)&ring->next;
-    if (next > known || known - next > SLOTS) *(volatile u64 *)&ring->next = next;
+    if (*(volatile u64 *)&ring->instance != instance) return 0;
+    // Frames overtake each other, and an old one may come at any time: keystream of a PN is not made twice.
+    if (next > known) __sync_val_compare_and_swap(&ring->next, known, next);
     if (octets > *(volatile u32 *)&ring->longest) *(volatile u32 *)&ring->longest = octets;
     if ((long)(*(volatile u64 *)&ring->made - next) >= SLOTS / 2 || !*(volatile u32 *)&ring->asleep) return 0;
     if (__sync_val_compare_and_swap(&ring->asleep, 1, 0) != 1) return 0;
@@ -80,24 +83,26 @@ GLOBAL int follow(u32 number, u64 next, u32 octets) {
 }
 
 // Seals a frame with the slot of its PN, or without.
-GLOBAL int seal_ahead(struct xdp_md *ctx, const struct job *job, u32 ring, u64 instance, u64 pn) {
-    if (!job) return -1;
-    struct slot *slot = hold_slot(ring, instance, pn);
+GLOBAL int seal_ahead(struct xdp_md *ctx, const struct job *job, struct sealing *sealing) {
+    if (!job || !sealing) return -1;
+    struct slot *slot = hold_slot(sealing->ring, sealing->instance, sealing->pn);
     if (!slot) return aead(ctx, job, 0);
-    int fits = slot->octets >= job->text;
-    int failed = aead(ctx, job, fits ? &slot->ahead : 0);
+    sealing->ahead = slot->octets >= job->text;
+    int failed = aead(ctx, job, sealing->ahead ? &slot->ahead : 0);
     // What was used of it is erased already.
-    if (!fits) erase(slot);
+    if (!sealing->ahead) erase(slot);
     release(slot, 0);
     return failed;
 }
 
 // Opens a frame likewise. The job is to keep what was made ahead.
-GLOBAL int open_ahead(struct xdp_md *ctx, const struct job *job, u32 ring, u64 instance, u64 pn) {
-    if (!job) return -1;
-    struct slot *slot = hold_slot(ring, instance, pn);
+GLOBAL int open_ahead(struct xdp_md *ctx, const struct job *job, struct opening *opening) {
+    if (!job || !opening) return -1;
+    u64 instance = opening->instance;
+    struct slot *slot = hold_slot(opening->ring, instance, opening->pn);
     if (!slot) return aead(ctx, job, 0);
-    int failed = aead(ctx, job, slot->octets >= job->text ? &slot->ahead : 0);
+    opening->ahead = slot->octets >= job->text;
+    int failed = aead(ctx, job, opening->ahead ? &slot->ahead : 0);
     if (!failed) erase(slot);
     release(slot, failed ? instance : 0);
     return failed;

@@ -222,6 +222,7 @@ impl Cell {
     ///
     /// # Errors
     /// If there is no such relation.
+    #[cfg(feature = "slots")]
     pub fn slot(&self, relation: usize, way: Direction, seq: u32) -> Result<Vec<u8>, XdpError> {
         let at = slot_number(self.place(relation)?, way, seq);
         let map = self.programs.map_ref("slots")?;
@@ -232,6 +233,7 @@ impl Cell {
     ///
     /// # Errors
     /// If there is no such relation, or a slot has not so many octets.
+    #[cfg(feature = "slots")]
     pub fn set_slot(
         &mut self,
         relation: usize,
@@ -494,6 +496,7 @@ impl std::fmt::Debug for Cell {
     }
 }
 
+#[cfg(feature = "slots")]
 fn slot_number(place: u32, way: Direction, seq: u32) -> u32 {
     let way = match way {
         Direction::Outward => 0,

@@ -41,6 +41,7 @@ pub(crate) const COMMAND: usize = SESSION_IN_COMMAND + SESSION;
 pub(crate) const RELATION: usize = 112 + 2 * SESSION + 24;
 /// Slots of one way of a relation, octets of each, and octets of a run of `fill`.
 pub(crate) const SLOTS: u32 = 8;
+#[cfg(feature = "slots")]
 pub(crate) const SLOT: usize = 16 + 32 + 1472;
 pub(crate) const FILLING: usize = 16;
 const CYCLE_IN_RELATION: usize = 24;

@@ -3,17 +3,19 @@
 //! SCs and SAs are installed, enabled and retired as there. A change is a program too, which control runs: it takes the lock of its SC or
 //! SA as a frame does, so no PN is taken twice, and none that frames take meanwhile is lost.
 //!
-//! Keystream and Poly1305 keys of the next PNs are made ahead by a thread of the link's own ([`Link::keep_filling`]), for at most four SAs. A
+//! Keystream and Poly1305 keys of the next PNs are made ahead by a thread of the link's own ([`Link::keep_filling`]), for at most eight SAs. A
 //! frame whose slot is not ready is computed whole, octet by octet the same.
 //!
 //! User space keeps fragments, `validate_frames` other than strict, and other suites. [`Link::suits`] says so.
 //!
 //! Work for a frame: the lock of its SA once outward and twice inward, a search among at most [`SecY::RECEIVE_SCS`] SCs, and
-//! Poly1305, with ChaCha20 where no keystream is ready. A window's update is a write to one block of 64 PNs, however far it moves. Room: 3.3 MB
+//! Poly1305, with ChaCha20 where no keystream is ready. A window's update is a write to one block of 64 PNs, however far it moves. Room: 6.6 MB
 //! for keystream.
 
 mod ahead;
 mod layout;
+#[cfg(feature = "slots")]
+mod slots;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -85,7 +87,8 @@ pub struct Window {
     pub lowest: u64,
 }
 
-/// The programs, loaded once, and the SecY that they are. Dropping it detaches the programs and frees the maps.
+/// The programs, loaded once, and the SecY that they are. Dropping it detaches the programs, retires all SAs and frees the maps. What
+/// somebody else has of [`Link::programs`] discards frames from then on.
 pub struct Link {
     programs: Programs,
     /// Blocks of each replay window.
@@ -370,15 +373,14 @@ impl Link {
     }
 
     /// Has a thread of the link's own make keystream ahead, as long as there is the link: for SAs that are installed from now on, at most
-    /// four at a time. It calls `at_start` first.
+    /// eight at a time. It calls `at_start` first.
     ///
     /// # Errors
     /// If the kernel does not share the memory, or there can be no thread. Frames are computed whole then.
     pub fn keep_filling(&mut self, at_start: fn()) -> Result<(), XdpError> {
         self.share_slots()?;
         let Some(ahead) = self.ahead.as_mut().filter(|ahead| !ahead.is_running()) else { return Ok(()) };
-        let wake = self.programs.take_map("wake").ok_or(XdpError::Malformed)?;
-        ahead.start(wake, at_start)
+        ahead.start(self.programs.map_ref("wake")?, at_start)
     }
 
     /// Makes room for keystream ahead of SAs that are installed from now on, without a thread that fills it: for tests and benches.
@@ -396,35 +398,6 @@ impl Link {
     /// Makes what keystream is missing ahead, now, and says how many slots: for tests and benches.
     pub fn fill(&self) -> u32 {
         self.ahead.as_ref().map_or(0, Ahead::fill)
-    }
-
-    /// The slot of a PN as it stands in the map: for tests. `None` if its SA has none. `sci`: of a receive SA.
-    ///
-    /// # Errors
-    /// If there is no such SC, or the map cannot be read.
-    pub fn slot(&self, sci: Option<Sci>, an: An, pn: u64) -> Result<Option<Vec<u8>>, XdpError> {
-        let Some(at) = self.slot_of(sci, an, pn)? else { return Ok(None) };
-        let map = self.programs.map_ref("slots")?;
-        Ok(Some(Array::<_, [u8; layout::SLOT]>::try_from(map)?.get(&at, 0)?.to_vec()))
-    }
-
-    /// Puts something else into the slot of a PN: for tests.
-    ///
-    /// # Errors
-    /// If there is no such slot, or a slot has not so many octets.
-    pub fn set_slot(&mut self, sci: Option<Sci>, an: An, pn: u64, octets: &[u8]) -> Result<(), XdpError> {
-        let at = self.slot_of(sci, an, pn)?.ok_or(XdpError::Malformed)?;
-        let octets: [u8; layout::SLOT] = octets.try_into().map_err(|_| XdpError::Malformed)?;
-        let mut slots = Array::<_, [u8; layout::SLOT]>::try_from(self.programs.map("slots")?)?;
-        Ok(slots.set(at, octets, 0)?)
-    }
-
-    fn slot_of(&self, sci: Option<Sci>, an: An, pn: u64) -> Result<Option<u32>, XdpError> {
-        let owner = match sci {
-            None => Owner::Transmit(an.index() as u32),
-            Some(sci) => Owner::Receive(self.place(sci, an)?),
-        };
-        Ok(self.ahead.as_ref().and_then(|ahead| ahead.slot_of(owner, pn)))
     }
 
     fn change_receive(&self, what: What, sci: Sci, an: An, pn: u64) -> Result<(), XdpError> {
@@ -601,6 +574,13 @@ impl Link {
     /// If the kernel does not run it.
     pub fn run_inward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
         self.programs.run_frame("inward", frame, repeat)
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        // The maps live on with programs that somebody else has. Keystream is wiped behind this, whatever fails here.
+        let _ = self.clear();
     }
 }
 

@@ -102,7 +102,8 @@ impl Programs {
         self.maps.get(name).ok_or(XdpError::Malformed)
     }
 
-    /// The map is this caller's from now on.
+    /// The map is this caller's from now on: for tests.
+    #[cfg(test)]
     pub(crate) fn take_map(&mut self, name: &str) -> Option<Map> {
         self.maps.remove(name)
     }

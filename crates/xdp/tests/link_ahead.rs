@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use secy::{ConfidentialityOffset, Protection, ReceiveDiscard};
+use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, Settings};
 use stations::{ENCRYPT, Outcome, SETTINGS, World, an, payload, sci, sdu};
 use suite::CipherSuite;
 use xdp::{Link, Verdict};
@@ -59,6 +59,10 @@ fn is_ready(slot: &[u8], pn: u64) -> bool {
 
 fn is_erased(slot: &[u8]) -> bool {
     word(slot, ID) == 0 && slot[SECRETS..KEYSTREAM].iter().all(|octet| *octet == 0)
+}
+
+fn is_empty(slot: &[u8]) -> bool {
+    slot.iter().all(|octet| *octet == 0)
 }
 
 fn pass(world: &mut World, octets: usize) {
@@ -120,7 +124,10 @@ fn only_the_slot_of_this_sa_and_pn_is_used() {
         let sealed = link.run_outward(&frame, 1).unwrap();
         assert_eq!(sealed.verdict, Verdict::Redirect);
         let outcome = world.gateways[1].kernel.run_inward(&sealed.frame, 1).unwrap().verdict;
-        (outcome, sent(&world.gateways[0].kernel, 1))
+        let left = sent(&world.gateways[0].kernel, 1);
+        // The end of a link waits for frames that have a slot.
+        world.gateways[0].kernel.set_slot(None, an(0), 1, &vec![0; left.len()]).unwrap();
+        (outcome, left)
     };
     let set =
         |slot: &mut Vec<u8>, at: usize, value: u64| slot[at..at + 8].copy_from_slice(&value.to_ne_bytes());
@@ -195,6 +202,75 @@ fn rings_follow_gaps_and_leave_late_frames_their_slots() {
     assert!(is_ready(&received(&world.gateways[1].kernel, 1200), 1200));
 }
 
+/// A frame far behind the newest one is authentic, and moves no ring: else who replays it has erased keystream made again. Nor do
+/// slots become as long as it was.
+#[test]
+fn an_old_frame_moves_no_ring() {
+    for (replay_protect, window, frames) in [(false, 64, 1300), (true, 1000, 600)] {
+        let settings = Settings { replay_protect, ..SETTINGS };
+        let mut world = World::secured(SUITE, ENCRYPT, window, &settings, 1);
+        let frame = sdu(0, IPV4, &payload(1400));
+        let old = world.protect(0, &frame).sent();
+        for number in 1..=frames {
+            pass(&mut world, 40);
+            if number == frames || !replay_protect && number > 600 && number % 100 == 0 {
+                assert_eq!(world.verify(1, &old).sent(), frame);
+                assert_eq!(world.gateways[1].kernel.fill(), 1);
+            }
+            fill(&world);
+        }
+        let next = received(&world.gateways[1].kernel, 2 + frames);
+        assert!(is_ready(&next, 2 + frames));
+        assert!(replay_protect || word(&next, OCTETS) < 200);
+    }
+}
+
+/// A frame may be under way when its SA's ring goes to another one.
+#[test]
+fn a_frame_moves_no_ring_of_another_sa() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    let ours = world.gateways[0].kernel.set_ring(None, an(0), 0).unwrap();
+    for other in [ours + 1, ours] {
+        pass(&mut world, 40);
+        assert_eq!(world.gateways[0].kernel.fill(), 0);
+        world.gateways[0].kernel.set_ring(None, an(0), other).unwrap();
+    }
+    pass(&mut world, 40);
+    assert_eq!(world.gateways[0].kernel.fill(), 3);
+}
+
+/// Has a frame find its slot held, so that it is computed whole.
+fn pass_without_slot(world: &mut World, pn: u64) {
+    let ready = sent(&world.gateways[0].kernel, pn);
+    let mut held = ready.clone();
+    held[ID..PN].copy_from_slice(&1_u64.to_ne_bytes());
+    world.gateways[0].kernel.set_slot(None, an(0), pn, &held).unwrap();
+    pass(world, 40);
+    world.gateways[0].kernel.set_slot(None, an(0), pn, &ready).unwrap();
+}
+
+#[test]
+fn a_slot_whose_frame_was_computed_whole_is_erased() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    pass_without_slot(&mut world, 1);
+    assert!(is_ready(&sent(&world.gateways[0].kernel, 1), 1));
+    fill(&world);
+    assert!(is_empty(&sent(&world.gateways[0].kernel, 1)));
+}
+
+/// Those whose PNs were lost, but for 32 that are left to frames which come late.
+#[test]
+fn a_slot_whose_frame_never_came_is_erased() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    let frames: Vec<_> = (0..600).map(|_| world.protect(0, &sdu(0, IPV4, &payload(40))).sent()).collect();
+    world.verify(1, &frames[599]).sent();
+    world.gateways[1].kernel.fill();
+    let slots = (0..SLOTS).map(|at| received(&world.gateways[1].kernel, at));
+    let left: Vec<_> = slots.filter(|slot| !is_empty(slot)).map(|slot| word(&slot, PN)).collect();
+    // Slots are made anew from 16 behind the newest PN on.
+    assert_eq!((left.len(), left.iter().min()), (464, Some(&617)));
+}
+
 #[test]
 fn a_short_slot_keeps_nothing_of_a_long_one() {
     let mut world = filled(SUITE, ENCRYPT, 1);
@@ -231,12 +307,49 @@ fn a_slot_of_the_sa_before_is_not_used() {
     }
 }
 
+/// Frames sent and received, with keystream and without.
+fn counted(world: &World) -> [u64; 4] {
+    let [sender, receiver] = world.gateways.each_ref().map(|gateway| &gateway.kernel);
+    let sent = sender.transmit_counters().unwrap();
+    let received = receiver.receive_counters(sci(0)).unwrap();
+    [
+        sent.out_pkts_antedated,
+        sent.out_pkts_not_antedated,
+        received.in_pkts_antedated,
+        received.in_pkts_not_antedated,
+    ]
+}
+
+#[test]
+fn frames_are_counted_with_and_without_keystream_ahead() {
+    let mut world = filled(SUITE, ENCRYPT, 1);
+    (0..FULL).for_each(|_| pass(&mut world, 40));
+    assert_eq!(counted(&world), [480, 0, 480, 0]);
+    pass(&mut world, 40);
+    // A forgery counts as neither.
+    let mut forged = world.protect(0, &sdu(0, IPV4, &payload(40))).sent();
+    forged[40] ^= 1;
+    assert_eq!(world.verify(1, &forged), Outcome::Discarded(ReceiveDiscard::NotValid));
+    assert_eq!(counted(&world), [480, 2, 480, 1]);
+    world.gateways[0].kernel.fill();
+    pass(&mut world, 40);
+    assert_eq!(counted(&world), [480, 3, 480, 2]);
+    fill(&world);
+    (0..100).for_each(|_| pass(&mut world, 40));
+    let [ahead, _, received_ahead, _] = counted(&world);
+    assert!(ahead > 550 && received_ahead > 550);
+}
+
+/// Without a ring, or without encryption, there is nothing to count.
 #[test]
 fn an_sa_without_a_ring_is_computed() {
     let mut world = filled(SUITE, ENCRYPT, 1);
-    // Two SAs of each station are there; two more of the peer's take the last rings.
+    // One SA each way is there. Six others take the last rings.
+    world.install_sc(0, 2).unwrap();
+    for number in 0..4 {
+        world.install_receive(0, 2, number, 9, 1).unwrap();
+    }
     for number in 1..4 {
-        world.install_receive(0, 1, number, 9, 1).unwrap();
         world.install_transmit(0, number, 9, 1, u64::MAX).unwrap();
     }
     assert_eq!(world.gateways[0].kernel.slot(None, an(3), 1).unwrap(), None);
@@ -245,6 +358,27 @@ fn an_sa_without_a_ring_is_computed() {
     world.enable_receive(1, 0, 3).unwrap();
     fill(&world);
     pass(&mut world, 200);
+    // The receiver has a ring for it.
+    assert_eq!(counted(&world), [0, 0, 1, 0]);
+    let mut world = filled(SUITE, Protection::Integrity, 1);
+    pass(&mut world, 200);
+    assert_eq!(counted(&world), [0; 4]);
+}
+
+/// Each of them has two SAs then, and so has the station itself.
+#[test]
+fn every_sa_has_a_ring_while_two_peers_and_this_station_change_keys() {
+    let mut world = World::secured(SUITE, ENCRYPT, 64, &SETTINGS, 1);
+    world.install_sc(0, 2).unwrap();
+    world.install_receive(0, 2, 0, 7, 1).unwrap();
+    world.install_transmit(0, 1, 8, 1, u64::MAX).unwrap();
+    (1..3).for_each(|peer| world.install_receive(0, peer, 1, 8, 1).unwrap());
+    let link = &world.gateways[0].kernel;
+    for number in 0..2 {
+        for owner in [None, Some(sci(1)), Some(sci(2))] {
+            assert!(link.slot(owner, an(number), 1).unwrap().is_some(), "{owner:?} {number}");
+        }
+    }
 }
 
 /// The map that is shared, as the kernel describes it: "dd" is "do not dump".
@@ -263,9 +397,10 @@ fn no_core_dump_has_keystream() {
 /// Slots are filled while frames of two CPUs take them.
 #[test]
 fn frames_of_two_cpus_and_the_thread_do_not_disturb_each_other() {
-    const FRAMES: usize = 3000;
+    // A CPU that pauses lags behind by less than the window.
+    const FRAMES: usize = 900;
     let _alone = THREADS.lock();
-    for octets in [40, 1400] {
+    for octets in [40, 1400, 41, 1399, 42, 1398] {
         let mut world = World::new(XPN, ENCRYPT, 1000, &SETTINGS);
         world.gateways.iter_mut().for_each(|gateway| gateway.kernel.keep_filling(|| ()).unwrap());
         (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
@@ -289,11 +424,16 @@ fn frames_of_two_cpus_and_the_thread_do_not_disturb_each_other() {
     }
 }
 
-/// Threads of this process that fill slots.
-fn fillers() -> usize {
+/// States of the threads of this process that fill slots: `S` sleeps.
+fn states() -> Vec<char> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
-    let names = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).ok());
-    names.filter(|name| name.trim_end() == "link-ahead").count()
+    let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
+    let of_link = |stat: String| stat.split_once("(link-ahead) ").and_then(|(_, state)| state.chars().next());
+    stats.filter_map(of_link).collect()
+}
+
+fn fillers() -> usize {
+    states().len()
 }
 
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
@@ -317,10 +457,49 @@ fn the_links_own_thread_fills_wakes_and_ends() {
     wait_for("no slot is filled", || is_ready(&sent(&world.gateways[0].kernel, last), last));
     assert!(AT_START.load(Ordering::Relaxed));
     // Above half it sleeps on; below, the frames wake it.
+    pass_without_slot(&mut world, 1);
+    wait_for("a slot stays", || is_empty(&sent(&world.gateways[0].kernel, 1)));
     (0..300).for_each(|_| pass(&mut world, 40));
-    let last = last + 225;
+    let last = last + 226;
     wait_for("frames wake nobody", || is_ready(&sent(&world.gateways[0].kernel, last), last));
     assert_eq!(fillers(), 1);
     drop(world);
     assert_eq!(fillers(), 0);
+}
+
+/// Behind the last PN there is nothing to make.
+#[test]
+fn the_thread_sleeps_at_the_last_pn() {
+    let _alone = THREADS.lock();
+    for (suite, last) in [(XPN, u64::MAX), (SUITE, u64::from(u32::MAX))] {
+        let mut world = World::new(suite, ENCRYPT, 64, &SETTINGS);
+        world.gateways[0].kernel.keep_filling(|| ()).unwrap();
+        (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
+        world.secure(0, 0, 7, last - 5);
+        wait_for("no slot is filled", || is_ready(&sent(&world.gateways[0].kernel, last - 5), last - 5));
+        let sleeps = || {
+            thread::sleep(Duration::from_millis(5));
+            states() == ['S']
+        };
+        wait_for("the thread does not sleep", || (0..20).all(|_| sleeps()));
+        // Its nonce would be that of PN 0.
+        let behind = last.wrapping_add(1);
+        assert_eq!(word(&sent(&world.gateways[0].kernel, behind), ID), 0);
+        (0..6).for_each(|_| pass(&mut world, 40));
+    }
+}
+
+#[test]
+fn a_thread_that_has_panicked_is_replaced() {
+    let _alone = THREADS.lock();
+    let mut world = World::secured(SUITE, ENCRYPT, 64, &SETTINGS, 1);
+    static STARTED: AtomicBool = AtomicBool::new(false);
+    let fail = || {
+        STARTED.store(true, Ordering::SeqCst);
+        panic!("the thread's start fails")
+    };
+    world.gateways[0].kernel.keep_filling(fail).unwrap();
+    wait_for("the thread goes on", || STARTED.load(Ordering::SeqCst) && fillers() == 0);
+    world.gateways[0].kernel.keep_filling(|| ()).unwrap();
+    wait_for("no slot is filled", || is_ready(&sent(&world.gateways[0].kernel, 1), 1));
 }

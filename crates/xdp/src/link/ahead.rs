@@ -10,8 +10,10 @@
 //! others have overtaken. It sleeps when all rings are full. A slot is as long as the longest text among the last hundreds of frames; a longer
 //! frame, like one whose slot is not ready, is computed whole in the program.
 //!
-//! Keystream is as secret as the frames. So a slot is erased with its frame, and a ring with its SA, before its key is given up here.
+//! Keystream is as secret as the frames. So a slot is erased with its frame, and a ring with its SA, before its key is given up here. A slot
+//! that its frame did not take is erased before the thread sleeps, and each second.
 
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,6 +46,7 @@ const HELD: u64 = 1;
 const NEXT: usize = 0;
 const MADE: usize = 1;
 const LONGEST_ASLEEP: usize = 2;
+const INSTANCE: usize = 3;
 /// Slots that are left to frames which others have overtaken.
 const BEHIND: u64 = 32;
 /// Distance by which the thread leaps ahead if frames have passed it.
@@ -52,7 +55,8 @@ const LEAP: u64 = 16;
 const BATCH: u64 = 16;
 /// Lengths of which all are made in the same time: four blocks, the first of which is not for the text.
 const STEP: usize = 256;
-const LONGEST_SLEEP: Duration = Duration::from_secs(3600);
+/// Time between two erasures of slots that frames did not take, while the thread sleeps.
+const ERASURE: Duration = Duration::from_secs(1);
 
 /// Owner of a ring.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -70,6 +74,10 @@ struct Filled {
     key: ChaCha20Keystream,
     sci: Sci,
     xpn: Option<secy::XpnBinding>,
+    /// Last PN of the suite.
+    last: u64,
+    /// Slots of PNs below were erased, if their frames did not take them.
+    erased: u64,
     /// Text that slots are made for, and the longest that was seen in the last half of a ring.
     octets: usize,
     seen: usize,
@@ -105,8 +113,10 @@ impl Ahead {
     }
 
     /// Has a thread fill the rings, which calls `at_start` first. Programs wake it through the map `wake`.
-    pub(super) fn start(&mut self, wake: Map, at_start: fn()) -> Result<(), XdpError> {
-        let woken = RingBuf::try_from(wake)?;
+    pub(super) fn start(&mut self, wake: &Map, at_start: fn()) -> Result<(), XdpError> {
+        let Map::RingBuf(wake) = wake else { return Err(XdpError::Malformed) };
+        let descriptor = wake.fd().as_fd().try_clone_to_owned().map_err(XdpError::Shared)?;
+        let woken = RingBuf::try_from(Map::RingBuf(MapData::from_fd(descriptor)?))?;
         let (waker, waiter) = wake::pair().map_err(XdpError::Thread)?;
         let rings = Arc::clone(&self.rings);
         let thread = thread::Builder::new().name("link-ahead".into()).spawn(move || {
@@ -117,9 +127,9 @@ impl Ahead {
         Ok(())
     }
 
-    /// Whether a thread fills the rings.
-    pub(super) const fn is_running(&self) -> bool {
-        self.thread.is_some()
+    /// Whether a thread fills the rings: one that has panicked does not.
+    pub(super) fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|(_, thread)| !thread.is_finished())
     }
 
     /// A ring that no SA has.
@@ -142,12 +152,16 @@ impl Ahead {
         let mut filled = self.rings.lock();
         control[NEXT].store(first, Ordering::Relaxed);
         control[MADE].store(first, Ordering::Relaxed);
+        // Behind them: from here on the ring follows the SA's frames.
+        control[INSTANCE].store(instance, Ordering::Release);
         filled[ring] = Some(Filled {
             owner,
             instance,
             key: keystream,
             sci,
             xpn: key.xpn,
+            last: key.suite.last_pn().number(),
+            erased: first,
             octets: MOST_AHEAD,
             seen: MOST_AHEAD,
         });
@@ -161,21 +175,30 @@ impl Ahead {
         let of_owner = |filled: &Option<Filled>| filled.as_ref().is_some_and(|filled| filled.owner == owner);
         if let Some(ring) = filled.iter().position(of_owner) {
             filled[ring] = None;
-            (0..SLOTS).for_each(|slot| wipe(self.rings.slot(ring, slot as u64)));
+            self.rings.empty(ring);
         }
     }
 
-    /// Makes all that is missing, now, and says how many slots.
+    /// Does what the thread does before it sleeps, now, and says how many slots were missing.
     pub(super) fn fill(&self) -> u32 {
         let mut buffer = Secret::zeros(ChaCha20Keystream::FIRST_BLOCK + MOST_AHEAD);
-        std::iter::from_fn(|| Some(self.rings.make_some(buffer.octets_mut())).filter(|made| *made > 0)).sum()
+        let batches = || Some(self.rings.make_some(buffer.octets_mut())).filter(|made| *made > 0);
+        let made = std::iter::from_fn(batches).sum();
+        self.rings.erase_passed();
+        made
     }
 
-    /// Number of the slot of an SA's PN.
-    pub(super) fn slot_of(&self, owner: Owner, pn: u64) -> Option<u32> {
-        let filled = self.rings.lock();
-        let ring = filled.iter().position(|of| of.as_ref().is_some_and(|of| of.owner == owner))?;
-        Some((ring * SLOTS) as u32 + (pn % SLOTS as u64) as u32)
+    /// The ring follows frames of another instance from now on: whose it was.
+    #[cfg(feature = "slots")]
+    pub(super) fn set_instance(&self, owner: Owner, instance: u64) -> Option<u64> {
+        let ring = self.ring_of(owner)?;
+        Some(self.rings.control(ring)[INSTANCE].swap(instance, Ordering::SeqCst))
+    }
+
+    /// The ring of an SA.
+    #[cfg(feature = "slots")]
+    pub(super) fn ring_of(&self, owner: Owner) -> Option<usize> {
+        self.rings.lock().iter().position(|of| of.as_ref().is_some_and(|of| of.owner == owner))
     }
 
     fn wake(&self) {
@@ -191,6 +214,8 @@ impl Drop for Ahead {
         self.wake();
         // A thread that has panicked fills nothing.
         let _ = self.thread.take().map(|(_, thread)| thread.join());
+        // The maps live on with programs that somebody else has.
+        (0..RINGS).for_each(|ring| self.rings.empty(ring));
     }
 }
 
@@ -202,6 +227,12 @@ impl Rings {
     fn slot(&self, ring: usize, pn: u64) -> &[AtomicU64] {
         let number = ring * SLOTS + (pn % SLOTS as u64) as usize;
         &self.slots.words()[number * SLOT_WORDS..][..SLOT_WORDS]
+    }
+
+    /// The ring is nobody's: a frame of its SA that is still under way moves it no more.
+    fn empty(&self, ring: usize) {
+        self.control(ring)[INSTANCE].store(EMPTY, Ordering::SeqCst);
+        (0..SLOTS).for_each(|slot| wipe(self.slot(ring, slot as u64)));
     }
 
     /// The keys, for who changes or asks.
@@ -216,23 +247,29 @@ impl Rings {
         waiter.watch([woken.as_raw_fd()].into_iter());
         let mut buffer = Secret::zeros(ChaCha20Keystream::FIRST_BLOCK + MOST_AHEAD);
         while !self.stop.load(Ordering::Relaxed) {
-            while self.waiting.load(Ordering::SeqCst) > 0 {
-                thread::yield_now();
+            if self.waiting.load(Ordering::SeqCst) > 0 {
+                // The SA may be one that goes.
+                scrub(buffer.octets_mut());
+                while self.waiting.load(Ordering::SeqCst) > 0 {
+                    thread::yield_now();
+                }
             }
             if self.make_some(buffer.octets_mut()) > 0 {
                 continue;
             }
-            // What was made is in the slots alone.
-            buffer.octets_mut().fill(0);
-            scrub_stack();
+            scrub(buffer.octets_mut());
+            self.erase_passed();
             self.set_asleep(1);
             // Frames that came before that have woken nobody.
             if !self.is_low() {
-                waiter.wait(LONGEST_SLEEP);
+                while !waiter.wait(ERASURE) {
+                    self.erase_passed();
+                }
             }
             self.set_asleep(0);
             while woken.next().is_some() {}
         }
+        scrub(buffer.octets_mut());
     }
 
     /// A batch for each ring, as far as slots are missing: how many were made.
@@ -242,19 +279,43 @@ impl Rings {
         for (ring, filled) in filled.iter_mut().enumerate() {
             let Some(filled) = filled else { continue };
             let control = self.control(ring);
-            let next = control[NEXT].load(Ordering::Acquire);
-            let begin = start_of(next, control[MADE].load(Ordering::Relaxed));
-            let end = next.saturating_add(SLOTS as u64 - BEHIND).min(begin.saturating_add(BATCH));
-            for pn in begin..end {
+            let missing = filled.missing(control);
+            let end = missing.end.min(missing.start.saturating_add(BATCH)).max(missing.start);
+            for pn in missing.start..end {
                 if pn % (SLOTS as u64 / 2) == 0 {
                     filled.follow_lengths(&control[LONGEST_ASLEEP]);
                 }
                 filled.make(pn, self.slot(ring, pn), buffer);
             }
-            control[MADE].store(end.max(begin), Ordering::Release);
-            count += end.saturating_sub(begin) as u32;
+            control[MADE].store(end, Ordering::Release);
+            count += (end - missing.start) as u32;
         }
         count
+    }
+
+    /// Erases the slots that frames have passed without taking them.
+    fn erase_passed(&self) {
+        let mut filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
+        for (ring, filled) in filled.iter_mut().enumerate() {
+            let Some(filled) = filled else { continue };
+            let next = self.control(ring)[NEXT].load(Ordering::Acquire);
+            let end = match filled.owner {
+                Owner::Transmit(_) => next,
+                Owner::Receive(_) => next.saturating_sub(BEHIND),
+            };
+            let mut left = None;
+            for pn in filled.erased.max(end.saturating_sub(SLOTS as u64))..end {
+                let slot = self.slot(ring, pn);
+                // The slot may be that of a later PN already, which a frame would find held.
+                let is_passed =
+                    slot[PN].load(Ordering::Relaxed) == pn && slot[ID].load(Ordering::Relaxed) != EMPTY;
+                if is_passed && !try_wipe(slot) {
+                    // A frame has it: the next time.
+                    left.get_or_insert(pn);
+                }
+            }
+            filled.erased = left.unwrap_or(end.max(filled.erased));
+        }
     }
 
     /// The upper half of the word, as the programs see it.
@@ -268,28 +329,23 @@ impl Rings {
 
     fn is_low(&self) -> bool {
         let filled = self.filled.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut rings = filled.iter().enumerate().filter(|(_, filled)| filled.is_some());
-        rings.any(|(ring, _)| {
-            let control = self.control(ring);
-            let (next, made) = (control[NEXT].load(Ordering::SeqCst), control[MADE].load(Ordering::Relaxed));
-            start_of(next, made).saturating_sub(next) < SLOTS as u64 / 2
+        let mut rings = filled.iter().enumerate().filter_map(|(ring, filled)| Some((ring, filled.as_ref()?)));
+        rings.any(|(ring, filled)| {
+            let missing = filled.missing(self.control(ring));
+            missing.end.saturating_sub(missing.start) > SLOTS as u64 / 2 - BEHIND
         })
     }
 }
 
-/// The first PN that is to be made.
-const fn start_of(next: u64, made: u64) -> u64 {
-    if made < next {
-        next.saturating_add(LEAP)
-    } else if made - next > SLOTS as u64 {
-        // An SA before had come further.
-        next
-    } else {
-        made
-    }
-}
-
 impl Filled {
+    /// PNs whose slots are missing: none behind the suite's last one, whose nonce would be that of another PN.
+    fn missing(&self, control: &[AtomicU64]) -> Range<u64> {
+        let (next, made) = (control[NEXT].load(Ordering::SeqCst), control[MADE].load(Ordering::Relaxed));
+        let begin = if made < next { next.saturating_add(LEAP) } else { made };
+        let end = next.saturating_add(SLOTS as u64 - BEHIND);
+        begin..end.min(self.last.saturating_add(1))
+    }
+
     /// Slots are as long as the longest text of the last half of a ring, or of the one before.
     fn follow_lengths(&mut self, longest: &AtomicU64) {
         let above = !u64::from(u32::MAX);
@@ -325,6 +381,12 @@ impl Filled {
     }
 }
 
+/// What was made is in the slots alone from here on.
+fn scrub(buffer: &mut [u8]) {
+    buffer.fill(0);
+    scrub_stack();
+}
+
 /// Octets in the order in which they stand in memory.
 fn put(words: &[AtomicU64], octets: &[u8]) {
     let (octets, _) = octets.as_chunks::<WORD>();
@@ -336,17 +398,22 @@ fn put(words: &[AtomicU64], octets: &[u8]) {
 
 /// Empties a slot. A frame that has it gives it back within microseconds.
 fn wipe(slot: &[AtomicU64]) {
-    loop {
-        let before = slot[ID].load(Ordering::Relaxed);
-        if before != HELD
-            && slot[ID].compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            break;
-        }
+    while !try_wipe(slot) {
         thread::yield_now();
+    }
+}
+
+/// Empties a slot that no frame has; false if one has it.
+fn try_wipe(slot: &[AtomicU64]) -> bool {
+    let before = slot[ID].load(Ordering::Relaxed);
+    if before == HELD
+        || slot[ID].compare_exchange(before, HELD, Ordering::Acquire, Ordering::Relaxed).is_err()
+    {
+        return false;
     }
     slot[PN..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
     slot[ID].store(EMPTY, Ordering::Release);
+    true
 }
 
 fn shared(map: &Map, words: usize) -> Result<SharedWords, XdpError> {

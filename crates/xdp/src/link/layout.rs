@@ -6,7 +6,7 @@
 //!  command   what 4 | place 4 | extended 4 | ring 4 | PN 8 | through 8 | last 8 | window 8 | instance 8 | key
 //!  key       octets 32 | base of nonces 12 | octets in clear 4
 //!  slot      id 8 | PN 8 | octets 8 | 0 8 | Poly1305 key 32 | keystream
-//!  ring      next 8 | made 8 | longest 4 | asleep 4 | 0 40
+//!  ring      next 8 | made 8 | longest 4 | asleep 4 | instance 8 | 0 32
 //!  report    there 4 | used 4 | numbers 8 each
 //! ```
 
@@ -24,7 +24,7 @@ pub(super) const COMMAND: usize = KEY_IN_COMMAND + 48;
 pub(super) const BYPASS: usize = 8;
 const KEY_IN_COMMAND: usize = 56;
 /// Rings of keystream ahead, and slots of each.
-pub(super) const RINGS: usize = 4;
+pub(super) const RINGS: usize = 8;
 pub(super) const SLOTS: usize = 512;
 /// The most text that a slot has keystream for.
 pub(super) const MOST_AHEAD: usize = 1536;

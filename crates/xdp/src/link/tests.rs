@@ -1,29 +1,37 @@
 //! Keys of a link are in its maps as long as their SAs are there. Root, as all that loads programs.
 
 use super::*;
+use aya::maps::{Map, MapData};
 use secy::{ClearVlan, ConfidentialityOffset, SciInclusion};
+use std::os::fd::AsFd;
 
 const KEY: [u8; 32] = *b"a key that is looked for in maps";
 
 /// Whether a map has the key in one of its values.
-fn has_key<const N: usize>(link: &Link, map: &str, entries: u32) -> bool {
-    let values = Array::<_, [u8; N]>::try_from(link.programs.map_ref(map).unwrap()).unwrap();
+fn has_key<const N: usize>(map: &Map, entries: u32) -> bool {
+    let values = Array::<_, [u8; N]>::try_from(map).unwrap();
     (0..entries).any(|at| values.get(&at, 0).unwrap().windows(KEY.len()).any(|octets| octets == KEY))
 }
 
 /// `struct transmit_sc` and `struct receive_sa`.
-fn has_keys(link: &Link) -> [bool; 2] {
-    [has_key::<392>(link, "transmit", 1), has_key::<104>(link, "receive", 128)]
+fn has_keys([transmit, receive, _]: &[Map; 3]) -> [bool; 2] {
+    [has_key::<392>(transmit, 1), has_key::<104>(receive, 128)]
 }
 
 /// Whether a slot has anything but zeros.
-fn has_keystream(link: &Link) -> bool {
-    let slots = link.programs.map_ref("slots").unwrap();
+fn has_keystream([_, _, slots]: &[Map; 3]) -> bool {
     let slots = Array::<_, [u8; layout::SLOT]>::try_from(slots).unwrap();
     slots.iter().any(|slot| slot.unwrap().iter().any(|octet| *octet != 0))
 }
 
-/// Root, as all that loads programs.
+/// Maps with secrets, which outlive the link as long as somebody has its programs.
+fn maps(link: &Link) -> [Map; 3] {
+    ["transmit", "receive", "slots"].map(|name| {
+        let Map::Array(data) = link.programs.map_ref(name).unwrap() else { panic!("{name}") };
+        Map::Array(MapData::from_fd(data.fd().as_fd().try_clone_to_owned().unwrap()).unwrap())
+    })
+}
+
 #[test]
 fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
     let (own, peer) = (Sci::from_octets([1; 8]), Sci::from_octets([2; 8]));
@@ -37,6 +45,7 @@ fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
         reassemble: false,
     };
     let mut link = Link::load(64).unwrap();
+    let maps = maps(&link);
     link.share_slots().unwrap();
     link.configure(own, &settings, &[], Unclaimed::Drop).unwrap();
     let suite = CipherSuite::ChaCha20Poly1305;
@@ -52,20 +61,26 @@ fn no_key_is_left_in_a_map_when_its_sa_has_gone() {
         }
         link.enable_transmit(other).unwrap();
         link.enable_receive(peer, other).unwrap();
-        assert_eq!(has_keys(link), [true, true]);
+        assert_eq!(has_keys(&maps), [true, true]);
         link.fill();
-        assert!(has_keystream(link));
+        assert!(has_keystream(&maps));
     };
     install(&mut link);
     for an in [an, other] {
         link.retire_transmit(an).unwrap();
         link.retire_receive(peer, an).unwrap();
     }
-    assert_eq!(has_keys(&link), [false, false]);
-    assert!(!has_keystream(&link));
+    assert_eq!(has_keys(&maps), [false, false]);
+    assert!(!has_keystream(&maps));
     link.retire_receive_sc(peer).unwrap();
     install(&mut link);
     link.clear().unwrap();
-    assert_eq!(has_keys(&link), [false, false]);
-    assert!(!has_keystream(&link));
+    assert_eq!(has_keys(&maps), [false, false]);
+    assert!(!has_keystream(&maps));
+    install(&mut link);
+    // Also where SAs cannot be retired.
+    link.ahead = None;
+    assert!(!has_keystream(&maps));
+    drop(link);
+    assert_eq!(has_keys(&maps), [false, false]);
 }
