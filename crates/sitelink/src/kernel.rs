@@ -175,7 +175,7 @@ impl KernelPath {
         kernel.flow_sweep = FlowSweep::default();
     }
 
-    /// Whether a site of this window, port and number of peers can have the programs.
+    /// Whether a site of this window and data port can have the programs.
     pub fn suits(&self, window: u64, bind: SocketAddr) -> bool {
         let kernel = self.lock();
         (kernel.lanes.window(), kernel.paths.bind()) == (window, bind)

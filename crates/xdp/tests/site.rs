@@ -706,18 +706,7 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     };
     let mut site = loaded.unwrap();
     site.set_wan(1, LOOPBACK).unwrap();
-    let [source, destination] = addresses(false);
-    let address = MacAddr([2; 6]);
-    let path = UdpPath {
-        interface: address,
-        next_hop: address,
-        source,
-        destination,
-        payload: PAYLOAD,
-        port: 1,
-        dscp: 0,
-    };
-    site.set_path(0, &path).unwrap();
+    site.set_path(0, &udp_path(0)).unwrap();
     site.set_peer(0, 0, 0).unwrap();
     let (flow, path, _) = world.flows[0];
     site.add_flow(&flow, &path).unwrap();
@@ -749,6 +738,12 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     assert_eq!(site.next_seq(0).unwrap(), 0);
 }
 
+/// A path over IPv4, with this DSCP.
+fn udp_path(dscp: u8) -> UdpPath {
+    let ([source, destination], address) = (addresses(false), MacAddr([2; 6]));
+    UdpPath { interface: address, next_hop: address, source, destination, payload: PAYLOAD, port: 1, dscp }
+}
+
 /// Frames of an added flow stay behind those that user space has still.
 #[test]
 fn an_added_flow_waits_for_a_pause() {
@@ -759,18 +754,7 @@ fn an_added_flow_waits_for_a_pause() {
     let (flow, path, _) = world.flows[0];
     let mut site = load_with(WINDOW, quiet);
     site.set_wan(1, LOOPBACK).unwrap();
-    let [source, destination] = addresses(false);
-    let address = MacAddr([2; 6]);
-    let way = UdpPath {
-        interface: address,
-        next_hop: address,
-        source,
-        destination,
-        payload: PAYLOAD,
-        port: 1,
-        dscp: 46,
-    };
-    site.set_path(0, &way).unwrap();
+    site.set_path(0, &udp_path(46)).unwrap();
     site.set_peer(0, 0, 0).unwrap();
     site.open_transmit(0, &secret(0, 1, false).lane_key(LANE)).unwrap();
     site.set_station(1, Some(Location::Here)).unwrap();

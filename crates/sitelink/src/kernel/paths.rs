@@ -145,7 +145,10 @@ impl PeerPath {
         match found {
             Ok(path) if before == Some(path) => false,
             Ok(path) => {
-                let number = paths.numbers.take().filter(|number| site.set_path(*number, &path).is_ok());
+                let mut number = paths.numbers.take();
+                if let Some(refused) = number.take_if(|number| site.set_path(*number, &path).is_err()) {
+                    paths.numbers.put_back(refused);
+                }
                 self.refused = match number {
                     Some(_) => None,
                     None => Some("the programs have no room for more paths".into()),
