@@ -5,7 +5,7 @@
 #include "sa.h"
 
 enum {
-    INSTALL_TRANSMIT, ENABLE_TRANSMIT, RETIRE_TRANSMIT, RESERVE_THROUGH,
+    INSTALL_TRANSMIT, ENABLE_TRANSMIT, RETIRE_TRANSMIT, RESERVE_THROUGH, DISABLE_TRANSMIT,
     INSTALL_RECEIVE, ENABLE_RECEIVE, RETIRE_RECEIVE, RAISE_LOWEST, COMMANDS
 };
 // What a program answers: it was done; there is an SA already, or none; no such command.
@@ -41,6 +41,9 @@ INLINE int change_transmit_locked(struct transmit_sc *sc, const struct command *
         return DONE;
     case ENABLE_TRANSMIT:
         sc->encoding = an + 1;
+        return DONE;
+    case DISABLE_TRANSMIT:
+        if (sc->encoding == an + 1) sc->encoding = 0;
         return DONE;
     case RETIRE_TRANSMIT:
         if (sc->encoding == an + 1) sc->encoding = 0;
