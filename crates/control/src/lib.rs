@@ -17,6 +17,8 @@ mod cells;
 mod disk;
 mod floors;
 mod jobs;
+mod kernel_ports;
+mod kernel_programs;
 mod key_agreement;
 mod notice;
 mod reports;
@@ -32,12 +34,14 @@ use std::time::Instant;
 
 use secy::CarryOver;
 
-use cells::CellControl;
-pub use cells::{CellError, CellPath, CellSettings, CellStatus, KernelPrograms, PathWanted};
+use cells::{CellControl, KernelCell};
+pub use cells::{CellError, CellPath, CellSettings, CellStatus};
 use disk::Disk;
 use floors::FloorKeeper;
 use floors::read as read_floors;
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
+pub use kernel_ports::PathWanted;
+pub use kernel_programs::KernelPrograms;
 use key_agreement::Agreement;
 pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
 pub use notice::Notice;
@@ -265,7 +269,9 @@ impl Gateway {
         let LinkControl { worker, slot, .. } = self.links[number];
         let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
         let mut control = self.links.remove(number);
-        self.kernel_programs.give_back(control.cell.as_mut().and_then(|cell| cell.take_kernel()));
+        let programs =
+            control.cell.as_mut().and_then(|cell| cell.take_kernel()).map(KernelCell::into_programs);
+        self.kernel_programs.give_back(programs);
         let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
@@ -312,6 +318,13 @@ impl Gateway {
         drop(before);
         self.kernel_closed(number);
         Ok(())
+    }
+
+    /// Looks whether a link's ports take redirected frames still, or do so now. Asks the kernel; to be called about once a second.
+    pub fn check_kernel_ports(&mut self, name: &str) {
+        if let Some(number) = self.number(name) {
+            self.check_cell_ports(number);
+        }
     }
 
     /// Puts another path in the place of a link's own, and returns that one, so that it is freed where time does not
