@@ -362,6 +362,14 @@ impl Link {
         self.change_receive(What::EnableReceive, sci, an, 0)
     }
 
+    /// Lets the SA under `an` verify no frame from now on: its window stands still when this returns.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn disable_receive(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
+        self.change_receive(What::DisableReceive, sci, an, 0)
+    }
+
     /// Rejects PNs below `lowest_pn` under `an`. Never permits a rejected PN again.
     ///
     /// # Errors

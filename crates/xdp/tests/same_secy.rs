@@ -265,6 +265,22 @@ fn a_disabled_sa_protects_nothing_and_keeps_its_pns() {
     assert_eq!(kernel.run_outward(&frame, 1).unwrap().verdict, Verdict::Redirect);
 }
 
+/// The window of an SA whose frames go on elsewhere stands still, and is told.
+#[test]
+fn a_disabled_receive_sa_takes_nothing_and_keeps_its_window() {
+    let mut world = world(64);
+    let frames: Vec<_> = (0..3).map(|_| world.protect(0, &sdu(0, IPV4, &payload(40))).sent()).collect();
+    world.verify(1, &frames[1]).sent();
+    let kernel = &mut world.gateways[1].kernel;
+    assert!(kernel.disable_receive(sci(0), an(3)).is_err());
+    kernel.disable_receive(sci(0), an(0)).unwrap();
+    for frame in &frames {
+        assert_eq!(kernel.run_inward(frame, 1).unwrap().verdict, Verdict::Drop);
+    }
+    let window = kernel.window(sci(0), an(0)).unwrap().unwrap();
+    assert_eq!((window.in_use, window.highest), (false, 2));
+}
+
 /// While user space has SAs too, what has no SA here is its own, with and without VLAN tags; what has one is not.
 #[test]
 fn frames_without_an_sa_are_user_spaces_while_that_has_some() {

@@ -48,6 +48,7 @@ pub(super) enum What {
     EnableReceive,
     RetireReceive,
     RaiseLowest,
+    DisableReceive,
 }
 
 /// Subject of a question.
