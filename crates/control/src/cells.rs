@@ -30,6 +30,7 @@ use self::recent::RecentCounters;
 pub use self::settings::{CellError, CellSettings, CellStatus};
 use self::silence::SilentRelations;
 use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
+use crate::kernel_link::CELL_HAS_PROGRAMS;
 use crate::kernel_ports::PathWanted;
 use dataplane::cell::mailbox::{self, ControlMailbox, HelloFrame};
 use dataplane::cell::{Cell, CellSnapshot, HelloFilter};
@@ -350,6 +351,7 @@ impl Gateway {
         }
         let (cell, mut control) = CellControl::make(settings)?;
         control.plan_path(None, &self.kernel_programs)?;
+        self.leave_kernel(number, CELL_HAS_PROGRAMS.into());
         self.exchange_cell(number, Some(cell), Vec::new())?;
         control.enter_kernel(None, &[], &mut self.kernel_programs);
         self.links[number].cell = Some(control);

@@ -3,10 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use secy::{CarryOver, NextAction, SecY};
-use wire::{An, Pn};
+use arrayvec::ArrayVec;
+use secy::{CarryOver, NextAction, Protection, ReceiveSa, SecY, TransmitSa, XpnBinding};
+use suite::{CipherSuite, Key, Sak};
+use wire::{An, Pn, Sci};
+use xdp::XdpError;
+use xdp::link::SaKey;
 
+use super::floors::Floor;
 use super::jobs::LinkJob;
+use super::kernel_link::{KernelLink, Standing};
 use super::{Gateway, Keys, LinkControl, Notice, ReceiveFloor, WorkerUnresponsive};
 use dataplane::job::Progress;
 use dataplane::path::Path;
@@ -14,6 +20,8 @@ use pnstore::{LeaseError, LeaseName, Reservation, UnusedPns};
 
 /// Pause after a failed write before a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
+/// Interval at which the kernel is asked for PNs.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// The PNs that a link's transmit SA uses.
 #[derive(Clone, Copy)]
@@ -31,11 +39,15 @@ pub struct TransmitLease {
 impl TransmitLease {
     /// The PNs that its SA has not used; the SecY has come back from its worker, so nobody can use them any more.
     pub(super) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
-        let Self { name, an, through, .. } = *self;
-        let sa = secy.transmit_sas().find(|sa| sa.an() == an)?;
+        let sa = secy.transmit_sas().find(|sa| sa.an() == self.an)?;
+        self.unused_of(sa.pns().next(), sa.pns().reserved())
+    }
+
+    /// The PNs that its SA has not used, which stands at these: the next one, and the last that it was allowed.
+    pub(super) fn unused_of(&self, next: Option<Pn>, reserved: Pn) -> Option<UnusedPns> {
+        let Self { name, through, .. } = *self;
         // PNs that the SA was allowed, not those that were asked for: a block that never reached it is not its own.
-        let reserved = sa.pns().reserved();
-        sa.pns().next().filter(|_| reserved <= through).map(|next| UnusedPns { name, next, through })
+        next.filter(|_| reserved <= through).map(|next| UnusedPns { name, next, through })
     }
 }
 
@@ -45,6 +57,37 @@ pub struct StaticKeys {
     pub transmit: TransmitLease,
     /// Its receive SAs whose floors are kept.
     pub receive: Vec<ReceiveFloor>,
+}
+
+/// A static key of an SA.
+#[derive(Clone)]
+pub struct StaticSak {
+    /// The SC that it is of.
+    pub sci: Sci,
+    /// Its AN.
+    pub an: An,
+    /// The key.
+    pub sak: Sak,
+    /// With an XPN suite.
+    pub xpn: Option<XpnBinding>,
+}
+
+/// The static keys of a link whose SAs may be in the kernel.
+pub struct StaticSaks {
+    /// Their suite.
+    pub suite: CipherSuite,
+    /// How frames are protected.
+    pub protection: Protection,
+    /// Of the transmit SA.
+    pub transmit: StaticSak,
+    /// Of the receive SAs.
+    pub receive: Vec<StaticSak>,
+}
+
+impl StaticSaks {
+    fn key<'k>(&self, of: &'k StaticSak) -> SaKey<'k> {
+        SaKey { suite: self.suite, sak: &of.sak, xpn: of.xpn, protection: self.protection }
+    }
 }
 
 /// Control's part of a link with static keys.
@@ -58,12 +101,60 @@ pub(super) struct StaticControl {
     pub(super) retry_at: Option<Instant>,
     /// Another path is under way: the worker's reports are about the SA before, and its PNs are no longer of interest.
     pub(super) changing: bool,
+    /// The keys, if its SAs may be in the kernel.
+    pub(super) saks: Option<StaticSaks>,
+    /// Its SAs are there.
+    pub(super) in_kernel: bool,
+    /// Not before then the kernel is asked for PNs.
+    look_due: Instant,
 }
 
 impl StaticControl {
     pub(super) fn new(keys: StaticKeys) -> Self {
         let StaticKeys { transmit: lease, receive } = keys;
-        Self { lease, floors: receive.into(), pending: None, retry_at: None, changing: false }
+        Self {
+            lease,
+            floors: receive.into(),
+            pending: None,
+            retry_at: None,
+            changing: false,
+            saks: None,
+            in_kernel: false,
+            look_due: Instant::now(),
+        }
+    }
+
+    /// The receive SCs.
+    pub(super) fn scs(&self) -> Vec<Sci> {
+        let mut scs: Vec<_> = self.saks.iter().flat_map(|saks| &saks.receive).map(|of| of.sci).collect();
+        scs.dedup();
+        scs
+    }
+
+    /// Takes its SAs out of the kernel, and says what they leave: the floors of those whose floors are kept, and the PNs that were not
+    /// used.
+    pub(super) fn end_in_kernel(
+        &mut self,
+        kernel: Option<&mut KernelLink>,
+    ) -> Option<(Vec<Floor>, Option<UnusedPns>)> {
+        let kernel = kernel.filter(|_| std::mem::take(&mut self.in_kernel))?;
+        let standing = kernel.take_out(&self.scs()).ok()?;
+        let name = |sci, an| self.floors.iter().find(|of| (of.sci, of.an) == (sci, an)).map(|of| of.name);
+        let floors =
+            standing.receive.iter().filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest)));
+        let of_lease = standing.transmit.iter().find(|(an, ..)| *an == self.lease.an);
+        let unused = of_lease.and_then(|(_, next, reserved, _)| self.lease.unused_of(*next, *reserved));
+        Some((floors.collect(), unused))
+    }
+
+    /// The floors of its SAs in the kernel, as they stand; `None` if they are not there.
+    pub(super) fn floors_in_kernel(&self, kernel: Option<&KernelLink>) -> Option<Vec<Floor>> {
+        let kernel = kernel.filter(|_| self.in_kernel)?;
+        let floor = |of: &ReceiveFloor| {
+            let above = Pn::new(kernel.highest(of.sci, of.an)?.saturating_add(1)).unwrap_or(Pn::LAST_64);
+            Some((of.name, above))
+        };
+        Some(self.floors.iter().filter_map(floor).collect())
     }
 
     /// Whether a reservation is due again.
@@ -88,6 +179,8 @@ impl Gateway {
         receive: Vec<ReceiveFloor>,
     ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        // The worker's path takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_path`.
+        self.leave_static(number);
         let Keys::Static(keys) = &mut self.links[number].keys else { return Err(WorkerUnresponsive) };
         if transmit.is_some() {
             // The SA before asked for the reservation that is under way: it would be taken for the new one's.
@@ -109,7 +202,13 @@ impl Gateway {
 
     /// Meets a need of a transmit SA.
     pub(super) fn next_action(&mut self, worker: usize, slot: usize, action: NextAction, now: Instant) {
-        let Some(number) = self.placed(worker, slot) else { return };
+        if let Some(number) = self.placed(worker, slot) {
+            self.meet_need(number, action, now);
+        }
+    }
+
+    /// Meets a need of a link's transmit SA.
+    fn meet_need(&mut self, number: usize, action: NextAction, now: Instant) {
         match &mut self.links[number].keys {
             Keys::Static(keys) if keys.changing => return,
             Keys::Static(_) => {}
@@ -145,7 +244,9 @@ impl Gateway {
         let asked =
             |link: &LinkControl| matches!(&link.keys, Keys::Static(keys) if keys.pending == Some(ticket));
         let Some(link) = self.links.iter_mut().find(|link| asked(link)) else { return };
-        let LinkControl { name: link, worker, slot, keys: Keys::Static(keys), .. } = link else { return };
+        let LinkControl { name: link, worker, slot, keys: Keys::Static(keys), kernel, .. } = link else {
+            return;
+        };
         let TransmitLease { an, through: before, .. } = keys.lease;
         keys.pending = None;
         match reservation {
@@ -158,6 +259,14 @@ impl Gateway {
                 }
                 let through = block.last;
                 keys.lease.through = through;
+                if keys.in_kernel {
+                    let allowed = kernel.as_mut().map(|kernel| kernel.reserve_through(an, through));
+                    if let Some(Err(error)) = allowed {
+                        self.notices
+                            .push(Notice::LinkKernelFault { link: link.clone(), why: error.to_string() });
+                    }
+                    return;
+                }
                 // Without room the worker is stuck, and needs no PNs.
                 let allow = LinkJob::new(*slot, (an, through), |link, (an, through)| {
                     link.reserve_through(*an, *through);
@@ -170,6 +279,170 @@ impl Gateway {
             Err(error) => {
                 keys.retry_at = Some(now + LEASE_RETRY);
                 self.notices.push(Notice::LeaseFailed { link: link.clone(), error });
+            }
+        }
+    }
+
+    /// Looks what the transmit SA of a link needs, if that is in the kernel and its key is static.
+    pub(super) fn look_at_pns(&mut self, number: usize, now: Instant) {
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
+        else {
+            return;
+        };
+        if keys.in_kernel && now >= keys.look_due {
+            keys.look_due = now + LOOK_PERIOD;
+            if let Some(action) = kernel.new_need(keys.lease.an) {
+                self.meet_need(number, action, now);
+            }
+        }
+    }
+
+    /// Moves the SAs of a link with static keys from its worker to its programs, unless they are there.
+    ///
+    /// # Errors
+    /// Why they stay, or are nowhere: then no frame passes.
+    pub(super) fn enter_static(&mut self, number: usize) -> Result<(), String> {
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(_), .. } = &self.links[number] else {
+            return Ok(());
+        };
+        if keys.in_kernel || keys.saks.is_none() {
+            return Ok(());
+        }
+        let scs = keys.scs();
+        let taken = self.run_on_link(number, (scs, TakenOut::default()), |link, (scs, taken)| {
+            taken.take(&mut link.path_mut().secy, scs);
+            Progress::Done
+        });
+        let (_, taken) = taken.map_err(|error| error.to_string())?;
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
+        else {
+            return Ok(());
+        };
+        keys.in_kernel = true;
+        let Some(saks) = &keys.saks else { return Ok(()) };
+        // An SA that has no PN left stays in the worker, which says so.
+        let shared = taken.transmit.is_none();
+        let entered = taken.install(saks, kernel).and_then(|()| kernel.share(shared));
+        if let Err(error) = entered {
+            // What the kernel has not got is nowhere: no frame passes under it before a restart.
+            self.leave_static(number);
+            return Err(format!("{error}; restart the gateway"));
+        }
+        Ok(())
+    }
+
+    /// Moves them back.
+    pub(super) fn leave_static(&mut self, number: usize) {
+        let LinkControl { name, keys: Keys::Static(keys), kernel: Some(kernel), .. } =
+            &mut self.links[number]
+        else {
+            return;
+        };
+        if !std::mem::take(&mut keys.in_kernel) {
+            return;
+        }
+        let Some(saks) = &keys.saks else { return };
+        let sas = kernel
+            .take_out(&keys.scs())
+            .map_err(|error| error.to_string())
+            .and_then(|standing| WorkerSas::of(saks, &standing, kernel.replay_window(), keys.lease.through));
+        let shared = kernel.share(true).map_err(|error| error.to_string());
+        match sas {
+            Ok(sas) => {
+                // A worker that does not answer forwards nothing.
+                let _ = self.run_on_link(number, sas, |link, sas| {
+                    sas.install(&mut link.path_mut().secy);
+                    link.reset_notified_need();
+                    Progress::Done
+                });
+            }
+            Err(why) => self.notices.push(Notice::LinkKernelFault { link: name.clone(), why }),
+        }
+        if let Err(why) = shared {
+            let link = self.links[number].name.clone();
+            self.notices.push(Notice::LinkKernelFault { link, why });
+        }
+    }
+}
+
+/// SAs of a worker, on their way to the kernel.
+#[derive(Default)]
+struct TakenOut {
+    transmit: Option<Box<TransmitSa>>,
+    receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
+}
+
+impl TakenOut {
+    fn take(&mut self, secy: &mut SecY, scs: &[Sci]) {
+        let has_pns =
+            |secy: &SecY, an| secy.transmit_sas().any(|sa| sa.an() == an && sa.pns().next().is_some());
+        let transmit = secy.encoding_sa().filter(|an| has_pns(secy, *an));
+        self.transmit = transmit.and_then(|an| secy.retire_transmit(an));
+        for sci in scs {
+            for an in An::ALL {
+                if let Some(sa) = secy.retire_receive(*sci, an) {
+                    // There is room for all that there are.
+                    let _ = self.receive.try_push((*sci, sa));
+                }
+            }
+        }
+    }
+
+    fn install(&self, saks: &StaticSaks, kernel: &mut KernelLink) -> Result<(), XdpError> {
+        for (sci, sa) in &self.receive {
+            let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (*sci, sa.an())) else {
+                continue;
+            };
+            let lowest = Pn::new(sa.window().highest().saturating_add(1)).unwrap_or(Pn::LAST_64);
+            kernel.install_receive(*sci, of.an, &saks.key(of), lowest)?;
+        }
+        let Some(sa) = self.transmit.as_ref().filter(|sa| sa.an() == saks.transmit.an) else { return Ok(()) };
+        let Some(next) = sa.pns().next() else { return Ok(()) };
+        kernel.install_transmit(sa.an(), &saks.key(&saks.transmit), next, sa.pns().reserved())?;
+        kernel.enable_transmit(sa.an())
+    }
+}
+
+/// SAs on their way back to a worker.
+struct WorkerSas {
+    transmit: Option<Box<TransmitSa>>,
+    receive: Vec<(Sci, Option<Box<ReceiveSa>>)>,
+}
+
+impl WorkerSas {
+    fn of(saks: &StaticSaks, standing: &Standing, window: u32, through: Pn) -> Result<Self, String> {
+        let prepare = |of: &StaticSak| Key::prepare(saks.suite, &of.sak).map_err(|error| error.to_string());
+        let failed = |error| crate::sa_table::describe(error).to_owned();
+        let mut sas = Self { transmit: None, receive: Vec::new() };
+        for (sci, an, lowest) in &standing.receive {
+            let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (*sci, *an)) else { continue };
+            let sa = ReceiveSa::new(*an, prepare(of)?, of.xpn, saks.protection, *lowest, window)
+                .map_err(failed)?;
+            sas.receive.push((*sci, Some(Box::new(sa))));
+        }
+        let of = &saks.transmit;
+        if let Some((an, Some(next), ..)) = standing.transmit.iter().find(|(an, ..)| *an == of.an) {
+            let sa = TransmitSa::new(*an, prepare(of)?, of.xpn, saks.protection, *next, through)
+                .map_err(failed)?;
+            sas.transmit = Some(Box::new(sa));
+        }
+        Ok(sas)
+    }
+
+    fn install(&mut self, secy: &mut SecY) {
+        for (sci, place) in &mut self.receive {
+            let Some(sa) = place.take() else { continue };
+            let an = sa.an();
+            match secy.install_receive(*sci, sa) {
+                Ok(()) => drop(secy.enable_receive(*sci, an)),
+                Err((_, sa)) => *place = Some(sa),
+            }
+        }
+        if let Some(sa) = self.transmit.take() {
+            let an = sa.an();
+            match secy.install_transmit(sa) {
+                Ok(()) => drop(secy.enable_transmit(an)),
+                Err((_, sa)) => self.transmit = Some(sa),
             }
         }
     }

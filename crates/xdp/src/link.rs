@@ -172,6 +172,20 @@ impl Link {
         Ok(())
     }
 
+    /// PNs of the widest replay window that there is room for.
+    pub const fn room(&self) -> u32 {
+        self.widest
+    }
+
+    /// Whether there is room for replay windows of so many PNs.
+    ///
+    /// # Errors
+    /// If there is not.
+    pub fn has_room(&self, replay_window: u32) -> Result<(), XdpError> {
+        let (wanted, room) = (replay_window.min(ReplayWindow::WIDEST), self.widest);
+        if wanted > room { Err(XdpError::Window { wanted, room }) } else { Ok(()) }
+    }
+
     /// Settings of the SecY, whose transmit SC is `sci`, and what goes past it (at most [`Link::BYPASS`]). SAs and counters stay. Frames
     /// without an SA are discarded, until [`Link::share`].
     ///
@@ -339,10 +353,8 @@ impl Link {
         replay_window: u32,
     ) -> Result<(), XdpError> {
         key.check()?;
+        self.has_room(replay_window)?;
         let window = replay_window.min(ReplayWindow::WIDEST);
-        if window > self.widest {
-            return Err(XdpError::Window { wanted: window, room: self.widest });
-        }
         let place = self.place(sci, an)?;
         let before = self.programs.sum("received", place)?;
         let mut sa = self.new_sa(lowest_pn);
