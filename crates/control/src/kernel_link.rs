@@ -353,15 +353,16 @@ impl Gateway {
             Err(why) => Err(why),
         };
         let Some(kernel) = &mut self.links[number].kernel else { return };
-        kernel.attached = attached.is_ok();
         kernel.unfit = attached.err();
         match (&kernel.unfit, kernel.wanted) {
             (None, _) => {
+                kernel.attached = true;
                 if let Err(why) = self.enter_static(number) {
                     self.links[number].why_user_space = why;
                 }
             }
-            (Some(_), PathWanted::Kernel) => {}
+            // What the programs send would be lost, and counted as sent.
+            (Some(_), PathWanted::Kernel) => self.detach_link(number),
             (Some(_), _) => self.move_to_worker(number),
         }
     }
@@ -404,15 +405,20 @@ impl Gateway {
 
     /// The same, as long as the ports do not take the programs.
     fn move_to_worker(&mut self, number: usize) {
-        let attached =
-            self.links[number].kernel.as_mut().is_some_and(|kernel| std::mem::take(&mut kernel.attached));
-        if attached {
-            self.take_programs_off(number);
-        }
+        self.detach_link(number);
         match &self.links[number].keys {
             Keys::Static(_) => self.leave_static(number),
             Keys::Agreed(_) => self.leave_agreed(number),
             Keys::None => {}
+        }
+    }
+
+    /// Takes a link's programs off its ports, which then go on with their own.
+    fn detach_link(&mut self, number: usize) {
+        let attached =
+            self.links[number].kernel.as_mut().is_some_and(|kernel| std::mem::take(&mut kernel.attached));
+        if attached {
+            self.take_programs_off(number);
         }
     }
 

@@ -9,6 +9,8 @@ use xdp::XdpError;
 /// The least room of loaded programs: a cell may grow while it runs, and maps do not.
 const LEAST_ROOM: usize = 256;
 
+/// The least replay window that there is room for, in PNs: a window may grow while the link runs, and maps do not.
+const LEAST_WINDOW: u32 = 1024;
 /// The most links that get programs: to load those of one takes a fifth of a second, and no frame passes meanwhile.
 const MOST_LINKS: usize = 16;
 
@@ -51,7 +53,7 @@ impl KernelPrograms {
                 self.no_link = Some(format!("programs are loaded for the first {MOST_LINKS} links"));
                 break;
             }
-            match xdp::Link::load(window) {
+            match xdp::Link::load(window.max(LEAST_WINDOW)) {
                 // Without the thread frames are computed whole.
                 Ok(mut link) => {
                     let _ = link.keep_filling(|| ());
@@ -65,6 +67,14 @@ impl KernelPrograms {
             }
         }
         self
+    }
+
+    /// Whether there are programs for such a SecY at all.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn suit_link(settings: &Settings, suite: CipherSuite) -> Result<(), XdpError> {
+        xdp::Link::suits(settings, suite)
     }
 
     /// Whether a link whose SecY is like this can go through the kernel, as far as programs and kernel are concerned.

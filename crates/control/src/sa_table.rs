@@ -173,7 +173,10 @@ impl SaTable {
 
     /// Takes all SAs out of the kernel, and has the worker go on with them: each behind the last PN that it had there.
     pub(super) fn leave_kernel(&mut self, kernel: &mut KernelLink, tell: &mut impl FnMut(SaNotice)) {
-        let standing = match kernel.take_out(&self.scs) {
+        let standing = match kernel.take_out(&self.scs).and_then(|standing| {
+            kernel.share(true)?;
+            Ok(standing)
+        }) {
             Ok(standing) => standing,
             // What was not read is not used again: the KaY makes another SAK.
             Err(error) => return tell(SaNotice::Kernel(error)),

@@ -164,7 +164,7 @@ impl Link {
             return Err(XdpError::Setting("validate_frames other than strict"));
         }
         if settings.reassemble {
-            return Err(XdpError::Setting("fragments"));
+            return Err(XdpError::Setting("fragments; set fragment = \"off\" and concatenate = \"off\""));
         }
         if settings.mtu > Self::MOST_MTU {
             return Err(XdpError::Mtu { mtu: settings.mtu, most: Self::MOST_MTU });

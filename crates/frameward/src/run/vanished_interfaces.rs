@@ -66,6 +66,9 @@ impl Running {
             if let Some(Passage { event, text }) = changed {
                 info!(event, link = link.config.name, "{text}");
             }
+            if due {
+                link.log_path(&self.control);
+            }
             forward_loss(link, &mut self.control, now);
         }
         self.links = links;
@@ -169,6 +172,7 @@ impl Running {
             link.about.mtus = mtus;
             self.renew_agreement(link)?;
             self.renew_cell(link, link.config.cell.as_deref())?;
+            link.set_path(&mut self.control, self.gateway.io)?;
         }
         self.reopen(link, mtus)
     }

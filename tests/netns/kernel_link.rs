@@ -1,0 +1,304 @@
+//! Links whose SecY is in the kernel: with keys that are agreed on and with static ones, at both ends or at one. Every frame arrives
+//! once and in order, nothing is in clear, and no PN comes twice under one key, whatever changes meanwhile.
+
+use std::collections::HashSet;
+use std::time::Instant;
+
+use lab::topology::{LEFT, RIGHT};
+use lab::{Capture, Captured, PacketSocket, Shape, Topology};
+use nix::sys::signal::Signal;
+use perf::demo::pair::{Choice, LinkKeys, Pair, PairError, Station};
+use suite::CipherSuite;
+use wire::EtherType;
+
+use super::fieldbus::takes_redirected_frames;
+use super::mka::{discards, ki};
+use super::reload::{reloaded, while_they_talk};
+use super::{DEADLINE, EXPERIMENT, MARKER, counter, exchange, marked, program};
+
+const WHOLE: &str = "fragment = \"off\"\nconcatenate = \"off\"";
+
+fn topology() -> Topology {
+    let topology = Topology::build(&Shape { static_neighbours: true, ..Shape::default() }).unwrap();
+    for machine in [&topology.machine_a, &topology.machine_b] {
+        takes_redirected_frames(&machine.namespace, &[machine.ifname]);
+    }
+    takes_redirected_frames(&topology.middle, &[LEFT, RIGHT]);
+    topology
+}
+
+fn choice(keys: LinkKeys, suite: CipherSuite) -> Choice {
+    Choice { suite, keys, link: WHOLE, ..Choice::default() }
+}
+
+fn agreed() -> Choice {
+    choice(LinkKeys::Agreed, CipherSuite::ChaCha20Poly1305)
+}
+
+fn fixed() -> Choice {
+    choice(LinkKeys::Static, CipherSuite::ChaCha20Poly1305)
+}
+
+fn path(station: &Station) -> String {
+    station.report().unwrap().links[0].secy.path.clone().unwrap_or_default()
+}
+
+fn until_path(station: &Station, begin: &str) {
+    let end = Instant::now() + DEADLINE;
+    while !path(station).starts_with(begin) {
+        assert!(Instant::now() < end, "{begin:?} is not {:?}", path(station));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+}
+
+/// Frames that its machine sent, and that came to user space.
+fn in_user_space(station: &Station) -> u64 {
+    counter(&station.report().unwrap().links[0].plain.counters, "RxFrames")
+}
+
+/// Nothing but MACsec and EAPOL was on the network, and nothing of what machines have written.
+fn all_protected(wire: Capture) -> Captured {
+    let wire = wire.stop().unwrap();
+    assert_eq!(wire.find(MARKER), None, "plaintext is on the network");
+    let macsec = wire.of_ethertype(EtherType::MACSEC.0).count();
+    assert_eq!(macsec + wire.of_ethertype(EtherType::EAPOL.0).count(), wire.frames.len());
+    wire
+}
+
+/// No SCI has sent two frames with one PN; how many frames it were. Keys are the same all the time.
+fn no_pn_twice(wire: &Captured) -> usize {
+    let mut seen = HashSet::new();
+    for frame in wire.of_ethertype(EtherType::MACSEC.0) {
+        // Every frame names its SCI: PN and SCI behind the SecTAG's first four octets.
+        let nonce = frame.octets[16..28].to_vec();
+        assert!(seen.insert(nonce), "a PN twice under one key");
+    }
+    seen.len()
+}
+
+#[test]
+fn links_go_through_the_kernel_with_keys_of_any_origin() {
+    for keys in [LinkKeys::Agreed, LinkKeys::Static] {
+        for (suite, io) in
+            [(CipherSuite::ChaCha20Poly1305, "auto"), (CipherSuite::ChaCha20Poly1305Xpn, "kernel")]
+        {
+            let topology = topology();
+            let wire = Capture::start(&topology.middle, LEFT).unwrap();
+            let pair = Pair::start(program(), &topology, &Choice { io, ..choice(keys, suite) }).unwrap();
+            for station in [&pair.a, &pair.b] {
+                assert_eq!(path(station), "kernel", "{keys:?} {suite}");
+            }
+            let before = [&pair.a, &pair.b].map(in_user_space);
+            let sent = while_they_talk(&topology, || std::thread::sleep(DEADLINE / 20));
+            assert_eq!([&pair.a, &pair.b].map(in_user_space), before, "{keys:?} {suite}");
+            for (station, [own, peer]) in [(&pair.a, sent), (&pair.b, [sent[1], sent[0]])] {
+                let report = station.report().unwrap();
+                let secy = &report.links[0].secy;
+                assert_eq!(discards(&report), [], "{keys:?} {suite}");
+                assert!(counter(&secy.transmit.counters, "OutPktsEncrypted") >= own);
+                assert!(counter(&secy.receive[0].counters, "InPktsOK") >= peer);
+                assert!(secy.transmit.sas[0].in_use && secy.transmit.sas[0].next_pn > Some(own));
+                assert!(secy.receive[0].sas[0].lowest_pn > Some(1));
+            }
+            all_protected(wire);
+            pair.stop().unwrap();
+        }
+    }
+}
+
+#[test]
+fn keys_roll_in_the_kernel_without_a_lost_frame() {
+    let topology = topology();
+    let pair = Pair::start(program(), &topology, &agreed()).unwrap();
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    while_they_talk(&topology, || {
+        for _ in 0..5 {
+            let before = ki(&pair.a);
+            rekey(&pair, "a");
+            let end = Instant::now() + DEADLINE;
+            while ki(&pair.a) == before || ki(&pair.b) == before {
+                assert!(Instant::now() < end);
+                std::thread::sleep(std::time::Duration::from_millis(20));
+            }
+        }
+    });
+    for station in [&pair.a, &pair.b] {
+        assert_eq!(path(station), "kernel");
+        assert_eq!(discards(&station.report().unwrap()), []);
+    }
+    all_protected(wire);
+    pair.stop().unwrap();
+}
+
+pub(crate) fn rekey(pair: &Pair, name: &str) {
+    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", pair.scratch.path().join("run").display());
+    let command = ["env", &variable, program().to_str().unwrap(), "rekey", name, "press"];
+    let output = lab::Program::spawn(&command).unwrap().wait(DEADLINE).unwrap();
+    assert!(output.status.success(), "{}", output.stderr);
+}
+
+/// A peer in user space, before and behind a restart with another `io`.
+#[test]
+fn one_end_in_the_kernel_and_one_in_user_space_understand_each_other() {
+    for of in [agreed(), fixed()] {
+        let topology = topology();
+        let Pair { a, b, scratch } = Pair::start(program(), &topology, &of).unwrap();
+        b.stop().unwrap();
+        let file = scratch.path().join("b.toml");
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replace("io = \"auto\"", "io = \"af_xdp\"")).unwrap();
+        let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
+        let pair = Pair { a, b, scratch };
+        if of.keys == LinkKeys::Agreed {
+            pair.wait_until_secured().unwrap();
+        }
+        assert_eq!((path(&pair.a).as_str(), path(&pair.b).as_str()), ("kernel", "user space: io says so"));
+        while_they_talk(&topology, || std::thread::sleep(DEADLINE / 20));
+        pair.stop().unwrap();
+    }
+}
+
+/// The other end of a virtual wire loses what redirected frames need, and gets it again: SAs leave the kernel with their PNs and windows.
+/// Those that are agreed on come back with the next SAK.
+#[test]
+fn a_link_leaves_the_kernel_when_a_port_takes_no_redirected_frames() {
+    for of in [agreed(), fixed()] {
+        let topology = topology();
+        let pair = Pair::start(program(), &topology, &of).unwrap();
+        let wire = Capture::start(&topology.middle, RIGHT).unwrap();
+        let frames: Vec<_> = (0..50)
+            .map(|seed| marked(topology.machine_b.mac, topology.machine_a.mac, EXPERIMENT, 100, seed))
+            .collect();
+        let both_ways = || {
+            exchange(&topology.machine_a, &topology.machine_b, &frames);
+            exchange(&topology.machine_b, &topology.machine_a, &frames);
+        };
+        both_ways();
+        for (gro, to) in [
+            ("off", "user space: its protected port takes no redirected"),
+            ("on", "kernel"),
+            ("off", "user"),
+            ("on", "kernel"),
+        ] {
+            topology.middle.run(&["ethtool", "-K", LEFT, "gro", gro]).unwrap();
+            if gro == "on" && of.keys == LinkKeys::Agreed {
+                until_path(&pair.a, "user space: its SAK began there");
+                both_ways();
+                rekey(&pair, "a");
+            }
+            until_path(&pair.a, to);
+            both_ways();
+        }
+        let recorded = all_protected(wire);
+        if of.keys == LinkKeys::Static {
+            assert!(no_pn_twice(&recorded) >= 500);
+        }
+        // What was on the network is played to both: nothing comes twice.
+        let known = [&pair.a, &pair.b]
+            .map(|station| station.report().unwrap().links[0].secy.receive[0].counters.clone());
+        for (side, station) in [(LEFT, &pair.a), (RIGHT, &pair.b)] {
+            let attacker = PacketSocket::open(&topology.middle, side).unwrap();
+            for frame in recorded.of_ethertype(EtherType::MACSEC.0) {
+                attacker.send(&frame.octets).unwrap();
+            }
+            let known = &known[usize::from(side == RIGHT)];
+            let now = station.report().unwrap().links[0].secy.receive[0].counters.clone();
+            assert_eq!(counter(&now, "InPktsOK"), counter(known, "InPktsOK"), "a frame came twice");
+        }
+        pair.stop().unwrap();
+    }
+}
+
+/// However a gateway ends, nothing passes behind it, and the next one uses no PN again.
+#[test]
+fn a_killed_gateway_leaves_nothing_that_forwards_and_no_pn_comes_twice() {
+    let topology = topology();
+    let Pair { mut a, mut b, scratch } = Pair::start(program(), &topology, &fixed()).unwrap();
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    let frames: Vec<_> = (0..40)
+        .map(|seed| marked(topology.machine_b.mac, topology.machine_a.mac, EXPERIMENT, 100, seed))
+        .collect();
+    for round in 0..4 {
+        exchange(&topology.machine_a, &topology.machine_b, &frames);
+        exchange(&topology.machine_b, &topology.machine_a, &frames);
+        let (station, namespace, name) = match round % 2 {
+            0 => (&mut a, &topology.gateway_a.namespace, "a"),
+            _ => (&mut b, &topology.gateway_b.namespace, "b"),
+        };
+        // The last second before a crash is open to replay, and so its frames are repeated by nobody here.
+        std::thread::sleep(std::time::Duration::from_millis(1200));
+        let signal = [Signal::SIGKILL, Signal::SIGTERM][round / 2];
+        station.program().signal(signal).unwrap();
+        let end = Instant::now() + DEADLINE;
+        while station.program().is_running() {
+            assert!(Instant::now() < end);
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        let before = wire.since(0).len();
+        if name == "a" {
+            let sender =
+                PacketSocket::open(&topology.machine_a.namespace, topology.machine_a.ifname).unwrap();
+            frames.iter().for_each(|frame| sender.send(frame).unwrap());
+            assert_eq!(wire.since(before).len(), 0, "a gateway that has ended forwards");
+        }
+        *station = Station::start(program(), namespace, &scratch, name).unwrap();
+        assert_eq!(path(station), "kernel");
+    }
+    exchange(&topology.machine_a, &topology.machine_b, &frames);
+    assert!(no_pn_twice(&all_protected(wire)) >= 4 * 80);
+    Pair { a, b, scratch }.stop().unwrap();
+}
+
+#[test]
+fn a_link_that_the_kernel_has_no_programs_for_says_so() {
+    let topology = topology();
+    let gcm = choice(LinkKeys::Static, CipherSuite::GcmAes128);
+    let pair = Pair::start(program(), &topology, &gcm).unwrap();
+    let why = "user space: the kernel protects a link's frames by chacha20-poly1305 and chacha20-poly1305-xpn only; the suite is gcm-aes-128";
+    assert_eq!(path(&pair.a), why);
+    pair.stop().unwrap();
+    let refused = Pair::start(program(), &topology, &Choice { io: "kernel", ..gcm });
+    let PairError::Lab(error) = refused.unwrap_err() else { panic!("it runs") };
+    let said = error.to_string();
+    assert!(said.contains("the suite is gcm-aes-128; io = \"auto\" takes user space instead"), "{said}");
+}
+
+/// Settings and keys change by reload: the SAs go to user space and come back, with their PNs and windows.
+#[test]
+fn a_reload_keeps_a_link_in_the_kernel() {
+    for of in [agreed(), fixed()] {
+        let topology = topology();
+        let pair = Pair::start(program(), &topology, &of).unwrap();
+        let wire = Capture::start(&topology.middle, LEFT).unwrap();
+        let frames: Vec<_> = (0..40)
+            .map(|seed| marked(topology.machine_b.mac, topology.machine_a.mac, EXPERIMENT, 100, seed))
+            .collect();
+        for (lines, to) in [
+            ("replay_window = 8", "kernel"),
+            ("bypass = [\"lldp\"]", "kernel"),
+            ("validate_frames = \"check\"", "user space: the kernel path does not have validate_frames"),
+            ("", "kernel"),
+        ] {
+            let text = format!("{WHOLE}\n{lines}");
+            for name in ["a", "b"] {
+                let file = pair.scratch.path().join(format!("{name}.toml"));
+                let now = std::fs::read_to_string(&file).unwrap();
+                let begin = now.find("fragment").unwrap();
+                let end = now.find("[link.").unwrap();
+                std::fs::write(&file, format!("{}{text}\n{}", &now[..begin], &now[end..])).unwrap();
+                reloaded(&pair.scratch, name);
+            }
+            if of.keys == LinkKeys::Agreed && lines.is_empty() {
+                rekey(&pair, "a");
+            }
+            until_path(&pair.a, to);
+            exchange(&topology.machine_a, &topology.machine_b, &frames);
+            exchange(&topology.machine_b, &topology.machine_a, &frames);
+        }
+        let wire = all_protected(wire);
+        if of.keys == LinkKeys::Static {
+            assert!(no_pn_twice(&wire) >= 320);
+        }
+        pair.stop().unwrap();
+    }
+}
