@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::time::Instant;
 
+use frameward::keygen::{self, KeyLength};
 use lab::topology::{LEFT, RIGHT};
 use lab::{Capture, Captured, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
@@ -12,7 +13,7 @@ use suite::CipherSuite;
 use wire::EtherType;
 
 use super::fieldbus::takes_redirected_frames;
-use super::mka::{discards, ki};
+use super::mka::{all, discards};
 use super::reload::{reloaded, while_they_talk};
 use super::{DEADLINE, EXPERIMENT, MARKER, counter, exchange, marked, program};
 
@@ -112,14 +113,11 @@ fn keys_roll_in_the_kernel_without_a_lost_frame() {
     let pair = Pair::start(program(), &topology, &agreed()).unwrap();
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
     while_they_talk(&topology, || {
-        for _ in 0..5 {
-            let before = ki(&pair.a);
+        for round in 2..7 {
             rekey(&pair, "a");
-            let end = Instant::now() + DEADLINE;
-            while ki(&pair.a) == before || ki(&pair.b) == before {
-                assert!(Instant::now() < end);
-                std::thread::sleep(std::time::Duration::from_millis(20));
-            }
+            all([&pair.a, &pair.b], "the next SAK", |mka| {
+                mka.sak().is_some_and(|sak| sak.ki.ends_with(&format!("/{round}")))
+            });
         }
     });
     for station in [&pair.a, &pair.b] {
@@ -279,13 +277,8 @@ fn a_reload_keeps_a_link_in_the_kernel() {
             ("validate_frames = \"check\"", "user space: the kernel path does not have validate_frames"),
             ("", "kernel"),
         ] {
-            let text = format!("{WHOLE}\n{lines}");
             for name in ["a", "b"] {
-                let file = pair.scratch.path().join(format!("{name}.toml"));
-                let now = std::fs::read_to_string(&file).unwrap();
-                let begin = now.find("fragment").unwrap();
-                let end = now.find("[link.").unwrap();
-                std::fs::write(&file, format!("{}{text}\n{}", &now[..begin], &now[end..])).unwrap();
+                with_lines(&pair, name, lines);
                 reloaded(&pair.scratch, name);
             }
             if of.keys == LinkKeys::Agreed && lines.is_empty() {
@@ -301,4 +294,156 @@ fn a_reload_keeps_a_link_in_the_kernel() {
         }
         pair.stop().unwrap();
     }
+}
+
+fn edit(pair: &Pair, name: &str, change: impl FnOnce(String) -> String) {
+    let file = pair.scratch.path().join(format!("{name}.toml"));
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, change(text)).unwrap();
+}
+
+/// Puts other lines in the place of those of [[link]] behind its suite.
+fn with_lines(pair: &Pair, name: &str, lines: &str) {
+    edit(pair, name, |text| {
+        let [begin, end] = ["fragment", "[link."].map(|mark| text.find(mark).unwrap());
+        format!("{}{WHOLE}\n{lines}\n{}", &text[..begin], &text[end..])
+    });
+}
+
+fn some_frames(topology: &Topology) -> Vec<Vec<u8>> {
+    let [from, to] = [topology.machine_a.mac, topology.machine_b.mac];
+    (0..40).map(|seed| marked(to, from, EXPERIMENT, 100, seed)).collect()
+}
+
+fn both_ways(topology: &Topology) {
+    let frames = some_frames(topology);
+    exchange(&topology.machine_a, &topology.machine_b, &frames);
+    exchange(&topology.machine_b, &topology.machine_a, &frames);
+}
+
+/// Other static keys under the same and under another AN, and back to the first ones: each begins behind its own last PN.
+#[test]
+fn static_keys_change_in_the_kernel() {
+    let topology = topology();
+    let pair = Pair::start(program(), &topology, &fixed()).unwrap();
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    both_ways(&topology);
+    keygen::static_key(KeyLength::Bits256, &pair.scratch.path().join("next.key")).unwrap();
+    let mut changed = Vec::new();
+    for (key, an) in [("next", 0), ("next", 1), ("a", 0)] {
+        changed.push(wire.since(0).len());
+        for name in ["a", "b"] {
+            edit(&pair, name, |text| {
+                let of_a = text.find("sci = \"02:00:00:00:00:01/1\"").unwrap();
+                let begin = text[..of_a].rfind("an = ").unwrap();
+                let end = of_a + text[of_a..].find(".key\"").unwrap() + ".key\"".len();
+                let sa = format!("an = {an}\nsci = \"02:00:00:00:00:01/1\"\nkey_file = \"{key}.key\"");
+                format!("{}{sa}{}", &text[..begin], &text[end..])
+            });
+        }
+        // The receiver knows a key before the sender does.
+        ["b", "a"].into_iter().for_each(|name| drop(reloaded(&pair.scratch, name)));
+        assert_eq!([&pair.a, &pair.b].map(path), ["kernel"; 2], "{key} {an}");
+        both_ways(&topology);
+    }
+    let recorded = all_protected(wire);
+    // What A sent under each of the two keys: SCI and PN are never the same.
+    let of_a = |range: &[lab::Frame]| -> Vec<Vec<u8>> {
+        let from_a = |frame: &&lab::Frame| frame.octets.get(20..26) == Some(&[2, 0, 0, 0, 0, 1]);
+        range.iter().filter(from_a).map(|frame| frame.octets[16..20].to_vec()).collect()
+    };
+    let first: Vec<_> = [&recorded.frames[..changed[0]], &recorded.frames[changed[2]..]].map(of_a).concat();
+    let next = of_a(&recorded.frames[changed[0]..changed[2]]);
+    for pns in [first, next] {
+        assert!(pns.len() >= 80, "{}", pns.len());
+        assert_eq!(pns.iter().collect::<HashSet<_>>().len(), pns.len(), "a PN twice under one key");
+    }
+    pair.stop().unwrap();
+}
+
+/// The kernel is demanded, and a port does not take its programs: nothing passes, and all passes as soon as it does.
+#[test]
+fn where_the_kernel_is_demanded_nothing_goes_another_way() {
+    for of in [agreed(), fixed()] {
+        let topology = topology();
+        topology.middle.run(&["ethtool", "-K", LEFT, "gro", "off"]).unwrap();
+        let pair = Pair::start(program(), &topology, &Choice { io: "kernel", ..of }).unwrap();
+        let wire = Capture::start(&topology.middle, LEFT).unwrap();
+        for _ in 0..2 {
+            until_path(&pair.a, "nowhere: its protected port takes no redirected frames");
+            let before = wire.since(0).len();
+            let sender =
+                PacketSocket::open(&topology.machine_a.namespace, topology.machine_a.ifname).unwrap();
+            some_frames(&topology).iter().for_each(|frame| sender.send(frame).unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(300));
+            let sent = wire.since(before);
+            assert!(
+                sent.iter().all(|frame| frame.ethertype() == Some(EtherType::EAPOL.0)),
+                "a frame has left"
+            );
+            topology.middle.run(&["ethtool", "-K", LEFT, "gro", "on"]).unwrap();
+            until_path(&pair.a, "kernel");
+            both_ways(&topology);
+            topology.middle.run(&["ethtool", "-K", LEFT, "gro", "off"]).unwrap();
+        }
+        // A configuration that the programs cannot follow is refused before anything is changed.
+        topology.middle.run(&["ethtool", "-K", LEFT, "gro", "on"]).unwrap();
+        until_path(&pair.a, "kernel");
+        with_lines(&pair, "a", "validate_frames = \"check\"");
+        let refused = super::reload::reload(&pair.scratch, "a");
+        assert!(!refused.status.success(), "{}", refused.stdout);
+        assert!(
+            refused.stderr.contains("the kernel path does not have validate_frames"),
+            "{}",
+            refused.stderr
+        );
+        assert_eq!(path(&pair.a), "kernel");
+        both_ways(&topology);
+        pair.stop().unwrap();
+    }
+}
+
+/// From the kernel to user space by `io`, and on to another SAK there.
+#[test]
+fn a_link_that_has_left_the_kernel_takes_the_next_key() {
+    for (before, after) in [("kernel", "af_xdp"), ("auto", "af_packet")] {
+        let topology = topology();
+        let pair = Pair::start(program(), &topology, &Choice { io: before, ..agreed() }).unwrap();
+        both_ways(&topology);
+        edit(&pair, "a", |text| text.replace(&format!("io = \"{before}\""), &format!("io = \"{after}\"")));
+        reloaded(&pair.scratch, "a");
+        until_path(&pair.a, "user space: io says so");
+        both_ways(&topology);
+        rekey(&pair, "a");
+        all([&pair.a, &pair.b], "the next SAK", |mka| mka.sak().is_some_and(|sak| sak.ki.ends_with("/2")));
+        both_ways(&topology);
+        pair.stop().unwrap();
+    }
+}
+
+/// Frames that were delivered while nothing marked them are not delivered again when replay protection begins.
+#[test]
+fn replay_protection_that_begins_takes_nothing_twice() {
+    let topology = topology();
+    let unprotected = format!("{WHOLE}\nreplay_protect = false").leak();
+    let pair = Pair::start(program(), &topology, &Choice { link: unprotected, ..agreed() }).unwrap();
+    let wire = Capture::start(&topology.middle, RIGHT).unwrap();
+    both_ways(&topology);
+    for name in ["a", "b"] {
+        with_lines(&pair, name, "replay_window = 64");
+        reloaded(&pair.scratch, name);
+    }
+    assert_eq!([&pair.a, &pair.b].map(path), ["kernel"; 2]);
+    let ok =
+        |station: &Station| counter(&station.report().unwrap().links[0].secy.receive[0].counters, "InPktsOK");
+    let before = [&pair.a, &pair.b].map(ok);
+    let recorded = wire.stop().unwrap();
+    for side in [LEFT, RIGHT] {
+        let attacker = PacketSocket::open(&topology.middle, side).unwrap();
+        recorded.of_ethertype(EtherType::MACSEC.0).for_each(|frame| attacker.send(&frame.octets).unwrap());
+    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert_eq!([&pair.a, &pair.b].map(ok), before, "a frame came twice");
+    both_ways(&topology);
+    pair.stop().unwrap();
 }

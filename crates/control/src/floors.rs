@@ -142,10 +142,10 @@ impl Gateway {
 
     /// The floors of a link; nothing if its worker does not answer.
     fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
-        if let LinkControl { keys: Keys::Static(keys), kernel, .. } = &self.links[number]
-            && let Some(floors) = keys.floors_in_kernel(kernel.as_deref())
+        if let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &self.links[number]
+            && keys.in_kernel
         {
-            return Some(floors);
+            return keys.floors_in_kernel(kernel).ok();
         }
         let of = self.links[number].floors();
         let into = Vec::with_capacity(of.len());

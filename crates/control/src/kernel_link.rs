@@ -11,17 +11,17 @@
 //! and no frame is accepted twice. What has no SA in the kernel goes to the worker while that has SAs. Receive SCs are in both places, and
 //! counters are the sum.
 
+mod place;
+
 use dataplane::snapshot::{LinkSnapshot, ReceiveSaSnapshot, TransmitSaSnapshot};
-use netdev::port::KernelSide;
-use secy::{NextAction, Settings, TransmitPns};
+use secy::{InstallError, NextAction, Settings, TransmitPns};
 use suite::CipherSuite;
 use wire::{An, EtherType, Pn, Sci};
-use xdp::link::SaKey;
+use xdp::link::{SaKey, Window};
 use xdp::{Unclaimed, XdpError};
 
-use crate::kernel_ports::{Interfaces, NO_PORTS, PathWanted};
+use crate::kernel_ports::{Interfaces, PathWanted};
 use crate::static_keys::StaticSaks;
-use crate::{Gateway, Keys, LinkControl};
 
 /// Why the SAs of a link with a cell stay in the worker.
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
@@ -60,16 +60,25 @@ pub(crate) struct KernelLink {
     programs: xdp::Link,
     wanted: PathWanted,
     replay_window: u32,
-    /// Why the link's settings, or a cell, leave the programs nothing, if they do so. They stay the link's: it counts with them.
-    idle: Option<String>,
-    /// Why the ports do not take the programs, if they do not.
-    unfit: Option<String>,
+    state: State,
     /// Of the ports that there are.
     interfaces: Option<Interfaces>,
-    /// The programs stand in front of these ports.
-    attached: bool,
+    /// Whether the programs discard what is late.
+    replay_protect: bool,
     /// The need of the transmit SA with a static key that was told last.
     notified: NextAction,
+}
+
+/// The programs' place.
+enum State {
+    /// None, for the link's settings or its cell leave them nothing. They stay the link's, for it counts with them.
+    Idle(String),
+    /// There are no ports.
+    NoPorts,
+    /// The ports do not take them, for this reason.
+    Unfit(String),
+    /// In front of the ports.
+    Attached,
 }
 
 /// SAs that have left the kernel, as they stood there.
@@ -87,10 +96,9 @@ impl KernelLink {
             programs,
             wanted: PathWanted::Auto,
             replay_window: 0,
-            idle: None,
-            unfit: None,
+            state: State::NoPorts,
             interfaces: None,
-            attached: false,
+            replay_protect: true,
             notified: NextAction::Continue,
         }
     }
@@ -104,8 +112,19 @@ impl KernelLink {
         self.replay_window
     }
 
-    pub(crate) const fn wanted(&self) -> PathWanted {
-        self.wanted
+    /// Whether SAs that suit the programs are here.
+    fn has_sas(&self) -> bool {
+        match self.state {
+            State::Idle(_) => false,
+            // Where the kernel is demanded they wait here, and no frame passes.
+            State::Unfit(_) => self.wanted == PathWanted::Kernel,
+            State::NoPorts | State::Attached => true,
+        }
+    }
+
+    /// Whether SAs are here or nowhere.
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.wanted == PathWanted::Kernel && self.has_sas()
     }
 
     /// Whether SAs of this suite come here.
@@ -113,12 +132,53 @@ impl KernelLink {
     /// # Errors
     /// Why not.
     pub(crate) fn takes(&self, suite: CipherSuite) -> Result<(), String> {
-        if let Some(why) = self.idle.as_ref().or(self.unfit.as_ref()) {
+        if let (false, State::Idle(why) | State::Unfit(why)) = (self.has_sas(), &self.state) {
             return Err(why.clone());
         }
         match suite {
             CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn => Ok(()),
             other => Err(XdpError::LinkSuite(other.name()).to_string()),
+        }
+    }
+
+    /// Takes the link's settings over. `scs`: its receive SCs; `shared`: whether the worker has SAs.
+    fn configure(&mut self, settings: &LinkPathSettings, scs: &[Sci], shared: bool) -> Result<(), XdpError> {
+        let LinkPathSettings { sci, secy, bypass, replay_window, .. } = settings;
+        self.replay_window = *replay_window;
+        let gone: Vec<_> = self.programs.receive_scs().filter(|sci| !scs.contains(sci)).collect();
+        gone.into_iter().try_for_each(|sci| self.retire_sc(sci))?;
+        // Without replay protection no PN was marked: what is behind the newest one would count as new.
+        let begins = secy.replay_protect && !std::mem::replace(&mut self.replay_protect, secy.replay_protect);
+        let raised = if begins { self.stand_still(scs)? } else { Vec::new() };
+        self.programs.configure(*sci, secy, bypass, Unclaimed::Drop)?;
+        self.programs.share(shared)?;
+        for (sci, an, lowest) in raised {
+            self.programs.raise_lowest(sci, an, lowest)?;
+            self.programs.enable_receive(sci, an)?;
+        }
+        scs.iter().try_for_each(|sci| self.add_sc(*sci))
+    }
+
+    /// Lets no receive SA verify any more; which there are, and the lowest PN that each has not accepted, whatever came before it.
+    fn stand_still(&mut self, scs: &[Sci]) -> Result<Vec<(Sci, An, Pn)>, XdpError> {
+        let mut stood = Vec::new();
+        for sci in scs {
+            for an in An::ALL {
+                if self.window(*sci, an)?.is_none() {
+                    continue;
+                }
+                self.programs.disable_receive(*sci, an)?;
+                let window = self.window(*sci, an)?.ok_or(XdpError::Malformed)?;
+                stood.push((*sci, an, Pn::new(window.highest.saturating_add(1)).unwrap_or(Pn::LAST_64)));
+            }
+        }
+        Ok(stood)
+    }
+
+    fn window(&self, sci: Sci, an: An) -> Result<Option<Window>, XdpError> {
+        match self.programs.window(sci, an) {
+            Err(XdpError::Install(InstallError::UnknownSc)) => Ok(None),
+            other => other,
         }
     }
 
@@ -130,7 +190,7 @@ impl KernelLink {
     /// Makes a receive SC, unless it is there.
     pub(crate) fn add_sc(&mut self, sci: Sci) -> Result<(), XdpError> {
         match self.programs.install_receive_sc(sci) {
-            Err(XdpError::Install(secy::InstallError::SciInUse)) => Ok(()),
+            Err(XdpError::Install(InstallError::SciInUse)) => Ok(()),
             other => other,
         }
     }
@@ -182,7 +242,7 @@ impl KernelLink {
     pub(crate) fn retire(&mut self, an: An, scs: &[Sci]) -> Result<(), XdpError> {
         let transmit = self.programs.retire_transmit(an);
         let receive = scs.iter().map(|sci| match self.programs.retire_receive(*sci, an) {
-            Err(XdpError::Install(secy::InstallError::UnknownSc)) => Ok(()),
+            Err(XdpError::Install(InstallError::UnknownSc)) => Ok(()),
             other => other,
         });
         receive.fold(Ok(()), Result::and).and(transmit)
@@ -197,9 +257,9 @@ impl KernelLink {
         self.programs.transmit_pns(an)
     }
 
-    /// The highest PN that a receive SA has accepted.
-    pub(crate) fn highest(&self, sci: Sci, an: An) -> Option<u64> {
-        Some(self.programs.window(sci, an).ok()??.highest)
+    /// The highest PN that a receive SA has accepted; `None` if there is no such SA.
+    pub(crate) fn highest(&self, sci: Sci, an: An) -> Result<Option<u64>, XdpError> {
+        Ok(self.window(sci, an)?.map(|window| window.highest))
     }
 
     /// Permits a transmit SA the PNs up to and with `through`.
@@ -226,18 +286,15 @@ impl KernelLink {
                 let stood = self.pns(an)?.ok_or(XdpError::Malformed)?.0;
                 standing.transmit.push((an, stood.next(), stood.reserved(), used));
             }
-            for sci in scs {
-                if !matches!(self.programs.window(*sci, an), Ok(Some(_))) {
-                    continue;
-                }
-                self.programs.disable_receive(*sci, an)?;
-                let window = self.programs.window(*sci, an)?.ok_or(XdpError::Malformed)?;
-                let lowest = Pn::new(window.highest.saturating_add(1)).unwrap_or(Pn::LAST_64);
-                standing.receive.push((*sci, an, lowest));
-            }
-            self.retire(an, scs)?;
         }
+        standing.receive = self.stand_still(scs)?;
+        self.retire_all(scs)?;
         Ok(standing)
+    }
+
+    /// Removes all SAs.
+    pub(crate) fn retire_all(&mut self, scs: &[Sci]) -> Result<(), XdpError> {
+        An::ALL.into_iter().map(|an| self.retire(an, scs)).fold(Ok(()), Result::and)
     }
 
     /// Adds what the kernel counts, and its SAs, to what the worker knows.
@@ -268,9 +325,12 @@ impl KernelLink {
         }
         snapshot.transmit_sas.sort_by_key(|sa| sa.an.index());
         for sc in &mut snapshot.receive_scs {
+            if !self.programs.receive_scs().any(|sci| sci == sc.sci) {
+                continue;
+            }
             sc.counters.add(&self.programs.receive_counters(sc.sci)?);
             for an in An::ALL {
-                let Some(window) = self.programs.window(sc.sci, an)? else { continue };
+                let Some(window) = self.window(sc.sci, an)? else { continue };
                 let counters = self.programs.receive_sa_counters(sc.sci, an)?;
                 let (in_use, lowest_pn) = (window.in_use, window.lowest);
                 let _ = sc.sas.try_push(ReceiveSaSnapshot { an, in_use, lowest_pn, counters });
@@ -278,166 +338,5 @@ impl KernelLink {
             sc.sas.sort_by_key(|sa| sa.an.index());
         }
         Ok(())
-    }
-}
-
-impl Gateway {
-    /// Has a link's frames protected and verified in the kernel, as far as that is wanted and can be, or as these settings have changed.
-    /// A link that is to begin in the kernel is added without ports, gets these settings, and then its ports.
-    ///
-    /// # Errors
-    /// If the kernel is demanded and cannot be had, or there is no such link.
-    pub fn set_link_path(&mut self, name: &str, settings: LinkPathSettings) -> Result<(), String> {
-        let number = self.number(name).ok_or("there is no such link")?;
-        let refusal = match settings.wanted {
-            PathWanted::UserSpace => Some("io says so".to_owned()),
-            // The programs of its cell stand in front of its ports.
-            _ if self.links[number].cell.is_some() => Some(CELL_HAS_PROGRAMS.to_owned()),
-            wanted => match self.find_programs(number, &settings) {
-                Ok(()) => None,
-                Err(why) if wanted == PathWanted::Kernel => return Err(why.to_string()),
-                Err(why) => Some(why.to_string()),
-            },
-        };
-        if let Some(why) = refusal {
-            self.leave_kernel(number, why);
-            return Ok(());
-        }
-        let LinkPathSettings { wanted, sci, secy, bypass, replay_window, saks, .. } = settings;
-        if let Keys::Static(keys) = &mut self.links[number].keys {
-            keys.saks = saks;
-        }
-        let LinkControl { kernel, keys, .. } = &mut self.links[number];
-        let Some(kernel) = kernel else { return Err("there are no programs".into()) };
-        (kernel.wanted, kernel.replay_window, kernel.idle) = (wanted, replay_window, None);
-        let (scs, shared) = match &*keys {
-            Keys::Agreed(agreement) => (agreement.scs().to_vec(), agreement.is_shared()),
-            Keys::Static(keys) => (keys.scs(), !keys.in_kernel),
-            Keys::None => (Vec::new(), false),
-        };
-        let configured = kernel
-            .programs
-            .configure(sci, &secy, &bypass, Unclaimed::Drop)
-            .and_then(|()| kernel.share(shared))
-            .and_then(|()| scs.into_iter().try_for_each(|sci| kernel.add_sc(sci)));
-        configured.map_err(|error| error.to_string())?;
-        self.attach_link(number);
-        Ok(())
-    }
-
-    /// Gives a link programs that suit it, unless it has some that do.
-    fn find_programs(&mut self, number: usize, settings: &LinkPathSettings) -> Result<(), XdpError> {
-        xdp::Link::suits(&settings.secy, settings.suite)?;
-        let window = settings.replay_window;
-        match &self.links[number].kernel {
-            Some(kernel) => kernel.programs.has_room(window),
-            None => {
-                let programs = self.kernel_programs.take_for_link(window)?;
-                self.links[number].kernel = Some(Box::new(KernelLink::new(programs)));
-                Ok(())
-            }
-        }
-    }
-
-    /// Puts a link's programs to work on its ports, if it has programs and ports.
-    pub(crate) fn attach_link(&mut self, number: usize) {
-        if self.links[number].kernel.as_ref().is_none_or(|kernel| kernel.idle.is_some()) {
-            return;
-        }
-        let attached = match self.kernel_sides(number) {
-            Ok(None) => {
-                self.link_ports_closed(number);
-                return;
-            }
-            Ok(Some(sides)) => self.put_link_programs(number, &sides),
-            Err(why) => Err(why),
-        };
-        let Some(kernel) = &mut self.links[number].kernel else { return };
-        kernel.unfit = attached.err();
-        match (&kernel.unfit, kernel.wanted) {
-            (None, _) => {
-                kernel.attached = true;
-                if let Err(why) = self.enter_static(number) {
-                    self.links[number].why_user_space = why;
-                }
-            }
-            // What the programs send would be lost, and counted as sent.
-            (Some(_), PathWanted::Kernel) => self.detach_link(number),
-            (Some(_), _) => self.move_to_worker(number),
-        }
-    }
-
-    fn put_link_programs(&mut self, number: usize, sides: &[KernelSide; 2]) -> Result<(), String> {
-        let Some(kernel) = &mut self.links[number].kernel else { return Err("there are no programs".into()) };
-        kernel.interfaces = Some(Interfaces::of(sides));
-        let wanted = kernel.wanted;
-        self.put_programs(number, sides, wanted, |link| Some(&mut link.kernel.as_mut()?.programs))
-    }
-
-    /// A link's ports are closed, and the programs went with them. Its SAs stay where they are.
-    pub(crate) fn link_ports_closed(&mut self, number: usize) {
-        if let Some(kernel) = &mut self.links[number].kernel {
-            (kernel.attached, kernel.interfaces, kernel.unfit) = (false, None, None);
-        }
-    }
-
-    /// Looks whether a link's ports take redirected frames still, or do so now.
-    pub(crate) fn check_link_ports(&mut self, number: usize) {
-        let kernel = self.links[number].kernel.as_deref().filter(|kernel| kernel.idle.is_none());
-        let Some(kernel) = kernel else { return };
-        let fit = kernel.interfaces.and_then(|interfaces| interfaces.take_redirected());
-        let attached = kernel.attached;
-        if fit.is_some_and(|fit| fit != attached) {
-            self.attach_link(number);
-        }
-    }
-
-    /// A link's SAs are the worker's from here on, for this reason, and its programs leave its ports.
-    pub(crate) fn leave_kernel(&mut self, number: usize, why: String) {
-        if self.links[number].kernel.is_some() {
-            self.move_to_worker(number);
-        }
-        match &mut self.links[number].kernel {
-            Some(kernel) => kernel.idle = Some(why),
-            None => self.links[number].why_user_space = why,
-        }
-    }
-
-    /// The same, as long as the ports do not take the programs.
-    fn move_to_worker(&mut self, number: usize) {
-        self.detach_link(number);
-        match &self.links[number].keys {
-            Keys::Static(_) => self.leave_static(number),
-            Keys::Agreed(_) => self.leave_agreed(number),
-            Keys::None => {}
-        }
-    }
-
-    /// Takes a link's programs off its ports, which then go on with their own.
-    fn detach_link(&mut self, number: usize) {
-        let attached =
-            self.links[number].kernel.as_mut().is_some_and(|kernel| std::mem::take(&mut kernel.attached));
-        if attached {
-            self.take_programs_off(number);
-        }
-    }
-
-    /// Where the frames of a link are protected and verified; none without such a link.
-    pub fn link_path(&self, name: &str) -> Option<LinkPath> {
-        let LinkControl { kernel, keys, why_user_space, .. } = &self.links[self.number(name)?];
-        let Some(kernel) = kernel else { return Some(LinkPath::UserSpace(why_user_space.clone())) };
-        if let Some(why) = &kernel.idle {
-            return Some(LinkPath::UserSpace(why.clone()));
-        }
-        Some(match &kernel.unfit {
-            Some(why) if kernel.wanted == PathWanted::Kernel => LinkPath::Nowhere(why.clone()),
-            Some(why) => LinkPath::UserSpace(why.clone()),
-            None if !kernel.attached => LinkPath::Nowhere(NO_PORTS.into()),
-            None => match keys {
-                Keys::Agreed(agreement) => agreement.link_path(),
-                Keys::Static(keys) if !keys.in_kernel => LinkPath::UserSpace(why_user_space.clone()),
-                Keys::Static(_) | Keys::None => LinkPath::Kernel,
-            },
-        })
     }
 }

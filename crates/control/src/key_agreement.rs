@@ -312,9 +312,12 @@ impl Gateway {
     /// The SAs of a link are the worker's from here on, in the kernel no more.
     pub(super) fn leave_agreed(&mut self, number: usize) {
         let Some((agreement, mut around)) = self.agreement(number, Instant::now()) else { return };
-        let Context { link, kernel, notices, .. } = &mut around;
-        let Some(kernel) = kernel.as_deref_mut() else { return };
-        agreement.table.leave_kernel(kernel, &mut |notice| notices.push(notice_of(link, notice)));
+        let Some(kernel) = around.kernel.as_deref_mut() else { return };
+        if let Err(why) = agreement.table.leave_kernel(kernel) {
+            around.notices.push(Notice::LinkKernelFault { link: around.link.to_owned(), why });
+            agreement.tell(around.now, mka::Input::Rekey);
+            agreement.follow(&mut around);
+        }
         agreement.commit(&mut around);
     }
 

@@ -288,13 +288,22 @@ impl Gateway {
         let programs =
             control.cell.as_mut().and_then(|cell| cell.take_kernel()).map(KernelCell::into_programs);
         self.kernel_programs.give_back(programs);
-        if let Keys::Static(keys) = &mut control.keys
-            && let Some((floors, unused)) = keys.end_in_kernel(control.kernel.as_deref_mut())
-        {
-            self.disk.keep_floors(floors, None);
-            unused.into_iter().for_each(|unused| self.disk.give_back(unused));
+        if let Keys::Static(keys) = &mut control.keys {
+            match keys.end_in_kernel(control.kernel.as_deref_mut()) {
+                Ok((floors, unused)) => {
+                    if !floors.is_empty() {
+                        self.disk.keep_floors(floors, None);
+                    }
+                    unused.into_iter().for_each(|unused| self.disk.give_back(unused));
+                }
+                Err(error) => {
+                    self.notices.push(Notice::LinkKernelFault { link: name.into(), why: error.to_string() });
+                }
+            }
         }
-        self.kernel_programs.give_back_link(control.kernel.take().map(|kernel| kernel.into_programs()));
+        // Those of a worker that does not answer may stand in front of its ports still: they end here.
+        let programs = control.kernel.take().filter(|_| removed.is_ok());
+        self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
         let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
@@ -403,8 +412,9 @@ impl Gateway {
         self.drain_disk();
         let (mut last, mut unused) = (Vec::new(), Vec::new());
         for LinkControl { keys, kernel, .. } in &mut self.links {
+            // Without an answer PNs stay used, and the floors are those of the last second.
             if let Keys::Static(keys) = keys
-                && let Some((floors, left)) = keys.end_in_kernel(kernel.as_deref_mut())
+                && let Ok((floors, left)) = keys.end_in_kernel(kernel.as_deref_mut())
             {
                 last.extend(floors);
                 unused.extend(left.filter(|_| !self.distrusted));

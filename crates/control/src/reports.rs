@@ -25,9 +25,11 @@ impl Gateway {
         let found = jobs.into_iter().filter(|(_, job)| job.found).map(|(slot, job)| (slot, job.data));
         let mut found: BTreeMap<_, _> = found.collect();
         for LinkControl { worker, slot, kernel, .. } in &self.links {
-            if let (Some(kernel), Some(snapshot)) = (kernel, found.get_mut(&(*worker, *slot))) {
-                // What the kernel does not tell is left out; frames pass all the same.
-                let _ = kernel.complete(snapshot);
+            if let (Some(kernel), Some(snapshot)) = (kernel, found.get_mut(&(*worker, *slot)))
+                && kernel.complete(snapshot).is_err()
+            {
+                // Half of its figures would be less than before.
+                found.remove(&(*worker, *slot));
             }
         }
         named(self.links.iter().map(|link| (&link.name, (link.worker, link.slot))), found)

@@ -27,8 +27,7 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ki, Pn, Sci};
 
-use crate::kernel_link::KernelLink;
-use crate::kernel_ports::PathWanted;
+use crate::kernel_link::{KernelLink, Standing};
 use crate::sa_changes::{SaChange, SaChanges};
 use dataplane::fragmenter::{FragmentConfig, Fragmenter};
 use dataplane::path::Path;
@@ -172,39 +171,48 @@ impl SaTable {
     }
 
     /// Takes all SAs out of the kernel, and has the worker go on with them: each behind the last PN that it had there.
-    pub(super) fn leave_kernel(&mut self, kernel: &mut KernelLink, tell: &mut impl FnMut(SaNotice)) {
-        let standing = match kernel.take_out(&self.scs).and_then(|standing| {
-            kernel.share(true)?;
-            Ok(standing)
-        }) {
-            Ok(standing) => standing,
-            // What was not read is not used again: the KaY makes another SAK.
-            Err(error) => return tell(SaNotice::Kernel(error)),
+    ///
+    /// # Errors
+    /// If the kernel does not tell where they stand: what was not read is not used again, and another SAK is needed.
+    pub(super) fn leave_kernel(&mut self, kernel: &mut KernelLink) -> Result<(), String> {
+        if self.saks.iter().all(|of| !of.in_kernel) {
+            return Ok(());
+        }
+        let standing = kernel.take_out(&self.scs).map_err(|error| {
+            let _ = kernel.retire_all(&self.scs);
+            error.to_string()
+        });
+        let (standing, mut done) = match standing {
+            Ok(standing) => (standing, Ok(())),
+            Err(error) => (Standing::default(), Err(error)),
         };
+        self.why_user_space = None;
         let mut saks = mem::take(&mut self.saks);
         for Installed { sak, in_kernel } in saks.iter_mut().filter(|of| of.in_kernel) {
             *in_kernel = false;
-            for (sci, an, lowest) in standing.receive.iter().filter(|(_, an, _)| *an == sak.an) {
+            for (sci, _, lowest) in standing.receive.iter().filter(|(_, an, _)| *an == sak.an) {
                 let Some(admission) = sak.receive.iter().find(|of| of.sci == *sci) else { continue };
                 match self.receive_sa(sak, admission, *lowest) {
                     Ok(sa) => self.changes.list.push(SaChange::InstallReceive { sci: *sci, sa: Some(sa) }),
-                    Err(why) => tell(SaNotice::SakRefused(sak.ki, format!("{why} ({an})"))),
+                    Err(why) => done = Err(why.into()),
                 }
             }
-            for (an, next, _, used) in standing.transmit.iter().filter(|(an, ..)| *an == sak.an) {
+            for (an, next, ..) in standing.transmit.iter().filter(|(an, ..)| *an == sak.an) {
                 // Without a PN it protects nothing any more.
                 let Some(next) = next else { continue };
                 match self.transmit_sa(sak, *next) {
                     Ok(sa) => self.changes.list.push(SaChange::InstallTransmit { sa: Some(sa) }),
-                    Err(why) => tell(SaNotice::SakRefused(sak.ki, why.into())),
+                    Err(why) => done = Err(why.into()),
                 }
-                if *used {
+                if self.enabled == Some(sak.ki) {
                     let fragmenter = self.fragmenter(sak);
                     self.changes.list.push(SaChange::EnableTransmit { an: *an, fragmenter });
                 }
             }
         }
         self.saks = saks;
+        let shared = kernel.share(self.is_shared()).map_err(|error| error.to_string());
+        done.and(shared)
     }
 
     /// The changes that the worker has not got yet, if there are any.
@@ -258,24 +266,21 @@ impl SaTable {
     ) {
         let ki = sak.ki;
         if let Some(kernel) = kernel.as_deref_mut() {
-            let why = match kernel.takes(sak.suite) {
-                Ok(()) => match self.install_in_kernel(&sak, kernel, tell) {
-                    Ok(()) => {
-                        self.changes.reports.push(Report::Installed(ki));
-                        self.saks.push(Installed { sak, in_kernel: true });
+            match kernel.takes(sak.suite) {
+                Ok(()) => {
+                    if let Err(error) = self.install_in_kernel(&sak, kernel, tell) {
+                        // What was installed may have had frames: it does not begin again elsewhere.
+                        let retired = kernel.retire(sak.an, &self.scs).err();
+                        tell(SaNotice::SakRefused(ki, retired.unwrap_or(error).to_string()));
                         return;
                     }
-                    Err(error) => {
-                        drop(kernel.retire(sak.an, &self.scs));
-                        error.to_string()
-                    }
-                },
-                Err(why) => why,
-            };
-            if kernel.wanted() == PathWanted::Kernel {
-                return tell(SaNotice::SakRefused(ki, why));
+                    self.changes.reports.push(Report::Installed(ki));
+                    self.saks.push(Installed { sak, in_kernel: true });
+                    return;
+                }
+                Err(why) if kernel.is_demanded() => return tell(SaNotice::SakRefused(ki, why)),
+                Err(why) => self.why_user_space = Some(why),
             }
-            self.why_user_space = Some(why);
         }
         match self.transmit_sa(&sak, Pn::FIRST) {
             Ok(sa) => {

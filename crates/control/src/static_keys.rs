@@ -60,7 +60,7 @@ pub struct StaticKeys {
 }
 
 /// A static key of an SA.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct StaticSak {
     /// The SC that it is of.
     pub sci: Sci,
@@ -73,7 +73,10 @@ pub struct StaticSak {
 }
 
 /// The static keys of a link whose SAs may be in the kernel.
+#[derive(Clone, PartialEq, Eq)]
 pub struct StaticSaks {
+    /// Of the transmit SA's lease: the PNs of no other key go with this one.
+    pub name: LeaseName,
     /// Their suite.
     pub suite: CipherSuite,
     /// How frames are protected.
@@ -105,6 +108,8 @@ pub(super) struct StaticControl {
     pub(super) saks: Option<StaticSaks>,
     /// Its SAs are there.
     pub(super) in_kernel: bool,
+    /// Why its SAs are nowhere, if a move has failed.
+    pub(super) nowhere: Option<String>,
     /// Not before then the kernel is asked for PNs.
     look_due: Instant,
 }
@@ -120,6 +125,7 @@ impl StaticControl {
             changing: false,
             saks: None,
             in_kernel: false,
+            nowhere: None,
             look_due: Instant::now(),
         }
     }
@@ -127,34 +133,38 @@ impl StaticControl {
     /// The receive SCs.
     pub(super) fn scs(&self) -> Vec<Sci> {
         let mut scs: Vec<_> = self.saks.iter().flat_map(|saks| &saks.receive).map(|of| of.sci).collect();
+        scs.sort_unstable_by_key(|sci| sci.octets());
         scs.dedup();
         scs
     }
 
     /// Takes its SAs out of the kernel, and says what they leave: the floors of those whose floors are kept, and the PNs that were not
-    /// used.
+    /// used. Nothing if they are not there.
     pub(super) fn end_in_kernel(
         &mut self,
         kernel: Option<&mut KernelLink>,
-    ) -> Option<(Vec<Floor>, Option<UnusedPns>)> {
-        let kernel = kernel.filter(|_| std::mem::take(&mut self.in_kernel))?;
-        let standing = kernel.take_out(&self.scs()).ok()?;
+    ) -> Result<(Vec<Floor>, Option<UnusedPns>), XdpError> {
+        let Some(kernel) = kernel.filter(|_| std::mem::take(&mut self.in_kernel)) else {
+            return Ok((Vec::new(), None));
+        };
+        let standing = kernel.take_out(&self.scs())?;
         let name = |sci, an| self.floors.iter().find(|of| (of.sci, of.an) == (sci, an)).map(|of| of.name);
         let floors =
             standing.receive.iter().filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest)));
         let of_lease = standing.transmit.iter().find(|(an, ..)| *an == self.lease.an);
         let unused = of_lease.and_then(|(_, next, reserved, _)| self.lease.unused_of(*next, *reserved));
-        Some((floors.collect(), unused))
+        Ok((floors.collect(), unused))
     }
 
-    /// The floors of its SAs in the kernel, as they stand; `None` if they are not there.
-    pub(super) fn floors_in_kernel(&self, kernel: Option<&KernelLink>) -> Option<Vec<Floor>> {
-        let kernel = kernel.filter(|_| self.in_kernel)?;
-        let floor = |of: &ReceiveFloor| {
-            let above = Pn::new(kernel.highest(of.sci, of.an)?.saturating_add(1)).unwrap_or(Pn::LAST_64);
-            Some((of.name, above))
-        };
-        Some(self.floors.iter().filter_map(floor).collect())
+    /// The floors of its SAs in the kernel, as they stand.
+    pub(super) fn floors_in_kernel(&self, kernel: &KernelLink) -> Result<Vec<Floor>, XdpError> {
+        let mut floors = Vec::new();
+        for of in &*self.floors {
+            if let Some(highest) = kernel.highest(of.sci, of.an)? {
+                floors.push((of.name, Pn::new(highest.saturating_add(1)).unwrap_or(Pn::LAST_64)));
+            }
+        }
+        Ok(floors)
     }
 
     /// Whether a reservation is due again.
@@ -179,9 +189,14 @@ impl Gateway {
         receive: Vec<ReceiveFloor>,
     ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
-        // The worker's path takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_path`.
+        let Keys::Static(keys) = &mut self.links[number].keys else { return Err(WorkerUnresponsive) };
+        // From here on nothing is reserved for the SA before.
+        keys.changing = true;
+        // The worker's path takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_path`, which
+        // brings the keys.
         self.leave_static(number);
         let Keys::Static(keys) = &mut self.links[number].keys else { return Err(WorkerUnresponsive) };
+        (keys.saks, keys.nowhere) = (None, None);
         if transmit.is_some() {
             // The SA before asked for the reservation that is under way: it would be taken for the new one's.
             (keys.pending, keys.retry_at) = (None, None);
@@ -189,8 +204,6 @@ impl Gateway {
         let transmit = transmit.unwrap_or(keys.lease);
         let floors = std::mem::replace(&mut keys.floors, receive.into());
         let lease = std::mem::replace(&mut keys.lease, transmit);
-        // From here on nothing is reserved for the SA before.
-        keys.changing = true;
         let before = self.exchange(number, path, carry_over)?;
         self.keep_last_floors(&before.secy, &floors);
         lease.unused(&before.secy).into_iter().for_each(|unused| self.disk.give_back(unused));
@@ -298,69 +311,80 @@ impl Gateway {
     }
 
     /// Moves the SAs of a link with static keys from its worker to its programs, unless they are there.
-    ///
-    /// # Errors
-    /// Why they stay, or are nowhere: then no frame passes.
-    pub(super) fn enter_static(&mut self, number: usize) -> Result<(), String> {
-        let LinkControl { keys: Keys::Static(keys), kernel: Some(_), .. } = &self.links[number] else {
-            return Ok(());
+    pub(super) fn enter_static(&mut self, number: usize) {
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
+        else {
+            return;
         };
-        if keys.in_kernel || keys.saks.is_none() {
-            return Ok(());
+        let is_theirs = |saks: &StaticSaks| saks.name == keys.lease.name;
+        if keys.in_kernel || keys.nowhere.is_some() || !keys.saks.as_ref().is_some_and(is_theirs) {
+            return;
         }
         let scs = keys.scs();
+        // Nothing stands there that could be taken for them.
+        if let Err(error) = kernel.retire_all(&scs) {
+            return self.lose_static(number, error.to_string());
+        }
         let taken = self.run_on_link(number, (scs, TakenOut::default()), |link, (scs, taken)| {
             taken.take(&mut link.path_mut().secy, scs);
             Progress::Done
         });
-        let (_, taken) = taken.map_err(|error| error.to_string())?;
+        let taken = match taken {
+            Ok((_, taken)) => taken,
+            // It may take them out later, and then nobody has them.
+            Err(error) => return self.lose_static(number, error.to_string()),
+        };
         let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
         else {
-            return Ok(());
+            return;
         };
+        let Some(saks) = &keys.saks else { return };
         keys.in_kernel = true;
-        let Some(saks) = &keys.saks else { return Ok(()) };
         // An SA that has no PN left stays in the worker, which says so.
         let shared = taken.transmit.is_none();
         let entered = taken.install(saks, kernel).and_then(|()| kernel.share(shared));
         if let Err(error) = entered {
-            // What the kernel has not got is nowhere: no frame passes under it before a restart.
-            self.leave_static(number);
-            return Err(format!("{error}; restart the gateway"));
+            self.lose_static(number, error.to_string());
         }
-        Ok(())
+    }
+
+    /// The SAs of a link with static keys are nowhere: no frame passes under them before a restart.
+    fn lose_static(&mut self, number: usize, why: String) {
+        let LinkControl { name, keys: Keys::Static(keys), kernel, .. } = &mut self.links[number] else {
+            return;
+        };
+        keys.in_kernel = false;
+        let why = format!("its SAs could not be moved ({why}); restart the gateway");
+        if let Some(kernel) = kernel {
+            let _ = kernel.retire_all(&keys.scs());
+        }
+        keys.nowhere = Some(why.clone());
+        self.notices.push(Notice::LinkKernelFault { link: name.clone(), why });
     }
 
     /// Moves them back.
     pub(super) fn leave_static(&mut self, number: usize) {
-        let LinkControl { name, keys: Keys::Static(keys), kernel: Some(kernel), .. } =
-            &mut self.links[number]
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
         else {
             return;
         };
-        if !std::mem::take(&mut keys.in_kernel) {
-            return;
-        }
-        let Some(saks) = &keys.saks else { return };
+        let Some(saks) = keys.saks.as_ref().filter(|_| keys.in_kernel) else { return };
         let sas = kernel
             .take_out(&keys.scs())
+            .and_then(|standing| kernel.share(true).map(|()| standing))
             .map_err(|error| error.to_string())
             .and_then(|standing| WorkerSas::of(saks, &standing, kernel.replay_window(), keys.lease.through));
-        let shared = kernel.share(true).map_err(|error| error.to_string());
-        match sas {
-            Ok(sas) => {
-                // A worker that does not answer forwards nothing.
-                let _ = self.run_on_link(number, sas, |link, sas| {
-                    sas.install(&mut link.path_mut().secy);
-                    link.reset_notified_need();
-                    Progress::Done
-                });
-            }
-            Err(why) => self.notices.push(Notice::LinkKernelFault { link: name.clone(), why }),
-        }
-        if let Err(why) = shared {
-            let link = self.links[number].name.clone();
-            self.notices.push(Notice::LinkKernelFault { link, why });
+        keys.in_kernel = false;
+        let moved = sas.and_then(|sas| {
+            let job = self.run_on_link(number, sas, |link, sas| {
+                sas.install(&mut link.path_mut().secy);
+                link.reset_notified_need();
+                Progress::Done
+            });
+            job.map(drop).map_err(|error| error.to_string())
+        });
+        if let Err(why) = moved {
+            self.lose_static(number, why);
         }
     }
 }

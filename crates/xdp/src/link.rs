@@ -322,6 +322,11 @@ impl Link {
         self.write_channels()
     }
 
+    /// The receive SCs.
+    pub fn receive_scs(&self) -> impl Iterator<Item = Sci> {
+        self.scis.iter().copied().flatten()
+    }
+
     /// Removes a receive SC, if there is one, with its SAs, whose keys are wiped.
     ///
     /// # Errors

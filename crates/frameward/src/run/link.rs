@@ -18,7 +18,7 @@ use super::carrier_loss::{LossForwarding, Side};
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
 pub use programs::planned_link_path;
-pub(super) use programs::{replay_windows, words as path_words};
+pub(super) use programs::{judge as judge_path, replay_windows, words as path_words};
 pub(super) use start::{ReadyLink, allowed, bare_secy, io, path};
 
 /// A link of a running gateway, without what its worker owns.
@@ -276,8 +276,8 @@ impl RunningLink {
     pub(super) fn set_path(&self, control: &mut control::Gateway, io: Io) -> Result<(), String> {
         let Self { config, about, .. } = self;
         let Some(settings) = programs::settings(config, about.sci, about.mtus, io) else { return Ok(()) };
-        let set = control.set_link_path(&config.name, settings);
-        set.map_err(|why| format!("link {:?}: {why}; io = \"auto\" takes user space instead", config.name))
+        let set = control.set_link_path(&config.name, &settings);
+        set.map_err(|why| programs::refusal(&config.name, &why))
     }
 
     /// Logs where its frames are protected and verified, if that is news.

@@ -58,7 +58,7 @@ pub(super) enum About {
     Receive,
 }
 
-/// Settings of a link, whose SAs are all in the kernel. `ring`: blocks of each window.
+/// Settings of a link; whether user space has SAs too is set apart. `ring`: blocks of each window.
 pub(super) fn settings(
     sci: Sci,
     of: &Settings,

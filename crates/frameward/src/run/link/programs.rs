@@ -1,6 +1,8 @@
 //! Links whose frames may be protected and verified in the kernel: which have programs, and what a person hears of it.
 
-use control::{KernelPrograms, LinkPath, LinkPathSettings, PathWanted, StaticSak, StaticSaks};
+use std::fmt;
+
+use control::{Gateway, KernelPrograms, LinkPath, LinkPathSettings, PathWanted, StaticSak, StaticSaks};
 use mka::SuiteRule;
 use suite::CipherSuite;
 use tracing::{info, warn};
@@ -49,9 +51,26 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
     })
 }
 
+/// Why a link whose frames are demanded to go through the kernel cannot be.
+pub(super) fn refusal(link: &str, why: &dyn fmt::Display) -> String {
+    format!("link {link:?}: {why}; io = \"auto\" takes user space instead")
+}
+
+/// Judges whether a link can be as `io` demands, before anything is changed.
+///
+/// # Errors
+/// Why not.
+pub(in crate::run) fn judge(link: &Link, mtus: Mtus, io: Io, control: &Gateway) -> Result<(), String> {
+    let (Io::Kernel, None) = (io, &link.cell) else { return Ok(()) };
+    // The SCI does not matter for that.
+    let Some(settings) = settings(link, Sci::from_octets([0; 8]), mtus, io) else { return Ok(()) };
+    control.may_set_link_path(&link.name, &settings).map_err(|why| refusal(&link.name, &why))
+}
+
 fn saks(link: &Link, sas: &StaticSas) -> StaticSaks {
     let sak = |of: &StaticSa| StaticSak { sci: of.sci, an: of.an, sak: of.key.clone(), xpn: of.xpn };
     StaticSaks {
+        name: sas.transmit.lease_name(),
         suite: sas.suite,
         protection: link.protection,
         transmit: sak(&sas.transmit),
