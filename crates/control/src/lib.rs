@@ -116,7 +116,7 @@ struct LinkControl {
 
 /// Origin of a link's keys.
 enum Keys {
-    Static(StaticControl),
+    Static(Box<StaticControl>),
     Agreed(Box<Agreement>),
     /// Nowhere: nothing but a cell's frames passes.
     None,
@@ -184,7 +184,7 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
-        self.place(name, link, Keys::Static(StaticControl::new(keys)))
+        self.place(name, link, Keys::Static(Box::new(StaticControl::new(keys))))
     }
 
     /// Adds a link without keys, whose name no other has: its SecY has no SA and never gets one, so nothing passes but
