@@ -26,6 +26,7 @@ mod guard;
 mod hostile;
 mod http;
 mod init;
+mod kernel_link;
 mod kernel_path;
 mod kernel_site;
 mod kernels;

@@ -24,9 +24,6 @@ use crate::{bypass, fieldbus, interfaces};
 use mtus::sectag_octets;
 pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_octets, usual_mtus};
 
-/// Why frames of links and sites are protected and verified in user space.
-pub const NOT_IN_KERNEL: &str = "only cells and sites have programs in the kernel";
-
 /// Engines that move frames between interfaces and user space, as `io` has it.
 pub const fn engines(io: Io) -> &'static str {
     match io {
@@ -65,6 +62,8 @@ pub struct Plan<'c> {
     guard: Option<String>,
     /// For each link, where its cell's frames go, if that was looked at.
     cell_paths: Vec<Option<String>>,
+    /// For each link, where its frames go, if that was looked at.
+    link_paths: Vec<String>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
     mbits: Vec<Option<u32>>,
 }
@@ -83,6 +82,7 @@ impl<'c> Plan<'c> {
             speeds: None,
             antedating: None,
             cell_paths: Vec::new(),
+            link_paths: Vec::new(),
             mbits: Vec::new(),
             workers: None,
             guard: None,
@@ -178,6 +178,14 @@ impl<'c> Plan<'c> {
         Self { cell_paths, ..self }
     }
 
+    /// The same of links' frames.
+    #[must_use]
+    pub fn with_link_paths(self, path: &dyn Fn(&Link, Mtus) -> String) -> Self {
+        let mtus = self.mtus.as_deref().unwrap_or_default();
+        let link_paths = self.config.links.iter().zip(mtus).map(|(link, mtus)| path(link, *mtus)).collect();
+        Self { link_paths, ..self }
+    }
+
     /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
     #[must_use]
     pub fn with_line_rates(self, mbits: &dyn Fn(&str) -> Option<u32>) -> Self {
@@ -211,7 +219,8 @@ impl fmt::Display for Plan<'_> {
         for (at, link) in self.config.links.iter().enumerate() {
             let mtus = self.mtus.as_ref().and_then(|mtus| mtus.get(at));
             if link.has_secy() {
-                write_link(f, link, mtus, gateway.io)?;
+                let path = self.link_paths.get(at).map(String::as_str);
+                write_link(f, link, mtus, path)?;
             }
             if let Some(cell) = &link.cell {
                 let path = self.cell_paths.get(at).and_then(Option::as_deref);
@@ -232,7 +241,12 @@ impl fmt::Display for Plan<'_> {
     }
 }
 
-fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>, io: Io) -> fmt::Result {
+fn write_link(
+    f: &mut fmt::Formatter<'_>,
+    link: &Link,
+    mtus: Option<&Mtus>,
+    path: Option<&str>,
+) -> fmt::Result {
     let overhead = overhead_octets(link);
     writeln!(f, "\nlink {}", link.name)?;
     match mtus {
@@ -249,7 +263,9 @@ fn write_link(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>, io: 
             writeln!(f, "  protected  {}, MTU {}", link.protected, mtus.protected)?;
         }
     }
-    writeln!(f, "  frames     user space ({}), both ways: {NOT_IN_KERNEL}", engines(io))?;
+    if let Some(path) = path {
+        writeln!(f, "  frames     {path}")?;
+    }
     writeln!(f, "  suite      {}, {}", keys::suite(link), protection(link))?;
     let validate = link.validate_frames.name();
     let replay = match link.replay_protect {

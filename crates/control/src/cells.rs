@@ -23,13 +23,15 @@ use fieldbus::session::SessionNumber;
 use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, Relations};
 use zeroize::Zeroizing;
 
-use self::kernel::KernelCell;
-pub use self::kernel::{CellPath, KernelPrograms, PathWanted};
+pub use self::kernel::CellPath;
+pub(crate) use self::kernel::KernelCell;
 use self::kernel_faults::{Duty, KernelFaults};
 use self::recent::RecentCounters;
 pub use self::settings::{CellError, CellSettings, CellStatus};
 use self::silence::SilentRelations;
 use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
+use crate::kernel_link::CELL_HAS_PROGRAMS;
+use crate::kernel_ports::PathWanted;
 use dataplane::cell::mailbox::{self, ControlMailbox, HelloFrame};
 use dataplane::cell::{Cell, CellSnapshot, HelloFilter};
 use dataplane::job::Progress;
@@ -349,6 +351,7 @@ impl Gateway {
         }
         let (cell, mut control) = CellControl::make(settings)?;
         control.plan_path(None, &self.kernel_programs)?;
+        self.leave_kernel(number, CELL_HAS_PROGRAMS.into());
         self.exchange_cell(number, Some(cell), Vec::new())?;
         control.enter_kernel(None, &[], &mut self.kernel_programs);
         self.links[number].cell = Some(control);
@@ -394,7 +397,7 @@ impl Gateway {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         self.detach_kernel(number);
         let mut before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
-        self.kernel_programs.give_back(before.take_kernel());
+        self.kernel_programs.give_back(before.take_kernel().map(KernelCell::into_programs));
         Ok(self.exchange_cell(number, None, Vec::new())?)
     }
 

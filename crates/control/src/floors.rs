@@ -31,7 +31,7 @@ use secy::SecY;
 use wire::{An, Pn, Sci};
 
 use super::disk::FloorReading;
-use super::{Gateway, Keys, Notice};
+use super::{Gateway, Keys, LinkControl, Notice};
 use pnstore::{LeaseError, LeaseName};
 
 /// Interval between readings of floors. The rest of a second is for the disk.
@@ -142,6 +142,11 @@ impl Gateway {
 
     /// The floors of a link; nothing if its worker does not answer.
     fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
+        if let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &self.links[number]
+            && keys.in_kernel
+        {
+            return keys.floors_in_kernel(kernel).ok();
+        }
         let of = self.links[number].floors();
         let into = Vec::with_capacity(of.len());
         if of.is_empty() {

@@ -6,13 +6,13 @@
 //! ```
 //!
 //! Nothing here waits: a worker's work comes back as an event. Frames and events of one turn are bounded by their mailboxes. The
-//! KaY gets the next PN each half second, and at once when PNs run out.
+//! KaY gets the next PN each half second, and at once when PNs run out. SAs in the kernel are changed here itself (sa_table.rs).
 
 use std::io;
 use std::time::{Duration, Instant};
 
 use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
-use wire::{An, Ckn, Ki};
+use wire::{An, Ckn, Ki, Sci};
 use zeroize::Zeroizing;
 
 use super::sa_table::{SaNotice, SaTable, describe};
@@ -23,6 +23,7 @@ use dataplane::path::{KayMailbox, Path};
 use dataplane::worker::WorkerHandle;
 
 use crate::jobs::LinkJob;
+use crate::kernel_link::{KernelLink, LinkPath};
 use crate::sa_changes::{NextPns, SaChanges};
 
 /// Interval at which the KaY gets the next PN.
@@ -99,6 +100,7 @@ struct Context<'g> {
     worker: &'g mut WorkerHandle,
     slot: usize,
     link: &'g str,
+    kernel: Option<&'g mut KernelLink>,
     notices: &'g mut Vec<Notice>,
 }
 
@@ -128,6 +130,8 @@ impl Agreement {
     fn turn(&mut self, now: Instant, around: &mut Context<'_>) {
         if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
             self.pns_due = now + PN_PERIOD;
+            let in_kernel = around.kernel.as_deref().map(|kernel| self.table.next_pns(kernel));
+            in_kernel.into_iter().flatten().for_each(|next| self.tell(around.now, mka::Input::Report(next)));
         }
         for _ in 0..self.mailbox.waiting() {
             let Some(frame) = self.mailbox.receive() else { break };
@@ -149,10 +153,38 @@ impl Agreement {
         self.commit(around);
     }
 
+    /// The worker has carried out what these reports are of.
+    fn worker_changed(&self, reports: &[Report], around: &mut Context<'_>) {
+        for report in reports {
+            if let (Report::Transmitting(ki), Some(kernel)) = (report, around.kernel.as_deref_mut())
+                && let Err(error) = self.table.worker_protects(*ki, kernel)
+            {
+                around.tell(SaNotice::Kernel(error));
+            }
+        }
+    }
+
+    /// The receive SCs.
+    pub(super) fn scs(&self) -> &[Sci] {
+        self.table.scs()
+    }
+
+    /// Whether the worker has SAs.
+    pub(super) fn is_shared(&self) -> bool {
+        self.table.is_shared()
+    }
+
+    /// Where the SAK that protects is, with programs that stand.
+    pub(super) fn link_path(&self) -> LinkPath {
+        self.table.why_user_space().map_or(LinkPath::Kernel, |why| LinkPath::UserSpace(why.to_owned()))
+    }
+
     /// Takes the KaY's frames, changes and notices.
     fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
-            self.table.apply_event(event, &mut |notice| around.tell(notice));
+            let Context { link, kernel, notices, .. } = around;
+            let tell = &mut |notice| notices.push(notice_of(link, notice));
+            self.table.apply_event(event, kernel.as_deref_mut(), tell);
         }
         while let Some(frame) = self.kay.poll_transmit(around.now) {
             // No room means that the worker is stuck; whoever misses an MKPDU hears the next one.
@@ -183,12 +215,17 @@ impl Context<'_> {
     }
 
     fn tell(&mut self, notice: SaNotice) {
-        let link = self.link.to_owned();
-        self.notices.push(match notice {
-            SaNotice::Reason(reason) => Notice::KeyAgreement { link, reason },
-            SaNotice::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
-            SaNotice::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },
-        });
+        self.notices.push(notice_of(self.link, notice));
+    }
+}
+
+fn notice_of(link: &str, notice: SaNotice) -> Notice {
+    let link = link.to_owned();
+    match notice {
+        SaNotice::Reason(reason) => Notice::KeyAgreement { link, reason },
+        SaNotice::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
+        SaNotice::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },
+        SaNotice::Kernel(error) => Notice::LinkKernelFault { link, why: error.to_string() },
     }
 }
 
@@ -272,6 +309,18 @@ impl Gateway {
         true
     }
 
+    /// The SAs of a link are the worker's from here on, in the kernel no more.
+    pub(super) fn leave_agreed(&mut self, number: usize) {
+        let Some((agreement, mut around)) = self.agreement(number, Instant::now()) else { return };
+        let Some(kernel) = around.kernel.as_deref_mut() else { return };
+        if let Err(why) = agreement.table.leave_kernel(kernel) {
+            around.notices.push(Notice::LinkKernelFault { link: around.link.to_owned(), why });
+            agreement.tell(around.now, mka::Input::Rekey);
+            agreement.follow(&mut around);
+        }
+        agreement.commit(&mut around);
+    }
+
     /// The state of a link's key agreement; `None` if it has none.
     pub fn key_agreement_status(&self, name: &str) -> Option<KeyAgreementStatus> {
         let Keys::Agreed(agreement) = &self.links[self.number(name)?].keys else { return None };
@@ -296,9 +345,12 @@ impl Gateway {
         match (changes.refused, changes.reports.first()) {
             // A SAK that is not installed as it should be is reported to nobody, and so it is not used.
             (Some(error), Some(Report::Installed(ki) | Report::Transmitting(ki))) => {
-                around.tell(SaNotice::SakRefused(*ki, describe(error)));
+                around.tell(SaNotice::SakRefused(*ki, describe(error).into()));
             }
-            _ => agreement.report(changes.reports, &mut around),
+            _ => {
+                agreement.worker_changed(&changes.reports, &mut around);
+                agreement.report(changes.reports, &mut around);
+            }
         }
     }
 
@@ -320,12 +372,13 @@ impl Gateway {
     /// A link's key agreement, and its surroundings.
     fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Context<'_>)> {
         let now = self.moment(now);
-        let LinkControl { name, worker, slot, keys: Keys::Agreed(agreement), .. } = &mut self.links[number]
+        let LinkControl { name, worker, slot, keys: Keys::Agreed(agreement), kernel, .. } =
+            &mut self.links[number]
         else {
             return None;
         };
-        let worker = &mut self.workers[*worker];
-        let around = Context { now, worker, slot: *slot, link: name, notices: &mut self.notices };
+        let (worker, kernel) = (&mut self.workers[*worker], kernel.as_deref_mut());
+        let around = Context { now, worker, slot: *slot, link: name, kernel, notices: &mut self.notices };
         Some((agreement, around))
     }
 }

@@ -17,6 +17,9 @@ mod cells;
 mod disk;
 mod floors;
 mod jobs;
+mod kernel_link;
+mod kernel_ports;
+mod kernel_programs;
 mod key_agreement;
 mod notice;
 mod reports;
@@ -32,17 +35,21 @@ use std::time::Instant;
 
 use secy::CarryOver;
 
-use cells::CellControl;
-pub use cells::{CellError, CellPath, CellSettings, CellStatus, KernelPrograms, PathWanted};
+use cells::{CellControl, KernelCell};
+pub use cells::{CellError, CellPath, CellSettings, CellStatus};
 use disk::Disk;
 use floors::FloorKeeper;
 use floors::read as read_floors;
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
+use kernel_link::KernelLink;
+pub use kernel_link::{LinkPath, LinkPathSettings};
+pub use kernel_ports::PathWanted;
+pub use kernel_programs::KernelPrograms;
 use key_agreement::Agreement;
 pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
 pub use notice::Notice;
 use static_keys::StaticControl;
-pub use static_keys::{StaticKeys, TransmitLease};
+pub use static_keys::{StaticKeys, StaticSak, StaticSaks, TransmitLease};
 
 pub use dataplane::job::{Datapath, Progress};
 use dataplane::link::{Link, Ports};
@@ -98,6 +105,10 @@ struct LinkControl {
     slot: usize,
     keys: Keys,
     cell: Option<Box<CellControl>>,
+    /// Programs for its SAs, which it keeps for as long as it is there.
+    kernel: Option<Box<KernelLink>>,
+    /// Why it has none.
+    why_user_space: String,
     /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and none of their frames
     /// is lost. Later they go on without ports, for their state grows old.
     begun: bool,
@@ -105,7 +116,7 @@ struct LinkControl {
 
 /// Origin of a link's keys.
 enum Keys {
-    Static(StaticControl),
+    Static(Box<StaticControl>),
     Agreed(Box<Agreement>),
     /// Nowhere: nothing but a cell's frames passes.
     None,
@@ -173,7 +184,7 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
-        self.place(name, link, Keys::Static(StaticControl::new(keys)))
+        self.place(name, link, Keys::Static(Box::new(StaticControl::new(keys))))
     }
 
     /// Adds a link without keys, whose name no other has: its SecY has no SA and never gets one, so nothing passes but
@@ -230,7 +241,16 @@ impl Gateway {
         let begun = link.pool().is_some();
         let datapath = Some(Datapath::Link(Box::new(link)));
         let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
-        self.links.push(LinkControl { name, worker, slot, keys, cell: None, begun });
+        self.links.push(LinkControl {
+            name,
+            worker,
+            slot,
+            keys,
+            cell: None,
+            kernel: None,
+            why_user_space: String::new(),
+            begun,
+        });
         Ok(())
     }
 
@@ -265,7 +285,25 @@ impl Gateway {
         let LinkControl { worker, slot, .. } = self.links[number];
         let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
         let mut control = self.links.remove(number);
-        self.kernel_programs.give_back(control.cell.as_mut().and_then(|cell| cell.take_kernel()));
+        let programs =
+            control.cell.as_mut().and_then(|cell| cell.take_kernel()).map(KernelCell::into_programs);
+        self.kernel_programs.give_back(programs);
+        if let Keys::Static(keys) = &mut control.keys {
+            match keys.end_in_kernel(control.kernel.as_deref_mut()) {
+                Ok((floors, unused)) => {
+                    if !floors.is_empty() {
+                        self.disk.keep_floors(floors, None);
+                    }
+                    unused.into_iter().for_each(|unused| self.disk.give_back(unused));
+                }
+                Err(error) => {
+                    self.notices.push(Notice::LinkKernelFault { link: name.into(), why: error.to_string() });
+                }
+            }
+        }
+        // Those of a worker that does not answer may stand in front of its ports still: they end here.
+        let programs = control.kernel.take().filter(|_| removed.is_ok());
+        self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
         let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
@@ -285,6 +323,7 @@ impl Gateway {
         // Unmapping takes its time, and takes it here.
         drop(before);
         self.attach_kernel(number);
+        self.attach_link(number);
         if !std::mem::replace(&mut self.links[number].begun, true) {
             self.speak(number, Instant::now());
         }
@@ -311,7 +350,16 @@ impl Gateway {
         })?;
         drop(before);
         self.kernel_closed(number);
+        self.link_ports_closed(number);
         Ok(())
+    }
+
+    /// Looks whether a link's ports take redirected frames still, or do so now. Asks the kernel; to be called about once a second.
+    pub fn check_kernel_ports(&mut self, name: &str) {
+        if let Some(number) = self.number(name) {
+            self.check_cell_ports(number);
+            self.check_link_ports(number);
+        }
     }
 
     /// Puts another path in the place of a link's own, and returns that one, so that it is freed where time does not
@@ -342,6 +390,7 @@ impl Gateway {
                 Keys::Static(keys) if keys.is_due(now) => self.reserve(link),
                 Keys::Static(_) | Keys::Agreed(_) | Keys::None => {}
             }
+            self.look_at_pns(link, now);
             self.speak(link, now);
         }
         self.keep_floors(now);
@@ -362,6 +411,15 @@ impl Gateway {
         // A block that is under way is not used any more, and is given back with the others.
         self.drain_disk();
         let (mut last, mut unused) = (Vec::new(), Vec::new());
+        for LinkControl { keys, kernel, .. } in &mut self.links {
+            // Without an answer PNs stay used, and the floors are those of the last second.
+            if let Keys::Static(keys) = keys
+                && let Ok((floors, left)) = keys.end_in_kernel(kernel.as_deref_mut())
+            {
+                last.extend(floors);
+                unused.extend(left.filter(|_| !self.distrusted));
+            }
+        }
         for (number, worker) in std::mem::take(&mut self.workers).into_iter().enumerate() {
             let mut datapaths = worker.stop();
             for control in self.links.iter().filter(|link| link.worker == number) {

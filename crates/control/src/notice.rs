@@ -71,7 +71,14 @@ pub enum Notice {
         /// The SAK.
         ki: wire::Ki,
         /// Why.
-        why: &'static str,
+        why: String,
+    },
+    /// The kernel does not do what it should for the SAs of this link, so its frames may not pass.
+    LinkKernelFault {
+        /// The link's name.
+        link: String,
+        /// What the kernel says.
+        why: String,
     },
     /// Frames of this relation pass from here on, under the keys of a new session.
     CyclicSession {

@@ -23,7 +23,16 @@ impl Gateway {
         }
         let jobs = self.gather(self.links.len(), |job: &LinkJob<LinkSnapshot>| job.slot);
         let found = jobs.into_iter().filter(|(_, job)| job.found).map(|(slot, job)| (slot, job.data));
-        named(self.links.iter().map(|link| (&link.name, (link.worker, link.slot))), found.collect())
+        let mut found: BTreeMap<_, _> = found.collect();
+        for LinkControl { worker, slot, kernel, .. } in &self.links {
+            if let (Some(kernel), Some(snapshot)) = (kernel, found.get_mut(&(*worker, *slot)))
+                && kernel.complete(snapshot).is_err()
+            {
+                // Half of its figures would be less than before.
+                found.remove(&(*worker, *slot));
+            }
+        }
+        named(self.links.iter().map(|link| (&link.name, (link.worker, link.slot))), found)
     }
 
     /// The figures of all sites at this moment, with their names; sites of a worker that has ended are left out.

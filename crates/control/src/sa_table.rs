@@ -9,7 +9,12 @@
 //! | expel | the receive SC |
 //! | raise the lowest PN | the same |
 //!
+//! Where programs in the kernel take a SAK, its SAs are there from its first frame to its last (kernel_link.rs), and the worker hears of
+//! its receive SCs alone.
+//!
 //! The table is that after all changes that were made, also those still under way: the worker carries them out in order.
+
+mod kernel;
 
 use std::mem;
 use std::time::Duration;
@@ -24,16 +29,26 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ki, Pn, Sci};
 
+use crate::kernel_link::KernelLink;
 use crate::sa_changes::{SaChange, SaChanges};
 use dataplane::fragmenter::{FragmentConfig, Fragmenter};
 use dataplane::path::Path;
+use xdp::XdpError;
+use xdp::link::SaKey;
 
 /// Something that a person has to know.
 #[derive(Debug)]
 pub(super) enum SaNotice {
     Reason(Reason),
     TooManyPeers(Sci),
-    SakRefused(Ki, &'static str),
+    SakRefused(Ki, String),
+    Kernel(XdpError),
+}
+
+/// A SAK that is installed. Kept with its key, since a peer may be admitted later.
+struct Installed {
+    sak: Association,
+    in_kernel: bool,
 }
 
 pub(super) struct SaTable {
@@ -44,11 +59,12 @@ pub(super) struct SaTable {
     hold: Duration,
     /// Whether the keys to come antedate.
     antedate: bool,
-    /// SAKs that are installed. Kept with their keys, since a peer may be admitted later.
-    saks: Vec<Association>,
+    saks: Vec<Installed>,
     scs: Vec<Sci>,
     /// The SAK that protects.
     enabled: Option<Ki>,
+    /// Why the newest SAK that is not in the kernel is not.
+    why_user_space: Option<String>,
     /// Not yet given to the worker.
     changes: SaChanges,
 }
@@ -65,6 +81,7 @@ impl SaTable {
             saks: Vec::new(),
             scs: Vec::new(),
             enabled: None,
+            why_user_space: None,
             changes: SaChanges::default(),
         }
     }
@@ -74,36 +91,75 @@ impl SaTable {
         (self.replay_window, self.hold, self.antedate) = (replay_window, hold, antedate);
     }
 
-    /// Makes changes of an event.
-    pub(super) fn apply_event(&mut self, event: Event, tell: &mut impl FnMut(SaNotice)) {
+    /// Makes changes of an event. What the kernel takes is done at once.
+    pub(super) fn apply_event(
+        &mut self,
+        event: Event,
+        kernel: Option<&mut KernelLink>,
+        tell: &mut impl FnMut(SaNotice),
+    ) {
+        let mut done = Ok(());
         match event {
             Event::Notice(reason) => tell(SaNotice::Reason(reason)),
-            Event::Install(association) => self.install(association, tell),
+            Event::Install(association) => self.install(*association, kernel, tell),
             Event::Admit { ki, admission } => {
-                let Some(index) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
-                let sak = self.saks.swap_remove(index);
-                self.admit(&sak, &admission, tell);
-                self.saks.push(sak);
+                let Some(index) = self.saks.iter().position(|of| of.sak.ki == ki) else { return };
+                let mut installed = self.saks.swap_remove(index);
+                self.admit(&installed.sak, &admission, kernel.filter(|_| installed.in_kernel), tell);
+                installed.sak.receive.push(admission);
+                self.saks.push(installed);
             }
-            Event::EnableTransmit(ki) => self.enable(ki),
+            Event::EnableTransmit(ki) => done = self.enable(ki, kernel),
             Event::Retire(ki) => {
-                let Some(index) = self.saks.iter().position(|sak| sak.ki == ki) else { return };
-                let an = self.saks.swap_remove(index).an;
+                let Some(index) = self.saks.iter().position(|of| of.sak.ki == ki) else { return };
+                let Installed { sak, in_kernel } = self.saks.swap_remove(index);
                 self.enabled = self.enabled.filter(|enabled| *enabled != ki);
-                self.changes.list.push(SaChange::Retire { an, out: Box::default() });
+                match kernel {
+                    Some(kernel) if in_kernel => done = kernel.retire(sak.an, &self.scs),
+                    kernel => {
+                        self.changes.list.push(SaChange::Retire { an: sak.an, out: Box::default() });
+                        done = kernel.map_or(Ok(()), |kernel| kernel.share(self.is_shared()));
+                    }
+                }
             }
             Event::Expel(sci) => {
                 let Some(index) = self.scs.iter().position(|sc| *sc == sci) else { return };
                 self.scs.swap_remove(index);
+                self.saks.iter_mut().for_each(|of| of.sak.receive.retain(|admission| admission.sci != sci));
                 self.changes.list.push(SaChange::RetireReceiveSc { sci, out: Box::new(None) });
+                done = kernel.map_or(Ok(()), |kernel| kernel.retire_sc(sci));
             }
             Event::RaiseLowest { ki, sci, lowest_pn } => {
-                let sak = self.saks.iter().find(|sak| sak.ki == ki);
-                if let (Some(sak), Some(lowest_pn)) = (sak, Pn::new(lowest_pn)) {
-                    self.changes.list.push(SaChange::RaiseLowest { sci, an: sak.an, lowest_pn });
+                let found = self.saks.iter().find(|of| of.sak.ki == ki);
+                if let (Some(Installed { sak, in_kernel }), Some(lowest_pn)) = (found, Pn::new(lowest_pn)) {
+                    match kernel {
+                        // The SA may be gone by now.
+                        Some(kernel) if *in_kernel => drop(kernel.raise_lowest(sci, sak.an, lowest_pn)),
+                        _ => self.changes.list.push(SaChange::RaiseLowest { sci, an: sak.an, lowest_pn }),
+                    }
                 }
             }
         }
+        if let Err(error) = done {
+            tell(SaNotice::Kernel(error));
+        }
+    }
+
+    /// Whether the worker has SAs.
+    pub(super) fn is_shared(&self) -> bool {
+        self.saks.iter().any(|of| !of.in_kernel)
+    }
+
+    /// The receive SCs.
+    pub(super) fn scs(&self) -> &[Sci] {
+        &self.scs
+    }
+
+    /// Why the SAK that protects is in user space, if it is.
+    pub(super) fn why_user_space(&self) -> Option<&str> {
+        let enabled = self.saks.iter().find(|of| Some(of.sak.ki) == self.enabled)?;
+        let why = self.why_user_space.as_deref().unwrap_or("its SAK began there");
+        (!enabled.in_kernel).then_some(why)
     }
 
     /// The changes that the worker has not got yet, if there are any.
@@ -119,10 +175,10 @@ impl SaTable {
         self.changes = changes;
     }
 
-    /// The SAK of each AN.
+    /// The SAK of each AN, of those in the worker.
     pub(super) fn by_an(&self) -> [Option<Ki>; An::COUNT] {
         let mut by_an = [None; An::COUNT];
-        for sak in &self.saks {
+        for Installed { sak, .. } in self.saks.iter().filter(|of| !of.in_kernel) {
             by_an[sak.an.index()] = Some(sak.ki);
         }
         by_an
@@ -141,47 +197,103 @@ impl SaTable {
         }
         self.settings = *path.secy.settings();
         path.replace_fragmenter(
-            self.saks.iter().find(|sak| Some(sak.ki) == self.enabled).and_then(|sak| self.fragmenter(sak)),
+            self.saks
+                .iter()
+                .find(|of| Some(of.sak.ki) == self.enabled)
+                .and_then(|of| self.fragmenter(&of.sak)),
         );
         Ok(())
     }
 
-    fn install(&mut self, sak: Box<Association>, tell: &mut impl FnMut(SaNotice)) {
+    fn install(
+        &mut self,
+        sak: Association,
+        mut kernel: Option<&mut KernelLink>,
+        tell: &mut impl FnMut(SaNotice),
+    ) {
         let ki = sak.ki;
-        match self.transmit_sa(&sak) {
+        if let Some(kernel) = kernel.as_deref_mut() {
+            match kernel.takes(sak.suite) {
+                Ok(()) => {
+                    if let Err(error) = self.install_in_kernel(&sak, kernel, tell) {
+                        // What was installed may have had frames: it does not begin again elsewhere.
+                        let retired = kernel.retire(sak.an, &self.scs).err();
+                        tell(SaNotice::SakRefused(ki, retired.unwrap_or(error).to_string()));
+                        return;
+                    }
+                    self.changes.reports.push(Report::Installed(ki));
+                    self.saks.push(Installed { sak, in_kernel: true });
+                    return;
+                }
+                Err(why) if kernel.is_demanded() => return tell(SaNotice::SakRefused(ki, why)),
+                Err(why) => self.why_user_space = Some(why),
+            }
+        }
+        match self.transmit_sa(&sak, Pn::FIRST) {
             Ok(sa) => {
-                sak.receive.iter().for_each(|admission| self.admit(&sak, admission, tell));
+                sak.receive.iter().for_each(|admission| self.admit(&sak, admission, None, tell));
                 self.changes.list.push(SaChange::InstallTransmit { sa: Some(sa) });
                 self.changes.reports.push(Report::Installed(ki));
-                self.saks.push(*sak);
+                self.saks.push(Installed { sak, in_kernel: false });
+                if let Err(error) = kernel.map_or(Ok(()), |kernel| kernel.share(true)) {
+                    tell(SaNotice::Kernel(error));
+                }
             }
-            Err(why) => tell(SaNotice::SakRefused(ki, why)),
+            Err(why) => tell(SaNotice::SakRefused(ki, why.into())),
         }
     }
 
-    fn admit(&mut self, sak: &Association, admission: &Admission, tell: &mut impl FnMut(SaNotice)) {
+    /// Whether there is a receive SC for this peer, or is one now.
+    fn has_sc(&mut self, sci: Sci, tell: &mut impl FnMut(SaNotice)) -> bool {
+        if self.scs.contains(&sci) {
+            return true;
+        }
+        if self.scs.len() == SecY::RECEIVE_SCS || sci == self.sci {
+            tell(SaNotice::TooManyPeers(sci));
+            return false;
+        }
+        self.scs.push(sci);
+        let sc = ReceiveSc::new(sci, self.settings.reassemble);
+        self.changes.list.push(SaChange::InstallReceiveSc(Box::new(Some(sc))));
+        true
+    }
+
+    /// Admits a peer under a SAK, in the kernel if it is there.
+    fn admit(
+        &mut self,
+        sak: &Association,
+        admission: &Admission,
+        kernel: Option<&mut KernelLink>,
+        tell: &mut impl FnMut(SaNotice),
+    ) {
         let &Admission { sci, .. } = admission;
-        if !self.scs.contains(&sci) {
-            if self.scs.len() == SecY::RECEIVE_SCS || sci == self.sci {
-                tell(SaNotice::TooManyPeers(sci));
-                return;
-            }
-            self.scs.push(sci);
-            let sc = ReceiveSc::new(sci, self.settings.reassemble);
-            self.changes.list.push(SaChange::InstallReceiveSc(Box::new(Some(sc))));
+        if !self.has_sc(sci, tell) {
+            return;
         }
-        match self.receive_sa(sak, admission) {
+        if let Some(kernel) = kernel {
+            if let Err(error) = kernel.install_receive(sci, sak.an, &receive_key(sak, admission), Pn::FIRST) {
+                tell(SaNotice::Kernel(error));
+            }
+            return;
+        }
+        match self.receive_sa(sak, admission, Pn::FIRST) {
             Ok(sa) => self.changes.list.push(SaChange::InstallReceive { sci, sa: Some(sa) }),
-            Err(why) => tell(SaNotice::SakRefused(sak.ki, why)),
+            Err(why) => tell(SaNotice::SakRefused(sak.ki, why.into())),
         }
     }
 
-    fn enable(&mut self, ki: Ki) {
-        let Some(sak) = self.saks.iter().find(|sak| sak.ki == ki) else { return };
-        let (an, fragmenter) = (sak.an, self.fragmenter(sak));
+    fn enable(&mut self, ki: Ki, kernel: Option<&mut KernelLink>) -> Result<(), XdpError> {
+        let Some(of) = self.saks.iter().find(|of| of.sak.ki == ki) else { return Ok(()) };
+        let (an, fragmenter) = (of.sak.an, self.fragmenter(&of.sak));
+        match kernel {
+            // Frames that wait for the worker go out under the SAK before, which stays for seconds.
+            Some(kernel) if of.in_kernel => kernel.enable_transmit(an)?,
+            // The kernel's SAK protects until the worker's does: see `worker_protects`.
+            _ => self.changes.list.push(SaChange::EnableTransmit { an, fragmenter }),
+        }
         self.enabled = Some(ki);
-        self.changes.list.push(SaChange::EnableTransmit { an, fragmenter });
         self.changes.reports.push(Report::Transmitting(ki));
+        Ok(())
     }
 
     /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
@@ -193,23 +305,38 @@ impl SaTable {
         fragments.then(|| Box::new(Fragmenter::new(&self.settings, fragmentation, longest)))
     }
 
-    fn transmit_sa(&self, sak: &Association) -> Result<Box<TransmitSa>, &'static str> {
-        let xpn = sak.xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
-        let (key, protection) = (key(sak, self.antedate)?, protection(sak.confidentiality));
+    fn transmit_sa(&self, sak: &Association, first: Pn) -> Result<Box<TransmitSa>, &'static str> {
+        let SaKey { xpn, protection, .. } = transmit_key(sak);
+        let key = key(sak, self.antedate)?;
         // A SAK is never on disk, so its PNs need no lease.
-        let sa = TransmitSa::new(sak.an, key, xpn, protection, Pn::FIRST, Pn::LAST_64);
+        let sa = TransmitSa::new(sak.an, key, xpn, protection, first, Pn::LAST_64);
         sa.map(Box::new).map_err(describe)
     }
 
-    fn receive_sa(&self, sak: &Association, of: &Admission) -> Result<Box<ReceiveSa>, &'static str> {
-        let xpn = of.ssci.zip(sak.xpn).map(|(ssci, (salt, _))| XpnBinding { ssci, salt });
+    fn receive_sa(
+        &self,
+        sak: &Association,
+        of: &Admission,
+        lowest: Pn,
+    ) -> Result<Box<ReceiveSa>, &'static str> {
+        let SaKey { xpn, protection, .. } = receive_key(sak, of);
         // With more peers, those beyond go the ordinary way: there are never more such SCs than that at once.
         let antedate = self.antedate
             && self.scs.iter().position(|sci| *sci == of.sci).is_some_and(|at| at < SecY::ANTEDATED_SCS);
-        let (key, protection) = (key(sak, antedate)?, protection(sak.confidentiality));
-        let sa = ReceiveSa::new(sak.an, key, xpn, protection, Pn::FIRST, self.replay_window);
+        let key = key(sak, antedate)?;
+        let sa = ReceiveSa::new(sak.an, key, xpn, protection, lowest, self.replay_window);
         sa.map(Box::new).map_err(describe)
     }
+}
+
+fn transmit_key(sak: &Association) -> SaKey<'_> {
+    let xpn = sak.xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
+    SaKey { suite: sak.suite, sak: &sak.sak, xpn, protection: protection(sak.confidentiality) }
+}
+
+fn receive_key<'k>(sak: &'k Association, of: &Admission) -> SaKey<'k> {
+    let xpn = of.ssci.zip(sak.xpn).map(|(ssci, (salt, _))| XpnBinding { ssci, salt });
+    SaKey { xpn, ..transmit_key(sak) }
 }
 
 fn key(sak: &Association, antedate: bool) -> Result<Key, &'static str> {

@@ -53,6 +53,7 @@ use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
 use link::RunningLink;
+pub use link::planned_link_path;
 use restored::Machine;
 use site::RunningSite;
 pub use site::programs::SitePrograms;
@@ -128,6 +129,9 @@ pub enum RunError {
         .0.as_ref().map(|error| format!(" ({error}, so a start will not refuse the old ones)")).unwrap_or_default()
     )]
     RestoredStatic(Option<LeaseError>),
+    /// The kernel is demanded for a link's frames, and cannot be had.
+    #[error("{0}")]
+    LinkPath(String),
     /// Workers have ended: their links forward nothing.
     #[error("a worker has ended, so {} forwards nothing; this is a defect of Frameward: please report it", .0.join(", "))]
     WorkerEnded(Vec<String>),
@@ -396,6 +400,11 @@ fn log_notice(notice: &Notice) {
         Notice::SakRefused { link, ki, why } => {
             error!(event = "sak-refused", link, ki = %ki, "key {ki} is not used: {why}")
         }
+        Notice::LinkKernelFault { link, why } => error!(
+            event = "link-kernel",
+            link,
+            "the kernel does not do what it should for an SA ({why}); restart the gateway, or set io = \"af_xdp\""
+        ),
         Notice::KernelFault { cell, relations, why } => cell::log_kernel_fault(cell, relations, why),
         Notice::WorkerEnded { links } => {
             error!(event = "worker-ended", "a worker has ended: {}", links.join(", "))

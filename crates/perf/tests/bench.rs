@@ -82,9 +82,9 @@ fn a_link_is_compared_with_what_stands_around_it() {
     let positive = |row: &Row| row.value > 0.0 || row.unit == "s/Gbit";
     assert!(rows.iter().all(|row| positive(row) && row.bench == "link"), "{rows:?}");
     // Programs in the kernel: three lengths both ways, with and without keystream ahead, and one that ends at once. A
-    // bridge, and a link in the kernel, with and without keystream ahead; bare, unprotected and ten suites on AF_XDP; bare, unprotected and one suite on AF_PACKET. Two sizes,
+    // bridge, programs of a link in the kernel, with and without keystream ahead, and gateways whose link is there; bare, unprotected and ten suites on AF_XDP; bare, unprotected and one suite on AF_PACKET. Two sizes,
     // goodput, CPU, three percentiles. Then three ways of polling, idle and under load.
-    let cases = 3 + 2 + CipherSuite::ALL.len() + 3;
+    let cases = 4 + 2 + CipherSuite::ALL.len() + 3;
     assert_eq!(rows.len(), 2 * 3 * 2 + 1 + cases * (2 + 2 + 3) + 3 * 3 * 2);
     let gcm = rows.iter().find(|row| row.case == "TCP, gcm-aes-128, af_packet").unwrap();
     assert_eq!(gcm.ratio.as_ref().unwrap().to, "TCP, unprotected, af_packet");

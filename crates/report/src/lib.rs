@@ -244,6 +244,9 @@ pub struct SecYReport {
     pub replay_protect: bool,
     /// In PNs.
     pub replay_window: u32,
+    /// Where frames are protected and verified, both ways: `kernel`, `user space: ` and why, or `nowhere: ` and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
     /// Of the SecY, those of no SC.
     pub counters: Counters,
     /// Whose frame was discarded last because there is no SA for it.

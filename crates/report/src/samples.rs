@@ -41,6 +41,7 @@ pub fn sample(name: &str) -> GatewayReport {
         validate_frames: "strict".into(),
         replay_protect: true,
         replay_window: 32,
+        path: Some("user space: io says so".into()),
         counters: Counters::new(NAMES, [0, 5, 6]),
         stranger: None,
         transmit: TransmitScReport {

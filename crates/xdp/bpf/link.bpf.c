@@ -4,8 +4,8 @@
 //   inward:  DA | SA | SecTAG 8 or 16 | secure data | ICV 16     the other way
 //   change, look: by control
 //
-// What a KaY has to hear goes to the AF_XDP socket of its queue; without one, wherever the link's settings say. Frames are strictly
-// validated, and hold one SDU each.
+// What a KaY has to hear goes to the AF_XDP socket of its queue; without one, wherever the link's settings say. So do frames without
+// an SA here, while user space has SAs of the link too. Frames are strictly validated, and hold one SDU each.
 #include "sa_change.h"
 #include "sa_ahead.h"
 #include "room.h"
@@ -32,9 +32,10 @@ enum { SL = 0x3f, RESERVED_BITS = 0xc0 };
 
 // longest: of a frame on the protected side. tci: how frames name the SC; sci as it stands in a frame. bypass: EtherTypes, of which
 // there are so many. rest: the verdict on what is user space's, where that has no socket. ring: blocks of each window, a power of two.
+// shared: user space has SAs of the link too.
 struct settings {
     u32 longest, tci, replay_protect, strip_vlan;
-    u32 rest, bypasses, ring, reserved;
+    u32 rest, bypasses, ring, shared;
     u64 sci;
     u16 bypass[BYPASS];
 };
@@ -160,7 +161,8 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         count->of[OUT_BYPASS]++;
         return redirect_map(&ports, PROTECTED_PORT, XDP_DROP);
     }
-    if (!has_sa()) return discard(count, OUT_NO_SA);
+    if (!has_sa())
+        return link->shared ? redirect_map(&plain_sockets, ctx->rx_queue_index, link->rest) : discard(count, OUT_NO_SA);
 
     u32 secure_data = octets_of(ctx) - ADDRESSES, tag = link->tci & SC ? SECTAG_SCI : SECTAG;
     u32 header = ADDRESSES + tag;
@@ -315,11 +317,12 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
 
     u32 sc = tag.names_sci ? (u32)find_sc(table, tag.sci) : table->only, place = sc * ANS + tag.an;
     struct received_counters *of_sa = map_lookup(&received, &place);
-    if (!of_sa) return no_sa(&tag);
+    if (!of_sa) return link->shared ? redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest) : no_sa(&tag);
     struct job job = {};
     struct opening opening = {};
     int freshness = admit(place, tag.pn, &job, &opening);
-    if (freshness == GONE) return no_sa(&tag);
+    if (freshness == GONE)
+        return link->shared ? redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest) : no_sa(&tag);
     if (freshness == NO_PN) return discard(count, IN_BAD_TAG);
     if (freshness != FRESH) return refuse(of_sa, freshness == LATE ? IN_LATE : IN_DUPLICATE);
 

@@ -5,8 +5,8 @@
 #include "sa.h"
 
 enum {
-    INSTALL_TRANSMIT, ENABLE_TRANSMIT, RETIRE_TRANSMIT, RESERVE_THROUGH,
-    INSTALL_RECEIVE, ENABLE_RECEIVE, RETIRE_RECEIVE, RAISE_LOWEST, COMMANDS
+    INSTALL_TRANSMIT, ENABLE_TRANSMIT, RETIRE_TRANSMIT, RESERVE_THROUGH, DISABLE_TRANSMIT,
+    INSTALL_RECEIVE, ENABLE_RECEIVE, RETIRE_RECEIVE, RAISE_LOWEST, DISABLE_RECEIVE, COMMANDS
 };
 // What a program answers: it was done; there is an SA already, or none; no such command.
 enum { DONE = 100, REFUSED, MALFORMED };
@@ -42,6 +42,9 @@ INLINE int change_transmit_locked(struct transmit_sc *sc, const struct command *
     case ENABLE_TRANSMIT:
         sc->encoding = an + 1;
         return DONE;
+    case DISABLE_TRANSMIT:
+        if (sc->encoding == an + 1) sc->encoding = 0;
+        return DONE;
     case RETIRE_TRANSMIT:
         if (sc->encoding == an + 1) sc->encoding = 0;
         *sa = (struct transmit_sa){};
@@ -63,6 +66,9 @@ INLINE int change_receive_locked(struct receive_sa *sa, const struct command *co
         return DONE;
     case ENABLE_RECEIVE:
         sa->in_use = 1;
+        return DONE;
+    case DISABLE_RECEIVE:
+        sa->in_use = 0;
         return DONE;
     case RETIRE_RECEIVE:
         sa->installed = 0, sa->in_use = 0, sa->key = (struct sa_key){};

@@ -96,6 +96,8 @@ pub struct Link {
     /// Widest replay window.
     widest: u32,
     sci: Sci,
+    /// As they stand in the map.
+    settings: [u8; layout::SETTINGS],
     /// Receive SCs by their places in the maps.
     scis: [Option<Sci>; RECEIVE_SCS],
     /// Counters when an SA was installed: its own begin there.
@@ -138,6 +140,7 @@ impl Link {
             ring,
             widest,
             sci: Sci::from_octets([0; 8]),
+            settings: [0; layout::SETTINGS],
             scis: [None; RECEIVE_SCS],
             sent_before: [[0; SENT]; An::COUNT],
             received_before: vec![[0; RECEIVED]; sas],
@@ -161,7 +164,7 @@ impl Link {
             return Err(XdpError::Setting("validate_frames other than strict"));
         }
         if settings.reassemble {
-            return Err(XdpError::Setting("fragments"));
+            return Err(XdpError::Setting("fragments; set fragment = \"off\" and concatenate = \"off\""));
         }
         if settings.mtu > Self::MOST_MTU {
             return Err(XdpError::Mtu { mtu: settings.mtu, most: Self::MOST_MTU });
@@ -169,7 +172,22 @@ impl Link {
         Ok(())
     }
 
-    /// Settings of the SecY, whose transmit SC is `sci`, and what goes past it (at most [`Link::BYPASS`]). SAs and counters stay.
+    /// PNs of the widest replay window that there is room for.
+    pub const fn room(&self) -> u32 {
+        self.widest
+    }
+
+    /// Whether there is room for replay windows of so many PNs.
+    ///
+    /// # Errors
+    /// If there is not.
+    pub fn has_room(&self, replay_window: u32) -> Result<(), XdpError> {
+        let (wanted, room) = (replay_window.min(ReplayWindow::WIDEST), self.widest);
+        if wanted > room { Err(XdpError::Window { wanted, room }) } else { Ok(()) }
+    }
+
+    /// Settings of the SecY, whose transmit SC is `sci`, and what goes past it (at most [`Link::BYPASS`]). SAs and counters stay. Frames
+    /// without an SA are discarded, until [`Link::share`].
     ///
     /// # Errors
     /// If it is no SecY for the kernel, or a map cannot be written.
@@ -182,8 +200,24 @@ impl Link {
     ) -> Result<(), XdpError> {
         Self::suits(settings, CipherSuite::ChaCha20Poly1305)?;
         let octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring);
-        Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?.set(0, octets, 0)?;
+        self.write_settings(octets)?;
         self.sci = sci;
+        Ok(())
+    }
+
+    /// Whether user space has SAs of the link too. Frames without an SA here are its own then, and go to the sockets.
+    ///
+    /// # Errors
+    /// If a map cannot be written.
+    pub fn share(&mut self, shared: bool) -> Result<(), XdpError> {
+        let mut octets = self.settings;
+        layout::set_shared(&mut octets, shared);
+        self.write_settings(octets)
+    }
+
+    fn write_settings(&mut self, octets: [u8; layout::SETTINGS]) -> Result<(), XdpError> {
+        Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?.set(0, octets, 0)?;
+        self.settings = octets;
         Ok(())
     }
 
@@ -239,6 +273,14 @@ impl Link {
         self.change_transmit(What::EnableTransmit, an, 0)
     }
 
+    /// Lets the SA under `an` protect no frame from now on, if it is the one that does: it has taken its last PN when this returns.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn disable_transmit(&mut self, an: An) -> Result<(), XdpError> {
+        self.change_transmit(What::DisableTransmit, an, 0)
+    }
+
     /// Permits the transmit SA under `an` the PNs up to and including `reserved`.
     ///
     /// # Errors
@@ -280,6 +322,11 @@ impl Link {
         self.write_channels()
     }
 
+    /// The receive SCs.
+    pub fn receive_scs(&self) -> impl Iterator<Item = Sci> {
+        self.scis.iter().copied().flatten()
+    }
+
     /// Removes a receive SC, if there is one, with its SAs, whose keys are wiped.
     ///
     /// # Errors
@@ -311,10 +358,8 @@ impl Link {
         replay_window: u32,
     ) -> Result<(), XdpError> {
         key.check()?;
+        self.has_room(replay_window)?;
         let window = replay_window.min(ReplayWindow::WIDEST);
-        if window > self.widest {
-            return Err(XdpError::Window { wanted: window, room: self.widest });
-        }
         let place = self.place(sci, an)?;
         let before = self.programs.sum("received", place)?;
         let mut sa = self.new_sa(lowest_pn);
@@ -332,6 +377,14 @@ impl Link {
     /// If there is none.
     pub fn enable_receive(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
         self.change_receive(What::EnableReceive, sci, an, 0)
+    }
+
+    /// Lets the SA under `an` verify no frame from now on: its window stands still when this returns.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn disable_receive(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
+        self.change_receive(What::DisableReceive, sci, an, 0)
     }
 
     /// Rejects PNs below `lowest_pn` under `an`. Never permits a rejected PN again.

@@ -244,6 +244,86 @@ fn no_pn_leaves_that_is_not_reserved() {
     assert_eq!(world.reserve(0, 2, 10), Err(InstallError::UnknownAn));
 }
 
+/// An SA whose frames go on elsewhere: its PNs stand still, and are told.
+#[test]
+fn a_disabled_sa_protects_nothing_and_keeps_its_pns() {
+    let mut world = World::new(XPN, ENCRYPT, 0, &SETTINGS);
+    let frame = sdu(0, IPV4, &payload(40));
+    world.install_transmit(0, 2, 8, 1, 100).unwrap();
+    world.install_transmit(0, 1, 7, 5, 100).unwrap();
+    world.enable_transmit(0, 1).unwrap();
+    world.protect(0, &frame).sent();
+    let kernel = &mut world.gateways[0].kernel;
+    assert!(kernel.disable_transmit(an(0)).is_err());
+    kernel.disable_transmit(an(1)).unwrap();
+    assert_eq!(kernel.run_outward(&frame, 1).unwrap().verdict, Verdict::Drop);
+    let (pns, protects) = kernel.transmit_pns(an(1)).unwrap().unwrap();
+    assert_eq!((pns.next(), pns.reserved(), protects), (Some(pn(6)), pn(100), false));
+    // Only the one that protects is concerned.
+    kernel.enable_transmit(an(1)).unwrap();
+    kernel.disable_transmit(an(2)).unwrap();
+    assert_eq!(kernel.run_outward(&frame, 1).unwrap().verdict, Verdict::Redirect);
+}
+
+/// The window of an SA whose frames go on elsewhere stands still, and is told.
+#[test]
+fn a_disabled_receive_sa_takes_nothing_and_keeps_its_window() {
+    let mut world = world(64);
+    let frames: Vec<_> = (0..3).map(|_| world.protect(0, &sdu(0, IPV4, &payload(40))).sent()).collect();
+    world.verify(1, &frames[1]).sent();
+    let kernel = &mut world.gateways[1].kernel;
+    assert!(kernel.disable_receive(sci(0), an(3)).is_err());
+    kernel.disable_receive(sci(0), an(0)).unwrap();
+    for frame in &frames {
+        assert_eq!(kernel.run_inward(frame, 1).unwrap().verdict, Verdict::Drop);
+    }
+    let window = kernel.window(sci(0), an(0)).unwrap().unwrap();
+    assert_eq!((window.in_use, window.highest), (false, 2));
+}
+
+/// While user space has SAs too, what has no SA here is its own, with and without VLAN tags; what has one is not.
+#[test]
+fn frames_without_an_sa_are_user_spaces_while_that_has_some() {
+    let settings = Settings { clear_vlan: ClearVlan::Strip, ..SETTINGS };
+    let mut peer = World::secured(SUITE, ENCRYPT, 0, &settings, 1);
+    let frame = sdu(0, IPV4, &payload(40));
+    let protected = peer.protect(0, &frame).sent();
+    let mut tagged = protected.clone();
+    tagged.splice(12..12, [0x81, 0, 0, 7]);
+    let mut world = World::new(SUITE, ENCRYPT, 0, &settings);
+    let verdicts = |world: &World| {
+        let [sender, receiver] = &world.gateways;
+        let ran = [
+            sender.kernel.run_outward(&frame, 1).unwrap(),
+            receiver.kernel.run_inward(&protected, 1).unwrap(),
+            receiver.kernel.run_inward(&tagged, 1).unwrap(),
+        ];
+        ran.each_ref().map(|ran| (ran.verdict, ran.frame.len()))
+    };
+    let dropped = verdicts(&world);
+    assert!(dropped.iter().all(|(verdict, _)| *verdict == Verdict::Drop), "{dropped:?}");
+    world.gateways.iter_mut().for_each(|gateway| gateway.kernel.share(true).unwrap());
+    let as_they_came =
+        [(Verdict::Pass, frame.len()), (Verdict::Pass, protected.len()), (Verdict::Pass, protected.len())];
+    assert_eq!(verdicts(&world), as_they_came);
+    // An SC without this SA is no reason to keep them.
+    world.gateways[1].kernel.install_receive_sc(sci(0)).unwrap();
+    assert_eq!(verdicts(&world), as_they_came);
+    let [_, receiver] = &world.gateways;
+    let (counters, _) = receiver.kernel.counters().unwrap();
+    assert_eq!(
+        (counters.in_pkts_no_sa_error, receiver.kernel.last_unmatched().unwrap().is_some()),
+        (2, true)
+    );
+    world.gateways[1].kernel.share(false).unwrap();
+    assert_eq!(verdicts(&world)[1].0, Verdict::Drop);
+    assert_eq!(peer.gateways[1].kernel.run_inward(&protected, 1).unwrap().verdict, Verdict::Redirect);
+    peer.gateways.iter_mut().for_each(|gateway| gateway.kernel.share(true).unwrap());
+    assert_eq!(peer.gateways[0].kernel.run_outward(&frame, 1).unwrap().verdict, Verdict::Redirect);
+    // A replay has an SA.
+    assert_eq!(peer.gateways[1].kernel.run_inward(&protected, 1).unwrap().verdict, Verdict::Drop);
+}
+
 /// A rekey: frames in flight under the old SA still arrive, and none after it is retired.
 #[test]
 fn another_an_takes_over_without_a_lost_frame() {

@@ -99,7 +99,6 @@ fn the_plan_names_what_counts() {
 link press
   plain      eth0, MTU 1500
   protected  eth1, MTU 1534
-  frames     user space (AF_XDP, or else AF_PACKET), both ways: only cells and sites have programs in the kernel
   suite      gcm-aes-128, encrypted
   receive    validate_frames strict, replay protection window 0
   overhead   32 octets a frame: SecTAG 16, ICV 16

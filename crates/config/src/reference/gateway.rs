@@ -42,7 +42,7 @@ section! {
         io: String {
             kind: Kind::Choice(words::<Io>),
             absent: Word("auto"),
-            meaning: "How frames are received and sent. `auto` takes AF_XDP, and AF_PACKET where AF_XDP does not work; cells with `suite = \"chacha20-poly1305\"` go through the kernel where it takes them. `kernel` takes AF_XDP, and demands that for all cells. `af_xdp` and `af_packet` keep cells in user space.",
+            meaning: "How frames are received and sent. `auto` takes AF_XDP, and AF_PACKET where AF_XDP does not work; links and cells with `suite = \"chacha20-poly1305\"`, and known flows of sites, go through the kernel where it takes them. `kernel` takes AF_XDP, and demands that. `af_xdp` and `af_packet` keep all of them in user space.",
             example: r#"io = "af_packet""#,
         }
         polling: String {

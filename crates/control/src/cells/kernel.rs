@@ -12,44 +12,23 @@
 //!
 //! The programs go with the ports' links, the maps with control: with the process, however it ends.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use dataplane::job::Progress;
-use fieldbus::{Direction, Event, KeyChange, Mode, RelationStatus, Relations};
-use netdev::interface::takes_redirected;
-use netdev::port::KernelSide;
+use fieldbus::{Event, KeyChange, Mode, RelationStatus};
 use netdev::scheduling;
-use wire::fieldbus::Protection;
-use xdp::Unclaimed;
-use xdp::XdpError;
+use xdp::{Unclaimed, XdpError};
 
 use super::{CellControl, CellSettings};
 use crate::Gateway;
+use crate::kernel_ports::{Interfaces, NO_PORTS, PathWanted};
+use crate::kernel_programs::KernelPrograms;
 
 /// Interval at which the kernel is asked for news, and whether frames have stopped.
 const LOOK_PERIOD: Duration = Duration::from_millis(10);
-/// Why no frame passes meanwhile.
-const NO_PORTS: &str = "its link has no ports";
 /// Relations that are looked at in one turn, at the most.
 const LOOKS: usize = 128;
-/// The least room of loaded programs: a cell may grow while it runs, and maps do not.
-const LEAST_ROOM: usize = 256;
 
-/// Where a cell's frames are to be protected and verified.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PathWanted {
-    /// In user space.
-    #[default]
-    UserSpace,
-    /// In the kernel if it can be, else in user space.
-    Auto,
-    /// In the kernel, or not at all.
-    Kernel,
-}
-
-/// Where they are, both ways.
+/// Where a cell's frames are protected and verified, both ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CellPath {
     /// In the kernel, but for so many relations: those in shadow mode, and those that have left it while the gateway ran.
@@ -60,72 +39,6 @@ pub enum CellPath {
     Nowhere(String),
 }
 
-/// Programs for cells that were loaded at the start and that no cell has.
-#[derive(Default)]
-pub struct KernelPrograms {
-    spare: Vec<xdp::Cell>,
-    /// Why there are no more of them.
-    refused: Option<XdpError>,
-}
-
-impl KernelPrograms {
-    /// Loads programs for those of these cells that they suit: how each protects, and how many relations it has. Nothing else needs
-    /// CAP_PERFMON, so it can be given up afterwards. The first refusal ends it.
-    pub fn load(cells: impl IntoIterator<Item = (Protection, usize)>) -> Self {
-        let mut programs = Self::default();
-        for (_, relations) in cells.into_iter().filter(|(of, _)| xdp::Cell::suits(*of, 0).is_ok()) {
-            let room = (2 * relations).clamp(LEAST_ROOM, Relations::MAX.max(relations));
-            match xdp::Cell::load(room) {
-                Ok(cell) => programs.spare.push(cell),
-                Err(refused) => {
-                    programs.refused = Some(refused);
-                    break;
-                }
-            }
-        }
-        programs
-    }
-
-    /// Whether cells that protect like this, over an MTU, can go through the kernel, as far as programs and kernel are concerned.
-    ///
-    /// # Errors
-    /// Why not.
-    pub fn serve(&self, protection: Protection, mtu: usize, relations: usize) -> Result<(), XdpError> {
-        xdp::Cell::suits(protection, mtu)?;
-        self.find(relations).map(drop).ok_or_else(|| self.missing(relations))
-    }
-
-    /// The smallest with room for so many relations.
-    fn find(&self, relations: usize) -> Option<usize> {
-        let fitting = self.spare.iter().enumerate().filter(|(_, cell)| cell.room() >= relations);
-        fitting.min_by_key(|(_, cell)| cell.room()).map(|(at, _)| at)
-    }
-
-    /// Why a cell with so many relations finds none.
-    fn missing(&self, relations: usize) -> XdpError {
-        match (&self.refused, self.spare.iter().map(xdp::Cell::room).max()) {
-            (_, Some(room)) => XdpError::Room { wanted: relations, room },
-            (Some(refused), None) => {
-                XdpError::NotLoaded { why: refused.to_string(), of_rights: refused.is_of_rights() }
-            }
-            (None, None) => XdpError::NotLoaded {
-                why: "programs are loaded at the start alone, and this cell was not there then; restart the gateway"
-                    .into(),
-                of_rights: false,
-            },
-        }
-    }
-
-    /// Takes back the programs of a cell that is no more.
-    pub(crate) fn give_back(&mut self, kernel: Option<KernelCell>) {
-        if let Some(KernelCell { mut cell, .. }) = kernel
-            && cell.clear().is_ok()
-        {
-            self.spare.push(cell);
-        }
-    }
-}
-
 /// The kernel's part of a cell.
 pub(crate) struct KernelCell {
     cell: xdp::Cell,
@@ -134,12 +47,17 @@ pub(crate) struct KernelCell {
     /// Its programs are at work on the ports that there are.
     attached: bool,
     /// The interfaces of those ports, plain and protected, and whether programs run in their drivers.
-    interfaces: Option<[(u32, bool); 2]>,
+    interfaces: Option<Interfaces>,
     look_due: Instant,
     look_at: usize,
 }
 
 impl KernelCell {
+    /// The programs, for another cell.
+    pub(crate) fn into_programs(self) -> xdp::Cell {
+        self.cell
+    }
+
     fn new(cell: xdp::Cell) -> Self {
         Self { cell, takes: true, attached: false, interfaces: None, look_due: Instant::now(), look_at: 0 }
     }
@@ -213,7 +131,7 @@ fn possible(settings: &CellSettings, room: Option<usize>, programs: &KernelProgr
     let wanted = settings.relations.len();
     match room {
         Some(room) if room >= wanted => Ok(()),
-        _ => programs.find(wanted).map(drop).ok_or_else(|| programs.missing(wanted)),
+        _ => programs.have_room(wanted),
     }
 }
 
@@ -294,16 +212,18 @@ impl CellControl {
             Some(before) if self.keeps_programs(&before) => (Some(before), None),
             others => (None, others),
         };
-        programs.give_back(others);
+        programs.give_back(others.map(KernelCell::into_programs));
         if matches!(self.path, CellPath::UserSpace(_)) {
             // If there are some, the ports did not take them, and perhaps do next time.
             self.kernel = before;
             return;
         }
-        let (mut kernel, stays) = match (before, programs.find(self.settings.relations.len())) {
-            (Some(before), _) => (before, stays),
-            (None, Some(at)) => (KernelCell::new(programs.spare.swap_remove(at)), &[][..]),
-            (None, None) => return,
+        let (mut kernel, stays) = match before {
+            Some(before) => (before, stays),
+            None => match programs.take_for(self.settings.relations.len()) {
+                Some(cell) => (KernelCell::new(cell), &[][..]),
+                None => return,
+            },
         };
         let CellSettings { settings, relations, .. } = &self.settings;
         let configured = kernel.cell.configure(settings, relations, Unclaimed::Drop, stays);
@@ -348,38 +268,6 @@ impl CellControl {
     }
 }
 
-/// Why frames that the programs send would not leave by a port.
-fn unfit(side: &KernelSide, name: &str, wanted: PathWanted) -> Result<(), String> {
-    if !side.native {
-        return match wanted {
-            PathWanted::Kernel => Ok(()),
-            _ => Err(format!("the driver of its {name} port takes no XDP programs")),
-        };
-    }
-    match (takes_redirected(side.interface), wanted) {
-        (Some(true), _) | (None, PathWanted::Kernel) => Ok(()),
-        (None, _) => Err(format!(
-            "this kernel does not tell whether its {name} port takes redirected frames (Linux 6.3 does)"
-        )),
-        (Some(false), _) => Err(format!(
-            "its {name} port takes no redirected frames; of a veth the other end needs: ethtool -K IF gro on"
-        )),
-    }
-}
-
-/// The maps know the ports, and these are the programs.
-fn programs(kernel: &mut KernelCell, sides: &[KernelSide; 2]) -> Result<[OwnedFd; 2], String> {
-    let to_text = |error: XdpError| error.to_string();
-    let [plain, protected] = sides;
-    kernel.cell.set_ports(plain.interface, protected.interface).map_err(to_text)?;
-    for (way, side) in [(Direction::Outward, plain), (Direction::Inward, protected)] {
-        for (queue, socket) in (0..).zip(&side.sockets) {
-            kernel.cell.set_socket(way, queue, socket.as_raw_fd()).map_err(to_text)?;
-        }
-    }
-    kernel.cell.programs().map_err(to_text)
-}
-
 impl Gateway {
     /// Puts a cell's programs to work on its link's ports, if it has programs and the link has ports. If they cannot be, no frame of
     /// the cell passes.
@@ -406,47 +294,24 @@ impl Gateway {
 
     /// Whether they are at work; not as long as there are no ports.
     fn try_attach(&mut self, number: usize) -> Result<bool, String> {
-        let unanswered = |error: crate::WorkerUnresponsive| error.to_string();
-        let sides = self.run_on_link(number, None, |link, sides| {
-            *sides = Some(link.kernel_sides());
-            Progress::Done
-        });
-        let sides = sides.map_err(unanswered)?.ok_or("the worker does not answer")?;
-        let sides = match sides {
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => return Ok(false),
-            other => other.map_err(|_| "its link's ports are not on AF_XDP")?,
-        };
+        let Some(sides) = self.kernel_sides(number)? else { return Ok(false) };
         let cell = self.links[number].cell.as_deref_mut().ok_or("there is no cell")?;
         let wanted = cell.settings.path;
-        let kernel = cell.kernel.as_mut().ok_or("there is no kernel path")?;
-        let [plain, protected] = &sides;
-        kernel.interfaces = Some([plain, protected].map(|side| (side.interface, side.native)));
-        unfit(plain, "plain", wanted)?;
-        unfit(protected, "protected", wanted)?;
-        let programs = programs(kernel, &sides)?;
-        let (_, set) = self
-            .run_on_link(number, (programs, Ok(())), |link, (programs, set)| {
-                *set = link.set_programs(Some(programs.each_ref().map(AsFd::as_fd)));
-                Progress::Done
-            })
-            .map_err(unanswered)?;
-        set.map_err(|error: io::Error| format!("an interface refuses the programs: {error}"))?;
+        cell.kernel.as_mut().ok_or("there is no kernel path")?.interfaces = Some(Interfaces::of(&sides));
+        self.put_programs(number, &sides, wanted, |link| {
+            let kernel = link.cell.as_deref_mut()?.kernel.as_mut()?;
+            Some(&mut kernel.cell)
+        })?;
         Ok(true)
     }
 
     /// Looks whether the ports of a link's cell take redirected frames still, or do so now. A program is not told: what it sends would
     /// be lost, and counted as sent. Asks the kernel; to be called about once a second.
-    pub fn check_kernel_ports(&mut self, name: &str) {
-        let Some(number) = self.number(name) else { return };
+    pub(crate) fn check_cell_ports(&mut self, number: usize) {
         let Some(cell) = self.links[number].cell.as_deref() else { return };
         let Some(kernel) = &cell.kernel else { return };
-        let Some(interfaces) = kernel.interfaces.filter(|both| both.iter().all(|(_, native)| *native)) else {
-            return;
-        };
-        let take = interfaces.map(|(interface, _)| takes_redirected(interface));
-        let fit = take == [Some(true); 2];
-        let unknown = !fit && !take.contains(&Some(false));
-        if !unknown && fit != kernel.attached {
+        let fit = kernel.interfaces.and_then(|interfaces| interfaces.take_redirected());
+        if fit.is_some_and(|fit| fit != kernel.attached) {
             self.detach_kernel(number);
             self.attach_kernel(number);
         }
@@ -467,11 +332,7 @@ impl Gateway {
     pub(super) fn detach_kernel(&mut self, number: usize) {
         let attached = self.links[number].cell.as_ref().and_then(|cell| cell.kernel.as_ref());
         if attached.is_some_and(|kernel| kernel.attached) {
-            // A worker that does not answer holds ports that forward nothing.
-            let _ = self.run_on_link(number, (), |link, ()| {
-                let _ = link.set_programs(None);
-                Progress::Done
-            });
+            self.take_programs_off(number);
         }
     }
 }

@@ -7,8 +7,9 @@ use fieldbus::handshake::HelloCounters;
 use fieldbus::{RelationSettings, RelationStatus, Relations, RelationsError};
 use suite::fieldbus::MasterKey;
 
-use super::kernel::{CellPath, PathWanted};
+use super::kernel::CellPath;
 use crate::WorkerUnresponsive;
+use crate::kernel_ports::PathWanted;
 
 /// Settings of a cell.
 pub struct CellSettings {

@@ -47,7 +47,7 @@ impl Ends {
 
     /// Carries an event out; returns what the KaY hears.
     fn apply_event(&mut self, event: Event) -> Vec<Report> {
-        self.table.apply_event(event, &mut |notice| self.notices.push(format!("{notice:?}")));
+        self.table.apply_event(event, None, &mut |notice| self.notices.push(format!("{notice:?}")));
         let Some(mut changes) = self.table.take_changes() else { return vec![] };
         changes.apply(&mut self.path);
         assert_eq!(changes.refused, None, "control knows the tables");
@@ -190,9 +190,9 @@ fn fragmentation_follows_the_enabled_sak() {
 fn changes_stay_in_order() {
     let mut ends = Ends::new();
     let mut tell = |_| {};
-    ends.table.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, [1])), &mut tell);
+    ends.table.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, [1])), None, &mut tell);
     let first = ends.table.take_changes().unwrap();
-    ends.table.apply_event(Event::EnableTransmit(ki(1)), &mut tell);
+    ends.table.apply_event(Event::EnableTransmit(ki(1)), None, &mut tell);
     ends.table.requeue(*first);
     let mut all = ends.table.take_changes().unwrap();
     all.apply(&mut ends.path);

@@ -11,7 +11,7 @@ use tracing::{error, info, warn};
 use wire::fieldbus::Seq;
 
 use super::Running;
-use super::link::RunningLink;
+use super::link::{RunningLink, replay_windows};
 use config::check::{Mtus, engines};
 use config::fieldbus::{Cell, CellRelation, Mode};
 use config::{Config, Io, Link};
@@ -48,11 +48,14 @@ pub(super) const fn path_wanted(io: Io) -> PathWanted {
     }
 }
 
-/// Loads programs for the cells whose frames may go through the kernel.
+/// Loads programs for the cells and links whose frames may go through the kernel.
 pub fn load_programs(config: &Config) -> KernelPrograms {
-    let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
-    let cells = config.links.iter().filter_map(|link| link.cell.as_ref()).filter(|_| wanted);
-    KernelPrograms::load(cells.map(|cell| (cell.protection, cell.relations.len())))
+    if !matches!(config.gateway.io, Io::Auto | Io::Kernel) {
+        return KernelPrograms::default();
+    }
+    let cells = config.links.iter().filter_map(|link| link.cell.as_ref());
+    let programs = KernelPrograms::load(cells.map(|cell| (cell.protection, cell.relations.len())));
+    programs.with_links(replay_windows(&config.links))
 }
 
 /// Where a cell's frames will be protected and verified, for `check`: `mtu` is that of the protected side.

@@ -1,9 +1,11 @@
 //! One link, from its configuration to a SecY between two open ports.
 
+mod programs;
 mod start;
 
 use std::time::Instant;
 
+use control::LinkPath;
 use dataplane::link::Ports;
 use dataplane::open::open_ports;
 use netdev::burst::BURST_FRAMES;
@@ -14,7 +16,9 @@ use wire::{MacAddr, Pn, Sci};
 
 use super::carrier_loss::{LossForwarding, Side};
 use config::check::{self, Mtus};
-use config::{Gateway, Keys, Link};
+use config::{Gateway, Io, Keys, Link};
+pub use programs::planned_link_path;
+pub(super) use programs::{judge as judge_path, replay_windows, words as path_words};
 pub(super) use start::{ReadyLink, allowed, bare_secy, io, path};
 
 /// A link of a running gateway, without what its worker owns.
@@ -35,6 +39,8 @@ pub(super) struct RunningLink {
     pub(super) not_held: Option<(String, Instant)>,
     fallback: Option<String>,
     unmarked: Option<UnmarkedKey>,
+    /// Where it was said that its frames are protected and verified.
+    path_said: Option<LinkPath>,
 }
 
 /// A link that forwards nothing until its interfaces are there and its ports can be opened.
@@ -106,6 +112,7 @@ impl RunningLink {
             not_held: None,
             fallback: None,
             unmarked: None,
+            path_said: None,
             config: link,
         }
     }
@@ -263,6 +270,23 @@ impl RunningLink {
     /// Puts its interfaces back; to be called when its ports are closed.
     pub(super) fn restore(mut self) -> Result<(), InterfaceError> {
         self.put_back()
+    }
+
+    /// Has its frames protected and verified in the kernel, as far as `io` and its own settings say; to be called when they change.
+    pub(super) fn set_path(&self, control: &mut control::Gateway, io: Io) -> Result<(), String> {
+        let Self { config, about, .. } = self;
+        let Some(settings) = programs::settings(config, about.sci, about.mtus, io) else { return Ok(()) };
+        let set = control.set_link_path(&config.name, &settings);
+        set.map_err(|why| programs::refusal(&config.name, &why))
+    }
+
+    /// Logs where its frames are protected and verified, if that is news.
+    pub(super) fn log_path(&mut self, control: &control::Gateway) {
+        let path = control.link_path(&self.config.name).filter(|_| self.config.has_secy());
+        if path != self.path_said {
+            path.iter().for_each(|path| programs::log_path(&self.config.name, path));
+            self.path_said = path;
+        }
     }
 
     /// Says what was chosen.

@@ -222,13 +222,11 @@ impl Running {
         let before = std::mem::replace(&mut running.config, link);
         running.about.mtus = mtus;
         self.renew_agreement(running)?;
-        if same_cell {
-            return Ok(None);
-        }
-        let renewed = self.renew_cell(running, before.cell.as_deref());
+        let renewed = if same_cell { Ok(None) } else { self.renew_cell(running, before.cell.as_deref()) };
         if renewed.is_err() {
             running.config.cell = before.cell;
         }
+        running.set_path(&mut self.control, self.gateway.io)?;
         renewed
     }
 

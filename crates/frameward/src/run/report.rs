@@ -18,7 +18,7 @@ use wire::{An, Pn};
 pub(super) use cell::cell_report;
 
 use super::Running;
-use super::link::{About, RunningLink};
+use super::link::{About, RunningLink, path_words};
 use config::key_file::fingerprint;
 use config::{Link, Named as _};
 use report::mka::Requested;
@@ -92,6 +92,8 @@ impl Running {
             let mut report = link_report(config, about, snapshot, secy);
             let [plain, protected] = running.guards().map(str::to_owned);
             (report.plain.guard, report.protected.guard) = (plain, protected);
+            let path = control.link_path(&config.name).filter(|_| config.has_secy() && running.is_seated);
+            report.secy.path = path.as_ref().map(path_words);
             Some(LinkReport {
                 waiting: waiting(running),
                 mka: agreed.map(|(how, now)| mka::report(config, how, now)),
@@ -166,6 +168,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
         validate_frames: link.validate_frames.name().into(),
         replay_protect: link.replay_protect,
         replay_window: link.replay_window,
+        path: None,
         counters: secy
             .iter()
             .map(named)

@@ -66,6 +66,9 @@ impl Running {
             if let Some(Passage { event, text }) = changed {
                 info!(event, link = link.config.name, "{text}");
             }
+            if due {
+                link.log_path(&self.control);
+            }
             forward_loss(link, &mut self.control, now);
         }
         self.links = links;
@@ -166,11 +169,23 @@ impl Running {
                 Keys::Agreed(_) => self.replace_agreed_path(&link.config, link.about.sci, mtus)?,
                 Keys::None => self.replace_bare_path(&link.config, link.about.sci, mtus)?,
             }
-            link.about.mtus = mtus;
-            self.renew_agreement(link)?;
-            self.renew_cell(link, link.config.cell.as_deref())?;
+            let before = std::mem::replace(&mut link.about.mtus, mtus);
+            // Until all of it is so, it is tried again.
+            if let Err(why) = self.renew_for_mtus(link) {
+                link.about.mtus = before;
+                return Err(why);
+            }
         }
         self.reopen(link, mtus)
+    }
+}
+
+impl Running {
+    /// Gives a link's key agreement, cell and programs the MTUs that it has now.
+    fn renew_for_mtus(&mut self, link: &RunningLink) -> Result<(), String> {
+        self.renew_agreement(link)?;
+        self.renew_cell(link, link.config.cell.as_deref())?;
+        link.set_path(&mut self.control, self.gateway.io)
     }
 }
 

@@ -168,7 +168,7 @@ link press
   protected eth1, af_xdp native, MTU 1532, guard tcx
     RxFrames                                            7
   SecY gcm-aes-128, validate strict, replay window 32
-    in user space, both ways: only cells and sites have programs in the kernel
+    path, both ways: user space: io says so
     gcm-aes-128 takes 105 ns for 512 octets on this CPU; consider aegis-128l (51 ns), if Frameward stands at both ends
     InPktsNoTag                                         5
     InPktsBadTag                                        6

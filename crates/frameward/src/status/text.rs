@@ -7,7 +7,6 @@ mod site;
 use std::fmt;
 use std::time::Duration;
 
-use config::check::NOT_IN_KERNEL;
 use config::lifetime::Span;
 use config::suite_speed::Advice;
 use report::{
@@ -107,7 +106,10 @@ impl StatusText<'_> {
             false => "no replay protection".to_owned(),
         };
         writeln!(f, "  SecY {}, validate {}, {replay}{protect}", secy.suite, secy.validate_frames)?;
-        writeln!(f, "    in user space, both ways: {NOT_IN_KERNEL}")?;
+        // A gateway of another release may not tell.
+        if let Some(path) = &secy.path {
+            writeln!(f, "    path, both ways: {path}")?;
+        }
         // A suite that this release does not know comes from a gateway of another one.
         if let (true, Some(speeds), Ok(suite)) = (self.verbose, &self.report.suite_speeds, secy.suite.parse())
         {

@@ -3,7 +3,7 @@
 //! ```text
 //!  Linux bridge <- bare forwarder <- our engine, unprotected <- each suite
 //!                  (AF_XDP, AF_PACKET: each arrow compares within one kind of port, but for the first)
-//!  Linux bridge <- programs in the kernel, which are no gateway yet: their key never changes; with and without keystream ahead
+//!  Linux bridge <- gateways whose link is in the kernel; and their programs alone, with and without keystream ahead
 //! ```
 //!
 //! An arrow points at what a case is compared with. Both boxes of a network hold the same thing; the protected side has
@@ -114,6 +114,11 @@ fn links() -> Vec<Plan> {
         Plan { name: bridge.into(), reference: None, boxes: Boxes::Bridges },
         in_kernel(false, ""),
         in_kernel(true, ", keystream ahead"),
+        Plan {
+            name: format!("{}, kernel", in_kernel::SUITE),
+            reference: Some(bridge.into()),
+            boxes: Boxes::Gateways(Choice { io: "kernel", suite: in_kernel::SUITE, ..Choice::default() }),
+        },
     ];
     for (io, port, suites) in
         [(Io::AfXdp, "af_xdp", &CipherSuite::ALL[..]), (Io::AfPacket, "af_packet", &[CipherSuite::GcmAes128])]

@@ -36,12 +36,15 @@ enum Inside {
 }
 
 impl TestBed {
-    /// A case with gateways; `choice` says how they treat frames.
+    /// A case with gateways; `choice` says how they treat frames. If these stay in the kernel, all interfaces take redirected ones.
     ///
     /// # Errors
     /// If the network cannot be made or what stands in its boxes does not run.
     pub fn new(frameward: &Path, case: &str, shape: &Shape, choice: &Choice) -> Result<Self, BenchError> {
-        let topology = Topology::build(shape)?;
+        let topology = match choice.io {
+            "kernel" => redirecting(shape)?,
+            _ => Topology::build(shape)?,
+        };
         let pair = Pair::start(frameward, &topology, choice)?;
         Ok(Self { case: case.into(), inside: Inside::Gateways(Box::new(pair)), topology })
     }

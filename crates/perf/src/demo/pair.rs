@@ -347,7 +347,11 @@ impl Pair {
         Ok(pair)
     }
 
-    fn wait_until_secured(&self) -> Result<(), PairError> {
+    /// Waits until both have agreed on keys.
+    ///
+    /// # Errors
+    /// If they do not.
+    pub fn wait_until_secured(&self) -> Result<(), PairError> {
         let end = Instant::now() + PATIENCE;
         for station in [&self.a, &self.b] {
             while !station.report()?.links.iter().all(|link| link.mka.as_ref().is_some_and(|mka| mka.secured))

@@ -1,7 +1,7 @@
 //! The structures of `bpf/sa.h`, `bpf/sa_change.h` and `bpf/link.bpf.c`, octet by octet, in the machine's byte order.
 //!
 //! ```text
-//!  settings  longest 4 | TCI 4 | replay 4 | strip 4 | rest 4 | bypasses 4 | ring 4 | 0 4 | SCI 8 | bypass 2 each
+//!  settings  longest 4 | TCI 4 | replay 4 | strip 4 | rest 4 | bypasses 4 | ring 4 | shared 4 | SCI 8 | bypass 2 each
 //!  channels  count 4 | only 4 | SCI 8 each
 //!  command   what 4 | place 4 | extended 4 | ring 4 | PN 8 | through 8 | last 8 | window 8 | instance 8 | key
 //!  key       octets 32 | base of nonces 12 | octets in clear 4
@@ -43,10 +43,12 @@ pub(super) enum What {
     EnableTransmit,
     RetireTransmit,
     ReserveThrough,
+    DisableTransmit,
     InstallReceive,
     EnableReceive,
     RetireReceive,
     RaiseLowest,
+    DisableReceive,
 }
 
 /// Subject of a question.
@@ -56,7 +58,7 @@ pub(super) enum About {
     Receive,
 }
 
-/// Settings of a link. `ring`: blocks of each window.
+/// Settings of a link; whether user space has SAs too is set apart. `ring`: blocks of each window.
 pub(super) fn settings(
     sci: Sci,
     of: &Settings,
@@ -82,6 +84,11 @@ pub(super) fn settings(
         put(&mut octets, 40 + 2 * at, &ethertype.0.to_be_bytes());
     }
     octets
+}
+
+/// Whether user space has SAs of the link too.
+pub(super) fn set_shared(settings: &mut [u8; SETTINGS], shared: bool) {
+    put(settings, 28, &u32::from(shared).to_ne_bytes());
 }
 
 /// The receive SCs by their places; `None`: a place without one, which a frame may find, and finds no SA there.

@@ -1,5 +1,6 @@
 //! Keys that the kernel does not take are told. The kernel's part is a real one; the keys are of a suite that it does not have.
 
+use crate::KernelPrograms;
 use dataplane::worker::Polling;
 use fieldbus::session::{EpochKey, SessionNumber};
 use netdev::scheduling::Scheduling;

@@ -146,6 +146,7 @@ impl StartedLink {
             let failed =
                 |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
             cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
+            running.set_path(control, io).map_err(RunError::LinkPath)?;
             control.open(&name, ports).map_err(|error| failed(&error))
         });
         if started.is_err() {
@@ -180,7 +181,12 @@ pub(in crate::run) const fn io(io: Io) -> open::Io {
 
 /// A SecY without SAs.
 pub(in crate::run) fn bare_secy(link: &Link, sci: Sci, mtus: Mtus) -> SecY {
-    let settings = Settings {
+    SecY::new(sci, secy_settings(link, mtus))
+}
+
+/// Settings of a link's SecY.
+pub(super) fn secy_settings(link: &Link, mtus: Mtus) -> Settings {
+    Settings {
         protect_frames: link.protect_frames,
         sci_inclusion: link.sci_inclusion,
         validate_frames: link.validate_frames,
@@ -188,6 +194,5 @@ pub(in crate::run) fn bare_secy(link: &Link, sci: Sci, mtus: Mtus) -> SecY {
         clear_vlan: link.clear_vlan,
         reassemble: link.fragmentation.is_some(),
         mtu: mtus.protected,
-    };
-    SecY::new(sci, settings)
+    }
 }

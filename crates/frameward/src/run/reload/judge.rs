@@ -8,7 +8,7 @@ use pnstore::LeaseError;
 use tracing::warn;
 
 use super::super::Running;
-use super::super::link::RunningLink;
+use super::super::link::{RunningLink, judge_path};
 use super::step::Step;
 use config::check::keys::misused;
 use config::check::site::{lan_mtu, not_carried};
@@ -105,6 +105,9 @@ impl Running {
                 Err(found) => errors.push(found.to_string()),
             }
         }
+        let of_paths =
+            judged.iter().filter_map(|(link, mtus)| judge_path(link, *mtus, gateway.io, &self.control).err());
+        errors.extend(of_paths);
         if !errors.is_empty() {
             return Err(errors);
         }

@@ -1,0 +1,342 @@
+//! A link's SAs in the kernel ([`xdp::Link`]): control installs them, asks for their PNs and windows, and adds their counters up.
+//!
+//! ```text
+//!  start, the only one with CAP_PERFMON ─▶ KernelPrograms ─▶ a link has one of them, and gives it back
+//!  ports are open ─▶ the programs stand in front of them
+//!  a SAK that suits them ─▶ its SAs are in the kernel from its first frame to its last; all others are in the worker
+//!  static keys            ─▶ their SAs come from the worker when the programs stand, and go back when they must not
+//! ```
+//!
+//! An SA is in one place at a time. It leaves one place, and its PNs are read there, before it enters the other: so no PN is taken twice,
+//! and no frame is accepted twice. What has no SA in the kernel goes to the worker while that has SAs. Receive SCs are in both places, and
+//! counters are the sum.
+
+mod place;
+
+use dataplane::snapshot::{LinkSnapshot, ReceiveSaSnapshot, TransmitSaSnapshot};
+use secy::{InstallError, NextAction, Settings, TransmitPns};
+use suite::CipherSuite;
+use wire::{An, EtherType, Pn, Sci};
+use xdp::link::{SaKey, Window};
+use xdp::{Unclaimed, XdpError};
+
+use crate::kernel_ports::{Interfaces, PathWanted};
+use crate::static_keys::StaticSaks;
+
+/// Why the SAs of a link with a cell stay in the worker.
+pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
+
+/// How a link may use programs in the kernel.
+pub struct LinkPathSettings {
+    /// Where its frames are to be protected and verified.
+    pub wanted: PathWanted,
+    /// A suite that its keys may have; of several one that the programs have.
+    pub suite: CipherSuite,
+    /// SCI of the transmit SC.
+    pub sci: Sci,
+    /// Settings of the SecY.
+    pub secy: Settings,
+    /// EtherTypes that go around the SecY.
+    pub bypass: Vec<EtherType>,
+    /// Of receive SAs, in PNs.
+    pub replay_window: u32,
+    /// The keys, where they are static.
+    pub saks: Option<StaticSaks>,
+}
+
+/// Where a link's frames are protected and verified, both ways.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LinkPath {
+    /// In the kernel.
+    Kernel,
+    /// In user space, for this reason.
+    UserSpace(String),
+    /// Nowhere: the kernel is wanted, and does not take them for this reason; or there are no ports.
+    Nowhere(String),
+}
+
+/// The kernel's part of a link.
+pub(crate) struct KernelLink {
+    programs: xdp::Link,
+    wanted: PathWanted,
+    replay_window: u32,
+    state: State,
+    /// Of the ports that there are.
+    interfaces: Option<Interfaces>,
+    /// Whether the programs discard what is late.
+    replay_protect: bool,
+    /// The need of the transmit SA with a static key that was told last.
+    notified: NextAction,
+}
+
+/// The programs' place.
+enum State {
+    /// None, for the link's settings or its cell leave them nothing. They stay the link's, for it counts with them.
+    Idle(String),
+    /// There are no ports.
+    NoPorts,
+    /// The ports do not take them, for this reason.
+    Unfit(String),
+    /// In front of the ports.
+    Attached,
+}
+
+/// SAs that have left the kernel, as they stood there.
+#[derive(Default)]
+pub(crate) struct Standing {
+    /// AN, the next PN if one is left, the last reserved one, and whether it was the one that protected.
+    pub(crate) transmit: Vec<(An, Option<Pn>, Pn, bool)>,
+    /// The lowest PN that was not accepted yet, whatever came before it.
+    pub(crate) receive: Vec<(Sci, An, Pn)>,
+}
+
+impl KernelLink {
+    fn new(programs: xdp::Link) -> Self {
+        Self {
+            programs,
+            wanted: PathWanted::Auto,
+            replay_window: 0,
+            state: State::NoPorts,
+            interfaces: None,
+            replay_protect: true,
+            notified: NextAction::Continue,
+        }
+    }
+
+    /// The programs, for another link.
+    pub(crate) fn into_programs(self) -> xdp::Link {
+        self.programs
+    }
+
+    pub(crate) const fn replay_window(&self) -> u32 {
+        self.replay_window
+    }
+
+    /// Whether SAs that suit the programs are here.
+    fn has_sas(&self) -> bool {
+        match self.state {
+            State::Idle(_) => false,
+            // Where the kernel is demanded they wait here, and no frame passes.
+            State::Unfit(_) => self.wanted == PathWanted::Kernel,
+            State::NoPorts | State::Attached => true,
+        }
+    }
+
+    /// Whether SAs are here or nowhere.
+    pub(crate) fn is_demanded(&self) -> bool {
+        self.wanted == PathWanted::Kernel && self.has_sas()
+    }
+
+    /// Whether SAs of this suite come here.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn takes(&self, suite: CipherSuite) -> Result<(), String> {
+        if let (false, State::Idle(why) | State::Unfit(why)) = (self.has_sas(), &self.state) {
+            return Err(why.clone());
+        }
+        match suite {
+            CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn => Ok(()),
+            other => Err(XdpError::LinkSuite(other.name()).to_string()),
+        }
+    }
+
+    /// Takes the link's settings over. `scs`: its receive SCs; `shared`: whether the worker has SAs.
+    fn configure(&mut self, settings: &LinkPathSettings, scs: &[Sci], shared: bool) -> Result<(), XdpError> {
+        let LinkPathSettings { sci, secy, bypass, replay_window, .. } = settings;
+        self.replay_window = *replay_window;
+        let gone: Vec<_> = self.programs.receive_scs().filter(|sci| !scs.contains(sci)).collect();
+        gone.into_iter().try_for_each(|sci| self.retire_sc(sci))?;
+        // Without replay protection no PN was marked: what is behind the newest one would count as new.
+        let begins = secy.replay_protect && !std::mem::replace(&mut self.replay_protect, secy.replay_protect);
+        let raised = if begins { self.stand_still(scs)? } else { Vec::new() };
+        self.programs.configure(*sci, secy, bypass, Unclaimed::Drop)?;
+        self.programs.share(shared)?;
+        for (sci, an, lowest) in raised {
+            self.programs.raise_lowest(sci, an, lowest)?;
+            self.programs.enable_receive(sci, an)?;
+        }
+        scs.iter().try_for_each(|sci| self.add_sc(*sci))
+    }
+
+    /// Lets no receive SA verify any more; which there are, and the lowest PN that each has not accepted, whatever came before it.
+    fn stand_still(&mut self, scs: &[Sci]) -> Result<Vec<(Sci, An, Pn)>, XdpError> {
+        let mut stood = Vec::new();
+        for sci in scs {
+            for an in An::ALL {
+                if self.window(*sci, an)?.is_none() {
+                    continue;
+                }
+                self.programs.disable_receive(*sci, an)?;
+                let window = self.window(*sci, an)?.ok_or(XdpError::Malformed)?;
+                stood.push((*sci, an, Pn::new(window.highest.saturating_add(1)).unwrap_or(Pn::LAST_64)));
+            }
+        }
+        Ok(stood)
+    }
+
+    fn window(&self, sci: Sci, an: An) -> Result<Option<Window>, XdpError> {
+        match self.programs.window(sci, an) {
+            Err(XdpError::Install(InstallError::UnknownSc)) => Ok(None),
+            other => other,
+        }
+    }
+
+    /// Whether the worker has SAs too.
+    pub(crate) fn share(&mut self, shared: bool) -> Result<(), XdpError> {
+        self.programs.share(shared)
+    }
+
+    /// Makes a receive SC, unless it is there.
+    pub(crate) fn add_sc(&mut self, sci: Sci) -> Result<(), XdpError> {
+        match self.programs.install_receive_sc(sci) {
+            Err(XdpError::Install(InstallError::SciInUse)) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(crate) fn retire_sc(&mut self, sci: Sci) -> Result<(), XdpError> {
+        self.programs.retire_receive_sc(sci)
+    }
+
+    /// A receive SA in use that accepts no PN below `lowest`.
+    pub(crate) fn install_receive(
+        &mut self,
+        sci: Sci,
+        an: An,
+        key: &SaKey<'_>,
+        lowest: Pn,
+    ) -> Result<(), XdpError> {
+        self.add_sc(sci)?;
+        self.programs.install_receive(sci, an, key, lowest, self.replay_window)?;
+        self.programs.enable_receive(sci, an)
+    }
+
+    /// A transmit SA that protects nothing before it is enabled.
+    pub(crate) fn install_transmit(
+        &mut self,
+        an: An,
+        key: &SaKey<'_>,
+        next: Pn,
+        reserved: Pn,
+    ) -> Result<(), XdpError> {
+        self.programs.install_transmit(an, key, next, reserved)
+    }
+
+    pub(crate) fn enable_transmit(&mut self, an: An) -> Result<(), XdpError> {
+        self.notified = NextAction::Continue;
+        self.programs.enable_transmit(an)
+    }
+
+    /// Lets no SA protect any more: frames without one are the worker's.
+    pub(crate) fn disable_transmit(&mut self) -> Result<(), XdpError> {
+        for an in An::ALL {
+            if self.pns(an)?.is_some_and(|(_, used)| used) {
+                self.programs.disable_transmit(an)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the SAs of an AN.
+    pub(crate) fn retire(&mut self, an: An, scs: &[Sci]) -> Result<(), XdpError> {
+        let transmit = self.programs.retire_transmit(an);
+        let receive = scs.iter().map(|sci| match self.programs.retire_receive(*sci, an) {
+            Err(XdpError::Install(InstallError::UnknownSc)) => Ok(()),
+            other => other,
+        });
+        receive.fold(Ok(()), Result::and).and(transmit)
+    }
+
+    pub(crate) fn raise_lowest(&mut self, sci: Sci, an: An, lowest: Pn) -> Result<(), XdpError> {
+        self.programs.raise_lowest(sci, an, lowest)
+    }
+
+    /// PNs of the transmit SA under `an`, and whether it protects.
+    pub(crate) fn pns(&self, an: An) -> Result<Option<(TransmitPns, bool)>, XdpError> {
+        self.programs.transmit_pns(an)
+    }
+
+    /// The highest PN that a receive SA has accepted; `None` if there is no such SA.
+    pub(crate) fn highest(&self, sci: Sci, an: An) -> Result<Option<u64>, XdpError> {
+        Ok(self.window(sci, an)?.map(|window| window.highest))
+    }
+
+    /// Permits a transmit SA the PNs up to and with `through`.
+    pub(crate) fn reserve_through(&mut self, an: An, through: Pn) -> Result<(), XdpError> {
+        self.notified = NextAction::Continue;
+        self.programs.reserve_through(an, through)
+    }
+
+    /// A need of the transmit SA under `an` that was not told yet.
+    pub(crate) fn new_need(&mut self, an: An) -> Option<NextAction> {
+        let (pns, _) = self.pns(an).ok()??;
+        let action = pns.next_action();
+        let is_new = action != NextAction::Continue && action != self.notified;
+        self.notified = action;
+        is_new.then_some(action)
+    }
+
+    /// Takes all SAs out. Each stands still before it is read.
+    pub(crate) fn take_out(&mut self, scs: &[Sci]) -> Result<Standing, XdpError> {
+        let mut standing = Standing::default();
+        for an in An::ALL {
+            if let Some((_, used)) = self.pns(an)? {
+                self.programs.disable_transmit(an)?;
+                let stood = self.pns(an)?.ok_or(XdpError::Malformed)?.0;
+                standing.transmit.push((an, stood.next(), stood.reserved(), used));
+            }
+        }
+        standing.receive = self.stand_still(scs)?;
+        self.retire_all(scs)?;
+        Ok(standing)
+    }
+
+    /// Removes all SAs.
+    pub(crate) fn retire_all(&mut self, scs: &[Sci]) -> Result<(), XdpError> {
+        An::ALL.into_iter().map(|an| self.retire(an, scs)).fold(Ok(()), Result::and)
+    }
+
+    /// Adds what the kernel counts, and its SAs, to what the worker knows.
+    pub(crate) fn complete(&self, snapshot: &mut LinkSnapshot) -> Result<(), XdpError> {
+        let (secy, around) = self.programs.counters()?;
+        snapshot.secy.add(&secy);
+        snapshot.path.out_pkts_bypass += around.out_bypass;
+        snapshot.path.in_pkts_bypass += around.in_bypass;
+        snapshot.path.out_pkts_mac_control += around.out_mac_control;
+        snapshot.path.in_pkts_mac_control += around.in_mac_control;
+        snapshot.stranger = self.programs.last_unmatched()?.or(snapshot.stranger);
+        snapshot.transmit.add(&self.programs.transmit_counters()?);
+        for an in An::ALL {
+            let Some((pns, enabled)) = self.pns(an)? else { continue };
+            if enabled {
+                snapshot.transmit_sas.iter_mut().for_each(|sa| sa.enabled = false);
+            }
+            let counters = self.programs.transmit_sa_counters(an)?;
+            let (next_pn, reserved) = (pns.next(), pns.reserved());
+            // An AN is in one place, so there is room.
+            let _ = snapshot.transmit_sas.try_push(TransmitSaSnapshot {
+                an,
+                enabled,
+                next_pn,
+                reserved,
+                counters,
+            });
+        }
+        snapshot.transmit_sas.sort_by_key(|sa| sa.an.index());
+        for sc in &mut snapshot.receive_scs {
+            if !self.programs.receive_scs().any(|sci| sci == sc.sci) {
+                continue;
+            }
+            sc.counters.add(&self.programs.receive_counters(sc.sci)?);
+            for an in An::ALL {
+                let Some(window) = self.window(sc.sci, an)? else { continue };
+                let counters = self.programs.receive_sa_counters(sc.sci, an)?;
+                let (in_use, lowest_pn) = (window.in_use, window.lowest);
+                let _ = sc.sas.try_push(ReceiveSaSnapshot { an, in_use, lowest_pn, counters });
+            }
+            sc.sas.sort_by_key(|sa| sa.an.index());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! SAs with static keys in the kernel: they come from the worker's SecY when the programs stand, and go back.
+
+use arrayvec::ArrayVec;
+use dataplane::job::Progress;
+use pnstore::{LeaseName, UnusedPns};
+use secy::{Protection, ReceiveSa, SecY, TransmitSa, XpnBinding};
+use suite::{CipherSuite, Key, Sak};
+use wire::{An, Pn, Sci};
+use xdp::XdpError;
+use xdp::link::SaKey;
+
+use super::StaticControl;
+use crate::floors::Floor;
+use crate::kernel_link::{KernelLink, Standing};
+use crate::{Gateway, Keys, LinkControl, Notice};
+
+/// A static key of an SA.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StaticSak {
+    /// The SC that it is of.
+    pub sci: Sci,
+    /// Its AN.
+    pub an: An,
+    /// The key.
+    pub sak: Sak,
+    /// With an XPN suite.
+    pub xpn: Option<XpnBinding>,
+}
+
+/// The static keys of a link whose SAs may be in the kernel.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StaticSaks {
+    /// Of the transmit SA's lease: the PNs of no other key go with this one.
+    pub name: LeaseName,
+    /// Their suite.
+    pub suite: CipherSuite,
+    /// How frames are protected.
+    pub protection: Protection,
+    /// Of the transmit SA.
+    pub transmit: StaticSak,
+    /// Of the receive SAs.
+    pub receive: Vec<StaticSak>,
+}
+
+impl StaticSaks {
+    fn key<'k>(&self, of: &'k StaticSak) -> SaKey<'k> {
+        SaKey { suite: self.suite, sak: &of.sak, xpn: of.xpn, protection: self.protection }
+    }
+}
+
+impl StaticControl {
+    /// Takes its SAs out of the kernel, and says what they leave: the floors of those whose floors are kept, and the PNs that were not
+    /// used. Nothing if they are not there.
+    pub(crate) fn end_in_kernel(
+        &mut self,
+        kernel: Option<&mut KernelLink>,
+    ) -> Result<(Vec<Floor>, Option<UnusedPns>), XdpError> {
+        let Some(kernel) = kernel.filter(|_| std::mem::take(&mut self.in_kernel)) else {
+            return Ok((Vec::new(), None));
+        };
+        let standing = kernel.take_out(&self.scs())?;
+        let name = |sci, an| self.floors.iter().find(|of| (of.sci, of.an) == (sci, an)).map(|of| of.name);
+        let floors =
+            standing.receive.iter().filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest)));
+        let of_lease = standing.transmit.iter().find(|(an, ..)| *an == self.lease.an);
+        let unused = of_lease.and_then(|(_, next, reserved, _)| self.lease.unused_of(*next, *reserved));
+        Ok((floors.collect(), unused))
+    }
+
+    /// The floors of its SAs in the kernel, as they stand.
+    pub(crate) fn floors_in_kernel(&self, kernel: &KernelLink) -> Result<Vec<Floor>, XdpError> {
+        let mut floors = Vec::new();
+        for of in &*self.floors {
+            if let Some(highest) = kernel.highest(of.sci, of.an)? {
+                floors.push((of.name, Pn::new(highest.saturating_add(1)).unwrap_or(Pn::LAST_64)));
+            }
+        }
+        Ok(floors)
+    }
+}
+
+impl Gateway {
+    /// Moves the SAs of a link with static keys from its worker to its programs, unless they are there.
+    pub(crate) fn enter_static(&mut self, number: usize) {
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
+        else {
+            return;
+        };
+        let is_theirs = |saks: &StaticSaks| saks.name == keys.lease.name;
+        if keys.in_kernel || keys.nowhere.is_some() || !keys.saks.as_ref().is_some_and(is_theirs) {
+            return;
+        }
+        let scs = keys.scs();
+        // Nothing stands there that could be taken for them.
+        if let Err(error) = kernel.retire_all(&scs) {
+            return self.lose_static(number, error.to_string());
+        }
+        let taken = self.run_on_link(number, (scs, TakenOut::default()), |link, (scs, taken)| {
+            taken.take(&mut link.path_mut().secy, scs);
+            Progress::Done
+        });
+        let taken = match taken {
+            Ok((_, taken)) => taken,
+            // It may take them out later, and then nobody has them.
+            Err(error) => return self.lose_static(number, error.to_string()),
+        };
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
+        else {
+            return;
+        };
+        let Some(saks) = &keys.saks else { return };
+        keys.in_kernel = true;
+        // An SA that has no PN left stays in the worker, which says so.
+        let shared = taken.transmit.is_none();
+        let entered = taken.install(saks, kernel).and_then(|()| kernel.share(shared));
+        if let Err(error) = entered {
+            self.lose_static(number, error.to_string());
+        }
+    }
+
+    /// The SAs of a link with static keys are nowhere: no frame passes under them before a restart.
+    fn lose_static(&mut self, number: usize, why: String) {
+        let LinkControl { name, keys: Keys::Static(keys), kernel, .. } = &mut self.links[number] else {
+            return;
+        };
+        keys.in_kernel = false;
+        let why = format!("its SAs could not be moved ({why}); restart the gateway");
+        if let Some(kernel) = kernel {
+            let _ = kernel.retire_all(&keys.scs());
+        }
+        keys.nowhere = Some(why.clone());
+        self.notices.push(Notice::LinkKernelFault { link: name.clone(), why });
+    }
+
+    /// Moves them back.
+    pub(crate) fn leave_static(&mut self, number: usize) {
+        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
+        else {
+            return;
+        };
+        let Some(saks) = keys.saks.as_ref().filter(|_| keys.in_kernel) else { return };
+        let sas = kernel
+            .take_out(&keys.scs())
+            .and_then(|standing| kernel.share(true).map(|()| standing))
+            .map_err(|error| error.to_string())
+            .and_then(|standing| WorkerSas::of(saks, &standing, kernel.replay_window(), keys.lease.through));
+        keys.in_kernel = false;
+        let moved = sas.and_then(|sas| {
+            let job = self.run_on_link(number, sas, |link, sas| {
+                sas.install(&mut link.path_mut().secy);
+                link.reset_notified_need();
+                Progress::Done
+            });
+            job.map(drop).map_err(|error| error.to_string())
+        });
+        if let Err(why) = moved {
+            self.lose_static(number, why);
+        }
+    }
+}
+
+/// SAs of a worker, on their way to the kernel.
+#[derive(Default)]
+struct TakenOut {
+    transmit: Option<Box<TransmitSa>>,
+    receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
+}
+
+impl TakenOut {
+    fn take(&mut self, secy: &mut SecY, scs: &[Sci]) {
+        let has_pns =
+            |secy: &SecY, an| secy.transmit_sas().any(|sa| sa.an() == an && sa.pns().next().is_some());
+        let transmit = secy.encoding_sa().filter(|an| has_pns(secy, *an));
+        self.transmit = transmit.and_then(|an| secy.retire_transmit(an));
+        for sci in scs {
+            for an in An::ALL {
+                if let Some(sa) = secy.retire_receive(*sci, an) {
+                    // There is room for all that there are.
+                    let _ = self.receive.try_push((*sci, sa));
+                }
+            }
+        }
+    }
+
+    fn install(&self, saks: &StaticSaks, kernel: &mut KernelLink) -> Result<(), XdpError> {
+        for (sci, sa) in &self.receive {
+            let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (*sci, sa.an())) else {
+                continue;
+            };
+            let lowest = Pn::new(sa.window().highest().saturating_add(1)).unwrap_or(Pn::LAST_64);
+            kernel.install_receive(*sci, of.an, &saks.key(of), lowest)?;
+        }
+        let Some(sa) = self.transmit.as_ref().filter(|sa| sa.an() == saks.transmit.an) else { return Ok(()) };
+        let Some(next) = sa.pns().next() else { return Ok(()) };
+        kernel.install_transmit(sa.an(), &saks.key(&saks.transmit), next, sa.pns().reserved())?;
+        kernel.enable_transmit(sa.an())
+    }
+}
+
+/// SAs on their way back to a worker.
+struct WorkerSas {
+    transmit: Option<Box<TransmitSa>>,
+    receive: Vec<(Sci, Option<Box<ReceiveSa>>)>,
+}
+
+impl WorkerSas {
+    fn of(saks: &StaticSaks, standing: &Standing, window: u32, through: Pn) -> Result<Self, String> {
+        let prepare = |of: &StaticSak| Key::prepare(saks.suite, &of.sak).map_err(|error| error.to_string());
+        let failed = |error| crate::sa_table::describe(error).to_owned();
+        let mut sas = Self { transmit: None, receive: Vec::new() };
+        for (sci, an, lowest) in &standing.receive {
+            let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (*sci, *an)) else { continue };
+            let sa = ReceiveSa::new(*an, prepare(of)?, of.xpn, saks.protection, *lowest, window)
+                .map_err(failed)?;
+            sas.receive.push((*sci, Some(Box::new(sa))));
+        }
+        let of = &saks.transmit;
+        if let Some((an, Some(next), ..)) = standing.transmit.iter().find(|(an, ..)| *an == of.an) {
+            let sa = TransmitSa::new(*an, prepare(of)?, of.xpn, saks.protection, *next, through)
+                .map_err(failed)?;
+            sas.transmit = Some(Box::new(sa));
+        }
+        Ok(sas)
+    }
+
+    fn install(&mut self, secy: &mut SecY) {
+        for (sci, place) in &mut self.receive {
+            let Some(sa) = place.take() else { continue };
+            let an = sa.an();
+            match secy.install_receive(*sci, sa) {
+                Ok(()) => drop(secy.enable_receive(*sci, an)),
+                Err((_, sa)) => *place = Some(sa),
+            }
+        }
+        if let Some(sa) = self.transmit.take() {
+            let an = sa.an();
+            match secy.install_transmit(sa) {
+                Ok(()) => drop(secy.enable_transmit(an)),
+                Err((_, sa)) => self.transmit = Some(sa),
+            }
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Links whose frames may be protected and verified in the kernel: which have programs, and what a person hears of it.
+
+use std::fmt;
+
+use control::{Gateway, KernelPrograms, LinkPath, LinkPathSettings, PathWanted, StaticSak, StaticSaks};
+use mka::SuiteRule;
+use suite::CipherSuite;
+use tracing::{info, warn};
+use wire::Sci;
+
+use super::super::cell::path_wanted;
+use super::start::secy_settings;
+use config::check::{Mtus, engines, usual_mtus};
+use config::{Io, Keys, Link, StaticSa, StaticSas};
+
+/// A suite that the link's keys may have: of several that which has programs.
+fn suite(link: &Link) -> Option<CipherSuite> {
+    match &link.keys {
+        Keys::Static(sas) => Some(sas.suite),
+        Keys::Agreed(mka) => Some(match mka.suite {
+            SuiteRule::Standard(suite) | SuiteRule::Only(suite) => suite,
+            SuiteRule::Any => CipherSuite::ChaCha20Poly1305,
+        }),
+        Keys::None => None,
+    }
+}
+
+/// Replay windows of the links that may have programs, as far as their configuration says.
+pub(in crate::run) fn replay_windows(links: &[Link]) -> impl Iterator<Item = u32> {
+    let may = |link: &&Link| {
+        let suits = |suite| xdp_suits(link, suite, usual_mtus(link)).is_ok();
+        link.cell.is_none() && suite(link).is_some_and(suits)
+    };
+    links.iter().filter(may).map(|link| link.replay_window)
+}
+
+fn xdp_suits(link: &Link, suite: CipherSuite, mtus: Mtus) -> Result<(), String> {
+    KernelPrograms::suit_link(&secy_settings(link, mtus), suite).map_err(|error| error.to_string())
+}
+
+/// Where a link's frames are to be protected and verified; none without a SecY.
+pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPathSettings> {
+    Some(LinkPathSettings {
+        wanted: path_wanted(io),
+        suite: suite(link)?,
+        sci,
+        secy: secy_settings(link, mtus),
+        bypass: link.bypass.clone(),
+        replay_window: link.replay_window,
+        saks: link.static_sas().map(|sas| saks(link, sas)),
+    })
+}
+
+/// Why a link whose frames are demanded to go through the kernel cannot be.
+pub(super) fn refusal(link: &str, why: &dyn fmt::Display) -> String {
+    format!("link {link:?}: {why}; io = \"auto\" takes user space instead")
+}
+
+/// Judges whether a link can be as `io` demands, before anything is changed.
+///
+/// # Errors
+/// Why not.
+pub(in crate::run) fn judge(link: &Link, mtus: Mtus, io: Io, control: &Gateway) -> Result<(), String> {
+    let (Io::Kernel, None) = (io, &link.cell) else { return Ok(()) };
+    // The SCI does not matter for that.
+    let Some(settings) = settings(link, Sci::from_octets([0; 8]), mtus, io) else { return Ok(()) };
+    control.may_set_link_path(&link.name, &settings).map_err(|why| refusal(&link.name, &why))
+}
+
+fn saks(link: &Link, sas: &StaticSas) -> StaticSaks {
+    let sak = |of: &StaticSa| StaticSak { sci: of.sci, an: of.an, sak: of.key.clone(), xpn: of.xpn };
+    StaticSaks {
+        name: sas.transmit.lease_name(),
+        suite: sas.suite,
+        protection: link.protection,
+        transmit: sak(&sas.transmit),
+        receive: sas.receive.iter().map(sak).collect(),
+    }
+}
+
+/// Where a link's frames will be protected and verified, for `check`.
+pub fn planned_link_path(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> String {
+    let engines = engines(io);
+    let user_space = |why: &str| format!("user space ({engines}), both ways: {why}");
+    let Some(suite) = suite(link) else { return user_space("it has no keys") };
+    match path_wanted(io) {
+        PathWanted::UserSpace => return user_space("io says so"),
+        _ if link.cell.is_some() => return user_space("its cell has the programs in front of its ports"),
+        PathWanted::Auto | PathWanted::Kernel => {}
+    }
+    let agreed = link.mka().is_some_and(|mka| mka.suite == SuiteRule::Any);
+    let agreed = if agreed { ", under each SAK of chacha20-poly1305" } else { "" };
+    match (programs.serve_link(&secy_settings(link, mtus), suite, link.replay_window), io) {
+        (Ok(()), Io::Kernel) => {
+            format!("kernel, both ways{agreed}; if the drivers do not take its programs, no frame passes")
+        }
+        (Ok(()), _) => {
+            format!(
+                "kernel, both ways{agreed}; if the drivers do not take its programs, user space ({engines})"
+            )
+        }
+        (Err(why), _) if why.is_of_rights() => format!("not looked at: {why}; run as root"),
+        (Err(why), Io::Kernel) => format!("NONE, and run does not start: {why}"),
+        (Err(why), _) => user_space(&why.to_string()),
+    }
+}
+
+/// Logs where a link's frames are protected and verified.
+pub(in crate::run) fn log_path(link: &str, path: &LinkPath) {
+    match path {
+        LinkPath::Kernel => info!(event = "link-path", link, "frames go through the kernel, both ways"),
+        LinkPath::UserSpace(why) => {
+            info!(event = "link-path", link, "frames go through user space, both ways: {why}");
+        }
+        LinkPath::Nowhere(why) => warn!(event = "link-path", link, "no frame passes: {why}"),
+    }
+}
+
+/// The same in words, for the report.
+pub(in crate::run) fn words(path: &LinkPath) -> String {
+    match path {
+        LinkPath::Kernel => "kernel".into(),
+        LinkPath::UserSpace(why) => format!("user space: {why}"),
+        LinkPath::Nowhere(why) => format!("nowhere: {why}"),
+    }
+}
