@@ -18,7 +18,7 @@ use wire::{MacAddr, Sci};
 
 use super::findings::{Findings, list};
 use super::key_source::KeySource;
-use super::keys::{Expected, Mka};
+use super::keys::{Expected, MOST_PEERS, Mka};
 use super::reference::{MKA, RawLink, RawMka};
 use crate::key_file::{NamedCak, is_zeros};
 use moment::{is_over, moment};
@@ -36,9 +36,6 @@ pub const GROUPS: [MacAddr; 6] = [
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x1f]),
     MacAddr([0xff; 6]),
 ];
-/// A group has at most so many others.
-pub(super) const MOST_PEERS: usize = 32;
-
 /// Settings of a link that are judged elsewhere, and matter here.
 pub(super) struct Scope<'s> {
     pub(super) label: &'s str,

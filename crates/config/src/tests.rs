@@ -5,8 +5,12 @@ use proptest::prelude::*;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
 use wire::{Ckn, EtherType};
 
+use suite::identity::Identity;
+use suite::{CipherSuite, Sak};
+
 use super::*;
 use crate::cpus::Cpus;
+use crate::key_file::{CellKey, KeyFileError, NamedCak};
 
 /// The first letter of a file's name; of Zeros 0.
 fn letter(path: &Path) -> u8 {
