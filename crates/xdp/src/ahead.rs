@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use aya::{Ebpf, TestRun, TestRunOptions};
+use aya::Ebpf;
 
 use crate::error::XdpError;
 use crate::layout;
 use crate::programs::program;
+use crate::run::answer;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(64);
@@ -106,14 +107,8 @@ pub(crate) fn fill(programs: &Ebpf, end: u32, stop: impl Fn() -> bool) -> Result
     let loaded = program(programs, "fill")?;
     let (mut place, mut runs, mut made, mut most) = (0, 0, 0, 0);
     while place < end && !stop() {
-        let mut answer = [0; layout::FILLING];
-        let options = TestRunOptions {
-            data_in: Some(&layout::filling(place, end)),
-            data_out: Some(&mut answer),
-            ..TestRunOptions::new()
-        };
-        loaded.test_run(options).map_err(|error| XdpError::program("fill", &error))?;
-        let [reached, made_here, most_here] = layout::filled(&answer);
+        let (_, filled) = answer(loaded, "fill", &layout::filling(place, end))?;
+        let [reached, made_here, most_here] = layout::filled(&filled);
         (made, most) = (made + made_here, most.max(most_here));
         // Frames that spend slots as fast as they are made do not keep the other places waiting.
         runs += 1;

@@ -12,7 +12,6 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use aya::TestRunOptions;
 use aya::maps::{Array, HashMap, PerCpuValues};
 use fieldbus::{
     Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
@@ -23,16 +22,15 @@ use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 use crate::ahead::{self, Filler};
 use crate::error::XdpError;
 use crate::layout;
-use crate::programs::{Programs, Ran, Unclaimed};
+use crate::programs::{Programs, Unclaimed};
+pub use crate::run::Changed;
+use crate::run::Ran;
 
 /// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
 /// The longest payload that the programs take (`MOST_PAYLOAD`).
 const MOST_PAYLOAD: usize = 2013;
 const PROGRAMS: [&str; 5] = ["outward", "inward", "change", "look", "fill"];
-/// Return values of the programs `change` and `look`.
-const DONE: u32 = 100;
-const REFUSED: u32 = 101;
 /// `BPF_F_LOCK`.
 const UNDER_LOCK: u64 = 4;
 
@@ -51,15 +49,6 @@ pub struct Report {
     pub silent: Option<Duration>,
     /// The longest time between two verified frames.
     pub worst_gap: Duration,
-}
-
-/// Whether a change was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Changed {
-    /// It was.
-    Done,
-    /// Its key does not fit what is there.
-    Refused,
 }
 
 /// The programs, loaded once, and the cell that they serve, which may be exchanged for another one while frames pass. Dropping it
@@ -373,21 +362,14 @@ impl Cell {
     /// # Errors
     /// If there is no such relation, or a key is of another suite.
     pub fn change(&mut self, relation: usize, change: &KeyChange) -> Result<Changed, XdpError> {
-        let command = layout::command(self.place(relation)?, change)?;
-        match self.run_command(command.octets())? {
-            DONE => Ok(Changed::Done),
-            REFUSED => Ok(Changed::Refused),
-            _ => Err(XdpError::Malformed),
-        }
+        self.programs.change(layout::command(self.place(relation)?, change)?.octets())
     }
 
     fn command(&self, command: &[u8; layout::COMMAND]) -> Result<(), XdpError> {
-        (self.run_command(command)? == DONE).then_some(()).ok_or(XdpError::Malformed)
-    }
-
-    fn run_command(&self, command: &[u8]) -> Result<u32, XdpError> {
-        let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
-        Ok(self.programs.run("change", options)?.0)
+        match self.programs.change(command)? {
+            Changed::Done => Ok(()),
+            Changed::Refused => Err(XdpError::Malformed),
+        }
     }
 
     /// Looks at a relation: whether frames have stopped, and what control has to know of it.
@@ -407,12 +389,7 @@ impl Cell {
     }
 
     fn report(&self, question: &[u8; layout::COMMAND]) -> Result<Report, XdpError> {
-        let mut answer = [0; layout::COMMAND];
-        let options =
-            TestRunOptions { data_in: Some(question), data_out: Some(&mut answer), ..TestRunOptions::new() };
-        if self.programs.run("look", options)?.0 != DONE {
-            return Err(XdpError::Malformed);
-        }
+        let answer = self.programs.ask("look", question)?;
         let layout::Report { events, transmit_key, receive_key, state, silent, worst_gap } =
             layout::report(&answer);
         Ok(Report { events, state, transmit_key, receive_key, silent, worst_gap })

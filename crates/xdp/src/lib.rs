@@ -21,7 +21,8 @@
 //! | [`site`] | a site's known flows, what `tunnel::Forwarding` does with them in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
-//! | `programs` | loaded programs, and their runs on frames of tests |
+//! | `programs` | loaded programs, and their maps |
+//! | `run` | runs that user space asks for: changes, questions, frames of tests |
 //! | `layout` | the structures of a cell's programs, octet by octet |
 //!
 //! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
@@ -34,10 +35,12 @@ mod layout;
 pub mod link;
 mod programs;
 pub mod redirect;
+mod run;
 pub mod site;
 
 pub use cell::{Cell, Report};
 pub use error::XdpError;
 pub use link::Link;
-pub use programs::{Ran, Unclaimed, Verdict};
+pub use programs::Unclaimed;
+pub use run::{Ran, Verdict};
 pub use site::Site;

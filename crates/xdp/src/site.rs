@@ -16,7 +16,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use aya::TestRunOptions;
 use aya::maps::{Array, DevMap, HashMap, XskMap};
 use aya::programs::xdp::XdpLinkId;
 use suite::tunnel::LaneKey;
@@ -26,14 +25,13 @@ use wire::tunnel::{Flow, FlowIndex};
 use zeroize::Zeroizing;
 
 use crate::error::XdpError;
-use crate::programs::{Programs, Ran, Unclaimed};
+use crate::programs::{Programs, Unclaimed};
+use crate::run::Ran;
 use layout::What;
 
 /// Object file that a pinned clang makes of `bpf/site.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/site.bpf.o");
 const PROGRAMS: [&str; 3] = ["outward", "inward", "change"];
-/// Return value of the program `change`.
-const DONE: u32 = 100;
 const LAN_PORT: u32 = 0;
 /// Interfaces towards the network, at most.
 const WAN_PORTS: u32 = 3;
@@ -522,11 +520,7 @@ impl Site {
     }
 
     fn command(&self, command: &[u8]) -> Result<[u8; layout::COMMAND], XdpError> {
-        let mut answer = [0; layout::COMMAND];
-        let options =
-            TestRunOptions { data_in: Some(command), data_out: Some(&mut answer), ..TestRunOptions::new() };
-        let (done, ..) = self.programs.run("change", options)?;
-        (done == DONE).then_some(answer).ok_or(XdpError::Malformed)
+        self.programs.ask("change", command)
     }
 
     /// The kernel's clock. It costs a run of a program: who looks at many flows or stations reads it once.
