@@ -8,7 +8,10 @@ use tunnel::{Location, PeerCounters};
 use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
 
-use super::{FlowPath, LaneReport, Settings, UdpPath};
+use super::flow_path::FlowPath;
+use super::report::LaneReport;
+use super::settings::Settings;
+use super::udp_path::UdpPath;
 use crate::layout::{long, nanoseconds, put, word};
 
 pub(super) const SETTINGS: usize = 40;
