@@ -9,6 +9,11 @@
 //! Work for a change: a system call, and some hundred octets moved under the lock. For a frame: a look-up in a hash map, the
 //! lock twice, and Poly1305, with ChaCha20 where no keystream is ready. Room: 24 kB a relation for its slots.
 
+mod ahead;
+mod layout;
+#[cfg(feature = "slots")]
+mod slots;
+
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -19,12 +24,11 @@ use fieldbus::{
 };
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
-use crate::ahead::{self, Filler};
 use crate::error::XdpError;
-use crate::layout;
 use crate::programs::{Programs, Unclaimed};
 pub use crate::run::Changed;
 use crate::run::Ran;
+use ahead::Filler;
 
 /// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
@@ -205,35 +209,6 @@ impl Cell {
     /// If the kernel does not run the program.
     pub fn fill(&self) -> Result<u32, XdpError> {
         Ok(ahead::fill(&self.programs.shared(), self.end(), || false)?[0])
-    }
-
-    /// The slot of a Seq, as it stands in the map: for tests.
-    ///
-    /// # Errors
-    /// If there is no such relation.
-    #[cfg(feature = "slots")]
-    pub fn slot(&self, relation: usize, way: Direction, seq: u32) -> Result<Vec<u8>, XdpError> {
-        let at = slot_number(self.place(relation)?, way, seq);
-        let map = self.programs.map_ref("slots")?;
-        Ok(Array::<_, [u8; layout::SLOT]>::try_from(map)?.get(&at, 0)?.to_vec())
-    }
-
-    /// Puts something else into the slot of a Seq: for tests.
-    ///
-    /// # Errors
-    /// If there is no such relation, or a slot has not so many octets.
-    #[cfg(feature = "slots")]
-    pub fn set_slot(
-        &mut self,
-        relation: usize,
-        way: Direction,
-        seq: u32,
-        octets: &[u8],
-    ) -> Result<(), XdpError> {
-        let at = slot_number(self.place(relation)?, way, seq);
-        let octets: [u8; layout::SLOT] = octets.try_into().map_err(|_| XdpError::Malformed)?;
-        let mut slots = Array::<_, [u8; layout::SLOT]>::try_from(self.programs.map("slots")?)?;
-        Ok(slots.set(at, octets, 0)?)
     }
 
     /// The places in use are below.
@@ -471,15 +446,6 @@ impl std::fmt::Debug for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cell").field("relations", &self.relations.len()).finish_non_exhaustive()
     }
-}
-
-#[cfg(feature = "slots")]
-fn slot_number(place: u32, way: Direction, seq: u32) -> u32 {
-    let way = match way {
-        Direction::Outward => 0,
-        Direction::Inward => 1,
-    };
-    (2 * place + way) * layout::SLOTS + seq % layout::SLOTS
 }
 
 /// Puts a relation into its place, under its lock: a frame that is under way finds all of it or nothing of it, and never a key of which

@@ -205,7 +205,7 @@ impl Site {
     /// # Errors
     /// If there is no such lane.
     pub fn next_seq(&self, lane: u32) -> Result<u64, XdpError> {
-        Ok(crate::layout::long(&*self.transmit(lane)?, 0))
+        Ok(crate::octets::long(&*self.transmit(lane)?, 0))
     }
 
     /// A lane to send on, with its keys.
@@ -267,7 +267,7 @@ impl Site {
         let flows = self.programs.map_ref("flows")?;
         let octets = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(flows)?
             .get(&flow.encode(), 0)?;
-        let used = crate::layout::long(&octets, 24);
+        let used = crate::octets::long(&octets, 24);
         let idle = (used != 0).then(|| now.since(used));
         Ok(FlowUse { idle, slow: layout::is_slow(&octets) })
     }

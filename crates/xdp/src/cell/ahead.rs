@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use aya::Ebpf;
 
+use super::layout;
 use crate::error::XdpError;
-use crate::layout;
 use crate::programs::program;
 use crate::run::answer;
 
@@ -23,7 +23,7 @@ const LONGEST: Duration = Duration::from_millis(64);
 const REST: u32 = 3;
 
 /// The thread. It ends when this is dropped.
-pub(crate) struct Filler {
+pub(super) struct Filler {
     asked: Arc<Asked>,
     thread: Option<JoinHandle<()>>,
 }
@@ -37,7 +37,7 @@ struct Asked {
 impl Filler {
     /// # Errors
     /// If there can be no thread.
-    pub(crate) fn start(programs: Arc<Ebpf>, at_start: fn()) -> Result<Self, XdpError> {
+    pub(super) fn start(programs: Arc<Ebpf>, at_start: fn()) -> Result<Self, XdpError> {
         let asked = Arc::new(Asked { end: AtomicU32::new(0), stop: AtomicBool::new(false) });
         let of_thread = Arc::clone(&asked);
         let thread = thread::Builder::new().name("cell-ahead".into());
@@ -50,7 +50,7 @@ impl Filler {
     }
 
     /// Fills slots of the places below.
-    pub(crate) fn serve(&self, end: u32) {
+    pub(super) fn serve(&self, end: u32) {
         self.asked.end.store(end, Ordering::Relaxed);
         self.wake();
     }
@@ -103,7 +103,7 @@ fn next_period(before: Duration, most: u32) -> Duration {
 ///
 /// One run a system call. For more (`repeat`) the kernel puts the program into the dispatcher of all XDP programs and takes it out
 /// again, which rewrites code and waits for every CPU: 15 ms instead of 2 us.
-pub(crate) fn fill(programs: &Ebpf, end: u32, stop: impl Fn() -> bool) -> Result<[u32; 2], XdpError> {
+pub(super) fn fill(programs: &Ebpf, end: u32, stop: impl Fn() -> bool) -> Result<[u32; 2], XdpError> {
     let loaded = program(programs, "fill")?;
     let (mut place, mut runs, mut made, mut most) = (0, 0, 0, 0);
     while place < end && !stop() {
