@@ -1,3 +1,5 @@
+//! Configurations as a whole: defaults, every key, and text that is none.
+
 mod mistakes;
 
 use std::fmt::Write as _;
@@ -5,41 +7,40 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
-use wire::{Ckn, EtherType};
-
 use suite::identity::Identity;
 use suite::{CipherSuite, Sak};
+use wire::{Ckn, EtherType};
 
 use super::*;
 use crate::cpus::Cpus;
 use crate::key_file::{CellKey, KeyFileError, NamedCak};
 
-/// The first letter of a file's name; of Zeros 0.
+/// The first letter of a file's name, which makes its key; 0 for the file Zeros.
 fn letter(path: &Path) -> u8 {
     let letter = path.file_name().map_or(0, |name| name.as_encoded_bytes()[0]);
     if letter == b'Z' { 0 } else { letter }
 }
 
-/// Takes the first letter of the file's name, over and over, for the key.
+/// A key of the file's first letter, repeated.
 fn letter_key(path: &Path, suite: CipherSuite) -> Result<Sak, KeyFileError> {
     let letter = letter(path);
     Ok(Sak::new(suite, &vec![letter; suite.key_octets()]).unwrap())
 }
 
-/// Takes the first letter of the file's name for all octets of the private key.
+/// An identity whose private key is the file's first letter, repeated.
 fn letter_identity(path: &Path) -> Result<Identity, KeyFileError> {
     let letter = letter(path);
     Ok(Identity::new(&[letter; 32]))
 }
 
-/// Takes the first letter of the file's name for all octets.
+/// A master key of the file's first letter, repeated.
 fn letter_master_key(path: &Path) -> Result<CellKey, KeyFileError> {
     let letter = letter(path);
     Ok(CellKey::new(&[letter; 32]))
 }
 
-/// The CAK is the first letter of the file's name, over and over, and so is its name, of five octets; a file whose name
-/// begins with C has the key of c and the name of C.
+/// A CAK of the file's first letter in lower case, repeated. Its name is five times the letter as it is written: so files c and C
+/// hold one key under two names.
 fn letter_cak(path: &Path) -> Result<NamedCak, KeyFileError> {
     let name = path.file_name().map_or(&[0][..], |name| name.as_encoded_bytes());
     let length = if name.ends_with(b"256") { 32 } else { 16 };

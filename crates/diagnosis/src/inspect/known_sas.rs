@@ -13,9 +13,9 @@ const AGREED_SAS: usize = 512;
 #[derive(Debug)]
 pub(super) struct KnownSas {
     pub(super) sas: Vec<KeyedSa>,
-    /// Number of those from files.
+    /// Number of SAs from files: these stay.
     of_files: usize,
-    /// The place of the oldest of the others, once there is no more room.
+    /// Place of the oldest of the others, which the next one replaces once there is no more room.
     oldest: usize,
     pub(super) overheard: Overheard,
 }
