@@ -128,12 +128,15 @@ bench-tunnel:
 	$(CARGO) build --release --locked --package frameward --package frameward-perf
 	target/release/frameward-lab bench tunnel --quick
 
+# Two for each CPU: tests with gateways, guests and namespaces wait for timers three quarters of their time.
+TEST_THREADS ?= $(shell expr 2 '*' $$(nproc))
+
 # Tests in network namespaces fail without root instead of being skipped: a green run has run them all.
 test:
 	@scripts/setup.sh test
 	@if [ "$$(id -u)" != 0 ]; then \
 		echo "make test: not root; the tests in network namespaces will fail. Start it as root to run every test." >&2; fi
-	$(CARGO) test --workspace --locked --no-fail-fast
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --no-fail-fast
 
 book:
 	@scripts/setup.sh book

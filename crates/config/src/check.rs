@@ -3,6 +3,7 @@
 //! The modules judge, for `run` and `reload` too. [`Plan`] tells all of it.
 
 pub mod cell;
+mod engine;
 pub mod keys;
 mod mtus;
 pub mod own;
@@ -19,19 +20,11 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
-use crate::{Config, Finding, Io, Link, LinkLoss, Named as _};
+use crate::{Config, Finding, Link, LinkLoss, Named as _};
 use crate::{bypass, fieldbus, interfaces};
+pub use engine::engines;
 use mtus::sectag_octets;
 pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_octets, usual_mtus};
-
-/// Engines that move frames between interfaces and user space, as `io` has it.
-pub const fn engines(io: Io) -> &'static str {
-    match io {
-        Io::Auto => "AF_XDP, or else AF_PACKET",
-        Io::Kernel | Io::AfXdp => "AF_XDP",
-        Io::AfPacket => "AF_PACKET",
-    }
-}
 
 /// Effect of the loss of a carrier, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {

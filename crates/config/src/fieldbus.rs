@@ -3,7 +3,7 @@
 //!
 //! A cell is a part of a link. With `rest = "LINK"` it is a part of that `[[link]]`, which carries all that is of no
 //! relation. With `rest = "drop"` there is nothing to carry: the cell gets a link of its own name and without keys, so
-//! that interfaces, ports and reload are a link's in either case ([`Link::of_cell`]).
+//! that interfaces, ports and reload are a link's in either case ([`crate::Link`]).
 //!
 //! Not here: whether frames fit the interfaces, and what a cycle costs ([`crate::check`]).
 
@@ -21,7 +21,7 @@ use wire::fieldbus::Protection;
 
 pub(super) use validate::validate_all;
 
-use super::{Keys, Link, LinkLoss, Mtu, Origin};
+use super::Origin;
 use crate::key_file::CellKey;
 
 /// Relations of a cell.
@@ -79,32 +79,6 @@ impl Cell {
     /// The relations whose frames pass in clear.
     pub fn shadowed(&self) -> impl Iterator<Item = &CellRelation> {
         self.relations.iter().filter(|relation| relation.mode == Mode::Shadow)
-    }
-}
-
-impl Link {
-    /// The link of a cell that drops the rest. Nothing reaches its SecY.
-    fn of_cell(cell: Cell, plain: String, protected: String, allow_addresses: bool) -> Self {
-        Self {
-            name: cell.name.clone(),
-            line: cell.line,
-            plain,
-            protected,
-            protect_frames: true,
-            protection: secy::Protection::Encrypt(secy::ConfidentialityOffset::Zero),
-            sci_inclusion: secy::SciInclusion::Always,
-            validate_frames: secy::ValidateFrames::Strict,
-            replay_protect: true,
-            replay_window: 0,
-            mtu: Mtu::Interface,
-            clear_vlan: secy::ClearVlan::Refuse,
-            bypass: Vec::new(),
-            fragmentation: None,
-            link_loss: LinkLoss::Forward,
-            allow_addresses,
-            keys: Keys::None,
-            cell: Some(Box::new(cell)),
-        }
     }
 }
 

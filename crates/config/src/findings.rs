@@ -4,8 +4,6 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use super::mistakes;
-
 /// One error or warning about the configuration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
@@ -80,37 +78,4 @@ pub(super) fn list(names: &[String]) -> String {
         [only] => only.clone(),
         [first @ .., last] => format!("{} or {last}", first.join(", ")),
     }
-}
-
-/// The findings for a configuration that the TOML parser or serde refuses: what is meant, if that can be told.
-pub(super) fn meant(file: &Path, text: &str, error: &toml::de::Error) -> Vec<Finding> {
-    let mut findings = Findings::new(file, text);
-    mistakes::sections(text, &mut findings);
-    if findings.errors.is_empty() {
-        return vec![syntax(file, text, error)];
-    }
-    findings.errors.sort_by_key(|error| error.line);
-    findings.errors
-}
-
-/// The finding for what the TOML parser or serde refuses.
-pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Finding {
-    let message = error.message();
-    let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
-    let what = match unknown {
-        Some((key, rest)) => {
-            let known = rest.trim_start_matches(", expected").trim_start_matches(" one of").trim();
-            let known = known.replace('`', "");
-            match mistakes::nearest(key, known.split(", ")) {
-                Some(meant) => {
-                    format!("unknown key {key:?}; did you mean {meant}? Else remove it or use one of {known}")
-                }
-                None => format!("unknown key {key:?}; remove it or use one of {known}"),
-            }
-        }
-        None => format!("{message}; correct this line"),
-    };
-    let findings = Findings::new(file, text);
-    let line = error.span().map(|span| findings.line(&span));
-    Finding { file: file.to_owned(), line, text: what }
 }

@@ -11,18 +11,8 @@ use secy::{ConfidentialityOffset, Protection, ValidateFrames};
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::names::named;
+use super::names::Division;
 use super::reference::{Key, LINK, RawLink};
-
-/// Words of `fragment` and `concatenate`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Division {
-    Auto,
-    On,
-    Off,
-}
-
-named!(Division { Auto = "auto", On = "on", Off = "off" });
 
 /// Judges the three keys of a link; `None` if frames stay as the standard has them.
 pub(super) fn validate(

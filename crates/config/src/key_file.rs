@@ -14,107 +14,23 @@
 
 mod cak;
 mod cell;
+mod error;
+mod octets;
 mod secrecy;
+mod text;
 
-use std::fs::{self, File};
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use sha2::{Digest as _, Sha256};
-use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
-use suite::{CipherSuite, Sak, Secret, scrubbed};
-use zeroize::Zeroizing;
+use suite::identity::{Identity, PublicKey};
+use suite::{CipherSuite, Sak, scrubbed};
 
 pub use cak::{NamedCak, read_cak};
 pub use cell::{CellKey, read_master_key};
+pub use error::KeyFileError;
+use error::Reason;
+pub use octets::{fingerprint, is_zeros, zeros};
 pub use secrecy::check_file;
-use secrecy::check_secrecy;
-
-/// The most octets that a key file may have, comments included.
-const LARGEST_FILE: usize = 4096;
-/// The most octets that digits of a key file mean: those of an identity.
-const MOST_OCTETS: usize = 2 * IDENTITY_KEY_OCTETS;
-
-/// Why a key file is refused. Every text says what to do; none holds a digit of the key.
-#[derive(Debug, thiserror::Error)]
-#[error("{} {reason}", path.display())]
-pub struct KeyFileError {
-    /// The file.
-    path: PathBuf,
-    reason: Reason,
-}
-
-#[derive(Debug, thiserror::Error)]
-enum Reason {
-    #[error(
-        "cannot be read: {0}; copy it from the other end, or make one with: frameward keygen static --out FILE"
-    )]
-    Missing(io::Error),
-    #[error("cannot be read: {0}; let the gateway's user read it")]
-    Unreadable(io::Error),
-    #[error("is no regular file; name one")]
-    Irregular,
-    #[error("can be read by others (mode {mode:04o}); chmod 600 {}", path.display())]
-    Open { mode: u32, path: PathBuf },
-    #[error("belongs to user {owner}; chown it to root or to the gateway's user")]
-    Foreign { owner: u32 },
-    #[error("is larger than {LARGEST_FILE} octets; name a key file")]
-    Large,
-    #[error(
-        "is not a key file; a key file holds 32 or 64 hexadecimal digits and # comments, as keygen makes it"
-    )]
-    Malformed,
-    #[error(
-        "holds {given} bits where {suite} needs {needed}; make one with: frameward keygen static --bits {needed} --out FILE"
-    )]
-    Length { given: usize, suite: CipherSuite, needed: usize },
-    #[error("cannot be read: {0}; make one with: frameward keygen site --out FILE")]
-    NoIdentity(io::Error),
-    #[error(
-        "is not a site's identity; an identity holds 128 hexadecimal digits and # comments; make one with: frameward keygen site --out FILE"
-    )]
-    NotIdentity,
-    #[error(
-        "is damaged: its two keys are not a pair; make another identity with: frameward keygen site --out FILE"
-    )]
-    KeyPairMismatch,
-    #[error(
-        "holds a CAK, for cak_file in [link.mka]; make a static key with: frameward keygen static --out FILE"
-    )]
-    IsCak,
-    #[error(
-        "cannot be read: {0}; copy it from the other end, or make one with: frameward keygen cak --out FILE"
-    )]
-    NoCak(io::Error),
-    #[error(
-        "is not a CAK file; a CAK file holds a line ckn = HEX, a line cak = HEX and # comments; make one with: frameward keygen cak --out FILE"
-    )]
-    NotCak,
-    #[error(
-        "holds a static key, which has no name, for key_file in [link.static]; make a CAK with: frameward keygen cak --out FILE"
-    )]
-    IsStaticKey,
-    #[error(
-        "holds a site's identity, for identity in [[site]]; make a CAK with: frameward keygen cak --out FILE"
-    )]
-    IsIdentity,
-    #[error("has a ckn that is not 2 to 64 hexadecimal digits, two for each octet; correct it")]
-    Ckn,
-    #[error("has a cak that is neither 32 nor 64 hexadecimal digits; correct it")]
-    Cak,
-    #[error(
-        "cannot be read: {0}; copy it from the other gateway, or make one with: frameward keygen fieldbus --out FILE"
-    )]
-    NoMasterKey(io::Error),
-    #[error(
-        "is not a master key file; a master key file holds 64 hexadecimal digits and # comments; make one with: frameward keygen fieldbus --out FILE"
-    )]
-    NotMasterKey,
-    #[error(
-        "holds a CAK, for cak_file in [link.mka]; make a master key with: frameward keygen fieldbus --out FILE"
-    )]
-    IsCakNotMasterKey,
-}
+use text::{MOST_OCTETS, parse, read_text};
 
 /// Reads the key in the file `path` for `suite`.
 ///
@@ -164,71 +80,9 @@ fn read_checked(path: &Path, suite: CipherSuite) -> Result<Sak, Reason> {
     })
 }
 
-/// Content of a file that is kept secret. Wiped when dropped.
-fn read_text(path: &Path) -> Result<Zeroizing<Vec<u8>>, Reason> {
-    let unreadable = |error: io::Error| match error.kind() {
-        io::ErrorKind::NotFound => Reason::Missing(error),
-        _ => Reason::Unreadable(error),
-    };
-    // Opening a named pipe would wait for its writer.
-    if !fs::metadata(path).map_err(unreadable)?.is_file() {
-        return Err(Reason::Irregular);
-    }
-    let file = File::open(path).map_err(unreadable)?;
-    check_secrecy(&file.metadata().map_err(unreadable)?, path)?;
-    // Allocated whole at first, so that growing leaves no copy behind.
-    let mut text = Zeroizing::new(Vec::with_capacity(LARGEST_FILE + 1));
-    file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut text).map_err(unreadable)?;
-    if text.len() > LARGEST_FILE {
-        return Err(Reason::Large);
-    }
-    Ok(text)
-}
-
-/// Whether a key is nothing but zeros: memory that nobody wrote to, or a place to be filled in. Looks at all of it, however
-/// it begins.
-pub fn is_zeros(key: &[u8]) -> bool {
-    key.iter().fold(0, |all, octet| all | octet) == 0
-}
-
-/// Why a key of zeros is refused; `kind` is what `keygen` makes in its place.
-pub fn zeros(path: &Path, kind: &str) -> String {
-    format!(
-        "{} holds only zeros, which are no secret; make a key with: frameward keygen {kind} --out FILE",
-        path.display()
-    )
-}
-
-/// The lines, without their comments.
-fn contents(text: &[u8]) -> impl Iterator<Item = &[u8]> {
-    text.split(|&c| c == b'\n').map(|line| line.split(|&c| c == b'#').next().unwrap_or_default())
-}
-
-/// The octets: 16, 32 or 64 of them, each put where it stays.
-fn parse(text: &[u8]) -> Option<Secret> {
-    let digits = || contents(text).flatten().filter(|c| !c.is_ascii_whitespace());
-    let count = digits().count();
-    if !matches!(count, 32 | 64 | 128) {
-        return None;
-    }
-    let mut secret = Secret::zeros(count / 2);
-    for (at, digit) in digits().enumerate() {
-        let value = char::from(*digit).to_digit(16)? as u8;
-        // The first of two is the higher one.
-        *secret.octets_mut().get_mut(at / 2)? |= value << (4 * (1 - at % 2));
-    }
-    Some(secret)
-}
-
-/// The public part of a key: the first 8 octets of SHA-256 over "frameward key" and the key, as 16 hexadecimal
-/// digits. It tells keys apart and tells nothing about them, as long as they are random.
-pub fn fingerprint(key: &[u8]) -> String {
-    let digest = scrubbed(|| Sha256::new().chain_update(b"frameward key").chain_update(key).finalize());
-    hex::encode(&digest[..8])
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;

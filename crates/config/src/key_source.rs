@@ -2,11 +2,41 @@
 
 use std::path::{Path, PathBuf};
 
+use suite::identity::Identity;
+use suite::{CipherSuite, Sak};
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::{KeyFiles, ReadFile};
-use crate::key_file::zeros;
+use crate::key_file::{self, CellKey, KeyFileError, NamedCak, zeros};
+
+/// Reads a key file for a suite; [`key_file::read`], or a test's.
+pub type ReadKey<'k> = &'k dyn Fn(&Path, CipherSuite) -> Result<Sak, KeyFileError>;
+
+/// Reads the file of another kind of key; [`key_file::read_cak`], or a test's.
+pub type ReadFile<'k, T> = &'k dyn Fn(&Path) -> Result<T, KeyFileError>;
+
+/// Readers of the files that a configuration names.
+#[derive(Clone, Copy)]
+pub struct KeyFiles<'k> {
+    /// Static keys.
+    pub key: ReadKey<'k>,
+    /// CAKs.
+    pub cak: ReadFile<'k, NamedCak>,
+    /// Identities of sites.
+    pub identity: ReadFile<'k, Identity>,
+    /// Master keys of cells.
+    pub master_key: ReadFile<'k, CellKey>,
+}
+
+impl KeyFiles<'static> {
+    /// As they are on disk.
+    pub const ON_DISK: Self = Self {
+        key: &key_file::read,
+        cak: &key_file::read_cak,
+        identity: &key_file::read_identity,
+        master_key: &key_file::read_master_key,
+    };
+}
 
 /// Where keys come from.
 pub(super) struct KeySource<'k> {

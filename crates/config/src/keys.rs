@@ -12,6 +12,9 @@ use wire::{An, MacAddr, Sci};
 use crate::Origin;
 use crate::key_file::NamedCak;
 
+/// A group has at most so many others.
+pub(crate) const MOST_PEERS: usize = 32;
+
 /// Where a link's keys come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Keys {

@@ -22,6 +22,7 @@ pub mod lifetime;
 mod link;
 mod mistakes;
 pub mod mka;
+mod name;
 mod names;
 mod origin;
 mod outline;
@@ -36,17 +37,17 @@ pub mod suite_speed;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use suite::identity::Identity;
-use suite::{CipherSuite, Sak, scrubbed};
+use suite::scrubbed;
 use zeroize::Zeroizing;
 
 pub use self::fieldbus::{Cell, CellRelation};
-use crate::key_file::{CellKey, KeyFileError, NamedCak};
 pub use findings::Finding;
 use findings::Findings;
 pub use gateway::{Antedate, DEFAULT_STATE, Gateway, Http, Io, LogFormat, Polling, Realtime};
+pub use key_source::{KeyFiles, ReadFile, ReadKey};
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
 pub use link::{Link, LinkLoss, Mtu};
+pub use name::is_name;
 pub use names::Named;
 pub use origin::Origin;
 pub use outline::Outline;
@@ -77,14 +78,6 @@ pub struct Config {
 pub fn interfaces<'c>(links: &'c [Link], sites: &'c [Site]) -> impl Iterator<Item = &'c str> {
     let of_links = links.iter().flat_map(|link| [link.plain.as_str(), link.protected.as_str()]);
     of_links.chain(sites.iter().map(|site| site.lan.as_str()))
-}
-
-/// True for names of gateways, links, sites, fieldbuses and peers: 1 to 32 of `a-z 0-9 _ -`, the first a letter or a digit. They stand in
-/// file names and metrics.
-pub fn is_name(text: &str) -> bool {
-    text.len() <= 32
-        && text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-        && text.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_' | b'-'))
 }
 
 /// Reads and judges a configuration file and the key files that it names.
@@ -126,35 +119,6 @@ fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
     }
 }
 
-/// Reads a key file for a suite; [`key_file::read`], or a test's.
-pub type ReadKey<'k> = &'k dyn Fn(&Path, CipherSuite) -> Result<Sak, KeyFileError>;
-
-/// Reads the file of another kind of key; [`key_file::read_cak`], or a test's.
-pub type ReadFile<'k, T> = &'k dyn Fn(&Path) -> Result<T, KeyFileError>;
-
-/// Readers of the files that a configuration names.
-#[derive(Clone, Copy)]
-pub struct KeyFiles<'k> {
-    /// Static keys.
-    pub key: ReadKey<'k>,
-    /// CAKs.
-    pub cak: ReadFile<'k, NamedCak>,
-    /// Identities of sites.
-    pub identity: ReadFile<'k, Identity>,
-    /// Master keys of cells.
-    pub master_key: ReadFile<'k, CellKey>,
-}
-
-impl KeyFiles<'static> {
-    /// As they are on disk.
-    pub const ON_DISK: Self = Self {
-        key: &key_file::read,
-        cak: &key_file::read_cak,
-        identity: &key_file::read_identity,
-        master_key: &key_file::read_master_key,
-    };
-}
-
 /// Judges the text of the configuration `file`. Key files are searched relative to it and read with `files`.
 ///
 /// # Errors
@@ -162,7 +126,7 @@ impl KeyFiles<'static> {
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
     let raw: reference::RawConfig =
-        toml::from_str(text).map_err(|error| findings::meant(file, text, &error))?;
+        toml::from_str(text).map_err(|error| mistakes::meant(file, text, &error))?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::validate(raw.gateway.as_ref(), &mut findings);
     if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {

@@ -3,11 +3,11 @@
 mod validate;
 
 use dataplane::fragmenter::FragmentConfig;
-use secy::{ClearVlan, Protection, SciInclusion, ValidateFrames};
+use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use wire::ethernet::EtherType;
 
-pub(super) use validate::{AGREED, mtu, validate_all};
+pub(super) use validate::{mtu, validate_all};
 
 use super::{Cell, Keys, Mka, Origin, StaticSas};
 
@@ -74,6 +74,30 @@ pub struct Link {
 }
 
 impl Link {
+    /// The link of a cell that drops the rest. Nothing reaches its SecY.
+    pub(super) fn of_cell(cell: Cell, plain: String, protected: String, allow_addresses: bool) -> Self {
+        Self {
+            name: cell.name.clone(),
+            line: cell.line,
+            plain,
+            protected,
+            protect_frames: true,
+            protection: Protection::Encrypt(ConfidentialityOffset::Zero),
+            sci_inclusion: SciInclusion::Always,
+            validate_frames: ValidateFrames::Strict,
+            replay_protect: true,
+            replay_window: 0,
+            mtu: Mtu::Interface,
+            clear_vlan: ClearVlan::Refuse,
+            bypass: Vec::new(),
+            fragmentation: None,
+            link_loss: LinkLoss::Forward,
+            allow_addresses,
+            keys: Keys::None,
+            cell: Some(Box::new(cell)),
+        }
+    }
+
     /// Whether one of its sides is this interface.
     pub fn has_interface(&self, interface: &str) -> bool {
         [&self.plain, &self.protected].into_iter().any(|own| own == interface)

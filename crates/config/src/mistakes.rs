@@ -2,14 +2,48 @@
 //! name, a key nearly by its name, a key file where the configuration belongs. Each message says what to type.
 
 use std::ops::Range;
+use std::path::Path;
 
 use toml::de::{DeTable, DeValue};
 
-use super::findings::Findings;
+use super::findings::{Finding, Findings};
 use super::reference::{SECTIONS, Section};
 
+/// The findings for a configuration that the TOML parser or serde refuses: what is meant, if that can be told.
+pub(super) fn meant(file: &Path, text: &str, error: &toml::de::Error) -> Vec<Finding> {
+    let mut findings = Findings::new(file, text);
+    sections(text, &mut findings);
+    if findings.errors.is_empty() {
+        return vec![syntax(file, text, error)];
+    }
+    findings.errors.sort_by_key(|error| error.line);
+    findings.errors
+}
+
+/// The finding for what the TOML parser or serde refuses.
+pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Finding {
+    let message = error.message();
+    let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
+    let what = match unknown {
+        Some((key, rest)) => {
+            let known = rest.trim_start_matches(", expected").trim_start_matches(" one of").trim();
+            let known = known.replace('`', "");
+            match nearest(key, known.split(", ")) {
+                Some(meant) => {
+                    format!("unknown key {key:?}; did you mean {meant}? Else remove it or use one of {known}")
+                }
+                None => format!("unknown key {key:?}; remove it or use one of {known}"),
+            }
+        }
+        None => format!("{message}; correct this line"),
+    };
+    let findings = Findings::new(file, text);
+    let line = error.span().map(|span| findings.line(&span));
+    Finding { file: file.to_owned(), line, text: what }
+}
+
 /// Says what of the text's sections is meant otherwise; nothing if its sections are as they should be.
-pub(super) fn sections(text: &str, findings: &mut Findings) {
+fn sections(text: &str, findings: &mut Findings) {
     if let Some(line) = key_file(text) {
         findings.error(
             line,
@@ -95,7 +129,7 @@ fn distance(one: &str, other: &str) -> Option<usize> {
 }
 
 /// The one of the names that is meant by another.
-pub(super) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .filter_map(|known| Some((distance(name, known)?, known)))
         .min_by_key(|(apart, _)| *apart)

@@ -1,7 +1,7 @@
 //! `[link.mka]`: keys that are agreed on under a CAK from a file.
 //!
 //! The rule: no two stations of a group have one SCI, for they would share nonces under its SAK. The SCI is the protected
-//! interface's address unless one is named, so only named ones can be judged here; the KaY refuses a peer with its own.
+//! interface's address unless one is named, so only named ones can be compared here. The KaY refuses a peer that has its own SCI.
 
 mod moment;
 mod scis;
@@ -18,16 +18,16 @@ use wire::{MacAddr, Sci};
 
 use super::findings::{Findings, list};
 use super::key_source::KeySource;
-use super::keys::{Expected, Mka};
+use super::keys::{Expected, MOST_PEERS, Mka};
 use super::reference::{MKA, RawLink, RawMka};
 use crate::key_file::{NamedCak, is_zeros};
 use moment::{is_over, moment};
 pub(super) use scis::SeenScis;
 
-/// The priority of who is never key server.
+/// Key server priority of a station that never becomes key server.
 const NEVER_KEY_SERVER: u8 = 255;
-/// Where EAPOL may go as to a group (IEEE 802.1X-2020 table 11-1, and broadcast, which some switches are told to use); the
-/// first one is the nearest non-TPMR bridge's.
+/// Group addresses that EAPOL may be sent to: those of IEEE 802.1X-2020 table 11-1, the nearest non-TPMR bridge's first, and
+/// broadcast, which some switches are configured for.
 pub const GROUPS: [MacAddr; 6] = [
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x03]),
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x00]),
@@ -36,10 +36,8 @@ pub const GROUPS: [MacAddr; 6] = [
     MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x1f]),
     MacAddr([0xff; 6]),
 ];
-/// A group has at most so many others.
-pub(super) const MOST_PEERS: usize = 32;
 
-/// Settings of a link that are judged elsewhere, and matter here.
+/// Settings of a link that are validated elsewhere, and matter here.
 pub(super) struct Scope<'s> {
     pub(super) label: &'s str,
     pub(super) raw: &'s RawLink,

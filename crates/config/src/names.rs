@@ -2,8 +2,9 @@
 
 use dataplane::cell::OtherFrames;
 use fieldbus::Mode as RelationMode;
-use mka::OnPeerLoss;
+use mka::{OnPeerLoss, SuiteRule};
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
+use suite::CipherSuite;
 use tunnel::Mode as SiteMode;
 use wire::fieldbus::{CellSuite, Protect};
 
@@ -42,7 +43,33 @@ macro_rules! named {
         }
     };
 }
-pub(crate) use named;
+
+/// Words of `fragment` and `concatenate`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Division {
+    Auto,
+    On,
+    Off,
+}
+
+/// Words of `replay_floor`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ReplayFloor {
+    On,
+    Off,
+}
+
+/// Words of `classical`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Classical {
+    Refuse,
+    Allow,
+}
+
+/// Of the standard's suites; which one, the CAK says.
+pub(crate) const UNNAMED: SuiteRule = SuiteRule::Standard(CipherSuite::GcmAes128);
+/// Words in place of a suite's name.
+pub(crate) const AGREED: [(&str, SuiteRule); 2] = [("auto", UNNAMED), ("any", SuiteRule::Any)];
 
 named!(Io { Auto = "auto", Kernel = "kernel", AfXdp = "af_xdp", AfPacket = "af_packet" });
 named!(Polling { Adaptive = "adaptive", Busy = "busy", Interrupt = "interrupt" });
@@ -57,6 +84,9 @@ named!(OnPeerLoss { Block = "block", Hold = "hold" });
 named!(OtherFrames { Link = "link", Drop = "drop" });
 named!(Protect { Encrypt = "encrypt", Authenticate = "authenticate" });
 named!(RelationMode { Protect = "protect", Shadow = "shadow" });
+named!(Division { Auto = "auto", On = "on", Off = "off" });
+named!(ReplayFloor { On = "on", Off = "off" });
+named!(Classical { Refuse = "refuse", Allow = "allow" });
 
 impl Named for CellSuite {
     const ALL: &'static [Self] = &Self::ALL;

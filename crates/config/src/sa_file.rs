@@ -23,8 +23,9 @@ use toml::{Spanned, Value};
 use wire::Pn;
 use zeroize::Zeroizing;
 
-use super::findings::{self, Finding, Findings, list};
+use super::findings::{Finding, Findings, list};
 use super::key_source::KeySource;
+use super::mistakes;
 use super::static_keys::{RawSa, Scope};
 use super::{Config, KeyFiles, Origin, StaticSa};
 use crate::key_file;
@@ -118,7 +119,7 @@ pub fn load(file: &Path) -> Result<Keys, Vec<Finding>> {
 ///
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Finding>> {
-    let syntax = |error: toml::de::Error| vec![findings::syntax(file, text, &error)];
+    let syntax = |error: toml::de::Error| vec![mistakes::syntax(file, text, &error)];
     let sections: std::collections::BTreeMap<String, serde::de::IgnoredAny> =
         toml::from_str(text).map_err(syntax)?;
     if !sections.contains_key("sa") {

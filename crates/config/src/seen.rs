@@ -6,8 +6,7 @@ use std::ops::Range;
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::gateway::bad_name;
-use super::is_name;
+use super::name::{bad_name, is_name};
 use super::reference::{Key, LINK};
 
 /// Names and interfaces that stood in the configuration already, each with its line.

@@ -26,7 +26,6 @@ use tunnel::{Limits, Mode};
 pub use endpoint::{BadEndpoint, Endpoint, Host};
 pub use misfit::unfit_for_header_encryption;
 pub(super) use misfit::warn_of_misfits;
-pub(super) use peer::Classical;
 pub use ports::{Socket, sockets};
 pub(super) use validate::validate_all;
 

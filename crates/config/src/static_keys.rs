@@ -19,20 +19,11 @@ use wire::{An, Sci, Ssci};
 
 use super::findings::Findings;
 use super::key_source::KeySource;
-use super::names::named;
+use super::names::ReplayFloor;
 use super::reference::{RawPeer, RawStatic, STATIC, STATIC_PEER};
 use super::{Origin, StaticSa, StaticSas};
 use crate::key_file::{is_zeros, zeros};
 pub(super) use nonces::{Place, refuse_repeated_nonces};
-
-/// Words of `replay_floor`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum ReplayFloor {
-    On,
-    Off,
-}
-
-named!(ReplayFloor { On = "on", Off = "off" });
 
 /// Settings that the own SA and a peer's SA have in common.
 pub(super) struct RawSa<'r> {

@@ -18,12 +18,14 @@ pub mod decrypted;
 pub mod diagnose;
 pub mod frame_report;
 pub mod keys;
+mod known_sas;
 pub mod mkpdu_report;
 pub mod overheard;
 pub mod receiver;
 pub mod replay;
 pub mod text;
 pub mod trail;
+mod verifier;
 pub mod words;
 
 use std::collections::BTreeMap;
@@ -32,27 +34,24 @@ use std::time::Duration;
 
 use secy::{Outbox, ReceiveDiscard};
 use wire::mkpdu::{Mkpdu, is_eapol_mka};
-use wire::{EtherType, Instant, Pn};
+use wire::{EtherType, Instant};
 
-use anatomy::{Anatomy, Macsec};
+use anatomy::Anatomy;
 use capture::{CaptureError, CaptureReader, Captured, ETHERNET};
 use copies::Copies;
-use diagnose::{Diagnoses, Patient};
-use frame_report::{FrameReport, FrameVerdict, SduReport};
-use keys::{KeyedSa, Keyring};
+use diagnose::Diagnoses;
+use frame_report::{FrameReport, FrameVerdict};
+use keys::Keyring;
+use known_sas::KnownSas;
 use mkpdu_report::MkpduReport;
-use overheard::{Overheard, PeerEntry};
-use receiver::{Outcome, Receiver, Sdu, Trial};
+use overheard::PeerEntry;
+use receiver::{Receiver, Sdu};
 use trail::{Passing, SakSummary, Summary};
+use verifier::Verifier;
 use words::Standing;
 
-/// Interfaces with receivers of their own; further ones share the last.
-const INTERFACES: usize = 16;
 /// The longest frame whose SDUs are taken apart.
 const FRAME_OCTETS: usize = 1 << 16;
-/// SAs of SAKs that were handed out; then the oldest makes room.
-const AGREED_SAS: usize = 512;
-
 /// Options of an inspection.
 #[derive(Debug)]
 pub struct Options {
@@ -85,7 +84,7 @@ pub struct Inspector {
     /// Frames end with an FCS.
     fcs: bool,
     /// The SAs, if there are keys; those of the file first.
-    keys: Option<Agreeing>,
+    keys: Option<KnownSas>,
     receivers: BTreeMap<(usize, usize), Receiver>,
     copies: Copies,
     diagnoses: Diagnoses,
@@ -99,7 +98,7 @@ impl Inspector {
     pub fn new(options: Options) -> Self {
         Self {
             fcs: options.fcs,
-            keys: options.keys.map(Agreeing::new),
+            keys: options.keys.map(KnownSas::new),
             receivers: BTreeMap::new(),
             copies: Copies::new(options.copies),
             diagnoses: Diagnoses::default(),
@@ -150,7 +149,7 @@ impl Inspector {
         let sdus = if ethernet {
             self.classify(&captured, &anatomy, since_first, &mut report)
         } else {
-            bad(&mut report, None, "is not an Ethernet frame: capture on one interface, not on \"any\"");
+            report.set_bad(None, "is not an Ethernet frame: capture on one interface, not on \"any\"");
             Vec::new()
         };
         self.count(&captured, &anatomy, &report, sdus.len());
@@ -224,17 +223,17 @@ impl Inspector {
             return Vec::new();
         };
         if cut {
-            bad(report, None, "cannot be verified: capture whole frames (tcpdump -s 0)");
+            report.set_bad(None, "cannot be verified: capture whole frames (tcpdump -s 0)");
             return Vec::new();
         }
         let now = Instant::after_start(since_first.unwrap_or_default());
-        let mut bench = Bench {
+        let mut verifier = Verifier {
             keys,
             receivers: &mut self.receivers,
             diagnoses: &mut self.diagnoses,
             outbox: &mut self.outbox,
         };
-        let (sdus, moved) = bench.verify(captured, header.source, macsec, now, report);
+        let (sdus, moved) = verifier.verify(captured, header.source, macsec, now, report);
         for (counter, by) in moved {
             self.summary.count(counter, by);
         }
@@ -286,7 +285,7 @@ impl Inspector {
 
     /// No receiver needs to look at it: it would move this counter.
     fn discard(&mut self, report: &mut FrameReport, counter: &'static str, why: impl Into<String>) {
-        bad(report, Some(counter), why);
+        report.set_bad(Some(counter), why);
         self.summary.count(counter, 1);
     }
 
@@ -326,133 +325,4 @@ impl Inspector {
 
 fn copy_of(first: u64) -> String {
     format!("the same octets as frame {first}: captured twice, or replayed at once")
-}
-
-fn bad(report: &mut FrameReport, counter: Option<&'static str>, reason: impl Into<String>) {
-    (report.verdict, report.counter, report.reason) = (FrameVerdict::Bad, counter, Some(reason.into()));
-}
-
-/// The SAs of files, and those of SAKs that the capture hands out.
-#[derive(Debug)]
-struct Agreeing {
-    sas: Vec<KeyedSa>,
-    /// Number of those from files.
-    of_files: usize,
-    /// The place of the oldest of the others, once there is no more room.
-    oldest: usize,
-    overheard: Overheard,
-}
-
-impl Agreeing {
-    fn new(keys: Keyring) -> Self {
-        let Keyring { sas, caks } = keys;
-        Self { of_files: sas.len(), oldest: 0, sas, overheard: Overheard::new(caks) }
-    }
-
-    fn take(&mut self, sas: Vec<KeyedSa>, receivers: &mut BTreeMap<(usize, usize), Receiver>) {
-        for sa in sas {
-            if self.sas.len() < self.of_files + AGREED_SAS {
-                self.sas.push(sa);
-                continue;
-            }
-            let place = self.of_files + self.oldest;
-            self.sas[place] = sa;
-            receivers.retain(|(_, index), _| *index != place);
-            self.oldest = (self.oldest + 1) % AGREED_SAS;
-        }
-    }
-}
-
-/// Verifier of a frame.
-struct Bench<'b> {
-    keys: &'b Agreeing,
-    receivers: &'b mut BTreeMap<(usize, usize), Receiver>,
-    diagnoses: &'b mut Diagnoses,
-    outbox: &'b mut Outbox,
-}
-
-impl Bench<'_> {
-    /// Sets the verdict; returns the SDUs and the counters that moved.
-    fn verify(
-        &mut self,
-        captured: &Captured<'_>,
-        source: wire::MacAddr,
-        macsec: &Macsec,
-        now: Instant,
-        report: &mut FrameReport,
-    ) -> (Vec<Sdu>, Vec<(&'static str, u64)>) {
-        let Captured { number, octets, .. } = *captured;
-        let interface = captured.interface.min(INTERFACES - 1);
-        let fitting = self.keys.sas.iter().enumerate().filter(|(_, keyed)| keyed.fits(&macsec.tag, source));
-        let mut candidates: Vec<usize> = fitting.map(|(index, _)| index).collect();
-        // The one that verified last is the likeliest.
-        let last =
-            |index: &usize| self.receivers.get(&(interface, *index)).map_or(0, |receiver| receiver.last);
-        candidates.sort_by_key(|index| std::cmp::Reverse(last(index)));
-        let mut refused: Option<(usize, Outcome, Standing)> = None;
-        for index in candidates {
-            let keyed = &self.keys.sas[index];
-            let receiver = self.receivers.entry((interface, index)).or_insert_with(|| Receiver::new(keyed));
-            let outcome = receiver.verify(keyed, number, octets, macsec, now, self.outbox);
-            let discard = match outcome.result {
-                Ok(sdus) => {
-                    report.verdict = FrameVerdict::Ok;
-                    report.sci = Some(keyed.sa.sci.to_string());
-                    report.pn = Some(outcome.pn);
-                    report.sak = keyed.ki.map(|ki| ki.to_string());
-                    report.sdus = sdus.iter().map(sdu_report).collect();
-                    let lost = outcome.moved.iter().filter(|(name, _)| name.starts_with("InPieces"));
-                    report.notes.extend(lost.map(|(name, by)| format!("{name} {by}")));
-                    return (sdus, outcome.moved);
-                }
-                Err(discard) => discard,
-            };
-            let authentic = matches!(discard, ReceiveDiscard::Malformed(_))
-                || matches!(discard, ReceiveDiscard::Late | ReceiveDiscard::Duplicate)
-                    && Pn::new(outcome.pn).is_some_and(|pn| Trial::of(keyed).opens(pn, octets));
-            let verified = receiver.verified;
-            let standing = Standing { pn: outcome.pn, lowest: outcome.lowest, verified, authentic };
-            let better = refused.as_ref().is_none_or(|(_, _, other)| authentic && !other.authentic);
-            if better {
-                refused = Some((index, outcome, standing));
-            }
-        }
-        self.refuse(captured, source, macsec, refused, report)
-    }
-
-    /// Says why no SA takes a frame.
-    fn refuse(
-        &mut self,
-        captured: &Captured<'_>,
-        source: wire::MacAddr,
-        macsec: &Macsec,
-        refused: Option<(usize, Outcome, Standing)>,
-        report: &mut FrameReport,
-    ) -> (Vec<Sdu>, Vec<(&'static str, u64)>) {
-        let no_sa = ReceiveDiscard::NoSaError;
-        let refused_by = refused.as_ref().map(|(index, ..)| *index);
-        let (discard, standing, moved) = match refused {
-            Some((_, Outcome { result: Err(discard), moved, .. }, standing)) => (discard, standing, moved),
-            _ => (no_sa, Standing::default(), vec![("InPktsNoSAError", 1)]),
-        };
-        bad(report, moved.first().map(|(name, _)| *name), words::discard(discard, standing));
-        if standing.authentic {
-            report.pn = Some(standing.pn);
-        }
-        if matches!(discard, ReceiveDiscard::NotValid | ReceiveDiscard::NoSaError) {
-            let pn = if standing.pn == 0 { macsec.tag.pn.into() } else { standing.pn };
-            let patient = Patient { octets: captured.octets, tag: &macsec.tag, source, pn };
-            let sci = macsec.tag.sc.sci(source);
-            let no_sak =
-                refused_by.is_none().then(|| self.keys.overheard.missing(macsec.tag.an, sci)).flatten();
-            report.notes.extend(no_sak.or_else(|| self.diagnoses.find(patient, &self.keys.sas)));
-        }
-        (Vec::new(), moved)
-    }
-}
-
-fn sdu_report(sdu: &Sdu) -> SduReport {
-    let ethertype =
-        wire::ethernet::Header::parse(&sdu.octets).ok().map(|header| header.ethertype.to_string());
-    SduReport { octets: sdu.octets.len(), ethertype, frames: sdu.frames.clone() }
 }

@@ -7,7 +7,6 @@ use alloc::collections::VecDeque;
 use core::time::Duration;
 
 use crate::keys::Epoch;
-use crate::member::Member;
 use crate::session::SessionNumber;
 
 /// Event for control.
@@ -62,29 +61,29 @@ impl EventQueue {
         Self(VecDeque::with_capacity(relations))
     }
 
-    pub(crate) fn heard(&mut self, member: &mut Member, number: usize, session: SessionNumber) {
-        member.events.heard = Some(session);
-        self.list(member, number);
+    pub(crate) fn heard(&mut self, pending: &mut PendingEvents, number: usize, session: SessionNumber) {
+        pending.heard = Some(session);
+        self.list(pending, number);
     }
 
-    pub(crate) fn transmit_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
-        member.events.transmit_epoch = Some(begun);
-        self.list(member, number);
+    pub(crate) fn transmit_epoch(&mut self, pending: &mut PendingEvents, number: usize, begun: Epoch) {
+        pending.transmit_epoch = Some(begun);
+        self.list(pending, number);
     }
 
-    pub(crate) fn receive_epoch(&mut self, member: &mut Member, number: usize, begun: Epoch) {
-        member.events.receive_epoch = Some(begun);
-        self.list(member, number);
+    pub(crate) fn receive_epoch(&mut self, pending: &mut PendingEvents, number: usize, begun: Epoch) {
+        pending.receive_epoch = Some(begun);
+        self.list(pending, number);
     }
 
-    pub(crate) fn alarm(&mut self, member: &mut Member, number: usize, gap: Duration) {
-        member.events.alarm = member.events.alarm.max(Some(gap));
-        self.list(member, number);
+    pub(crate) fn alarm(&mut self, pending: &mut PendingEvents, number: usize, gap: Duration) {
+        pending.alarm = pending.alarm.max(Some(gap));
+        self.list(pending, number);
     }
 
-    pub(crate) fn lost(&mut self, member: &mut Member, number: usize) {
-        member.events.lost = true;
-        self.list(member, number);
+    pub(crate) fn lost(&mut self, pending: &mut PendingEvents, number: usize) {
+        pending.lost = true;
+        self.list(pending, number);
     }
 
     /// The first relation in the queue.
@@ -93,20 +92,20 @@ impl EventQueue {
     }
 
     /// Removes a relation without further events.
-    pub(crate) fn done(&mut self, member: &mut Member) {
-        member.events.listed = false;
+    pub(crate) fn done(&mut self, pending: &mut PendingEvents) {
+        pending.listed = false;
         self.0.pop_front();
     }
 
     /// Queues a relation that was taken over with pending events.
-    pub(crate) fn adopt(&mut self, member: &mut Member, number: usize) {
-        if core::mem::replace(&mut member.events.listed, false) {
-            self.list(member, number);
+    pub(crate) fn adopt(&mut self, pending: &mut PendingEvents, number: usize) {
+        if core::mem::replace(&mut pending.listed, false) {
+            self.list(pending, number);
         }
     }
 
-    fn list(&mut self, member: &mut Member, number: usize) {
-        if !core::mem::replace(&mut member.events.listed, true) {
+    fn list(&mut self, pending: &mut PendingEvents, number: usize) {
+        if !core::mem::replace(&mut pending.listed, true) {
             self.0.push_back(number as u16);
         }
     }

@@ -57,6 +57,7 @@
 mod counters;
 mod hello_codec;
 mod nonce_pair;
+mod offer;
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -70,8 +71,11 @@ use wire::{EtherType, Instant};
 
 pub use self::counters::{HelloCounters, HelloDiscard};
 pub use self::hello_codec::{HELLO_FRAME_OCTETS, HelloCodec, UnverifiedHello};
+pub use self::offer::ExpectedNonces;
 
+use self::hello_codec::OutgoingHello;
 use self::nonce_pair::NoncePair;
+use self::offer::Offer;
 use crate::relation::Relation;
 use crate::session::{EpochKey, Session, SessionNumber};
 
@@ -104,38 +108,6 @@ pub enum HandshakeState {
     Entered,
     /// Both have entered the session.
     Confirmed,
-}
-
-/// Nonces of this end that a HELLO can usefully name. They change with a session only: at an event of the
-/// handshake, or a request for another epoch's key.
-#[derive(Clone, Copy, Debug)]
-pub struct ExpectedNonces {
-    offer: Offer,
-    newest: Option<HandshakeNonce>,
-}
-
-impl ExpectedNonces {
-    /// True if the nonce is one of them.
-    pub fn contains(&self, nonce: HandshakeNonce) -> bool {
-        nonce == self.offer.nonce || self.newest == Some(nonce)
-    }
-}
-
-/// An end's contribution to its next session.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    nonce: HandshakeNonce,
-    /// KeyID of its first frames there.
-    key_id: KeyId,
-}
-
-/// A HELLO to be sent.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct OutgoingHello {
-    state: HelloState,
-    own: HandshakeNonce,
-    key_id: KeyId,
-    peers: Option<HandshakeNonce>,
 }
 
 /// One end's handshake for one relation. See the module's documentation.

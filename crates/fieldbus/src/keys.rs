@@ -25,10 +25,9 @@ use alloc::boxed::Box;
 use arrayvec::ArrayVec;
 use wire::fieldbus::{KeyId, Seq};
 
-use crate::receive::ReceiveDiscard;
-use crate::relations::Direction;
+use crate::direction::Direction;
+use crate::discard::{ReceiveDiscard, TransmitDiscard};
 use crate::session::{EpochKey, SessionNumber};
-use crate::transmit::TransmitDiscard;
 
 pub use live::LiveSession;
 use live::{Receiver, Sender};

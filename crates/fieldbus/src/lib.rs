@@ -17,6 +17,7 @@
 //! | [`transmit`], [`receive`] | protecting and verifying frames, in bursts |
 //! | [`keys`] | the key that protects, those that verify, and their change without a lost frame |
 //! | [`events`] | events of the data path for control |
+//! | [`direction`], [`discard`] | the way of a frame through this gateway; reasons for discarding it |
 //! | [`counters`], [`histogram`] | observation |
 //! | [`moment`] | time |
 //!
@@ -27,6 +28,8 @@ extern crate alloc;
 
 pub mod budget;
 pub mod counters;
+pub mod direction;
+pub mod discard;
 pub mod events;
 mod gap_monitor;
 pub mod handshake;
@@ -43,12 +46,14 @@ mod table;
 pub mod transmit;
 
 pub use counters::{ReceiveCounters, TransmitCounters};
+pub use direction::Direction;
+pub use discard::{ReceiveDiscard, TransmitDiscard};
 pub use events::Event;
 pub use histogram::Histogram;
 pub use keys::{KeyChange, KeyStatus, LiveSession, RelationState, RetiredKeys};
 pub use member::RelationStatus;
 pub use moment::Moment;
-pub use receive::{Incoming, ReceiveDiscard, Verified};
-pub use relations::{ClearPermit, Direction, Foreign, InwardFrame, RelationMatch, Relations, RelationsError};
+pub use receive::{Incoming, Verified};
+pub use relations::{ClearPermit, Foreign, InwardFrame, RelationMatch, Relations, RelationsError};
 pub use settings::{Mode, RelationSettings, Settings, VlanTag};
-pub use transmit::{Outgoing, Protected, TransmitDiscard};
+pub use transmit::{Outgoing, Protected};

@@ -10,12 +10,12 @@ use wire::fieldbus::{FRAME_ID_OCTETS, FrameId};
 use wire::{EtherType, MacAddr};
 
 use crate::counters::{ReceiveCounters, TransmitCounters};
+use crate::direction::Direction;
 use crate::events::PendingEvents;
 use crate::gap_monitor::GapMonitor;
 use crate::histogram::Histogram;
 use crate::keys::{KeyStatus, Keys, RelationState};
 use crate::moment::Moment;
-use crate::relations::Direction;
 use crate::settings::{RelationSettings, Settings};
 
 /// A relation at one moment.

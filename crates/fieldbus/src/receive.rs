@@ -22,44 +22,14 @@ use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Seq};
 
-use crate::counters::ReceiveCounters;
+use crate::direction::Direction;
+use crate::discard::ReceiveDiscard;
 use crate::keys::{CommitOutcome, KeyRef};
 use crate::member::{ClearOutcome, Member, PayloadHash, UnknownKeyStats};
 use crate::moment::Moment;
-use crate::relations::{Direction, GROUP, RelationMatch, Relations};
+use crate::relations::{GROUP, RelationMatch, Relations};
 use crate::settings::{Mode, Settings};
 use crate::transmit::{AAD_OCTETS, sections};
-
-/// Reason for not delivering a relation's frame. Each has its counter in [`ReceiveCounters`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum ReceiveDiscard {
-    /// Ends inside KeyID, Seq and ICV.
-    TooShort,
-    /// No session.
-    NoSession,
-    /// Its KeyID is neither that of the current key nor of the next.
-    UnknownKey,
-    /// Its Seq is not newer than that of the newest verified frame.
-    Late,
-    /// Its ICV is wrong.
-    NotValid,
-    /// Valid, but in shadow mode the frame in clear was delivered.
-    Shadow,
-}
-
-impl ReceiveCounters {
-    const fn count(&mut self, outcome: Result<(), ReceiveDiscard>) {
-        *match outcome {
-            Ok(()) => &mut self.in_pkts_ok,
-            Err(ReceiveDiscard::TooShort) => &mut self.in_pkts_too_short,
-            Err(ReceiveDiscard::NoSession) => &mut self.in_pkts_no_session,
-            Err(ReceiveDiscard::UnknownKey) => &mut self.in_pkts_unknown_key,
-            Err(ReceiveDiscard::Late) => &mut self.in_pkts_late,
-            Err(ReceiveDiscard::NotValid) => &mut self.in_pkts_not_valid,
-            Err(ReceiveDiscard::Shadow) => &mut self.in_pkts_shadow,
-        } += 1;
-    }
-}
 
 /// Proof that a frame was verified and is to be delivered. Only [`Relations::verify`] makes one.
 #[derive(PartialEq, Eq, Debug)]
@@ -167,17 +137,17 @@ impl Relations {
         member.received.in_pkts_missing += u64::from(outcome.missing);
         if let Some(session) = outcome.session {
             member.received.in_sessions += 1;
-            events.heard(member, number, session);
+            events.heard(&mut member.events, number, session);
         }
         if let Some(begun) = outcome.epoch {
             member.received.in_epochs += 1;
-            events.receive_epoch(member, number, begun);
+            events.receive_epoch(&mut member.events, number, begun);
         }
         if let Some(arrival) = member.gap_monitor.arrived(now) {
             member.jitter.add(arrival.gap.abs_diff(member.settings.relation.cycle));
             if arrival.alarm {
                 member.received.in_alarms += 1;
-                events.alarm(member, number, arrival.gap);
+                events.alarm(&mut member.events, number, arrival.gap);
             }
         }
         // The frame starts at its AAD.

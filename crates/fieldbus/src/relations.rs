@@ -16,6 +16,7 @@ use wire::EtherType;
 use wire::ethernet::{self, HEADER_OCTETS, VLAN_TAG_OCTETS};
 use wire::fieldbus::{FRAME_ID_OCTETS, FrameId, Header};
 
+use crate::direction::Direction;
 use crate::events::{Event, EventQueue};
 use crate::keys::{KeyChange, RetiredKeys};
 use crate::member::{ClearOutcome, Member, PayloadHash, PendingTwins, RelationStatus};
@@ -32,15 +33,6 @@ const CHECKS_PER_CALL: usize = 32;
 pub(crate) const GROUP: usize = 8;
 /// Most frames in clear whose twins are awaited in shadow mode: as many as a burst holds.
 const CLEAR_AHEAD: u8 = PendingTwins::MAX as u8;
-
-/// Direction of a frame through this gateway.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Direction {
-    /// From the machine to the network.
-    Outward,
-    /// From the network to the machine.
-    Inward,
-}
 
 /// The relation of a frame. Only [`Relations::find_outward`] and [`Relations::find_inward`] make one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -283,7 +275,7 @@ impl Relations {
             if let Some(event) = member.events.take() {
                 return Some((number, event));
             }
-            self.events.done(member);
+            self.events.done(&mut member.events);
         }
         None
     }
@@ -300,11 +292,11 @@ impl Relations {
             let member = &mut self.members[number];
             if let Some(gap) = member.gap_monitor.check(now) {
                 member.received.in_alarms += 1;
-                self.events.alarm(member, number, gap);
+                self.events.alarm(&mut member.events, number, gap);
             }
             let expired = member.unknown.take_if(|unknown| now.since(unknown.since) >= LOST);
             if expired.is_some_and(|unknown| unknown.frames > unknown.verified) {
-                self.events.lost(member, number);
+                self.events.lost(&mut member.events, number);
             }
         }
         self.check_at = if end == self.count() { 0 } else { end };
@@ -327,7 +319,7 @@ impl Relations {
             core::mem::swap(&mut own.outward, &mut there.outward);
             core::mem::swap(&mut own.delivered, &mut there.delivered);
             own.gap_monitor.set_alarm(own.settings.alarm);
-            self.events.adopt(own, number);
+            self.events.adopt(&mut own.events, number);
         }
         self.watched |= predecessor.watched;
     }

@@ -24,10 +24,11 @@ use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
 use wire::fieldbus::{FRAME_ID_OCTETS, HEADER_OCTETS as BEHIND_ETHERTYPE, Header, Protect};
 
-use crate::counters::TransmitCounters;
+use crate::direction::Direction;
+use crate::discard::TransmitDiscard;
 use crate::keys::{Epoch, KeyRef, TakenSeq};
 use crate::member::Member;
-use crate::relations::{Direction, GROUP, RelationMatch, Relations};
+use crate::relations::{GROUP, RelationMatch, Relations};
 use crate::settings::Settings;
 
 /// Octets of addresses, FrameID, KeyID and Seq.
@@ -36,27 +37,6 @@ pub(crate) const AAD_OCTETS: usize = ADDRESSES_OCTETS + BEHIND_ETHERTYPE;
 const SHORTEST_FRAME: usize = 60;
 /// Minimum payload; shorter ones are padded. With VLAN tags too, since a switch may remove them.
 const SHORTEST_PAYLOAD: usize = SHORTEST_FRAME - HEADER_OCTETS - BEHIND_ETHERTYPE - ICV_OCTETS;
-
-/// Reason for not sending a relation's frame. Each has its counter in [`TransmitCounters`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum TransmitDiscard {
-    /// No session, or none that is enabled.
-    NoSession,
-    /// No Seq is left, and no next key.
-    SeqExhausted,
-    /// With KeyID, Seq and ICV it would exceed the protected side's MTU, or its chunk.
-    TooLong,
-}
-
-impl TransmitCounters {
-    const fn count(&mut self, discard: TransmitDiscard) {
-        *match discard {
-            TransmitDiscard::NoSession => &mut self.out_pkts_no_session,
-            TransmitDiscard::SeqExhausted => &mut self.out_pkts_seq_exhausted,
-            TransmitDiscard::TooLong => &mut self.out_pkts_too_long,
-        } += 1;
-    }
-}
 
 /// Proof that a frame was protected. Only [`Relations::protect`] makes one.
 #[derive(PartialEq, Eq, Debug)]
@@ -120,7 +100,7 @@ impl Relations {
                     *seal = Some(admitted);
                     if let Some(begun) = begun {
                         member.sent.out_epochs += 1;
-                        events.transmit_epoch(member, found.relation(), begun);
+                        events.transmit_epoch(&mut member.events, found.relation(), begun);
                     }
                 }
                 Err(discard) => {

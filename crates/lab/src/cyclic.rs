@@ -16,9 +16,10 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
+use crate::histogram::{histogram, nanoseconds};
 use crate::packet::Direction;
 use crate::topology::{Mac, Machine};
-use crate::traffic::{MARKER, histogram, nanoseconds};
+use crate::traffic::MARKER;
 use crate::{Error, PacketSocket, Task};
 
 /// Times of which there are none yet: one nanosecond to a minute, to three digits.

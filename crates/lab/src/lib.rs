@@ -7,6 +7,7 @@ pub mod cyclic;
 pub mod error;
 pub mod flood;
 pub mod guest;
+mod histogram;
 pub mod macsec;
 pub mod namespace;
 pub mod noise;

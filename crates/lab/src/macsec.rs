@@ -13,10 +13,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::flood::{Flood, MOST_BEHIND};
+use crate::histogram::{histogram, nanoseconds};
 use crate::pace::Pace;
 use crate::packet::Direction;
 use crate::topology::Mac;
-use crate::traffic::{RoundTrips, histogram, nanoseconds};
+use crate::traffic::RoundTrips;
 use crate::{Error, Namespace, PacketSocket, Task};
 
 /// Octets in front of what is encrypted: addresses and SecTAG with SCI.

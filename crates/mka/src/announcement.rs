@@ -10,7 +10,7 @@ use crate::settings::{Announced, Settings, SuiteRule, SuiteTiming};
 /// Octets of the longest announcement that is sent.
 pub(crate) const OCTETS: usize = 256;
 
-/// Announcement of a peer. A peer without our TLV announces nothing of ours.
+/// Announcement of a peer. A peer that does not send our TLV announces none of our functions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Announcement {
     /// True if it sent our TLV.
@@ -25,7 +25,7 @@ pub(crate) struct Announcement {
 }
 
 impl Announcement {
-    /// Reads a peer's TLVs. The first of repeated ones counts.
+    /// Reads a peer's TLVs. Of several of one kind, the first counts.
     pub(crate) fn of(tlvs: Option<Tlvs<'_>>) -> Self {
         let mut announcement = Self::default();
         for tlv in tlvs.iter().flat_map(Tlvs::iter) {
@@ -57,7 +57,7 @@ impl Announcement {
         self.lists.contains(&suite)
     }
 
-    /// Nanoseconds that a frame takes there with this suite.
+    /// Nanoseconds that the peer needs for a frame with this suite, as it announced.
     pub(crate) fn figure(&self, suite: CipherSuite) -> Option<u16> {
         self.figures.iter().find(|figure| figure.suite == suite).map(|figure| figure.nanoseconds)
     }

@@ -28,13 +28,13 @@ const NDA_DST: u16 = 1;
 const NDA_LLADDR: u16 = 2;
 /// Octets of rtmsg and of ndmsg.
 const FIXED: usize = 12;
-/// Where rtmsg has the type of a route, and the one of a route to another machine.
+/// Offset of the route's type in rtmsg; the type of a route to another machine.
 const ROUTE_TYPE: usize = 7;
 const RTN_UNICAST: u8 = 1;
 /// NUD_PERMANENT, NUD_NOARP, NUD_REACHABLE, NUD_PROBE, NUD_STALE, NUD_DELAY: the address is known.
 const NUD_VALID: u16 = 0xde;
 
-/// Where packets to an address leave, and for whom on the link.
+/// Next hop of packets: the interface that they leave by, and their addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NextHop {
     /// The interface, by its index.
@@ -79,10 +79,10 @@ pub fn next_hop(source: Option<IpAddr>, destination: IpAddr) -> io::Result<NextH
     Ok(NextHop { interface, from, to: neighbour(interface, gateway)?, source })
 }
 
-/// Interfaces by which packets to this box come in: those that have an address of more than their link, by index, with their names.
+/// Interfaces on which packets for this box arrive: those with an address beyond loopback and link-local. Names by index.
 ///
 /// # Errors
-/// If the kernel does not tell.
+/// If the kernel refuses the query.
 pub fn addressed() -> io::Result<BTreeMap<u32, String>> {
     let far = |entry: &InterfaceAddress| {
         let address = entry.address?;
@@ -101,7 +101,7 @@ pub fn addressed() -> io::Result<BTreeMap<u32, String>> {
     names.into_iter().map(|name| Ok((query(LinkId::Name(&name))?.index, name))).collect()
 }
 
-/// MAC address of a machine on a link.
+/// MAC address of a machine on the interface's link, as the kernel's neighbour table has it.
 fn neighbour(interface: u32, address: IpAddr) -> io::Result<MacAddr> {
     let (family, octets) = octets_of(address);
     let mut fixed = [0; FIXED];

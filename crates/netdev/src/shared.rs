@@ -1,6 +1,7 @@
 //! Memory that the kernel's programs and this process share: the values of a BPF array map, word by word.
 //!
-//! Both sides write it at any time. So each word is an atomic one, and whoever reads several of them agrees with the other side on when.
+//! Both sides write it at any time, so each word is atomic. A reader of several words needs an agreement with the writer about
+//! their order.
 
 #![allow(unsafe_code)]
 
@@ -19,7 +20,7 @@ impl SharedWords {
     /// Maps the first `words` words of 64 bits behind a descriptor.
     ///
     /// # Errors
-    /// If the kernel does not map it: there is less memory, or it is none that is shared.
+    /// If the kernel does not map it: it has fewer words, or its memory cannot be shared.
     pub fn map(descriptor: BorrowedFd<'_>, words: usize) -> io::Result<Self> {
         Mapping::shared(descriptor.as_raw_fd(), 0, words * size_of::<AtomicU64>()).map(Self)
     }

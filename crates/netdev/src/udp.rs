@@ -13,6 +13,7 @@
 
 mod address;
 mod ancillary;
+mod counters;
 mod receive;
 mod send;
 mod socket;
@@ -21,6 +22,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
+pub use counters::UdpCounters;
 pub use receive::Packet;
 pub use send::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
 
@@ -29,30 +31,6 @@ use send::Outbox;
 
 /// Octets that a socket's buffers should have, each: some 5,000 packets.
 const BUFFER_OCTETS: usize = 8 << 20;
-
-wire::counters! {
-    /// Cumulative counters of a UDP port. Octets are those of UDP payloads.
-    UdpCounters {
-        /// Packets received.
-        rx_packets = "RxPackets",
-        /// Their octets.
-        rx_octets = "RxOctets",
-        /// Packets that the kernel took to be sent.
-        tx_packets = "TxPackets",
-        /// Their octets.
-        tx_octets = "TxOctets",
-        /// To be sent, but the socket or the kernel had no room.
-        tx_dropped = "TxDropped" [discard],
-        /// To be sent, but there is no way to the address, or it is not allowed.
-        tx_unreachable = "TxUnreachable" [discard],
-        /// To be sent, but longer than the MTU of the interface, and never fragmented.
-        tx_too_long = "TxTooLong" [discard],
-        /// Received, but cut by the kernel.
-        rx_truncated = "RxTruncated" [discard],
-        /// Dropped by the kernel before it reached us: the socket's buffer was full, or a checksum was wrong.
-        rx_kernel_dropped = "RxKernelDropped" [discard],
-    }
-}
 
 /// Offloads that the kernel is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,14 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::GatewayReport;
-use super::control_socket::{Reply, Request, STATUS_GROUP, client};
-
-/// The environment variable that names another directory for control sockets.
-pub const RUNTIME_DIR_VARIABLE: &str = "FRAMEWARD_RUNTIME_DIR";
-
-const DEFAULT_RUNTIME_DIR: &str = "/run/frameward";
-/// Behind the name of a gateway.
-pub const SOCKET_SUFFIX: &str = ".sock";
+use super::control_socket::exchange;
+use super::control_socket::{Reply, Request, STATUS_GROUP};
+use super::runtime_dir::socket_path;
 
 /// Why a gateway tells nothing.
 #[derive(Debug, thiserror::Error)]
@@ -38,25 +33,13 @@ pub enum AskError {
     },
 }
 
-/// The directory of the control sockets.
-pub fn runtime_dir() -> PathBuf {
-    std::env::var_os(RUNTIME_DIR_VARIABLE)
-        .filter(|directory| !directory.is_empty())
-        .map_or_else(|| DEFAULT_RUNTIME_DIR.into(), PathBuf::from)
-}
-
-/// The socket of a gateway.
-pub fn socket_path(directory: &Path, name: &str) -> PathBuf {
-    directory.join(format!("{name}{SOCKET_SUFFIX}"))
-}
-
 /// Asks a gateway for its report, as the JSON text that it sends: one line.
 ///
 /// # Errors
 ///
 /// `Silent`.
 pub fn ask(directory: &Path, name: &str) -> Result<String, AskError> {
-    let answer = client::ask(directory, name, &Request::Status {}).and_then(|reply| match reply {
+    let answer = exchange::ask(directory, name, &Request::Status {}).and_then(|reply| match reply {
         Reply::Report(report) => Ok(report.get().to_owned()),
         Reply::Error(why) => Err(io::Error::other(why)),
         Reply::Done(_) | Reply::Refused(_) => Err(io::ErrorKind::InvalidData.into()),

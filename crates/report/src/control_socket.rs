@@ -17,6 +17,7 @@
 //! One socket is enough for both, since readers cannot hold up others: see server.rs.
 
 pub mod client;
+pub(crate) mod exchange;
 mod server;
 
 use serde::{Deserialize, Serialize};

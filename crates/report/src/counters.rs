@@ -11,7 +11,7 @@ use serde::ser::{Serialize, Serializer};
 pub struct Counters(Vec<(Cow<'static, str>, u64)>);
 
 impl Counters {
-    /// Puts a table of names and its values together.
+    /// Counters of a table of names, with their values in its order.
     pub fn new<const N: usize>(names: &'static [&'static str], values: [u64; N]) -> Self {
         names.iter().map(|&name| Cow::Borrowed(name)).zip(values).collect()
     }
@@ -21,7 +21,7 @@ impl Counters {
         self.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| value)
     }
 
-    /// Counters since `then`; none if something is less now, so that it began anew.
+    /// Increase of each counter since `then`; none if one of them is lower now, since it was set back meanwhile.
     pub fn since(&self, then: &Self) -> Option<Self> {
         let more =
             |(name, now): &(Cow<'static, str>, u64)| Some((name.clone(), now.checked_sub(then.value(name))?));

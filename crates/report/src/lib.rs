@@ -3,10 +3,10 @@
 //! ```text
 //! GatewayReport ─┬─ PrivilegeReport
 //!                ├─ SiteReport ── SitePeerReport, counters       (site.rs)
-//!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters
+//!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters     (port.rs)
 //!                              ├─ MkaReport ── counters           (mka.rs)
 //!                              ├─ CellReport ── RelationReport ── histograms, counters     (cell.rs)
-//!                              └─ SecYReport ── counters
+//!                              └─ SecYReport ── counters          (secy.rs)
 //!                                   ├─ TransmitScReport ── SaReport ── counters
 //!                                   └─ ReceiveScReport  ── SaReport ── counters
 //! ```
@@ -22,9 +22,12 @@ pub mod control_socket;
 mod counters;
 pub mod link_verdict;
 pub mod mka;
+mod port;
 pub mod recent;
+mod runtime_dir;
 #[cfg(any(test, feature = "samples"))]
 pub mod samples;
+mod secy;
 pub mod site;
 pub mod table;
 pub mod verdict;
@@ -35,9 +38,12 @@ use serde::{Deserialize, Serialize};
 
 pub use baseline::{Baseline, CountedReport};
 use cell::CellReport;
-pub use client::{AskError, RUNTIME_DIR_VARIABLE, SOCKET_SUFFIX, ask, parse, runtime_dir, socket_path};
+pub use client::{AskError, ask, parse};
 use config::suite_speed::{Antedating, SuiteSpeeds};
 pub use counters::Counters;
+pub use port::{PortReport, WaitingReport};
+pub use runtime_dir::{RUNTIME_DIR_VARIABLE, SOCKET_SUFFIX, runtime_dir, socket_path};
+pub use secy::{ReceiveScReport, SaReport, SecYReport, StrangerReport, TransmitScReport};
 pub use verdict::{Concern, Level, Verdict};
 
 /// A gateway.
@@ -189,131 +195,6 @@ impl LinkReport {
     pub fn has_secy(&self) -> bool {
         self.fieldbus.as_ref().is_none_or(|cell| cell.rest != "drop")
     }
-}
-
-/// A link that forwards nothing: an interface is missing, or cannot be used, or has no carrier and the other one is
-/// held down for it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct WaitingReport {
-    /// For how long.
-    pub seconds: u64,
-    /// The missing part, for people.
-    pub why: String,
-    /// It lacks a carrier, not an interface.
-    #[serde(default)]
-    pub cut: bool,
-}
-
-/// A port.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct PortReport {
-    /// The interface.
-    pub interface: String,
-    /// The kind of port, such as `af_xdp native`.
-    pub engine: String,
-    /// Octets behind DA, SA and EtherType.
-    pub mtu: u32,
-    /// The guard of the interface: `tcx`, `clsact` or `none`; empty while it is not prepared.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub guard: String,
-    /// Frames and octets, and what was lost.
-    pub counters: Counters,
-}
-
-impl PortReport {
-    /// Text about the guard, behind other words; nothing before the interface is prepared.
-    pub fn guard_words(&self) -> String {
-        match self.guard.as_str() {
-            "" => String::new(),
-            "none" => ", NOT GUARDED: this box's own stack can receive and send here".to_owned(),
-            guard => format!(", guard {guard}"),
-        }
-    }
-}
-
-/// A SecY with its management variables, under the standard's words.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SecYReport {
-    /// The suite's name; `auto` as long as none is agreed on, `none` where nothing reaches the SecY.
-    pub suite: String,
-    /// Whether frames are protected.
-    pub protect_frames: bool,
-    /// `strict`, `check` or `disabled`.
-    pub validate_frames: String,
-    /// Whether late and duplicate frames are discarded.
-    pub replay_protect: bool,
-    /// In PNs.
-    pub replay_window: u32,
-    /// Where frames are protected and verified, both ways: `kernel`, `user space: ` and why, or `nowhere: ` and why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub path: Option<String>,
-    /// Of the SecY, those of no SC.
-    pub counters: Counters,
-    /// Whose frame was discarded last because there is no SA for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stranger: Option<StrangerReport>,
-    /// The own SC.
-    pub transmit: TransmitScReport,
-    /// The peers' SCs.
-    pub receive: Vec<ReceiveScReport>,
-}
-
-/// A frame for which there is no SA.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct StrangerReport {
-    /// The SCI that it bears, `MAC/port`; none if it bears none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sci: Option<String>,
-    /// Its AN.
-    pub an: u8,
-}
-
-/// The transmit SC.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct TransmitScReport {
-    /// Its SCI, `MAC/port`.
-    pub sci: String,
-    /// Sums over all its SAs, also retired ones.
-    pub counters: Counters,
-    /// Its SAs, by AN.
-    pub sas: Vec<SaReport>,
-}
-
-/// A receive SC.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct ReceiveScReport {
-    /// Its SCI, `MAC/port`.
-    pub sci: String,
-    /// Sums over all its SAs, also retired ones.
-    pub counters: Counters,
-    /// Its SAs, by AN.
-    pub sas: Vec<SaReport>,
-}
-
-/// An SA.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct SaReport {
-    /// Its AN, 0 to 3.
-    pub an: u8,
-    /// Whether it is used.
-    pub in_use: bool,
-    /// Its key's fingerprint, as `keygen` printed it; of a SAK that was agreed on its KI.
-    pub key: String,
-    /// Transmit: the next PN; none if the PNs are used up.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub next_pn: Option<u64>,
-    /// Transmit, with 32-bit PNs: how many are left before the key has to be changed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pns_left: Option<u64>,
-    /// Transmit, with 32-bit PNs: seconds until none is left, at the mean rate since this SA began. None before it has
-    /// sent a frame.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pns_last_seconds: Option<u64>,
-    /// Receive: the lowest PN that is not late.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lowest_pn: Option<u64>,
-    /// Its counters.
-    pub counters: Counters,
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ pub mod site_verdict;
 
 use serde::{Deserialize, Serialize};
 
+use super::counters::Counters;
+use super::port::{PortReport, WaitingReport};
 use super::table::Group;
-use super::{Concern, Counters, PortReport, Verdict, WaitingReport};
+use super::verdict::{Concern, Verdict};
 pub use peer::peer_report;
 
 /// A site.

@@ -10,7 +10,7 @@ use crate::{CipherSuite, Secret};
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sak(Secret);
 
-/// Error of a key with another length than its suite's. All in octets.
+/// Error of a key whose length is not its suite's. Lengths in octets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WrongKeyLength {
     /// Length that the suite needs.

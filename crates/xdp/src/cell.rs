@@ -9,10 +9,14 @@
 //! Work for a change: a system call, and some hundred octets moved under the lock. For a frame: a look-up in a hash map, the
 //! lock twice, and Poly1305, with ChaCha20 where no keystream is ready. Room: 24 kB a relation for its slots.
 
+mod ahead;
+mod layout;
+#[cfg(feature = "slots")]
+mod slots;
+
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use aya::TestRunOptions;
 use aya::maps::{Array, HashMap, PerCpuValues};
 use fieldbus::{
     Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
@@ -20,19 +24,17 @@ use fieldbus::{
 };
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
-use crate::ahead::{self, Filler};
 use crate::error::XdpError;
-use crate::layout;
-use crate::programs::{Programs, Ran, Unclaimed};
+use crate::programs::{Programs, Unclaimed};
+pub use crate::run::Changed;
+use crate::run::Ran;
+use ahead::Filler;
 
 /// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
 /// The longest payload that the programs take (`MOST_PAYLOAD`).
 const MOST_PAYLOAD: usize = 2013;
 const PROGRAMS: [&str; 5] = ["outward", "inward", "change", "look", "fill"];
-/// Return values of the programs `change` and `look`.
-const DONE: u32 = 100;
-const REFUSED: u32 = 101;
 /// `BPF_F_LOCK`.
 const UNDER_LOCK: u64 = 4;
 
@@ -51,15 +53,6 @@ pub struct Report {
     pub silent: Option<Duration>,
     /// The longest time between two verified frames.
     pub worst_gap: Duration,
-}
-
-/// Whether a change was made.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Changed {
-    /// It was.
-    Done,
-    /// Its key does not fit what is there.
-    Refused,
 }
 
 /// The programs, loaded once, and the cell that they serve, which may be exchanged for another one while frames pass. Dropping it
@@ -218,35 +211,6 @@ impl Cell {
         Ok(ahead::fill(&self.programs.shared(), self.end(), || false)?[0])
     }
 
-    /// The slot of a Seq, as it stands in the map: for tests.
-    ///
-    /// # Errors
-    /// If there is no such relation.
-    #[cfg(feature = "slots")]
-    pub fn slot(&self, relation: usize, way: Direction, seq: u32) -> Result<Vec<u8>, XdpError> {
-        let at = slot_number(self.place(relation)?, way, seq);
-        let map = self.programs.map_ref("slots")?;
-        Ok(Array::<_, [u8; layout::SLOT]>::try_from(map)?.get(&at, 0)?.to_vec())
-    }
-
-    /// Puts something else into the slot of a Seq: for tests.
-    ///
-    /// # Errors
-    /// If there is no such relation, or a slot has not so many octets.
-    #[cfg(feature = "slots")]
-    pub fn set_slot(
-        &mut self,
-        relation: usize,
-        way: Direction,
-        seq: u32,
-        octets: &[u8],
-    ) -> Result<(), XdpError> {
-        let at = slot_number(self.place(relation)?, way, seq);
-        let octets: [u8; layout::SLOT] = octets.try_into().map_err(|_| XdpError::Malformed)?;
-        let mut slots = Array::<_, [u8; layout::SLOT]>::try_from(self.programs.map("slots")?)?;
-        Ok(slots.set(at, octets, 0)?)
-    }
-
     /// The places in use are below.
     fn end(&self) -> u32 {
         self.relations.iter().filter_map(|of| of.place).max().map_or(0, |place| place + 1)
@@ -373,21 +337,14 @@ impl Cell {
     /// # Errors
     /// If there is no such relation, or a key is of another suite.
     pub fn change(&mut self, relation: usize, change: &KeyChange) -> Result<Changed, XdpError> {
-        let command = layout::command(self.place(relation)?, change)?;
-        match self.run_command(command.octets())? {
-            DONE => Ok(Changed::Done),
-            REFUSED => Ok(Changed::Refused),
-            _ => Err(XdpError::Malformed),
-        }
+        self.programs.change(layout::command(self.place(relation)?, change)?.octets())
     }
 
     fn command(&self, command: &[u8; layout::COMMAND]) -> Result<(), XdpError> {
-        (self.run_command(command)? == DONE).then_some(()).ok_or(XdpError::Malformed)
-    }
-
-    fn run_command(&self, command: &[u8]) -> Result<u32, XdpError> {
-        let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
-        Ok(self.programs.run("change", options)?.0)
+        match self.programs.change(command)? {
+            Changed::Done => Ok(()),
+            Changed::Refused => Err(XdpError::Malformed),
+        }
     }
 
     /// Looks at a relation: whether frames have stopped, and what control has to know of it.
@@ -407,12 +364,7 @@ impl Cell {
     }
 
     fn report(&self, question: &[u8; layout::COMMAND]) -> Result<Report, XdpError> {
-        let mut answer = [0; layout::COMMAND];
-        let options =
-            TestRunOptions { data_in: Some(question), data_out: Some(&mut answer), ..TestRunOptions::new() };
-        if self.programs.run("look", options)?.0 != DONE {
-            return Err(XdpError::Malformed);
-        }
+        let answer = self.programs.ask("look", question)?;
         let layout::Report { events, transmit_key, receive_key, state, silent, worst_gap } =
             layout::report(&answer);
         Ok(Report { events, state, transmit_key, receive_key, silent, worst_gap })
@@ -494,15 +446,6 @@ impl std::fmt::Debug for Cell {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Cell").field("relations", &self.relations.len()).finish_non_exhaustive()
     }
-}
-
-#[cfg(feature = "slots")]
-fn slot_number(place: u32, way: Direction, seq: u32) -> u32 {
-    let way = match way {
-        Direction::Outward => 0,
-        Direction::Inward => 1,
-    };
-    (2 * place + way) * layout::SLOTS + seq % layout::SLOTS
 }
 
 /// Puts a relation into its place, under its lock: a frame that is under way finds all of it or nothing of it, and never a key of which

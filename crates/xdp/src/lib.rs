@@ -15,29 +15,30 @@
 //!
 //! | module | what |
 //! |---|---|
-//! | `ahead` | the thread that has keystream of cells made ahead |
 //! | [`cell`] | a cell's relations, what `fieldbus::Relations` is in user space |
 //! | [`link`] | a link's SecY, what `secy::SecY` is in user space |
 //! | [`site`] | a site's known flows, what `tunnel::Forwarding` does with them in user space |
 //! | [`error`] | why the kernel does not take it |
 //! | [`redirect`] | a bare forwarder, for benches |
-//! | `programs` | loaded programs, and their runs on frames of tests |
-//! | `layout` | the structures of a cell's programs, octet by octet |
+//! | `programs` | loaded programs, and their maps |
+//! | `run` | runs that user space asks for: changes, questions, frames of tests |
+//! | `octets` | integers in the structures of programs; each of the three has its `layout` |
 //!
 //! Left out on purpose: handshakes, shadow mode (XDP sends no frame twice), AES-GCM (no constant time without instructions that BPF lacks).
 #![forbid(unsafe_code)]
 
-mod ahead;
 pub mod cell;
 pub mod error;
-mod layout;
 pub mod link;
+mod octets;
 mod programs;
 pub mod redirect;
+mod run;
 pub mod site;
 
 pub use cell::{Cell, Report};
 pub use error::XdpError;
 pub use link::Link;
-pub use programs::{Ran, Unclaimed, Verdict};
+pub use programs::Unclaimed;
+pub use run::{Ran, Verdict};
 pub use site::Site;

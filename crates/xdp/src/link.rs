@@ -19,7 +19,6 @@ mod slots;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use aya::TestRunOptions;
 use aya::maps::Array;
 use fieldbus::Direction;
 use secy::{
@@ -31,9 +30,10 @@ use wire::ethernet::HEADER_OCTETS;
 use wire::{An, EtherType, Pn, Sci};
 
 use crate::error::XdpError;
-use crate::programs::{Programs, Ran, Unclaimed};
+use crate::programs::{Programs, Unclaimed};
+use crate::run::{Changed, Ran};
 use ahead::{Ahead, Owner};
-use layout::{About, COMMAND, What};
+use layout::{About, What};
 
 /// Object file that a pinned clang makes of `bpf/link.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/link.bpf.o");
@@ -41,9 +41,6 @@ const PROGRAMS: [&str; 4] = ["outward", "inward", "change", "look"];
 const RECEIVE_SCS: usize = SecY::RECEIVE_SCS;
 /// Octets of the longest protected frame (`MOST_OCTETS`).
 const LONGEST: usize = 2048;
-/// Return values of the programs `change` and `look`.
-const DONE: u32 = 100;
-const REFUSED: u32 = 101;
 const SECY: usize = SecYCounters::NAMES.len();
 const SENT: usize = TransmitSaCounters::NAMES.len();
 const RECEIVED: usize = ReceiveSaCounters::NAMES.len();
@@ -464,22 +461,14 @@ impl Link {
     }
 
     fn change(&self, command: &[u8], refused: InstallError) -> Result<(), XdpError> {
-        let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
-        match self.programs.run("change", options)?.0 {
-            DONE => Ok(()),
-            REFUSED => Err(refused.into()),
-            _ => Err(XdpError::Malformed),
+        match self.programs.change(command)? {
+            Changed::Done => Ok(()),
+            Changed::Refused => Err(refused.into()),
         }
     }
 
     fn report(&self, about: About, place: u32) -> Result<Option<layout::Report>, XdpError> {
-        let (question, mut answer) = (layout::question(about, place), [0; COMMAND]);
-        let options =
-            TestRunOptions { data_in: Some(&question), data_out: Some(&mut answer), ..TestRunOptions::new() };
-        match self.programs.run("look", options)?.0 {
-            DONE => Ok(layout::report(&answer)),
-            _ => Err(XdpError::Malformed),
-        }
+        Ok(layout::report(&self.programs.ask("look", &layout::question(about, place))?))
     }
 
     /// PNs of the transmit SA under `an`, and whether it protects; `None` without one.

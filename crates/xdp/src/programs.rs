@@ -3,45 +3,17 @@
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-use std::time::Duration;
 
 use aya::maps::{DevMap, Map, PerCpuArray, PerCpuValues, XskMap};
 use aya::programs::xdp::XdpLinkId;
 use aya::programs::{Xdp, XdpMode};
-use aya::{Ebpf, EbpfLoader, TestRun, TestRunOptions};
+use aya::{Ebpf, EbpfLoader};
 use fieldbus::Direction;
 
 use crate::error::XdpError;
 
 const PROTECTED_PORT: u32 = 0;
 const PLAIN_PORT: u32 = 1;
-/// The most that a program leaves of a frame.
-const FRAME: usize = 4096;
-
-/// A verdict of a program (`enum xdp_action`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Verdict {
-    /// The frame ends here.
-    Drop,
-    /// User space's, and no socket takes it.
-    Pass,
-    /// It leaves by another interface, or goes to a socket.
-    Redirect,
-    /// A program has failed.
-    Aborted,
-}
-
-/// Result of a program's trial runs on a frame.
-#[derive(PartialEq, Eq, Debug)]
-pub struct Ran {
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The frame as the program left it.
-    pub frame: Vec<u8>,
-    /// The mean time of a run.
-    pub time: Duration,
-}
-
 /// Treatment of frames for user space while no socket takes them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unclaimed {
@@ -88,6 +60,11 @@ impl Programs {
         Ok(Self { loaded: Arc::new(ebpf), maps })
     }
 
+    /// One of the programs.
+    pub(crate) fn program(&self, program: &'static str) -> Result<&Xdp, XdpError> {
+        self::program(&self.loaded, program)
+    }
+
     /// The programs alone, for a thread that runs them.
     pub(crate) fn shared(&self) -> Arc<Ebpf> {
         Arc::clone(&self.loaded)
@@ -131,7 +108,7 @@ impl Programs {
     /// The programs of the plain and the protected interface.
     pub(crate) fn descriptors(&self) -> Result<[OwnedFd; 2], XdpError> {
         let descriptor = |program: &'static str| {
-            let loaded = self::program(&self.loaded, program)?;
+            let loaded = self.program(program)?;
             let descriptor = loaded.fd().map_err(|error| XdpError::program(program, &error))?;
             let failed = |error: std::io::Error| XdpError::Program { program, reason: error.to_string() };
             descriptor.as_fd().try_clone_to_owned().map_err(failed)
@@ -165,42 +142,6 @@ impl Programs {
         {
             let _ = program.detach(link);
         }
-    }
-
-    /// Runs a program on a frame, `repeat` times.
-    pub(crate) fn run_frame(
-        &self,
-        program: &'static str,
-        frame: &[u8],
-        repeat: u32,
-    ) -> Result<Ran, XdpError> {
-        let mut out = vec![0; FRAME];
-        let options = TestRunOptions {
-            data_in: Some(frame),
-            data_out: Some(&mut out),
-            repeat,
-            ..TestRunOptions::new()
-        };
-        let (verdict, octets, time) = self.run(program, options)?;
-        let verdict = match verdict {
-            1 => Verdict::Drop,
-            2 => Verdict::Pass,
-            4 => Verdict::Redirect,
-            _ => Verdict::Aborted,
-        };
-        out.truncate(octets);
-        Ok(Ran { verdict, frame: out, time })
-    }
-
-    /// Return value, octets and mean time of a run.
-    pub(crate) fn run(
-        &self,
-        program: &'static str,
-        options: TestRunOptions<'_>,
-    ) -> Result<(u32, usize, Duration), XdpError> {
-        let loaded = self::program(&self.loaded, program)?;
-        let ran = loaded.test_run(options).map_err(|error| XdpError::program(program, &error))?;
-        Ok((ran.return_value, ran.data_size_out as usize, ran.duration))
     }
 
     /// Numbers of a place, on all CPUs together.

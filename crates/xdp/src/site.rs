@@ -9,14 +9,16 @@
 //! Work for a frame: outward a look-up in a hash map and one SipHash; inward a look-up in a table of identifiers, a lock, a look-up in
 //! a hash map, and one SipHash for the identifier that enters the window.
 
+mod flow_path;
 mod layout;
+mod report;
+mod settings;
+mod udp_path;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-use aya::TestRunOptions;
 use aya::maps::{Array, DevMap, HashMap, XskMap};
 use aya::programs::xdp::XdpLinkId;
 use suite::tunnel::LaneKey;
@@ -26,14 +28,17 @@ use wire::tunnel::{Flow, FlowIndex};
 use zeroize::Zeroizing;
 
 use crate::error::XdpError;
-use crate::programs::{Programs, Ran, Unclaimed};
+use crate::programs::{Programs, Unclaimed};
+use crate::run::Ran;
+pub use flow_path::FlowPath;
 use layout::What;
+pub use report::{FlowUse, KernelTime, LaneReport};
+pub use settings::{Room, Settings};
+pub use udp_path::UdpPath;
 
 /// Object file that a pinned clang makes of `bpf/site.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/site.bpf.o");
 const PROGRAMS: [&str; 3] = ["outward", "inward", "change"];
-/// Return value of the program `change`.
-const DONE: u32 = 100;
 const LAN_PORT: u32 = 0;
 /// Interfaces towards the network, at most.
 const WAN_PORTS: u32 = 3;
@@ -42,101 +47,6 @@ const IDENTIFIERS: u64 = 1 << 20;
 /// Places of a lane that one command clears.
 const CLEARED: usize = 256;
 
-/// Sizes of the maps, which stay as they are.
-#[derive(Clone, Copy, Debug)]
-pub struct Room {
-    /// Peers.
-    pub peers: u32,
-    /// Lanes in each direction, and paths.
-    pub lanes: u32,
-    /// Flows of all peers, in each direction.
-    pub flows: u32,
-    /// Stations.
-    pub stations: u32,
-}
-
-/// Settings of a site.
-#[derive(Clone, Copy, Debug)]
-pub struct Settings {
-    /// W of the windows, as in `tunnel::Settings`.
-    pub window: u64,
-    /// Octets of the longest frame that the LAN takes.
-    pub lan_frame: usize,
-    /// UDP port of identifier mode.
-    pub port: u16,
-    /// Age of an unheard station at which its place is not known any more.
-    pub station_age: Duration,
-    /// Pause of a flow after which no frame of it is in user space any more: only then does an added flow go through the kernel.
-    pub quiet: Duration,
-}
-
-/// A way through the network to a peer: addresses on the link, of IP and of UDP.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct UdpPath {
-    /// Of the WAN interface.
-    pub interface: MacAddr,
-    /// Of the next hop.
-    pub next_hop: MacAddr,
-    /// From here.
-    pub source: SocketAddr,
-    /// To the peer: of the same family.
-    pub destination: SocketAddr,
-    /// Octets of the largest UDP payload.
-    pub payload: usize,
-    /// The WAN interface, as in [`Site::set_wan`].
-    pub port: u32,
-    /// Six bits in the header of IP.
-    pub dscp: u8,
-}
-
-/// How the frames of a flow travel: to this peer under this number, as long as its stations are where they must be.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowPath {
-    /// The peer.
-    pub peer: u32,
-    /// This site's number of the flow, which the peer knows.
-    pub index: FlowIndex,
-    /// Station of the source address: on this LAN.
-    pub source: u32,
-    /// Station of the destination address: behind the peer.
-    pub destination: u32,
-}
-
-/// A moment on the kernel's clock, as the programs read it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct KernelTime(u64);
-
-impl KernelTime {
-    /// Time since `then`.
-    const fn since(self, then: u64) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(then))
-    }
-}
-
-/// Use of a flow since it was added.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowUse {
-    /// Time since its last frame; none before the first.
-    pub idle: Option<Duration>,
-    /// True if one of its frames was user space's, and so are all that followed. Not of a flow that waits for a pause.
-    pub slow: bool,
-}
-
-/// A lane that a peer sends on, at one moment.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LaneReport {
-    /// Highest seq accepted, or announced by the peer.
-    pub newest: u64,
-    /// Identifiers that are missing in the table.
-    pub missing: u64,
-    /// Time since its first packet; none before that.
-    pub used: Option<Duration>,
-    /// Whether this command has moved the window.
-    pub advanced: bool,
-    /// The last flow number that was not known, since the last look.
-    pub unknown: Option<FlowIndex>,
-}
-
 /// The programs, loaded once, and their maps. Dropping it detaches the programs and frees the maps, keys included.
 pub struct Site {
     programs: Programs,
@@ -144,48 +54,6 @@ pub struct Site {
     lanes: u32,
     /// By port.
     attached: BTreeMap<u32, XdpLinkId>,
-}
-
-impl UdpPath {
-    /// Time to live of packets.
-    const HOPS: u8 = 64;
-
-    /// Whether both addresses are of one family.
-    pub const fn is_possible(&self) -> bool {
-        self.source.is_ipv4() == self.destination.is_ipv4()
-    }
-
-    /// Ethernet, IP and UDP with lengths and checksums 0, and the sum of the 16-bit words that the checksum covers without them.
-    fn head(&self) -> (Vec<u8>, u32) {
-        let mut head = [self.next_hop.0, self.interface.0].concat();
-        let class = self.dscp << 2;
-        let ports = [self.source.port().to_be_bytes(), self.destination.port().to_be_bytes()].concat();
-        let covered = match (self.source.ip(), self.destination.ip()) {
-            (IpAddr::V4(source), IpAddr::V4(destination)) => {
-                // DF: never fragmented. Without a checksum of UDP, as RFC 768 allows over IPv4.
-                head.extend([0x08, 0, 0x45, class, 0, 0, 0, 0, 0x40, 0, Self::HOPS, 17, 0, 0]);
-                head.extend(source.octets());
-                head.extend(destination.octets());
-                let covered = head[14..].to_vec();
-                head.extend(&ports);
-                covered
-            }
-            (source, destination) => {
-                let [source, destination] = [source, destination].map(|address| match address {
-                    IpAddr::V4(address) => address.to_ipv6_mapped(),
-                    IpAddr::V6(address) => address,
-                });
-                head.extend([0x86, 0xdd, 0x60 | class >> 4, class << 4, 0, 0, 0, 0, 17, Self::HOPS]);
-                head.extend(source.octets());
-                head.extend(destination.octets());
-                head.extend(&ports);
-                [&head[22..], &[0, 17]].concat()
-            }
-        };
-        head.extend([0; 4]);
-        let words = covered.as_chunks().0.iter().map(|word| u32::from(u16::from_ne_bytes(*word)));
-        (head, words.sum())
-    }
 }
 
 impl Site {
@@ -337,7 +205,7 @@ impl Site {
     /// # Errors
     /// If there is no such lane.
     pub fn next_seq(&self, lane: u32) -> Result<u64, XdpError> {
-        Ok(crate::layout::long(&*self.transmit(lane)?, 0))
+        Ok(crate::octets::long(&*self.transmit(lane)?, 0))
     }
 
     /// A lane to send on, with its keys.
@@ -399,7 +267,7 @@ impl Site {
         let flows = self.programs.map_ref("flows")?;
         let octets = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(flows)?
             .get(&flow.encode(), 0)?;
-        let used = crate::layout::long(&octets, 24);
+        let used = crate::octets::long(&octets, 24);
         let idle = (used != 0).then(|| now.since(used));
         Ok(FlowUse { idle, slow: layout::is_slow(&octets) })
     }
@@ -522,11 +390,7 @@ impl Site {
     }
 
     fn command(&self, command: &[u8]) -> Result<[u8; layout::COMMAND], XdpError> {
-        let mut answer = [0; layout::COMMAND];
-        let options =
-            TestRunOptions { data_in: Some(command), data_out: Some(&mut answer), ..TestRunOptions::new() };
-        let (done, ..) = self.programs.run("change", options)?;
-        (done == DONE).then_some(answer).ok_or(XdpError::Malformed)
+        self.programs.ask("change", command)
     }
 
     /// The kernel's clock. It costs a run of a program: who looks at many flows or stations reads it once.

@@ -19,7 +19,8 @@ use tunnel::Mode;
 use wire::ethernet::HEADER_OCTETS;
 use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 
-use super::ReadMtu;
+use super::engine::engines;
+use super::mtus::ReadMtu;
 use crate::names::Named as _;
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
 use crate::{Config, Finding, Io, Mtu, Site, SitePeer};
@@ -161,7 +162,7 @@ pub(super) fn write_site(
         Some(mtu) => writeln!(f, "  lan        {}, MTU {mtu}", site.lan)?,
         None => writeln!(f, "  lan        {}", site.lan)?,
     }
-    let engines = super::engines(config.gateway.io);
+    let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
     if matches!(config.gateway.io, Io::Auto | Io::Kernel)
         && site.peers.iter().any(|peer| peer.mode == Mode::Identifier)

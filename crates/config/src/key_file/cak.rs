@@ -14,7 +14,9 @@ use std::path::Path;
 use suite::{Secret, scrubbed};
 use wire::Ckn;
 
-use super::{KeyFileError, MOST_OCTETS, Reason, contents, fingerprint, parse, read_text};
+use super::error::{KeyFileError, Reason};
+use super::octets::fingerprint;
+use super::text::{MOST_OCTETS, contents, parse, read_text};
 
 /// A CAK and its name. Wiped when dropped, and never shown.
 #[derive(Clone)]

@@ -7,7 +7,10 @@ use suite::fieldbus::{MASTER_KEY_OCTETS, MasterKey};
 use suite::{SecretArray, scrubbed};
 use wire::Ckn;
 
-use super::{KeyFileError, NamedCak, Reason, cak, fingerprint, is_zeros, parse, read_text};
+use super::cak::{self, NamedCak};
+use super::error::{KeyFileError, Reason};
+use super::octets::{fingerprint, is_zeros};
+use super::text::{parse, read_text};
 
 /// Key that the keys of a cell's relations are derived from. Wiped when dropped, and never shown.
 #[derive(Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use nix::unistd::{User, geteuid};
 
-use super::{KeyFileError, Reason};
+use super::error::{KeyFileError, Reason};
 
 const ROOT: u32 = 0;
 /// As whom the systemd unit runs a gateway.

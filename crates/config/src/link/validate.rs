@@ -12,6 +12,7 @@ use super::super::findings::{Findings, list};
 use super::super::fragment;
 use super::super::key_source::KeySource;
 use super::super::mka::{self, SeenScis};
+use super::super::names::{AGREED, UNNAMED};
 use super::super::reference::{Key, LINK, RawLink};
 use super::super::seen::{Seen, interface_name, label, name};
 use super::super::static_keys::{self, Place};
@@ -234,11 +235,6 @@ impl Judge {
         chosen
     }
 }
-
-/// Of the standard's suites; which one, the CAK says.
-const UNNAMED: SuiteRule = SuiteRule::Standard(CipherSuite::GcmAes128);
-/// Words in place of a suite's name.
-pub(in super::super) const AGREED: [(&str, SuiteRule); 2] = [("auto", UNNAMED), ("any", SuiteRule::Any)];
 
 /// The suite that is named, if one is.
 const fn by_name(rule: Option<SuiteRule>) -> Option<CipherSuite> {

@@ -4,8 +4,8 @@ use fieldbus::{Mode, Settings, VlanTag};
 use toml::{Spanned, Value};
 use wire::fieldbus::{CellSuite, Protect};
 
-use super::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
-use super::{Key, Kind, Section, texts};
+use super::key::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
+use super::key::{Key, Kind, Section, texts};
 use crate::names::words;
 
 section! {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::Absent::{Means, Needed, Switch, Word};
-use super::{Key, Kind, Section, texts, units};
+use super::key::Absent::{Means, Needed, Switch, Word};
+use super::key::{Key, Kind, Section, texts, units};
 use crate::names::words;
 use crate::{Antedate, DEFAULT_STATE, Io, LogFormat, Polling, Realtime};
 

@@ -10,14 +10,11 @@ use suite::CipherSuite;
 use toml::value::Datetime;
 use toml::{Spanned, Value};
 
-use super::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
-use super::{Key, Kind, Section, texts, units};
+use super::key::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
+use super::key::{Key, Kind, Section, texts, units};
 use crate::LinkLoss;
-use crate::fragment::Division;
-use crate::link::AGREED;
-use crate::mka::MOST_PEERS;
-use crate::names::words;
-use crate::static_keys::ReplayFloor;
+use crate::keys::MOST_PEERS;
+use crate::names::{AGREED, Division, ReplayFloor, words};
 
 section! {
     LINK: RawLink, LinkKeys {

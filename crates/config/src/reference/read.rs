@@ -6,7 +6,7 @@ use std::time::Duration;
 use toml::Spanned;
 
 use super::super::findings::{Findings, list};
-use super::{Absent, Key, Kind};
+use super::key::{Absent, Key, Kind};
 use crate::names::{Named, words};
 
 impl Key {

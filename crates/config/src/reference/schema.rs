@@ -5,7 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Absent, Key, Kind, Section};
+use super::key::{Absent, Key, Kind};
+use super::{SECTIONS, Section};
 
 /// The schema of a configuration, as text.
 pub fn schema() -> String {
@@ -20,7 +21,7 @@ pub fn schema() -> String {
 /// A section with those that stand in it; without a path the file.
 fn object(path: &[&str], meaning: &str) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
-    let own = super::SECTIONS.iter().find(|section| section.path == path);
+    let own = SECTIONS.iter().find(|section| section.path == path);
     for key in own.into_iter().flat_map(|section| section.keys) {
         properties.insert(key.name.to_owned(), property(key));
         if matches!(key.absent, Absent::Needed) {

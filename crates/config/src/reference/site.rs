@@ -5,10 +5,9 @@ use std::time::Duration;
 use toml::{Spanned, Value};
 use tunnel::{Limits, Mode, Settings};
 
-use super::Absent::{Needed, NeededIf, Number, Switch, Word};
-use super::{Key, Kind, Section, texts, units};
-use crate::names::words;
-use crate::site::Classical;
+use super::key::Absent::{Needed, NeededIf, Number, Switch, Word};
+use super::key::{Key, Kind, Section, texts, units};
+use crate::names::{Classical, words};
 
 section! {
     SITE: RawSite, SiteKeys {

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::super::Finding;
 use super::super::tests::{lines, validated};
-use super::{Absent, EXAMPLE, Key, Kind, SECTIONS, Section, manual, markdown, schema};
+use super::key::{Absent, Kind};
+use super::{EXAMPLE, Key, SECTIONS, Section, manual, markdown, schema};
 
 /// The lines of a block are padded to so many, so that a key more moves nothing.
 const BLOCK: usize = 40;

@@ -9,7 +9,7 @@ use tunnel::Mode;
 
 use super::super::Origin;
 use super::super::findings::Findings;
-use super::super::names::{Named as _, named};
+use super::super::names::{Classical, Named as _};
 use super::super::reference::{RawSitePeer, SITE_PEER};
 use super::super::seen::{Seen, label, name};
 use super::{Endpoint, Host, SitePeer};
@@ -31,15 +31,6 @@ struct Place {
     label: String,
     span: Range<usize>,
 }
-
-/// Words of `classical`.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(in super::super) enum Classical {
-    Refuse,
-    Allow,
-}
-
-named!(Classical { Refuse = "refuse", Allow = "allow" });
 
 impl<'r> Peers<'r> {
     pub(super) fn validate(

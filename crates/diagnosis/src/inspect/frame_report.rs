@@ -189,6 +189,11 @@ impl FrameReport {
             sdus: Vec::new(),
         }
     }
+
+    /// Sets the verdict to bad, with the counter that a receiver would move.
+    pub(super) fn set_bad(&mut self, counter: Option<&'static str>, reason: impl Into<String>) {
+        (self.verdict, self.counter, self.reason) = (FrameVerdict::Bad, counter, Some(reason.into()));
+    }
 }
 
 impl SecTagReport {

@@ -11,11 +11,13 @@ use alloc::sync::Arc;
 use suite::fieldbus::{HelloKey, MasterKey};
 use wire::ethernet::{self, HEADER_OCTETS};
 use wire::fieldbus::{
-    self, HELLO_AUTHENTICATED_OCTETS, HELLO_OCTETS, HandshakeNonce, Hello, HelloState, MAC_OCTETS, Protection,
+    self, HELLO_AUTHENTICATED_OCTETS, HELLO_OCTETS, HandshakeNonce, Hello, HelloState, KeyId, MAC_OCTETS,
+    Protection,
 };
 use wire::{EtherType, MacAddr};
 
-use super::{ExpectedNonces, HelloDiscard, Offer, OutgoingHello};
+use super::counters::HelloDiscard;
+use super::offer::{ExpectedNonces, Offer};
 use crate::relation::Relation;
 
 /// Octets of a HELLO's frame, without a VLAN tag.
@@ -37,6 +39,15 @@ pub struct UnverifiedHello<'f> {
     addresses: (MacAddr, MacAddr),
     authenticated: &'f [u8],
     mac: &'f [u8; MAC_OCTETS],
+}
+
+/// A HELLO to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct OutgoingHello {
+    pub(super) state: HelloState,
+    pub(super) own: HandshakeNonce,
+    pub(super) key_id: KeyId,
+    pub(super) peers: Option<HandshakeNonce>,
 }
 
 impl UnverifiedHello<'_> {

@@ -7,11 +7,23 @@ use crate::interface::{Interface, while_busy};
 use crate::pool::Pool;
 use crate::port::PortError;
 
+use super::depth::depth;
 use super::socket::{RingSizes, Rings, Socket, Umem};
-use super::{Attach, IN_HAND, LEAST_DEPTH, MOST_DEPTH};
 
 /// Queues that are looked for where the driver does not say how many it has.
 const MOST_UNKNOWN_QUEUES: u32 = 64;
+
+/// Place in the kernel where frames are taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Attach {
+    /// Native if the driver can, else generic.
+    #[default]
+    NativeElseGeneric,
+    /// In the driver, or not at all.
+    Native,
+    /// After the driver.
+    Generic,
+}
 
 /// A port without sockets.
 #[derive(Debug)]
@@ -30,6 +42,12 @@ pub(super) type BoundSockets = Vec<(Socket, Rings)>;
 pub(super) struct BindFailed {
     pub(super) error: PortError,
     pub(super) zero_copy: bool,
+}
+
+impl From<PortError> for BindFailed {
+    fn from(error: PortError) -> Self {
+        Self { error, zero_copy: false }
+    }
 }
 
 impl<'i> UnboundPort<'i> {
@@ -125,18 +143,6 @@ pub(super) fn bind_all<const N: usize>(
     }
     let depth = depth(pool, ports.iter().map(Vec::len).sum(), N)?;
     Ok((ports, depth))
-}
-
-/// Chunks for each direction of each socket: a receiving one per queue, a sending one per port.
-fn depth(pool: &Pool, queues: usize, ports: usize) -> Result<usize, BindFailed> {
-    let sides = queues + ports;
-    let depth = pool.free().saturating_sub(IN_HAND) / sides;
-    if depth < LEAST_DEPTH {
-        let wanted = sides * LEAST_DEPTH + IN_HAND;
-        let error = PortError::PoolTooSmall { total: pool.free(), wanted };
-        return Err(BindFailed { error, zero_copy: false });
-    }
-    Ok(depth.min(MOST_DEPTH / pool.chunk_octets().parts()))
 }
 
 pub(super) fn failed(interface: &Interface, action: impl Into<String>, source: io::Error) -> PortError {

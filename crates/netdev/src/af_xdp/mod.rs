@@ -28,6 +28,7 @@
 //! Left out on purpose: sending on several queues; busy polling by socket option.
 
 mod bind;
+mod depth;
 mod gather;
 mod mode;
 mod queue;
@@ -44,35 +45,15 @@ use crate::interface::Interface;
 use crate::packet_socket;
 use crate::pool::{ChunkOctets, Pool};
 use crate::port::{self, KernelSide, Port, PortCounters, PortError, all};
+pub use bind::Attach;
 use bind::{BoundSockets, UnboundPort, bind_all, failed};
 use mode::{ReceiveMode, TransmitMode};
 use socket::{Socket, WakeOutcome};
 
-/// The most of the kernel's chunks of one direction of one socket.
-const MOST_DEPTH: usize = 2048;
-/// The least chunks of the pool: one burst.
-const LEAST_DEPTH: usize = BURST_FRAMES;
-/// Chunks that are in no ring, for bursts under work.
-const IN_HAND: usize = 4 * BURST_FRAMES;
-/// Chunks of the kernel's that a pool of the recommended size has for all rings together, unless the queues are very
-/// many.
-const RING_CHUNKS: usize = 16 * 1024;
 /// The most wake-ups of one call while the kernel says "again"; each sends 32 frames or more.
 const MOST_WAKEUPS: usize = 8;
 /// Turns without a frame between two looks at the sockets' errors.
 const IDLE_TURNS: u32 = 64;
-
-/// Place in the kernel where frames are taken.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Attach {
-    /// Native if the driver can, else generic.
-    #[default]
-    NativeElseGeneric,
-    /// In the driver, or not at all.
-    Native,
-    /// After the driver.
-    Generic,
-}
 
 /// A port on AF_XDP sockets.
 #[derive(Debug)]
@@ -101,11 +82,7 @@ pub struct AfXdp {
 impl AfXdp {
     /// Recommended number of chunks of that size in a pool for these ports.
     pub fn chunks(interfaces: &[&Interface], chunk_octets: ChunkOctets) -> usize {
-        // A receiving side a queue, and a sending one.
-        let sides = |interface: &&Interface| interface.receive_queues().unwrap_or(1) as usize + 1;
-        let sides: usize = interfaces.iter().map(sides).sum();
-        let parts = chunk_octets.parts();
-        sides * (RING_CHUNKS / parts / sides).clamp(4 * LEAST_DEPTH, MOST_DEPTH / parts) + IN_HAND
+        depth::recommended(interfaces, chunk_octets)
     }
 
     /// Opens a port on each of the two interfaces of a link, as [`Self::open`] does.

@@ -4,10 +4,12 @@
 //! nlmsghdr 16 | tcmsg 20: family 1, - 3, ifindex 4, handle 4, parent 4, info 4 (priority 2, protocol 2) | attributes
 //! ```
 //!
-//! Frames pass these hooks where they pass those of tcx: behind packet sockets on their way in, before the driver on their way
-//! out, and a socket that bypasses the queueing disciplines passes by. But the filters belong to the interface, not to the
-//! process: they are recorded before they are set, and until somebody puts them back the interface stays shut for the host.
-//! That is the safe side. A `clsact` that somebody else has made stays, with its filters; ours stand before them.
+//! The hooks are where those of tcx are: inward behind the packet sockets, outward in front of the driver. A socket that bypasses
+//! the queueing disciplines bypasses the filters too.
+//!
+//! The filters belong to the interface, not to the process. So they are recorded before they are set. If nobody removes them,
+//! the host stays shut out of the interface: that is the safe side. A `clsact` of another owner stays, with its filters; ours
+//! come first.
 
 use std::io;
 
@@ -28,27 +30,27 @@ const TCA_BPF_FLAGS: u16 = 8;
 /// The program's return value is the verdict.
 const TCA_BPF_FLAG_ACT_DIRECT: u32 = 1;
 
-/// `ffff:`, the one handle of a `clsact`, and its parent.
+/// `ffff:`, the only handle that a `clsact` can have, and its parent.
 const QDISC: u32 = 0xffff_0000;
 const PARENT: u32 = 0xffff_fff1;
-/// Its two hooks: in, out.
+/// Its two hooks: inward, outward.
 const HOOKS: [u32; 2] = [0xffff_fff2, 0xffff_fff3];
 /// The handle of our filters: one that nobody takes by chance.
 const FILTER: u32 = 0xf4d1;
-/// Before all others.
+/// Our filters come before all others.
 const PRIORITY: u32 = 1;
 
 /// Whether the interface has a `clsact` (or `ingress`) already.
 pub(super) fn exists(index: u32) -> io::Result<bool> {
     match qdisc(RTM_GETQDISC, 0, index).execute() {
         Ok(()) => Ok(true),
-        // ENOENT: none was ever there; EINVAL: there is none of this handle any more.
+        // ENOENT: there was never one; EINVAL: the one with this handle is gone.
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL)) => Ok(false),
         Err(error) => Err(error),
     }
 }
 
-/// Shuts the interface for the host's stack, both ways; `made`: with a `clsact` of our own.
+/// Shuts the host's stack out of the interface, both ways. `made`: the `clsact` is ours, and is made first.
 pub(super) fn shut(index: u32, program: &Program, made: bool) -> io::Result<()> {
     if made {
         let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
@@ -66,7 +68,8 @@ pub(super) fn shut(index: u32, program: &Program, made: bool) -> io::Result<()> 
     Ok(())
 }
 
-/// Opens it again: takes away the `clsact` if it was `made`, else the filters alone. What is not there needs nothing.
+/// Lets the host's stack in again: removes the `clsact` if it was `made` here, else only the filters. It is no error if they are
+/// gone.
 pub(super) fn open(index: u32, made: bool) -> io::Result<()> {
     let gone = |done: io::Result<()>| match done {
         Err(error) if matches!(error.raw_os_error(), Some(libc::ENOENT | libc::EINVAL | libc::ENODEV)) => {

@@ -12,7 +12,7 @@ use std::ptr;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, socket};
 
-use super::{InterfaceError, system};
+use super::error::{InterfaceError, system};
 
 const ETHTOOL_GSET: u32 = 0x01;
 const ETHTOOL_GCHANNELS: u32 = 0x3c;

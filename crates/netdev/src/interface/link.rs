@@ -7,7 +7,6 @@
 use std::io;
 use std::mem;
 
-use super::MacAddress;
 use crate::netlink::{self, ATTRIBUTE_HEADER, Message};
 
 const LINK_HEADER: usize = 16;
@@ -28,6 +27,9 @@ const IFLA_XDP_ATTACHED: u16 = 2;
 const IFLA_XDP_PROG_ID: u16 = 4;
 /// Flags in the upper bits of an attribute's type.
 const ATTRIBUTE_TYPE: u16 = 0x3fff;
+
+/// Octets of a MAC address, and nothing else.
+pub type MacAddress = [u8; 6];
 
 /// Name or number of an interface.
 #[derive(Clone, Copy, Debug)]

@@ -19,7 +19,7 @@ const ETHTOOL_GFEATURES: u32 = 0x3a;
 const ETHTOOL_SFEATURES: u32 = 0x3b;
 const ETH_SS_FEATURES: u32 = 4;
 const NAME_OCTETS: usize = 32;
-/// No kernel has nearly as many.
+/// Bound on the number of features, far above that of any kernel.
 const MOST_FEATURES: u32 = 4096;
 
 /// Offloads that must be off for frames to come through as they were on the wire.

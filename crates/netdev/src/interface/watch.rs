@@ -10,8 +10,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, SockFlag, SockProtocol, recv};
 
+use super::error::{InterfaceError, system};
 use super::link::{self, LinkId};
-use super::{InterfaceError, system};
 use crate::netlink;
 
 /// An interface at one moment.

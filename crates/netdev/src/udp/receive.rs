@@ -9,9 +9,9 @@ use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::{ptr, slice};
 
-use super::UdpCounters;
 use super::address::{NAME_OCTETS, SockAddr};
 use super::ancillary::{Ancillary, RECEIVED};
+use super::counters::UdpCounters;
 use crate::mapping::Mapping;
 
 /// Messages of one system call.

@@ -15,9 +15,9 @@ use std::os::fd::RawFd;
 
 use arrayvec::ArrayVec;
 
-use super::UdpCounters;
 use super::address::SockAddr;
 use super::ancillary::{Ancillary, SENT};
+use super::counters::UdpCounters;
 use crate::messages;
 
 /// The most packets of one call.

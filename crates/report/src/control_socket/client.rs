@@ -1,22 +1,15 @@
 //! Asking a running gateway: for its report, or to do something.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde_json::value::RawValue;
-
+use super::exchange::ask;
 use super::{Outcome, Reply, Request};
 use crate::GatewayReport;
-use crate::{AskError, socket_path};
+use crate::client::AskError;
+use crate::runtime_dir::socket_path;
 
-/// The longest answer that is read, in octets: a report of many cells.
-const LONGEST_ANSWER: u64 = 16 << 20;
-/// Time to wait for an answer.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Time a reload may take: many links with new interfaces. The gateway itself gives up a little earlier.
-const RELOAD_PATIENCE: Duration = Duration::from_secs(35);
 /// Time another SAK may take: a key server that is gone has to be noticed, and another one elected.
 const REKEY_PATIENCE: Duration = Duration::from_secs(15);
 const LOOK: Duration = Duration::from_millis(50);
@@ -54,22 +47,6 @@ pub enum RequestError {
     /// Nothing has come of it.
     #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
-}
-
-/// Sends one request, and returns what is answered.
-pub fn ask(directory: &Path, name: &str, request: &Request) -> io::Result<Reply<Box<RawValue>>> {
-    let mut socket = UnixStream::connect(socket_path(directory, name))?;
-    let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
-    socket.set_read_timeout(Some(patience))?;
-    let mut line = serde_json::to_vec(request)?;
-    line.push(b'\n');
-    socket.write_all(&line)?;
-    let mut answer = String::new();
-    BufReader::new(socket).take(LONGEST_ANSWER).read_line(&mut answer)?;
-    if answer.is_empty() {
-        return Err(io::Error::new(io::ErrorKind::ConnectionAborted, "the connection was closed"));
-    }
-    Ok(serde_json::from_str(&answer)?)
 }
 
 /// Has the gateway do something.

@@ -11,7 +11,7 @@ use wire::MacAddr;
 use wire::fieldbus::{FrameId, HandshakeNonce, KeyId, Protect};
 
 use super::*;
-use crate::programs::Verdict;
+use crate::run::Verdict;
 
 const PROTECTION: Protection = Protection { protect: Protect::Encrypt, suite: CellSuite::ChaCha20Poly1305 };
 const STATIONS: [(MacAddr, FrameId); 2] =
@@ -64,7 +64,7 @@ fn frame() -> Vec<u8> {
 fn enter(cell: &Cell) {
     for change in [KeyChange::Enter(session()), KeyChange::Enable(SessionNumber(1))] {
         let command = layout::command(0, &change).unwrap();
-        assert_eq!(cell.run_command(command.octets()).unwrap(), DONE);
+        assert_eq!(cell.programs.change(command.octets()).unwrap(), Changed::Done);
     }
 }
 

@@ -15,7 +15,7 @@ use suite::Secret;
 use wire::{EtherType, Sci};
 
 use super::{RECEIVE_SCS, SaKey};
-use crate::layout::{long, put, word};
+use crate::octets::{long, put, word};
 
 pub(super) const SETTINGS: usize = 56;
 pub(super) const CHANNELS: usize = 8 + 8 * RECEIVE_SCS;

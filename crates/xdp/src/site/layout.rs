@@ -8,8 +8,11 @@ use tunnel::{Location, PeerCounters};
 use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
 
-use super::{FlowPath, LaneReport, Settings, UdpPath};
-use crate::layout::{long, nanoseconds, put, word};
+use super::flow_path::FlowPath;
+use super::report::LaneReport;
+use super::settings::Settings;
+use super::udp_path::UdpPath;
+use crate::octets::{long, nanoseconds, put, word};
 
 pub(super) const SETTINGS: usize = 40;
 pub(super) const TRANSMIT_LANE: usize = 56;

@@ -20,9 +20,10 @@ use wire::MacAddr;
 use wire::fieldbus::{FrameId, KeyId, Protect, Seq};
 
 use crate::error::XdpError;
+use crate::octets::{long, nanoseconds, put, word};
 
-pub(crate) const SETTINGS: usize = 24;
-pub(crate) const ADDRESS: usize = 16;
+pub(super) const SETTINGS: usize = 24;
+pub(super) const ADDRESS: usize = 16;
 const KEY: usize = 56;
 const DIRECTION: usize = 2 * KEY + 8;
 const SESSION: usize = 8 + 2 * DIRECTION;
@@ -32,23 +33,23 @@ const WATCH: u32 = 5;
 const CYCLE_IN_COMMAND: usize = 16;
 const ALARM_IN_COMMAND: usize = 24;
 /// Numbers in the counters of a relation, and in a histogram.
-pub(crate) const SENT: usize = TransmitCounters::NAMES.len();
-pub(crate) const RECEIVED: usize = ReceiveCounters::NAMES.len();
-pub(crate) const HISTOGRAM: usize = 2 + Histogram::BUCKETS;
+pub(super) const SENT: usize = TransmitCounters::NAMES.len();
+pub(super) const RECEIVED: usize = ReceiveCounters::NAMES.len();
+pub(super) const HISTOGRAM: usize = 2 + Histogram::BUCKETS;
 /// Octets of a command; a report stands at its beginning.
-pub(crate) const COMMAND: usize = SESSION_IN_COMMAND + SESSION;
+pub(super) const COMMAND: usize = SESSION_IN_COMMAND + SESSION;
 /// Octets of a relation's state.
-pub(crate) const RELATION: usize = 112 + 2 * SESSION + 24;
+pub(super) const RELATION: usize = 112 + 2 * SESSION + 24;
 /// Slots of one way of a relation, octets of each, and octets of a run of `fill`.
-pub(crate) const SLOTS: u32 = 8;
+pub(super) const SLOTS: u32 = 8;
 #[cfg(feature = "slots")]
-pub(crate) const SLOT: usize = 16 + 32 + 1472;
-pub(crate) const FILLING: usize = 16;
+pub(super) const SLOT: usize = 16 + 32 + 1472;
+pub(super) const FILLING: usize = 16;
 const CYCLE_IN_RELATION: usize = 24;
 const ALARM_IN_RELATION: usize = 32;
 
 /// Settings that all relations share. `rest`: the verdict on frames for user space that no socket takes.
-pub(crate) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
+pub(super) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
     let mut octets = [0; SETTINGS];
     let encrypts = u32::from(settings.protection.protect == Protect::Encrypt);
     let tag = settings.vlan.map_or([0; 4], |tag| tag.octets());
@@ -63,7 +64,7 @@ pub(crate) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
 }
 
 /// The tables in which a relation's frames are found, and by what.
-pub(crate) fn addresses(of: &RelationSettings) -> [(&'static str, [u8; ADDRESS]); 2] {
+pub(super) fn addresses(of: &RelationSettings) -> [(&'static str, [u8; ADDRESS]); 2] {
     let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
     [("outward_table", address(peer, own, sends)), ("inward_table", address(own, peer, receives))]
 }
@@ -77,7 +78,7 @@ fn address(destination: MacAddr, source: MacAddr, frame_id: FrameId) -> [u8; ADD
 }
 
 /// A relation without keys.
-pub(crate) fn relation(of: &RelationSettings) -> [u8; RELATION] {
+pub(super) fn relation(of: &RelationSettings) -> [u8; RELATION] {
     let mut octets = [0; RELATION];
     put(&mut octets, CYCLE_IN_RELATION, &nanoseconds(of.relation.cycle).to_ne_bytes());
     put(&mut octets, ALARM_IN_RELATION, &nanoseconds(of.alarm).to_ne_bytes());
@@ -85,7 +86,7 @@ pub(crate) fn relation(of: &RelationSettings) -> [u8; RELATION] {
 }
 
 /// The question for a report, with or without news.
-pub(crate) fn question(place: u32, news: bool) -> [u8; COMMAND] {
+pub(super) fn question(place: u32, news: bool) -> [u8; COMMAND] {
     let mut octets = [0; COMMAND];
     put(&mut octets, 0, &u32::from(!news).to_ne_bytes());
     put(&mut octets, 4, &place.to_ne_bytes());
@@ -93,7 +94,7 @@ pub(crate) fn question(place: u32, news: bool) -> [u8; COMMAND] {
 }
 
 /// Other times for a relation's watch.
-pub(crate) fn watch(place: u32, of: &RelationSettings) -> [u8; COMMAND] {
+pub(super) fn watch(place: u32, of: &RelationSettings) -> [u8; COMMAND] {
     let mut octets = [0; COMMAND];
     put(&mut octets, 0, &WATCH.to_ne_bytes());
     put(&mut octets, 4, &place.to_ne_bytes());
@@ -103,7 +104,7 @@ pub(crate) fn watch(place: u32, of: &RelationSettings) -> [u8; COMMAND] {
 }
 
 /// A change that takes out what has ended.
-pub(crate) fn collect(place: u32) -> [u8; COMMAND] {
+pub(super) fn collect(place: u32) -> [u8; COMMAND] {
     let mut octets = [0; COMMAND];
     put(&mut octets, 0, &COLLECT.to_ne_bytes());
     put(&mut octets, 4, &place.to_ne_bytes());
@@ -111,7 +112,7 @@ pub(crate) fn collect(place: u32) -> [u8; COMMAND] {
 }
 
 /// A change of a relation's keys. On the heap, and wiped when it is dropped.
-pub(crate) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError> {
+pub(super) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError> {
     let mut command = Secret::zeros(COMMAND);
     let octets = command.octets_mut();
     let (what, number) = match change {
@@ -163,16 +164,16 @@ fn put_key(octets: &mut [u8], key: &EpochKey) -> Result<(), XdpError> {
 }
 
 /// Contents of a report. `silent` is the time from the last verified frame to the report, both on the kernel's clock.
-pub(crate) struct Report {
-    pub(crate) events: Vec<Event>,
-    pub(crate) transmit_key: Option<KeyStatus>,
-    pub(crate) receive_key: Option<KeyStatus>,
-    pub(crate) state: RelationState,
-    pub(crate) silent: Option<Duration>,
-    pub(crate) worst_gap: Duration,
+pub(super) struct Report {
+    pub(super) events: Vec<Event>,
+    pub(super) transmit_key: Option<KeyStatus>,
+    pub(super) receive_key: Option<KeyStatus>,
+    pub(super) state: RelationState,
+    pub(super) silent: Option<Duration>,
+    pub(super) worst_gap: Duration,
 }
 
-pub(crate) fn report(octets: &[u8; COMMAND]) -> Report {
+pub(super) fn report(octets: &[u8; COMMAND]) -> Report {
     let flags = word(octets, 0);
     let session = |at| SessionNumber(word(octets, at));
     let events = [
@@ -206,24 +207,8 @@ fn key_status(octets: &[u8], at: usize) -> Option<KeyStatus> {
     })
 }
 
-pub(crate) fn put(octets: &mut [u8], at: usize, what: &[u8]) {
-    octets[at..at + what.len()].copy_from_slice(what);
-}
-
-pub(crate) fn word(octets: &[u8], at: usize) -> u32 {
-    u32::from_ne_bytes(octets[at..at + 4].try_into().expect("invariant: four octets"))
-}
-
-pub(crate) fn long(octets: &[u8], at: usize) -> u64 {
-    u64::from_ne_bytes(octets[at..at + 8].try_into().expect("invariant: eight octets"))
-}
-
-pub(crate) fn nanoseconds(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
-}
-
 /// A run of `fill`, for places from `place` to `end`.
-pub(crate) fn filling(place: u32, end: u32) -> [u8; FILLING] {
+pub(super) fn filling(place: u32, end: u32) -> [u8; FILLING] {
     let mut octets = [0; FILLING];
     put(&mut octets, 0, &place.to_ne_bytes());
     put(&mut octets, 4, &end.to_ne_bytes());
@@ -231,6 +216,6 @@ pub(crate) fn filling(place: u32, end: u32) -> [u8; FILLING] {
 }
 
 /// The place that it has come to, the slots that it has made, and the most that one way of a place lacked.
-pub(crate) fn filled(octets: &[u8; FILLING]) -> [u32; 3] {
+pub(super) fn filled(octets: &[u8; FILLING]) -> [u32; 3] {
     [word(octets, 0), word(octets, 8), word(octets, 12)]
 }

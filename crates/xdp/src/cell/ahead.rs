@@ -10,11 +10,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use aya::{Ebpf, TestRun, TestRunOptions};
+use aya::Ebpf;
 
+use super::layout;
 use crate::error::XdpError;
-use crate::layout;
 use crate::programs::program;
+use crate::run::answer;
 
 const SHORTEST: Duration = Duration::from_millis(1);
 const LONGEST: Duration = Duration::from_millis(64);
@@ -22,7 +23,7 @@ const LONGEST: Duration = Duration::from_millis(64);
 const REST: u32 = 3;
 
 /// The thread. It ends when this is dropped.
-pub(crate) struct Filler {
+pub(super) struct Filler {
     asked: Arc<Asked>,
     thread: Option<JoinHandle<()>>,
 }
@@ -36,7 +37,7 @@ struct Asked {
 impl Filler {
     /// # Errors
     /// If there can be no thread.
-    pub(crate) fn start(programs: Arc<Ebpf>, at_start: fn()) -> Result<Self, XdpError> {
+    pub(super) fn start(programs: Arc<Ebpf>, at_start: fn()) -> Result<Self, XdpError> {
         let asked = Arc::new(Asked { end: AtomicU32::new(0), stop: AtomicBool::new(false) });
         let of_thread = Arc::clone(&asked);
         let thread = thread::Builder::new().name("cell-ahead".into());
@@ -49,7 +50,7 @@ impl Filler {
     }
 
     /// Fills slots of the places below.
-    pub(crate) fn serve(&self, end: u32) {
+    pub(super) fn serve(&self, end: u32) {
         self.asked.end.store(end, Ordering::Relaxed);
         self.wake();
     }
@@ -102,18 +103,12 @@ fn next_period(before: Duration, most: u32) -> Duration {
 ///
 /// One run a system call. For more (`repeat`) the kernel puts the program into the dispatcher of all XDP programs and takes it out
 /// again, which rewrites code and waits for every CPU: 15 ms instead of 2 us.
-pub(crate) fn fill(programs: &Ebpf, end: u32, stop: impl Fn() -> bool) -> Result<[u32; 2], XdpError> {
+pub(super) fn fill(programs: &Ebpf, end: u32, stop: impl Fn() -> bool) -> Result<[u32; 2], XdpError> {
     let loaded = program(programs, "fill")?;
     let (mut place, mut runs, mut made, mut most) = (0, 0, 0, 0);
     while place < end && !stop() {
-        let mut answer = [0; layout::FILLING];
-        let options = TestRunOptions {
-            data_in: Some(&layout::filling(place, end)),
-            data_out: Some(&mut answer),
-            ..TestRunOptions::new()
-        };
-        loaded.test_run(options).map_err(|error| XdpError::program("fill", &error))?;
-        let [reached, made_here, most_here] = layout::filled(&answer);
+        let (_, filled) = answer(loaded, "fill", &layout::filling(place, end))?;
+        let [reached, made_here, most_here] = layout::filled(&filled);
         (made, most) = (made + made_here, most.max(most_here));
         // Frames that spend slots as fast as they are made do not keep the other places waiting.
         runs += 1;

@@ -1,0 +1,119 @@
+//! Runs of programs that user space asks for (BPF_PROG_TEST_RUN): control's changes and questions, and frames of tests.
+
+use std::time::Duration;
+
+use aya::programs::Xdp;
+use aya::{TestRun, TestRunOptions};
+
+use crate::error::XdpError;
+use crate::programs::Programs;
+
+/// The most that a program leaves of a frame.
+const FRAME: usize = 4096;
+
+/// Return values of the programs that change and answer.
+const DONE: u32 = 100;
+const REFUSED: u32 = 101;
+
+/// A verdict of a program (`enum xdp_action`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The frame ends here.
+    Drop,
+    /// User space's, and no socket takes it.
+    Pass,
+    /// It leaves by another interface, or goes to a socket.
+    Redirect,
+    /// A program has failed.
+    Aborted,
+}
+
+/// Result of a program's trial runs on a frame.
+#[derive(PartialEq, Eq, Debug)]
+pub struct Ran {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The frame as the program left it.
+    pub frame: Vec<u8>,
+    /// The mean time of a run.
+    pub time: Duration,
+}
+
+/// Whether a change was made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Changed {
+    /// It was.
+    Done,
+    /// Its key does not fit what is there.
+    Refused,
+}
+
+impl Programs {
+    /// Has the program `change` carry a command out.
+    pub(crate) fn change(&self, command: &[u8]) -> Result<Changed, XdpError> {
+        let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
+        match run(self.program("change")?, "change", options)?.0 {
+            DONE => Ok(Changed::Done),
+            REFUSED => Ok(Changed::Refused),
+            _ => Err(XdpError::Malformed),
+        }
+    }
+
+    /// The answer that a program leaves in place of a question, or of a command.
+    pub(crate) fn ask<const N: usize>(
+        &self,
+        program: &'static str,
+        question: &[u8],
+    ) -> Result<[u8; N], XdpError> {
+        let (done, answer) = answer(self.program(program)?, program, question)?;
+        (done == DONE).then_some(answer).ok_or(XdpError::Malformed)
+    }
+
+    /// Runs a program on a frame, `repeat` times.
+    pub(crate) fn run_frame(
+        &self,
+        program: &'static str,
+        frame: &[u8],
+        repeat: u32,
+    ) -> Result<Ran, XdpError> {
+        let mut out = vec![0; FRAME];
+        let options = TestRunOptions {
+            data_in: Some(frame),
+            data_out: Some(&mut out),
+            repeat,
+            ..TestRunOptions::new()
+        };
+        let (verdict, octets, time) = run(self.program(program)?, program, options)?;
+        let verdict = match verdict {
+            1 => Verdict::Drop,
+            2 => Verdict::Pass,
+            4 => Verdict::Redirect,
+            _ => Verdict::Aborted,
+        };
+        out.truncate(octets);
+        Ok(Ran { verdict, frame: out, time })
+    }
+}
+
+/// Return value of a run on a question, and what it left of it.
+pub(crate) fn answer<const N: usize>(
+    loaded: &Xdp,
+    program: &'static str,
+    question: &[u8],
+) -> Result<(u32, [u8; N]), XdpError> {
+    let mut answer = [0; N];
+    let options =
+        TestRunOptions { data_in: Some(question), data_out: Some(&mut answer), ..TestRunOptions::new() };
+    let (value, ..) = run(loaded, program, options)?;
+    Ok((value, answer))
+}
+
+/// Return value, octets and mean time of a run.
+fn run(
+    loaded: &Xdp,
+    program: &'static str,
+    options: TestRunOptions<'_>,
+) -> Result<(u32, usize, Duration), XdpError> {
+    let ran = loaded.test_run(options).map_err(|error| XdpError::program(program, &error))?;
+    Ok((ran.return_value, ran.data_size_out as usize, ran.duration))
+}
