@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use bench::Row;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Direction, Machine, Namespace, PacketSocket, Shape, Topology};
+use perf::bench::fieldbus::{self, end_to_end};
 use perf::bench::forwarder::COMMAND;
 use perf::bench::rivals::Rival;
 use perf::bench::tunnel::cable;
@@ -165,6 +166,26 @@ fn sites_in_the_kernel_are_measured_beside_what_xdp_can_do() {
         rows.iter().find(|row| row.case == name).unwrap().value
     };
     assert!(rate(cable::KERNEL) > 2.0 * rate(cable::USER_SPACE), "{rows:?}");
+}
+
+/// Few relations through all places, as many as a cell takes through a bridge and the kernel.
+#[test]
+fn cyclic_frames_are_accounted_for_in_every_place() {
+    let effort = fieldbus::Effort { rounds: 1, time: Duration::from_millis(400) };
+    let rows = end_to_end::measure(&programs(), effort, &mut |line| println!("{line}")).unwrap();
+    // Four delays and what they add, two of jitter, stolen time, seven kinds of frames.
+    let places = |places: usize| 4 * (2 * places - 1) + 2 * places + places + 7 * places;
+    assert_eq!(rows.len(), places(4) + places(2), "{rows:?}");
+    for place in ["Linux bridge", "gateways, in the kernel"] {
+        let frames = |what: &str| {
+            let name = format!("frames {what}, {place}, 1024 relations at 32 ms");
+            rows.iter().find(|row| row.case == name).unwrap().value
+        };
+        assert!(frames("sent") >= 2.0 * 1024.0, "{place}");
+        assert!(frames("received") > 0.0 && frames("changed") == 0.0, "{place}: {rows:?}");
+    }
+    // Three delays, two of jitter, lost and late frames, for few relations and many.
+    assert_eq!(rows.iter().filter(|row| row.target.is_some()).count(), 2 * (3 + 2 + 2), "{rows:?}");
 }
 
 #[test]
