@@ -121,6 +121,7 @@ mutants=(
     'site.bpf.c|late = seq + half < lane->newest |late = seq + half + 1 < lane->newest '
     'site.bpf.c|lane->gap_start = lane->high, lane->gap_end = seq, lane->high = seq + 1;|lane->high = seq + 1;'
     'site.bpf.c|if (checked_front(lane->check, block.front, header) != word) return|if (0) return'
+    'site.bpf.c|forget(site, number, seq);|forget(site, number, seq + 1);'
     'site.bpf.c|if (header >> 52 & 0xf) return|if (0) return'
     'site.bpf.c|if (octets > path->most \|\| adjust_head|if (adjust_head'
     'site.bpf.c|        flow->slow = SLOW, flow->left = now;|        flow->left = now;'

@@ -27,6 +27,13 @@ pub fn no_times() -> Histogram<u64> {
     histogram()
 }
 
+/// The same to two digits.
+fn coarse_times() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, 60_000_000_000, 2).expect("invariant: these bounds are allowed")
+}
+
+/// Beyond so many relations times are kept to two digits.
+const MANY: usize = 256;
 /// The tag of PROFINET RT: 0x8100, priority 6, no VLAN.
 pub const TAG: [u8; 4] = [0x81, 0, 0xc0, 0];
 /// EtherType of PROFINET RT.
@@ -76,7 +83,9 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
-    fn nothing() -> Self {
+    /// With so many relations, each of which has histograms of its own: those of many are of two digits, and take 30 kB each.
+    fn nothing(relations: usize) -> Self {
+        let times = || if relations > MANY { coarse_times() } else { histogram() };
         Self {
             sent: 0,
             received: 0,
@@ -85,8 +94,8 @@ impl Arrivals {
             first: None,
             missing: 0,
             longest_gap: Duration::ZERO,
-            jitter: histogram(),
-            delay: histogram(),
+            jitter: times(),
+            delay: times(),
             last: None,
         }
     }
@@ -144,7 +153,7 @@ impl Exchange {
     /// # Errors
     /// If the sockets cannot be had.
     pub fn start(a: &Machine, b: &Machine, relations: &[Relation]) -> Result<Self, Error> {
-        let nothing = || Mutex::new(vec![Arrivals::nothing(); relations.len()]);
+        let nothing = || Mutex::new(vec![Arrivals::nothing(relations.len()); relations.len()]);
         let counts = || relations.iter().map(|_| AtomicU64::new(0)).collect();
         let shared = Arc::new(Shared {
             relations: relations.to_vec(),
@@ -178,7 +187,7 @@ impl Exchange {
     /// # Errors
     /// If that takes longer than `limit`.
     pub fn wait_for(&self, more: u64, limit: Duration) -> Result<(), Error> {
-        let received = || self.heard().iter().flatten().map(|heard| heard.received).collect::<Vec<_>>();
+        let received = || self.shared.received();
         let (begin, end) = (received(), Instant::now() + limit);
         loop {
             let now = received();
@@ -222,6 +231,15 @@ impl Drop for Exchange {
 }
 
 impl Shared {
+    /// Frames that the stations have heard so far: A's, then B's. Copies no histograms, since listeners wait meanwhile.
+    fn received(&self) -> Vec<u64> {
+        let side = |side: &Mutex<Vec<Arrivals>>| {
+            let heard = side.lock().unwrap_or_else(PoisonError::into_inner);
+            heard.iter().map(|heard| heard.received).collect::<Vec<_>>()
+        };
+        self.heard.iter().flat_map(side).collect()
+    }
+
     fn all_heard(&self) -> Vec<[Arrivals; 2]> {
         let side = |side: usize| {
             let mut heard = self.heard[side].lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -382,7 +400,7 @@ mod tests {
     fn what_is_missing_doubled_or_changed_is_counted() {
         let start = Instant::now();
         let cycle = Duration::from_millis(1);
-        let mut heard = Arrivals::nothing();
+        let mut heard = Arrivals::nothing(1);
         for (number, at, as_sent) in
             [(3, 0, true), (4, 1, true), (7, 5, true), (7, 6, true), (5, 7, true), (8, 8, false)]
         {

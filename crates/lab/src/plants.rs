@@ -57,6 +57,8 @@ pub struct PlantsShape {
     pub lines: bool,
     /// Whether the sites have IPv6 addresses as well.
     pub ipv6: bool,
+    /// Whether a single veth pair joins the two sites' WANs, as a cable would, and there is neither line nor router. IPv4 alone.
+    pub cable: bool,
 }
 
 impl Default for PlantsShape {
@@ -70,6 +72,7 @@ impl Default for PlantsShape {
             switches: true,
             lines: true,
             ipv6: false,
+            cable: false,
         }
     }
 }
@@ -111,7 +114,7 @@ pub struct Plant {
 pub struct Plants {
     /// The plants, by number.
     pub plants: Vec<Plant>,
-    /// The router: interface `to1` towards plant 1, and so on.
+    /// The router: interface `to1` towards plant 1, and so on. Empty with [`PlantsShape::cable`].
     pub internet: Namespace,
 }
 
@@ -127,6 +130,9 @@ impl Plants {
         let plants: Result<Vec<_>, _> =
             (1..=shape.plants).map(|number| Plant::build(number, shape)).collect();
         let plants = Plants { plants: plants?, internet };
+        if shape.cable {
+            plants.join_by_cable(shape)?;
+        }
         for plant in &plants.plants {
             plant.connect(&plants.internet, shape)?;
         }
@@ -134,6 +140,20 @@ impl Plants {
             plants.internet.sysctl("net/ipv6/conf/all/forwarding", "1")?;
         }
         Ok(plants)
+    }
+
+    fn join_by_cable(&self, shape: &PlantsShape) -> Result<(), Error> {
+        let [one, two] = self.plants.as_slice() else {
+            return Err(Error::Unexpected("a cable joins two plants".into()));
+        };
+        let [first, second] =
+            [one, two].map(|plant| End { ns: &plant.site, ifname: WAN, mac: plant.wan_mac });
+        veth(&first, &second, shape.wan_mtu, 1)?;
+        for plant in [one, two] {
+            segmentation_off(&plant.site, WAN)?;
+            plant.site.ip(&["addr", "add", &format!("{}/24", plant.ipv4), "dev", WAN])?;
+        }
+        Ok(())
     }
 
     /// Changes the MTU of the way between a plant and the internet beyond the site's own interface: a path that is
@@ -161,6 +181,14 @@ impl Plants {
 }
 
 impl Plant {
+    /// Has a bridge join LAN and WAN instead of a site, as near to a wire as the kernel lets it be.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn bridge(&self) -> Result<(), Error> {
+        bridge(&self.site, WIRE, [LAN, WAN])
+    }
+
     fn build(number: u8, shape: &PlantsShape) -> Result<Plant, Error> {
         let stations: Result<Vec<_>, Error> =
             (1..=shape.stations).map(|station| Station::build(number, station)).collect();
@@ -179,7 +207,9 @@ impl Plant {
 
     fn connect(&self, internet: &Namespace, shape: &PlantsShape) -> Result<(), Error> {
         self.connect_lan(shape)?;
-        self.connect_wan(internet, shape)?;
+        if !shape.cable {
+            self.connect_wan(internet, shape)?;
+        }
         let mut interfaces = vec![(&self.site, LAN), (&self.site, WAN)];
         if shape.switches {
             interfaces.extend([(&self.lan, SWITCH), (&self.lan, PROBE)]);
@@ -265,9 +295,8 @@ impl Plant {
                 bridge(line, WIRE, [LEFT, RIGHT])?;
             }
         }
-        for (namespace, ifname) in [(&self.site, WAN), (internet, device.as_str())] {
-            namespace.run(&["ethtool", "-K", ifname, "tx-udp-segmentation", "off", "tso", "off"])?;
-        }
+        segmentation_off(&self.site, WAN)?;
+        segmentation_off(internet, &device)?;
         let router_ipv4 = Ipv4Addr::new(198, 51, 100, self.number * 4 + 1);
         self.site.ip(&["addr", "add", &format!("{}/30", self.ipv4), "dev", WAN])?;
         internet.ip(&["addr", "add", &format!("{router_ipv4}/30"), "dev", &device])?;
@@ -302,6 +331,10 @@ impl Station {
             },
         })
     }
+}
+
+fn segmentation_off(namespace: &Namespace, ifname: &str) -> Result<(), Error> {
+    namespace.run(&["ethtool", "-K", ifname, "tx-udp-segmentation", "off", "tso", "off"]).map(drop)
 }
 
 /// The router's interface towards a plant.

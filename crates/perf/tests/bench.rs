@@ -8,7 +8,10 @@ use std::time::{Duration, Instant};
 use bench::Row;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Direction, Machine, Namespace, PacketSocket, Shape, Topology};
+use perf::bench::fieldbus::{self, end_to_end};
 use perf::bench::forwarder::COMMAND;
+use perf::bench::rivals::Rival;
+use perf::bench::tunnel::cable;
 use perf::bench::{Bench, BenchError, Effort, overload};
 use perf::demo::pair::Scratch;
 use perf::programs::Programs;
@@ -139,6 +142,50 @@ fn what_a_flood_costs_others_is_measured_without_rivals() {
     }
     let refused = short_of(&["no such figure".to_owned()], |bench| bench.tunnel());
     assert!(matches!(refused, Err(BenchError::Unknown)));
+}
+
+/// Sites in the kernel over a cable, beside all that they are compared with.
+#[test]
+fn sites_in_the_kernel_are_measured_beside_what_xdp_can_do() {
+    let rows = short_of(&[cable::CABLE.to_owned()], |bench| bench.tunnel()).unwrap();
+    let rivals = Rival::ALL.into_iter().filter(|rival| rival.missing().is_none()).count();
+    // Redirect, bridge, user space, kernel; the kernel beside each of the others. Two sizes, two round trips with p50 and p99.
+    let cases = 4 + rivals;
+    assert_eq!(rows.len(), 6 * (cases + cases - 2), "{rows:?}");
+    assert!(rows.iter().all(|row| row.value > 0.0 && row.case.contains(cable::CABLE)), "{rows:?}");
+    for row in &rows {
+        let to = row.ratio.as_ref().map(|ratio| &ratio.to);
+        assert!(to.is_none_or(|to| rows.iter().any(|other| other.case == *to)), "{row:?}");
+        assert!(row.target.is_none() || row.case.ends_with(cable::KERNEL), "{row:?}");
+    }
+    // At least: of redirect for both sizes, of each rival at 64 octets; at most: of the bridge's two round trips.
+    assert_eq!(rows.iter().filter(|row| row.target.is_some()).count(), 2 + rivals + 2, "{rows:?}");
+    // Frames that go through user space cost many times as much: one that does not stay in the kernel is found out.
+    let rate = |case: &str| {
+        let name = cable::figure("64-octet frames", case);
+        rows.iter().find(|row| row.case == name).unwrap().value
+    };
+    assert!(rate(cable::KERNEL) > 2.0 * rate(cable::USER_SPACE), "{rows:?}");
+}
+
+/// Few relations through all places, as many as a cell takes through a bridge and the kernel.
+#[test]
+fn cyclic_frames_are_accounted_for_in_every_place() {
+    let effort = fieldbus::Effort { rounds: 1, time: Duration::from_millis(400) };
+    let rows = end_to_end::measure(&programs(), effort, &mut |line| println!("{line}")).unwrap();
+    // Four delays and what they add, two of jitter, stolen time, seven kinds of frames.
+    let places = |places: usize| 4 * (2 * places - 1) + 2 * places + places + 7 * places;
+    assert_eq!(rows.len(), places(4) + places(2), "{rows:?}");
+    for place in ["Linux bridge", "gateways, in the kernel"] {
+        let frames = |what: &str| {
+            let name = format!("frames {what}, {place}, 1024 relations at 32 ms");
+            rows.iter().find(|row| row.case == name).unwrap().value
+        };
+        assert!(frames("sent") >= 2.0 * 1024.0, "{place}");
+        assert!(frames("received") > 0.0 && frames("changed") == 0.0, "{place}: {rows:?}");
+    }
+    // Three delays, two of jitter, lost and late frames, for few relations and many.
+    assert_eq!(rows.iter().filter(|row| row.target.is_some()).count(), 2 * (3 + 2 + 2), "{rows:?}");
 }
 
 #[test]

@@ -47,7 +47,15 @@ fn it_shows_a_tunnel() {
     let pid = demo.id();
     let output = demo.wait(LIMIT).unwrap();
     assert!(output.status.success(), "{}{}", output.stdout, output.stderr);
-    for words in ["0% packet loss", "no MAC address and no SCI", "Mbit/s", "p99.9", "OutPktsTunnelled"] {
+    for words in [
+        "frame path  of known flows: sent: user space",
+        "frame path  of known flows: kernel",
+        "0% packet loss",
+        "no MAC address and no SCI",
+        "Mbit/s",
+        "p99.9",
+        "OutPktsTunnelled",
+    ] {
         assert!(output.stdout.contains(words), "{words:?} is not in\n{}", output.stdout);
     }
     assert_eq!(left_by(pid), Vec::<String>::new());

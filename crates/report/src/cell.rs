@@ -193,6 +193,11 @@ impl RelationReport {
 }
 
 impl CellReport {
+    /// Whether frames are protected and verified in the kernel; none if nobody has looked.
+    pub fn in_kernel(&self) -> Option<bool> {
+        (!self.path.is_empty()).then(|| self.path.starts_with("kernel"))
+    }
+
     /// The counters, with the group that tells what they mean, and the words for where they count.
     pub fn groups(&self) -> Vec<(Group, String, &Counters)> {
         let mut groups = vec![

@@ -116,6 +116,16 @@ pub struct SitePeerReport {
     pub session: Option<Counters>,
 }
 
+impl SitePeerReport {
+    /// Whether frames of known flows go through the kernel, outward and inward; none where none could.
+    pub fn in_kernel(&self) -> Option<[bool; 2]> {
+        let path = self.path.as_deref()?;
+        let ways = path.strip_prefix("sent: ").and_then(|path| path.split_once("; received: "));
+        let (outward, inward) = ways.unwrap_or((path, path));
+        Some([outward, inward].map(|way| way == "kernel"))
+    }
+}
+
 /// An epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct EpochReport {

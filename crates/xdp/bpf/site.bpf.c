@@ -297,6 +297,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct counters *count = map_lookup(&counters, &from);
     if (!open || !count) return XDP_PASS;
     if (late) return discard(count, IN_LATE);
+    forget(site, number, seq);
     fill(site, number, lane, FILL, missing, entry, more);
 
     u64 header = masked ^ block.mask, now = ktime_get_coarse_ns();

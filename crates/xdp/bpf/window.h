@@ -123,6 +123,13 @@ INLINE u32 anchor_place(const struct settings *site, u64 seq) {
     return (2u << (site->width_bits & 31)) + (u32)(seq >> ((site->width_bits - 1) & 63)) % ANCHORS;
 }
 
+// Its ring forgets a seq whose identifier was used up. So a place that nothing is in any more is not looked at when the seq expires: it lies
+// anywhere in megabytes, and the ring in the order of the frames. If the ring does not know the seq yet, or it is an anchor, nothing is lost.
+INLINE void forget(const struct settings *site, u32 lane, u64 seq) {
+    struct held *held = held_of(site, lane, (u32)seq & ((2u << (site->width_bits & 31)) - 1));
+    if (held && held->seq == seq) __sync_val_compare_and_swap(&held->seq, seq, 0);
+}
+
 // Why a seq enters the table.
 enum entry { WINDOW, ANCHOR, MOVED_ANCHOR };
 

@@ -1,14 +1,28 @@
-//! A bare forwarder in XDP, in clear: what benches compare the kernel path with. It is no gateway, and none uses it.
+//! A bare forwarder in XDP, in clear, and frames for it: what benches compare the kernel path with. It is no gateway, and none uses it.
+//!
+//! ```text
+//!  Generator ── interface ~~ whatever is measured ~~ interface ── Sink
+//! ```
+//!
+//! Generated frames are made in the kernel and end there, in no socket buffer: a frame out of a packet socket costs more than its way
+//! through two gateways.
 
-use aya::Ebpf;
-use aya::maps::DevMap;
+use aya::maps::{Array, DevMap};
 use aya::programs::XdpMode;
+use aya::programs::{TestRunAttrs, TestRunOptions};
+use aya::{Ebpf, TestRun as _};
 
 use crate::error::XdpError;
-use crate::programs::{map, xdp};
+use crate::programs::{map, program, xdp};
 
 /// Object file that a pinned clang makes of `bpf/redirect.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/redirect.bpf.o");
+/// Octets of a generated frame that are written anew each time.
+const HEAD: usize = 60;
+/// Octets of `struct template`: the head in 64, the next PN, padding.
+const TEMPLATE: usize = 72;
+/// Frames that the kernel hands over at once, as a card's driver does.
+const BATCH: u32 = 64;
 
 /// Frames of two interfaces go from one to the other, until this is dropped.
 pub struct Redirect(#[expect(dead_code, reason = "its file descriptors hold programs and links")] Ebpf);
@@ -30,5 +44,62 @@ impl Redirect {
             loaded.attach_to_if_index(interface, XdpMode::Driver).map_err(failed)?;
         }
         Ok(Self(ebpf))
+    }
+}
+
+/// Frames of an interface end in its driver, counted by the interface, until this is dropped.
+pub struct Sink(#[expect(dead_code, reason = "its file descriptors hold the program and its link")] Ebpf);
+
+impl Sink {
+    /// Takes the frames of an interface of this network namespace.
+    ///
+    /// # Errors
+    /// As [`Redirect::attach`].
+    pub fn attach(interface: u32) -> Result<Self, XdpError> {
+        let mut ebpf = Ebpf::load(OBJECT)?;
+        let failed = |error| XdpError::program("sink", &error);
+        let sink = xdp(&mut ebpf, "sink")?;
+        sink.load().map_err(failed)?;
+        sink.attach_to_if_index(interface, XdpMode::Driver).map_err(failed)?;
+        Ok(Self(ebpf))
+    }
+}
+
+/// A sender of MACsec frames that differ in their PN.
+pub struct Generator {
+    ebpf: Ebpf,
+    frame: Vec<u8>,
+}
+
+impl Generator {
+    /// Frames like `frame`, of 60 octets or more, out of an interface of this network namespace. The first has PN `first_pn`. The other
+    /// end of a veth has to take redirected frames.
+    ///
+    /// # Errors
+    /// If the frame is shorter, the interface is gone, or its driver sends no redirected frames.
+    pub fn new(interface: u32, frame: &[u8], first_pn: u32) -> Result<Self, XdpError> {
+        let mut ebpf = Ebpf::load(OBJECT)?;
+        DevMap::try_from(map(&mut ebpf, "ports")?)?.set(0, interface, None, 0)?;
+        let mut template = [0; TEMPLATE];
+        template[..HEAD].copy_from_slice(frame.get(..HEAD).ok_or(XdpError::Malformed)?);
+        template[64..68].copy_from_slice(&first_pn.to_ne_bytes());
+        Array::<_, [u8; TEMPLATE]>::try_from(map(&mut ebpf, "templates")?)?.set(0, template, 0)?;
+        xdp(&mut ebpf, "generate")?.load().map_err(|error| XdpError::program("generate", &error))?;
+        Ok(Self { ebpf, frame: frame.to_vec() })
+    }
+
+    /// Sends so many. Those that find no room on their way are lost.
+    ///
+    /// # Errors
+    /// If the kernel makes no frames: Linux 5.18 was the first that does.
+    pub fn send(&self, frames: u32) -> Result<(), XdpError> {
+        let options = TestRunOptions {
+            data_in: Some(&self.frame),
+            repeat: frames,
+            attrs: TestRunAttrs::new().xdp_live_frames(BATCH),
+            ..TestRunOptions::new()
+        };
+        let sent = program(&self.ebpf, "generate")?.test_run(options);
+        sent.map(drop).map_err(|error| XdpError::program("generate", &error))
     }
 }

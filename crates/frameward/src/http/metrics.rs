@@ -5,7 +5,7 @@
 //!            port: link, side, interface      receive_sc, transmit_sc: link, sc
 //!            secy, mka: link                  receive_sa, transmit_sa: link, sc, sa
 //!            site, site_path, site_channel: site      site_lan: site, interface      site_udp: site, what, address
-//!            site_peer, site_session: site, peer
+//!            site_peer, site_session: site, peer      (of site_peer_in_kernel also: way)
 //!            fieldbus: fieldbus      fieldbus_relation, _transmit, _receive: fieldbus, own, peer, sends, receives
 //!                                    (of residence also: way)
 //! ```

@@ -8,7 +8,7 @@
 //! | protect and verify | what a cell does: relation found, header, cipher, counters ([`Cells`]) |
 //! | receive to transmit descriptor | a turn of a link, with ports in memory ([`whole_path`]) |
 //! | a program in the kernel | the same, of the kernel path: the time that the kernel says of single frames ([`in_kernel`]) |
-//! | added delay | pairs of gateways in namespaces, in user space and in the kernel, beside a Linux bridge and XDP redirect in the same place ([`end_to_end`]) |
+//! | added delay | pairs of gateways in namespaces, in user space and in the kernel, beside a Linux bridge and XDP redirect in the same place; with 50 relations at 1 ms, and with 1024 at 32 ms ([`end_to_end`]) |
 //! | an empty loop, slow frames, stolen time | nothing: what this machine makes of a p99.9 ([`machine`]) |
 //!
 //! Each is measured with 1 to 1024 relations, whose frames come in shuffled order, all of them in each round, so that what

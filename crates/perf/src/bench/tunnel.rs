@@ -6,7 +6,7 @@
 //!
 //! Prepared MACsec frames and no stations: what is measured is the tunnel and the kernel around it. The path's MTU is
 //! 1500; our plain mode fragments no frame, and is left out where others have to. Sender, both sites, the router and the receiver
-//! share the machine's CPUs.
+//! share the machine's CPUs. What bounds the kernel path there is the router: [`cable`] measures without one.
 //!
 //! | figure | how |
 //! |---|---|
@@ -17,8 +17,10 @@
 //! | a quarter load | frames that arrive of a quarter of what a site can receive, alone and beside made-up packets: [`flood`] |
 //! | send, receive | what a frame costs in memory, beside a full re-encryption: [`headers`] |
 //! | a program in the kernel | what a frame of a known flow costs in the programs of a site: [`in_kernel`] |
+//! | over a cable | rates and round trips of sites whose WANs are wired to each other, beside XDP redirect and a bridge: [`cable`] |
 //! | round trip | one frame at a time, with a pause before each, for frames of 64 to 1468 octets |
 
+pub mod cable;
 mod flood;
 mod headers;
 mod in_kernel;
@@ -30,6 +32,7 @@ use ::bench::Target;
 use lab::macsec::{self, Port};
 use lab::plants::BARE;
 use lab::{Plants, PlantsShape};
+use xdp::redirect::Redirect;
 
 use super::rivals::{Rival, RivalHost, RunningRival};
 use super::samples::Samples;
@@ -73,6 +76,8 @@ pub(super) struct Case {
     whole: u32,
     /// It hides headers.
     pub(super) protects: bool,
+    /// It has to carry known flows in the kernel before anything is measured.
+    in_kernel: bool,
     /// PNs go on from measurement to measurement.
     pub(super) pn: u32,
 }
@@ -80,6 +85,12 @@ pub(super) struct Case {
 enum Inside {
     Rival(RunningRival),
     Sites(Sites),
+    /// Programs in both sites' drivers, which do nothing to a frame.
+    Redirects {
+        _programs: [Redirect; 2],
+    },
+    /// Bridges in place of the sites.
+    Bridges,
 }
 
 impl Case {
@@ -88,7 +99,15 @@ impl Case {
         let hosts = [0, 1].map(|index| RivalHost::from(&plants.plants[index]));
         let running = rival.start(hosts, LAN_MTU, PATH)?;
         let whole = rival.payload(PATH);
-        Ok(Self { name: rival.name(), plants, inside: Inside::Rival(running), whole, protects: false, pn: 1 })
+        Ok(Self {
+            name: rival.name(),
+            plants,
+            inside: Inside::Rival(running),
+            whole,
+            protects: false,
+            in_kernel: false,
+            pn: 1,
+        })
     }
 
     /// Our sites in one of their modes, and the largest LAN payload that goes whole.
@@ -99,13 +118,14 @@ impl Case {
         whole: u32,
     ) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
-        if name == IN_XDP {
+        let in_kernel = name == IN_XDP;
+        if in_kernel {
             take_redirected(&plants)?;
         }
         let choice = SitesChoice { mode, ..SitesChoice::default() };
         let sites = Sites::start(frameward, &plants, &choice)?;
         let protects = mode != "plain";
-        let mut case = Self { name, plants, inside: Inside::Sites(sites), whole, protects, pn: 1 };
+        let mut case = Self { name, plants, inside: Inside::Sites(sites), whole, protects, in_kernel, pn: 1 };
         case.wait_until_it_carries()?;
         Ok(case)
     }
@@ -119,7 +139,7 @@ impl Case {
             let octets = (self.whole + HEADER) as usize;
             let trips = macsec::round_trips(from, to, octets, self.pn, 5, PAUSE)?;
             self.pn += 100;
-            if trips.lost() == 0 && (self.name != IN_XDP || self.is_in_kernel()?) {
+            if trips.lost() == 0 && (!self.in_kernel || self.is_in_kernel()?) {
                 return Ok(());
             }
             if Instant::now() > end {
@@ -166,7 +186,7 @@ impl Case {
     pub(super) fn far(&self) -> Option<&Station> {
         match &self.inside {
             Inside::Sites(sites) => Some(&sites.sites[1]),
-            Inside::Rival(_) => None,
+            _ => None,
         }
     }
 
@@ -174,6 +194,7 @@ impl Case {
         match self.inside {
             Inside::Rival(rival) => rival.stop()?,
             Inside::Sites(sites) => sites.stop()?,
+            Inside::Redirects { .. } | Inside::Bridges => {}
         }
         Ok(())
     }
@@ -224,7 +245,8 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let compared = !(throughputs.is_empty() && trips.is_empty());
     let (memory, kernel) = (bench.wants(IN_MEMORY), bench.wants(IN_KERNEL));
     let flooded = bench.wants(flood::FLOOD);
-    if !compared && !memory && !kernel && !flooded {
+    let cabled = cable::is_wanted(bench);
+    if !compared && !memory && !kernel && !flooded && !cabled {
         return Err(BenchError::Unknown);
     }
     if memory {
@@ -232,6 +254,9 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     }
     if kernel && let Err(error) = in_kernel::measure(bench) {
         (bench.progress)(&format_args!("left out: programs in the kernel: {error}"));
+    }
+    if cabled {
+        cable::measure(bench)?;
     }
     if !compared && !flooded {
         return Ok(());

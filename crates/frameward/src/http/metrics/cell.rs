@@ -29,6 +29,10 @@ impl Families {
         let count = |of: fn(&RelationReport) -> bool| {
             cell.relations.iter().filter(|relation| of(relation)).count() as u64
         };
+        let help = "Whether frames are protected and verified in the kernel: /status says why not.";
+        if let Some(in_kernel) = cell.in_kernel() {
+            self.gauge("fieldbus_in_kernel", help, &of_cell, in_kernel.into());
+        }
         self.gauge("fieldbus_relations", "Relations.", &of_cell, cell.relations.len() as u64);
         let help = "Relations in shadow mode, whose frames pass in clear.";
         self.gauge("fieldbus_relations_in_shadow", help, &of_cell, count(RelationReport::is_shadowed));

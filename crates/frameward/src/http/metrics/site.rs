@@ -54,6 +54,13 @@ impl Families {
         self.gauge("site_peer_flows_acknowledged", help, &labels, peer.flows_acknowledged as u64);
         let help = "Flows of the peer that are known here.";
         self.gauge("site_peer_known_flows", help, &labels, peer.peer_flows as u64);
+        let help = "Whether frames of known flows go through the kernel: /status says why not.";
+        for (way, in_kernel) in ["outward", "inward"].into_iter().zip(peer.in_kernel().into_iter().flatten())
+        {
+            let mut labels = labels.clone();
+            labels.push(("way", way.into()));
+            self.gauge("site_peer_in_kernel", help, &labels, in_kernel.into());
+        }
         self.group(Group::Peer, &labels, &peer.counters);
         if let Some(session) = &peer.session {
             self.group(Group::Session, &labels, session);

@@ -78,6 +78,8 @@ fn key_agreement_as_metrics() {
 fn a_site_as_metrics() {
     let mut report = sample("edge");
     report.sites = vec![report::samples::sample_site()];
+    report.sites[0].peers[0].path =
+        Some("sent: kernel; received: user space: its LAN port is AF_PACKET".into());
     let text = metrics(Arc::new(report.into()));
     for line in [
         "frameward_site_protecting{site=\"dresden\"} 1",
@@ -94,6 +96,8 @@ fn a_site_as_metrics() {
         "frameward_site_peer_round_trip_microseconds{site=\"dresden\",peer=\"berlin\"} 812",
         "frameward_site_peer_path_payload_octets{site=\"dresden\",peer=\"berlin\"} 1472",
         "frameward_site_peer_transmit_epoch_seconds{site=\"dresden\",peer=\"berlin\"} 12",
+        "frameward_site_peer_in_kernel{site=\"dresden\",peer=\"berlin\",way=\"outward\"} 1",
+        "frameward_site_peer_in_kernel{site=\"dresden\",peer=\"berlin\",way=\"inward\"} 0",
         "frameward_site_peer_info{site=\"dresden\",peer=\"berlin\",mode=\"identifier\"} 1",
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
@@ -106,12 +110,17 @@ fn a_site_as_metrics() {
 fn a_cell_as_metrics() {
     let mut report = sample("line");
     report.links[0].fieldbus = Some(report::samples::sample_cell());
+    if let Some(cell) = &mut report.links[0].fieldbus {
+        cell.path =
+            "kernel; 2 relations in user space, which are in shadow mode or were since the last start".into();
+    }
     let text = metrics(Arc::new(report.clone().into()));
     let relation = "fieldbus=\"cell-4\",own=\"02:00:00:00:01:01\",peer=\"02:00:00:00:01:02\",sends=\"0x8001\",receives=\"0x8002\"";
     for line in [
         "frameward_fieldbus_out_pkts_rest_dropped_total{fieldbus=\"cell-4\"} 12".to_owned(),
         "frameward_fieldbus_hello_in_hello_total{fieldbus=\"cell-4\"} 3".into(),
         "frameward_fieldbus_verdict{fieldbus=\"cell-4\",state=\"protecting\"} 0".into(),
+        "frameward_fieldbus_in_kernel{fieldbus=\"cell-4\"} 1".into(),
         "frameward_fieldbus_relations{fieldbus=\"cell-4\"} 1".into(),
         "frameward_fieldbus_relations_in_shadow{fieldbus=\"cell-4\"} 0".into(),
         "frameward_fieldbus_relations_without_session{fieldbus=\"cell-4\"} 0".into(),

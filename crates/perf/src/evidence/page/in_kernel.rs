@@ -1,5 +1,8 @@
 //! Section: the frame path in the kernel, beside the same in user space, a bridge, and a program that only forwards.
 
+mod sites;
+mod targets;
+
 use super::bars::{Bars, Group, Scale};
 use super::fieldbus::beside_t_max;
 use super::figure::{Body, Figure, Kind, Table, number};
@@ -18,17 +21,30 @@ const PLACES: [(&str, Kind, &str); 4] = [
 const AT: &str = ", 50 relations at 1 ms";
 
 pub(super) fn figures(document: &Document) -> Vec<Figure> {
-    vec![delay(document), frames(document), programs(document)]
+    vec![
+        targets::figure(document),
+        delay(document),
+        frames(document),
+        many(document),
+        programs(document),
+        sites::rates(document),
+        sites::round_trips(document),
+        sites::programs(document),
+    ]
 }
 
 /// One-way delay through two gateways, beside what protects nothing in their place.
 fn delay(document: &Document) -> Figure {
     let mut query = Query::new(document, FIELDBUS);
-    let groups: Vec<Group> = ["p50", "p99.9", "worst"]
+    let whats = ["p50", "p99", "p99.9", "worst"].map(|what| (what.to_owned(), "one-way delay"));
+    let jitters = ["p50", "p99.9"].map(|what| (format!("jitter {what}"), "jitter at the machines"));
+    let groups: Vec<Group> = whats
         .into_iter()
-        .filter_map(|what| {
-            let bar = |(place, kind, _)| query.bar(kind, &format!("one-way delay {what}, {place}"));
-            group(what, PLACES.map(bar))
+        .chain(jitters)
+        .filter_map(|(name, of)| {
+            let what = name.trim_start_matches("jitter ");
+            let bar = |(place, kind, _)| query.bar(kind, &format!("{of} {what}, {place}"));
+            group(&name, PLACES.map(bar))
         })
         .collect();
     let nothing = groups.is_empty();
@@ -43,7 +59,7 @@ fn delay(document: &Document) -> Figure {
         id: "kernel-delay".into(),
         title: "A cyclic frame's way from machine to machine".into(),
         caption: format!(
-            "One-way delay with 50 relations at 1 ms, through two gateways and through what protects nothing in their place; less is better. All stand side by side, and each round measures all. Machines, gateways and the clock share this machine's CPUs.{sentences}"
+            "One-way delay with 50 relations at 1 ms, through two gateways and through what protects nothing in their place, and how far the time between two arrivals strays from the cycle; less is better. All stand side by side, and each round measures all. Machines, gateways and the clock share this machine's CPUs.{sentences}"
         ),
         units: "microseconds".into(),
         source: "this run; no paper: the paper measures no network".into(),
@@ -73,24 +89,56 @@ fn of_each_place(document: &Document, begin: &str, case: &str, end: &str) -> Str
     if sentences.is_empty() { String::new() } else { format!("{begin}{}.", sentences.join("; ")) }
 }
 
+/// Fates of frames.
+const FATES: [&str; 7] = [
+    "sent",
+    "received",
+    "lost",
+    "lost that no counter names",
+    "later than a cycle",
+    "out of order or twice",
+    "changed",
+];
+
+/// As many relations as a cell takes.
+fn many(document: &Document) -> Figure {
+    const MANY: &str = "1024 relations at 32 ms";
+    const PLACES: [&str; 2] = ["Linux bridge", "gateways, in the kernel"];
+    let mut query = Query::new(document, FIELDBUS);
+    let cases = ["p50", "p99", "p99.9", "worst"].map(|what| (format!("one-way delay {what}"), "us"));
+    let fates = FATES.map(|fate| (format!("frames {fate}"), "frames"));
+    let row = |(what, unit): (String, &str)| {
+        let mut of = |place: &str| Some(number(query.value(&format!("{what}, {place}, {MANY}"))?));
+        let [bridge, kernel] = PLACES.map(&mut of);
+        Some([format!("{what}, {unit}"), bridge?, kernel?])
+    };
+    let rows: Vec<_> = cases.into_iter().chain(fates).filter_map(row).collect();
+    Figure {
+        id: "kernel-many".into(),
+        title: "As many relations as a cell takes".into(),
+        caption: "A PLC and 1024 devices, each sending a frame every 32 ms, all of a cycle at once: so most of a delay is the time in which the machine itself sends and reads the others. Through Linux bridges, and through two gateways in the kernel.".into(),
+        units: "as the first column says; frames of all rounds together".into(),
+        source: "this run; no paper: the paper measures no network".into(),
+        command: command(document, FIELDBUS),
+        body: if rows.is_empty() {
+            Body::Nothing
+        } else {
+            let [bridge, kernel] = PLACES;
+            Body::Table(Table::new(["", bridge, kernel], rows))
+        },
+        gaps: query.gaps(),
+    }
+}
+
 /// Every frame of the time, accounted for.
 fn frames(document: &Document) -> Figure {
     let mut query = Query::new(document, FIELDBUS);
-    let whats = [
-        "sent",
-        "received",
-        "lost",
-        "lost that no counter names",
-        "later than a cycle",
-        "out of order or twice",
-        "changed",
-    ];
     let row = |what: &str| {
         let mut of = |place: &str| Some(number(query.value(&format!("frames {what}, {place}{AT}"))?));
         let [redirect, bridge, kernel, user_space] = PLACES.map(|(place, ..)| of(place));
         Some([format!("frames {what}"), redirect?, bridge?, kernel?, user_space?])
     };
-    let rows: Vec<_> = whats.into_iter().filter_map(row).collect();
+    let rows: Vec<_> = FATES.into_iter().filter_map(row).collect();
     Figure {
         id: "kernel-frames".into(),
         title: "Every cyclic frame accounted for".into(),
