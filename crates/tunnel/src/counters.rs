@@ -78,7 +78,7 @@ wire::counters! {
         out_pkts_no_sci = "OutPktsNoSci" [discard],
         /// Discarded: not encrypted, so that what follows the SecTAG could be predicted (header encryption).
         out_pkts_not_encrypted = "OutPktsNotEncrypted" [discard],
-        /// Discarded: with extension headers, which could be predicted (header encryption).
+        /// Discarded: with extension headers, and the peer's version does not know those in header encryption.
         out_pkts_extended = "OutPktsExtended" [discard],
         /// Discarded: less than four octets behind the SecTAG (header encryption).
         out_pkts_too_short = "OutPktsTooShort" [discard],
@@ -197,7 +197,7 @@ pub(crate) enum OutDiscard {
     /// them. A confidentiality offset does the same, and a frame does not show it: the stations must be
     /// configured without one.
     NotEncrypted,
-    /// Extension headers follow the SecTAG: the octets behind it could be predicted.
+    /// Extension headers follow the SecTAG, and the peer does not take such frames.
     Extended,
     /// The frame has less than four octets behind the SecTAG.
     TooShort,

@@ -30,7 +30,7 @@ use crate::identifier::{Identifier, Outward};
 use crate::packet::{Destination, Packet, Released, Route};
 use crate::plain;
 use crate::receive::ReceiveLanes;
-use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
+use crate::settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
 
@@ -65,7 +65,12 @@ impl PreparedPeer {
         };
         let path_payload = settings.path_payload;
         // `add_peer` sets its number.
-        let context = PeerContext { peer: PeerId(0), generation: Generation::default(), path_payload };
+        let context = PeerContext {
+            peer: PeerId(0),
+            generation: Generation::default(),
+            path_payload,
+            frames: FrameKinds::default(),
+        };
         Self(Peer { context, counters: PeerCounters::default(), transport })
     }
 }

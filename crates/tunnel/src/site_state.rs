@@ -11,7 +11,7 @@ use crate::exchange::{Event, Generation};
 use crate::flows::{FlowRefusal, Flows, NumberedFlow};
 use crate::hash::Hasher;
 use crate::new_flow_limit::NewFlowLimit;
-use crate::settings::PeerId;
+use crate::settings::{FrameKinds, PeerId};
 
 /// Most events in the queue.
 const EVENTS: usize = 1024;
@@ -35,6 +35,8 @@ pub(crate) struct PeerContext {
     pub(crate) generation: Generation,
     /// Octets of the largest UDP payload towards it.
     pub(crate) path_payload: usize,
+    /// Kinds of frames that it takes.
+    pub(crate) frames: FrameKinds,
 }
 
 /// Queue of events for the session. Bounded: an event that finds no room is lost, and its source raises it again later. So

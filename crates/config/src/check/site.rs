@@ -225,10 +225,7 @@ fn write_peer(
         write_sums(f, peer, version, lan_mtu)?;
     }
     if peer.mode == Mode::HeaderEncryption {
-        writeln!(
-            f,
-            "    refuses    frames without encryption, with a confidentiality offset, with extension headers, without SCI"
-        )?;
+        writeln!(f, "    refuses    frames without encryption, with a confidentiality offset, without SCI")?;
         for link in &config.links {
             if let Some(why) = unfit_for_header_encryption(link) {
                 writeln!(f, "               so none of link {}: {why}", link.name)?;

@@ -5,12 +5,14 @@
 //!  P2  PN 4 | SCI 8 | the next 4 octets of the frame
 //! ```
 //!
-//! They are the beginning of the frame itself. A fragment has another EtherType: 0x0001 for the first, 0x0002
+//! They are the beginning of the frame itself. Where the frame goes on with extension headers, which anybody could predict, their
+//! first 4 octets have encrypted ones of the same frame added ([`add_fold`]). A fragment has another EtherType: 0x0001 for the first, 0x0002
 //! for the second. The second's header repeats addresses and SecTAG, and continues with the first 4 octets of
 //! the fragment.
 
 use wire::EtherType;
 use wire::ethernet::ADDRESSES_OCTETS;
+use wire::extension::{EXTENSION_OCTETS, EXTENSIONS};
 use wire::sectag::SECTAG_SCI_OCTETS;
 use wire::tunnel::ParsedFrame;
 
@@ -34,9 +36,29 @@ const fn ether_type(kind: FragmentKind) -> [u8; 2] {
     .to_be_bytes()
 }
 
-/// True if this mode can carry the frame: with SCI, encrypted, without extension headers.
+/// Octets behind the header that [`add_fold`] looks at: extension headers end before the last 12 of them, if the frame does not.
+pub(crate) const FOLDED_OCTETS: usize = EXTENSIONS * EXTENSION_OCTETS + 8;
+
+/// True if this mode can carry the frame: with SCI and encrypted.
 pub(crate) const fn carries(taken: &ParsedFrame) -> bool {
-    taken.flow.sci().is_some() && taken.fields.encrypted() && !taken.fields.extended()
+    taken.flow.sci().is_some() && taken.fields.encrypted()
+}
+
+/// True if the header's last octets are extension headers.
+pub(crate) fn is_folded(taken: &ParsedFrame, kind: FragmentKind) -> bool {
+    taken.fields.extended() && kind != FragmentKind::Second
+}
+
+/// Adds (exclusive or) the words of four octets that follow a header to its last octets; again takes them out. Secure data or ICV is
+/// among them, and both ends see them.
+#[cold]
+pub(crate) fn add_fold(header: &mut [u8; HEADER_OCTETS], behind: &[u8]) {
+    let folded = &behind[..behind.len().min(FOLDED_OCTETS)];
+    for word in folded.chunks_exact(SAMPLE_OCTETS) {
+        for (octet, added) in header[PREFIX_OCTETS..].iter_mut().zip(word) {
+            *octet ^= added;
+        }
+    }
 }
 
 /// Header of a fragment: the frame's prefix, and the fragment's first octets behind it.
@@ -99,11 +121,11 @@ mod tests {
             ([0x00, 0x00], 0x2c, 0x00, false),
             ([0x00, 0x03], 0x2c, 0x00, false),
             ([0x08, 0x00], 0x2c, 0x00, false),
-            // V, no SC, no E, EXT.
+            // V, no SC, no E.
             ([0x88, 0xe5], 0xac, 0x00, false),
             ([0x88, 0xe5], 0x0c, 0x00, false),
             ([0x88, 0xe5], 0x24, 0x00, false),
-            ([0x88, 0xe5], 0x2c, 0x80, false),
+            ([0x88, 0xe5], 0x2c, 0x80, true),
         ];
         for (ether_type, tci, octet_3, expected) in rows {
             let mut header = [7; HEADER_OCTETS];

@@ -12,7 +12,7 @@ use wire::Instant;
 use wire::tunnel::{Flow, ParsedFrame};
 
 use super::associations::{Association, Associations, Standing};
-use super::header::{HEADER_OCTETS, read};
+use super::header::{HEADER_OCTETS, add_fold, is_folded, read};
 use super::window::{FragmentKind, Freshness};
 use crate::counters::InDiscard;
 use crate::exchange::EPOCH_OVERLAP;
@@ -140,6 +140,9 @@ impl Opener {
             let mut header = *encrypted;
             known.key.decrypt(&mut header);
             let Some((taken, kind)) = read(&mut header) else { continue };
+            if is_folded(&taken, kind) {
+                add_fold(&mut header, &packet[HEADER_OCTETS..]);
+            }
             if !is_announced(&taken.flow) {
                 failure = InDiscard::UnknownFlow;
                 continue;

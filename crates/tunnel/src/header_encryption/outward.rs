@@ -29,7 +29,7 @@ impl HeaderEncryption {
         taken: &ParsedFrame,
         frame: &[u8],
     ) -> Outward {
-        Sealer::admit(taken, frame)?;
+        Sealer::admit(taken, context.frames, frame)?;
         if self.sealer.epoch().is_none() {
             return Err(OutDiscard::NoEpoch);
         }

@@ -30,10 +30,13 @@ use wire::Instant;
 use wire::tunnel::ParsedFrame;
 
 use super::associations::{Association, Associations, Standing};
-use super::header::{HEADER_OCTETS, PREFIX_OCTETS, SAMPLE_OCTETS, carries, compose};
+use super::header::{
+    FOLDED_OCTETS, HEADER_OCTETS, PREFIX_OCTETS, SAMPLE_OCTETS, add_fold, carries, compose, is_folded,
+};
 use super::window::{FragmentKind, Freshness, PnWindow};
 use crate::counters::OutDiscard;
 use crate::packet::Packet;
+use crate::settings::FrameKinds;
 
 /// Minimum time between the starts of two epochs.
 pub(crate) const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -100,22 +103,20 @@ impl Sealer {
         if self.next.is_none() { self.epoch() } else { None }
     }
 
-    /// Checks that this mode can carry the frame.
+    /// Checks that this mode can carry the frame to a peer that takes these kinds.
     ///
     /// # Errors
     /// [`OutDiscard::NoSci`], [`OutDiscard::NotEncrypted`], [`OutDiscard::Extended`],
     /// [`OutDiscard::TooShort`].
-    pub(crate) fn admit(taken: &ParsedFrame, frame: &[u8]) -> Result<(), OutDiscard> {
-        if carries(taken) {
-            return if frame.len() < HEADER_OCTETS { Err(OutDiscard::TooShort) } else { Ok(()) };
+    pub(crate) fn admit(taken: &ParsedFrame, frames: FrameKinds, frame: &[u8]) -> Result<(), OutDiscard> {
+        if !carries(taken) {
+            let without_sci = taken.flow.sci().is_none();
+            return Err(if without_sci { OutDiscard::NoSci } else { OutDiscard::NotEncrypted });
         }
-        Err(if taken.flow.sci().is_none() {
-            OutDiscard::NoSci
-        } else if taken.fields.extended() {
-            OutDiscard::Extended
-        } else {
-            OutDiscard::NotEncrypted
-        })
+        if taken.fields.extended() && !frames.has(FrameKinds::EXTENDED) {
+            return Err(OutDiscard::Extended);
+        }
+        if frame.len() < HEADER_OCTETS { Err(OutDiscard::TooShort) } else { Ok(()) }
     }
 
     /// Uses up the PN of a frame, in the frames' order on the LAN. Begins the next epoch if this one cannot
@@ -171,7 +172,14 @@ impl Sealer {
         if current.epoch != epoch {
             Self::take_again(&mut self.sent, taken)?;
         }
-        let seal = |(kind, octets)| seal_fragment(&current.key, prefix, frame, kind, octets);
+        let seal = |(kind, octets): (_, Range<usize>)| {
+            let folded = is_folded(taken, kind);
+            // Of a fragment this short nothing but extension headers might be left.
+            if folded && kind == FragmentKind::First && octets.len() < HEADER_OCTETS + FOLDED_OCTETS {
+                return Err(OutDiscard::TooLong);
+            }
+            seal_fragment(&current.key, prefix, frame, (kind, folded), octets)
+        };
         fragments.into_iter().map(seal).collect()
     }
 
@@ -239,12 +247,16 @@ fn seal_fragment(
     key: &HeaderKey,
     prefix: &[u8; PREFIX_OCTETS],
     frame: &[u8],
-    kind: FragmentKind,
+    (kind, folded): (FragmentKind, bool),
     octets: Range<usize>,
 ) -> Result<Packet, OutDiscard> {
     let sample_at = octets.start.max(PREFIX_OCTETS);
     let sample = frame.get(sample_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
     let mut header = compose(prefix, sample, kind);
+    let body = sample_at + SAMPLE_OCTETS..octets.end;
+    if folded {
+        add_fold(&mut header, frame.get(body.clone()).ok_or(OutDiscard::TooShort)?);
+    }
     key.encrypt(&mut header);
-    Ok(Packet { header: header.into_iter().collect(), body: sample_at + SAMPLE_OCTETS..octets.end })
+    Ok(Packet { header: header.into_iter().collect(), body })
 }

@@ -16,6 +16,7 @@ use super::opener::Opener;
 use super::sealer::Sealer;
 use super::window::FragmentKind;
 use crate::counters::{InDiscard, OutDiscard};
+use crate::settings::FrameKinds;
 
 const PAYLOAD: usize = 1400;
 
@@ -59,7 +60,7 @@ fn opener(epochs: u32) -> Opener {
 
 fn send(sealer: &mut Sealer, now: Instant, frame: &[u8]) -> Result<Vec<Vec<u8>>, OutDiscard> {
     let taken = taken(frame);
-    Sealer::admit(&taken, frame)?;
+    Sealer::admit(&taken, FrameKinds::default(), frame)?;
     let epoch = sealer.take_pn(now, &taken, Standing::Known)?;
     let sealed = sealer.seal(&taken, epoch, frame, PAYLOAD)?;
     Ok(sealed.into_iter().map(|packet| [&packet.header[..], &frame[packet.body]].concat()).collect())
@@ -282,7 +283,7 @@ fn frames_that_would_show_are_not_carried() {
         frame[octet] = value;
         frame.truncate(octets);
         assert_eq!(
-            Sealer::admit(&taken(&frame), &frame),
+            Sealer::admit(&taken(&frame), FrameKinds::default(), &frame),
             expected,
             "octet {octet}: {value:#x}, {octets} octets"
         );

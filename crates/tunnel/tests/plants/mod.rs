@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Delivery, Destination, Discard, Event, Forwarding, Instance, Limits, Message, Mode, Packet, PacketSource,
-    PeerCounters, PeerId, PeerSettings, Session, SessionSettings, Settings,
+    Delivery, Destination, Discard, Event, Forwarding, FrameKinds, Instance, Limits, Message, Mode, Packet,
+    PacketSource, PeerCounters, PeerId, PeerSettings, Session, SessionSettings, Settings,
 };
 use wire::Instant;
 
@@ -40,6 +40,8 @@ pub(crate) struct Plants {
     pub(crate) channel: Option<u64>,
     limits: Limits,
     path_payload: usize,
+    /// Kinds of frames that each site takes.
+    frames: [FrameKinds; 2],
     plants: [Plant; 2],
     /// (when it is there, to whom, message).
     messages: VecDeque<(Instant, usize, Message)>,
@@ -85,6 +87,15 @@ impl Plants {
         Self::with(mode, Limits::default(), 1472)
     }
 
+    /// The same; this site is of a version that takes no kinds of frames but the first ones.
+    pub(crate) fn older(mode: Mode, site: usize) -> Self {
+        let mut plants = Self::new(mode);
+        plants.frames[site] = FrameKinds::default();
+        plants.restart(site);
+        plants.pass(100);
+        plants
+    }
+
     /// Two sites that have just been connected, with the second epoch in readiness.
     pub(crate) fn with(mode: Mode, limits: Limits, path_payload: usize) -> Self {
         let now = Instant::after_start(Duration::from_secs(1));
@@ -95,7 +106,8 @@ impl Plants {
             channel: Some(5),
             limits,
             path_payload,
-            plants: [0, 1].map(|_| plant(mode, &limits, path_payload, now)),
+            frames: [FrameKinds::ALL; 2],
+            plants: [0, 1].map(|_| plant(mode, &limits, path_payload, FrameKinds::ALL, now)),
             messages: VecDeque::new(),
             packets: Vec::new(),
             recorded: Vec::new(),
@@ -119,7 +131,7 @@ impl Plants {
 
     /// A site starts anew, and the channel with it.
     pub(crate) fn restart(&mut self, site: usize) {
-        self.plants[site] = plant(self.mode, &self.limits, self.path_payload, self.now);
+        self.plants[site] = plant(self.mode, &self.limits, self.path_payload, self.frames[site], self.now);
         self.connect();
     }
 
@@ -247,7 +259,7 @@ fn octets(packet: &Packet, frame: &[u8]) -> Vec<u8> {
     [&packet.header[..], &frame[packet.body.clone()]].concat()
 }
 
-fn plant(mode: Mode, limits: &Limits, path_payload: usize, now: Instant) -> Plant {
+fn plant(mode: Mode, limits: &Limits, path_payload: usize, frames: FrameKinds, now: Instant) -> Plant {
     static STARTS: AtomicU64 = AtomicU64::new(1);
     let mut instance = [0; 16];
     instance[..8].copy_from_slice(&STARTS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
@@ -264,6 +276,7 @@ fn plant(mode: Mode, limits: &Limits, path_payload: usize, now: Instant) -> Plan
         mode,
         lanes: 1,
         window: 256,
+        frames,
         epoch_life: tunnel::EPOCH_LIFE,
         draw,
     };

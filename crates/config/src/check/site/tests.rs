@@ -205,5 +205,7 @@ fn what_header_encryption_refuses_is_said() {
     let config = configured("0.0.0.0:7787", "endpoint = \"b.example:1\"", "mode = \"header-encryption\"");
     let plan = Plan::new(&config, None).unwrap().to_string();
     assert!(plan.contains("binds      UDP 0.0.0.0:7788 (header encryption)"), "{plan}");
-    assert!(plan.contains("refuses    frames without encryption, with a confidentiality offset, with extension headers, without SCI"));
+    assert!(
+        plan.contains("refuses    frames without encryption, with a confidentiality offset, without SCI")
+    );
 }
