@@ -14,6 +14,7 @@ mod impaired;
 mod impostor;
 mod nat;
 mod scan;
+mod tagged;
 
 use std::time::{Duration, Instant};
 

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tunnel::{Event, FrameKinds, Instance, Mode, PeerId, Session, SessionSettings};
-use wire::mkpdu::is_eapol_mka;
+use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::answer::Answer;
@@ -358,7 +358,7 @@ impl<'r> Driver<'r> {
     fn take_frames(&self, mailbox: &mut ManagerMailbox) {
         for _ in 0..FRAMES {
             let Some(frame) = mailbox.eapol.receive() else { break };
-            if is_eapol_mka(&frame) {
+            if is_outer_tagged_eapol_mka(&frame) {
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {
                 self.shared.shared_counters.count(|counters| counters.out_bad_mkpdus += 1);

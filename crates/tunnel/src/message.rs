@@ -292,7 +292,11 @@ impl Message {
             Self::EpochReady { epoch } => writer.number(key::EPOCH, (*epoch).into()),
             Self::Announce { index, flow } => {
                 writer.number(key::INDEX, index.0.into());
-                writer.octets(key::FLOW, &flow.encode());
+                if flow.tags.is_empty() {
+                    writer.octets(key::FLOW, &flow.encode());
+                } else {
+                    writer.octets(key::FLOW, &flow.encode_tagged());
+                }
             }
             Self::Announced { index }
             | Self::Refused { index }
@@ -346,7 +350,7 @@ impl Message {
             4 => Self::EpochReady { epoch: epoch()? },
             5 => Self::Announce {
                 index: index()?,
-                flow: Flow::parse(fields.octets(key::FLOW)?).ok_or(MessageError::Field { key: key::FLOW })?,
+                flow: Self::flow(&fields).ok_or(MessageError::Field { key: key::FLOW })?,
             },
             6 => Self::Announced { index: index()? },
             7 => Self::Refused { index: index()? },
@@ -379,6 +383,14 @@ impl Message {
             mode: HelloMode(fields.number(key::MODE)?),
             frames: FrameKinds(if fields.has(key::FRAMES) { fields.number(key::FRAMES)? } else { 0 }),
         })
+    }
+
+    /// A flow, with VLAN tags if it is so long.
+    fn flow(fields: &Fields<'_>) -> Option<Flow> {
+        match fields.octets(key::FLOW) {
+            Ok(flow) => Flow::parse(flow),
+            Err(_) => Flow::parse_tagged(fields.octets(key::FLOW).ok()?),
+        }
     }
 
     const fn kind(&self) -> u64 {

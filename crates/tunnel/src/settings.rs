@@ -39,8 +39,10 @@ pub struct FrameKinds(pub u64);
 impl FrameKinds {
     /// Frames with extension headers, in header encryption. Identifier mode has always carried them.
     pub const EXTENDED: Self = Self(1);
+    /// Frames with VLAN tags in front of the SecTAG.
+    pub const TAGGED: Self = Self(2);
     /// All that this version knows.
-    pub const ALL: Self = Self::EXTENDED;
+    pub const ALL: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0);
 
     /// True if all of `kinds` are among these.
     pub const fn has(self, kinds: Self) -> bool {

@@ -8,7 +8,7 @@ use wire::tunnel::Flow;
 
 use crate::counters::OutDiscard;
 use crate::exchange::{Event, Generation};
-use crate::flows::{FlowRefusal, Flows, NumberedFlow};
+use crate::flows::{FlowRefusal, FlowSlot, Flows, NumberedFlow};
 use crate::hash::Hasher;
 use crate::new_flow_limit::NewFlowLimit;
 use crate::settings::{FrameKinds, PeerId};
@@ -71,16 +71,32 @@ impl SiteState {
         }
     }
 
-    /// Assigns a number to a flow with this [`Hasher::flow`] if it has none, within the quotas.
+    /// Slot of a flow with this [`Hasher::flow`]; assigns a number to it if it has none, within the quotas, and if the peer takes such frames.
     pub(crate) fn assign_number(
         &mut self,
+        context: &PeerContext,
         flows: &mut Flows,
         now: Instant,
         hash: u64,
         flow: &Flow,
-    ) -> Result<(), OutDiscard> {
-        if flows.find(now, hash, flow).is_some() {
-            return Ok(());
+    ) -> Result<FlowSlot, OutDiscard> {
+        match flows.find(hash, flow) {
+            Some(slot) => Ok(slot),
+            None => self.assign_new_number(context, flows, now, hash, flow),
+        }
+    }
+
+    #[inline(never)]
+    fn assign_new_number(
+        &mut self,
+        context: &PeerContext,
+        flows: &mut Flows,
+        now: Instant,
+        hash: u64,
+        flow: &Flow,
+    ) -> Result<FlowSlot, OutDiscard> {
+        if !flow.tags.is_empty() && !context.frames.has(FrameKinds::TAGGED) {
+            return Err(OutDiscard::Tagged);
         }
         flows.admits(&self.hasher, flow).map_err(|refusal| match refusal {
             FlowRefusal::Table => OutDiscard::FlowQuota,
@@ -91,7 +107,8 @@ impl SiteState {
         if !self.new_flows.admit(now, flow) {
             return Err(OutDiscard::FlowRate);
         }
-        flows.assign(now, &self.hasher, *flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
+        flows.assign(now, &self.hasher, *flow);
+        flows.find(hash, flow).ok_or(OutDiscard::FlowQuota)
     }
 
     /// Tells that a flow is in use, if that is due.

@@ -1,7 +1,6 @@
 //! Attacks with true packets and messages alone: headers put together out of the pieces of two packets, and
 //! the packets or the hello of another mode.
 
-#[allow(dead_code, reason = "another test needs the rest of it")]
 mod plants;
 
 use std::time::Duration;

@@ -220,7 +220,7 @@ impl Judge {
                 Some(dscp) => return dscp,
                 None => format!("{label}dscp = {number} is out of range; use 0 to 63, or \"none\""),
             },
-            // MACsec encrypts the VLAN tag with the frame, and frames with a tag in clear do not travel.
+            // MACsec encrypts the VLAN tag with the frame, but for stations that leave one in clear.
             Value::String(text) if text == "copy" => format!(
                 "{label}dscp = \"copy\" cannot work: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\""
             ),

@@ -1,5 +1,6 @@
 //! Two whole sites without engines: a forwarding half and a session each, a channel with a delay, a wire that loses and
 //! reorders, and a clock that moves by the millisecond.
+#![allow(dead_code, reason = "each test needs some of it")]
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -82,6 +83,11 @@ pub(crate) fn frame(station: u8, to: u8, an: u8, pn: u32, octets: usize) -> Vec<
     frame
 }
 
+/// A frame with VLAN tags behind its addresses.
+pub(crate) fn tagged(frame: &[u8], tags: &[[u8; 4]]) -> Vec<u8> {
+    [&frame[..12], &tags.concat(), &frame[12..]].concat()
+}
+
 impl Plants {
     pub(crate) fn new(mode: Mode) -> Self {
         Self::with(mode, Limits::default(), 1472)
@@ -133,6 +139,10 @@ impl Plants {
     pub(crate) fn restart(&mut self, site: usize) {
         self.plants[site] = plant(self.mode, &self.limits, self.path_payload, self.frames[site], self.now);
         self.connect();
+    }
+
+    pub(crate) const fn mode(&self) -> Mode {
+        self.mode
     }
 
     pub(crate) fn counters(&self, site: usize) -> PeerCounters {

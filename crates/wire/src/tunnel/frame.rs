@@ -1,6 +1,6 @@
 //! A MACsec frame, split for the tunnel and rebuilt behind it.
 
-use crate::ethernet::{ADDRESSES_OCTETS, EtherType, HEADER_OCTETS};
+use crate::ethernet::{ADDRESSES_OCTETS, EtherType, HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
 use crate::id::{An, MacAddr, Sci};
 use crate::sectag::{SECTAG_OCTETS, SECTAG_SCI_OCTETS};
 
@@ -11,7 +11,59 @@ const FLOW_BITS: u8 = 0x70;
 /// E, C and AN: the bits of the TCI that each packet carries.
 const PACKET_BITS: u8 = 0x0f;
 
-/// Common part of all frames of a flow: (ES/SC/SCB, SCI, DA, SA). Without SC, the SCI is eight zero octets.
+/// VLAN tags in front of a SecTAG as they stand, priority included: none, one or two.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
+pub struct OuterTags(u64);
+
+impl OuterTags {
+    /// Octets of the longest.
+    pub const OCTETS: usize = VLAN_TAGS * VLAN_TAG_OCTETS;
+
+    /// True if there is no tag.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Number of octets: 0, 4 or 8.
+    pub const fn octets(self) -> usize {
+        // A tag is never zero, since its TPID is not.
+        VLAN_TAG_OCTETS * ((self.0 >> 32 != 0) as usize + (self.0 as u32 != 0) as usize)
+    }
+
+    /// The octets, of which the first [`OuterTags::octets`] stand in the frame; the others are zeros.
+    pub const fn encode(self) -> [u8; Self::OCTETS] {
+        self.0.to_be_bytes()
+    }
+
+    /// The tags as one number, other than that of any other tags.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Parses encoded tags. `None` if a TPID is none of a VLAN tag, or something follows where no tag is.
+    pub const fn parse(octets: [u8; Self::OCTETS]) -> Option<Self> {
+        let number = u64::from_be_bytes(octets);
+        let (first, second) = ((number >> 32) as u32, number as u32);
+        let (first_is_tag, second_is_tag) =
+            (EtherType((first >> 16) as u16).is_vlan(), EtherType((second >> 16) as u16).is_vlan());
+        let valid = number == 0 || first_is_tag && (second == 0 || second_is_tag);
+        if valid { Some(Self(number)) } else { None }
+    }
+
+    /// Tags at the beginning of `octets`, which follow the addresses.
+    fn in_front_of(octets: &[u8]) -> Self {
+        let tag = |place: usize| {
+            let octets = octets.get(place..)?.first_chunk::<VLAN_TAG_OCTETS>()?;
+            let tag = u32::from_be_bytes(*octets);
+            EtherType((tag >> 16) as u16).is_vlan().then_some(u64::from(tag))
+        };
+        let Some(first) = tag(0) else { return Self::default() };
+        Self(first << 32 | tag(VLAN_TAG_OCTETS).unwrap_or(0))
+    }
+}
+
+/// Common part of all frames of a flow: (ES/SC/SCB, SCI, DA, SA), and the VLAN tags in front of the SecTAG. Without SC, the SCI is
+/// eight zero octets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Flow {
     sc_bits: u8,
@@ -20,24 +72,34 @@ pub struct Flow {
     pub destination: MacAddr,
     /// The source address.
     pub source: MacAddr,
+    /// VLAN tags in front of the SecTAG.
+    pub tags: OuterTags,
 }
 
 impl Flow {
-    /// Octets of an encoded flow, in the long form of a packet and in an announcement.
+    /// Octets of an encoded flow without VLAN tags, in the long form of a packet and in an announcement.
     pub const OCTETS: usize = 24;
+    /// The same with VLAN tags.
+    pub const TAGGED_OCTETS: usize = Self::OCTETS + OuterTags::OCTETS;
 
     /// The SCI, if the SecTAG holds it.
     pub const fn sci(&self) -> Option<Sci> {
         if self.sc_bits & SC != 0 { Some(self.sci) } else { None }
     }
 
-    /// Octets in front of the body: addresses and SecTAG, 20 or 28.
+    /// Octets in front of the body: addresses and SecTAG, 20 or 28, and VLAN tags.
     pub const fn prefix_octets(&self) -> usize {
         let tag = if self.sc_bits & SC != 0 { SECTAG_SCI_OCTETS } else { SECTAG_OCTETS };
-        ADDRESSES_OCTETS + tag
+        ADDRESSES_OCTETS + self.tags.octets() + tag
     }
 
-    /// `ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8`.
+    /// The flow with other VLAN tags.
+    #[must_use]
+    pub const fn with_tags(self, tags: OuterTags) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// `ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8`: what a flow without VLAN tags is encoded as.
     pub fn encode(&self) -> [u8; Self::OCTETS] {
         let mut octets = [0; Self::OCTETS];
         octets[0] = self.sc_bits;
@@ -45,6 +107,22 @@ impl Flow {
         octets[10..16].copy_from_slice(&self.source.0);
         octets[16..24].copy_from_slice(&self.sci.octets());
         octets
+    }
+
+    /// The same, and the VLAN tags behind it.
+    pub fn encode_tagged(&self) -> [u8; Self::TAGGED_OCTETS] {
+        let mut octets = [0; Self::TAGGED_OCTETS];
+        let (flow, tags) = octets.split_at_mut(Self::OCTETS);
+        flow.copy_from_slice(&self.encode());
+        tags.copy_from_slice(&self.tags.encode());
+        octets
+    }
+
+    /// Parses a flow that is encoded with its VLAN tags. `None` if it has none, or one of [`Flow::parse`]'s rules is broken.
+    pub fn parse_tagged(octets: &[u8; Self::TAGGED_OCTETS]) -> Option<Self> {
+        let (flow, tags) = octets.split_first_chunk()?;
+        let tags = OuterTags::parse(*tags.first_chunk()?).filter(|tags| !tags.is_empty())?;
+        Self::parse(flow).map(|flow| flow.with_tags(tags))
     }
 
     /// Parses an encoded flow. `None` if reserved bits are set, or there is an SCI without SC.
@@ -58,6 +136,7 @@ impl Flow {
             sci: Sci::from_octets(sci),
             destination: MacAddr([d0, d1, d2, d3, d4, d5]),
             source: MacAddr([s0, s1, s2, s3, s4, s5]),
+            tags: OuterTags(0),
         })
     }
 }
@@ -95,7 +174,7 @@ impl PacketFields {
 pub enum ParseFrameError {
     /// The frame ends inside addresses or SecTAG.
     Truncated,
-    /// No MACsec, or a VLAN tag in front of the SecTAG.
+    /// No MACsec, or more than two VLAN tags in front of the SecTAG.
     NotMacsec,
     /// V is 1: an undefined version (IEEE 802.1AE clause 9.5).
     Version,
@@ -121,7 +200,7 @@ impl ParsedFrame {
             .ok_or(ParseFrameError::Truncated)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1, tci, octet_3, pn @ ..] = *head;
         if u16::from_be_bytes([t0, t1]) != EtherType::MACSEC.0 {
-            return Err(ParseFrameError::NotMacsec);
+            return Self::parse_tagged(frame);
         }
         if tci & V != 0 {
             return Err(ParseFrameError::Version);
@@ -136,16 +215,42 @@ impl ParsedFrame {
                 sci: Sci::from_octets(sci),
                 destination: MacAddr([d0, d1, d2, d3, d4, d5]),
                 source: MacAddr([s0, s1, s2, s3, s4, s5]),
+                tags: OuterTags(0),
             },
             fields: PacketFields { tci_low: tci & PACKET_BITS, octet_3, pn: u32::from_be_bytes(pn) },
         })
     }
 
-    /// Writes addresses and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
+    /// The same behind one or two VLAN tags: takes them out, and parses what is left.
+    #[cold]
+    #[inline(never)]
+    fn parse_tagged(frame: &[u8]) -> Result<Self, ParseFrameError> {
+        let (addresses, rest) =
+            frame.split_first_chunk::<ADDRESSES_OCTETS>().ok_or(ParseFrameError::Truncated)?;
+        let tags = OuterTags::in_front_of(rest);
+        if tags.is_empty() {
+            return Err(ParseFrameError::NotMacsec);
+        }
+        let mut untagged = [0; ADDRESSES_OCTETS + SECTAG_SCI_OCTETS];
+        untagged[..ADDRESSES_OCTETS].copy_from_slice(addresses);
+        let behind = &rest[tags.octets()..];
+        if behind.first_chunk() != Some(&EtherType::MACSEC.0.to_be_bytes()) {
+            return Err(ParseFrameError::NotMacsec);
+        }
+        let there = behind.len().min(SECTAG_SCI_OCTETS);
+        untagged[ADDRESSES_OCTETS..ADDRESSES_OCTETS + there].copy_from_slice(&behind[..there]);
+        let parsed = Self::parse(&untagged[..ADDRESSES_OCTETS + there])?;
+        Ok(Self { flow: parsed.flow.with_tags(tags), ..parsed })
+    }
+
+    /// Writes addresses, VLAN tags and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
     ///
     /// # Panics
     /// If `out` is shorter.
     pub fn encode_prefix(&self, out: &mut [u8]) {
+        if !self.flow.tags.is_empty() {
+            return self.encode_tagged_prefix(out);
+        }
         out[..6].copy_from_slice(&self.flow.destination.0);
         out[6..12].copy_from_slice(&self.flow.source.0);
         out[ADDRESSES_OCTETS..HEADER_OCTETS].copy_from_slice(&EtherType::MACSEC.0.to_be_bytes());
@@ -155,6 +260,20 @@ impl ParsedFrame {
         if self.flow.sc_bits & SC != 0 {
             out[20..28].copy_from_slice(&self.flow.sci.octets());
         }
+    }
+
+    /// The same with VLAN tags between.
+    #[cold]
+    #[inline(never)]
+    fn encode_tagged_prefix(&self, out: &mut [u8]) {
+        let flow = self.flow.with_tags(OuterTags::default());
+        let mut untagged = [0; ADDRESSES_OCTETS + SECTAG_SCI_OCTETS];
+        Self { flow, ..*self }.encode_prefix(&mut untagged);
+        let (addresses, tag) = untagged[..flow.prefix_octets()].split_at(ADDRESSES_OCTETS);
+        let (tags, octets) = (self.flow.tags.encode(), self.flow.tags.octets());
+        out[..ADDRESSES_OCTETS].copy_from_slice(addresses);
+        out[ADDRESSES_OCTETS..ADDRESSES_OCTETS + octets].copy_from_slice(&tags[..octets]);
+        out[ADDRESSES_OCTETS + octets..self.flow.prefix_octets()].copy_from_slice(tag);
     }
 }
 
@@ -169,9 +288,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_taken_apart_goes_together_again(
-            addresses in any::<[u8; 12]>(), tci in 0..0x80_u8, rest in vec(any::<u8>(), 5..64),
+            addresses in any::<[u8; 12]>(), tags in vec((any::<bool>(), any::<u16>()), 0..3),
+            tci in 0..0x80_u8, rest in vec(any::<u8>(), 5..64),
         ) {
             let mut frame: Vec<u8> = addresses.to_vec();
+            for (service, tci) in &tags {
+                frame.extend(if *service { [0x88, 0xa8] } else { [0x81, 0x00] });
+                frame.extend(tci.to_be_bytes());
+            }
             frame.extend([0x88, 0xe5, tci]);
             frame.extend(&rest);
             match ParsedFrame::parse(&frame) {
@@ -179,11 +303,15 @@ mod tests {
                     let mut prefix = std::vec![0; taken.flow.prefix_octets()];
                     taken.encode_prefix(&mut prefix);
                     prop_assert_eq!(&prefix[..], &frame[..prefix.len()]);
-                    prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(taken.flow));
+                    prop_assert_eq!(taken.flow.tags.octets(), 4 * tags.len());
+                    let untagged = taken.flow.with_tags(OuterTags::default());
+                    prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(untagged));
+                    let tagged = Flow::parse_tagged(&taken.flow.encode_tagged());
+                    prop_assert_eq!(tagged, Some(taken.flow).filter(|_| !tags.is_empty()));
                 }
                 Err(error) => {
                     prop_assert_eq!(error, ParseFrameError::Truncated);
-                    prop_assert!(tci & SC != 0 && frame.len() < 28);
+                    prop_assert!(tci & SC != 0 && frame.len() < 28 + 4 * tags.len());
                 }
             }
         }
@@ -200,6 +328,24 @@ mod tests {
         }
     }
 
+    proptest! {
+        #[test]
+        fn encoded_tags_are_read_only_if_they_encode_to_the_same(octets: [u8; 8], first in 0..4_usize, second in 0..4_usize) {
+            let mut octets = octets;
+            for (place, which) in [(0, first), (4, second)] {
+                if let Some(tpid) = [[0x81, 0x00], [0x88, 0xa8]].get(which) {
+                    octets[place..place + 2].copy_from_slice(tpid);
+                } else if which == 2 {
+                    octets[place..place + 4].fill(0);
+                }
+            }
+            match OuterTags::parse(octets) {
+                Some(tags) => prop_assert_eq!(tags.encode(), octets),
+                None => prop_assert!(first > 1 || second > 2),
+            }
+        }
+    }
+
     #[test]
     fn what_cannot_be_carried_is_refused() {
         let mut frame = [0; 28];
@@ -212,6 +358,11 @@ mod tests {
         assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::Version));
         (frame[12], frame[13]) = (0x81, 0x00);
         assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::NotMacsec));
+        for (tags, expected) in [(2, Ok(8)), (3, Err(ParseFrameError::NotMacsec))] {
+            let tags = [0x88, 0xa8, 0, 7].repeat(tags);
+            let tagged = [&[2; 12][..], &tags, &[0x88, 0xe5, 0x20, 0, 0, 0, 0, 1], &[3; 8]].concat();
+            assert_eq!(ParsedFrame::parse(&tagged).map(|taken| taken.flow.tags.octets()), expected);
+        }
         let mut flow = [0; 24];
         flow[2] = 1;
         assert_eq!(Flow::parse(&flow), None);
