@@ -31,6 +31,14 @@ pub fn run(octets: &[u8]) {
             assert_ne!(octets[header.octets()] & 0x80, 0);
         }
     }
+    if let Ok(taken) = ParsedFrame::parse_cyclic(octets, wire::fieldbus::ETHERTYPE) {
+        let prefix = taken.flow.prefix_octets();
+        let mut again = vec![0xaa; prefix + 1];
+        taken.encode_prefix(&mut again);
+        assert_eq!((&again[..prefix], again[prefix]), (&octets[..prefix], 0xaa));
+        assert_eq!((taken.flow.cyclic(), taken.flow.sci()), (Some(wire::fieldbus::ETHERTYPE), None));
+        assert!(ParsedFrame::parse(octets).is_err());
+    }
     if let Some(header) = octets.first_chunk::<HEADER_OCTETS>() {
         match Header::parse(*header) {
             Ok(parsed) => assert_eq!(parsed.encode(), *header),

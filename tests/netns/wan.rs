@@ -6,6 +6,7 @@
 //! ```
 
 mod attacks;
+mod cyclic;
 mod eavesdropper;
 mod epochs;
 mod flood;

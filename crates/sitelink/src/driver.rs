@@ -15,7 +15,7 @@ use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tunnel::{Event, FrameKinds, Instance, Mode, PeerId, Session, SessionSettings};
+use tunnel::{Event, Instance, Mode, PeerId, Session, SessionSettings};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
@@ -166,7 +166,7 @@ impl<'r> Driver<'r> {
                 mode: peer.mode,
                 lanes: if self.kernel.is_some() { kernel::LANES } else { settings.lanes },
                 window: settings.window,
-                frames: FrameKinds::ALL,
+                frames: settings.frames,
                 epoch_life: settings.epoch_life,
                 draw: || EpochSecret::new(&Zeroizing::new(random::octets::<EPOCH_SECRET_OCTETS>())),
             },

@@ -15,7 +15,7 @@ wire::counters! {
         out_pkts_flooded = "OutPktsFlooded",
         /// Frames of the LAN for a station of the LAN: they go nowhere.
         out_pkts_local = "OutPktsLocal",
-        /// Discarded: without SecTAG, or with more than two VLAN tags in front of it.
+        /// Discarded: without SecTAG, or with more than two VLAN tags in front of it, and no cyclic frame that is carried.
         out_pkts_not_macsec = "OutPktsNotMacsec" [discard],
         /// Discarded: shorter than addresses and SecTAG.
         out_pkts_too_short = "OutPktsTooShort" [discard],
@@ -80,6 +80,8 @@ wire::counters! {
         out_pkts_not_encrypted = "OutPktsNotEncrypted" [discard],
         /// Discarded: with VLAN tags in front of the SecTAG, and the peer's version does not know those.
         out_pkts_tagged = "OutPktsTagged" [discard],
+        /// Discarded: a cyclic frame of a cell, and the peer takes none, or is not in identifier mode.
+        out_pkts_cyclic = "OutPktsCyclic" [discard],
         /// Discarded: with extension headers, and the peer's version does not know those in header encryption.
         out_pkts_extended = "OutPktsExtended" [discard],
         /// Discarded: less than four octets behind the SecTAG (header encryption).
@@ -203,6 +205,8 @@ pub(crate) enum OutDiscard {
     Extended,
     /// VLAN tags stand in front of the SecTAG, and the peer does not take such frames.
     Tagged,
+    /// A cyclic frame of a cell, which the peer does not take, or not in this mode.
+    Cyclic,
     /// The frame has less than four octets behind the SecTAG.
     TooShort,
     /// Its SA begins again, and the next epoch is not acknowledged yet, or the previous one is younger than a
@@ -308,6 +312,7 @@ impl PeerCounters {
             OutDiscard::NoSci => &mut self.out_pkts_no_sci,
             OutDiscard::NotEncrypted => &mut self.out_pkts_not_encrypted,
             OutDiscard::Tagged => &mut self.out_pkts_tagged,
+            OutDiscard::Cyclic => &mut self.out_pkts_cyclic,
             OutDiscard::Extended => &mut self.out_pkts_extended,
             OutDiscard::TooShort => &mut self.out_pkts_too_short,
             OutDiscard::EpochAwaited => &mut self.out_pkts_epoch_awaited,

@@ -41,8 +41,12 @@ impl FrameKinds {
     pub const EXTENDED: Self = Self(1);
     /// Frames with VLAN tags in front of the SecTAG.
     pub const TAGGED: Self = Self(2);
+    /// Cyclic frames of cells, in identifier mode; only if the site is configured to carry them.
+    pub const CYCLIC: Self = Self(4);
+    /// All that this version takes without being told to.
+    pub const ALWAYS: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0);
     /// All that this version knows.
-    pub const ALL: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0);
+    pub const ALL: Self = Self(Self::ALWAYS.0 | Self::CYCLIC.0);
 
     /// True if all of `kinds` are among these.
     pub const fn has(self, kinds: Self) -> bool {

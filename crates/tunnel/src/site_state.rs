@@ -3,6 +3,7 @@
 
 use alloc::collections::VecDeque;
 
+use wire::EtherType;
 use wire::time::Instant;
 use wire::tunnel::Flow;
 
@@ -24,6 +25,8 @@ pub(crate) struct SiteState {
     new_flows: NewFlowLimit,
     /// True while timed work is pending: waiting fragments, or an epoch about to end.
     pub(crate) watch: bool,
+    /// EtherType of cells' cyclic frames, if they are carried.
+    pub(crate) cyclic: Option<EtherType>,
     /// Somebody else forwards flows too: [`Command::OfferFlows`](crate::Command::OfferFlows).
     pub(crate) offers: bool,
 }
@@ -67,6 +70,7 @@ impl SiteState {
             events: Events(VecDeque::with_capacity(EVENTS)),
             new_flows: NewFlowLimit::new(new_flows_per_second),
             watch: false,
+            cyclic: None,
             offers: false,
         }
     }
@@ -98,6 +102,9 @@ impl SiteState {
         if !flow.tags.is_empty() && !context.frames.has(FrameKinds::TAGGED) {
             return Err(OutDiscard::Tagged);
         }
+        if flow.cyclic().is_some() && !context.frames.has(FrameKinds::CYCLIC) {
+            return Err(OutDiscard::Cyclic);
+        }
         flows.admits(&self.hasher, flow).map_err(|refusal| match refusal {
             FlowRefusal::Table => OutDiscard::FlowQuota,
             FlowRefusal::Sci => OutDiscard::FlowQuotaSci,
@@ -109,6 +116,11 @@ impl SiteState {
         }
         flows.assign(now, &self.hasher, *flow);
         flows.find(hash, flow).ok_or(OutDiscard::FlowQuota)
+    }
+
+    /// True if frames of a peer's flow may come out here: cyclic ones only with the EtherType that this site carries.
+    pub(crate) fn takes(&self, flow: &Flow) -> bool {
+        flow.cyclic().is_none() || flow.cyclic() == self.cyclic
     }
 
     /// Tells that a flow is in use, if that is due.

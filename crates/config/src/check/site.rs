@@ -183,6 +183,14 @@ pub(super) fn write_site(
     if site.dscp > 0 {
         writeln!(f, "  DSCP       {}, of all packets", site.dscp)?;
     }
+    if let Some(ether_type) = site.cells {
+        let others = site.peers.iter().any(|peer| peer.mode != Mode::Identifier);
+        let but = if others { "; not to peers in other modes than identifier" } else { "" };
+        writeln!(
+            f,
+            "  cells      protected frames of EtherType {ether_type} cross; of cells that only authenticate everybody on the way can read the data{but}"
+        )?;
+    }
     let limits = &site.limits;
     writeln!(
         f,

@@ -127,6 +127,7 @@ impl Forwarding {
         let source = self.stations.location(now, &self.state.hasher, flow.source);
         let Some((transport, counters)) = of(&mut self.peers, peer, generation) else { return };
         let added = match transport {
+            _ if !self.state.takes(&flow) => false,
             Transport::Identifier(mode) => mode.announced.add(index, flow),
             Transport::HeaderEncryption(mode) => mode.known.add(&self.state.hasher, index, flow),
             Transport::Plain { .. } => return,

@@ -110,8 +110,13 @@ impl Sealer {
     /// [`OutDiscard::TooShort`].
     pub(crate) fn admit(taken: &ParsedFrame, frames: FrameKinds, frame: &[u8]) -> Result<(), OutDiscard> {
         if !carries(taken) {
-            let without_sci = taken.flow.sci().is_none();
-            return Err(if without_sci { OutDiscard::NoSci } else { OutDiscard::NotEncrypted });
+            return Err(if taken.flow.cyclic().is_some() {
+                OutDiscard::Cyclic
+            } else if taken.flow.sci().is_none() {
+                OutDiscard::NoSci
+            } else {
+                OutDiscard::NotEncrypted
+            });
         }
         if taken.fields.extended() && !frames.has(FrameKinds::EXTENDED) {
             return Err(OutDiscard::Extended);

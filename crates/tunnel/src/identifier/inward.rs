@@ -55,7 +55,7 @@ impl Identifier {
         let fields = checked(key, &block, packet).ok_or(InDiscard::ForgedHeader)?;
         let header = Header::parse(fields).map_err(|_| InDiscard::BadHeader)?;
         let form = header.form;
-        let long = if form.is_long() { Some(flow_of(form, key, seq, fields, packet)?) } else { None };
+        let long = if form.is_long() { Some(flow_of(form, key, seq, fields, packet, state)?) } else { None };
         let start = match long {
             None => SHORT,
             Some(_) if form.is_tagged() => LONGEST,
@@ -119,7 +119,7 @@ fn checked(key: &LaneKey, block: &IdentifierBlock, packet: &[u8]) -> Option<[u8;
     (u16::from_be_bytes(key.check(block.pad, fields)) == u16::from_be_bytes(*check)).then_some(fields)
 }
 
-/// The flow in a packet's long form, if its tag is right.
+/// The flow in a packet's long form, if its tag is right and it may come in here.
 #[cold]
 #[inline(never)]
 fn flow_of(
@@ -128,13 +128,14 @@ fn flow_of(
     seq: u64,
     fields: [u8; HEADER_OCTETS],
     packet: &[u8],
+    state: &SiteState,
 ) -> Result<Flow, InDiscard> {
     let flow = if form.is_tagged() {
         Flow::parse_tagged(&long_form(key, seq, fields, packet)?)
     } else {
         Flow::parse(&long_form(key, seq, fields, packet)?)
     };
-    flow.ok_or(InDiscard::BadHeader)
+    flow.filter(|flow| state.takes(flow)).ok_or(InDiscard::BadHeader)
 }
 
 /// The octets of the flow in a packet's long form, if its tag is right.

@@ -95,8 +95,13 @@ impl Plants {
 
     /// The same; this site is of a version that takes no kinds of frames but the first ones.
     pub(crate) fn older(mode: Mode, site: usize) -> Self {
+        Self::taking(mode, site, FrameKinds::default())
+    }
+
+    /// The same; this site takes these kinds of frames.
+    pub(crate) fn taking(mode: Mode, site: usize, frames: FrameKinds) -> Self {
         let mut plants = Self::new(mode);
-        plants.frames[site] = FrameKinds::default();
+        plants.frames[site] = frames;
         plants.restart(site);
         plants.pass(100);
         plants
@@ -280,6 +285,10 @@ fn plant(mode: Mode, limits: &Limits, path_payload: usize, frames: FrameKinds, n
         window: 256,
         table_seed: [5; 16],
     };
+    let mut forwarding = Forwarding::new(settings);
+    if frames.has(FrameKinds::CYCLIC) {
+        forwarding.carry_cyclic(wire::fieldbus::ETHERTYPE);
+    }
     let session = SessionSettings {
         peer: PEER,
         instance: Instance(instance),
@@ -290,5 +299,5 @@ fn plant(mode: Mode, limits: &Limits, path_payload: usize, frames: FrameKinds, n
         epoch_life: tunnel::EPOCH_LIFE,
         draw,
     };
-    Plant { forwarding: Forwarding::new(settings), session: Session::new(session, now) }
+    Plant { forwarding, session: Session::new(session, now) }
 }

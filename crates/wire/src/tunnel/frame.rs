@@ -1,11 +1,18 @@
 //! A MACsec frame, split for the tunnel and rebuilt behind it.
 
-use crate::ethernet::{ADDRESSES_OCTETS, EtherType, HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
+use crate::ethernet::{
+    ADDRESSES_OCTETS, ETHERTYPE_OCTETS, EtherType, HEADER_OCTETS, Header, VLAN_TAG_OCTETS, VLAN_TAGS,
+};
+use crate::fieldbus;
 use crate::id::{An, MacAddr, Sci};
 use crate::sectag::{SECTAG_OCTETS, SECTAG_SCI_OCTETS};
 
 const V: u8 = 0x80;
 const SC: u8 = 0x20;
+/// In the place of ES, SC and SCB: a cyclic frame of a cell.
+const CYCLIC: u8 = 0x80;
+/// EtherType, FrameID, KeyID and Seq of a cyclic frame.
+const CYCLIC_HEADER_OCTETS: usize = ETHERTYPE_OCTETS + fieldbus::HEADER_OCTETS;
 /// ES, SC and SCB: the bits of the TCI that belong to the flow.
 const FLOW_BITS: u8 = 0x70;
 /// E, C and AN: the bits of the TCI that each packet carries.
@@ -87,10 +94,35 @@ impl Flow {
         if self.sc_bits & SC != 0 { Some(self.sci) } else { None }
     }
 
-    /// Octets in front of the body: addresses and SecTAG, 20 or 28, and VLAN tags.
+    /// Octets in front of the body: addresses and SecTAG, 20 or 28, and VLAN tags; of a cyclic frame 21, and VLAN tags.
     pub const fn prefix_octets(&self) -> usize {
+        if !self.is_untagged_macsec() {
+            return self.other_prefix_octets();
+        }
         let tag = if self.sc_bits & SC != 0 { SECTAG_SCI_OCTETS } else { SECTAG_OCTETS };
+        ADDRESSES_OCTETS + tag
+    }
+
+    #[cold]
+    #[inline(never)]
+    const fn other_prefix_octets(&self) -> usize {
+        let tag = match self.sc_bits {
+            CYCLIC => CYCLIC_HEADER_OCTETS,
+            bits if bits & SC != 0 => SECTAG_SCI_OCTETS,
+            _ => SECTAG_OCTETS,
+        };
         ADDRESSES_OCTETS + self.tags.octets() + tag
+    }
+
+    /// The EtherType of a cell's cyclic frames, if this is a flow of such: one FrameID between two stations.
+    pub const fn cyclic(&self) -> Option<EtherType> {
+        let [high, low, ..] = self.sci.octets();
+        if self.sc_bits == CYCLIC { Some(EtherType(u16::from_be_bytes([high, low]))) } else { None }
+    }
+
+    /// True for a flow of MACsec frames without VLAN tags.
+    pub const fn is_untagged_macsec(&self) -> bool {
+        self.tags.is_empty() && self.sc_bits != CYCLIC
     }
 
     /// The flow with other VLAN tags.
@@ -99,7 +131,8 @@ impl Flow {
         Self { tags, ..self }
     }
 
-    /// `ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8`: what a flow without VLAN tags is encoded as.
+    /// `ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8`: what a flow without VLAN tags is encoded as. Of cyclic frames:
+    /// `0x80 | reserved 3 | DA 6 | SA 6 | EtherType 2 | FrameID 2 | reserved 4`.
     pub fn encode(&self) -> [u8; Self::OCTETS] {
         let mut octets = [0; Self::OCTETS];
         octets[0] = self.sc_bits;
@@ -128,7 +161,11 @@ impl Flow {
     /// Parses an encoded flow. `None` if reserved bits are set, or there is an SCI without SC.
     pub fn parse(octets: &[u8; Self::OCTETS]) -> Option<Self> {
         let [sc_bits, r0, r1, r2, d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, sci @ ..] = *octets;
-        if sc_bits & !FLOW_BITS != 0 || [r0, r1, r2] != [0; 3] || (sc_bits & SC == 0 && sci != [0; 8]) {
+        let valid = match sc_bits {
+            CYCLIC => is_free([sci[0], sci[1]]) && sci[4..] == [0; 4],
+            bits => bits & !FLOW_BITS == 0 && (bits & SC != 0 || sci == [0; 8]),
+        };
+        if !valid || [r0, r1, r2] != [0; 3] {
             return None;
         }
         Some(Self {
@@ -141,7 +178,14 @@ impl Flow {
     }
 }
 
-/// Fields of the SecTAG that each packet of a flow carries.
+/// True for an EtherType that cyclic frames may have: no length, no VLAN tag's, MACsec's or EAPOL's.
+fn is_free(octets: [u8; 2]) -> bool {
+    let ether_type = EtherType(u16::from_be_bytes(octets));
+    let taken = ether_type.is_vlan() || matches!(ether_type, EtherType::MACSEC | EtherType::EAPOL);
+    ether_type.0 >= 0x0600 && !taken
+}
+
+/// Fields of the SecTAG that each packet of a flow carries. Of a cyclic frame: Seq in the place of the PN, KeyID in that of octet 3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketFields {
     /// E, C and AN: the low four bits of the TCI octet; E is 0x08, C 0x04, AN 0x03.
@@ -243,13 +287,37 @@ impl ParsedFrame {
         Ok(Self { flow: parsed.flow.with_tags(tags), ..parsed })
     }
 
+    /// Parses a cyclic frame of a cell with this EtherType, HELLOs included, also behind VLAN tags.
+    ///
+    /// # Errors
+    /// [`ParseFrameError::NotMacsec`] if it has another EtherType, [`ParseFrameError::Truncated`].
+    #[cold]
+    #[inline(never)]
+    pub fn parse_cyclic(frame: &[u8], ether_type: EtherType) -> Result<Self, ParseFrameError> {
+        let header = Header::parse(frame).map_err(|_| ParseFrameError::Truncated)?;
+        if header.ethertype != ether_type {
+            return Err(ParseFrameError::NotMacsec);
+        }
+        let behind = frame[header.octets()..].first_chunk().ok_or(ParseFrameError::Truncated)?;
+        let [f0, f1, key_id, seq @ ..]: [u8; fieldbus::HEADER_OCTETS] = *behind;
+        let [e0, e1] = ether_type.0.to_be_bytes();
+        let flow = Flow {
+            sc_bits: CYCLIC,
+            sci: Sci::from_octets([e0, e1, f0, f1, 0, 0, 0, 0]),
+            destination: header.destination,
+            source: header.source,
+            tags: OuterTags::in_front_of(&frame[ADDRESSES_OCTETS..]),
+        };
+        Ok(Self { flow, fields: PacketFields { tci_low: 0, octet_3: key_id, pn: u32::from_be_bytes(seq) } })
+    }
+
     /// Writes addresses, VLAN tags and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
     ///
     /// # Panics
     /// If `out` is shorter.
     pub fn encode_prefix(&self, out: &mut [u8]) {
-        if !self.flow.tags.is_empty() {
-            return self.encode_tagged_prefix(out);
+        if !self.flow.is_untagged_macsec() {
+            return self.encode_other_prefix(out);
         }
         out[..6].copy_from_slice(&self.flow.destination.0);
         out[6..12].copy_from_slice(&self.flow.source.0);
@@ -262,13 +330,22 @@ impl ParsedFrame {
         }
     }
 
-    /// The same with VLAN tags between.
+    /// The same with VLAN tags between, or of a cyclic frame.
     #[cold]
     #[inline(never)]
-    fn encode_tagged_prefix(&self, out: &mut [u8]) {
+    fn encode_other_prefix(&self, out: &mut [u8]) {
         let flow = self.flow.with_tags(OuterTags::default());
         let mut untagged = [0; ADDRESSES_OCTETS + SECTAG_SCI_OCTETS];
-        Self { flow, ..*self }.encode_prefix(&mut untagged);
+        if flow.sc_bits == CYCLIC {
+            untagged[..6].copy_from_slice(&flow.destination.0);
+            untagged[6..12].copy_from_slice(&flow.source.0);
+            // EtherType and FrameID.
+            untagged[12..16].copy_from_slice(&flow.sci.octets()[..4]);
+            untagged[16] = self.fields.octet_3;
+            untagged[17..21].copy_from_slice(&self.fields.pn.to_be_bytes());
+        } else {
+            Self { flow, ..*self }.encode_prefix(&mut untagged);
+        }
         let (addresses, tag) = untagged[..flow.prefix_octets()].split_at(ADDRESSES_OCTETS);
         let (tags, octets) = (self.flow.tags.encode(), self.flow.tags.octets());
         out[..ADDRESSES_OCTETS].copy_from_slice(addresses);
@@ -323,7 +400,7 @@ mod tests {
             if let Some(flow) = Flow::parse(&octets) {
                 prop_assert_eq!(flow.encode(), octets);
             } else {
-                prop_assert!(bits & 0x8f != 0 || (bits & 0x20 == 0 && octets[16..] != [0; 8]));
+                prop_assert!(bits == CYCLIC || bits & 0x8f != 0 || (bits & 0x20 == 0 && octets[16..] != [0; 8]));
             }
         }
     }
@@ -343,6 +420,55 @@ mod tests {
                 Some(tags) => prop_assert_eq!(tags.encode(), octets),
                 None => prop_assert!(first > 1 || second > 2),
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cyclic_frame_goes_together_again(
+            addresses: [u8; 12], tags in vec(any::<u16>(), 0..3), header: [u8; 7], rest in vec(any::<u8>(), 0..8), cut in 0..30_usize,
+        ) {
+            let mut frame: Vec<u8> = addresses.to_vec();
+            for tci in &tags {
+                frame.extend([0x81, 0x00]);
+                frame.extend(tci.to_be_bytes());
+            }
+            frame.extend([0x88, 0xb5]);
+            frame.extend(header);
+            let prefix = frame.len();
+            frame.extend(&rest);
+            let taken = ParsedFrame::parse_cyclic(&frame, EtherType(0x88b5)).expect("a cyclic frame");
+            let mut again = std::vec![0; prefix];
+            taken.encode_prefix(&mut again);
+            prop_assert_eq!(&again[..], &frame[..prefix]);
+            prop_assert_eq!((taken.flow.prefix_octets(), taken.flow.cyclic()), (prefix, Some(EtherType(0x88b5))));
+            let untagged = taken.flow.with_tags(OuterTags::default());
+            prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(untagged));
+            prop_assert_eq!((taken.flow.sci(), untagged.is_untagged_macsec()), (None, false));
+            prop_assert_eq!(ParsedFrame::parse_cyclic(&frame, EtherType(0x88b6)), Err(ParseFrameError::NotMacsec));
+            prop_assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::NotMacsec));
+            prop_assert!(ParsedFrame::parse_cyclic(&frame[..cut.min(prefix - 1)], EtherType(0x88b5)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_cyclic_flow_has_no_ether_type_of_others() {
+        for (ether_type, valid) in [
+            (0x88b5_u16, true),
+            (0x88b6, true),
+            (0x0800, true),
+            (0x05ff, false),
+            (0x8100, false),
+            (0x88e5, false),
+            (0x888e, false),
+        ] {
+            let mut octets = [2; 24];
+            octets[..4].copy_from_slice(&[CYCLIC, 0, 0, 0]);
+            octets[16..18].copy_from_slice(&ether_type.to_be_bytes());
+            octets[20..].fill(0);
+            assert_eq!(Flow::parse(&octets).is_some(), valid, "{ether_type:#06x}");
+            octets[23] = 1;
+            assert_eq!(Flow::parse(&octets), None);
         }
     }
 
