@@ -50,6 +50,7 @@ pub(crate) enum Lie {
     Position { epoch: u8, lane: u8, anchors: u64 },
     RequestPosition { epoch: u8, lane: u8 },
     PathPayload { octets: u16 },
+    TakesFrames { frames: u8 },
 }
 
 #[derive(Arbitrary, Debug)]

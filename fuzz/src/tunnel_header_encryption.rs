@@ -16,8 +16,8 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Unstructured};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Command, Delivery, Event, Forwarding, Generation, Limits, Mode, PacketSource, PeerCounters, PeerId,
-    PeerSettings, Settings,
+    Command, Delivery, Event, Forwarding, FrameKinds, Generation, Limits, Mode, PacketSource, PeerCounters,
+    PeerId, PeerSettings, Settings,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, ParsedFrame};
@@ -30,8 +30,10 @@ const WIRE: usize = 256;
 /// Stations of the LAN, each with a SecY.
 const STATIONS: usize = 6;
 const LAN_FRAME: usize = 1518;
-/// Where a frame has its number: behind the SecTAG, inside the header.
+/// Where a frame has its number: behind the SecTAG, inside the header, unless extension headers stand there.
 const NUMBER: std::ops::Range<usize> = 28..32;
+/// Where its octet with EXT is.
+const OCTET_3: usize = 15;
 
 #[derive(Arbitrary, Debug)]
 enum Operation {
@@ -41,6 +43,8 @@ enum Operation {
         an: u8,
         pn: Step,
         octets: u16,
+        /// With extension headers: its number is taken for two of them.
+        extended: bool,
     },
     /// A frame with an octet of its header changed.
     Odd {
@@ -96,8 +100,8 @@ type Wired = (u32, Vec<u8>);
 /// If one of the promises above is broken.
 pub fn run(octets: &[u8]) {
     let mut input = Unstructured::new(octets);
-    let Ok(few_flows) = bool::arbitrary(&mut input) else { return };
-    let mut run = Run::new(few_flows);
+    let Ok((few_flows, older)) = <(bool, bool)>::arbitrary(&mut input) else { return };
+    let mut run = Run::new(few_flows, older);
     for _ in 0..OPERATIONS {
         let Ok(operation) = Operation::arbitrary(&mut input) else { break };
         run.carry_out(&operation);
@@ -110,6 +114,8 @@ pub fn run(octets: &[u8]) {
 
 struct Run {
     now: Instant,
+    /// The receiver does not know frames with extension headers.
+    older: bool,
     from: Forwarding,
     to: Forwarding,
     generation: Generation,
@@ -140,7 +146,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(few_flows: bool) -> Self {
+    fn new(few_flows: bool, older: bool) -> Self {
         let limits = Limits { flows: if few_flows { 3 } else { 24 }, stations: 64, ..Limits::default() };
         let settings = Settings {
             peers: vec![PeerSettings { mode: Mode::HeaderEncryption, path_payload: 1472 }],
@@ -152,6 +158,7 @@ impl Run {
         let now = Instant::START;
         let mut run = Self {
             now,
+            older,
             from: Forwarding::new(settings.clone()),
             to: Forwarding::new(settings),
             generation: Generation(0),
@@ -178,7 +185,7 @@ impl Run {
 
     fn carry_out(&mut self, operation: &Operation) {
         match operation {
-            Operation::Send { station, to, an, pn, octets } => {
+            Operation::Send { station, to, an, pn, octets, extended } => {
                 let (station, an) = (usize::from(*station) % STATIONS, an % 4);
                 let last = &mut self.pns[station][usize::from(an)];
                 *last = match *pn {
@@ -189,8 +196,10 @@ impl Run {
                     Step::Restart => 1,
                 };
                 let pn = *last;
-                let frame =
+                let mut frame =
                     self.frame(station as u8, to % 4, an, pn, usize::from(*octets) % (LAN_FRAME - 31));
+                frame[OCTET_3] |= u8::from(*extended) << 7;
+                self.sent.insert(self.numbers, frame.clone());
                 self.send(&frame);
             }
             Operation::Odd { octet, value } => {
@@ -200,7 +209,7 @@ impl Run {
                 self.sent.insert(self.numbers, frame.clone());
                 self.send(&frame);
             }
-            Operation::Noise { octets } => self.arrive(octets),
+            Operation::Noise { octets } => self.arrive(None, octets),
             Operation::Manage { events } => (0..*events).for_each(|_| self.manage()),
             Operation::Wait { milliseconds } => {
                 self.now = self.now + Duration::from_millis((*milliseconds).into());
@@ -273,8 +282,8 @@ impl Run {
         let index = |which: u8| usize::from(which) % packets;
         match *operation {
             Operation::Deliver { which } => {
-                let (_, packet) = self.wire.remove(index(which));
-                self.arrive(&packet);
+                let (number, packet) = self.wire.remove(index(which));
+                self.arrive(Some(number), &packet);
             }
             Operation::Duplicate { which } => self.wire.push(self.wire[index(which)].clone()),
             Operation::Lose { which } => drop(self.wire.swap_remove(index(which))),
@@ -290,16 +299,18 @@ impl Run {
         }
     }
 
-    fn arrive(&mut self, packet: &[u8]) {
+    fn arrive(&mut self, number: Option<u32>, packet: &[u8]) {
         self.arrived += 1;
         let frame = match self.to.handle_packet(self.now, PacketSource::From(PEER), packet) {
             Ok(Delivery::Frame { prefix, body, .. }) => [&prefix[..], &packet[body]].concat(),
             Ok(Delivery::Joined { prefix, first, second, .. }) => [&prefix[..], first, second].concat(),
             Ok(Delivery::Pending) | Err(_) => return,
         };
-        let number = number(&frame);
-        let sent = self.sent.get(&number).expect("what is delivered was sent");
-        assert_eq!((&frame[..32], frame.len()), (&sent[..32], sent.len()));
+        let number = number.expect("noise is not delivered");
+        let sent = &self.sent[&number];
+        // What is added to extension headers lies behind the header.
+        let certain = if sent[OCTET_3] & 0x80 == 0 { 32 } else { 28 };
+        assert_eq!((&frame[..certain], frame.len()), (&sent[..certain], sent.len()));
         assert!(frame == *sent || self.forged.contains(&number), "octet for octet");
         assert!(self.delivered.insert(number), "a frame is delivered twice");
         let left = self.left[&number];
@@ -374,6 +385,10 @@ impl Run {
         let (peer, generation) = (PEER, self.generation);
         for side in [&mut self.from, &mut self.to] {
             side.handle_command(self.now, Command::Begin { peer, generation });
+        }
+        if !self.older {
+            let frames = FrameKinds::ALL;
+            self.from.handle_command(self.now, Command::TakesFrames { peer, generation, frames });
         }
         self.collect_events();
         self.events.clear();

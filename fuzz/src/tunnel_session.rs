@@ -11,8 +11,8 @@ use std::time::Duration;
 use arbitrary::{Arbitrary, Unstructured};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    ChannelState, Command, Event, Generation, HelloMode, Instance, Message, Mode, PeerId, Session,
-    SessionSettings,
+    ChannelState, Command, Event, FrameKinds, Generation, HelloMode, Instance, Message, Mode, PeerId,
+    Session, SessionSettings,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
@@ -67,7 +67,7 @@ impl Number {
 /// Message of the peer.
 #[derive(Arbitrary, Debug)]
 enum Said {
-    Hello { instance: u8, lanes: u8, window: bool, mode: bool },
+    Hello { instance: u8, lanes: u8, window: bool, mode: bool, frames: u8 },
     Welcome,
     Epoch { ahead: Ahead, secret: u8, lanes: u8 },
     EpochReady { ahead: Ahead },
@@ -157,6 +157,7 @@ impl Bench {
             mode,
             lanes: 2,
             window: WINDOW,
+            frames: FrameKinds::ALL,
             epoch_life: Duration::from_secs(60),
             draw,
         };
@@ -207,7 +208,13 @@ impl Bench {
     fn greet(&mut self, instance: bool) {
         self.session.handle_connected(self.now);
         let instance = Instance([u8::from(instance); 16]);
-        self.say(Message::Hello { instance, lanes: 1, window: WINDOW, mode: self.mode });
+        self.say(Message::Hello {
+            instance,
+            lanes: 1,
+            window: WINDOW,
+            mode: self.mode,
+            frames: FrameKinds::ALL,
+        });
         self.say(Message::Welcome);
         self.take_messages(8);
         self.take_commands(8);
@@ -277,7 +284,8 @@ impl Bench {
                 assert_eq!(generation, self.generation);
                 assert!(epoch > 0 && epoch <= self.sending && lane < 2);
             }
-            Command::Unknown { generation, .. }
+            Command::TakesFrames { generation, .. }
+            | Command::Unknown { generation, .. }
             | Command::AddFlow { generation, .. }
             | Command::WithdrawFlow { generation, .. } => assert_eq!(generation, self.generation),
             Command::PathPayload { .. } => panic!("that is the channel's"),
@@ -311,11 +319,12 @@ impl Bench {
         let from_peer = state.receive.map_or(0, |age| age.epoch);
         let to_peer = state.transmit.map_or(0, |age| age.epoch);
         match *said {
-            Said::Hello { instance, lanes, window, mode } => Message::Hello {
+            Said::Hello { instance, lanes, window, mode, frames } => Message::Hello {
                 instance: Instance([instance; 16]),
                 lanes,
                 window: if window { WINDOW } else { 2 * WINDOW },
                 mode: if mode { self.mode } else { HelloMode(0) },
+                frames: FrameKinds(frames.into()),
             },
             Said::Welcome => Message::Welcome,
             Said::Epoch { ahead, secret, lanes } => {

@@ -18,6 +18,7 @@ mod checksums;
 mod crowd;
 mod disk;
 mod doctor;
+mod everything;
 mod exchange;
 mod exchanged;
 mod fieldbus;

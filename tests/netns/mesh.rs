@@ -26,10 +26,10 @@ use super::{DEADLINE, program};
 /// Time for which nothing may change: SAK after SAK came every 20 s.
 const CALM: Duration = Duration::from_secs(22);
 
-/// The gateways of three plants, whose stations agree on keys.
-fn start(plants: &Plants) -> Sites {
+/// The gateways of plants, whose stations agree on keys.
+pub(crate) fn start(plants: &Plants, choice: &SitesChoice) -> Sites {
     let scratch = Scratch::new().unwrap();
-    sites::configure(&scratch, plants, &SitesChoice::default()).unwrap();
+    sites::configure(&scratch, plants, choice).unwrap();
     keygen::cak(KeyLength::Bits256, Ckn::new(b"line"), &scratch.path().join("line.cak")).unwrap();
     let gateways = plants
         .plants
@@ -54,7 +54,7 @@ fn start(plants: &Plants) -> Sites {
 #[test]
 fn udp_that_is_lost_between_two_of_three_sites_stops_no_other() {
     let plants = Plants::build(&PlantsShape { plants: 3, lines: false, ..PlantsShape::default() }).unwrap();
-    let sites = start(&plants);
+    let sites = start(&plants, &SitesChoice::default());
     all_up(&sites);
     let [a, b, c] = [0, 1, 2].map(|plant: usize| &sites.stations[plant][0]);
     all([a, b, c], "three agree", secured_with(2));

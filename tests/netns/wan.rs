@@ -6,6 +6,7 @@
 //! ```
 
 mod attacks;
+mod cyclic;
 mod eavesdropper;
 mod epochs;
 mod flood;
@@ -14,6 +15,7 @@ mod impaired;
 mod impostor;
 mod nat;
 mod scan;
+mod tagged;
 
 use std::time::{Duration, Instant};
 

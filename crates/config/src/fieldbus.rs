@@ -16,6 +16,7 @@ use std::time::Duration;
 pub use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 pub use fieldbus::{Mode, VlanTag};
+pub(super) use quantity::ethertype;
 use wire::EtherType;
 use wire::fieldbus::Protection;
 

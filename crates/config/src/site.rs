@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 
 use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
+use wire::EtherType;
 
 pub use endpoint::{BadEndpoint, Endpoint, Host};
 pub use misfit::unfit_for_header_encryption;
@@ -51,6 +52,8 @@ pub struct Site {
     pub identity: Option<Identity>,
     /// The differentiated services code point (RFC 2474) of all that it sends, 0 to 63.
     pub dscp: u8,
+    /// EtherType of cells' protected frames, if they cross.
+    pub cells: Option<EtherType>,
     /// Seqs of a lane's window: see [`tunnel::Settings::window`].
     pub window: u64,
     /// Bounds of memory and work.

@@ -26,7 +26,7 @@ mod wan;
 use std::os::fd::RawFd;
 
 use tunnel::{Forwarding, Mode, Settings};
-use wire::Instant;
+use wire::{EtherType, Instant};
 
 use endpoints::{Endpoints, WanPort};
 use lan::LanPort;
@@ -90,6 +90,11 @@ impl Site {
             now: Instant::START,
             wake: false,
         }
+    }
+
+    /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].
+    pub const fn carry_cyclic(&mut self, ether_type: EtherType) {
+        self.forwarding.carry_cyclic(ether_type);
     }
 
     /// Gives the site a LAN port; the one before, if there was one, is returned.

@@ -143,7 +143,10 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
     for mode in MODES {
         let plain = matches!(mode, Mode::Plain { .. });
         let mut plants = Plants::new(2, mode, Offloads::default());
-        let mka: Vec<_> = (0..10).map(|number| eapol(station(0), 100 + number)).collect();
+        let mut mka: Vec<_> = (0..10).map(|number| eapol(station(0), 100 + number)).collect();
+        // KaYs of interfaces of VLANs.
+        mka[3].splice(12..12, [0x81, 0, 0xe0, 7]);
+        mka[6].splice(12..12, [0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]);
         plants.send(0, &mka);
         let taken: Vec<_> = std::iter::from_fn(|| plants.plants[0].manager.eapol.receive()).collect();
         let (in_band, by_manager) = if plain { (10, 0) } else { (0, 10) };
@@ -159,7 +162,7 @@ fn eapol_goes_through_the_manager_and_with_plain_peers_in_band() {
         assert!(plants.collect(1) == mka);
         // More than wait for the manager, or longer than it takes; what else a LAN says is not carried.
         let mut tagged = macsec(BROADCAST, station(0), 1, 60);
-        tagged.splice(12..12, [0x81, 0, 0xe0, 0]);
+        tagged.splice(12..12, [0x81, 0, 0xe0, 0].repeat(3));
         let mut pause = vec![1, 0x80, 0xc2, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0x88, 0x08, 0, 1];
         pause.resize(60, 0);
         plants.send(0, &vec![eapol(station(0), 200); 300]);

@@ -20,7 +20,7 @@ use quinn::{Connection, ConnectionError, ReadToEndError, RecvStream, VarInt};
 use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tunnel::{Message, MessageError, Stream};
-use wire::mkpdu::is_eapol_mka;
+use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::mkpdus::{Mkpdus, PutOutcome};
@@ -249,7 +249,7 @@ impl Reader {
             Ok(Err(ReadToEndError::Read(_))) | Err(_) => return,
         };
         match LanFrame::try_from(&octets[..]) {
-            Ok(frame) if is_eapol_mka(&frame) => {
+            Ok(frame) if is_outer_tagged_eapol_mka(&frame) => {
                 self.hear(Incoming::Mkpdu(Box::new(frame))).await;
             }
             _ => self.shared.shared_counters.count(|counters| counters.in_bad_mkpdus += 1),

@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tunnel::{Event, Instance, Mode, PeerId, Session, SessionSettings};
-use wire::mkpdu::is_eapol_mka;
+use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::answer::Answer;
@@ -166,6 +166,7 @@ impl<'r> Driver<'r> {
                 mode: peer.mode,
                 lanes: if self.kernel.is_some() { kernel::LANES } else { settings.lanes },
                 window: settings.window,
+                frames: settings.frames,
                 epoch_life: settings.epoch_life,
                 draw: || EpochSecret::new(&Zeroizing::new(random::octets::<EPOCH_SECRET_OCTETS>())),
             },
@@ -357,7 +358,7 @@ impl<'r> Driver<'r> {
     fn take_frames(&self, mailbox: &mut ManagerMailbox) {
         for _ in 0..FRAMES {
             let Some(frame) = mailbox.eapol.receive() else { break };
-            if is_eapol_mka(&frame) {
+            if is_outer_tagged_eapol_mka(&frame) {
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {
                 self.shared.shared_counters.count(|counters| counters.out_bad_mkpdus += 1);

@@ -12,6 +12,7 @@ use tokio::sync::{Notify, Semaphore};
 use super::counters::SharedCounters;
 use super::transport::kind;
 use dataplane::site::{KNOWN_SENDERS, LanFrame};
+use wire::ethernet::{ETHERTYPE_OCTETS, Header};
 
 /// Senders whose MKPDU can wait for one peer: all that are known on the LAN, and as many others.
 const WAITING: usize = 2 * KNOWN_SENDERS;
@@ -44,8 +45,10 @@ struct Waiting {
     frame: LanFrame,
 }
 
+/// Source address, and the VLAN tags behind it: in each VLAN it is another KaY.
 fn sender(frame: &LanFrame) -> Option<&[u8]> {
-    frame.get(6..12)
+    let header = Header::parse(frame).ok()?;
+    frame.get(6..header.octets() - ETHERTYPE_OCTETS)
 }
 
 impl Mkpdus {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use suite::identity::{Identity, PublicKey};
-use tunnel::Mode;
+use tunnel::{FrameKinds, Mode};
 
 /// Settings of a manager.
 #[derive(Clone, Debug)]
@@ -18,6 +18,8 @@ pub struct ManagerSettings {
     pub lanes: u8,
     /// W of the windows, as in [`tunnel::Settings`].
     pub window: u64,
+    /// Kinds of frames that this site takes.
+    pub frames: FrameKinds,
     /// Duration of an epoch of identifier mode.
     pub epoch_life: Duration,
     /// Octets of the largest UDP payload that is worth looking for: what the longest frame of the LAN needs.

@@ -89,6 +89,7 @@ impl End {
             }],
             lanes: 1,
             window: Settings::WINDOW,
+            frames: tunnel::FrameKinds::ALWAYS,
             epoch_life: Duration::from_secs(1),
             most_payload: 1472,
         };

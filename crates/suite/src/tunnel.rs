@@ -34,6 +34,9 @@ use zeroize::Zeroizing;
 
 use crate::{SecretArray, scrubbed};
 
+/// Octets of the longest flow in the long form of a packet: two blocks.
+pub const LONGEST_FLOW_OCTETS: usize = 32;
+
 /// Octets of a secret, from which all keys of an epoch are derived.
 pub const EPOCH_SECRET_OCTETS: usize = 32;
 
@@ -180,19 +183,22 @@ impl LaneKey {
     }
 
     /// Tag of a packet in long form, over its seq, and its unmasked header and flow.
-    pub fn long_tag(&self, seq: u64, header: [u8; 8], flow: &[u8; 24]) -> [u8; 8] {
-        let mut message = [0; 40];
+    pub fn long_tag<const FLOW: usize>(&self, seq: u64, header: [u8; 8], flow: &[u8; FLOW]) -> [u8; 8] {
+        const { assert!(FLOW <= LONGEST_FLOW_OCTETS) };
+        let mut message = [0; 16 + LONGEST_FLOW_OCTETS];
         message[..8].copy_from_slice(&seq.to_le_bytes());
         message[8..16].copy_from_slice(&header);
+        let message = &mut message[..16 + FLOW];
         message[16..].copy_from_slice(flow);
         let key = self.0[IDENTIFIER_END..].first_chunk();
         let key: &[u8; 16] = key.expect("invariant: the key of tags stands behind that of identifiers");
-        Tagger::new_with_key(key).hash(&message).to_le_bytes()
+        Tagger::new_with_key(key).hash(message).to_le_bytes()
     }
 
-    /// Mask of the flow of a packet in long form: the first 24 octets of two blocks.
-    pub fn long_mask(&self, seq: u64) -> [u8; 24] {
-        let mut mask = [0; 24];
+    /// Mask of the flow of a packet in long form: the first octets of two blocks.
+    pub fn long_mask<const FLOW: usize>(&self, seq: u64) -> [u8; FLOW] {
+        const { assert!(FLOW <= LONGEST_FLOW_OCTETS) };
+        let mut mask = [0; FLOW];
         for (counter, part) in (1..).zip(mask.chunks_mut(16)) {
             let mut message = [0; 9];
             message[..8].copy_from_slice(&seq.to_le_bytes());
@@ -319,7 +325,7 @@ mod tests {
     fn the_tag_of_the_long_form_is_siphash() {
         let mut lane = LaneKey(Zeroizing::new([0; CHECK_END]));
         lane.0[16..32].copy_from_slice(&core::array::from_fn::<u8, 16, _>(|i| i as u8));
-        let flow = core::array::from_fn(|i| 16 + i as u8);
+        let flow: [u8; 24] = core::array::from_fn(|i| 16 + i as u8);
         let header = core::array::from_fn(|i| 8 + i as u8);
         let tag = lane.long_tag(u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7]), header, &flow);
         assert_eq!(hex::encode(tag), "d0a704536ba93e0e");
@@ -384,10 +390,11 @@ mod tests {
     #[test]
     fn masks_of_the_long_form_are_no_identifiers() {
         let key = secret(4).lane_key(0);
-        let mask = key.long_mask(9);
+        let mask = key.long_mask::<24>(9);
         assert_ne!(mask[..8], key.block(9).rid.octets());
         assert_ne!(mask[..8], mask[16..]);
         assert_ne!(mask, key.long_mask(10));
+        assert_eq!(key.long_mask::<32>(9)[..24], mask);
     }
 
     proptest! {

@@ -15,7 +15,7 @@ wire::counters! {
         out_pkts_flooded = "OutPktsFlooded",
         /// Frames of the LAN for a station of the LAN: they go nowhere.
         out_pkts_local = "OutPktsLocal",
-        /// Discarded: without SecTAG, or with a VLAN tag in front of it.
+        /// Discarded: without SecTAG, or with more than two VLAN tags in front of it, and no cyclic frame that is carried.
         out_pkts_not_macsec = "OutPktsNotMacsec" [discard],
         /// Discarded: shorter than addresses and SecTAG.
         out_pkts_too_short = "OutPktsTooShort" [discard],
@@ -78,7 +78,11 @@ wire::counters! {
         out_pkts_no_sci = "OutPktsNoSci" [discard],
         /// Discarded: not encrypted, so that what follows the SecTAG could be predicted (header encryption).
         out_pkts_not_encrypted = "OutPktsNotEncrypted" [discard],
-        /// Discarded: with extension headers, which could be predicted (header encryption).
+        /// Discarded: with VLAN tags in front of the SecTAG, and the peer's version does not know those.
+        out_pkts_tagged = "OutPktsTagged" [discard],
+        /// Discarded: a cyclic frame of a cell, and the peer takes none, or is not in identifier mode.
+        out_pkts_cyclic = "OutPktsCyclic" [discard],
+        /// Discarded: with extension headers, and the peer's version does not know those in header encryption.
         out_pkts_extended = "OutPktsExtended" [discard],
         /// Discarded: less than four octets behind the SecTAG (header encryption).
         out_pkts_too_short = "OutPktsTooShort" [discard],
@@ -197,8 +201,12 @@ pub(crate) enum OutDiscard {
     /// them. A confidentiality offset does the same, and a frame does not show it: the stations must be
     /// configured without one.
     NotEncrypted,
-    /// Extension headers follow the SecTAG: the octets behind it could be predicted.
+    /// Extension headers follow the SecTAG, and the peer does not take such frames.
     Extended,
+    /// VLAN tags stand in front of the SecTAG, and the peer does not take such frames.
+    Tagged,
+    /// A cyclic frame of a cell, which the peer does not take, or not in this mode.
+    Cyclic,
     /// The frame has less than four octets behind the SecTAG.
     TooShort,
     /// Its SA begins again, and the next epoch is not acknowledged yet, or the previous one is younger than a
@@ -303,6 +311,8 @@ impl PeerCounters {
             OutDiscard::TooLong => &mut self.out_pkts_too_long,
             OutDiscard::NoSci => &mut self.out_pkts_no_sci,
             OutDiscard::NotEncrypted => &mut self.out_pkts_not_encrypted,
+            OutDiscard::Tagged => &mut self.out_pkts_tagged,
+            OutDiscard::Cyclic => &mut self.out_pkts_cyclic,
             OutDiscard::Extended => &mut self.out_pkts_extended,
             OutDiscard::TooShort => &mut self.out_pkts_too_short,
             OutDiscard::EpochAwaited => &mut self.out_pkts_epoch_awaited,

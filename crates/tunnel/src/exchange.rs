@@ -11,7 +11,7 @@ use suite::tunnel::EpochSecret;
 use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
 
-use crate::settings::PeerId;
+use crate::settings::{FrameKinds, PeerId};
 use crate::stations::Location;
 
 /// One start of a site: 16 random octets.
@@ -32,6 +32,15 @@ pub enum Command {
         peer: PeerId,
         /// The new generation.
         generation: Generation,
+    },
+    /// Kinds of frames that the peer takes; without this, none but those of the first version.
+    TakesFrames {
+        /// The peer.
+        peer: PeerId,
+        /// Its generation.
+        generation: Generation,
+        /// The kinds.
+        frames: FrameKinds,
     },
     /// Accept packets of this epoch from the peer, besides those of the previous one. Answered by
     /// [`Event::ReceiveReady`].

@@ -40,6 +40,10 @@ pub struct NumberedFlow {
     offered_at: Option<Instant>,
 }
 
+/// Slot of a numbered flow, until another one is removed or numbered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct FlowSlot(usize);
+
 /// Reason why a flow gets no number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowRefusal {
@@ -108,10 +112,15 @@ impl Flows {
         self.fresh < (self.numbers.len() / 4).min(self.slots.len())
     }
 
-    /// The flow with this [`Hasher::flow`], if it has a number. Counts as used now.
-    pub(crate) fn find(&mut self, now: Instant, hash: u64, flow: &Flow) -> Option<&mut NumberedFlow> {
+    /// Slot of the flow with this [`Hasher::flow`], if it has a number.
+    pub(crate) fn find(&self, hash: u64, flow: &Flow) -> Option<FlowSlot> {
         let slot = self.index.find(hash)? as usize - 1;
-        let given = self.slots[slot].as_mut().filter(|given| given.flow == *flow)?;
+        self.slots[slot].as_ref().filter(|given| given.flow == *flow).map(|_| FlowSlot(slot))
+    }
+
+    /// The flow in a slot that was found last. Counts as used now.
+    pub(crate) fn used(&mut self, now: Instant, FlowSlot(slot): FlowSlot) -> Option<&mut NumberedFlow> {
+        let given = self.slots.get_mut(slot)?.as_mut()?;
         given.used = now;
         Some(given)
     }

@@ -18,11 +18,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
-use wire::MacAddr;
 use wire::time::Instant;
 use wire::tunnel::{ParseFrameError, ParsedFrame};
+use wire::{EtherType, MacAddr};
 
-use crate::counters::{PeerCounters, SiteCounters, Unrouted};
+use crate::counters::{OutDiscard, PeerCounters, SiteCounters, Unrouted};
 use crate::exchange::{Event, Generation};
 use crate::flows::{Flows, NumberedFlow};
 use crate::header_encryption::HeaderEncryption;
@@ -30,7 +30,7 @@ use crate::identifier::{Identifier, Outward};
 use crate::packet::{Destination, Packet, Released, Route};
 use crate::plain;
 use crate::receive::ReceiveLanes;
-use crate::settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
+use crate::settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
 
@@ -65,7 +65,12 @@ impl PreparedPeer {
         };
         let path_payload = settings.path_payload;
         // `add_peer` sets its number.
-        let context = PeerContext { peer: PeerId(0), generation: Generation::default(), path_payload };
+        let context = PeerContext {
+            peer: PeerId(0),
+            generation: Generation::default(),
+            path_payload,
+            frames: FrameKinds::default(),
+        };
         Self(Peer { context, counters: PeerCounters::default(), transport })
     }
 }
@@ -127,6 +132,12 @@ impl Forwarding {
         forwarding
     }
 
+    /// Carries cells' cyclic frames with this EtherType too, to and from peers in identifier mode that say that they do. Whoever calls
+    /// this says so in the session's settings.
+    pub const fn carry_cyclic(&mut self, ether_type: EtherType) {
+        self.state.cyclic = Some(ether_type);
+    }
+
     /// Adds a peer under the next number. The number of a departed peer is not used again, so messages in
     /// flight between the halves are not taken for another peer's. `None` if there have been [`PEERS`]. Not
     /// for the frame path.
@@ -184,7 +195,13 @@ impl Forwarding {
     }
 
     fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
-        let taken = ParsedFrame::parse(frame).map_err(|error| match error {
+        let parsed = match (ParsedFrame::parse(frame), self.state.cyclic) {
+            (Err(ParseFrameError::NotMacsec), Some(ether_type)) => {
+                ParsedFrame::parse_cyclic(frame, ether_type)
+            }
+            (parsed, _) => parsed,
+        };
+        let taken = parsed.map_err(|error| match error {
             ParseFrameError::Truncated => Unrouted::TooShort,
             ParseFrameError::NotMacsec => Unrouted::NotMacsec,
             ParseFrameError::Version => Unrouted::BadTag,
@@ -248,6 +265,7 @@ impl Forwarding {
             Transport::HeaderEncryption(mode) => {
                 mode.dispatch(now, context, counters, &mut self.state, &route.taken, frame)
             }
+            Transport::Plain { .. } if route.taken.flow.cyclic().is_some() => Err(OutDiscard::Cyclic),
             Transport::Plain { vni } => plain::encapsulate(*vni, context.path_payload, frame.len())
                 .map(|packet| [packet].into_iter().collect()),
         };

@@ -20,7 +20,16 @@ impl Hasher {
     }
 
     pub(crate) fn flow(&self, flow: &Flow) -> u64 {
+        if !flow.tags.is_empty() {
+            return self.tagged_flow(flow);
+        }
         self.0.hash(&flow.encode())
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tagged_flow(&self, flow: &Flow) -> u64 {
+        self.0.hash(&flow.encode_tagged())
     }
 
     pub(crate) fn address(&self, address: MacAddr) -> u64 {

@@ -12,8 +12,8 @@
 //! The octets behind the first 32 are not checked; the MACsec station rejects altered ones.
 //!
 //! The second block has to differ from packet to packet. The PN and the first four encrypted octets of the
-//! frame ensure that. So this mode does not carry frames with E = 0, with extension headers or without SCI. A
-//! confidentiality offset would make these four octets predictable too, and the tunnel cannot see it: `check`
+//! frame ensure that. Extension headers may stand there instead: then encrypted octets behind them are added
+//! (`header`). So this mode does not carry frames with E = 0 or without SCI. A confidentiality offset would make these four octets predictable too, and the tunnel cannot see it: `check`
 //! warns whoever configures a site.
 
 mod associations;

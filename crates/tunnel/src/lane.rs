@@ -5,7 +5,7 @@
 //! neither moves to another lane.
 
 use suite::tunnel::{EpochSecret, IdentifierBlock, LaneKey};
-use wire::tunnel::{CHECK_OCTETS, Flow, HEADER_OCTETS, TAG_OCTETS};
+use wire::tunnel::{CHECK_OCTETS, HEADER_OCTETS, TAG_OCTETS};
 
 use crate::window::LAST_SEQ;
 
@@ -69,15 +69,15 @@ impl TakenSeq<'_> {
     }
 
     /// Mask of the flow of a packet in long form.
-    pub(crate) fn long_mask(&self) -> [u8; Flow::OCTETS] {
+    pub(crate) fn long_mask<const FLOW: usize>(&self) -> [u8; FLOW] {
         self.key.long_mask(self.seq)
     }
 
     /// Tag of a packet in long form.
-    pub(crate) fn long_tag(
+    pub(crate) fn long_tag<const FLOW: usize>(
         &self,
         header: [u8; HEADER_OCTETS],
-        flow: &[u8; Flow::OCTETS],
+        flow: &[u8; FLOW],
     ) -> [u8; TAG_OCTETS] {
         self.key.long_tag(self.seq, header, flow)
     }

@@ -49,5 +49,5 @@ pub use session::{
     COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
     SessionCounters, SessionSettings, SessionState,
 };
-pub use settings::{Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
+pub use settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 pub use stations::{Location, Station};

@@ -6,7 +6,7 @@
 //! ```text
 //!  kind           keys beside 0                    stream          answered by
 //!  1  Hello       1 version, 2 instance, 3 lanes,  control         Welcome, and the peer's own Hello
-//!                 4 window, 5 mode
+//!                 4 window, 5 mode, [14 frames]
 //!  2  Welcome                                      control
 //!  3  Epoch       6 epoch, 7 secret, 3 lanes       control         EpochReady
 //!  4  EpochReady  6 epoch                          control
@@ -42,7 +42,7 @@ use zeroize::Zeroizing;
 
 use self::fields::{Fields, Writer};
 use crate::exchange::Instance;
-use crate::settings::Mode;
+use crate::settings::{FrameKinds, Mode};
 
 /// Stream of a message. The first octet of a stream identifies it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -106,6 +106,8 @@ pub enum Message {
         window: u64,
         /// Its header protection.
         mode: HelloMode,
+        /// Kinds of frames that it takes. Not there: none of them, from a version that does not know the key.
+        frames: FrameKinds,
     },
     /// Accepts the Hello: all later messages on any stream belong to this pair of instances.
     Welcome,
@@ -254,7 +256,8 @@ mod key {
     pub(super) const SEQ: u8 = 11;
     pub(super) const TOKEN: u8 = 12;
     pub(super) const ADDRESS: u8 = 13;
-    pub(super) const COUNT: usize = 14;
+    pub(super) const FRAMES: u8 = 14;
+    pub(super) const COUNT: usize = 15;
 }
 
 impl Message {
@@ -270,12 +273,15 @@ impl Message {
         let mut writer = Writer::new();
         writer.number(key::KIND, self.kind());
         match self {
-            Self::Hello { instance, lanes, window, mode } => {
+            Self::Hello { instance, lanes, window, mode, frames } => {
                 writer.number(key::VERSION, Self::VERSION);
                 writer.octets(key::INSTANCE, &instance.0);
                 writer.number(key::LANES, (*lanes).into());
                 writer.number(key::WINDOW, *window);
                 writer.number(key::MODE, mode.0.into());
+                if *frames != FrameKinds::default() {
+                    writer.number(key::FRAMES, frames.0);
+                }
             }
             Self::Welcome => {}
             Self::Epoch { epoch, secret, lanes } => {
@@ -286,7 +292,11 @@ impl Message {
             Self::EpochReady { epoch } => writer.number(key::EPOCH, (*epoch).into()),
             Self::Announce { index, flow } => {
                 writer.number(key::INDEX, index.0.into());
-                writer.octets(key::FLOW, &flow.encode());
+                if flow.tags.is_empty() {
+                    writer.octets(key::FLOW, &flow.encode());
+                } else {
+                    writer.octets(key::FLOW, &flow.encode_tagged());
+                }
             }
             Self::Announced { index }
             | Self::Refused { index }
@@ -340,7 +350,7 @@ impl Message {
             4 => Self::EpochReady { epoch: epoch()? },
             5 => Self::Announce {
                 index: index()?,
-                flow: Flow::parse(fields.octets(key::FLOW)?).ok_or(MessageError::Field { key: key::FLOW })?,
+                flow: Self::flow(&fields).ok_or(MessageError::Field { key: key::FLOW })?,
             },
             6 => Self::Announced { index: index()? },
             7 => Self::Refused { index: index()? },
@@ -371,7 +381,16 @@ impl Message {
             lanes: fields.number(key::LANES)?,
             window: fields.number(key::WINDOW)?,
             mode: HelloMode(fields.number(key::MODE)?),
+            frames: FrameKinds(if fields.has(key::FRAMES) { fields.number(key::FRAMES)? } else { 0 }),
         })
+    }
+
+    /// A flow, with VLAN tags if it is so long.
+    fn flow(fields: &Fields<'_>) -> Option<Flow> {
+        match fields.octets(key::FLOW) {
+            Ok(flow) => Flow::parse(flow),
+            Err(_) => Flow::parse_tagged(fields.octets(key::FLOW).ok()?),
+        }
     }
 
     const fn kind(&self) -> u64 {

@@ -4,14 +4,14 @@
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
-use wire::tunnel::{LONG_HEADER_OCTETS, ParsedFrame};
+use wire::tunnel::{LONGEST_HEADER_OCTETS, OuterTags, ParsedFrame};
 
 use crate::settings::PeerId;
 
 /// Octets of the longest header in front of a body.
-pub const PACKET_HEADER_OCTETS: usize = LONG_HEADER_OCTETS;
-/// Octets of the longest prefix of a rebuilt frame: addresses and SecTAG, and in header encryption four more.
-pub const PREFIX_OCTETS: usize = 32;
+pub const PACKET_HEADER_OCTETS: usize = LONGEST_HEADER_OCTETS;
+/// Octets of the longest prefix of a rebuilt frame: addresses, VLAN tags and SecTAG, and in header encryption four more.
+pub const PREFIX_OCTETS: usize = 32 + OuterTags::OCTETS;
 
 /// Destination of a frame of the LAN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

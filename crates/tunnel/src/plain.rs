@@ -5,10 +5,11 @@
 //! ```
 //!
 //! Reserved bits are sent as 0 and ignored on reception. Left out on purpose: outer UDP source ports by hash
-//! of the inner frame (there is one socket), fragmentation (VXLAN has none), inner VLAN tags.
+//! of the inner frame (there is one socket), fragmentation (VXLAN has none). Inner VLAN tags stay where they are, as a kernel's vxlan
+//! interface leaves them.
 
 use arrayvec::ArrayVec;
-use wire::ethernet::EtherType;
+use wire::ethernet::{EtherType, Header};
 use wire::tunnel::ParsedFrame;
 
 use crate::counters::{InDiscard, OutDiscard};
@@ -43,7 +44,7 @@ pub(crate) fn parse(vni: u32, packet: &[u8]) -> Result<Inner, InDiscard> {
     if flags & VNI_THERE == 0 || u32::from_be_bytes([0, *v0, *v1, *v2]) != vni {
         return Err(InDiscard::BadVni);
     }
-    if frame.get(12..14) == Some(&EtherType::EAPOL.0.to_be_bytes()[..]) {
+    if Header::parse(frame).is_ok_and(|header| header.ethertype == EtherType::EAPOL) {
         return Ok(Inner::Eapol);
     }
     ParsedFrame::parse(frame).map(Inner::Macsec).map_err(|_| InDiscard::NotMacsec)
@@ -77,6 +78,15 @@ mod tests {
         // Reserved bits are ignored.
         assert!(parse(0x102, &packet([0xff, 1, 2, 3, 0, 1, 2, 9], macsec)).is_ok());
         assert_eq!(parse(0x102, &packet(good, [0x88, 0x8e])), Ok(Inner::Eapol));
+        let tagged = |ether_type: [u8; 2]| {
+            let mut inner = frame(ether_type);
+            inner.splice(12..12, [0x81, 0, 0, 7]);
+            [&good[..], &inner].concat()
+        };
+        assert!(
+            matches!(parse(0x102, &tagged(macsec)), Ok(Inner::Macsec(taken)) if taken.flow.tags.octets() == 4)
+        );
+        assert_eq!(parse(0x102, &tagged([0x88, 0x8e])), Ok(Inner::Eapol));
         assert_eq!(parse(0x102, &packet([0xf7, 0, 0, 0, 0, 1, 2, 0], macsec)), Err(InDiscard::BadVni));
         assert_eq!(parse(0x103, &packet(good, macsec)), Err(InDiscard::BadVni));
         assert_eq!(parse(0x102, &packet(good, [0x08, 0x00])), Err(InDiscard::NotMacsec));

@@ -55,7 +55,7 @@ use self::receive_epochs::ReceiveEpochs;
 use self::transmit_epochs::TransmitEpochs;
 use crate::exchange::{Command, Event, Generation, Instance};
 use crate::message::{HelloMode, Message, MessageError, Stream};
-use crate::settings::{Mode, PeerId};
+use crate::settings::{FrameKinds, Mode, PeerId};
 
 /// Most commands that wait for the forwarding half: twice what a peer with full tables causes at once.
 pub const COMMANDS: usize = 8192;
@@ -76,6 +76,8 @@ pub struct SessionSettings {
     pub lanes: u8,
     /// W, as in [`crate::Settings::window`]; equal at both ends.
     pub window: u64,
+    /// Kinds of frames that this site takes.
+    pub frames: FrameKinds,
     /// Lifetime of an epoch in identifier mode.
     pub epoch_life: Duration,
     /// Draws 32 octets from the operating system.
@@ -348,8 +350,8 @@ impl Session {
 
     fn control_message(&mut self) -> Option<Message> {
         if core::mem::take(&mut self.due.hello) {
-            let SessionSettings { instance, lanes, window, .. } = self.settings;
-            return Some(Message::Hello { instance, lanes, window, mode: self.mode });
+            let SessionSettings { instance, lanes, window, frames, .. } = self.settings;
+            return Some(Message::Hello { instance, lanes, window, mode: self.mode, frames });
         }
         if !self.hello_received() {
             return None;

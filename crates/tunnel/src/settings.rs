@@ -31,6 +31,29 @@ pub enum Mode {
     },
 }
 
+/// Kinds of frames that a site takes from a peer besides untagged MACsec frames without extension headers. A site tells its own in
+/// its Hello; one of an earlier version tells none. Nobody is sent what it does not take.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub struct FrameKinds(pub u64);
+
+impl FrameKinds {
+    /// Frames with extension headers, in header encryption. Identifier mode has always carried them.
+    pub const EXTENDED: Self = Self(1);
+    /// Frames with VLAN tags in front of the SecTAG.
+    pub const TAGGED: Self = Self(2);
+    /// Cyclic frames of cells, in identifier mode; only if the site is configured to carry them.
+    pub const CYCLIC: Self = Self(4);
+    /// All that this version takes without being told to.
+    pub const ALWAYS: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0);
+    /// All that this version knows.
+    pub const ALL: Self = Self(Self::ALWAYS.0 | Self::CYCLIC.0);
+
+    /// True if all of `kinds` are among these.
+    pub const fn has(self, kinds: Self) -> bool {
+        self.0 & kinds.0 == kinds.0
+    }
+}
+
 /// A peer.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PeerSettings {

@@ -3,15 +3,16 @@
 
 use alloc::collections::VecDeque;
 
+use wire::EtherType;
 use wire::time::Instant;
 use wire::tunnel::Flow;
 
 use crate::counters::OutDiscard;
 use crate::exchange::{Event, Generation};
-use crate::flows::{FlowRefusal, Flows, NumberedFlow};
+use crate::flows::{FlowRefusal, FlowSlot, Flows, NumberedFlow};
 use crate::hash::Hasher;
 use crate::new_flow_limit::NewFlowLimit;
-use crate::settings::PeerId;
+use crate::settings::{FrameKinds, PeerId};
 
 /// Most events in the queue.
 const EVENTS: usize = 1024;
@@ -24,6 +25,8 @@ pub(crate) struct SiteState {
     new_flows: NewFlowLimit,
     /// True while timed work is pending: waiting fragments, or an epoch about to end.
     pub(crate) watch: bool,
+    /// EtherType of cells' cyclic frames, if they are carried.
+    pub(crate) cyclic: Option<EtherType>,
     /// Somebody else forwards flows too: [`Command::OfferFlows`](crate::Command::OfferFlows).
     pub(crate) offers: bool,
 }
@@ -35,6 +38,8 @@ pub(crate) struct PeerContext {
     pub(crate) generation: Generation,
     /// Octets of the largest UDP payload towards it.
     pub(crate) path_payload: usize,
+    /// Kinds of frames that it takes.
+    pub(crate) frames: FrameKinds,
 }
 
 /// Queue of events for the session. Bounded: an event that finds no room is lost, and its source raises it again later. So
@@ -65,20 +70,40 @@ impl SiteState {
             events: Events(VecDeque::with_capacity(EVENTS)),
             new_flows: NewFlowLimit::new(new_flows_per_second),
             watch: false,
+            cyclic: None,
             offers: false,
         }
     }
 
-    /// Assigns a number to a flow with this [`Hasher::flow`] if it has none, within the quotas.
+    /// Slot of a flow with this [`Hasher::flow`]; assigns a number to it if it has none, within the quotas, and if the peer takes such frames.
     pub(crate) fn assign_number(
         &mut self,
+        context: &PeerContext,
         flows: &mut Flows,
         now: Instant,
         hash: u64,
         flow: &Flow,
-    ) -> Result<(), OutDiscard> {
-        if flows.find(now, hash, flow).is_some() {
-            return Ok(());
+    ) -> Result<FlowSlot, OutDiscard> {
+        match flows.find(hash, flow) {
+            Some(slot) => Ok(slot),
+            None => self.assign_new_number(context, flows, now, hash, flow),
+        }
+    }
+
+    #[inline(never)]
+    fn assign_new_number(
+        &mut self,
+        context: &PeerContext,
+        flows: &mut Flows,
+        now: Instant,
+        hash: u64,
+        flow: &Flow,
+    ) -> Result<FlowSlot, OutDiscard> {
+        if !flow.tags.is_empty() && !context.frames.has(FrameKinds::TAGGED) {
+            return Err(OutDiscard::Tagged);
+        }
+        if flow.cyclic().is_some() && !context.frames.has(FrameKinds::CYCLIC) {
+            return Err(OutDiscard::Cyclic);
         }
         flows.admits(&self.hasher, flow).map_err(|refusal| match refusal {
             FlowRefusal::Table => OutDiscard::FlowQuota,
@@ -89,7 +114,13 @@ impl SiteState {
         if !self.new_flows.admit(now, flow) {
             return Err(OutDiscard::FlowRate);
         }
-        flows.assign(now, &self.hasher, *flow).map(|_| ()).ok_or(OutDiscard::FlowQuota)
+        flows.assign(now, &self.hasher, *flow);
+        flows.find(hash, flow).ok_or(OutDiscard::FlowQuota)
+    }
+
+    /// True if frames of a peer's flow may come out here: cyclic ones only with the EtherType that this site carries.
+    pub(crate) fn takes(&self, flow: &Flow) -> bool {
+        flow.cyclic().is_none() || flow.cyclic() == self.cyclic
     }
 
     /// Tells that a flow is in use, if that is due.

@@ -1,7 +1,6 @@
 //! Attacks with true packets and messages alone: headers put together out of the pieces of two packets, and
 //! the packets or the hello of another mode.
 
-#[allow(dead_code, reason = "another test needs the rest of it")]
 mod plants;
 
 use std::time::Duration;
@@ -9,8 +8,8 @@ use std::time::Duration;
 use plants::{PEER, Plants};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Command, Discard, EPOCH_LIFE, Forwarding, Generation, HelloMode, Instance, Limits, Message, Mode,
-    PacketSource, PeerFault, PeerSettings, Session, SessionSettings, Settings, Station,
+    Command, Discard, EPOCH_LIFE, Forwarding, FrameKinds, Generation, HelloMode, Instance, Limits, Message,
+    Mode, PacketSource, PeerFault, PeerSettings, Session, SessionSettings, Settings, Station,
 };
 use wire::Instant;
 use wire::tunnel::{FlowIndex, ParsedFrame};
@@ -200,13 +199,20 @@ fn a_hello_of_another_mode_is_refused_whichever_is_configured() {
                 mode,
                 lanes: 1,
                 window: 4096,
+                frames: FrameKinds::ALL,
                 epoch_life: EPOCH_LIFE,
                 draw,
             };
             let mut session = Session::new(settings, Instant::START);
             session.handle_connected(Instant::START);
             while session.poll_message().is_some() {}
-            let hello = Message::Hello { instance: Instance([2; 16]), lanes: 1, window: 4096, mode: theirs };
+            let hello = Message::Hello {
+                instance: Instance([2; 16]),
+                lanes: 1,
+                window: 4096,
+                mode: theirs,
+                frames: FrameKinds::ALL,
+            };
             let heard = session.handle_message(Instant::START, hello);
             assert_eq!(heard, Err(PeerFault::Mode { ours, theirs }));
             assert!(session.poll_message().is_none(), "{theirs:?}: nothing is said, least of all a key");

@@ -266,7 +266,8 @@ fn packet(secret: &EpochSecret, lane: u8, seq: u64, header: [u8; 8], rest: &[u8]
 /// A packet in long form made by hand, of a flow that is one or not.
 fn long_packet(secret: &EpochSecret, seq: u64, form: PacketForm, flow: [u8; Flow::OCTETS]) -> Vec<u8> {
     let (key, header) = (secret.lane_key(0), short(0, form));
-    let masked: Vec<u8> = flow.iter().zip(key.long_mask(seq)).map(|(octet, mask)| octet ^ mask).collect();
+    let masked: Vec<u8> =
+        flow.iter().zip(key.long_mask::<{ Flow::OCTETS }>(seq)).map(|(octet, mask)| octet ^ mask).collect();
     packet(secret, 0, seq, header, &[&masked[..], &key.long_tag(seq, header, &flow), &[0; 40]].concat())
 }
 
@@ -314,7 +315,11 @@ fn packets_that_nobody_would_send() {
             unknown(UnknownDiscard::UnknownIdentifier),
         ),
         (packet(&secret, 0, 2, short(0, PacketForm::First), &[0; 40]), of(InDiscard::UnknownFlow)),
-        (packet(&secret, 0, 3, [0, 0, 0, 0, 0, 0, 0x50, 0], &[0; 40]), of(InDiscard::BadHeader)),
+        (packet(&secret, 0, 3, [0, 0, 0, 0, 0, 0, 0x70, 0], &[0; 40]), of(InDiscard::BadHeader)),
+        (
+            packet(&secret, 0, 10, short(0, PacketForm::TaggedLongForm), &[0; 40]),
+            of(InDiscard::ForgedLongForm),
+        ),
         // Long form without a tag, with one that does not fit, and of what is no flow.
         (packet(&secret, 0, 4, short(0, PacketForm::LongForm), &[0; 31]), of(InDiscard::ForgedLongForm)),
         (packet(&secret, 0, 5, short(0, PacketForm::LongForm), &[0; 32]), of(InDiscard::ForgedLongForm)),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    COMMANDS, ChannelState, Command, EPOCH_LIFE, Event, Generation, HelloMode, Instance, Message,
+    COMMANDS, ChannelState, Command, EPOCH_LIFE, Event, FrameKinds, Generation, HelloMode, Instance, Message,
     MessageError, Mode, PeerFault, PeerId, Session, SessionCounters, SessionSettings,
 };
 use wire::Instant;
@@ -20,7 +20,13 @@ fn draw() -> EpochSecret {
 }
 
 fn hello() -> Message {
-    Message::Hello { instance: Instance([2; 16]), lanes: 1, window: 4096, mode: HelloMode::IDENTIFIER }
+    Message::Hello {
+        instance: Instance([2; 16]),
+        lanes: 1,
+        window: 4096,
+        mode: HelloMode::IDENTIFIER,
+        frames: FrameKinds::default(),
+    }
 }
 
 fn flow(number: u8) -> Flow {
@@ -44,6 +50,7 @@ fn connected() -> Session {
         mode: Mode::Identifier,
         lanes: 2,
         window: 4096,
+        frames: FrameKinds::ALL,
         epoch_life: EPOCH_LIFE,
         draw,
     };
@@ -103,7 +110,7 @@ fn a_hello_that_does_not_fit_is_a_fault_that_says_why() {
         let (mut instance, mut lanes, mut window, mut mode) =
             (Instance([2; 16]), 1, 4096, HelloMode::IDENTIFIER);
         change(&mut instance, &mut lanes, &mut window, &mut mode);
-        Message::Hello { instance, lanes, window, mode }
+        Message::Hello { instance, lanes, window, mode, frames: FrameKinds::default() }
     };
     for (message, fault, text) in [
         (
@@ -270,6 +277,7 @@ fn instances_without_end_leave_one_generation() {
             lanes: 1,
             window: 4096,
             mode: HelloMode::IDENTIFIER,
+            frames: FrameKinds::default(),
         };
         session.handle_message(at(1), hello).expect("a hello");
         let index = FlowIndex(1);
@@ -380,8 +388,13 @@ fn events_of_a_generation_before_are_dropped_and_counted() {
     let mut session = up();
     session.handle_disconnected(at(1));
     session.handle_connected(at(2));
-    let restarted =
-        Message::Hello { instance: Instance([3; 16]), lanes: 1, window: 4096, mode: HelloMode::IDENTIFIER };
+    let restarted = Message::Hello {
+        instance: Instance([3; 16]),
+        lanes: 1,
+        window: 4096,
+        mode: HelloMode::IDENTIFIER,
+        frames: FrameKinds::default(),
+    };
     session.handle_message(at(3), restarted).expect("a hello");
     let told = commands(&mut session);
     assert!(matches!(told[..], [Command::Begin { generation: Generation(2), .. }]), "{told:?}");

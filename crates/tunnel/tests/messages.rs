@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use proptest::collection;
 use proptest::prelude::*;
 use suite::tunnel::EpochSecret;
-use tunnel::{HelloMode, Instance, Message, MessageError};
+use tunnel::{FrameKinds, HelloMode, Instance, Message, MessageError};
 use wire::tunnel::{Flow, FlowIndex};
 
 prop_compose! {
@@ -22,9 +22,13 @@ prop_compose! {
 fn message() -> impl Strategy<Value = Message> {
     let index = || any::<u16>().prop_map(FlowIndex);
     prop_oneof![
-        (any::<[u8; 16]>(), any::<u8>(), any::<u64>(), any::<u8>()).prop_map(
-            |(instance, lanes, window, mode)| {
-                Message::Hello { instance: Instance(instance), lanes, window, mode: HelloMode(mode) }
+        (any::<[u8; 16]>(), any::<u8>(), any::<u64>(), any::<u8>(), any::<u64>()).prop_map(
+            |(instance, lanes, window, mode, frames)| Message::Hello {
+                instance: Instance(instance),
+                lanes,
+                window,
+                mode: HelloMode(mode),
+                frames: FrameKinds(frames),
             }
         ),
         Just(Message::Welcome),
@@ -129,8 +133,13 @@ fn the_encoding_is_deterministic_cbor() {
     let seen = Message::SeenAt { address: "192.0.2.1:7787".parse().expect("an address") };
     let octets = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1, 0x1e, 0x6b];
     assert_eq!(**seen.encode(), [&[0xa2, 0x00, 0x0f, 0x0d, 0x52][..], &octets].concat());
-    let hello =
-        Message::Hello { instance: Instance([7; 16]), lanes: 1, window: 4096, mode: HelloMode::IDENTIFIER };
+    let hello = Message::Hello {
+        instance: Instance([7; 16]),
+        lanes: 1,
+        window: 4096,
+        mode: HelloMode::IDENTIFIER,
+        frames: FrameKinds::default(),
+    };
     let expected = [&[0xa6, 0, 1, 1, 2, 2, 0x50][..], &[7; 16], &[3, 1, 4, 0x19, 0x10, 0x00, 5, 1]].concat();
     assert_eq!(**hello.encode(), expected);
 }

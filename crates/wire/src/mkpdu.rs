@@ -29,7 +29,7 @@ pub use announcement::{CapableSuite, Extensions, SuiteList, TimingEntry, TimingL
 pub use sets::{ParameterSet, PeerList};
 pub use writer::{TooLong, Writer};
 
-use crate::ethernet::EtherType;
+use crate::ethernet::{EtherType, Header};
 use crate::id::{An, Ckn, Ki, MacAddr, Mi, Sci};
 use sets::RawSet;
 
@@ -56,6 +56,12 @@ const ICV_INDICATOR: u8 = 255;
 pub fn is_eapol_mka(frame: &[u8]) -> bool {
     matches!(frame.get(12..16), Some([high, low, _, EAPOL_MKA])
         if u16::from_be_bytes([*high, *low]) == EtherType::EAPOL.0)
+}
+
+/// The same, also behind one or two VLAN tags: a KaY of a VLAN's interface sends such.
+pub fn is_outer_tagged_eapol_mka(frame: &[u8]) -> bool {
+    let Ok(header) = Header::parse(frame) else { return false };
+    header.ethertype == EtherType::EAPOL && frame.get(header.octets() + 1) == Some(&EAPOL_MKA)
 }
 
 /// Octets of the ICV.

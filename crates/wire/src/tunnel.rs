@@ -14,7 +14,10 @@
 //! ```text
 //!  RID 6 | check 2 | header 8: flow 2 | PN 4 | part 4 bits, E, C, AN 2 bits | octet 3
 //!                  | long form: [flow 24: ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8 | tag 8]
+//!                  | long form with VLAN tags: [flow 24 | VLAN tags 8, zeros where there is one | tag 8]
 //! ```
+//!
+//! VLAN tags in front of the SecTAG belong to the flow, priority included: they cost no octet once the peer knows it.
 //!
 //! The tunnel checks only the bits that it must know: V and the length. The stations check everything else,
 //! which arrives as it left. Left out on purpose: identifiers, masks and keys (crates `suite` and `tunnel`).
@@ -22,8 +25,8 @@
 mod frame;
 mod header;
 
-pub use frame::{Flow, PacketFields, ParseFrameError, ParsedFrame};
+pub use frame::{Flow, OuterTags, PacketFields, ParseFrameError, ParsedFrame};
 pub use header::{
     CHECK_OCTETS, FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, LONG_HEADER_OCTETS,
-    PacketForm, RID_OCTETS, SHORT_HEADER_OCTETS, TAG_OCTETS,
+    LONGEST_HEADER_OCTETS, PacketForm, RID_OCTETS, SHORT_HEADER_OCTETS, TAG_OCTETS,
 };

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Command, Delivery, Event, Forwarding, Generation, Limits, Location, Mode, Packet, PacketSource,
-    PeerCounters, PeerId, PeerSettings, Settings, SiteCounters,
+    Command, Delivery, Event, Forwarding, FrameKinds, Generation, Limits, Location, Mode, Packet,
+    PacketSource, PeerCounters, PeerId, PeerSettings, Settings, SiteCounters,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex, ParsedFrame};
@@ -96,6 +96,10 @@ impl Ends {
             accepted: BTreeSet::new(),
         };
         if setup.begin {
+            for end in [false, true] {
+                let (peer, generation, frames) = (P0, Generation::default(), FrameKinds::ALL);
+                ends.command(end, Command::TakesFrames { peer, generation, frames });
+            }
             ends.next_epoch(false);
             ends.next_epoch(true);
             ends.pass(Duration::from_millis(50));
@@ -131,9 +135,11 @@ impl Ends {
     pub(crate) fn frame(&mut self, station: u8, to: u8, tci: u8, octets: usize) -> Vec<u8> {
         self.pn = self.pn.wrapping_add(1);
         let address = |last: u8| [2, 0, 0, 0, 0, last];
-        // Mostly frames that every mode carries.
+        // Mostly frames that every mode carries, behind none to two VLAN tags.
+        let tags = [0x81, 0, 0, 5, 0x88, 0xa8, 0, 6];
+        let tags = &tags[..4 * usize::from(tci >> 2 & 3).min(2)];
         let tci = if tci < 0x80 { 0x2c | (tci & 0x03) } else { tci };
-        let mut frame = [&address(to)[..], &address(station), &[0x88, 0xe5, tci, 0]].concat();
+        let mut frame = [&address(to)[..], &address(station), tags, &[0x88, 0xe5, tci, 0]].concat();
         frame.extend(self.pn.to_be_bytes());
         frame.extend(address(station));
         frame.extend([0, 1]);
@@ -305,6 +311,9 @@ impl Ends {
                 of.generation = Generation(of.generation.0 + u32::from(generation % 2));
                 (of.epoch, of.secret) = (of.epoch + 1, None);
                 Command::Begin { peer, generation: of.generation }
+            }
+            Lie::TakesFrames { frames } => {
+                Command::TakesFrames { peer, generation, frames: FrameKinds(frames.into()) }
             }
             Lie::InstallReceive { epoch, secret, lanes } => {
                 let secret = EpochSecret::new(&[secret; 32]);

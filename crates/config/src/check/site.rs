@@ -184,6 +184,14 @@ pub(super) fn write_site(
     if site.dscp > 0 {
         writeln!(f, "  DSCP       {}, of all packets", site.dscp)?;
     }
+    if let Some(ether_type) = site.cells {
+        let others = site.peers.iter().any(|peer| peer.mode != Mode::Identifier);
+        let but = if others { "; not to peers in other modes than identifier" } else { "" };
+        writeln!(
+            f,
+            "  cells      protected frames of EtherType {ether_type} cross; of cells that only authenticate everybody on the way can read the data{but}"
+        )?;
+    }
     let limits = &site.limits;
     writeln!(
         f,
@@ -226,10 +234,7 @@ fn write_peer(
         write_sums(f, peer, version, lan_mtu)?;
     }
     if peer.mode == Mode::HeaderEncryption {
-        writeln!(
-            f,
-            "    refuses    frames without encryption, with a confidentiality offset, with extension headers, without SCI"
-        )?;
+        writeln!(f, "    refuses    frames without encryption, with a confidentiality offset, without SCI")?;
         for link in &config.links {
             if let Some(why) = unfit_for_header_encryption(link) {
                 writeln!(f, "               so none of link {}: {why}", link.name)?;

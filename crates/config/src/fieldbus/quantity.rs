@@ -77,7 +77,12 @@ fn decimal(text: &str, unit: u64) -> Option<u64> {
 }
 
 /// `0x88b5`, or the same in quotation marks.
-pub(super) fn ethertype(label: &str, value: &Option<Spanned<Value>>, findings: &mut Findings) -> EtherType {
+pub(in super::super) fn ethertype(
+    (label, key): (&str, &str),
+    value: &Option<Spanned<Value>>,
+    cure: &str,
+    findings: &mut Findings,
+) -> EtherType {
     let Some(value) = value else { return ETHERTYPE };
     let number = match value.get_ref() {
         Value::Integer(number) => u16::try_from(*number).ok(),
@@ -93,9 +98,7 @@ pub(super) fn ethertype(label: &str, value: &Option<Spanned<Value>>, findings: &
         Some(ethertype) => format!("= {ethertype} is another protocol's"),
         None => "is no EtherType".to_owned(),
     };
-    let text = format!(
-        "{label}ethertype {wrong}; remove it for 0x88b5, or use 0x88b6, the other EtherType for local experiments"
-    );
+    let text = format!("{label}{key} {wrong}; {cure}");
     findings.error(value.span(), text);
     ETHERTYPE
 }

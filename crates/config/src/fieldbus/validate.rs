@@ -94,7 +94,12 @@ impl<'r> Judge<'r> {
         };
         let protection = self.protection(findings);
         let master_key = self.master_key(keys, findings);
-        let ethertype = quantity::ethertype(label, &raw.ethertype, findings);
+        let ethertype = quantity::ethertype(
+            (label, "ethertype"),
+            &raw.ethertype,
+            "remove it for 0x88b5, or use 0x88b6, the other EtherType for local experiments",
+            findings,
+        );
         let vlan = quantity::vlan(label, &raw.vlan, findings);
         let (watchdog, alarm_percent) = quantity::watchdog(label, &raw.watchdog, &raw.alarm, findings);
         let mode = FIELDBUS.mode.choice(label, &raw.mode, findings);

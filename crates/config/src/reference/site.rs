@@ -54,6 +54,16 @@ section! {
             meaning: "The DSCP of all packets that the site sends.",
             example: "dscp = 46",
         }
+        cells: Value {
+            kind: Kind::Either(&[
+                Kind::Word("none"),
+                Kind::Number { from: 0x0600, to: 0xffff },
+                Kind::Text { what: "`\"0x\"` and 4 hexadecimal digits", pattern: "^0x[0-9a-fA-F]{4}$" },
+            ]),
+            absent: Word("none"),
+            meaning: "The `ethertype` of cells whose protected frames cross to peers in identifier mode. The same at both ends.",
+            example: "cells = 0x88b5",
+        }
         window: i64 {
             kind: Kind::Numbers(&[64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]),
             absent: Number(Settings::WINDOW as i64),

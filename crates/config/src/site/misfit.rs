@@ -15,7 +15,7 @@ pub fn unfit_for_header_encryption(link: &Link) -> Option<&'static str> {
             Some("confidentiality_offset")
         }
         Protection::Encrypt(_) if link.sci_inclusion != SciInclusion::Always => Some("sci is not \"always\""),
-        Protection::Encrypt(_) => link.fragmentation.map(|_| "fragment or concatenate"),
+        Protection::Encrypt(_) => None,
     }
 }
 
@@ -96,8 +96,6 @@ public_key = "{1:064x}"
             ("confidentiality_offset = 30", "confidentiality_offset"),
             ("sci = \"never\"", "sci is not \"always\""),
             ("sci = \"end-station\"", "sci is not \"always\""),
-            ("fragment = \"on\"", "fragment or concatenate"),
-            ("concatenate = \"on\"", "fragment or concatenate"),
         ] {
             let expected = format!(
                 "gw.toml:3: link \"press\": {why}: mode = \"header-encryption\" cannot carry such frames, so no frame of this link reaches peer \"berlin\" and 1 more through site \"dresden\"; change the link, or use mode = \"identifier\""
@@ -105,7 +103,9 @@ public_key = "{1:064x}"
             assert_eq!(warnings(link, mode), [expected], "{link}");
             assert_eq!(warnings(link, ""), Vec::<String>::new(), "identifiers carry all: {link}");
         }
-        for fits in ["", "protect_frames = false", "encrypt = true"] {
+        for fits in
+            ["", "protect_frames = false", "encrypt = true", "fragment = \"on\"\nconcatenate = \"on\""]
+        {
             assert_eq!(warnings(fits, mode), Vec::<String>::new(), "{fits}");
         }
     }

@@ -3,7 +3,7 @@
 use dataplane::site::{VXLAN_PORT, Wan};
 use netdev::udp::{Offloads, UdpError};
 use sitelink::{ManagerPeer, ManagerSettings};
-use tunnel::{EPOCH_LIFE, Mode, PeerSettings, Settings};
+use tunnel::{EPOCH_LIFE, FrameKinds, Mode, PeerSettings, Settings};
 use wire::ethernet::HEADER_OCTETS;
 
 use super::{Site, SitePeer, sockets};
@@ -49,6 +49,7 @@ pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings
         identity: config.identity.clone()?,
         peers: config.peers.iter().map(manager_peer).collect(),
         lanes: LANES,
+        frames: if config.cells.is_some() { FrameKinds::ALL } else { FrameKinds::ALWAYS },
         window: config.window,
         epoch_life: EPOCH_LIFE,
     })

@@ -2,6 +2,7 @@ use super::super::tests::{lines, validated};
 use super::*;
 use std::fmt::Write as _;
 use std::time::Duration;
+use tunnel::FrameKinds;
 
 /// A valid configuration without a link; line numbers stand beside it.
 fn valid() -> String {
@@ -45,6 +46,10 @@ fn a_site_needs_no_link() {
     let [site] = config.sites.as_slice() else { panic!("one site") };
     assert_eq!((site.name.as_str(), site.line.0, site.lan.as_str()), ("dresden", 3, "eth2"));
     assert_eq!((site.mtu, site.dscp, site.window, site.limits), (Mtu::Interface, 0, 4096, Limits::default()));
+    assert_eq!(
+        (site.cells, settings::manager_settings(site, 1500).unwrap().frames),
+        (None, FrameKinds::ALWAYS)
+    );
     assert_eq!(site.identity.as_ref().unwrap().public().to_string(), key("a"));
     let [berlin, celle, dump] = site.peers.as_slice() else { panic!("three peers") };
     assert_eq!((berlin.mode, berlin.line.0, berlin.path_mtu), (Mode::Identifier, 8, 1500));
@@ -69,6 +74,7 @@ fn every_key_of_a_site_is_understood() {
         r#"identity = "a.key"
 mtu = 1400
 dscp = 46
+cells = "0x88b6"
 window = 1024
 [site.limits]
 flows = 100
@@ -92,6 +98,8 @@ station_age = "1h"
         station_age: Duration::from_secs(3600),
     };
     assert_eq!((site.mtu, site.dscp, site.window, site.limits), (Mtu::Octets(1400), 46, 1024, limits));
+    assert_eq!(site.cells, Some(EtherType(0x88b6)));
+    assert_eq!(settings::manager_settings(&site, 1500).unwrap().frames, FrameKinds::ALL);
     assert_eq!(site.peers[0].path_mtu, 9000);
     assert_eq!(
         validated(
@@ -187,7 +195,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, mtu, dscp, window, allow_addresses, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, mtu, dscp, cells, window, allow_addresses, limits, peer",
         ),
         (
             "vni = 7",
@@ -245,6 +253,11 @@ fn mistakes() -> Vec<(String, String, String)> {
             "a.key",
             "Zeros.key",
             "7: site \"dresden\": identity: Zeros.key holds only zeros, which are no secret; make a key with: frameward keygen site --out FILE",
+        ),
+        (
+            "identity =",
+            "cells = 0x0800\nidentity =",
+            "7: site \"dresden\": cells = 0x0800 is another protocol's; use the ethertype of the cells, such as 0x88b5, or \"none\"",
         ),
         (
             "identity =",

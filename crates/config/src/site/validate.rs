@@ -6,8 +6,10 @@ use std::ops::Range;
 use suite::identity::{Identity, PublicKey};
 use toml::{Spanned, Value};
 use tunnel::Mode;
+use wire::EtherType;
 
 use super::super::Origin;
+use super::super::fieldbus::ethertype;
 use super::super::findings::Findings;
 use super::super::key_source::KeySource;
 use super::super::link::mtu;
@@ -77,6 +79,7 @@ impl Judge {
             allow_addresses: SITE.allow_addresses.switch(&raw.allow_addresses),
             mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
             dscp: self.dscp(raw, findings),
+            cells: self.cells(raw, findings),
             window: self.window(raw, findings),
             limits: limits::validate(label, raw.limits.as_ref(), findings),
             name: name?,
@@ -220,7 +223,7 @@ impl Judge {
                 Some(dscp) => return dscp,
                 None => format!("{label}dscp = {number} is out of range; use 0 to 63, or \"none\""),
             },
-            // MACsec encrypts the VLAN tag with the frame, and frames with a tag in clear do not travel.
+            // MACsec encrypts the VLAN tag with the frame, but for stations that leave one in clear.
             Value::String(text) if text == "copy" => format!(
                 "{label}dscp = \"copy\" cannot work: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\""
             ),
@@ -230,6 +233,18 @@ impl Judge {
         };
         findings.error(value.span(), wrong);
         0
+    }
+
+    fn cells(&self, raw: &RawSite, findings: &mut Findings) -> Option<EtherType> {
+        match raw.cells.as_ref()?.get_ref() {
+            Value::String(text) if text == SITE.cells.default_text() => None,
+            _ => Some(ethertype(
+                (&self.label, "cells"),
+                &raw.cells,
+                "use the ethertype of the cells, such as 0x88b5, or \"none\"",
+                findings,
+            )),
+        }
     }
 
     fn window(&self, raw: &RawSite, findings: &mut Findings) -> u64 {

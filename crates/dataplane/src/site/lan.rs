@@ -3,8 +3,8 @@
 use std::os::fd::RawFd;
 
 use wire::EtherType;
-use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
-use wire::mkpdu::is_eapol_mka;
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
+use wire::mkpdu::is_outer_tagged_eapol_mka;
 
 use super::counters::SitePathCounters;
 use netdev::burst::Burst;
@@ -19,7 +19,7 @@ pub struct Lan {
     pub port: Box<dyn Port>,
 }
 
-/// Kind of a frame of the LAN, by its EtherType. The tunnel refuses one with a VLAN tag in front.
+/// Kind of a frame of the LAN, by its EtherType, behind up to two VLAN tags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LanFrameKind {
     /// EAPOL that carries an MKPDU.
@@ -35,9 +35,21 @@ impl LanFrameKind {
     pub(super) fn of(frame: &[u8]) -> Self {
         let Some(&[high, low]) = frame.get(ADDRESSES_OCTETS..HEADER_OCTETS) else { return Self::Other };
         match EtherType(u16::from_be_bytes([high, low])) {
-            EtherType::EAPOL if is_eapol_mka(frame) => Self::Mka,
+            EtherType::MACSEC => Self::Other,
+            ether_type if ether_type.is_vlan() => Self::of_tagged(frame),
+            EtherType::EAPOL if is_outer_tagged_eapol_mka(frame) => Self::Mka,
             EtherType::EAPOL => Self::Eapol,
             EtherType::MAC_CONTROL => Self::MacControl,
+            _ => Self::Other,
+        }
+    }
+
+    /// Of a frame with VLAN tags, among which no MAC control is expected.
+    #[cold]
+    fn of_tagged(frame: &[u8]) -> Self {
+        match Header::parse(frame) {
+            Ok(Header { ethertype: EtherType::EAPOL, .. }) if is_outer_tagged_eapol_mka(frame) => Self::Mka,
+            Ok(Header { ethertype: EtherType::EAPOL, .. }) => Self::Eapol,
             _ => Self::Other,
         }
     }
@@ -160,6 +172,10 @@ mod tests {
             let mut frame = [0; 18];
             frame[12..16].copy_from_slice(&[0x88, 0x8e, 3, packet_type]);
             assert_eq!(LanFrameKind::of(&frame), kind);
+            for tags in [&[0x81, 0, 0, 7][..], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8]] {
+                let tagged = [&frame[..12], tags, &frame[12..]].concat();
+                assert_eq!(LanFrameKind::of(&tagged), kind);
+            }
             assert_eq!(LanFrameKind::of(&frame[..15]), LanFrameKind::Eapol);
         }
     }

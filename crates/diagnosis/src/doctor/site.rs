@@ -320,7 +320,7 @@ fn counters(report: &Report) -> Vec<Finding> {
         ),
         (
             "OutPktsExtended",
-            "header encryption carries no extension headers: switch fragment and concatenate off at the stations, or set mode = \"identifier\"",
+            "a peer of an earlier version carries no extension headers with header encryption: upgrade it, or switch fragment and concatenate off at the stations",
         ),
         (
             "OutPktsNoSci",

@@ -23,7 +23,7 @@ use crate::messages;
 /// The most packets of one call.
 pub const SEND_PACKETS: usize = 64;
 /// Octets of the longest head of a packet.
-pub const HEAD_OCTETS: usize = 48;
+pub const HEAD_OCTETS: usize = 56;
 /// The most packets of one message: what Linux has always taken.
 const MOST_SEGMENTS: usize = 64;
 /// The most octets of one message: an IPv4 packet is no longer than 65,535 with its headers.

@@ -47,6 +47,14 @@ impl Kernel {
                 self.remove_flow(peer, generation, index);
                 command
             }
+            // The programs know no VLAN tags and no cyclic frames: such come on the half's lane, and are the half's.
+            Command::AddFlow { peer, generation, index, flow } if !flow.is_untagged_macsec() => {
+                self.withdraw(peer, generation, index);
+                if let Some(known) = of(&mut self.peers, peer, generation) {
+                    known.flows.ask(now, index);
+                }
+                command
+            }
             Command::AddFlow { peer, generation, index, flow } => {
                 if !self.announce(now, (peer, generation), index, &flow) {
                     events.push(Event::FlowRefused { peer, generation, index });

@@ -11,7 +11,10 @@ impl Kernel {
     pub(super) fn handle_event(&mut self, now: Instant, event: Event) -> [Option<Event>; 2] {
         match event {
             Event::FlowInUse { peer, generation, index, flow } => {
-                self.add_flow(now, peer, generation, index, &flow);
+                // The programs know neither VLAN tags nor cyclic frames: a flow with some would be taken for another one.
+                if flow.is_untagged_macsec() {
+                    self.add_flow(now, peer, generation, index, &flow);
+                }
                 [None, None]
             }
             Event::StationMoves { address, to, .. } => {

@@ -116,6 +116,30 @@ fn an_epoch_without_a_lane_is_user_spaces_and_the_one_before_is_not_sent_under_a
 }
 
 #[test]
+fn flows_behind_vlan_tags_are_left_to_user_space() {
+    let kernel = kernel(1);
+    begin(&kernel, 0);
+    transmit(&kernel, 0, 0);
+    give_path(&kernel, 0);
+    let free = || kernel.lock().stations.free();
+    let all = free();
+    let untagged = flow(1, 2, 3);
+    let tagged = [&frame(1, 2, 3)[..12], &[0x81, 0, 0, 7], &frame(1, 2, 3)[12..]].concat();
+    let tagged = ParsedFrame::parse(&tagged).unwrap().flow;
+    assert_eq!(tagged.with_tags(untagged.tags), untagged);
+    assert!(announce(&kernel, 0, 5, tagged), "the half takes it");
+    use_flow(&kernel, 0, 6, tagged);
+    assert_eq!(free(), all, "neither is in the programs' maps");
+    // The number of a flow that the programs have, and which is another one's from here on.
+    assert!(announce(&kernel, 0, 5, untagged));
+    assert!(free() < all, "the measure sees those that are");
+    assert!(announce(&kernel, 0, 5, tagged));
+    assert_eq!(free(), all);
+    use_flow(&kernel, 0, 6, untagged);
+    assert!(free() < all);
+}
+
+#[test]
 fn what_peers_had_is_free_after_them() {
     let kernel = kernel(1);
     let free = |kernel: &KernelPath| {

@@ -77,6 +77,7 @@ impl Site {
             peers,
             lanes: 1,
             window: 4096,
+            frames: tunnel::FrameKinds::ALWAYS,
             epoch_life: Duration::from_secs(3600),
             most_payload: 1500,
         };

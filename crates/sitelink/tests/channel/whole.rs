@@ -40,6 +40,7 @@ impl Whole {
             peers,
             lanes: 1,
             window: tunnel::Settings::WINDOW,
+            frames: tunnel::FrameKinds::ALWAYS,
             epoch_life: Duration::from_secs(3600),
             most_payload: 1560,
         };

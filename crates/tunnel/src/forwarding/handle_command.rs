@@ -8,13 +8,20 @@ use super::{Forwarding, Peer, Transport};
 use crate::counters::{InDiscard, PeerCounters};
 use crate::exchange::{Command, Event, Generation};
 use crate::receive::Owner;
-use crate::settings::PeerId;
+use crate::settings::{FrameKinds, PeerId};
 
 impl Forwarding {
     /// Handles a command. Ignores commands of another generation, or for a peer in another mode.
     pub fn handle_command(&mut self, now: Instant, command: Command) {
         match command {
             Command::Begin { peer, generation } => self.begin(peer, generation),
+            Command::TakesFrames { peer, generation, frames } => {
+                if let Some(Peer { context, .. }) = self.peer_mut(peer)
+                    && context.generation == generation
+                {
+                    context.frames = frames;
+                }
+            }
             Command::InstallReceive { peer, generation, epoch, secret, lanes } => {
                 self.install_receive(generation, Owner { peer, epoch }, &secret, lanes);
             }
@@ -74,7 +81,7 @@ impl Forwarding {
         let Some(Some(Peer { context, counters, transport })) = self.peers.get_mut(peer.index()) else {
             return;
         };
-        context.generation = generation;
+        (context.generation, context.frames) = (generation, FrameKinds::default());
         match transport {
             Transport::Identifier(identifier) => {
                 let fragments = identifier.void(&self.state, &mut self.receive);
@@ -120,6 +127,7 @@ impl Forwarding {
         let source = self.stations.location(now, &self.state.hasher, flow.source);
         let Some((transport, counters)) = of(&mut self.peers, peer, generation) else { return };
         let added = match transport {
+            _ if !self.state.takes(&flow) => false,
             Transport::Identifier(mode) => mode.announced.add(index, flow),
             Transport::HeaderEncryption(mode) => mode.known.add(&self.state.hasher, index, flow),
             Transport::Plain { .. } => return,

@@ -2,14 +2,15 @@
 
 use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
+use wire::ethernet::ADDRESSES_OCTETS;
 use wire::time::Instant;
-use wire::tunnel::{ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
+use wire::tunnel::{OuterTags, ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{Discard, InDiscard, PeerCounters, UnknownDiscard};
 use crate::header_encryption::{HEADER_OCTETS as DECRYPTED_OCTETS, Rebuilt as Decrypted};
 use crate::identifier::{Rebuilt, Received, prefix};
-use crate::packet::{Delivery, PacketSource};
+use crate::packet::{Delivery, PREFIX_OCTETS, PacketSource};
 use crate::plain::{Inner, VXLAN_OCTETS, parse};
 use crate::receive::Owner;
 use crate::settings::PeerId;
@@ -181,15 +182,15 @@ impl Forwarding {
         let (taken, waited, waited_first) = match rebuilt {
             Decrypted::Pending => return Ok(Delivery::Pending),
             Decrypted::Whole(taken, header) => {
-                prefix.extend(header);
+                put_prefix(&mut prefix, taken.flow.tags, &header);
                 (taken, None, false)
             }
             Decrypted::First(taken, header, place) => {
-                prefix.extend(header);
+                put_prefix(&mut prefix, taken.flow.tags, &header);
                 (taken, Some(place), false)
             }
             Decrypted::Second(taken, addresses_and_tag, place) => {
-                prefix.extend(addresses_and_tag);
+                put_prefix(&mut prefix, taken.flow.tags, &addresses_and_tag);
                 (taken, Some(place), true)
             }
         };
@@ -231,6 +232,23 @@ impl Forwarding {
         }
         Discard::Of(peer, reason)
     }
+}
+
+/// Writes the beginning of a frame, with its VLAN tags behind the addresses. There is room.
+fn put_prefix<const N: usize>(prefix: &mut ArrayVec<u8, PREFIX_OCTETS>, tags: OuterTags, octets: &[u8; N]) {
+    if tags.is_empty() {
+        let _ = prefix.try_extend_from_slice(octets);
+    } else {
+        put_tagged_prefix(prefix, tags, octets);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn put_tagged_prefix(prefix: &mut ArrayVec<u8, PREFIX_OCTETS>, tags: OuterTags, octets: &[u8]) {
+    let (addresses, rest) = octets.split_at(ADDRESSES_OCTETS);
+    let tags = &tags.encode()[..tags.octets()];
+    prefix.extend(addresses.iter().chain(tags).chain(rest).copied());
 }
 
 /// Counters of a present peer.

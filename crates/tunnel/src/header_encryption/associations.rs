@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use wire::tunnel::ParsedFrame;
 use wire::{An, Sci};
 
 use super::window::{PnWindow, region};
@@ -34,6 +35,17 @@ pub(crate) struct Association {
 }
 
 impl Association {
+    /// The association of a frame; `None` without SCI. What one station sends behind different VLAN tags may be of SecYs with the same
+    /// SCI.
+    pub(crate) fn of(taken: &ParsedFrame) -> Option<Self> {
+        let mut sci = taken.flow.sci()?;
+        if !taken.flow.tags.is_empty() {
+            sci =
+                Sci::from_octets((u64::from_be_bytes(sci.octets()) ^ taken.flow.tags.number()).to_be_bytes());
+        }
+        Some(Self::new(sci, taken.fields.an(), taken.fields.pn))
+    }
+
     /// The association of this PN.
     pub(crate) const fn new(sci: Sci, an: An, pn: u32) -> Self {
         Self { sci, an, region: region(pn) }

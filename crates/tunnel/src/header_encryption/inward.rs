@@ -11,7 +11,7 @@ use crate::counters::{InDiscard, PeerCounters};
 use crate::fragments::{Fragment, FragmentPosition, JoinOutcome};
 use crate::site_state::SiteState;
 
-/// Frame or fragment rebuilt from a packet. The octets behind the packet's header follow it.
+/// Frame or fragment rebuilt from a packet, without its flow's VLAN tags. The octets behind the packet's header follow it.
 #[derive(Debug)]
 pub(crate) enum Rebuilt {
     /// A frame, which begins with this.
@@ -34,7 +34,12 @@ impl HeaderEncryption {
         packet: &[u8],
     ) -> Result<Rebuilt, InDiscard> {
         let known = &self.known;
-        let opened = self.opener.open(now, packet, |flow| known.has(&state.hasher, flow))?;
+        let opened = self.opener.open(
+            now,
+            packet,
+            |flow| known.has(&state.hasher, flow),
+            |flow, number| known.tagged(flow, number),
+        )?;
         state.watch |= self.opener.poll_timeout().is_some();
         let (taken, header) = (opened.taken, opened.header);
         let (position, seq) = match opened.kind {

@@ -1,6 +1,6 @@
 //! Flows that the peer has announced, found by their fields: packets carry no number in this mode.
 
-use wire::tunnel::{Flow, FlowIndex};
+use wire::tunnel::{Flow, FlowIndex, OuterTags};
 
 use crate::announced_flows::AnnouncedFlows;
 use crate::hash::Hasher;
@@ -18,6 +18,14 @@ impl KnownFlows {
     /// Room for `flows` flows.
     pub(crate) fn new(flows: usize) -> Self {
         Self { announced: AnnouncedFlows::new(flows), numbers: Table::new(flows) }
+    }
+
+    /// The flow with VLAN tags that the peer has announced under this number, if it is `flow` without them.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn tagged(&self, flow: &Flow, number: FlowIndex) -> Option<Flow> {
+        let is_it = |known: &Flow| !known.tags.is_empty() && known.with_tags(OuterTags::default()) == *flow;
+        self.announced.find(number).filter(is_it)
     }
 
     /// True if the peer has announced this flow. One hash and one look-up.

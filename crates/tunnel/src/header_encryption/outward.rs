@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use core::time::Duration;
 use wire::time::Instant;
-use wire::tunnel::ParsedFrame;
+use wire::tunnel::{FlowIndex, ParsedFrame};
 
 use super::HeaderEncryption;
 use super::associations::Standing;
@@ -29,19 +29,19 @@ impl HeaderEncryption {
         taken: &ParsedFrame,
         frame: &[u8],
     ) -> Outward {
-        Sealer::admit(taken, frame)?;
+        Sealer::admit(taken, context.frames, frame)?;
         if self.sealer.epoch().is_none() {
             return Err(OutDiscard::NoEpoch);
         }
         let hash = state.hasher.flow(&taken.flow);
-        state.assign_number(&mut self.flows, now, hash, &taken.flow)?;
-        let given = self.flows.find(now, hash, &taken.flow).ok_or(OutDiscard::FlowQuota)?;
+        let slot = state.assign_number(context, &mut self.flows, now, hash, &taken.flow)?;
+        let given = self.flows.used(now, slot).ok_or(OutDiscard::FlowQuota)?;
         state.announce(now, context, given);
         let (index, acknowledged) = (given.index, given.acknowledged);
         let standing = if acknowledged { Standing::Known } else { Standing::Newcomer };
         let epoch = self.take_pn(now, context, state, taken, standing)?;
         if acknowledged && !self.waiting.holds(index) {
-            return self.seal(context, counters, taken, epoch, frame);
+            return self.seal(context, counters, (taken, index), epoch, frame);
         }
         self.waiting.push(now, index, epoch, frame)?;
         counters.out_pkts_waited += 1;
@@ -87,11 +87,11 @@ impl HeaderEncryption {
         &mut self,
         context: &PeerContext,
         counters: &mut PeerCounters,
-        taken: &ParsedFrame,
+        (taken, index): (&ParsedFrame, FlowIndex),
         epoch: u32,
         frame: &[u8],
     ) -> Outward {
-        let packets = self.sealer.seal(taken, epoch, frame, context.path_payload)?;
+        let packets = self.sealer.seal(taken, index, epoch, frame, context.path_payload)?;
         counters.out_pkts_split += u64::from(packets.len() == 2);
         Ok(packets)
     }
@@ -108,9 +108,9 @@ impl HeaderEncryption {
         counters.count_out_times(OutDiscard::WaitExpired, self.waiting.expire(now));
         while let Some(released) = self.waiting.poll() {
             let frame = self.waiting.frame(released);
-            let sealed = ParsedFrame::parse(frame)
-                .map_err(|_| OutDiscard::TooShort)
-                .and_then(|taken| self.sealer.seal(&taken, released.epoch, frame, context.path_payload));
+            let sealed = ParsedFrame::parse(frame).map_err(|_| OutDiscard::TooShort).and_then(|taken| {
+                self.sealer.seal(&taken, released.flow, released.epoch, frame, context.path_payload)
+            });
             match sealed {
                 Ok(packets) => {
                     counters.out_pkts_split += u64::from(packets.len() == 2);

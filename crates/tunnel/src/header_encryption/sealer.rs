@@ -27,13 +27,16 @@ use core::time::Duration;
 use arrayvec::ArrayVec;
 use suite::tunnel::HeaderKey;
 use wire::Instant;
-use wire::tunnel::ParsedFrame;
+use wire::tunnel::{FlowIndex, OuterTags, ParsedFrame};
 
 use super::associations::{Association, Associations, Standing};
-use super::header::{HEADER_OCTETS, PREFIX_OCTETS, SAMPLE_OCTETS, carries, compose};
+use super::header::{
+    FOLDED_OCTETS, HEADER_OCTETS, PREFIX_OCTETS, SAMPLE_OCTETS, add_fold, carries, compose, is_folded,
+};
 use super::window::{FragmentKind, Freshness, PnWindow};
 use crate::counters::OutDiscard;
 use crate::packet::Packet;
+use crate::settings::FrameKinds;
 
 /// Minimum time between the starts of two epochs.
 pub(crate) const EPOCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -100,22 +103,29 @@ impl Sealer {
         if self.next.is_none() { self.epoch() } else { None }
     }
 
-    /// Checks that this mode can carry the frame.
+    /// Checks that this mode can carry the frame to a peer that takes these kinds.
     ///
     /// # Errors
     /// [`OutDiscard::NoSci`], [`OutDiscard::NotEncrypted`], [`OutDiscard::Extended`],
     /// [`OutDiscard::TooShort`].
-    pub(crate) fn admit(taken: &ParsedFrame, frame: &[u8]) -> Result<(), OutDiscard> {
-        if carries(taken) {
-            return if frame.len() < HEADER_OCTETS { Err(OutDiscard::TooShort) } else { Ok(()) };
+    pub(crate) fn admit(taken: &ParsedFrame, frames: FrameKinds, frame: &[u8]) -> Result<(), OutDiscard> {
+        if !carries(taken) {
+            return Err(if taken.flow.cyclic().is_some() {
+                OutDiscard::Cyclic
+            } else if taken.flow.sci().is_none() {
+                OutDiscard::NoSci
+            } else {
+                OutDiscard::NotEncrypted
+            });
         }
-        Err(if taken.flow.sci().is_none() {
-            OutDiscard::NoSci
-        } else if taken.fields.extended() {
-            OutDiscard::Extended
+        if taken.fields.extended() && !frames.has(FrameKinds::EXTENDED) {
+            return Err(OutDiscard::Extended);
+        }
+        if frame.len() < HEADER_OCTETS + taken.flow.tags.octets() {
+            Err(OutDiscard::TooShort)
         } else {
-            OutDiscard::NotEncrypted
-        })
+            Ok(())
+        }
     }
 
     /// Uses up the PN of a frame, in the frames' order on the LAN. Begins the next epoch if this one cannot
@@ -161,17 +171,32 @@ impl Sealer {
     pub(crate) fn seal(
         &mut self,
         taken: &ParsedFrame,
+        index: FlowIndex,
         epoch: u32,
         frame: &[u8],
         path_payload: usize,
     ) -> Result<ArrayVec<Packet, 2>, OutDiscard> {
-        let prefix = frame.first_chunk().ok_or(OutDiscard::TooShort)?;
-        let fragments = split_frame(frame.len(), path_payload).ok_or(OutDiscard::TooLong)?;
+        let untagged;
+        let (frame_in_clear, number) = if taken.flow.tags.is_empty() {
+            (ClearFrame { prefix: frame.first_chunk().ok_or(OutDiscard::TooShort)?, frame, tags: 0 }, None)
+        } else {
+            untagged = untagged_prefix(taken);
+            (ClearFrame { prefix: &untagged, frame, tags: taken.flow.tags.octets() }, Some(index))
+        };
+        let octets = frame.len() - frame_in_clear.tags;
+        let fragments = split_frame(octets, path_payload).ok_or(OutDiscard::TooLong)?;
         let current = self.current.as_ref().ok_or(OutDiscard::NoEpoch)?;
         if current.epoch != epoch {
             Self::take_again(&mut self.sent, taken)?;
         }
-        let seal = |(kind, octets)| seal_fragment(&current.key, prefix, frame, kind, octets);
+        let seal = |(kind, octets): (_, Range<usize>)| {
+            let folded = is_folded(taken, kind);
+            // Of a fragment this short nothing but extension headers might be left.
+            if folded && kind == FragmentKind::First && octets.len() < HEADER_OCTETS + FOLDED_OCTETS {
+                return Err(OutDiscard::TooLong);
+            }
+            seal_fragment(&current.key, frame_in_clear, (kind, number, folded), octets)
+        };
         fragments.into_iter().map(seal).collect()
     }
 
@@ -208,9 +233,7 @@ fn begins_again(window: &PnWindow, pn: u32) -> bool {
 }
 
 fn association(taken: &ParsedFrame) -> Result<(Association, u32), OutDiscard> {
-    let sci = taken.flow.sci().ok_or(OutDiscard::NoSci)?;
-    let pn = taken.fields.pn;
-    Ok((Association::new(sci, taken.fields.an(), pn), pn))
+    Ok((Association::of(taken).ok_or(OutDiscard::NoSci)?, taken.fields.pn))
 }
 
 impl Default for Sealer {
@@ -234,17 +257,43 @@ fn split_frame(octets: usize, path_payload: usize) -> Option<ArrayVec<(FragmentK
     Some(ArrayVec::from([(FragmentKind::First, 0..first), (FragmentKind::Second, first..octets)]))
 }
 
-/// One packet of a frame.
+/// A frame of the LAN, whose VLAN tags stay here.
+#[derive(Clone, Copy)]
+struct ClearFrame<'f> {
+    /// Its addresses and SecTAG.
+    prefix: &'f [u8; PREFIX_OCTETS],
+    frame: &'f [u8],
+    /// Octets of the VLAN tags between those.
+    tags: usize,
+}
+
+/// Addresses and SecTAG of a frame with VLAN tags and SCI.
+#[cold]
+#[inline(never)]
+fn untagged_prefix(taken: &ParsedFrame) -> [u8; PREFIX_OCTETS] {
+    let mut prefix = [0; PREFIX_OCTETS];
+    let flow = taken.flow.with_tags(OuterTags::default());
+    ParsedFrame { flow, ..*taken }.encode_prefix(&mut prefix);
+    prefix
+}
+
+/// One packet of a frame: `octets` of it without its VLAN tags.
 fn seal_fragment(
     key: &HeaderKey,
-    prefix: &[u8; PREFIX_OCTETS],
-    frame: &[u8],
-    kind: FragmentKind,
+    ClearFrame { prefix, frame, tags }: ClearFrame<'_>,
+    (kind, number, folded): (FragmentKind, Option<FlowIndex>, bool),
     octets: Range<usize>,
 ) -> Result<Packet, OutDiscard> {
-    let sample_at = octets.start.max(PREFIX_OCTETS);
+    let sample_at = octets.start.max(PREFIX_OCTETS) + tags;
     let sample = frame.get(sample_at..).and_then(<[u8]>::first_chunk).ok_or(OutDiscard::TooShort)?;
-    let mut header = compose(prefix, sample, kind);
+    let mut header = compose(prefix, sample, kind, number);
+    let body = sample_at + SAMPLE_OCTETS..octets.end + tags;
+    if folded {
+        add_fold(&mut header, frame.get(body.clone()).ok_or(OutDiscard::TooShort)?);
+    }
     key.encrypt(&mut header);
-    Ok(Packet { header: header.into_iter().collect(), body: sample_at + SAMPLE_OCTETS..octets.end })
+    let mut packet = Packet { header: ArrayVec::new(), body };
+    // There is room.
+    let _ = packet.header.try_extend_from_slice(&header);
+    Ok(packet)
 }

@@ -8,7 +8,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use suite::tunnel::{EpochSecret, HeaderKey};
 use wire::Instant;
-use wire::tunnel::{Flow, ParsedFrame};
+use wire::tunnel::{Flow, FlowIndex, ParsedFrame};
 
 use super::HEADER_OCTETS;
 use super::associations::{ASSOCIATIONS, NEWCOMERS, Standing};
@@ -16,8 +16,10 @@ use super::opener::Opener;
 use super::sealer::Sealer;
 use super::window::FragmentKind;
 use crate::counters::{InDiscard, OutDiscard};
+use crate::settings::FrameKinds;
 
 const PAYLOAD: usize = 1400;
+const NUMBER: FlowIndex = FlowIndex(7);
 
 fn key(epoch: u32) -> HeaderKey {
     EpochSecret::new(&[epoch as u8; 32]).header_key()
@@ -45,6 +47,10 @@ fn of_stations(flow: &Flow) -> bool {
     flow.source.0[..5] == [2, 0, 0, 0, 0] && flow.destination.0 == [2, 0, 0, 0, 1, 1]
 }
 
+const fn untagged(_: &Flow, _: FlowIndex) -> Option<Flow> {
+    None
+}
+
 fn sealer(epochs: u32) -> Sealer {
     let mut sealer = Sealer::new();
     (1..=epochs).for_each(|epoch| sealer.install(at(0), epoch, key(epoch)));
@@ -59,15 +65,15 @@ fn opener(epochs: u32) -> Opener {
 
 fn send(sealer: &mut Sealer, now: Instant, frame: &[u8]) -> Result<Vec<Vec<u8>>, OutDiscard> {
     let taken = taken(frame);
-    Sealer::admit(&taken, frame)?;
+    Sealer::admit(&taken, FrameKinds::default(), frame)?;
     let epoch = sealer.take_pn(now, &taken, Standing::Known)?;
-    let sealed = sealer.seal(&taken, epoch, frame, PAYLOAD)?;
+    let sealed = sealer.seal(&taken, NUMBER, epoch, frame, PAYLOAD)?;
     Ok(sealed.into_iter().map(|packet| [&packet.header[..], &frame[packet.body]].concat()).collect())
 }
 
 /// The octets of the fragment, without the prefix if it is the second.
 fn open(opener: &mut Opener, now: Instant, packet: &[u8]) -> Result<Vec<u8>, InDiscard> {
-    let opened = opener.open(now, packet, of_stations)?;
+    let opened = opener.open(now, packet, of_stations, untagged)?;
     let from = if opened.kind == FragmentKind::Second { 28 } else { 0 };
     Ok([&opened.header[from..], &packet[HEADER_OCTETS..]].concat())
 }
@@ -110,7 +116,7 @@ proptest! {
     fn random_packets_are_never_delivered(packets in vec(vec(any::<u8>(), 0..100), 1..200)) {
         let mut opener = opener(3);
         for packet in packets {
-            let discard = opener.open(at(0), &packet, of_stations).expect_err("forged");
+            let discard = opener.open(at(0), &packet, of_stations, untagged).expect_err("forged");
             let expected = match discard {
                 InDiscard::TooShort => packet.len() < HEADER_OCTETS,
                 InDiscard::NotValid | InDiscard::UnknownFlow => packet.len() >= HEADER_OCTETS,
@@ -282,7 +288,7 @@ fn frames_that_would_show_are_not_carried() {
         frame[octet] = value;
         frame.truncate(octets);
         assert_eq!(
-            Sealer::admit(&taken(&frame), &frame),
+            Sealer::admit(&taken(&frame), FrameKinds::default(), &frame),
             expected,
             "octet {octet}: {value:#x}, {octets} octets"
         );
@@ -352,7 +358,7 @@ fn a_frame_that_waited_is_a_newcomer_in_the_next_epoch_too() {
         let frame = of(2, number);
         assert_eq!(sealer.take_pn(at(1000), &taken(&frame), Standing::Newcomer), Ok(2));
     }
-    let sealed = sealer.seal(&taken(&waited), 1, &waited, PAYLOAD);
+    let sealed = sealer.seal(&taken(&waited), NUMBER, 1, &waited, PAYLOAD);
     assert_eq!(sealed.map(|packets| packets.len()), Err(OutDiscard::Overtaken));
 }
 
@@ -415,7 +421,7 @@ fn a_frame_that_waited_over_a_change_of_epochs_repeats_no_pn() {
     assert_eq!(sealer.epoch(), Some(2));
     let seal = |sealer: &mut Sealer, place: usize| {
         sealer
-            .seal(&taken(&waited[place]), epochs[place], &waited[place], PAYLOAD)
+            .seal(&taken(&waited[place]), NUMBER, epochs[place], &waited[place], PAYLOAD)
             .map(|packets| packets.len())
     };
     assert_eq!(seal(&mut sealer, 0), Err(OutDiscard::Overtaken));

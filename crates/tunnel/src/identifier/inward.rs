@@ -7,8 +7,8 @@ use arrayvec::ArrayVec;
 use suite::tunnel::{IdentifierBlock, LaneKey};
 use wire::time::Instant;
 use wire::tunnel::{
-    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, PacketForm, ParsedFrame,
-    RID_OCTETS, SHORT_HEADER_OCTETS as SHORT, TAG_OCTETS,
+    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, LONGEST_HEADER_OCTETS as LONGEST,
+    PacketForm, ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS as SHORT, TAG_OCTETS,
 };
 
 use super::Identifier;
@@ -54,15 +54,20 @@ impl Identifier {
         let key = lane.window.key().ok_or(InDiscard::Late)?;
         let fields = checked(key, &block, packet).ok_or(InDiscard::ForgedHeader)?;
         let header = Header::parse(fields).map_err(|_| InDiscard::BadHeader)?;
-        let long = if header.form.is_long() { Some(long_form(key, seq, fields, packet)?) } else { None };
+        let form = header.form;
+        let long = if form.is_long() { Some(flow_of(form, key, seq, fields, packet, state)?) } else { None };
+        let start = match long {
+            None => SHORT,
+            Some(_) if form.is_tagged() => LONGEST,
+            Some(_) => LONG,
+        };
         if self.heard(now, epoch) {
             state.watch = true;
         }
-        let start = if long.is_some() { LONG } else { SHORT };
         let body = &packet[start..];
         let taken = |flow| ParsedFrame { flow, fields: header.fields };
-        let position = match (header.form, long) {
-            (PacketForm::LongForm, Some(flow)) => {
+        let position = match (form, long) {
+            (PacketForm::LongForm | PacketForm::TaggedLongForm, Some(flow)) => {
                 return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: true });
             }
             (_, Some(flow)) => FragmentPosition::First(flow),
@@ -72,7 +77,7 @@ impl Identifier {
                     self.tell_unknown(now, context.peer, context.generation, header.flow, state);
                     return Err(InDiscard::UnknownFlow);
                 };
-                if header.form == PacketForm::Whole {
+                if form == PacketForm::Whole {
                     return Ok(Rebuilt::Whole { taken: taken(flow), body: start..packet.len(), long: false });
                 }
                 FragmentPosition::First(flow)
@@ -114,17 +119,41 @@ fn checked(key: &LaneKey, block: &IdentifierBlock, packet: &[u8]) -> Option<[u8;
     (u16::from_be_bytes(key.check(block.pad, fields)) == u16::from_be_bytes(*check)).then_some(fields)
 }
 
-/// The flow in a packet's long form, if its tag is right.
-fn long_form(key: &LaneKey, seq: u64, fields: [u8; HEADER_OCTETS], packet: &[u8]) -> Result<Flow, InDiscard> {
+/// The flow in a packet's long form, if its tag is right and it may come in here.
+#[cold]
+#[inline(never)]
+fn flow_of(
+    form: PacketForm,
+    key: &LaneKey,
+    seq: u64,
+    fields: [u8; HEADER_OCTETS],
+    packet: &[u8],
+    state: &SiteState,
+) -> Result<Flow, InDiscard> {
+    let flow = if form.is_tagged() {
+        Flow::parse_tagged(&long_form(key, seq, fields, packet)?)
+    } else {
+        Flow::parse(&long_form(key, seq, fields, packet)?)
+    };
+    flow.filter(|flow| state.takes(flow)).ok_or(InDiscard::BadHeader)
+}
+
+/// The octets of the flow in a packet's long form, if its tag is right.
+fn long_form<const FLOW: usize>(
+    key: &LaneKey,
+    seq: u64,
+    fields: [u8; HEADER_OCTETS],
+    packet: &[u8],
+) -> Result<[u8; FLOW], InDiscard> {
     let forged = InDiscard::ForgedLongForm;
-    let (masked, rest) = packet[SHORT..].split_first_chunk::<{ Flow::OCTETS }>().ok_or(forged)?;
+    let (masked, rest) = packet[SHORT..].split_first_chunk::<FLOW>().ok_or(forged)?;
     let tag = rest.first_chunk::<TAG_OCTETS>().ok_or(forged)?;
-    let mask = key.long_mask(seq);
+    let mask = key.long_mask::<FLOW>(seq);
     let flow = core::array::from_fn(|i| masked[i] ^ mask[i]);
     if u64::from_le_bytes(key.long_tag(seq, fields, &flow)) != u64::from_le_bytes(*tag) {
         return Err(forged);
     }
-    Flow::parse(&flow).ok_or(InDiscard::BadHeader)
+    Ok(flow)
 }
 
 /// Addresses and SecTAG.

@@ -7,15 +7,15 @@
 use arrayvec::ArrayVec;
 use wire::time::Instant;
 use wire::tunnel::{
-    CHECK_OCTETS, Flow, Header, LONG_HEADER_OCTETS as LONG, PacketForm, ParsedFrame, RID_OCTETS,
-    SHORT_HEADER_OCTETS as SHORT,
+    CHECK_OCTETS, Flow, HEADER_OCTETS, Header, LONG_HEADER_OCTETS as LONG, LONGEST_HEADER_OCTETS as LONGEST,
+    PacketForm, ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS as SHORT,
 };
 
 use super::{AGAIN, Identifier};
 use crate::counters::{OutDiscard, PeerCounters};
 use crate::exchange::Event;
 use crate::flows::NumberedFlow;
-use crate::lane::Lane;
+use crate::lane::{Lane, TakenSeq};
 use crate::packet::{Destination, Packet, Route};
 use crate::site_state::{PeerContext, SiteState};
 
@@ -41,22 +41,22 @@ impl Identifier {
             return Err(OutDiscard::NoEpoch);
         }
         let hash = state.hasher.flow(&taken.flow);
-        state.assign_number(&mut self.flows, now, hash, &taken.flow)?;
+        let slot = state.assign_number(context, &mut self.flows, now, hash, &taken.flow)?;
         self.want_epoch(now, context, state);
-        let given = self.flows.find(now, hash, &taken.flow);
+        let given = self.flows.used(now, slot);
         let (Some(lane), Some(given)) = (&mut self.transmit, given) else {
             return Err(OutDiscard::FlowQuota);
         };
         state.announce(now, context, given);
         let body = taken.flow.prefix_octets()..octets;
         let room = |header| context.path_payload.checked_sub(header).ok_or(OutDiscard::TooLong);
-        let header = if given.acknowledged { SHORT } else { LONG };
+        let header = if given.acknowledged { SHORT } else { long_octets(given) };
         if !lane.has(2) {
             return Err(OutDiscard::SeqExhausted);
         }
         let mut packets = ArrayVec::new();
         if body.len() <= room(header)? {
-            let form = if given.acknowledged { PacketForm::Whole } else { PacketForm::LongForm };
+            let form = form_of(given, PacketForm::Whole);
             packets.extend(packet(lane, given, taken, form, body));
             if state.offers && route.destination != Destination::All {
                 state.offer(now, context, given);
@@ -66,7 +66,7 @@ impl Identifier {
             if body.len() - first > room(SHORT)? {
                 return Err(OutDiscard::TooLong);
             }
-            let form = if given.acknowledged { PacketForm::First } else { PacketForm::LongFirst };
+            let form = form_of(given, PacketForm::First);
             let middle = body.start + first;
             packets.extend(packet(lane, given, taken, form, body.start..middle));
             packets.extend(packet(lane, given, taken, PacketForm::Second, middle..body.end));
@@ -88,6 +88,48 @@ impl Identifier {
     }
 }
 
+/// Octets of the header while the peer does not know the flow.
+const fn long_octets(given: &NumberedFlow) -> usize {
+    if given.flow.tags.is_empty() { LONG } else { LONGEST }
+}
+
+/// Form of a whole frame or a first fragment: a long one while the peer does not know the flow.
+fn form_of(given: &NumberedFlow, short: PacketForm) -> PacketForm {
+    match (given.acknowledged, given.flow.tags.is_empty(), short) {
+        (true, ..) => short,
+        (false, true, PacketForm::Whole) => PacketForm::LongForm,
+        (false, true, _) => PacketForm::LongFirst,
+        (false, false, PacketForm::Whole) => PacketForm::TaggedLongForm,
+        (false, false, _) => PacketForm::TaggedLongFirst,
+    }
+}
+
+/// Puts a flow, masked, and its tag behind a header.
+#[cold]
+#[inline(never)]
+fn add_flow(
+    header: &mut ArrayVec<u8, LONGEST>,
+    seq: &TakenSeq<'_>,
+    fields: [u8; HEADER_OCTETS],
+    flow: &Flow,
+) {
+    if flow.tags.is_empty() {
+        add_masked(header, seq, fields, &flow.encode());
+    } else {
+        add_masked(header, seq, fields, &flow.encode_tagged());
+    }
+}
+
+fn add_masked<const FLOW: usize>(
+    header: &mut ArrayVec<u8, LONGEST>,
+    seq: &TakenSeq<'_>,
+    fields: [u8; HEADER_OCTETS],
+    flow: &[u8; FLOW],
+) {
+    header.extend(flow.iter().zip(seq.long_mask::<FLOW>()).map(|(octet, mask)| octet ^ mask));
+    header.extend(seq.long_tag(fields, flow));
+}
+
 /// One packet; none if the seqs are used up.
 fn packet(
     lane: &mut Lane,
@@ -97,7 +139,7 @@ fn packet(
     body: core::ops::Range<usize>,
 ) -> Option<Packet> {
     let seq = lane.take()?;
-    let mut octets = [0; LONG];
+    let mut octets = [0; LONGEST];
     let fields = Header { flow: given.index, form, fields: taken.fields }.encode();
     octets[..RID_OCTETS].copy_from_slice(&seq.block.rid.octets());
     octets[RID_OCTETS..CHECKED].copy_from_slice(&seq.check(fields));
@@ -105,14 +147,9 @@ fn packet(
         *out = octet ^ mask;
     }
     let mut header = ArrayVec::from(octets);
+    header.truncate(SHORT);
     if form.is_long() {
-        let flow = given.flow.encode();
-        for ((out, octet), mask) in header[SHORT..].iter_mut().zip(flow).zip(seq.long_mask()) {
-            *out = octet ^ mask;
-        }
-        header[SHORT + Flow::OCTETS..].copy_from_slice(&seq.long_tag(fields, &flow));
-    } else {
-        header.truncate(SHORT);
+        add_flow(&mut header, &seq, fields, &given.flow);
     }
     Some(Packet { header, body })
 }

@@ -39,6 +39,11 @@ impl<'a> Fields<'a> {
         if reader.0.is_empty() { Ok(fields) } else { Err(MessageError::Trailing) }
     }
 
+    /// True if there is a value at a key.
+    pub(super) fn has(&self, key: u8) -> bool {
+        self.0[usize::from(key)].is_some()
+    }
+
     /// The number at a key, if the requested type can hold it.
     pub(super) fn number<T: TryFrom<u64>>(&self, key: u8) -> Result<T, MessageError> {
         match self.0[usize::from(key)] {

@@ -8,12 +8,12 @@ use super::transmit_epochs::TransmitEpochs;
 use super::{Announcements, ChannelState, Due, PeerFault, PeerFlows, Session};
 use crate::exchange::{Command, Generation, Instance};
 use crate::message::Message;
-use crate::settings::Settings;
+use crate::settings::{FrameKinds, Settings};
 
 impl Session {
     /// The first message of a connection.
     pub(super) fn handle_hello(&mut self, now: Instant, message: Message) -> Result<(), PeerFault> {
-        let Message::Hello { instance, lanes, window, mode } = message else {
+        let Message::Hello { instance, lanes, window, mode, frames } = message else {
             return Err(PeerFault::BeforeHello);
         };
         if instance == self.settings.instance {
@@ -27,7 +27,7 @@ impl Session {
         }
         lanes_are_fine(lanes)?;
         if self.instance.is_none_or(|(known, _)| known != instance) {
-            self.begin_generation(now, instance);
+            self.begin_generation(now, instance, frames);
         }
         self.due.welcome = true;
         self.enter(now, ChannelState::HelloReceived);
@@ -35,7 +35,7 @@ impl Session {
     }
 
     /// Begins a generation: everything of the previous pair of instances is void, on both halves.
-    fn begin_generation(&mut self, now: Instant, instance: Instance) {
+    fn begin_generation(&mut self, now: Instant, instance: Instance, frames: FrameKinds) {
         self.counters.peer_instances += 1;
         self.instance = Some((instance, now));
         self.generation = Generation(self.generation.0.wrapping_add(1).max(1));
@@ -47,7 +47,11 @@ impl Session {
         // connection came up.
         self.due = Due { hello: self.due.hello, ..Due::default() };
         self.commands.clear();
-        self.commands.push_back(Command::Begin { peer: self.settings.peer, generation: self.generation });
+        let (peer, generation) = (self.settings.peer, self.generation);
+        self.commands.push_back(Command::Begin { peer, generation });
+        if frames != FrameKinds::default() {
+            self.commands.push_back(Command::TakesFrames { peer, generation, frames });
+        }
     }
 
     /// Handles any message after the Hello.

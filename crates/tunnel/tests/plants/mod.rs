@@ -1,5 +1,6 @@
 //! Two whole sites without engines: a forwarding half and a session each, a channel with a delay, a wire that loses and
 //! reorders, and a clock that moves by the millisecond.
+#![allow(dead_code, reason = "each test needs some of it")]
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,8 +8,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Delivery, Destination, Discard, Event, Forwarding, Instance, Limits, Message, Mode, Packet, PacketSource,
-    PeerCounters, PeerId, PeerSettings, Session, SessionSettings, Settings,
+    Delivery, Destination, Discard, Event, Forwarding, FrameKinds, Instance, Limits, Message, Mode, Packet,
+    PacketSource, PeerCounters, PeerId, PeerSettings, Session, SessionSettings, Settings,
 };
 use wire::Instant;
 
@@ -40,6 +41,8 @@ pub(crate) struct Plants {
     pub(crate) channel: Option<u64>,
     limits: Limits,
     path_payload: usize,
+    /// Kinds of frames that each site takes.
+    frames: [FrameKinds; 2],
     plants: [Plant; 2],
     /// (when it is there, to whom, message).
     messages: VecDeque<(Instant, usize, Message)>,
@@ -80,9 +83,28 @@ pub(crate) fn frame(station: u8, to: u8, an: u8, pn: u32, octets: usize) -> Vec<
     frame
 }
 
+/// A frame with VLAN tags behind its addresses.
+pub(crate) fn tagged(frame: &[u8], tags: &[[u8; 4]]) -> Vec<u8> {
+    [&frame[..12], &tags.concat(), &frame[12..]].concat()
+}
+
 impl Plants {
     pub(crate) fn new(mode: Mode) -> Self {
         Self::with(mode, Limits::default(), 1472)
+    }
+
+    /// The same; this site is of a version that takes no kinds of frames but the first ones.
+    pub(crate) fn older(mode: Mode, site: usize) -> Self {
+        Self::taking(mode, site, FrameKinds::default())
+    }
+
+    /// The same; this site takes these kinds of frames.
+    pub(crate) fn taking(mode: Mode, site: usize, frames: FrameKinds) -> Self {
+        let mut plants = Self::new(mode);
+        plants.frames[site] = frames;
+        plants.restart(site);
+        plants.pass(100);
+        plants
     }
 
     /// Two sites that have just been connected, with the second epoch in readiness.
@@ -95,7 +117,8 @@ impl Plants {
             channel: Some(5),
             limits,
             path_payload,
-            plants: [0, 1].map(|_| plant(mode, &limits, path_payload, now)),
+            frames: [FrameKinds::ALL; 2],
+            plants: [0, 1].map(|_| plant(mode, &limits, path_payload, FrameKinds::ALL, now)),
             messages: VecDeque::new(),
             packets: Vec::new(),
             recorded: Vec::new(),
@@ -119,8 +142,12 @@ impl Plants {
 
     /// A site starts anew, and the channel with it.
     pub(crate) fn restart(&mut self, site: usize) {
-        self.plants[site] = plant(self.mode, &self.limits, self.path_payload, self.now);
+        self.plants[site] = plant(self.mode, &self.limits, self.path_payload, self.frames[site], self.now);
         self.connect();
+    }
+
+    pub(crate) const fn mode(&self) -> Mode {
+        self.mode
     }
 
     pub(crate) fn counters(&self, site: usize) -> PeerCounters {
@@ -247,7 +274,7 @@ fn octets(packet: &Packet, frame: &[u8]) -> Vec<u8> {
     [&packet.header[..], &frame[packet.body.clone()]].concat()
 }
 
-fn plant(mode: Mode, limits: &Limits, path_payload: usize, now: Instant) -> Plant {
+fn plant(mode: Mode, limits: &Limits, path_payload: usize, frames: FrameKinds, now: Instant) -> Plant {
     static STARTS: AtomicU64 = AtomicU64::new(1);
     let mut instance = [0; 16];
     instance[..8].copy_from_slice(&STARTS.fetch_add(1, Ordering::Relaxed).to_le_bytes());
@@ -258,14 +285,19 @@ fn plant(mode: Mode, limits: &Limits, path_payload: usize, now: Instant) -> Plan
         window: 256,
         table_seed: [5; 16],
     };
+    let mut forwarding = Forwarding::new(settings);
+    if frames.has(FrameKinds::CYCLIC) {
+        forwarding.carry_cyclic(wire::fieldbus::ETHERTYPE);
+    }
     let session = SessionSettings {
         peer: PEER,
         instance: Instance(instance),
         mode,
         lanes: 1,
         window: 256,
+        frames,
         epoch_life: tunnel::EPOCH_LIFE,
         draw,
     };
-    Plant { forwarding: Forwarding::new(settings), session: Session::new(session, now) }
+    Plant { forwarding, session: Session::new(session, now) }
 }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
-use tunnel::{Command, Instance, Message, Mode, Session, SessionSettings, Stream};
+use tunnel::{Command, FrameKinds, Instance, Message, Mode, Session, SessionSettings, Stream};
 use wire::Instant;
 use wire::tunnel::Flow;
 
@@ -55,6 +55,7 @@ fn settings(mode: Mode, made: u64) -> SessionSettings {
         mode,
         lanes: 1,
         window: 4096,
+        frames: FrameKinds::ALL,
         epoch_life: tunnel::EPOCH_LIFE,
         draw,
     }

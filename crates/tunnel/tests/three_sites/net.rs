@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Delivery, Destination, Forwarding, Instance, Limits, Message, Mode, PacketSource, PeerId, PeerSettings,
-    Session, SessionSettings, Settings, Stream,
+    Delivery, Destination, Forwarding, FrameKinds, Instance, Limits, Message, Mode, PacketSource, PeerId,
+    PeerSettings, Session, SessionSettings, Settings, Stream,
 };
 use wire::Instant;
 
@@ -100,6 +100,7 @@ impl Site {
                     mode: Mode::Identifier,
                     lanes: 1,
                     window: WINDOW,
+                    frames: FrameKinds::ALL,
                     epoch_life: Duration::from_secs(60),
                     draw,
                 };

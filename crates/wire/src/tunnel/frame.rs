@@ -1,17 +1,76 @@
 //! A MACsec frame, split for the tunnel and rebuilt behind it.
 
-use crate::ethernet::{ADDRESSES_OCTETS, EtherType, HEADER_OCTETS};
+use crate::ethernet::{
+    ADDRESSES_OCTETS, ETHERTYPE_OCTETS, EtherType, HEADER_OCTETS, Header, VLAN_TAG_OCTETS, VLAN_TAGS,
+};
+use crate::fieldbus;
 use crate::id::{An, MacAddr, Sci};
 use crate::sectag::{SECTAG_OCTETS, SECTAG_SCI_OCTETS};
 
 const V: u8 = 0x80;
 const SC: u8 = 0x20;
+/// In the place of ES, SC and SCB: a cyclic frame of a cell.
+const CYCLIC: u8 = 0x80;
+/// EtherType, FrameID, KeyID and Seq of a cyclic frame.
+const CYCLIC_HEADER_OCTETS: usize = ETHERTYPE_OCTETS + fieldbus::HEADER_OCTETS;
 /// ES, SC and SCB: the bits of the TCI that belong to the flow.
 const FLOW_BITS: u8 = 0x70;
 /// E, C and AN: the bits of the TCI that each packet carries.
 const PACKET_BITS: u8 = 0x0f;
 
-/// Common part of all frames of a flow: (ES/SC/SCB, SCI, DA, SA). Without SC, the SCI is eight zero octets.
+/// VLAN tags in front of a SecTAG as they stand, priority included: none, one or two.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default, Debug)]
+pub struct OuterTags(u64);
+
+impl OuterTags {
+    /// Octets of the longest.
+    pub const OCTETS: usize = VLAN_TAGS * VLAN_TAG_OCTETS;
+
+    /// True if there is no tag.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Number of octets: 0, 4 or 8.
+    pub const fn octets(self) -> usize {
+        // A tag is never zero, since its TPID is not.
+        VLAN_TAG_OCTETS * ((self.0 >> 32 != 0) as usize + (self.0 as u32 != 0) as usize)
+    }
+
+    /// The octets, of which the first [`OuterTags::octets`] stand in the frame; the others are zeros.
+    pub const fn encode(self) -> [u8; Self::OCTETS] {
+        self.0.to_be_bytes()
+    }
+
+    /// The tags as one number, other than that of any other tags.
+    pub const fn number(self) -> u64 {
+        self.0
+    }
+
+    /// Parses encoded tags. `None` if a TPID is none of a VLAN tag, or something follows where no tag is.
+    pub const fn parse(octets: [u8; Self::OCTETS]) -> Option<Self> {
+        let number = u64::from_be_bytes(octets);
+        let (first, second) = ((number >> 32) as u32, number as u32);
+        let (first_is_tag, second_is_tag) =
+            (EtherType((first >> 16) as u16).is_vlan(), EtherType((second >> 16) as u16).is_vlan());
+        let valid = number == 0 || first_is_tag && (second == 0 || second_is_tag);
+        if valid { Some(Self(number)) } else { None }
+    }
+
+    /// Tags at the beginning of `octets`, which follow the addresses.
+    fn in_front_of(octets: &[u8]) -> Self {
+        let tag = |place: usize| {
+            let octets = octets.get(place..)?.first_chunk::<VLAN_TAG_OCTETS>()?;
+            let tag = u32::from_be_bytes(*octets);
+            EtherType((tag >> 16) as u16).is_vlan().then_some(u64::from(tag))
+        };
+        let Some(first) = tag(0) else { return Self::default() };
+        Self(first << 32 | tag(VLAN_TAG_OCTETS).unwrap_or(0))
+    }
+}
+
+/// Common part of all frames of a flow: (ES/SC/SCB, SCI, DA, SA), and the VLAN tags in front of the SecTAG. Without SC, the SCI is
+/// eight zero octets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Flow {
     sc_bits: u8,
@@ -20,24 +79,60 @@ pub struct Flow {
     pub destination: MacAddr,
     /// The source address.
     pub source: MacAddr,
+    /// VLAN tags in front of the SecTAG.
+    pub tags: OuterTags,
 }
 
 impl Flow {
-    /// Octets of an encoded flow, in the long form of a packet and in an announcement.
+    /// Octets of an encoded flow without VLAN tags, in the long form of a packet and in an announcement.
     pub const OCTETS: usize = 24;
+    /// The same with VLAN tags.
+    pub const TAGGED_OCTETS: usize = Self::OCTETS + OuterTags::OCTETS;
 
     /// The SCI, if the SecTAG holds it.
     pub const fn sci(&self) -> Option<Sci> {
         if self.sc_bits & SC != 0 { Some(self.sci) } else { None }
     }
 
-    /// Octets in front of the body: addresses and SecTAG, 20 or 28.
+    /// Octets in front of the body: addresses and SecTAG, 20 or 28, and VLAN tags; of a cyclic frame 21, and VLAN tags.
     pub const fn prefix_octets(&self) -> usize {
+        if !self.is_untagged_macsec() {
+            return self.other_prefix_octets();
+        }
         let tag = if self.sc_bits & SC != 0 { SECTAG_SCI_OCTETS } else { SECTAG_OCTETS };
         ADDRESSES_OCTETS + tag
     }
 
-    /// `ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8`.
+    #[cold]
+    #[inline(never)]
+    const fn other_prefix_octets(&self) -> usize {
+        let tag = match self.sc_bits {
+            CYCLIC => CYCLIC_HEADER_OCTETS,
+            bits if bits & SC != 0 => SECTAG_SCI_OCTETS,
+            _ => SECTAG_OCTETS,
+        };
+        ADDRESSES_OCTETS + self.tags.octets() + tag
+    }
+
+    /// The EtherType of a cell's cyclic frames, if this is a flow of such: one FrameID between two stations.
+    pub const fn cyclic(&self) -> Option<EtherType> {
+        let [high, low, ..] = self.sci.octets();
+        if self.sc_bits == CYCLIC { Some(EtherType(u16::from_be_bytes([high, low]))) } else { None }
+    }
+
+    /// True for a flow of MACsec frames without VLAN tags.
+    pub const fn is_untagged_macsec(&self) -> bool {
+        self.tags.is_empty() && self.sc_bits != CYCLIC
+    }
+
+    /// The flow with other VLAN tags.
+    #[must_use]
+    pub const fn with_tags(self, tags: OuterTags) -> Self {
+        Self { tags, ..self }
+    }
+
+    /// `ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8`: what a flow without VLAN tags is encoded as. Of cyclic frames:
+    /// `0x80 | reserved 3 | DA 6 | SA 6 | EtherType 2 | FrameID 2 | reserved 4`.
     pub fn encode(&self) -> [u8; Self::OCTETS] {
         let mut octets = [0; Self::OCTETS];
         octets[0] = self.sc_bits;
@@ -47,10 +142,30 @@ impl Flow {
         octets
     }
 
+    /// The same, and the VLAN tags behind it.
+    pub fn encode_tagged(&self) -> [u8; Self::TAGGED_OCTETS] {
+        let mut octets = [0; Self::TAGGED_OCTETS];
+        let (flow, tags) = octets.split_at_mut(Self::OCTETS);
+        flow.copy_from_slice(&self.encode());
+        tags.copy_from_slice(&self.tags.encode());
+        octets
+    }
+
+    /// Parses a flow that is encoded with its VLAN tags. `None` if it has none, or one of [`Flow::parse`]'s rules is broken.
+    pub fn parse_tagged(octets: &[u8; Self::TAGGED_OCTETS]) -> Option<Self> {
+        let (flow, tags) = octets.split_first_chunk()?;
+        let tags = OuterTags::parse(*tags.first_chunk()?).filter(|tags| !tags.is_empty())?;
+        Self::parse(flow).map(|flow| flow.with_tags(tags))
+    }
+
     /// Parses an encoded flow. `None` if reserved bits are set, or there is an SCI without SC.
     pub fn parse(octets: &[u8; Self::OCTETS]) -> Option<Self> {
         let [sc_bits, r0, r1, r2, d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, sci @ ..] = *octets;
-        if sc_bits & !FLOW_BITS != 0 || [r0, r1, r2] != [0; 3] || (sc_bits & SC == 0 && sci != [0; 8]) {
+        let valid = match sc_bits {
+            CYCLIC => is_free([sci[0], sci[1]]) && sci[4..] == [0; 4],
+            bits => bits & !FLOW_BITS == 0 && (bits & SC != 0 || sci == [0; 8]),
+        };
+        if !valid || [r0, r1, r2] != [0; 3] {
             return None;
         }
         Some(Self {
@@ -58,11 +173,19 @@ impl Flow {
             sci: Sci::from_octets(sci),
             destination: MacAddr([d0, d1, d2, d3, d4, d5]),
             source: MacAddr([s0, s1, s2, s3, s4, s5]),
+            tags: OuterTags(0),
         })
     }
 }
 
-/// Fields of the SecTAG that each packet of a flow carries.
+/// True for an EtherType that cyclic frames may have: no length, no VLAN tag's, MACsec's or EAPOL's.
+fn is_free(octets: [u8; 2]) -> bool {
+    let ether_type = EtherType(u16::from_be_bytes(octets));
+    let taken = ether_type.is_vlan() || matches!(ether_type, EtherType::MACSEC | EtherType::EAPOL);
+    ether_type.0 >= 0x0600 && !taken
+}
+
+/// Fields of the SecTAG that each packet of a flow carries. Of a cyclic frame: Seq in the place of the PN, KeyID in that of octet 3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PacketFields {
     /// E, C and AN: the low four bits of the TCI octet; E is 0x08, C 0x04, AN 0x03.
@@ -95,7 +218,7 @@ impl PacketFields {
 pub enum ParseFrameError {
     /// The frame ends inside addresses or SecTAG.
     Truncated,
-    /// No MACsec, or a VLAN tag in front of the SecTAG.
+    /// No MACsec, or more than two VLAN tags in front of the SecTAG.
     NotMacsec,
     /// V is 1: an undefined version (IEEE 802.1AE clause 9.5).
     Version,
@@ -121,7 +244,7 @@ impl ParsedFrame {
             .ok_or(ParseFrameError::Truncated)?;
         let [d0, d1, d2, d3, d4, d5, s0, s1, s2, s3, s4, s5, t0, t1, tci, octet_3, pn @ ..] = *head;
         if u16::from_be_bytes([t0, t1]) != EtherType::MACSEC.0 {
-            return Err(ParseFrameError::NotMacsec);
+            return Self::parse_tagged(frame);
         }
         if tci & V != 0 {
             return Err(ParseFrameError::Version);
@@ -136,16 +259,66 @@ impl ParsedFrame {
                 sci: Sci::from_octets(sci),
                 destination: MacAddr([d0, d1, d2, d3, d4, d5]),
                 source: MacAddr([s0, s1, s2, s3, s4, s5]),
+                tags: OuterTags(0),
             },
             fields: PacketFields { tci_low: tci & PACKET_BITS, octet_3, pn: u32::from_be_bytes(pn) },
         })
     }
 
-    /// Writes addresses and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
+    /// The same behind one or two VLAN tags: takes them out, and parses what is left.
+    #[cold]
+    #[inline(never)]
+    fn parse_tagged(frame: &[u8]) -> Result<Self, ParseFrameError> {
+        let (addresses, rest) =
+            frame.split_first_chunk::<ADDRESSES_OCTETS>().ok_or(ParseFrameError::Truncated)?;
+        let tags = OuterTags::in_front_of(rest);
+        if tags.is_empty() {
+            return Err(ParseFrameError::NotMacsec);
+        }
+        let mut untagged = [0; ADDRESSES_OCTETS + SECTAG_SCI_OCTETS];
+        untagged[..ADDRESSES_OCTETS].copy_from_slice(addresses);
+        let behind = &rest[tags.octets()..];
+        if behind.first_chunk() != Some(&EtherType::MACSEC.0.to_be_bytes()) {
+            return Err(ParseFrameError::NotMacsec);
+        }
+        let there = behind.len().min(SECTAG_SCI_OCTETS);
+        untagged[ADDRESSES_OCTETS..ADDRESSES_OCTETS + there].copy_from_slice(&behind[..there]);
+        let parsed = Self::parse(&untagged[..ADDRESSES_OCTETS + there])?;
+        Ok(Self { flow: parsed.flow.with_tags(tags), ..parsed })
+    }
+
+    /// Parses a cyclic frame of a cell with this EtherType, HELLOs included, also behind VLAN tags.
+    ///
+    /// # Errors
+    /// [`ParseFrameError::NotMacsec`] if it has another EtherType, [`ParseFrameError::Truncated`].
+    #[cold]
+    #[inline(never)]
+    pub fn parse_cyclic(frame: &[u8], ether_type: EtherType) -> Result<Self, ParseFrameError> {
+        let header = Header::parse(frame).map_err(|_| ParseFrameError::Truncated)?;
+        if header.ethertype != ether_type {
+            return Err(ParseFrameError::NotMacsec);
+        }
+        let behind = frame[header.octets()..].first_chunk().ok_or(ParseFrameError::Truncated)?;
+        let [f0, f1, key_id, seq @ ..]: [u8; fieldbus::HEADER_OCTETS] = *behind;
+        let [e0, e1] = ether_type.0.to_be_bytes();
+        let flow = Flow {
+            sc_bits: CYCLIC,
+            sci: Sci::from_octets([e0, e1, f0, f1, 0, 0, 0, 0]),
+            destination: header.destination,
+            source: header.source,
+            tags: OuterTags::in_front_of(&frame[ADDRESSES_OCTETS..]),
+        };
+        Ok(Self { flow, fields: PacketFields { tci_low: 0, octet_3: key_id, pn: u32::from_be_bytes(seq) } })
+    }
+
+    /// Writes addresses, VLAN tags and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
     ///
     /// # Panics
     /// If `out` is shorter.
     pub fn encode_prefix(&self, out: &mut [u8]) {
+        if !self.flow.is_untagged_macsec() {
+            return self.encode_other_prefix(out);
+        }
         out[..6].copy_from_slice(&self.flow.destination.0);
         out[6..12].copy_from_slice(&self.flow.source.0);
         out[ADDRESSES_OCTETS..HEADER_OCTETS].copy_from_slice(&EtherType::MACSEC.0.to_be_bytes());
@@ -155,6 +328,29 @@ impl ParsedFrame {
         if self.flow.sc_bits & SC != 0 {
             out[20..28].copy_from_slice(&self.flow.sci.octets());
         }
+    }
+
+    /// The same with VLAN tags between, or of a cyclic frame.
+    #[cold]
+    #[inline(never)]
+    fn encode_other_prefix(&self, out: &mut [u8]) {
+        let flow = self.flow.with_tags(OuterTags::default());
+        let mut untagged = [0; ADDRESSES_OCTETS + SECTAG_SCI_OCTETS];
+        if flow.sc_bits == CYCLIC {
+            untagged[..6].copy_from_slice(&flow.destination.0);
+            untagged[6..12].copy_from_slice(&flow.source.0);
+            // EtherType and FrameID.
+            untagged[12..16].copy_from_slice(&flow.sci.octets()[..4]);
+            untagged[16] = self.fields.octet_3;
+            untagged[17..21].copy_from_slice(&self.fields.pn.to_be_bytes());
+        } else {
+            Self { flow, ..*self }.encode_prefix(&mut untagged);
+        }
+        let (addresses, tag) = untagged[..flow.prefix_octets()].split_at(ADDRESSES_OCTETS);
+        let (tags, octets) = (self.flow.tags.encode(), self.flow.tags.octets());
+        out[..ADDRESSES_OCTETS].copy_from_slice(addresses);
+        out[ADDRESSES_OCTETS..ADDRESSES_OCTETS + octets].copy_from_slice(&tags[..octets]);
+        out[ADDRESSES_OCTETS + octets..self.flow.prefix_octets()].copy_from_slice(tag);
     }
 }
 
@@ -169,9 +365,14 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_taken_apart_goes_together_again(
-            addresses in any::<[u8; 12]>(), tci in 0..0x80_u8, rest in vec(any::<u8>(), 5..64),
+            addresses in any::<[u8; 12]>(), tags in vec((any::<bool>(), any::<u16>()), 0..3),
+            tci in 0..0x80_u8, rest in vec(any::<u8>(), 5..64),
         ) {
             let mut frame: Vec<u8> = addresses.to_vec();
+            for (service, tci) in &tags {
+                frame.extend(if *service { [0x88, 0xa8] } else { [0x81, 0x00] });
+                frame.extend(tci.to_be_bytes());
+            }
             frame.extend([0x88, 0xe5, tci]);
             frame.extend(&rest);
             match ParsedFrame::parse(&frame) {
@@ -179,11 +380,15 @@ mod tests {
                     let mut prefix = std::vec![0; taken.flow.prefix_octets()];
                     taken.encode_prefix(&mut prefix);
                     prop_assert_eq!(&prefix[..], &frame[..prefix.len()]);
-                    prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(taken.flow));
+                    prop_assert_eq!(taken.flow.tags.octets(), 4 * tags.len());
+                    let untagged = taken.flow.with_tags(OuterTags::default());
+                    prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(untagged));
+                    let tagged = Flow::parse_tagged(&taken.flow.encode_tagged());
+                    prop_assert_eq!(tagged, Some(taken.flow).filter(|_| !tags.is_empty()));
                 }
                 Err(error) => {
                     prop_assert_eq!(error, ParseFrameError::Truncated);
-                    prop_assert!(tci & SC != 0 && frame.len() < 28);
+                    prop_assert!(tci & SC != 0 && frame.len() < 28 + 4 * tags.len());
                 }
             }
         }
@@ -195,8 +400,75 @@ mod tests {
             if let Some(flow) = Flow::parse(&octets) {
                 prop_assert_eq!(flow.encode(), octets);
             } else {
-                prop_assert!(bits & 0x8f != 0 || (bits & 0x20 == 0 && octets[16..] != [0; 8]));
+                prop_assert!(bits == CYCLIC || bits & 0x8f != 0 || (bits & 0x20 == 0 && octets[16..] != [0; 8]));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn encoded_tags_are_read_only_if_they_encode_to_the_same(octets: [u8; 8], first in 0..4_usize, second in 0..4_usize) {
+            let mut octets = octets;
+            for (place, which) in [(0, first), (4, second)] {
+                if let Some(tpid) = [[0x81, 0x00], [0x88, 0xa8]].get(which) {
+                    octets[place..place + 2].copy_from_slice(tpid);
+                } else if which == 2 {
+                    octets[place..place + 4].fill(0);
+                }
+            }
+            match OuterTags::parse(octets) {
+                Some(tags) => prop_assert_eq!(tags.encode(), octets),
+                None => prop_assert!(first > 1 || second > 2),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_cyclic_frame_goes_together_again(
+            addresses: [u8; 12], tags in vec(any::<u16>(), 0..3), header: [u8; 7], rest in vec(any::<u8>(), 0..8), cut in 0..30_usize,
+        ) {
+            let mut frame: Vec<u8> = addresses.to_vec();
+            for tci in &tags {
+                frame.extend([0x81, 0x00]);
+                frame.extend(tci.to_be_bytes());
+            }
+            frame.extend([0x88, 0xb5]);
+            frame.extend(header);
+            let prefix = frame.len();
+            frame.extend(&rest);
+            let taken = ParsedFrame::parse_cyclic(&frame, EtherType(0x88b5)).expect("a cyclic frame");
+            let mut again = std::vec![0; prefix];
+            taken.encode_prefix(&mut again);
+            prop_assert_eq!(&again[..], &frame[..prefix]);
+            prop_assert_eq!((taken.flow.prefix_octets(), taken.flow.cyclic()), (prefix, Some(EtherType(0x88b5))));
+            let untagged = taken.flow.with_tags(OuterTags::default());
+            prop_assert_eq!(Flow::parse(&taken.flow.encode()), Some(untagged));
+            prop_assert_eq!((taken.flow.sci(), untagged.is_untagged_macsec()), (None, false));
+            prop_assert_eq!(ParsedFrame::parse_cyclic(&frame, EtherType(0x88b6)), Err(ParseFrameError::NotMacsec));
+            prop_assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::NotMacsec));
+            prop_assert!(ParsedFrame::parse_cyclic(&frame[..cut.min(prefix - 1)], EtherType(0x88b5)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_cyclic_flow_has_no_ether_type_of_others() {
+        for (ether_type, valid) in [
+            (0x88b5_u16, true),
+            (0x88b6, true),
+            (0x0800, true),
+            (0x05ff, false),
+            (0x8100, false),
+            (0x88e5, false),
+            (0x888e, false),
+        ] {
+            let mut octets = [2; 24];
+            octets[..4].copy_from_slice(&[CYCLIC, 0, 0, 0]);
+            octets[16..18].copy_from_slice(&ether_type.to_be_bytes());
+            octets[20..].fill(0);
+            assert_eq!(Flow::parse(&octets).is_some(), valid, "{ether_type:#06x}");
+            octets[23] = 1;
+            assert_eq!(Flow::parse(&octets), None);
         }
     }
 
@@ -212,6 +484,11 @@ mod tests {
         assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::Version));
         (frame[12], frame[13]) = (0x81, 0x00);
         assert_eq!(ParsedFrame::parse(&frame), Err(ParseFrameError::NotMacsec));
+        for (tags, expected) in [(2, Ok(8)), (3, Err(ParseFrameError::NotMacsec))] {
+            let tags = [0x88, 0xa8, 0, 7].repeat(tags);
+            let tagged = [&[2; 12][..], &tags, &[0x88, 0xe5, 0x20, 0, 0, 0, 0, 1], &[3; 8]].concat();
+            assert_eq!(ParsedFrame::parse(&tagged).map(|taken| taken.flow.tags.octets()), expected);
+        }
         let mut flow = [0; 24];
         flow[2] = 1;
         assert_eq!(Flow::parse(&flow), None);

@@ -1,9 +1,10 @@
 //! The header of identifier mode, without its mask.
 //!
 //! Form 4 extends the four original ones. A frame that exceeds the path and whose flow is not acknowledged
-//! needs the long form and two packets at once. Without form 4, a new flow would lose its full-size frames.
+//! needs the long form and two packets at once. Without form 4, a new flow would lose its full-size frames. Forms 5 and 6 are 3
+//! and 4 for flows with VLAN tags.
 
-use super::frame::PacketFields;
+use super::frame::{OuterTags, PacketFields};
 
 /// Octets of the rotating identifier in front of the header.
 pub const RID_OCTETS: usize = 6;
@@ -19,6 +20,8 @@ pub const LONG_FORM_OCTETS: usize = super::Flow::OCTETS + TAG_OCTETS;
 pub const SHORT_HEADER_OCTETS: usize = RID_OCTETS + CHECK_OCTETS + HEADER_OCTETS;
 /// Octets in front of the body in long form.
 pub const LONG_HEADER_OCTETS: usize = SHORT_HEADER_OCTETS + LONG_FORM_OCTETS;
+/// Octets in front of the body in long form with VLAN tags.
+pub const LONGEST_HEADER_OCTETS: usize = LONG_HEADER_OCTETS + OuterTags::OCTETS;
 
 /// Number that a site has given a flow towards one peer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -37,12 +40,21 @@ pub enum PacketForm {
     LongForm,
     /// First of two fragments, with the flow in front.
     LongFirst,
+    /// Whole frame, with its flow and VLAN tags in front.
+    TaggedLongForm,
+    /// First of two fragments, with the flow and VLAN tags in front.
+    TaggedLongFirst,
 }
 
 impl PacketForm {
     /// True if the flow stands in front of the body.
     pub const fn is_long(self) -> bool {
-        matches!(self, Self::LongForm | Self::LongFirst)
+        matches!(self, Self::LongForm | Self::LongFirst | Self::TaggedLongForm | Self::TaggedLongFirst)
+    }
+
+    /// True if VLAN tags stand behind that flow.
+    pub const fn is_tagged(self) -> bool {
+        matches!(self, Self::TaggedLongForm | Self::TaggedLongFirst)
     }
 }
 
@@ -72,6 +84,8 @@ impl Header {
             PacketForm::Second => 2,
             PacketForm::LongForm => 3,
             PacketForm::LongFirst => 4,
+            PacketForm::TaggedLongForm => 5,
+            PacketForm::TaggedLongFirst => 6,
         };
         [f0, f1, p0, p1, p2, p3, form << 4 | self.fields.tci_low & 0x0f, self.fields.octet_3]
     }
@@ -88,6 +102,8 @@ impl Header {
             2 => PacketForm::Second,
             3 => PacketForm::LongForm,
             4 => PacketForm::LongFirst,
+            5 => PacketForm::TaggedLongForm,
+            6 => PacketForm::TaggedLongFirst,
             _ => return Err(HeaderError),
         };
         let fields = PacketFields { tci_low: bits & 0x0f, octet_3, pn: u32::from_be_bytes([p0, p1, p2, p3]) };
@@ -106,7 +122,7 @@ mod tests {
         fn every_header_that_parses_encodes_to_the_same_octets(octets in any::<[u8; 8]>()) {
             match Header::parse(octets) {
                 Ok(header) => prop_assert_eq!(header.encode(), octets),
-                Err(HeaderError) => prop_assert!(octets[6] >> 4 > 4),
+                Err(HeaderError) => prop_assert!(octets[6] >> 4 > 6),
             }
         }
     }

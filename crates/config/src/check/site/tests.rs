@@ -201,9 +201,23 @@ fn the_lan_is_there_and_takes_what_is_configured() {
 }
 
 #[test]
+fn what_of_cells_crosses_is_said() {
+    let plan = |mode| {
+        let config = configured("0.0.0.0:7787\"\ncells = \"0x88b5", "endpoint = \"b.example:1\"", mode);
+        Plan::new(&config, None).unwrap().to_string()
+    };
+    let line = "  cells      protected frames of EtherType 0x88b5 cross; of cells that only authenticate everybody on the way can read the data";
+    assert!(plan("").contains(&format!("{line}\n")));
+    let others = plan("mode = \"header-encryption\"");
+    assert!(others.contains(&format!("{line}; not to peers in other modes than identifier\n")), "{others}");
+}
+
+#[test]
 fn what_header_encryption_refuses_is_said() {
     let config = configured("0.0.0.0:7787", "endpoint = \"b.example:1\"", "mode = \"header-encryption\"");
     let plan = Plan::new(&config, None).unwrap().to_string();
     assert!(plan.contains("binds      UDP 0.0.0.0:7788 (header encryption)"), "{plan}");
-    assert!(plan.contains("refuses    frames without encryption, with a confidentiality offset, with extension headers, without SCI"));
+    assert!(
+        plan.contains("refuses    frames without encryption, with a confidentiality offset, without SCI")
+    );
 }

@@ -280,6 +280,9 @@ impl Bound {
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
         let mut forwarding =
             Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
+        if let Some(ether_type) = config.cells {
+            forwarding.carry_cyclic(ether_type);
+        }
         drop(forwarding.open(Box::new(lan)));
         Ok(Self { forwarding, about, prepared, fallback, mailbox, datagrams, socket })
     }
