@@ -32,7 +32,7 @@ pub(crate) fn words<T: Named>() -> Vec<&'static str> {
 /// Gives each variant its word.
 macro_rules! named {
     ($type:ty { $($variant:ident = $word:literal),* $(,)? }) => {
-        impl $crate::names::Named for $type {
+        impl $crate::words::Named for $type {
             const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             fn name(self) -> &'static str {
