@@ -11,8 +11,8 @@ use secy::{ConfidentialityOffset, Protection, ValidateFrames};
 use toml::Spanned;
 
 use super::findings::Findings;
-use super::names::Division;
 use super::reference::{Key, LINK, RawLink};
+use super::words::Division;
 
 /// Judges the three keys of a link; `None` if frames stay as the standard has them.
 pub(super) fn validate(

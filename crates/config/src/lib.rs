@@ -23,7 +23,6 @@ mod link;
 mod mistakes;
 pub mod mka;
 mod name;
-mod names;
 mod origin;
 mod outline;
 pub mod placement;
@@ -33,6 +32,7 @@ mod seen;
 pub mod site;
 mod static_keys;
 pub mod suite_speed;
+mod words;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -48,10 +48,10 @@ pub use key_source::{KeyFiles, ReadFile, ReadKey};
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
 pub use link::{Link, LinkLoss, Mtu};
 pub use name::is_name;
-pub use names::Named;
 pub use origin::Origin;
 pub use outline::Outline;
 pub use site::{Site, SitePeer};
+pub use words::Named;
 
 /// The largest configuration file that is read, in octets.
 const LARGEST_FILE: u64 = 1 << 20;

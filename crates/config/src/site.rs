@@ -30,7 +30,7 @@ pub(super) use misfit::warn_of_misfits;
 pub use ports::{Socket, sockets};
 pub(super) use validate::validate_all;
 
-use super::names::Named as _;
+use super::words::Named as _;
 use super::{Mtu, Origin};
 
 /// `[[site]]`: a gateway that carries a LAN's MACsec frames to other sites, over UDP.

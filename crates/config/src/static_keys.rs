@@ -19,8 +19,8 @@ use wire::{An, Sci, Ssci};
 
 use super::findings::Findings;
 use super::key_source::KeySource;
-use super::names::ReplayFloor;
 use super::reference::{RawPeer, RawStatic, STATIC, STATIC_PEER};
+use super::words::ReplayFloor;
 use super::{Origin, StaticSa, StaticSas};
 use crate::key_file::{is_zeros, zeros};
 pub(super) use nonces::{Place, refuse_repeated_nonces};

@@ -21,8 +21,8 @@ use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::engine::engines;
 use super::mtus::ReadMtu;
-use crate::names::Named as _;
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
+use crate::words::Named as _;
 use crate::{Config, Finding, Io, Mtu, Site, SitePeer};
 
 const UDP_OCTETS: usize = 8;

@@ -12,10 +12,10 @@ use super::super::findings::{Findings, list};
 use super::super::fragment;
 use super::super::key_source::KeySource;
 use super::super::mka::{self, SeenScis};
-use super::super::names::{AGREED, UNNAMED};
 use super::super::reference::{Key, LINK, RawLink};
 use super::super::seen::{Seen, interface_name, label, name};
 use super::super::static_keys::{self, Place};
+use super::super::words::{AGREED, UNNAMED};
 use super::super::{Keys, Link, Mtu, Origin};
 
 pub(in super::super) fn validate_all<'r>(

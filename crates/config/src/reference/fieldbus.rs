@@ -6,7 +6,7 @@ use wire::fieldbus::{CellSuite, Protect};
 
 use super::key::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
 use super::key::{Key, Kind, Section, texts};
-use crate::names::words;
+use crate::words::words;
 
 section! {
     FIELDBUS: RawFieldbus, FieldbusKeys {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::key::Absent::{Means, Needed, Switch, Word};
 use super::key::{Key, Kind, Section, texts, units};
-use crate::names::words;
+use crate::words::words;
 use crate::{Antedate, DEFAULT_STATE, Io, LogFormat, Polling, Realtime};
 
 section! {

@@ -14,7 +14,7 @@ use super::key::Absent::{Is, Means, Needed, NeededIf, Number, Switch, Word};
 use super::key::{Key, Kind, Section, texts, units};
 use crate::LinkLoss;
 use crate::keys::MOST_PEERS;
-use crate::names::{AGREED, Division, ReplayFloor, words};
+use crate::words::{AGREED, Division, ReplayFloor, words};
 
 section! {
     LINK: RawLink, LinkKeys {

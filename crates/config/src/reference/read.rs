@@ -7,7 +7,7 @@ use toml::Spanned;
 
 use super::super::findings::{Findings, list};
 use super::key::{Absent, Key, Kind};
-use crate::names::{Named, words};
+use crate::words::{Named, words};
 
 impl Key {
     /// The given value. If there is none, that is an error of the section, and `cure` ends its text.

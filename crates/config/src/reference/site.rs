@@ -7,7 +7,7 @@ use tunnel::{Limits, Mode, Settings};
 
 use super::key::Absent::{Needed, NeededIf, Number, Switch, Word};
 use super::key::{Key, Kind, Section, texts, units};
-use crate::names::{Classical, words};
+use crate::words::{Classical, words};
 
 section! {
     SITE: RawSite, SiteKeys {

@@ -9,9 +9,9 @@ use tunnel::Mode;
 
 use super::super::Origin;
 use super::super::findings::Findings;
-use super::super::names::{Classical, Named as _};
 use super::super::reference::{RawSitePeer, SITE_PEER};
 use super::super::seen::{Seen, label, name};
+use super::super::words::{Classical, Named as _};
 use super::{Endpoint, Host, SitePeer};
 
 /// Judges the peers of one site.

@@ -32,7 +32,7 @@ pub(crate) fn words<T: Named>() -> Vec<&'static str> {
 /// Gives each variant its word.
 macro_rules! named {
     ($type:ty { $($variant:ident = $word:literal),* $(,)? }) => {
-        impl $crate::names::Named for $type {
+        impl $crate::words::Named for $type {
             const ALL: &'static [Self] = &[$(Self::$variant),*];
 
             fn name(self) -> &'static str {
@@ -66,9 +66,9 @@ pub(crate) enum Classical {
     Allow,
 }
 
-/// Of the standard's suites; which one, the CAK says.
+/// Rule of a link with key agreement that names no suite: one of the standard's, by the length of the CAK.
 pub(crate) const UNNAMED: SuiteRule = SuiteRule::Standard(CipherSuite::GcmAes128);
-/// Words in place of a suite's name.
+/// Words of `suite` in place of a suite's name, with key agreement.
 pub(crate) const AGREED: [(&str, SuiteRule); 2] = [("auto", UNNAMED), ("any", SuiteRule::Any)];
 
 named!(Io { Auto = "auto", Kernel = "kernel", AfXdp = "af_xdp", AfPacket = "af_packet" });
