@@ -23,6 +23,7 @@ fn a_report_as_metrics() {
         "frameward_uptime_seconds 93784",
         "frameward_link_protecting{link=\"press\"} 1",
         "frameward_link_concerns{link=\"press\"} 1",
+        "frameward_link_in_kernel{link=\"press\"} 0",
         "frameward_link_verdict{link=\"press\",state=\"no keys\"} 2",
         "frameward_link_last_valid_seconds{link=\"press\"} 7",
         "frameward_port_guarded{link=\"press\",side=\"protected\",interface=\"eth1\"} 1",
