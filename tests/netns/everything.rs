@@ -22,8 +22,8 @@ fn site(gateway: &Station) -> SiteReport {
 
 /// Payloads of many sizes: such that need two frames, and small ones that share one.
 fn sizes(to: Mac, from: Mac) -> Vec<Vec<u8>> {
-    let octets =
-        (0..2000).map(|number: usize| if number.is_multiple_of(3) { 1500 - number % 200 } else { 46 + number % 90 });
+    let octets = (0..2000)
+        .map(|number: usize| if number.is_multiple_of(3) { 1500 - number % 200 } else { 46 + number % 90 });
     octets.enumerate().map(|(seed, octets)| marked(to, from, EXPERIMENT, octets, seed as u64)).collect()
 }
 
