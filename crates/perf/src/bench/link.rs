@@ -23,6 +23,7 @@ pub(super) mod in_kernel;
 
 use std::time::Duration;
 
+use ::bench::Target;
 use dataplane::open::Io;
 use hdrhistogram::Histogram;
 use lab::flood::{self, Load};
@@ -37,7 +38,7 @@ use crate::demo::pair::Choice;
 
 const BENCH: &str = "link";
 /// Octets of payload of the frames that are sent, and of the frames themselves without FCS.
-const FRAMES: [(usize, &str); 2] = [(46, "64-octet frames"), (1500, "1514-octet frames")];
+pub(crate) const FRAMES: [(usize, &str); 2] = [(46, "64-octet frames"), (1500, "1514-octet frames")];
 /// Frames offered each second, in turn; the last is as many as the sender can. Where a box that is offered too many
 /// loses time with those it drops, a smaller offer gives the better figure.
 const OFFERS: [Option<u32>; 3] = [Some(250_000), Some(400_000), None];
@@ -48,6 +49,8 @@ const LOAD: u32 = 50_000;
 /// Limit on a load's duration.
 const LOAD_LIMIT: Duration = Duration::from_secs(120);
 
+/// The middle of the round trips.
+pub(crate) const TRIPS: &str = "round trip p50";
 /// Measurement of a transfer.
 const GOODPUT: &str = "TCP";
 const COST: &str = "CPU of TCP";
@@ -115,7 +118,7 @@ fn links() -> Vec<Plan> {
         in_kernel(false, ""),
         in_kernel(true, ", keystream ahead"),
         Plan {
-            name: format!("{}, kernel", in_kernel::SUITE),
+            name: gateways_in_the_kernel(),
             reference: Some(bridge.into()),
             boxes: Boxes::Gateways(Choice { io: "kernel", suite: in_kernel::SUITE, ..Choice::default() }),
         },
@@ -216,8 +219,35 @@ fn tell(bench: &mut Bench<'_>, cases: &[&Case], samples: &[Samples], unit: &str)
     for (case, one) in cases.iter().zip(samples) {
         let reference = case.plan.reference.as_ref();
         let number = cases.iter().position(|other| Some(&other.plan.name) == reference);
-        (bench.figure)(one.row(BENCH, unit, number.and_then(|number| samples.get(number))));
+        let mut row = one.row(BENCH, unit, number.and_then(|number| samples.get(number)));
+        if case.plan.name == gateways_in_the_kernel() {
+            row.target = row.ratio.as_ref().and_then(|ratio| target(&row.case, ratio.value));
+        }
+        (bench.figure)(row);
     }
+}
+
+/// What gateways whose link is in the kernel are to reach beside a bridge.
+fn target(case: &str, ratio: f64) -> Option<Target> {
+    let [small, full] = FRAMES.map(|(_, what)| figure(what));
+    let least = |least| (format!("at least {least} of the bridge's"), ratio >= least);
+    let (wanted, met) = match case {
+        _ if case == small => least(2.5),
+        _ if case == full => least(1.2),
+        _ if case == figure(TRIPS) => ("less than the bridge's".to_owned(), ratio < 1.0),
+        _ => return None,
+    };
+    Some(Target { wanted, met })
+}
+
+/// The case of gateways whose link is in the kernel.
+pub(crate) fn gateways_in_the_kernel() -> String {
+    format!("{}, kernel", in_kernel::SUITE)
+}
+
+/// Its figure of this kind.
+pub(crate) fn figure(what: &str) -> String {
+    row_name(what, &gateways_in_the_kernel())
 }
 
 /// Frames that arrive each second.

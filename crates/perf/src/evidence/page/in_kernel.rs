@@ -1,5 +1,6 @@
 //! Section: the frame path in the kernel, beside the same in user space, a bridge, and a program that only forwards.
 
+mod links;
 mod sites;
 mod targets;
 
@@ -27,6 +28,8 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
         frames(document),
         many(document),
         programs(document),
+        links::rates(document),
+        links::round_trips(document),
         sites::rates(document),
         sites::round_trips(document),
         sites::programs(document),

@@ -1,6 +1,6 @@
 //! What was to be reached in the kernel: each target, met or missed.
 
-use super::sites;
+use super::{links, sites};
 use crate::evidence::document::{Document, Figure as Measured};
 use crate::evidence::page::figure::{Body, Figure, Table, number, unit};
 use crate::evidence::page::query::{Query, command};
@@ -40,7 +40,8 @@ const KINDS: [(&str, [&str; 2]); 3] = [
 pub(super) fn figure(document: &Document) -> Figure {
     let (mut rows, mut missed) = (Vec::new(), Vec::new());
     let mut gaps = Vec::new();
-    for (bench, cases) in [(FIELDBUS, of_cells()), (sites::BENCH, sites::judged())] {
+    let judged = [(FIELDBUS, of_cells()), (links::BENCH, links::judged()), (sites::BENCH, sites::judged())];
+    for (bench, cases) in judged {
         let mut query = Query::new(document, bench);
         for (name, case) in cases {
             let Some(measured) = query.measured(&case) else { continue };
@@ -63,7 +64,7 @@ pub(super) fn figure(document: &Document) -> Figure {
         caption: format!("{verdict} Ratios are medians of the rounds' ratios.").trim_start().into(),
         units: "as the second column says".into(),
         source: "this run; the targets are the project's own".into(),
-        command: format!("{} --only {}", command(document, FIELDBUS), sites::BENCH),
+        command: format!("{} --only {} --only {}", command(document, FIELDBUS), links::BENCH, sites::BENCH),
         body: if rows.is_empty() {
             Body::Nothing
         } else {
@@ -172,7 +173,12 @@ mod tests {
         let Body::Table(table) = &figure.body else { panic!("{figure:?}") };
         let last: Vec<_> = table.rows.iter().map(|row| row[4].as_str()).collect();
         assert_eq!(last, ["met", "not met", "not met: 1 of 2"]);
-        assert_eq!(figure.gaps.len(), 2, "of cells and of sites others were not measured: {:?}", figure.gaps);
+        assert_eq!(
+            figure.gaps.len(),
+            3,
+            "of cells, links and sites others were not measured: {:?}",
+            figure.gaps
+        );
         let empty = Document::new(
             ("full", "c", "t"),
             machine::here(),
@@ -181,6 +187,6 @@ mod tests {
             Outcome::default(),
         );
         let figure = super::figure(&empty);
-        assert_eq!((figure.body, figure.gaps.len()), (Body::Nothing, 2));
+        assert_eq!((figure.body, figure.gaps.len()), (Body::Nothing, 3));
     }
 }
