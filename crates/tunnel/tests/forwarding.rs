@@ -526,6 +526,18 @@ fn plain_peers_exchange_vxlan() {
     let packet = sites.sites[0].forwarding.encapsulate_eapol(P0, &eapol).expect("a plain peer");
     let packet = octets(&packet, &eapol);
     assert_eq!(sites.arrive(0, 1, &packet), Some(eapol));
+    // VLAN tags come on top of the longest frame.
+    let longest = frame(1, 2, 1, ends::LAN_FRAME);
+    let vlan = [0x81, 0x00, 0, 5];
+    for tags in [&[][..], &[vlan], &[vlan, vlan]] {
+        for ether_type in [[0x88, 0xe5], [0x88, 0x8e]] {
+            let inner = [&longest[..12], &tags.concat(), &ether_type, &longest[14..]].concat();
+            let packet = [&[8, 0, 0, 0, 0, 0, 42, 0], &inner[..]].concat();
+            assert_eq!(sites.arrive(0, 1, &[&packet[..], &[0]].concat()), None, "{tags:?}");
+            assert_eq!(sites.sites[1].discards.pop(), Some(Discard::Of(P0, InDiscard::TooLong)));
+            assert_eq!(sites.arrive(0, 1, &packet), Some(inner), "{tags:?}");
+        }
+    }
     let mut foreign = sent[0].1.clone();
     foreign[6] = 43;
     assert_eq!(sites.arrive(0, 1, &foreign), None);

@@ -4,9 +4,9 @@ mod plants;
 
 use std::collections::BTreeSet;
 
-use plants::{PEER, Plants, Wire, frame, tagged};
+use plants::{LAN_FRAME, PEER, Plants, Wire, frame, tagged};
 use proptest::prelude::*;
-use tunnel::{FrameKinds, InDiscard, Limits, Mode};
+use tunnel::{Discard, FrameKinds, InDiscard, Limits, Mode};
 
 const MODES: [Mode; 2] = [Mode::Identifier, Mode::HeaderEncryption];
 const ONE: &[[u8; 4]] = &[[0x81, 0x00, 0xc0, 0x0a]];
@@ -45,6 +45,29 @@ fn frames_behind_tags_cross_octet_for_octet() {
         assert_eq!(plants.forwarding(0).flows(PEER).count(), 3, "{mode:?}: tags belong to the flow");
         let counters = plants.counters(0);
         assert!(counters.out_pkts_split > 50, "{mode:?}: {}", counters.out_pkts_split);
+    }
+}
+
+/// Each tag comes on top of what the LAN's MTU allows, and nothing else does.
+#[test]
+fn the_longest_frames_of_the_lan_cross_behind_tags() {
+    for mode in MODES {
+        // In two packets, and whole.
+        for path_payload in [1472, 3000] {
+            let mut plants = Plants::with(mode, Limits::default(), path_payload);
+            // Flows that are new, and known ones.
+            for pn in [1, 2, 3] {
+                let frames = [&[], ONE, TWO].map(|tags| tagged(&frame(1, 1, 0, pn, LAN_FRAME), tags));
+                cross(&mut plants, &frames.into());
+            }
+            assert_eq!(plants.discards, [], "{mode:?}");
+            for tags in [&[], ONE, TWO] {
+                plants.send(0, &tagged(&frame(1, 1, 0, 4, LAN_FRAME + 1), tags));
+            }
+            plants.pass(150);
+            assert_eq!(plants.take(1).len(), 0, "{mode:?}");
+            assert_eq!(plants.discards, [Discard::Of(PEER, InDiscard::TooLong); 3], "{mode:?}");
+        }
     }
 }
 
@@ -119,7 +142,7 @@ fn no_flipped_bit_of_a_header_changes_the_tags() {
             }
         }
         assert_eq!(delivered, 0, "{mode:?}");
-        assert!(!plants.discards.contains(&tunnel::Discard::Of(PEER, InDiscard::TooLong)));
+        assert!(!plants.discards.contains(&Discard::Of(PEER, InDiscard::TooLong)));
     }
 }
 
