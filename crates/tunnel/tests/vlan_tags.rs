@@ -106,6 +106,24 @@ fn equal_pns_behind_different_tags_are_no_copies() {
     assert_eq!((plants.counters(0).out_pkts_repeated, plants.discards.len()), (0, 0));
 }
 
+/// Neither do stations with neighbouring addresses in neighbouring VLANs share PNs.
+#[test]
+fn equal_pns_of_stations_in_different_vlans_are_no_copies() {
+    let mut plants = Plants::new(Mode::HeaderEncryption);
+    for vlan in [5, 6] {
+        let frame = |pn| {
+            let mut frame = frame(1, 1, 0, pn, 100);
+            // Address and SCI of 02:00:00:VLAN:00:01.
+            for address in [6, 20] {
+                frame[address..address + 6].copy_from_slice(&[2, 0, 0, vlan, 0, 1]);
+            }
+            tagged(&frame, &[[0x81, 0x00, 0, vlan]])
+        };
+        cross(&mut plants, &(1..80).map(frame).collect());
+    }
+    assert_eq!((plants.counters(0).out_pkts_repeated, plants.discards.len()), (0, 0));
+}
+
 #[test]
 fn frames_behind_tags_go_to_no_peer_that_does_not_know_them() {
     for mode in MODES {
