@@ -15,8 +15,8 @@ use netdev::interface::{Interface, InterfaceError, Prepared};
 use netdev::pool::{ChunkOctets, Pool, PoolError};
 pub use netdev::port::{self, Port, PortError, all};
 
-/// The offload that takes VLAN tags out of received frames: AF_PACKET gets them beside the frame, AF_XDP never.
-const VLAN_STRIPPING: &str = "rx-vlan-hw-parse";
+/// The offloads that take customer and service tags out of received frames: AF_PACKET gets them beside the frame, AF_XDP never.
+const VLAN_STRIPPING: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
 
 /// Which engine is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -44,11 +44,13 @@ pub enum OpenError {
     Pool(#[from] PoolError),
     /// AF_XDP would lose VLAN tags.
     #[error(
-        "{interface} cannot switch {VLAN_STRIPPING} off, and AF_XDP would lose VLAN tags; set io = \"af_packet\" or \"auto\", or use another card"
+        "{interface} cannot switch {feature} off, and AF_XDP would lose VLAN tags; set io = \"af_packet\" or \"auto\", or use another card"
     )]
     VlanStripping {
         /// The interface.
         interface: String,
+        /// The offload.
+        feature: &'static str,
     },
     /// No chunk holds a frame of this MTU.
     #[error("{interface} has an MTU of {mtu}, more than any frame pool holds; set it to 9216 or less")]
@@ -128,10 +130,11 @@ pub fn open_observer(interface: &str) -> Result<(Pool, AfPacket), OpenError> {
 
 /// Whether AF_XDP gets the VLAN tags of all these interfaces: their names, and the harmful offloads that are still on.
 fn keeps_tags<'i>(mut interfaces: impl Iterator<Item = (&'i str, &'i [String])>) -> Result<(), OpenError> {
-    let strips =
-        |remaining_offloads: &[String]| remaining_offloads.iter().any(|feature| feature == VLAN_STRIPPING);
-    match interfaces.find(|(_, remaining_offloads)| strips(remaining_offloads)) {
-        Some((interface, _)) => Err(OpenError::VlanStripping { interface: interface.into() }),
+    let strips = |remaining_offloads: &[String]| {
+        VLAN_STRIPPING.into_iter().find(|feature| remaining_offloads.iter().any(|one| one == feature))
+    };
+    match interfaces.find_map(|(name, remaining_offloads)| Some((name, strips(remaining_offloads)?))) {
+        Some((name, feature)) => Err(OpenError::VlanStripping { interface: name.into(), feature }),
         None => Ok(()),
     }
 }
@@ -161,14 +164,23 @@ mod tests {
 
     #[test]
     fn af_xdp_is_refused_where_it_would_lose_vlan_tags() {
-        let (merges, strips) =
-            (vec!["rx-gro".to_owned()], vec!["rx-gro".to_owned(), VLAN_STRIPPING.to_owned()]);
+        let merges = vec!["rx-gro".to_owned()];
         let judge = |remaining_offloads: [&[String]; 2]| {
             keeps_tags(["eth0", "eth1"].into_iter().zip(remaining_offloads))
         };
         judge([&[], &merges]).unwrap();
-        let error = judge([&merges, &strips]).unwrap_err();
-        assert!(matches!(&error, OpenError::VlanStripping { interface } if interface == "eth1"), "{error}");
-        assert!(error.to_string().contains("rx-vlan-hw-parse") && error.to_string().contains("af_packet"));
+        for feature in ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"] {
+            let strips = vec!["rx-gro".to_owned(), feature.to_owned()];
+            let error = judge([&merges, &strips]).unwrap_err();
+            assert!(
+                matches!(&error, OpenError::VlanStripping { interface, .. } if interface == "eth1"),
+                "{error}"
+            );
+            let text = error.to_string();
+            assert!(
+                text.contains(&format!("cannot switch {feature} off")) && text.contains("af_packet"),
+                "{text}"
+            );
+        }
     }
 }

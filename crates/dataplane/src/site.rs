@@ -38,7 +38,7 @@ pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full, d
 pub use lan::Lan;
 pub use mailbox::{LanFrame, ManagerMailbox, PACKET_OCTETS, ToWorker, WorkerMailbox, pair as mailboxes};
 pub use peers::PeerChange;
-pub use senders::{Admission, KNOWN as KNOWN_SENDERS, Senders};
+pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
 

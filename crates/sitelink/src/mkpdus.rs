@@ -11,8 +11,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::counters::SharedCounters;
 use super::transport::kind;
-use dataplane::site::{KNOWN_SENDERS, LanFrame};
-use wire::ethernet::{ETHERTYPE_OCTETS, Header};
+use dataplane::site::{KNOWN_SENDERS, LanFrame, sender_of};
 
 /// Senders whose MKPDU can wait for one peer: all that are known on the LAN, and as many others.
 const WAITING: usize = 2 * KNOWN_SENDERS;
@@ -45,12 +44,6 @@ struct Waiting {
     frame: LanFrame,
 }
 
-/// Source address, and the VLAN tags behind it: in each VLAN it is another KaY.
-fn sender(frame: &LanFrame) -> Option<&[u8]> {
-    let header = Header::parse(frame).ok()?;
-    frame.get(6..header.octets() - ETHERTYPE_OCTETS)
-}
-
 impl Mkpdus {
     pub(super) fn put(&self, now: Instant, frame: LanFrame) -> PutOutcome {
         let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,7 +52,7 @@ impl Mkpdus {
         }
         let waiting = Waiting { since: now, frame };
         let put = if let Some(older) =
-            frames.iter_mut().find(|older| sender(&older.frame) == sender(&waiting.frame))
+            frames.iter_mut().find(|older| sender_of(&older.frame) == sender_of(&waiting.frame))
         {
             *older = waiting;
             PutOutcome::Replaces

@@ -110,7 +110,7 @@ wire::counters! {
         in_pkts_late = "InPktsLate" [discard],
         /// Discarded: the PN is in the window, and was used (header encryption).
         in_pkts_replayed = "InPktsReplayed" [discard],
-        /// Discarded: forged, damaged, or of an epoch that is gone (header encryption).
+        /// Discarded: forged, damaged, of an epoch that is gone, or of an unknown flow with VLAN tags (header encryption).
         in_pkts_not_valid = "InPktsNotValid" [discard],
         /// Discarded: no epoch of the peer is known (header encryption).
         in_pkts_no_epoch = "InPktsNoEpoch" [discard],
@@ -127,7 +127,7 @@ wire::counters! {
         in_pkts_forged_long_form = "InPktsForgedLongForm" [discard],
         /// Discarded: from a station that was heard on this LAN within the last second.
         in_pkts_source_here = "InPktsSourceHere" [discard],
-        /// Discarded: the flow's number is unknown; or the flow is (header encryption).
+        /// Discarded: the flow's number is unknown; or the flow, without VLAN tags, is (header encryption).
         in_pkts_unknown_flow = "InPktsUnknownFlow" [discard],
         /// Discarded: longer than a frame of the LAN may be.
         in_pkts_too_long = "InPktsTooLong" [discard],

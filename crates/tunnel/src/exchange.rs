@@ -245,7 +245,7 @@ pub enum Event {
         /// The anchor.
         seq: u64,
     },
-    /// A flow that the peer knows has had a frame for it alone, which went in one packet. At most once a second and flow, after
+    /// A flow of MACsec frames without VLAN tags that the peer knows has had a frame for it alone, which went in one packet. At most once a second and flow, after
     /// [`Command::OfferFlows`].
     FlowInUse {
         /// The peer.

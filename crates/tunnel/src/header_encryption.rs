@@ -32,7 +32,7 @@ mod tests;
 use arrayvec::ArrayVec;
 use suite::tunnel::EpochSecret;
 use wire::time::Instant;
-use wire::tunnel::FlowIndex;
+use wire::tunnel::{FlowIndex, OuterTags};
 
 use crate::counters::{InDiscard, OutDiscard, PeerCounters};
 use crate::exchange::Event;
@@ -71,7 +71,7 @@ impl HeaderEncryption {
             flows: Flows::new(limits),
             known: KnownFlows::new(limits.flows),
             sealer: Sealer::new(),
-            waiting: Waiting::new(lan_frame),
+            waiting: Waiting::new(lan_frame + OuterTags::OCTETS),
             opener: Opener::new(),
             fragments: FragmentBuffer::new(lan_frame),
             wanted: None,

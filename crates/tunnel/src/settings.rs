@@ -106,7 +106,7 @@ impl Default for Limits {
 pub struct Settings {
     /// Its first peers, in the order of their numbers.
     pub peers: Vec<PeerSettings>,
-    /// Octets of the longest frame that the LAN takes, header included.
+    /// Octets of the longest frame without VLAN tags that the LAN takes, header included. VLAN tags come on top.
     pub lan_frame: usize,
     /// Its bounds.
     pub limits: Limits,

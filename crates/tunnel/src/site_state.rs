@@ -123,11 +123,12 @@ impl SiteState {
         flow.cyclic().is_none() || flow.cyclic() == self.cyclic
     }
 
-    /// Tells that a flow is in use, if that is due.
+    /// Tells that a flow is in use, if that is due. Those who forward beside this half know neither VLAN tags nor cyclic frames.
     #[inline(never)]
     pub(crate) fn offer(&mut self, now: Instant, context: &PeerContext, given: &mut NumberedFlow) {
         let (peer, generation) = (context.peer, context.generation);
         if given.is_offer_due(now)
+            && given.flow.is_untagged_macsec()
             && self.events.tell(Event::FlowInUse { peer, generation, index: given.index, flow: given.flow })
         {
             given.note_offered(now);

@@ -7,8 +7,8 @@ use std::time::Duration;
 use ends::{Sites, frame, frame_between, octets, settings};
 use suite::tunnel::EpochSecret;
 use tunnel::{
-    Command, Destination, Discard, Event, Forwarding, Generation, InDiscard, Limits, Location, Mode,
-    PacketSource, PeerId, PeerSettings, PreparedPeer, Settings, UnknownDiscard,
+    Command, Destination, Discard, Event, Forwarding, FrameKinds, Generation, InDiscard, Limits, Location,
+    Mode, PacketSource, PeerId, PeerSettings, PreparedPeer, Settings, UnknownDiscard,
 };
 use wire::MacAddr;
 use wire::tunnel::{
@@ -526,6 +526,18 @@ fn plain_peers_exchange_vxlan() {
     let packet = sites.sites[0].forwarding.encapsulate_eapol(P0, &eapol).expect("a plain peer");
     let packet = octets(&packet, &eapol);
     assert_eq!(sites.arrive(0, 1, &packet), Some(eapol));
+    // VLAN tags come on top of the longest frame.
+    let longest = frame(1, 2, 1, ends::LAN_FRAME);
+    let vlan = [0x81, 0x00, 0, 5];
+    for tags in [&[][..], &[vlan], &[vlan, vlan]] {
+        for ether_type in [[0x88, 0xe5], [0x88, 0x8e]] {
+            let inner = [&longest[..12], &tags.concat(), &ether_type, &longest[14..]].concat();
+            let packet = [&[8, 0, 0, 0, 0, 0, 42, 0], &inner[..]].concat();
+            assert_eq!(sites.arrive(0, 1, &[&packet[..], &[0]].concat()), None, "{tags:?}");
+            assert_eq!(sites.sites[1].discards.pop(), Some(Discard::Of(P0, InDiscard::TooLong)));
+            assert_eq!(sites.arrive(0, 1, &packet), Some(inner), "{tags:?}");
+        }
+    }
     let mut foreign = sent[0].1.clone();
     foreign[6] = 43;
     assert_eq!(sites.arrive(0, 1, &foreign), None);
@@ -683,6 +695,19 @@ fn flows_in_use_are_told_and_stations_move_only_when_nobody_heard_them() {
     told(&mut sites);
     sites.send(0, &frame(1, 2, 5, 100));
     assert_eq!(told(&mut sites).len(), 1, "again after a second");
+
+    // Who forwards beside this half knows no VLAN tags.
+    let generation = sites.sites[0].generations[0];
+    sites.command(0, Command::TakesFrames { peer: P0, generation, frames: FrameKinds::ALL });
+    let untagged = frame(1, 2, 6, 100);
+    let tagged = [&untagged[..12], &[0x81, 0x00, 0, 5], &untagged[12..]].concat();
+    assert!(sites.send(0, &tagged));
+    sites.settle();
+    let taken = ParsedFrame::parse(&tagged).expect("a frame");
+    let numbered = sites.sites[0].forwarding.flows(P0).find(|given| given.flow == taken.flow);
+    assert!(numbered.is_some_and(|given| given.acknowledged));
+    assert!(sites.send(0, &tagged));
+    assert_eq!(told(&mut sites), []);
 
     // Station 2 is behind the peer, and silent there for a second: it would move here.
     let loops = |sites: &Sites| sites.sites[0].forwarding.counters().out_pkts_loop;

@@ -4,9 +4,9 @@ mod plants;
 
 use std::collections::BTreeSet;
 
-use plants::{PEER, Plants, Wire, frame, tagged};
+use plants::{LAN_FRAME, PEER, Plants, Wire, frame, tagged};
 use proptest::prelude::*;
-use tunnel::{FrameKinds, InDiscard, Limits, Mode};
+use tunnel::{Discard, FrameKinds, InDiscard, Limits, Mode};
 
 const MODES: [Mode; 2] = [Mode::Identifier, Mode::HeaderEncryption];
 const ONE: &[[u8; 4]] = &[[0x81, 0x00, 0xc0, 0x0a]];
@@ -48,6 +48,29 @@ fn frames_behind_tags_cross_octet_for_octet() {
     }
 }
 
+/// Each tag comes on top of what the LAN's MTU allows, and nothing else does.
+#[test]
+fn the_longest_frames_of_the_lan_cross_behind_tags() {
+    for mode in MODES {
+        // In two packets, and whole.
+        for path_payload in [1472, 3000] {
+            let mut plants = Plants::with(mode, Limits::default(), path_payload);
+            // Flows that are new, and known ones.
+            for pn in [1, 2, 3] {
+                let frames = [&[], ONE, TWO].map(|tags| tagged(&frame(1, 1, 0, pn, LAN_FRAME), tags));
+                cross(&mut plants, &frames.into());
+            }
+            assert_eq!(plants.discards, [], "{mode:?}");
+            for tags in [&[], ONE, TWO] {
+                plants.send(0, &tagged(&frame(1, 1, 0, 4, LAN_FRAME + 1), tags));
+            }
+            plants.pass(150);
+            assert_eq!(plants.take(1).len(), 0, "{mode:?}");
+            assert_eq!(plants.discards, [Discard::Of(PEER, InDiscard::TooLong); 3], "{mode:?}");
+        }
+    }
+}
+
 /// The tags are the flow's: with identifiers they cost nothing, and with header encryption they even go.
 #[test]
 fn tags_of_a_known_flow_add_no_octet_and_are_not_seen() {
@@ -79,6 +102,24 @@ fn equal_pns_behind_different_tags_are_no_copies() {
     let mut plants = Plants::new(Mode::HeaderEncryption);
     for tags in [ONE, TWO, &[]] {
         cross(&mut plants, &(1..80).map(|pn| tagged(&frame(1, 1, 0, pn, 100), tags)).collect());
+    }
+    assert_eq!((plants.counters(0).out_pkts_repeated, plants.discards.len()), (0, 0));
+}
+
+/// Neither do stations with neighbouring addresses in neighbouring VLANs share PNs.
+#[test]
+fn equal_pns_of_stations_in_different_vlans_are_no_copies() {
+    let mut plants = Plants::new(Mode::HeaderEncryption);
+    for vlan in [5, 6] {
+        let frame = |pn| {
+            let mut frame = frame(1, 1, 0, pn, 100);
+            // Address and SCI of 02:00:00:VLAN:00:01.
+            for address in [6, 20] {
+                frame[address..address + 6].copy_from_slice(&[2, 0, 0, vlan, 0, 1]);
+            }
+            tagged(&frame, &[[0x81, 0x00, 0, vlan]])
+        };
+        cross(&mut plants, &(1..80).map(frame).collect());
     }
     assert_eq!((plants.counters(0).out_pkts_repeated, plants.discards.len()), (0, 0));
 }
@@ -119,7 +160,7 @@ fn no_flipped_bit_of_a_header_changes_the_tags() {
             }
         }
         assert_eq!(delivered, 0, "{mode:?}");
-        assert!(!plants.discards.contains(&tunnel::Discard::Of(PEER, InDiscard::TooLong)));
+        assert!(!plants.discards.contains(&Discard::Of(PEER, InDiscard::TooLong)));
     }
 }
 

@@ -99,7 +99,7 @@ pub fn peer_settings(config: &Site, peer: &SitePeer) -> PeerSettings {
     PeerSettings { mode: peer.mode, path_payload }
 }
 
-/// Octets of the longest frame of the LAN.
+/// Octets of the longest frame of the LAN without VLAN tags.
 pub const fn lan_frame(lan_mtu: usize) -> usize {
     HEADER_OCTETS + lan_mtu
 }

@@ -1,5 +1,5 @@
-//! Rate limit of MKPDUs from the LAN, by sender. Anybody on a LAN can send any number of them, from any number of addresses. A
-//! station whose MKPDUs are lost for six seconds loses its keys.
+//! Rate limit of MKPDUs from the LAN, by sender: a source address and the VLAN tags behind it, for in each VLAN it is another KaY.
+//! Anybody on a LAN can send any number of them, from any number of addresses and behind any tags. A station whose MKPDUs are lost for six seconds loses its keys.
 //!
 //! ```text
 //!  known sender ─────────────────────────── its own bucket ─────────▶ manager
@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A sender that is *known* stays so as long as it speaks, whoever else does. A station speaks every two seconds; a flood of
-//! addresses that come once each makes none of them known, and a station that begins to speak in it is known by its
+//! senders that come once each makes none of them known, and a station that begins to speak in it is known by its
 //! second or third MKPDU.
 //!
-//! Left out on purpose: whether an MKPDU is true, for a site has no CAK. A sender that uses a station's own address
-//! takes that station's share; and [`KNOWN`] addresses that go on speaking keep stations out that were not
+//! Left out on purpose: whether an MKPDU is true, for a site has no CAK. Who uses a station's own address and tags
+//! takes that station's share; and [`KNOWN`] senders that go on speaking keep stations out that were not
 //! known before.
 
 use std::fmt;
@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use wire::Instant;
+use wire::ethernet::{ETHERTYPE_OCTETS, Header};
 use wire::time::TokenBucket;
 
 use super::mailbox::{LanFrame, PACKET_OCTETS};
@@ -37,18 +38,28 @@ const EACH: TokenBucket = TokenBucket::new(32, SIXTEENTH);
 /// MKPDUs of all others together.
 const OTHERS: TokenBucket = TokenBucket::new(64, SIXTEENTH);
 const SIXTEENTH: Duration = Duration::from_micros(62_500);
-/// Addresses that are noted: at 20,000 new ones a second more than a second passes until all places are taken.
+/// Senders that are noted: at 20,000 new ones a second more than a second passes until all places are taken.
 const NOTED: usize = 1 << 16;
 /// The unit of the times that are noted.
 const TICK: Duration = Duration::from_millis(100);
 
-type Address = [u8; 6];
+/// A sender as a number: source address and VLAN tags, then zeros.
+pub type SenderId = u128;
 
-/// Senders that are known, and addresses that are noted.
+/// The sender of an MKPDU. `None` if the frame ends in its header.
+pub fn sender_of(frame: &[u8]) -> Option<SenderId> {
+    let header = Header::parse(frame).ok()?;
+    let octets = frame.get(6..header.octets() - ETHERTYPE_OCTETS)?;
+    let mut id = [0; size_of::<SenderId>()];
+    id.get_mut(..octets.len())?.copy_from_slice(octets);
+    Some(SenderId::from_be_bytes(id))
+}
+
+/// Senders that are known, and others that are noted.
 pub struct Senders {
     known: ArrayVec<Sender, KNOWN>,
     others: TokenBucket,
-    /// Address and time of others, by hash. Memory that no flood has touched is not there.
+    /// Hash and time of others, by hash. Memory that no flood has touched is not there.
     noted: Box<[u64]>,
     hash: RandomState,
 }
@@ -65,7 +76,7 @@ pub enum Admission {
 }
 
 struct Sender {
-    address: Address,
+    id: SenderId,
     last: Instant,
     bucket: TokenBucket,
 }
@@ -85,25 +96,25 @@ impl Default for Senders {
 impl Senders {
     /// Sends an MKPDU of the LAN to the manager, unless its sender is a part of a flood.
     pub fn send(&mut self, now: Instant, frame: &[u8], eapol: &mut Mailbox<LanFrame, LanFrame>) -> Admission {
-        let Some(sender) = frame.get(6..).and_then(<[u8]>::first_chunk) else { return Admission::NoRoom };
+        let Some(sender) = sender_of(frame) else { return Admission::NoRoom };
         if frame.len() > PACKET_OCTETS {
             return Admission::NoRoom;
         }
-        if !self.admit(now, *sender) {
+        if !self.admit(now, sender) {
             return Admission::Flood;
         }
         let sent = LanFrame::try_from(frame).is_ok_and(|frame| eapol.send(frame));
         if sent { Admission::Sent } else { Admission::NoRoom }
     }
 
-    /// Whether this sender's MKPDU goes on. Work: a look at each known sender, and one at the noted addresses.
-    fn admit(&mut self, now: Instant, address: Address) -> bool {
-        if let Some(sender) = self.known.iter_mut().find(|sender| sender.address == address) {
+    /// Whether this sender's MKPDU goes on. Work: a look at each known sender, and one at the noted ones.
+    fn admit(&mut self, now: Instant, id: SenderId) -> bool {
+        if let Some(sender) = self.known.iter_mut().find(|sender| sender.id == id) {
             sender.last = now;
             return sender.bucket.take(now);
         }
-        if self.returns(now, address) {
-            let mut sender = Sender { address, last: now, bucket: EACH };
+        if self.returns(now, id) {
+            let mut sender = Sender { id, last: now, bucket: EACH };
             sender.bucket.take(now);
             if self.known.is_full() {
                 // Only a silent sender gives way.
@@ -122,13 +133,14 @@ impl Senders {
 
     /// Whether this sender was heard a while ago. If not it is noted, unless another one is in its place, which keeps it
     /// until it had time to return: else a flood would leave no note standing from one hello to the next.
-    fn returns(&mut self, now: Instant, address: Address) -> bool {
-        let [a, b, c, d, e, f] = address;
-        let key = u64::from_be_bytes([0, 0, a, b, c, d, e, f]) << 16;
+    fn returns(&mut self, now: Instant, id: SenderId) -> bool {
+        // What the place does not say of the hash.
+        let hash = self.hash.hash_one(id);
+        let key = hash & !u64::from(u16::MAX);
         // From 1 on: a place of zeros is empty.
         let ticks = now.since(Instant::START).as_millis() / TICK.as_millis();
         let tick = 1 + (ticks % u128::from(u16::MAX)) as u16;
-        let place = self.hash.hash_one(address) as usize % NOTED;
+        let place = hash as usize % NOTED;
         let Some(note) = self.noted.get_mut(place) else { return false };
         let since = |note: u64| {
             let behind =
@@ -152,20 +164,20 @@ impl fmt::Debug for Senders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mailbox::pair;
 
-    const STATION: Address = [2, 0, 0, 0, 0, 1];
+    const STATION: SenderId = 0x0200_0000_0001 << 80;
     const HELLO: Duration = Duration::from_secs(2);
 
     fn at(milliseconds: u64) -> Instant {
         Instant::after_start(Duration::from_millis(milliseconds))
     }
 
-    fn stranger(number: u64) -> Address {
-        let [_, _, address @ ..] = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-        address
+    fn stranger(number: u64) -> SenderId {
+        SenderId::from(number.wrapping_mul(0x9e37_79b9_7f4a_7c15) << 16) << 64
     }
 
-    /// Twenty new addresses a millisecond, from `first` on; how many of them were admitted.
+    /// Twenty new senders a millisecond, from `first` on; how many of them were admitted.
     fn flood(senders: &mut Senders, from: u64, to: u64) -> usize {
         let mut admitted = 0;
         for millisecond in from..to {
@@ -212,7 +224,7 @@ mod tests {
             flood(&mut senders, 0, 8000);
             let mut now = 8000 + try_ * 37;
             let first = now;
-            while !senders.known.iter().any(|sender| sender.address == STATION) {
+            while !senders.known.iter().any(|sender| sender.id == STATION) {
                 senders.admit(at(now), STATION);
                 let next = now + HELLO.as_millis() as u64;
                 flood(&mut senders, now, next);
@@ -243,12 +255,12 @@ mod tests {
                 assert!(senders.admit(at(2000 * hello + number), stranger(1 + number)));
             }
             senders.admit(at(2000 * hello + 500), STATION);
-            assert!(!senders.known.iter().any(|sender| sender.address == STATION));
+            assert!(!senders.known.iter().any(|sender| sender.id == STATION));
         }
         // They are silent.
         senders.admit(at(200_000), STATION);
         senders.admit(at(202_000), STATION);
-        assert!(senders.known.iter().any(|sender| sender.address == STATION));
+        assert!(senders.known.iter().any(|sender| sender.id == STATION));
     }
 
     #[test]
@@ -261,6 +273,37 @@ mod tests {
         let admitted = (2001..12_001).filter(|now| senders.admit(at(*now), stranger(1))).count();
         assert!((150..=32 + 160).contains(&admitted), "{admitted}");
         assert!(senders.admit(at(12_001), STATION));
+    }
+
+    /// An MKPDU of a station's address behind an 802.1Q tag.
+    fn in_vlan(vlan: u16) -> Vec<u8> {
+        let [high, low] = vlan.to_be_bytes();
+        let tag = [0x81, 0x00, high, low];
+        [&[1, 0x80, 0xc2, 0, 0, 3][..], &STATION.to_be_bytes()[..6], &tag, &[0x88, 0x8e, 3, 5, 0, 0]].concat()
+    }
+
+    #[test]
+    fn kays_of_one_address_in_many_vlans_are_heard_like_those_of_many_addresses() {
+        let (mut senders, (mut eapol, mut manager)) = (Senders::default(), pair(64, 64));
+        for hello in 0..20 {
+            for vlan in 0..60 {
+                let now = at(2000 * hello + u64::from(vlan));
+                assert_eq!(senders.send(now, &in_vlan(vlan), &mut eapol), Admission::Sent, "{hello} {vlan}");
+                manager.receive().expect("sent");
+            }
+        }
+    }
+
+    #[test]
+    fn one_address_with_new_tags_all_the_time_is_a_flood() {
+        let (mut senders, (mut eapol, mut manager)) = (Senders::default(), pair(64, 64));
+        let mut admitted = 0;
+        for vlan in 0..4096 {
+            admitted +=
+                usize::from(senders.send(at(u64::from(vlan)), &in_vlan(vlan), &mut eapol) == Admission::Sent);
+            manager.receive();
+        }
+        assert!(admitted <= 64 + 16 * 5, "{admitted}");
     }
 
     #[test]

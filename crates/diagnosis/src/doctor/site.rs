@@ -288,6 +288,11 @@ fn of_path(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
 
 /// Findings from the counters of a running site.
 fn counters(report: &Report) -> Vec<Finding> {
+    let groups = report.groups();
+    of_counters(|wanted| groups.iter().map(|(_, _, counters)| counters.value(wanted)).sum())
+}
+
+fn of_counters(sum: impl Fn(&str) -> u64) -> Vec<Finding> {
     let rows = [
         (
             "OutPktsNotMacsec",
@@ -323,6 +328,14 @@ fn counters(report: &Report) -> Vec<Finding> {
             "a peer of an earlier version carries no extension headers with header encryption: upgrade it, or switch fragment and concatenate off at the stations",
         ),
         (
+            "OutPktsTagged",
+            "a peer of an earlier version carries no frames behind VLAN tags: upgrade it, or connect the LAN's port untagged",
+        ),
+        (
+            "OutPktsCyclic",
+            "a peer carries no frames of cells: set cells there, too, and mode = \"identifier\" at both ends",
+        ),
+        (
             "OutPktsNoSci",
             "header encryption carries no frames without SCI: set sci = \"always\" at the stations, or mode = \"identifier\"",
         ),
@@ -335,8 +348,6 @@ fn counters(report: &Report) -> Vec<Finding> {
             "one machine has more flows than the limits allow: there is a flood, or flows_per_source is too low",
         ),
     ];
-    let groups = report.groups();
-    let sum = |wanted: &str| -> u64 { groups.iter().map(|(_, _, counters)| counters.value(wanted)).sum() };
     rows.into_iter()
         .filter_map(|(name, meaning)| {
             let count = sum(name);

@@ -166,8 +166,8 @@ impl Prepared {
         &self.interface
     }
 
-    /// Harmful offloads that this interface cannot switch off. With `rx-vlan-hw-parse` among them AF_XDP loses
-    /// VLAN tags; AF_PACKET does not.
+    /// Harmful offloads that this interface cannot switch off. With `rx-vlan-hw-parse` or `rx-vlan-stag-hw-parse` among them AF_XDP
+    /// loses VLAN tags; AF_PACKET does not.
     pub fn remaining_offloads(&self) -> &[String] {
         &self.remaining_offloads
     }

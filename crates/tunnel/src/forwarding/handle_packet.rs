@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
-use wire::ethernet::ADDRESSES_OCTETS;
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::time::Instant;
 use wire::tunnel::{OuterTags, ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
 
@@ -91,7 +91,7 @@ impl Forwarding {
             }
         };
         let prefix = prefix(taken);
-        if prefix.len() + octets > self.lan_frame {
+        if self.is_too_long(prefix.len() + octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
         self.hear_behind(now, taken, from)?;
@@ -145,7 +145,9 @@ impl Forwarding {
         packet: &[u8],
     ) -> Result<Delivery<'static>, Discard> {
         let inner = match parse(vni, packet) {
-            Ok(_) if packet.len() - VXLAN_OCTETS > self.lan_frame => Err(InDiscard::TooLong),
+            Ok(_) if self.is_too_long(packet.len() - VXLAN_OCTETS, || vlan_tags_octets(packet)) => {
+                Err(InDiscard::TooLong)
+            }
             inner => inner,
         };
         let inner = inner.map_err(|reason| self.discard(from, reason))?;
@@ -197,7 +199,8 @@ impl Forwarding {
         let came = DECRYPTED_OCTETS..packet.len();
         let octets =
             |this: &Self| waited.and_then(|place| this.waited_fragment(from, place)).map_or(0, <[u8]>::len);
-        if prefix.len() + came.len() + octets(self) > self.lan_frame {
+        let frame_octets = prefix.len() + came.len() + octets(self);
+        if self.is_too_long(frame_octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
         self.hear_behind(now, &taken, from)?;
@@ -211,6 +214,11 @@ impl Forwarding {
         let came = &packet[came];
         let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
         Ok(Delivery::Joined { from, prefix, first, second })
+    }
+
+    /// True if a frame is longer than the LAN takes: VLAN tags come on top of its MTU.
+    fn is_too_long(&self, octets: usize, tags_octets: impl FnOnce() -> usize) -> bool {
+        octets > self.lan_frame && octets > self.lan_frame + tags_octets()
     }
 
     /// The waiting fragment that belongs to the one that has just arrived.
@@ -232,6 +240,11 @@ impl Forwarding {
         }
         Discard::Of(peer, reason)
     }
+}
+
+/// Octets of the VLAN tags of the frame in a VXLAN packet.
+fn vlan_tags_octets(packet: &[u8]) -> usize {
+    Header::parse(&packet[VXLAN_OCTETS..]).map_or(0, |header| header.octets() - HEADER_OCTETS)
 }
 
 /// Writes the beginning of a frame, with its VLAN tags behind the addresses. There is room.

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec;
 use alloc::vec::Vec;
 
-use wire::tunnel::ParsedFrame;
+use wire::tunnel::{OuterTags, ParsedFrame};
 use wire::{An, Sci};
 
 use super::window::{PnWindow, region};
@@ -30,6 +30,7 @@ pub(crate) enum Standing {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Association {
     sci: Sci,
+    tags: OuterTags,
     an: An,
     region: u8,
 }
@@ -38,17 +39,12 @@ impl Association {
     /// The association of a frame; `None` without SCI. What one station sends behind different VLAN tags may be of SecYs with the same
     /// SCI.
     pub(crate) fn of(taken: &ParsedFrame) -> Option<Self> {
-        let mut sci = taken.flow.sci()?;
-        if !taken.flow.tags.is_empty() {
-            sci =
-                Sci::from_octets((u64::from_be_bytes(sci.octets()) ^ taken.flow.tags.number()).to_be_bytes());
-        }
-        Some(Self::new(sci, taken.fields.an(), taken.fields.pn))
+        Some(Self::new(taken.flow.sci()?, taken.flow.tags, taken.fields.an(), taken.fields.pn))
     }
 
     /// The association of this PN.
-    pub(crate) const fn new(sci: Sci, an: An, pn: u32) -> Self {
-        Self { sci, an, region: region(pn) }
+    pub(crate) const fn new(sci: Sci, tags: OuterTags, an: An, pn: u32) -> Self {
+        Self { sci, tags, an, region: region(pn) }
     }
 }
 
@@ -123,7 +119,7 @@ mod tests {
         let [high, low] = (number / 4).to_be_bytes();
         // Neither in the order of their SCIs nor in that of their ANs.
         let sci = Sci::from_octets([low.reverse_bits(), high, 0, 0, 0, 0, 0, 1]);
-        Association::new(sci, An::from_tci(number as u8), 1)
+        Association::new(sci, OuterTags::default(), An::from_tci(number as u8), 1)
     }
 
     #[test]

@@ -4,6 +4,10 @@
 //! reject a repeated PN. So an SA that restarts takes the next epoch into use, for all SAs. The peer has
 //! acknowledged that epoch before.
 //!
+//! Frames behind different VLAN tags have PNs of their own, as stations of several VLANs may have one SCI. P2 is then the same
+//! if the first four encrypted octets are, as those of a frame that a switch copies into two VLANs. P1 holds the number of the flow,
+//! so C1 differs; C2 shows that the two are copies.
+//!
 //! | PN of an SA in this epoch | what becomes of the frame |
 //! |---|---|
 //! | the first | sent; an SA has a window of its own, so a changed AN needs no epoch. No room for one more: the next epoch |

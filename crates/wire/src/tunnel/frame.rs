@@ -42,11 +42,6 @@ impl OuterTags {
         self.0.to_be_bytes()
     }
 
-    /// The tags as one number, other than that of any other tags.
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-
     /// Parses encoded tags. `None` if a TPID is none of a VLAN tag, or something follows where no tag is.
     pub const fn parse(octets: [u8; Self::OCTETS]) -> Option<Self> {
         let number = u64::from_be_bytes(octets);

@@ -98,3 +98,21 @@ fn a_nat_on_the_way_is_told() {
         );
     }
 }
+
+#[test]
+fn frames_that_a_peer_does_not_take_are_told_with_a_cure() {
+    for (counter, cure) in [
+        ("OutPktsExtended", "upgrade it"),
+        ("OutPktsTagged", "upgrade it"),
+        ("OutPktsCyclic", "set cells there, too"),
+    ] {
+        let findings = of_counters(|name| if name == counter { 3 } else { 0 });
+        let [finding] = &findings[..] else { panic!("{counter}: {findings:?}") };
+        assert_eq!(finding.level, Level::Note);
+        assert!(
+            finding.text.starts_with(&format!("{counter} 3 ")) && finding.text.contains(cure),
+            "{}",
+            finding.text
+        );
+    }
+}
