@@ -30,7 +30,7 @@ use xdp::redirect::Redirect;
 use super::link::in_kernel;
 
 /// Limit on the time that it takes to open its ports, and to end.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// The longest sleep. Nothing depends on it: frames and the end of standard input wake it.
 const SLEEP: Duration = Duration::from_millis(100);
 /// The command that runs one.

@@ -18,7 +18,7 @@ use report::GatewayReport;
 use report::cell::CellReport;
 
 /// Limit on the time of sessions on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Settings of the two configurations, besides names and keys.
 #[derive(Clone, Debug)]

@@ -20,7 +20,7 @@ use frameward::keygen::{self, KeyLength, KeygenError};
 use report::{AskError, GatewayReport, RUNTIME_DIR_VARIABLE};
 
 /// Limit on the time that a gateway takes to run, and to stop.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Error of a pair.
 #[derive(Debug, thiserror::Error)]

@@ -26,7 +26,7 @@ use report::GatewayReport;
 use report::site::{SitePeerReport, SiteReport};
 
 /// Limit on the time that sites take to find each other, and the kernel to take an ended process's sockets away.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Payload of a machine's largest ping: its MTU of 1438, without 28 octets of IP and ICMP.
 const PING_OCTETS: u16 = 1410;
 
