@@ -20,7 +20,7 @@ const WARM_UP: Duration = Duration::from_millis(200);
 /// Frames that a sender which was held up makes up for at once.
 pub(crate) const MOST_BEHIND: u64 = 1024;
 /// Limit on the time that the sender takes to end.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(60);
 
 /// Frames sent and frames that arrived in the same time.
 #[derive(Clone, Copy, Debug)]

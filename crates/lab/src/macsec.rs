@@ -27,7 +27,7 @@ pub const SHORTEST: usize = 60;
 /// Time that the flood runs before arrivals are counted.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Limit on the time that the sender takes to end.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(60);
 /// Limit on the time of an echo.
 const ECHO_WAIT: Duration = Duration::from_secs(1);
 

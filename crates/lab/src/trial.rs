@@ -24,7 +24,7 @@ const MOST_QUIET: Duration = Duration::from_secs(2);
 /// Trials that only tell where to look are so many times shorter.
 const BRIEF: u32 = 4;
 /// Time that a sender may take beyond its trial.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(60);
 /// Octets of Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = 14 + 20 + 8;
 
