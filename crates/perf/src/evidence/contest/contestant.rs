@@ -18,7 +18,7 @@ use super::kernel::RunningKernel;
 const PLAIN_MTU: u32 = 1500;
 const NETWORK_MTU: u32 = 1700;
 /// Limit on the time until a tunnel carries frames.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 /// A contestant that runs in both boxes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Contestant {
