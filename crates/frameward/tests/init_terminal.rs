@@ -24,7 +24,9 @@ impl Terminal {
             "trap : INT; '{}' init {arguments} --dir . --state \"$PWD/state\" --user \"$(id -un)\"; echo \"status $?\"",
             env!("CARGO_BIN_EXE_frameward")
         );
-        let mut script = Command::new("script")
+        // Whoever starts the tests may ignore the signal that Ctrl-C is.
+        let mut script = Command::new("env")
+            .args(["--default-signal=INT", "script"])
             .args(["-qefc", &commands, "/dev/null"])
             .current_dir(&directory)
             .env("SHELL", "/bin/sh")
