@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use control::{Gateway, KernelPrograms, Notice};
+use control::{Gateway, KernelPrograms, LinkPath, Notice};
 use dataplane::open::OpenError;
 use dataplane::worker;
 use netdev::interface::{InterfaceError, Prepared};
@@ -242,6 +242,10 @@ impl Running {
         info!(event = "suite-speeds", "cipher suites, {speeds}");
         info!(event = "antedating", "antedate: {antedating}");
         for RunningLink { config, .. } in &self.links {
+            // Programs in the kernel have this suite alone, and gain more than another cipher does.
+            if self.control.link_path(&config.name) == Some(LinkPath::Kernel) {
+                continue;
+            }
             let Some(suite) = config.suite() else { continue };
             let advice = Advice::new(speeds, suite);
             if advice.is_to_change() {
