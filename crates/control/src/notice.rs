@@ -77,7 +77,7 @@ pub enum Notice {
     LinkKernelFault {
         /// The link's name.
         link: String,
-        /// What the kernel says.
+        /// The kernel's word for it.
         why: String,
     },
     /// Frames of this relation pass from here on, under the keys of a new session.

@@ -216,7 +216,7 @@ impl SaTable {
             match kernel.takes(sak.suite) {
                 Ok(()) => {
                     if let Err(error) = self.install_in_kernel(&sak, kernel, tell) {
-                        // What was installed may have had frames: it does not begin again elsewhere.
+                        // Its SAs may have had frames: they do not begin again elsewhere.
                         let retired = kernel.retire(sak.an, &self.scs).err();
                         tell(SaNotice::SakRefused(ki, retired.unwrap_or(error).to_string()));
                         return;

@@ -1,4 +1,4 @@
-//! What moves frames, in words.
+//! Names of the engines that move frames.
 
 use crate::Io;
 

@@ -94,7 +94,7 @@ impl Gateway {
         let (unfit, has_sas) = (matches!(kernel.state, State::Unfit(_)), kernel.has_sas());
         let is_static = matches!(keys, Keys::Static(_));
         if unfit && matches!(before, State::Attached) {
-            // What the programs send would be lost, and counted as sent.
+            // Frames of the programs would be lost behind them, and counted as sent.
             self.take_programs_off(number);
         }
         match (has_sas, is_static) {

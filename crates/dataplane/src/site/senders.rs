@@ -134,7 +134,7 @@ impl Senders {
     /// Whether this sender was heard a while ago. If not it is noted, unless another one is in its place, which keeps it
     /// until it had time to return: else a flood would leave no note standing from one hello to the next.
     fn returns(&mut self, now: Instant, id: SenderId) -> bool {
-        // What the place does not say of the hash.
+        // The part of the hash that the place does not say.
         let hash = self.hash.hash_one(id);
         let key = hash & !u64::from(u16::MAX);
         // From 1 on: a place of zeros is empty.

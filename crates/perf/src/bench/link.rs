@@ -227,7 +227,7 @@ fn tell(bench: &mut Bench<'_>, cases: &[&Case], samples: &[Samples], unit: &str)
     }
 }
 
-/// What gateways whose link is in the kernel are to reach beside a bridge.
+/// Target of gateways with their link in the kernel, beside a bridge.
 fn target(case: &str, ratio: f64) -> Option<Target> {
     let [small, full] = FRAMES.map(|(_, what)| figure(what));
     let least = |least| (format!("at least {least} of the bridge's"), ratio >= least);
