@@ -16,7 +16,9 @@
 //!
 //! Departures:
 //!
-//! 1. A member transmits when the key server does, and also when it sees itself that all receive.
+//! 1. A member transmits when it sees itself that all receive, and also when the key server does. But a key server
+//!    that takes a group over may not hear all of it yet: for at most 2 s a member goes on with the SAK before,
+//!    while a peer has that one alone.
 //! 2. A SAK is not retired while a peer sends under it, for at most 6 s more: the MKPDU that reports the new
 //!    one may have been lost.
 //! 3. A member's transmit timer counts only if no other SAK protects: it must not leave for a SAK that others
@@ -34,7 +36,7 @@ use crate::peer::Peer;
 use crate::pn_history::PnHistory;
 use crate::reason::Reason;
 use crate::station::Station;
-use crate::timers::{Earliest, SAK_RETIRE, SAK_RETIRE_MAX, TRANSMIT_DELAY};
+use crate::timers::{Earliest, FOLLOW_DELAY, SAK_RETIRE, SAK_RETIRE_MAX, TRANSMIT_DELAY};
 
 /// Progress of a SAK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -360,7 +362,10 @@ impl Cp {
             Phase::Receiving(until) => {
                 let CpInputs { elected_self, all_receiving, server_transmitting } = inputs;
                 let took_too_long = now >= until && (elected_self || nothing_protects);
-                let go = took_too_long || all_receiving || (!elected_self && server_transmitting);
+                let follows = !elected_self
+                    && server_transmitting
+                    && (now >= latest.since + FOLLOW_DELAY || !self.leaves_behind(ki, peers));
+                let go = took_too_long || all_receiving || follows;
                 go.then_some(Phase::Transmit)
             }
             Phase::Transmitting(since) => {
@@ -376,6 +381,12 @@ impl Cp {
             self.saks.last_mut().expect("invariant: there is a latest one").phase = next;
         }
         self.retire_old(station, peers) || next == Some(Phase::Settled)
+    }
+
+    /// True if a peer protects with the SAK that protects here, and does not accept frames under this one yet.
+    fn leaves_behind(&self, ki: Ki, peers: &[&Peer]) -> bool {
+        let before = self.transmitting().map(|sak| sak.ki);
+        before.is_some_and(|before| peers.iter().any(|peer| peer.transmits(before) && !peer.receives(ki)))
     }
 
     /// RETIRE: removes SAKs under which nobody sends any more.
@@ -431,7 +442,10 @@ impl Cp {
                 add(ceased + SAK_RETIRE_MAX);
             }
             match sak.phase {
-                Phase::Receiving(until) => add(until),
+                Phase::Receiving(until) => {
+                    add(sak.since + FOLLOW_DELAY);
+                    add(until);
+                }
                 Phase::Transmitting(since) => {
                     add(since + SAK_RETIRE);
                     add(since + SAK_RETIRE_MAX);

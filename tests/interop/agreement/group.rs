@@ -83,12 +83,10 @@ fn comes_and_goes(priorities: [u8; 2]) {
     wait_until("frames are fragmented again", || full_size_passes(a, &b));
     pinging.wait_for(50);
     let answers = pinging.stop();
-    println!("{} answered, {} missing", answers.answered, answers.missing.len());
-    answers.are_complete();
     one.knows_its_group(true, 1);
     two.knows_its_group(false, 1);
-    one.stop();
-    two.stop();
+    println!("{} answered, {} missing\n{}\n{}", answers.answered, answers.missing.len(), one.stop(), two.stop());
+    answers.are_complete();
 }
 
 #[test]

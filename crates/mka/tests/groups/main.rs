@@ -19,4 +19,5 @@ mod rogue;
 mod scripted;
 mod station;
 mod storm;
+mod takeover;
 mod two;
