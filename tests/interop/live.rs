@@ -72,8 +72,9 @@ fn talk(topology: &Topology, guest: &mut Guest) {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     let largest = u16::try_from(MACSEC_MTU - 28).unwrap();
     traffic::ping(a, b, Ip::V4, 3, largest).unwrap();
-    let answer = guest.run(&format!("ping -n -i 0.05 -W 2 -c 3 -s {largest} -M do {}", a.ipv4));
-    assert!(answer.contains(" 0% packet loss"), "{answer}");
+    // Without a deadline the last answer has two round trips of time, which a busy machine may exceed.
+    let answer = guest.run(&format!("ping -n -i 0.05 -w 5 -c 3 -s {largest} -M do {}", a.ipv4));
+    assert!((1..=3).all(|number| answer.contains(&format!("icmp_seq={number} ttl="))), "{answer}");
     let again = echo::every_size(a, b, MACSEC_MTU);
     assert!(again < MACSEC_MTU / 20, "{again} echo requests had to be sent again");
     for direction in ["", "-R"] {

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use lab::topology::LEFT;
+use lab::traffic::{self, Ip};
 use lab::{Capture, Machine};
 use wire::{EtherType, SecTag, SecTagError};
 
@@ -16,11 +17,9 @@ use crate::supplicant::{self, Agreement};
 /// Settings under which SDUs that do not fit a frame are fragmented.
 const FRAGMENT: &str = "fragment = \"on\"\nconcatenate = \"on\"";
 
-/// Whether an IP packet of the machines' full MTU, which does not fit one protected frame, is answered.
-fn full_size_passes(from: &Machine, to: &str) -> bool {
-    let payload = (MTU - 28).to_string();
-    let words = ["ping", "-n", "-q", "-c", "5", "-i", "0.05", "-W", "1", "-M", "do", "-s", &payload, to];
-    from.namespace.run(&words).is_ok_and(|output| output.stdout.contains(" 0% packet loss"))
+/// Whether IP packets of the machines' full MTU, which do not fit one protected frame, are answered.
+fn full_size_passes(from: &Machine, to: &Machine) -> bool {
+    traffic::ping(from, to, Ip::V4, 5, MTU as u16 - 28).is_ok()
 }
 
 fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
@@ -51,14 +50,14 @@ fn comes_and_goes(priorities: [u8; 2]) {
     let choice = |priority| Choice { link: FRAGMENT, ..Choice::of_priority(priority) };
     let one = Gateway::start(&topology.gateway_a.namespace, "a", &choice(priorities[0]));
     let two = Gateway::start(&topology.gateway_b.namespace, "b", &choice(priorities[1]));
-    let (a, b) = (&topology.machine_a, topology.machine_b.ipv4.to_string());
-    wait_until("frames are fragmented", || full_size_passes(a, &b));
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    wait_until("frames are fragmented", || full_size_passes(a, b));
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
-    assert!(full_size_passes(a, &b));
+    assert!(full_size_passes(a, b));
     let (protected, extended) = frames(wire);
     assert!(extended >= 10, "{extended} of {protected} frames");
 
-    let pinging = Pinging::start(a, &b, MACSEC_MTU);
+    let pinging = Pinging::start(a, &b.ipv4.to_string(), MACSEC_MTU);
     pinging.wait_for(20);
     Agreement::of_priority(16).start(&mut guest);
     take_up(&mut guest, GUEST_IP);
@@ -70,7 +69,7 @@ fn comes_and_goes(priorities: [u8; 2]) {
     with_all.wait_for(50);
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
     pinging.wait_for(200);
-    assert!(!full_size_passes(a, &b), "the extensions are still in use");
+    assert!(!full_size_passes(a, b), "the extensions are still in use");
     let (protected, extended) = frames(wire);
     assert!(protected > 100 && extended == 0, "{extended} of {protected} frames");
     with_all.stop().are_complete();
@@ -80,12 +79,18 @@ fn comes_and_goes(priorities: [u8; 2]) {
     pinging.wait_for(50);
 
     supplicant::stop(&mut guest);
-    wait_until("frames are fragmented again", || full_size_passes(a, &b));
+    wait_until("frames are fragmented again", || full_size_passes(a, b));
     pinging.wait_for(50);
     let answers = pinging.stop();
     one.knows_its_group(true, 1);
     two.knows_its_group(false, 1);
-    println!("{} answered, {} missing\n{}\n{}", answers.answered, answers.missing.len(), one.stop(), two.stop());
+    println!(
+        "{} answered, {} missing\n{}\n{}",
+        answers.answered,
+        answers.missing.len(),
+        one.stop(),
+        two.stop()
+    );
     answers.are_complete();
 }
 
