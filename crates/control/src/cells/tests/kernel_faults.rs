@@ -1,6 +1,6 @@
 //! Keys that the kernel does not take are told. The kernel's part is a real one; the keys are of a suite that it does not have.
 
-use crate::KernelPrograms;
+use crate::{Gateway, KernelPrograms};
 use dataplane::worker::Polling;
 use fieldbus::session::{EpochKey, SessionNumber};
 use netdev::scheduling::Scheduling;
@@ -49,7 +49,7 @@ fn foreign_keys(number: usize) -> KeyChange {
 }
 
 fn cell(gateway: &mut Gateway) -> &mut CellControl {
-    gateway.links[0].cell.as_deref_mut().unwrap()
+    gateway.cell_mut(LINK).unwrap()
 }
 
 /// Faults of the kernel that were told: relations, and why.
