@@ -23,14 +23,14 @@ use fieldbus::session::SessionNumber;
 use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, Relations};
 use zeroize::Zeroizing;
 
-pub use self::kernel::CellPath;
+pub use self::kernel::CellPlace;
 pub(crate) use self::kernel::KernelCell;
 use self::kernel_faults::{Duty, KernelFaults};
 use self::recent::RecentCounters;
 pub use self::settings::{CellError, CellSettings, CellStatus};
 use self::silence::SilentRelations;
 use super::Notice;
-use crate::kernel_ports::PathWanted;
+use crate::kernel_ports::PlaceWanted;
 use dataplane::cell::mailbox::{self, ControlMailbox, HelloFrame};
 use dataplane::cell::{Cell, CellSnapshot, HelloFilter};
 use dataplane::job::Progress;
@@ -45,7 +45,7 @@ pub(crate) struct CellControl {
     kernel: Option<KernelCell>,
     /// The programs do what it wants, and some are to be had.
     may_have_programs: bool,
-    path: CellPath,
+    place: CellPlace,
     mailbox: ControlMailbox,
     relations: Vec<RelationControl>,
     /// Key changes that the worker has not got yet.
@@ -107,7 +107,7 @@ impl CellControl {
                 settings,
                 kernel: None,
                 may_have_programs: false,
-                path: CellPath::UserSpace(String::new()),
+                place: CellPlace::UserSpace(String::new()),
                 mailbox,
                 relations: handshakes,
                 changes: Vec::new(),
@@ -339,13 +339,13 @@ impl CellControl {
     }
 
     /// Where its frames are protected and verified.
-    pub(crate) const fn path(&self) -> &CellPath {
-        &self.path
+    pub(crate) const fn place(&self) -> &CellPlace {
+        &self.place
     }
 
     /// Where they are to be.
-    pub(crate) const fn path_wanted(&self) -> PathWanted {
-        self.settings.path
+    pub(crate) const fn place_wanted(&self) -> PlaceWanted {
+        self.settings.place
     }
 
     /// Its state: what the worker knows, and the rest.
@@ -361,7 +361,7 @@ impl CellControl {
         CellStatus {
             name: self.settings.name.clone(),
             rest: self.settings.rest,
-            path: self.path.clone(),
+            place: self.place.clone(),
             counters,
             hello,
             hello_lately: self.lately.of(&hello),

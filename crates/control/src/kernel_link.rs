@@ -20,16 +20,16 @@ use wire::{An, EtherType, Pn, Sci};
 use xdp::link::{SaKey, Window};
 use xdp::{Unclaimed, XdpError};
 
-use crate::kernel_ports::{Interfaces, PathWanted, PortPrograms};
+use crate::kernel_ports::{Interfaces, PlaceWanted, PortPrograms};
 use crate::static_keys::StaticSaks;
 
 /// Why the SAs of a link with a cell stay in the worker.
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
 
 /// How a link may use programs in the kernel.
-pub struct LinkPathSettings {
+pub struct LinkPlaceSettings {
     /// Where its frames are to be protected and verified.
-    pub wanted: PathWanted,
+    pub wanted: PlaceWanted,
     /// A suite that its keys may have; of several one that the programs have.
     pub suite: CipherSuite,
     /// SCI of the transmit SC.
@@ -46,7 +46,7 @@ pub struct LinkPathSettings {
 
 /// Where a link's frames are protected and verified, both ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkPath {
+pub enum LinkPlace {
     /// In the kernel.
     Kernel,
     /// In user space, for this reason.
@@ -58,7 +58,7 @@ pub enum LinkPath {
 /// The kernel's part of a link.
 pub(crate) struct KernelLink {
     programs: xdp::Link,
-    wanted: PathWanted,
+    wanted: PlaceWanted,
     replay_window: u32,
     state: State,
     /// Of the ports that there are.
@@ -94,7 +94,7 @@ impl KernelLink {
     pub(crate) fn new(programs: xdp::Link) -> Self {
         Self {
             programs,
-            wanted: PathWanted::Auto,
+            wanted: PlaceWanted::Auto,
             replay_window: 0,
             state: State::NoPorts,
             interfaces: None,
@@ -113,11 +113,11 @@ impl KernelLink {
     }
 
     /// Where the programs are wanted from here on.
-    pub(crate) const fn want(&mut self, wanted: PathWanted) {
+    pub(crate) const fn want(&mut self, wanted: PlaceWanted) {
         self.wanted = wanted;
     }
 
-    pub(crate) const fn wanted(&self) -> PathWanted {
+    pub(crate) const fn wanted(&self) -> PlaceWanted {
         self.wanted
     }
 
@@ -178,14 +178,14 @@ impl KernelLink {
         match self.state {
             State::Idle(_) => false,
             // Where the kernel is demanded they wait here, and no frame passes.
-            State::Unfit(_) => self.wanted == PathWanted::Kernel,
+            State::Unfit(_) => self.wanted == PlaceWanted::Kernel,
             State::NoPorts | State::Attached => true,
         }
     }
 
     /// Whether SAs are here or nowhere.
     pub(crate) fn is_demanded(&self) -> bool {
-        self.wanted == PathWanted::Kernel && self.has_sas()
+        self.wanted == PlaceWanted::Kernel && self.has_sas()
     }
 
     /// Whether SAs of this suite come here.
@@ -205,11 +205,11 @@ impl KernelLink {
     /// Takes the link's settings over. `scs`: its receive SCs; `shared`: whether the worker has SAs.
     pub(crate) fn configure(
         &mut self,
-        settings: &LinkPathSettings,
+        settings: &LinkPlaceSettings,
         scs: &[Sci],
         shared: bool,
     ) -> Result<(), XdpError> {
-        let LinkPathSettings { wanted, sci, secy, bypass, replay_window, .. } = settings;
+        let LinkPlaceSettings { wanted, sci, secy, bypass, replay_window, .. } = settings;
         self.wanted = *wanted;
         if self.is_idle() {
             self.state = State::NoPorts;

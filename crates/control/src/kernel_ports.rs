@@ -18,7 +18,7 @@ pub(crate) const NO_PORTS: &str = "its link has no ports";
 
 /// Where frames are to be protected and verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PathWanted {
+pub enum PlaceWanted {
     /// In user space.
     #[default]
     UserSpace,
@@ -79,15 +79,15 @@ impl Interfaces {
 }
 
 /// Why frames that the programs send would not leave by a port.
-pub(crate) fn unfit(side: &KernelSide, name: &str, wanted: PathWanted) -> Result<(), String> {
+pub(crate) fn unfit(side: &KernelSide, name: &str, wanted: PlaceWanted) -> Result<(), String> {
     if !side.native {
         return match wanted {
-            PathWanted::Kernel => Ok(()),
+            PlaceWanted::Kernel => Ok(()),
             _ => Err(format!("the driver of its {name} port takes no XDP programs")),
         };
     }
     match (takes_redirected(side.interface), wanted) {
-        (Some(true), _) | (None, PathWanted::Kernel) => Ok(()),
+        (Some(true), _) | (None, PlaceWanted::Kernel) => Ok(()),
         (None, _) => Err(format!(
             "this kernel does not tell whether its {name} port takes redirected frames (Linux 6.3 does)"
         )),

@@ -23,7 +23,7 @@ use dataplane::path::{KayMailbox, Path};
 use dataplane::worker::WorkerHandle;
 
 use crate::jobs::LinkJob;
-use crate::kernel_link::{KernelLink, LinkPath};
+use crate::kernel_link::{KernelLink, LinkPlace};
 use crate::sa_changes::{NextPns, SaChanges};
 
 /// Interval at which the KaY gets the next PN.
@@ -268,8 +268,8 @@ impl Agreement {
     }
 
     /// Where the SAK that protects is, with programs that stand.
-    pub(crate) fn link_path(&self) -> LinkPath {
-        self.table.why_user_space().map_or(LinkPath::Kernel, |why| LinkPath::UserSpace(why.to_owned()))
+    pub(crate) fn link_place(&self) -> LinkPlace {
+        self.table.why_user_space().map_or(LinkPlace::Kernel, |why| LinkPlace::UserSpace(why.to_owned()))
     }
 
     /// Takes the KaY's frames, changes and notices.

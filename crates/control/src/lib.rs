@@ -41,11 +41,11 @@ mod workers;
 
 use std::thread;
 
-pub use cells::{CellError, CellPath, CellSettings, CellStatus};
+pub use cells::{CellError, CellPlace, CellSettings, CellStatus};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
 pub use gateway::Gateway;
-pub use kernel_link::{LinkPath, LinkPathSettings};
-pub use kernel_ports::PathWanted;
+pub use kernel_link::{LinkPlace, LinkPlaceSettings};
+pub use kernel_ports::PlaceWanted;
 pub use kernel_programs::KernelPrograms;
 pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
 pub use notice::Notice;

@@ -7,7 +7,7 @@ use pnstore::UnusedPns;
 
 use crate::cells::CellControl;
 use crate::floors::ReceiveFloor;
-use crate::kernel_link::{KernelLink, LinkPath, State};
+use crate::kernel_link::{KernelLink, LinkPlace, State};
 use crate::kernel_ports::NO_PORTS;
 use crate::key_agreement::Agreement;
 use crate::static_keys::StaticControl;
@@ -142,24 +142,24 @@ impl LinkControl {
     }
 
     /// Where its frames are protected and verified.
-    pub(crate) fn path(&self) -> LinkPath {
-        let Some(kernel) = &self.kernel else { return LinkPath::UserSpace(self.why_user_space.clone()) };
+    pub(crate) fn place(&self) -> LinkPlace {
+        let Some(kernel) = &self.kernel else { return LinkPlace::UserSpace(self.why_user_space.clone()) };
         let nowhere = match &self.keys {
             Keys::Static(keys) => keys.nowhere(),
             Keys::Agreed(_) | Keys::None => None,
         };
         match (kernel.state(), nowhere) {
-            (_, Some(why)) => LinkPath::Nowhere(why.into()),
-            (State::Idle(why), _) => LinkPath::UserSpace(why.clone()),
-            (State::Unfit(why), _) if kernel.has_sas() => LinkPath::Nowhere(why.clone()),
-            (State::Unfit(why), _) => LinkPath::UserSpace(why.clone()),
-            (State::NoPorts, _) => LinkPath::Nowhere(NO_PORTS.into()),
+            (_, Some(why)) => LinkPlace::Nowhere(why.into()),
+            (State::Idle(why), _) => LinkPlace::UserSpace(why.clone()),
+            (State::Unfit(why), _) if kernel.has_sas() => LinkPlace::Nowhere(why.clone()),
+            (State::Unfit(why), _) => LinkPlace::UserSpace(why.clone()),
+            (State::NoPorts, _) => LinkPlace::Nowhere(NO_PORTS.into()),
             (State::Attached, _) => match &self.keys {
-                Keys::Agreed(agreement) => agreement.link_path(),
+                Keys::Agreed(agreement) => agreement.link_place(),
                 Keys::Static(keys) if !keys.is_in_kernel() => {
-                    LinkPath::UserSpace("its keys are changed".into())
+                    LinkPlace::UserSpace("its keys are changed".into())
                 }
-                Keys::Static(_) | Keys::None => LinkPath::Kernel,
+                Keys::Static(_) | Keys::None => LinkPlace::Kernel,
             },
         }
     }

@@ -20,7 +20,7 @@ use netdev::scheduling;
 use xdp::{Unclaimed, XdpError};
 
 use super::{CellControl, CellSettings};
-use crate::kernel_ports::{Interfaces, NO_PORTS, PathWanted, PortPrograms};
+use crate::kernel_ports::{Interfaces, NO_PORTS, PlaceWanted, PortPrograms};
 use crate::kernel_programs::KernelPrograms;
 
 /// Interval at which the kernel is asked for news, and whether frames have stopped.
@@ -30,7 +30,7 @@ const LOOKS: usize = 128;
 
 /// Where a cell's frames are protected and verified, both ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CellPath {
+pub enum CellPlace {
     /// In the kernel, but for so many relations: those in shadow mode, and those that have left it while the gateway ran.
     Kernel(usize),
     /// In user space, for this reason.
@@ -84,9 +84,9 @@ impl KernelCell {
         self.takes && self.cell.has(relation)
     }
 
-    /// The path of a cell whose programs are at work.
-    fn path(&self) -> CellPath {
-        CellPath::Kernel((0..self.cell.count()).filter(|number| !self.cell.has(*number)).count())
+    /// The place of a cell whose programs are at work.
+    fn place(&self) -> CellPlace {
+        CellPlace::Kernel((0..self.cell.count()).filter(|number| !self.cell.has(*number)).count())
     }
 
     /// Events of some relations, as the kernel reports them.
@@ -140,32 +140,32 @@ impl CellControl {
     ///
     /// # Errors
     /// If the kernel is demanded and cannot be had.
-    pub(crate) fn plan_path(
+    pub(crate) fn plan_place(
         &mut self,
         before: Option<&Self>,
         programs: &KernelPrograms,
     ) -> Result<(), XdpError> {
         let kernel = before.and_then(|before| before.kernel.as_ref());
         let possible = possible(&self.settings, kernel.map(|kernel| kernel.cell.room()), programs);
-        self.may_have_programs = self.settings.path != PathWanted::UserSpace && possible.is_ok();
-        self.path = match (self.settings.path, possible, before) {
-            (PathWanted::UserSpace, ..) => CellPath::UserSpace("io says so".into()),
-            (PathWanted::Kernel, Err(why), _) => return Err(why),
-            (PathWanted::Auto, Err(why), _) => CellPath::UserSpace(why.to_string()),
+        self.may_have_programs = self.settings.place != PlaceWanted::UserSpace && possible.is_ok();
+        self.place = match (self.settings.place, possible, before) {
+            (PlaceWanted::UserSpace, ..) => CellPlace::UserSpace("io says so".into()),
+            (PlaceWanted::Kernel, Err(why), _) => return Err(why),
+            (PlaceWanted::Auto, Err(why), _) => CellPlace::UserSpace(why.to_string()),
             // Keys stay where they are as long as they are the same: also where the ports do not take the programs. With another MTU
             // the ports are opened anew, and an MTU that was too large keeps nothing in user space any more.
-            (PathWanted::Auto, Ok(()), Some(before))
-                if before.settings.path == PathWanted::Auto
+            (PlaceWanted::Auto, Ok(()), Some(before))
+                if before.settings.place == PlaceWanted::Auto
                     && self.has_keys_of(before)
                     && (before.may_have_programs
                         || before.settings.settings.mtu == self.settings.settings.mtu) =>
             {
-                match &before.path {
-                    CellPath::UserSpace(why) => CellPath::UserSpace(why.clone()),
-                    CellPath::Kernel(_) | CellPath::Nowhere(_) => CellPath::Nowhere(NO_PORTS.into()),
+                match &before.place {
+                    CellPlace::UserSpace(why) => CellPlace::UserSpace(why.clone()),
+                    CellPlace::Kernel(_) | CellPlace::Nowhere(_) => CellPlace::Nowhere(NO_PORTS.into()),
                 }
             }
-            _ => CellPath::Nowhere(NO_PORTS.into()),
+            _ => CellPlace::Nowhere(NO_PORTS.into()),
         };
         Ok(())
     }
@@ -179,7 +179,7 @@ impl CellControl {
     /// goes on in user space, without a lost frame.
     pub(super) fn keys_stay(&self, relation: usize, before: &Self, there: usize) -> bool {
         let shadow = self.settings.relations[relation].mode == Mode::Shadow;
-        let to_kernel = !matches!(self.path, CellPath::UserSpace(_));
+        let to_kernel = !matches!(self.place, CellPlace::UserSpace(_));
         let programs_stay =
             before.kernel.as_ref().is_some_and(|kernel| kernel.takes && self.keeps_programs(kernel));
         match (before.in_kernel(there), to_kernel) {
@@ -213,7 +213,7 @@ impl CellControl {
             others => (None, others),
         };
         programs.give_back(others.map(KernelCell::into_programs));
-        if matches!(self.path, CellPath::UserSpace(_)) {
+        if matches!(self.place, CellPlace::UserSpace(_)) {
             // If there are some, the ports did not take them, and perhaps do next time.
             self.kernel = before;
             return;
@@ -232,7 +232,7 @@ impl CellControl {
         let _ = kernel.cell.keep_filling(|| drop(scheduling::run_when_idle()));
         kernel.takes = true;
         if kernel.attached {
-            self.path = kernel.path();
+            self.place = kernel.place();
         }
         self.kernel = Some(kernel);
         if let Err(error) = configured {
@@ -268,11 +268,13 @@ impl CellControl {
         match attached {
             Ok(true) => {
                 self.take_in_kernel(true);
-                self.path =
-                    self.kernel.as_ref().map_or_else(|| CellPath::Nowhere(NO_PORTS.into()), KernelCell::path);
+                self.place = self
+                    .kernel
+                    .as_ref()
+                    .map_or_else(|| CellPlace::Nowhere(NO_PORTS.into()), KernelCell::place);
             }
             Ok(false) if !kernel.takes => {}
-            Ok(false) => self.path = CellPath::Nowhere(NO_PORTS.into()),
+            Ok(false) => self.place = CellPlace::Nowhere(NO_PORTS.into()),
             Err(why) => self.leave_kernel(why),
         }
     }
@@ -289,18 +291,18 @@ impl CellControl {
         if let Some(kernel) = &mut self.kernel {
             (kernel.attached, kernel.interfaces) = (false, None);
             if kernel.takes {
-                self.path = CellPath::Nowhere(NO_PORTS.into());
+                self.place = CellPlace::Nowhere(NO_PORTS.into());
             }
         }
     }
 
     /// The kernel does not take the cell's frames after all.
     fn leave_kernel(&mut self, why: String) {
-        if self.settings.path == PathWanted::Kernel {
-            self.path = CellPath::Nowhere(why);
+        if self.settings.place == PlaceWanted::Kernel {
+            self.place = CellPlace::Nowhere(why);
             return;
         }
-        self.path = CellPath::UserSpace(why);
+        self.place = CellPlace::UserSpace(why);
         self.take_in_kernel(false);
     }
 
@@ -309,7 +311,7 @@ impl CellControl {
         let CellSettings { settings, relations, .. } = &self.settings;
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes != takes) else { return };
         kernel.takes = takes;
-        // If a map cannot be written there is no path, and no frame passes: nothing is attached.
+        // If a map cannot be written there is no place, and no frame passes: nothing is attached.
         let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
         for number in 0..self.relations.len() {
             if self.settings.relations[number].mode == Mode::Protect {

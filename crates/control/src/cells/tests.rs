@@ -58,7 +58,7 @@ fn settings(side: usize, relations: usize) -> CellSettings {
         settings: fieldbus::Settings::new(protection, MTU),
         relations: (0..relations).map(of).collect(),
         rest: OtherFrames::Drop,
-        path: PathWanted::UserSpace,
+        place: PlaceWanted::UserSpace,
     }
 }
 

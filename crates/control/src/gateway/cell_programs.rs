@@ -20,7 +20,7 @@ impl Gateway {
         let Some(sides) = self.kernel_sides(number)? else { return Ok(false) };
         let cell = self.links[number].cell_mut().ok_or("there is no cell")?;
         cell.ports_opened(&sides);
-        let wanted = cell.path_wanted();
+        let wanted = cell.place_wanted();
         self.put_programs(number, &sides, wanted, |link| link.cell_mut()?.programs())?;
         Ok(true)
     }

@@ -7,10 +7,10 @@ use dataplane::job::Progress;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
-use crate::cells::{CellControl, CellError, CellPath, CellSettings, CellStatus, Context, KernelCell};
+use crate::cells::{CellControl, CellError, CellPlace, CellSettings, CellStatus, Context, KernelCell};
 use crate::jobs::LinkJob;
 use crate::kernel_link::CELL_HAS_PROGRAMS;
-use crate::kernel_ports::PathWanted;
+use crate::kernel_ports::PlaceWanted;
 use crate::workers::WorkerSlot;
 
 impl Gateway {
@@ -26,7 +26,7 @@ impl Gateway {
             return Err(CellError::NotSo);
         }
         let (cell, mut control) = CellControl::make(settings)?;
-        control.plan_path(None, &self.kernel_programs)?;
+        control.plan_place(None, &self.kernel_programs)?;
         self.leave_kernel(number, CELL_HAS_PROGRAMS.into());
         self.exchange_cell(number, Some(cell), Vec::new())?;
         control.enter_kernel(None, &[], &mut self.kernel_programs);
@@ -45,10 +45,10 @@ impl Gateway {
     pub fn change_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         let (cell, mut control) = CellControl::make(settings)?;
-        control.plan_path(self.links[number].cell(), &self.kernel_programs)?;
+        control.plan_place(self.links[number].cell(), &self.kernel_programs)?;
         // The worker has got all changes so far: those to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
-        if matches!(control.path(), CellPath::UserSpace(_)) {
+        if matches!(control.place(), CellPlace::UserSpace(_)) {
             self.detach_kernel(number);
         }
         let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
@@ -102,13 +102,13 @@ impl Gateway {
     }
 
     /// Where the frames of a link's cell are protected and verified; none without a cell.
-    pub fn cell_path(&self, link: &str) -> Option<&CellPath> {
-        Some(self.links[self.number(link)?].cell()?.path())
+    pub fn cell_place(&self, link: &str) -> Option<&CellPlace> {
+        Some(self.links[self.number(link)?].cell()?.place())
     }
 
     /// Where they are to be.
-    pub fn cell_path_wanted(&self, link: &str) -> Option<PathWanted> {
-        Some(self.links[self.number(link)?].cell()?.path_wanted())
+    pub fn cell_place_wanted(&self, link: &str) -> Option<PlaceWanted> {
+        Some(self.links[self.number(link)?].cell()?.place_wanted())
     }
 
     /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter.

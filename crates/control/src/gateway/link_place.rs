@@ -4,8 +4,8 @@ use netdev::port::KernelSide;
 use xdp::XdpError;
 
 use super::Gateway;
-use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPath, LinkPathSettings, State};
-use crate::kernel_ports::PathWanted;
+use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPlace, LinkPlaceSettings, State};
+use crate::kernel_ports::PlaceWanted;
 use crate::link::Keys;
 
 impl Gateway {
@@ -14,14 +14,14 @@ impl Gateway {
     ///
     /// # Errors
     /// If the kernel is demanded and cannot be had: frames go through user space then; or if there is no such link.
-    pub fn set_link_path(&mut self, name: &str, settings: &LinkPathSettings) -> Result<(), String> {
+    pub fn set_link_place(&mut self, name: &str, settings: &LinkPlaceSettings) -> Result<(), String> {
         let number = self.number(name).ok_or("there is no such link")?;
         let (wanted, has_cell) = (settings.wanted, self.links[number].cell().is_some());
         if let Some(kernel) = self.links[number].kernel_mut() {
             kernel.want(wanted);
         }
         let set = match wanted {
-            PathWanted::UserSpace => Err("io says so".to_owned()),
+            PlaceWanted::UserSpace => Err("io says so".to_owned()),
             // The programs of its cell stand in front of its ports.
             _ if has_cell => Err(CELL_HAS_PROGRAMS.to_owned()),
             _ => self.configure_link(number, settings).map_err(|error| error.to_string()),
@@ -30,7 +30,7 @@ impl Gateway {
             Ok(()) => self.attach_link(number),
             Err(why) => {
                 self.leave_kernel(number, why.clone());
-                if wanted == PathWanted::Kernel && !has_cell {
+                if wanted == PlaceWanted::Kernel && !has_cell {
                     return Err(why);
                 }
             }
@@ -42,7 +42,7 @@ impl Gateway {
     ///
     /// # Errors
     /// Why not.
-    pub fn may_set_link_path(&self, name: &str, settings: &LinkPathSettings) -> Result<(), XdpError> {
+    pub fn may_set_link_place(&self, name: &str, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
         xdp::Link::suits(&settings.secy, settings.suite)?;
         match self.number(name).and_then(|number| self.links[number].kernel()) {
             Some(kernel) => kernel.has_room(settings.replay_window),
@@ -51,9 +51,9 @@ impl Gateway {
     }
 
     /// Gives a link programs, unless it has some, and them its settings.
-    fn configure_link(&mut self, number: usize, settings: &LinkPathSettings) -> Result<(), XdpError> {
+    fn configure_link(&mut self, number: usize, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
         let name = self.links[number].name().to_owned();
-        self.may_set_link_path(&name, settings)?;
+        self.may_set_link_place(&name, settings)?;
         let link = &mut self.links[number];
         if link.kernel().is_none() {
             let programs = self.kernel_programs.take_for_link(settings.replay_window)?;
@@ -143,7 +143,7 @@ impl Gateway {
     }
 
     /// Where the frames of a link are protected and verified; none without such a link.
-    pub fn link_path(&self, name: &str) -> Option<LinkPath> {
-        Some(self.links[self.number(name)?].path())
+    pub fn link_place(&self, name: &str) -> Option<LinkPlace> {
+        Some(self.links[self.number(name)?].place())
     }
 }

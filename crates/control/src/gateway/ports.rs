@@ -8,7 +8,7 @@ use netdev::port::KernelSide;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
-use crate::kernel_ports::{PathWanted, PortPrograms, connect, unfit};
+use crate::kernel_ports::{PlaceWanted, PortPrograms, connect, unfit};
 use crate::link::LinkControl;
 
 impl Gateway {
@@ -30,7 +30,7 @@ impl Gateway {
         &mut self,
         number: usize,
         sides: &[KernelSide; 2],
-        wanted: PathWanted,
+        wanted: PlaceWanted,
         find: fn(&mut LinkControl) -> Option<&mut dyn PortPrograms>,
     ) -> Result<(), String> {
         let [plain, protected] = sides;

@@ -33,7 +33,7 @@ impl Gateway {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
         keys.begin_change();
-        // The worker's path takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_path`, which
+        // The worker's path takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_place`, which
         // brings the keys.
         self.leave_static(number);
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;

@@ -11,7 +11,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, CellStatus, Gateway, Notice, PathWanted};
+use control::{CellSettings, CellStatus, Gateway, Notice, PlaceWanted};
 use dataplane::cell::{CellCounters, OtherFrames};
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
@@ -88,7 +88,7 @@ pub(crate) fn settings(side: usize, relations: std::ops::Range<usize>) -> CellSe
         settings: Settings::new(ENCRYPT, MTU),
         relations: relations.map(relation).collect(),
         rest: OtherFrames::Link,
-        path: PathWanted::UserSpace,
+        place: PlaceWanted::UserSpace,
     }
 }
 

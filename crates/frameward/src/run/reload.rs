@@ -36,7 +36,7 @@ use netdev::interface::link_state;
 use secy::CarryOver;
 use tracing::{error, info};
 
-use super::cell::path_wanted;
+use super::cell::place_wanted;
 use super::link::{ReadyLink, RunningLink, path};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::vanished_interfaces::{RETRY, missing};
@@ -216,9 +216,9 @@ impl Running {
             (KeyChange::None { path: true }, _) => self.replace_bare_path(&link, running.about.sci, mtus)?,
             _ => {}
         }
-        let same_path =
-            self.control.cell_path_wanted(&link.name).is_none_or(|of| of == path_wanted(self.gateway.io));
-        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus && same_path;
+        let same_place =
+            self.control.cell_place_wanted(&link.name).is_none_or(|of| of == place_wanted(self.gateway.io));
+        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus && same_place;
         let before = std::mem::replace(&mut running.config, link);
         running.about.mtus = mtus;
         self.renew_agreement(running)?;
@@ -226,7 +226,7 @@ impl Running {
         if renewed.is_err() {
             running.config.cell = before.cell;
         }
-        running.set_path(&mut self.control, self.gateway.io)?;
+        running.set_place(&mut self.control, self.gateway.io)?;
         renewed
     }
 

@@ -18,7 +18,7 @@ use wire::{An, Pn};
 pub(super) use cell::cell_report;
 
 use super::Running;
-use super::link::{About, RunningLink, path_words};
+use super::link::{About, RunningLink, place_words};
 use config::key_file::fingerprint;
 use config::{Link, Named as _};
 use report::mka::Requested;
@@ -92,8 +92,8 @@ impl Running {
             let mut report = link_report(config, about, snapshot, secy);
             let [plain, protected] = running.guards().map(str::to_owned);
             (report.plain.guard, report.protected.guard) = (plain, protected);
-            let path = control.link_path(&config.name).filter(|_| config.has_secy() && running.is_seated);
-            report.secy.path = path.as_ref().map(path_words);
+            let place = control.link_place(&config.name).filter(|_| config.has_secy() && running.is_seated);
+            report.secy.path = place.as_ref().map(place_words);
             Some(LinkReport {
                 waiting: waiting(running),
                 mka: agreed.map(|(how, now)| mka::report(config, how, now)),

@@ -15,7 +15,7 @@ const LINK: &str = "line";
 fn kernel_settings() -> CellSettings {
     let mut settings = settings(0, 2);
     settings.settings.protection.suite = CellSuite::ChaCha20Poly1305;
-    settings.path = PathWanted::Kernel;
+    settings.place = PlaceWanted::Kernel;
     settings
 }
 

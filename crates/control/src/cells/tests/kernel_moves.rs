@@ -10,7 +10,7 @@ use super::*;
 fn side(side: usize, now: Duration) -> Side {
     let mut settings = settings(side, 2);
     settings.settings.protection.suite = CellSuite::ChaCha20Poly1305;
-    settings.path = PathWanted::Auto;
+    settings.place = PlaceWanted::Auto;
     Side::start_as(side, settings, now)
 }
 

@@ -146,7 +146,7 @@ impl StartedLink {
             let failed =
                 |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
             cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
-            running.set_path(control, io).map_err(RunError::LinkPath)?;
+            running.set_place(control, io).map_err(RunError::LinkPlace)?;
             control.open(&name, ports).map_err(|error| failed(&error))
         });
         if started.is_err() {

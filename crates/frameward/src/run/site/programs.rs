@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sitelink::KernelPath;
+use sitelink::KernelSite;
 use tunnel::Mode;
 
 use config::{Config, Io, Site};
@@ -14,11 +14,11 @@ const MOST_SITES: usize = 16;
 /// Programs by the site's name.
 #[derive(Debug, Default)]
 pub struct SitePrograms {
-    loaded: BTreeMap<String, Result<Arc<KernelPath>, String>>,
+    loaded: BTreeMap<String, Result<Arc<KernelSite>, String>>,
 }
 
 /// A site's programs, or why it has none.
-pub(in crate::run) type Kernel = Result<Arc<KernelPath>, String>;
+pub(in crate::run) type Kernel = Result<Arc<KernelSite>, String>;
 
 /// Whether a peer of the site is in identifier mode, whose flows alone go through the kernel.
 pub(super) fn has_identifiers(site: &Site) -> bool {
@@ -33,7 +33,7 @@ impl SitePrograms {
         let load = |(number, site): (usize, &Site)| {
             let path = match number {
                 MOST_SITES.. => Err(format!("programs are loaded for the first {MOST_SITES} sites")),
-                _ => KernelPath::load(site.peers.len(), site.window, site.bind, &site.limits),
+                _ => KernelSite::load(site.peers.len(), site.window, site.bind, &site.limits),
             };
             (site.name.clone(), path.map(Arc::new))
         };

@@ -11,7 +11,7 @@
 
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, Gateway, PathWanted};
+use control::{CellSettings, Gateway, PlaceWanted};
 use dataplane::cell::OtherFrames;
 use dataplane::link::{Link, Ports};
 use dataplane::path::Path;
@@ -201,7 +201,7 @@ fn settings(side: usize, relations: usize, protection: Protection) -> CellSettin
         settings: Settings::new(protection, MTU),
         relations: (0..relations).map(|number| relation(side, number)).collect(),
         rest: OtherFrames::Drop,
-        path: PathWanted::UserSpace,
+        place: PlaceWanted::UserSpace,
     }
 }
 
