@@ -318,7 +318,7 @@ impl CellControl {
         while changes.peek().is_some() {
             let list = KeyChanges::new(changes.by_ref().map(named));
             let change = LinkJob::new(around.slot, list, |link, list| {
-                if let Some(cell) = link.path_mut().cell_mut() {
+                if let Some(cell) = link.pipeline_mut().cell_mut() {
                     list.apply(cell);
                 }
                 // Other lists may follow, for a thousand relations. Frames wait for one of them at the most.

@@ -150,7 +150,7 @@ impl Gateway {
                 let floors = control.floors();
                 last.reserve(floors.len());
                 if let Some(link) = datapaths.link(control.at().slot) {
-                    read_floors(&link.path().secy, &floors, &mut last);
+                    read_floors(&link.pipeline().secy, &floors, &mut last);
                     unused.extend(control.unused(link).filter(|_| !self.distrusted));
                 }
             }

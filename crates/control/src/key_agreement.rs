@@ -19,7 +19,7 @@ use super::sa_table::{SaNotice, SaTable, describe};
 use super::{Notice, WorkerUnresponsive};
 use dataplane::job::Progress;
 use dataplane::link::Link;
-use dataplane::path::{KayMailbox, Path};
+use dataplane::pipeline::{KayMailbox, Pipeline};
 use dataplane::worker::WorkerHandle;
 
 use crate::jobs::LinkJob;
@@ -122,26 +122,26 @@ impl Agreement {
             record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
         }
         let kay = Kay::new(moment, settings, caks, &seed);
-        let table = SaTable::new(&link.path().secy, replay_window, hold, antedate);
-        let mailbox = link.path_mut().connect_kay();
+        let table = SaTable::new(&link.pipeline().secy, replay_window, hold, antedate);
+        let mailbox = link.pipeline_mut().connect_kay();
         Ok(Self { kay, mailbox, table, pns_due: now, record })
     }
 
-    /// Makes a path ready to come in the place of the worker's, which gets all changes so far: the table is that of the
-    /// path before then.
+    /// Makes a pipeline ready to come in the place of the worker's, which gets all changes so far: the table is that of the
+    /// pipeline before then.
     ///
     /// # Errors
-    /// [`WorkerUnresponsive`], if the new path's SecY has another SCI.
+    /// [`WorkerUnresponsive`], if the new pipeline's SecY has another SCI.
     pub(crate) fn prepare(
         &mut self,
-        path: &mut Path,
+        pipeline: &mut Pipeline,
         worker: &mut WorkerHandle,
         slot: usize,
     ) -> Result<(), WorkerUnresponsive> {
         if let Some(changes) = self.table.take_changes() {
             let _ = worker.submit(change_sas(slot, *changes));
         }
-        self.table.prepare(path).map_err(|_| WorkerUnresponsive)
+        self.table.prepare(pipeline).map_err(|_| WorkerUnresponsive)
     }
 
     /// Takes other settings and CAKs over.
@@ -301,7 +301,7 @@ impl Context<'_> {
     /// True if there was nothing to ask, or it was asked.
     fn ask_next_pns(&mut self, of: [Option<Ki>; An::COUNT]) -> bool {
         let ask = LinkJob::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
-            pns.read(&link.path().secy);
+            pns.read(&link.pipeline().secy);
             Progress::Done
         });
         of.iter().all(Option::is_none) || self.worker.submit(ask).is_ok()

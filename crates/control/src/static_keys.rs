@@ -70,7 +70,7 @@ pub(crate) struct StaticControl {
     pending: Option<u64>,
     /// A reservation that failed is due again then.
     retry_at: Option<Instant>,
-    /// Another path is under way: the worker's reports are about the SA before, and its PNs are no longer of interest.
+    /// Another pipeline is under way: the worker's reports are about the SA before, and its PNs are no longer of interest.
     changing: bool,
     /// The keys, if its SAs may be in the kernel.
     saks: Option<StaticSaks>,
@@ -108,12 +108,12 @@ impl StaticControl {
         &self.lease
     }
 
-    /// Another path is under way: from here on nothing is reserved for the SA before.
+    /// Another pipeline is under way: from here on nothing is reserved for the SA before.
     pub(crate) const fn begin_change(&mut self) {
         self.changing = true;
     }
 
-    /// The worker has that path.
+    /// The worker has that pipeline.
     pub(crate) const fn end_change(&mut self) {
         self.changing = false;
     }
@@ -122,7 +122,7 @@ impl StaticControl {
         self.changing
     }
 
-    /// Takes over what the path that is under way uses: other PNs, or those of before, and floors. Hands out what the path
+    /// Takes over what the pipeline that is under way uses: other PNs, or those of before, and floors. Hands out what the pipeline
     /// before used. The keys for the kernel come again.
     pub(crate) fn replace(
         &mut self,

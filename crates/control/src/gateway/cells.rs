@@ -84,7 +84,7 @@ impl Gateway {
             let (Some(cell), WorkerSlot { worker, slot }) = (link.cell(), link.at()) else { continue };
             let snapshot = CellSnapshot::with_room(cell.relations());
             let report = LinkJob::new(slot, snapshot, |link, snapshot| {
-                let complete = link.path_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
+                let complete = link.pipeline_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
                 if complete { Progress::Done } else { Progress::Unfinished }
             });
             asked += usize::from(self.workers.submit(worker, report).is_ok());
@@ -119,7 +119,7 @@ impl Gateway {
         carry_over: Vec<(usize, usize)>,
     ) -> Result<(), WorkerUnresponsive> {
         let before = self.run_on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
-            *cell = link.path_mut().change_cell(cell.take(), carry_over);
+            *cell = link.pipeline_mut().change_cell(cell.take(), carry_over);
             Progress::Done
         })?;
         drop(before);

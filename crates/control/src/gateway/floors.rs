@@ -50,7 +50,7 @@ impl Gateway {
         }
         let (_, floors) = self
             .run_on_link(number, (of, into), |link, (of, floors)| {
-                read(&link.path().secy, of, floors);
+                read(&link.pipeline().secy, of, floors);
                 Progress::Done
             })
             .ok()?;

@@ -4,7 +4,7 @@ use std::io;
 use std::time::Instant;
 
 use dataplane::link::Link;
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
@@ -28,19 +28,23 @@ impl Gateway {
         Ok(())
     }
 
-    /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY. All SAs
-    /// go on; the new path's SecY has the same SCI, no SA and no receive SC. A change of `reassemble` or of the MTU
+    /// Puts another pipeline in the place of such a link's own between two turns, for other settings of its SecY. All SAs
+    /// go on; the new pipeline's SecY has the same SCI, no SA and no receive SC. A change of `reassemble` or of the MTU
     /// wants [`Gateway::change_key_agreement`] too, so that the others hear of it.
     ///
     /// # Errors
     /// [`WorkerUnresponsive`]; also if there is no such link with key agreement, or the SCI is another one: such a link is
     /// removed and added.
-    pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), WorkerUnresponsive> {
+    pub fn change_agreed(
+        &mut self,
+        name: &str,
+        mut pipeline: Box<Pipeline>,
+    ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let at = self.links[number].at();
         let agreement = self.links[number].agreement_mut().ok_or(WorkerUnresponsive)?;
-        agreement.prepare(&mut path, self.workers.handle_mut(at.worker), at.slot)?;
-        self.exchange(number, path, secy::CarryOver { all: true, ..Default::default() }).map(drop)
+        agreement.prepare(&mut pipeline, self.workers.handle_mut(at.worker), at.slot)?;
+        self.exchange(number, pipeline, secy::CarryOver { all: true, ..Default::default() }).map(drop)
     }
 
     /// Gives such a link's KaY other settings and CAKs while it runs; the SCI must be the same. SAs that are installed

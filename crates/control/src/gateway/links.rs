@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use dataplane::job::{Datapath, Progress};
 use dataplane::link::{Link, Ports};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use secy::CarryOver;
 
 use super::Gateway;
@@ -36,14 +36,18 @@ impl Gateway {
         self.place(name, link, Keys::None)
     }
 
-    /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY.
+    /// Puts another pipeline in the place of such a link's own between two turns, for other settings of its SecY.
     ///
     /// # Errors
     /// [`WorkerUnresponsive`]; also if there is no such link without keys.
-    pub fn change_without_keys(&mut self, name: &str, path: Box<Path>) -> Result<(), WorkerUnresponsive> {
+    pub fn change_without_keys(
+        &mut self,
+        name: &str,
+        pipeline: Box<Pipeline>,
+    ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let Keys::None = self.links[number].keys() else { return Err(WorkerUnresponsive) };
-        self.exchange(number, path, CarryOver::default()).map(drop)
+        self.exchange(number, pipeline, CarryOver::default()).map(drop)
     }
 
     /// Gives a link to a worker.
@@ -86,7 +90,7 @@ impl Gateway {
         let programs = control.replace_kernel(None).filter(|_| removed.is_ok());
         self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
         let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
-        self.keep_last_floors(&link.path().secy, &control.floors());
+        self.keep_last_floors(&link.pipeline().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
         Ok(link)
     }
@@ -143,18 +147,19 @@ impl Gateway {
         }
     }
 
-    /// Puts another path in the place of a link's own, and returns that one, so that it is freed where time does not
+    /// Puts another pipeline in the place of a link's own, and returns that one, so that it is freed where time does not
     /// matter.
     pub(super) fn exchange(
         &mut self,
         number: usize,
-        path: Box<Path>,
+        pipeline: Box<Pipeline>,
         carry_over: CarryOver,
-    ) -> Result<Box<Path>, WorkerUnresponsive> {
-        let (before, _freed) = self.run_on_link(number, (path, carry_over), |link, (path, carry_over)| {
-            link.change(path, carry_over);
-            Progress::Done
-        })?;
+    ) -> Result<Box<Pipeline>, WorkerUnresponsive> {
+        let (before, _freed) =
+            self.run_on_link(number, (pipeline, carry_over), |link, (pipeline, carry_over)| {
+                link.change(pipeline, carry_over);
+                Progress::Done
+            })?;
         Ok(before)
     }
 

@@ -1,9 +1,9 @@
-//! Links with static keys: leases of PNs, and paths that take over from others.
+//! Links with static keys: leases of PNs, and pipelines that take over from others.
 
 use std::time::Instant;
 
 use dataplane::job::Progress;
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use pnstore::{LeaseError, Reservation};
 use secy::{CarryOver, NextAction};
 
@@ -16,7 +16,7 @@ use crate::workers::WorkerSlot;
 use crate::{Notice, WorkerUnresponsive};
 
 impl Gateway {
-    /// Puts another path in the place of a link's own between two turns, so that no frame meets a half-changed one. The
+    /// Puts another pipeline in the place of a link's own between two turns, so that no frame meets a half-changed one. The
     /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
     /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`].
     ///
@@ -25,7 +25,7 @@ impl Gateway {
     pub fn change(
         &mut self,
         name: &str,
-        path: Box<Path>,
+        pipeline: Box<Pipeline>,
         carry_over: CarryOver,
         transmit: Option<TransmitLease>,
         receive: Vec<ReceiveFloor>,
@@ -33,12 +33,12 @@ impl Gateway {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
         keys.begin_change();
-        // The worker's path takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_place`, which
+        // The worker's pipeline takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_place`, which
         // brings the keys.
         self.leave_static(number);
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
         let (lease, floors) = keys.replace(transmit, receive);
-        let before = self.exchange(number, path, carry_over)?;
+        let before = self.exchange(number, pipeline, carry_over)?;
         self.keep_last_floors(&before.secy, &floors);
         lease.unused(&before.secy).into_iter().for_each(|unused| self.disk.give_back(unused));
         if let Some(keys) = self.links[number].static_keys_mut() {

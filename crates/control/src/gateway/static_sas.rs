@@ -20,7 +20,7 @@ impl Gateway {
             return self.lose_static(number, &error.to_string());
         }
         let taken = self.run_on_link(number, (scs, TakenOut::default()), |link, (scs, taken)| {
-            taken.take(&mut link.path_mut().secy, scs);
+            taken.take(&mut link.pipeline_mut().secy, scs);
             Progress::Done
         });
         let taken = match taken {
@@ -49,7 +49,7 @@ impl Gateway {
         let Some(sas) = keys.leave_kernel(kernel) else { return };
         let moved = sas.and_then(|sas| {
             let job = self.run_on_link(number, sas, |link, sas| {
-                sas.install(&mut link.path_mut().secy);
+                sas.install(&mut link.pipeline_mut().secy);
                 link.reset_notified_need();
                 Progress::Done
             });

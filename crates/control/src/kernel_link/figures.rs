@@ -11,10 +11,10 @@ impl KernelLink {
     pub(crate) fn complete(&self, snapshot: &mut LinkSnapshot) -> Result<(), XdpError> {
         let (secy, around) = self.programs.counters()?;
         snapshot.secy.add(&secy);
-        snapshot.path.out_pkts_bypass += around.out_bypass;
-        snapshot.path.in_pkts_bypass += around.in_bypass;
-        snapshot.path.out_pkts_mac_control += around.out_mac_control;
-        snapshot.path.in_pkts_mac_control += around.in_mac_control;
+        snapshot.pipeline.out_pkts_bypass += around.out_bypass;
+        snapshot.pipeline.in_pkts_bypass += around.in_bypass;
+        snapshot.pipeline.out_pkts_mac_control += around.out_mac_control;
+        snapshot.pipeline.in_pkts_mac_control += around.in_mac_control;
         snapshot.stranger = self.programs.last_unmatched()?.or(snapshot.stranger);
         snapshot.transmit.add(&self.programs.transmit_counters()?);
         for an in An::ALL {

@@ -164,10 +164,10 @@ impl Running {
                         receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
                         all: false,
                     };
-                    self.replace_path(&link.config, sas, mtus, carry_over)?;
+                    self.replace_pipeline(&link.config, sas, mtus, carry_over)?;
                 }
-                Keys::Agreed(_) => self.replace_agreed_path(&link.config, link.about.sci, mtus)?,
-                Keys::None => self.replace_bare_path(&link.config, link.about.sci, mtus)?,
+                Keys::Agreed(_) => self.replace_agreed_pipeline(&link.config, link.about.sci, mtus)?,
+                Keys::None => self.replace_bare_pipeline(&link.config, link.about.sci, mtus)?,
             }
             let before = std::mem::replace(&mut link.about.mtus, mtus);
             // Until all of it is so, it is tried again.

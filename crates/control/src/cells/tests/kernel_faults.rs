@@ -29,7 +29,7 @@ fn gateway(state: &std::path::Path) -> Gateway {
     let ports = [0, 1].map(|_| Box::new(MemoryPort::pair(WIRE).1));
     let [plain, protected] = ports;
     let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-    gateway.add_without_keys(LINK.into(), Link::new(pool, plain, protected, path(0))).unwrap();
+    gateway.add_without_keys(LINK.into(), Link::new(pool, plain, protected, pipeline(0))).unwrap();
     gateway.add_cell(LINK, kernel_settings()).unwrap();
     assert!(cell(&mut gateway).in_kernel(1));
     gateway

@@ -16,7 +16,7 @@ fn side(side: usize, now: Duration) -> Side {
 
 fn worker_status(side: &mut Side) -> CellSnapshot {
     let mut snapshot = CellSnapshot::with_room(2);
-    assert!(side.datapaths.link(0).unwrap().path_mut().cell_mut().unwrap().report(&mut snapshot));
+    assert!(side.datapaths.link(0).unwrap().pipeline_mut().cell_mut().unwrap().report(&mut snapshot));
     snapshot
 }
 

@@ -31,11 +31,11 @@ impl SitePrograms {
         let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
         let sites = config.sites.iter().filter(|site| wanted && has_identifiers(site));
         let load = |(number, site): (usize, &Site)| {
-            let path = match number {
+            let kernel = match number {
                 MOST_SITES.. => Err(format!("programs are loaded for the first {MOST_SITES} sites")),
                 _ => KernelSite::load(site.peers.len(), site.window, site.bind, &site.limits),
             };
-            (site.name.clone(), path.map(Arc::new))
+            (site.name.clone(), kernel.map(Arc::new))
         };
         Self { loaded: sites.enumerate().map(load).collect() }
     }
@@ -49,7 +49,7 @@ impl SitePrograms {
             return Err("only identifier mode goes through the kernel".into());
         }
         match self.loaded.get(&site.name) {
-            Some(Ok(path)) if path.suits(site.window, site.bind) => Ok(Arc::clone(path)),
+            Some(Ok(kernel)) if kernel.suits(site.window, site.bind) => Ok(Arc::clone(kernel)),
             Some(Err(why)) => Err(why.clone()),
             _ => Err("programs are loaded at the start alone, and this site was not there then; restart the gateway".into()),
         }
