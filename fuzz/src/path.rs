@@ -1,4 +1,4 @@
-//! Two links, each with its path and its SecY, over one pool of chunks: octets from both sides, by a list of
+//! Two links, each with its pipeline and its SecY, over one pool of chunks: octets from both sides, by a list of
 //! operations.
 //!
 //! Promises: no panic; after each call all chunks are back in the pool or on their way out, none lost and none twice;
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use arbitrary::{Arbitrary, Unstructured};
 use dataplane::fragmenter::FragmentConfig;
-use dataplane::path::{Path, ToPlain, ToProtected};
+use dataplane::pipeline::{Pipeline, ToPlain, ToProtected};
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, HEADROOM, Pool};
@@ -149,7 +149,7 @@ fn carry_out(room: &mut Room, links: &mut [Link; 2], operation: Operation) {
 }
 
 struct Link {
-    path: Path,
+    pipeline: Pipeline,
     /// Frames that left for the network and have not been relayed yet.
     sent: Vec<Vec<u8>>,
     /// SDUs that its machine gave it and the other machine has not got yet, with how often each is still due.
@@ -181,8 +181,8 @@ impl Link {
         secy.enable_receive(peer, an).expect("invariant: it is installed");
         let Setup { fragment, concatenate, .. } = setup;
         let fragmentation = FragmentConfig { fragment, concatenate, hold: Duration::ZERO };
-        let path = Path::new(secy, &[BYPASS], setup.is_fragmenting.then_some(fragmentation));
-        Self { path, sent: Vec::new(), given: HashMap::new() }
+        let pipeline = Pipeline::new(secy, &[BYPASS], setup.is_fragmenting.then_some(fragmentation));
+        Self { pipeline, sent: Vec::new(), given: HashMap::new() }
     }
 
     fn outward(&mut self, room: &mut Room, frames: Vec<Received>) {
@@ -192,7 +192,7 @@ impl Link {
             given.push(room.pool.frame(slot).to_vec());
         }
         let mut out = ToProtected::default();
-        self.path.outward(Instant::START, &mut room.pool, &mut burst, &mut out, &mut room.port);
+        self.pipeline.outward(Instant::START, &mut room.pool, &mut burst, &mut out, &mut room.port);
         assert!(burst.is_empty());
         for frame in std::iter::from_fn(|| room.far.collect()) {
             let ethertype = Header::parse(&frame).expect("what leaves has a header").ethertype;
@@ -211,7 +211,7 @@ impl Link {
     fn inward(&mut self, room: &mut Room, other: &mut Self, frames: Vec<Received>) {
         let mut burst = fill(&mut room.pool, frames);
         let mut out = ToPlain::default();
-        self.path.inward(Instant::START, &mut room.pool, &mut burst, &mut out, &mut room.port);
+        self.pipeline.inward(Instant::START, &mut room.pool, &mut burst, &mut out, &mut room.port);
         assert!(burst.is_empty());
         for frame in std::iter::from_fn(|| room.far.collect()) {
             if Header::parse(&frame).is_ok_and(|header| header.vlan_tags == 0 && header.ethertype == BYPASS) {

@@ -23,15 +23,14 @@ use fieldbus::session::SessionNumber;
 use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, Relations};
 use zeroize::Zeroizing;
 
-pub use self::kernel::CellPath;
+pub use self::kernel::CellPlace;
 pub(crate) use self::kernel::KernelCell;
 use self::kernel_faults::{Duty, KernelFaults};
 use self::recent::RecentCounters;
 pub use self::settings::{CellError, CellSettings, CellStatus};
 use self::silence::SilentRelations;
-use super::{Gateway, LinkControl, Notice, WorkerUnresponsive};
-use crate::kernel_link::CELL_HAS_PROGRAMS;
-use crate::kernel_ports::PathWanted;
+use super::Notice;
+use crate::kernel_ports::PlaceWanted;
 use dataplane::cell::mailbox::{self, ControlMailbox, HelloFrame};
 use dataplane::cell::{Cell, CellSnapshot, HelloFilter};
 use dataplane::job::Progress;
@@ -41,12 +40,12 @@ use crate::jobs::LinkJob;
 use key_changes::KeyChanges;
 
 /// Control's part of a cell.
-pub(super) struct CellControl {
+pub(crate) struct CellControl {
     settings: CellSettings,
     kernel: Option<KernelCell>,
     /// The programs do what it wants, and some are to be had.
     may_have_programs: bool,
-    path: CellPath,
+    place: CellPlace,
     mailbox: ControlMailbox,
     relations: Vec<RelationControl>,
     /// Key changes that the worker has not got yet.
@@ -68,12 +67,12 @@ struct RelationControl {
 }
 
 /// Receiver of notices, and the moment.
-struct Context<'g> {
-    now: Instant,
-    moment: wire::Instant,
-    worker: &'g mut WorkerHandle,
-    slot: usize,
-    notices: &'g mut Vec<Notice>,
+pub(crate) struct Context<'g> {
+    pub(crate) now: Instant,
+    pub(crate) moment: wire::Instant,
+    pub(crate) worker: &'g mut WorkerHandle,
+    pub(crate) slot: usize,
+    pub(crate) notices: &'g mut Vec<Notice>,
 }
 
 /// A cell, and control's part of it.
@@ -81,7 +80,7 @@ type Made = (Box<Cell>, Box<CellControl>);
 
 impl CellControl {
     /// A cell of these settings, and control's part of it.
-    fn make(settings: CellSettings) -> Result<Made, CellError> {
+    pub(crate) fn make(settings: CellSettings) -> Result<Made, CellError> {
         let relations =
             Relations::new(settings.settings, &settings.relations).map_err(CellError::Relations)?;
         let (worker, mailbox) = mailbox::pair(relations.count());
@@ -108,7 +107,7 @@ impl CellControl {
                 settings,
                 kernel: None,
                 may_have_programs: false,
-                path: CellPath::UserSpace(String::new()),
+                place: CellPlace::UserSpace(String::new()),
                 mailbox,
                 relations: handshakes,
                 changes: Vec::new(),
@@ -129,7 +128,7 @@ impl CellControl {
     }
 
     /// Which relations are the same in the cell before: their numbers here and there.
-    fn carry_over(&self, before: &Self) -> Vec<(usize, usize)> {
+    pub(crate) fn carry_over(&self, before: &Self) -> Vec<(usize, usize)> {
         let (own, there) = (&self.settings, &before.settings);
         if !self.has_keys_of(before) {
             return Vec::new();
@@ -148,7 +147,12 @@ impl CellControl {
     }
 
     /// Goes on with the handshakes of the cell before, and with the changes that it has not made yet.
-    fn take_over(&mut self, mut before: Self, carry_over: &[(usize, usize)], notices: &mut Vec<Notice>) {
+    pub(crate) fn take_over(
+        &mut self,
+        mut before: Self,
+        carry_over: &[(usize, usize)],
+        notices: &mut Vec<Notice>,
+    ) {
         let mut new_numbers = vec![None; before.relations.len()];
         for &(number, there) in carry_over {
             std::mem::swap(&mut self.relations[number], &mut before.relations[there]);
@@ -170,7 +174,7 @@ impl CellControl {
     }
 
     /// Handles HELLOs and events, and does what is due.
-    fn turn(&mut self, around: &mut Context<'_>) {
+    pub(crate) fn turn(&mut self, around: &mut Context<'_>) {
         for _ in 0..self.mailbox.hellos.waiting() {
             let Some(hello) = self.mailbox.hellos.receive() else { break };
             let number = usize::from(hello.relation);
@@ -314,7 +318,7 @@ impl CellControl {
         while changes.peek().is_some() {
             let list = KeyChanges::new(changes.by_ref().map(named));
             let change = LinkJob::new(around.slot, list, |link, list| {
-                if let Some(cell) = link.path_mut().cell_mut() {
+                if let Some(cell) = link.pipeline_mut().cell_mut() {
                     list.apply(cell);
                 }
                 // Other lists may follow, for a thousand relations. Frames wait for one of them at the most.
@@ -329,158 +333,48 @@ impl CellControl {
         }
     }
 
+    /// How many relations it has.
+    pub(crate) const fn relations(&self) -> usize {
+        self.relations.len()
+    }
+
+    /// Where its frames are protected and verified.
+    pub(crate) const fn place(&self) -> &CellPlace {
+        &self.place
+    }
+
+    /// Where they are to be.
+    pub(crate) const fn place_wanted(&self) -> PlaceWanted {
+        self.settings.place
+    }
+
+    /// Its state: what the worker knows, and the rest.
+    pub(crate) fn status(&mut self, snapshot: CellSnapshot) -> CellStatus {
+        let CellSnapshot { counters, mut relations } = snapshot;
+        if let Some(kernel) = &self.kernel {
+            let in_kernel = relations.iter_mut().enumerate().filter(|(number, _)| kernel.has(*number));
+            for (number, status) in in_kernel {
+                self.kernel_faults.note(number, Duty::ShowState, kernel.complete(number, status));
+            }
+        }
+        let hello = self.hello();
+        CellStatus {
+            name: self.settings.name.clone(),
+            rest: self.settings.rest,
+            place: self.place.clone(),
+            counters,
+            hello,
+            hello_lately: self.lately.of(&hello),
+            relations,
+            kernel_faults: self.kernel_faults.summary(),
+        }
+    }
+
     fn hello(&self) -> HelloCounters {
         let mut sum = self.hello_before;
         sum.add(&self.mailbox.shared_counters.counters());
         self.relations.iter().for_each(|relation| sum.add(relation.handshake.counters()));
         sum
-    }
-}
-
-impl Gateway {
-    /// Gives a link a cell. Frames of its relations go through it from here on, as soon as there are sessions with the
-    /// other gateway, and never through the link's SecY. A link that is to have a cell from its beginning is added
-    /// without ports, gets its cell, and then its ports.
-    ///
-    /// # Errors
-    /// If there is no such link, or it has a cell; if the relations cannot be.
-    pub fn add_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
-        let number = self.number(link).ok_or(CellError::NoLink)?;
-        if self.links[number].cell.is_some() {
-            return Err(CellError::NotSo);
-        }
-        let (cell, mut control) = CellControl::make(settings)?;
-        control.plan_path(None, &self.kernel_programs)?;
-        self.leave_kernel(number, CELL_HAS_PROGRAMS.into());
-        self.exchange_cell(number, Some(cell), Vec::new())?;
-        control.enter_kernel(None, &[], &mut self.kernel_programs);
-        self.links[number].cell = Some(control);
-        self.attach_kernel(number);
-        // The first HELLOs go out at once, or with the first ports.
-        self.speak(number, Instant::now());
-        Ok(())
-    }
-
-    /// Gives a link's cell other settings between two turns. Relations whose stations, FrameIDs, master key and
-    /// protection stay the same keep their sessions and counters; no frame of theirs is lost.
-    ///
-    /// # Errors
-    /// As [`Gateway::add_cell`]; if the link has no cell.
-    pub fn change_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
-        let number = self.number(link).ok_or(CellError::NoLink)?;
-        let (cell, mut control) = CellControl::make(settings)?;
-        control.plan_path(self.links[number].cell.as_deref(), &self.kernel_programs)?;
-        // The worker has got all changes so far: those to come are of the new cell's relations.
-        self.turn_cell(number, Instant::now());
-        if matches!(control.path, CellPath::UserSpace(_)) {
-            self.detach_kernel(number);
-        }
-        let mut before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
-        let carry_over = control.carry_over(&before);
-        if let Err(unanswered) = self.exchange_cell(number, Some(cell), carry_over.clone()) {
-            self.links[number].cell = Some(before);
-            return Err(unanswered.into());
-        }
-        control.enter_kernel(before.take_kernel(), &carry_over, &mut self.kernel_programs);
-        control.take_over(*before, &carry_over, &mut self.notices);
-        self.links[number].cell = Some(control);
-        self.attach_kernel(number);
-        self.turn_cell(number, Instant::now());
-        Ok(())
-    }
-
-    /// Takes a link's cell away: all frames go through the link's SecY. With the link, its cell goes by itself.
-    ///
-    /// # Errors
-    /// If the link has no cell, or its worker does not answer.
-    pub fn remove_cell(&mut self, link: &str) -> Result<(), CellError> {
-        let number = self.number(link).ok_or(CellError::NoLink)?;
-        self.detach_kernel(number);
-        let mut before = self.links[number].cell.take().ok_or(CellError::NotSo)?;
-        self.kernel_programs.give_back(before.take_kernel().map(KernelCell::into_programs));
-        Ok(self.exchange_cell(number, None, Vec::new())?)
-    }
-
-    /// The state of all cells, with their links' names; those of a worker that has ended are left out.
-    pub fn cell_statuses(&mut self) -> Vec<(String, CellStatus)> {
-        let mut asked = 0;
-        for &LinkControl { worker, slot, ref cell, .. } in &self.links {
-            let Some(cell) = cell else { continue };
-            let snapshot = CellSnapshot::with_room(cell.relations.len());
-            let report = LinkJob::new(slot, snapshot, |link, snapshot| {
-                let complete = link.path_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
-                if complete { Progress::Done } else { Progress::Unfinished }
-            });
-            asked += usize::from(self.workers[worker].submit(report).is_ok());
-        }
-        let mut snapshots = self.gather(asked, |job: &LinkJob<CellSnapshot>| job.slot);
-        let mut statuses = Vec::new();
-        for LinkControl { name, worker, slot, cell, .. } in &mut self.links {
-            let Some((cell, job)) = cell.as_deref_mut().zip(snapshots.remove(&(*worker, *slot))) else {
-                continue;
-            };
-            let CellSnapshot { counters, mut relations } = job.data;
-            if let Some(kernel) = &cell.kernel {
-                let in_kernel = relations.iter_mut().enumerate().filter(|(number, _)| kernel.has(*number));
-                for (number, status) in in_kernel {
-                    cell.kernel_faults.note(number, Duty::ShowState, kernel.complete(number, status));
-                }
-            }
-            let CellSettings { name: cell_name, rest, .. } = &cell.settings;
-            let hello = cell.hello();
-            let hello_lately = cell.lately.of(&hello);
-            let name_of_cell = cell_name.clone();
-            let (path, rest) = (cell.path.clone(), *rest);
-            let kernel_faults = cell.kernel_faults.summary();
-            let status = CellStatus {
-                name: name_of_cell,
-                rest,
-                path,
-                counters,
-                hello,
-                hello_lately,
-                relations,
-                kernel_faults,
-            };
-            statuses.push((name.clone(), status));
-        }
-        statuses
-    }
-
-    /// Where the frames of a link's cell are protected and verified; none without a cell.
-    pub fn cell_path(&self, link: &str) -> Option<&CellPath> {
-        let cell = self.links[self.number(link)?].cell.as_ref()?;
-        Some(&cell.path)
-    }
-
-    /// Where they are to be.
-    pub fn cell_path_wanted(&self, link: &str) -> Option<PathWanted> {
-        let cell = self.links[self.number(link)?].cell.as_ref()?;
-        Some(cell.settings.path)
-    }
-
-    /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter.
-    fn exchange_cell(
-        &mut self,
-        number: usize,
-        cell: Option<Box<Cell>>,
-        carry_over: Vec<(usize, usize)>,
-    ) -> Result<(), WorkerUnresponsive> {
-        let before = self.run_on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
-            *cell = link.path_mut().change_cell(cell.take(), carry_over);
-            Progress::Done
-        })?;
-        drop(before);
-        Ok(())
-    }
-
-    /// Gives a link's cell its turn.
-    pub(super) fn turn_cell(&mut self, number: usize, now: Instant) {
-        let moment = self.moment(now);
-        let LinkControl { worker, slot, cell, .. } = &mut self.links[number];
-        let Some(cell) = cell else { return };
-        let worker = &mut self.workers[*worker];
-        cell.turn(&mut Context { now, moment, worker, slot: *slot, notices: &mut self.notices });
     }
 }
 

@@ -26,12 +26,11 @@
 
 use std::time::{Duration, Instant};
 
-use dataplane::job::Progress;
 use secy::SecY;
 use wire::{An, Pn, Sci};
 
-use super::disk::FloorReading;
-use super::{Gateway, Keys, LinkControl, Notice};
+use crate::Notice;
+use crate::disk::FloorReading;
 use pnstore::{LeaseError, LeaseName};
 
 /// Interval between readings of floors. The rest of a second is for the disk.
@@ -71,7 +70,7 @@ pub(crate) fn read(secy: &SecY, floors: &[ReceiveFloor], into: &mut Vec<Floor>) 
 }
 
 /// Schedule of floors, and how well they were kept.
-pub(super) struct FloorKeeper {
+pub(crate) struct FloorKeeper {
     due: Instant,
     /// All that was received until then is below the floors on disk.
     covered: Instant,
@@ -80,12 +79,26 @@ pub(super) struct FloorKeeper {
 }
 
 impl FloorKeeper {
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self { due: now + PERIOD, covered: now, failed_reported: None, late_reported: None }
     }
 
+    /// Whether floors are to be read, which is then not due before another period.
+    pub(crate) fn take_due(&mut self, now: Instant) -> bool {
+        let due = now >= self.due;
+        if due {
+            self.due = now + PERIOD;
+        }
+        due
+    }
+
+    /// No floor is kept: there is nothing to be replayed, and no state that could be too old.
+    pub(crate) const fn keep_none(&mut self, now: Instant) {
+        self.covered = now;
+    }
+
     /// A notice about floors that were read then and were on disk `took` later, or could not be written.
-    pub(super) fn write_notice(
+    pub(crate) fn write_notice(
         &mut self,
         read: FloorReading,
         took: Duration,
@@ -110,64 +123,6 @@ impl FloorKeeper {
         }
         *reported = Some(read_at);
         Some(notice)
-    }
-}
-
-impl Gateway {
-    /// Brings floors to disk if it is time.
-    pub(super) fn keep_floors(&mut self, now: Instant) {
-        if now < self.floor_keeper.due {
-            return;
-        }
-        self.floor_keeper.due = now + PERIOD;
-        if !self.links.iter().any(|link| matches!(link.keys, Keys::Static(_))) {
-            // There is nothing to be replayed, and no state that could be too old.
-            self.floor_keeper.covered = now;
-            return;
-        }
-        // A disk that is behind gets no more to do. What it writes next covers what was received meanwhile.
-        if self.disk.writes_floors() {
-            return;
-        }
-        let began = Instant::now();
-        let (mut floors, mut complete) = (Vec::new(), true);
-        for link in 0..self.links.len() {
-            match self.ask_floors(link) {
-                Some(read) => floors.extend(read),
-                None => complete = false,
-            }
-        }
-        self.disk.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
-    }
-
-    /// The floors of a link; nothing if its worker does not answer.
-    fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
-        if let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &self.links[number]
-            && keys.in_kernel
-        {
-            return keys.floors_in_kernel(kernel).ok();
-        }
-        let of = self.links[number].floors();
-        let into = Vec::with_capacity(of.len());
-        if of.is_empty() {
-            return Some(into);
-        }
-        let (_, floors) = self
-            .run_on_link(number, (of, into), |link, (of, floors)| {
-                read(&link.path().secy, of, floors);
-                Progress::Done
-            })
-            .ok()?;
-        Some(floors)
-    }
-
-    /// Brings the last floors of SAs to disk that are no longer used.
-    pub(super) fn keep_last_floors(&mut self, secy: &SecY, of: &[ReceiveFloor]) {
-        let mut last = Vec::with_capacity(of.len());
-        read(secy, of, &mut last);
-        if !last.is_empty() {
-            self.disk.keep_floors(last, None);
-        }
     }
 }
 

@@ -11,25 +11,25 @@
 //! and no frame is accepted twice. What has no SA in the kernel goes to the worker while that has SAs. Receive SCs are in both places, and
 //! counters are the sum.
 
-mod place;
+mod figures;
 
-use dataplane::snapshot::{LinkSnapshot, ReceiveSaSnapshot, TransmitSaSnapshot};
+use netdev::port::KernelSide;
 use secy::{InstallError, NextAction, Settings, TransmitPns};
 use suite::CipherSuite;
 use wire::{An, EtherType, Pn, Sci};
 use xdp::link::{SaKey, Window};
 use xdp::{Unclaimed, XdpError};
 
-use crate::kernel_ports::{Interfaces, PathWanted};
+use crate::kernel_ports::{Interfaces, PlaceWanted, PortPrograms};
 use crate::static_keys::StaticSaks;
 
 /// Why the SAs of a link with a cell stay in the worker.
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
 
 /// How a link may use programs in the kernel.
-pub struct LinkPathSettings {
+pub struct LinkPlaceSettings {
     /// Where its frames are to be protected and verified.
-    pub wanted: PathWanted,
+    pub wanted: PlaceWanted,
     /// A suite that its keys may have; of several one that the programs have.
     pub suite: CipherSuite,
     /// SCI of the transmit SC.
@@ -46,7 +46,7 @@ pub struct LinkPathSettings {
 
 /// Where a link's frames are protected and verified, both ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum LinkPath {
+pub enum LinkPlace {
     /// In the kernel.
     Kernel,
     /// In user space, for this reason.
@@ -58,7 +58,7 @@ pub enum LinkPath {
 /// The kernel's part of a link.
 pub(crate) struct KernelLink {
     programs: xdp::Link,
-    wanted: PathWanted,
+    wanted: PlaceWanted,
     replay_window: u32,
     state: State,
     /// Of the ports that there are.
@@ -70,7 +70,7 @@ pub(crate) struct KernelLink {
 }
 
 /// The programs' place.
-enum State {
+pub(crate) enum State {
     /// None, for the link's settings or its cell leave them nothing. They stay the link's, for it counts with them.
     Idle(String),
     /// There are no ports.
@@ -91,10 +91,10 @@ pub(crate) struct Standing {
 }
 
 impl KernelLink {
-    fn new(programs: xdp::Link) -> Self {
+    pub(crate) fn new(programs: xdp::Link) -> Self {
         Self {
             programs,
-            wanted: PathWanted::Auto,
+            wanted: PlaceWanted::Auto,
             replay_window: 0,
             state: State::NoPorts,
             interfaces: None,
@@ -112,19 +112,80 @@ impl KernelLink {
         self.replay_window
     }
 
+    /// Where the programs are wanted from here on.
+    pub(crate) const fn want(&mut self, wanted: PlaceWanted) {
+        self.wanted = wanted;
+    }
+
+    pub(crate) const fn wanted(&self) -> PlaceWanted {
+        self.wanted
+    }
+
+    /// Whether the programs have room for windows of so many PNs.
+    ///
+    /// # Errors
+    /// Why not.
+    pub(crate) fn has_room(&self, replay_window: u32) -> Result<(), XdpError> {
+        self.programs.has_room(replay_window)
+    }
+
+    /// The programs, for the ports of their link.
+    pub(crate) const fn programs(&mut self) -> &mut dyn PortPrograms {
+        &mut self.programs
+    }
+
+    /// The programs' place.
+    pub(crate) const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Whether settings or cell leave the programs nothing.
+    pub(crate) const fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle(_))
+    }
+
+    /// The programs have another place. Returns that of before.
+    pub(crate) const fn enter(&mut self, state: State) -> State {
+        std::mem::replace(&mut self.state, state)
+    }
+
+    /// There are ports, which programs are to stand in front of.
+    pub(crate) fn ports_opened(&mut self, sides: &[KernelSide; 2]) {
+        self.interfaces = Some(Interfaces::of(sides));
+    }
+
+    /// The ports are closed, and the programs went with them.
+    pub(crate) fn ports_closed(&mut self) {
+        self.interfaces = None;
+        if !self.is_idle() {
+            self.state = State::NoPorts;
+        }
+    }
+
+    /// Whether the ports take redirected frames no more, or do so now. Asks the kernel.
+    pub(crate) fn has_other_ports(&self) -> bool {
+        let attached = match self.state {
+            State::Attached => true,
+            State::Unfit(_) => false,
+            State::Idle(_) | State::NoPorts => return false,
+        };
+        let fit = self.interfaces.and_then(|interfaces| interfaces.take_redirected());
+        fit.is_some_and(|fit| fit != attached)
+    }
+
     /// Whether SAs that suit the programs are here.
-    fn has_sas(&self) -> bool {
+    pub(crate) fn has_sas(&self) -> bool {
         match self.state {
             State::Idle(_) => false,
             // Where the kernel is demanded they wait here, and no frame passes.
-            State::Unfit(_) => self.wanted == PathWanted::Kernel,
+            State::Unfit(_) => self.wanted == PlaceWanted::Kernel,
             State::NoPorts | State::Attached => true,
         }
     }
 
     /// Whether SAs are here or nowhere.
     pub(crate) fn is_demanded(&self) -> bool {
-        self.wanted == PathWanted::Kernel && self.has_sas()
+        self.wanted == PlaceWanted::Kernel && self.has_sas()
     }
 
     /// Whether SAs of this suite come here.
@@ -142,8 +203,17 @@ impl KernelLink {
     }
 
     /// Takes the link's settings over. `scs`: its receive SCs; `shared`: whether the worker has SAs.
-    fn configure(&mut self, settings: &LinkPathSettings, scs: &[Sci], shared: bool) -> Result<(), XdpError> {
-        let LinkPathSettings { sci, secy, bypass, replay_window, .. } = settings;
+    pub(crate) fn configure(
+        &mut self,
+        settings: &LinkPlaceSettings,
+        scs: &[Sci],
+        shared: bool,
+    ) -> Result<(), XdpError> {
+        let LinkPlaceSettings { wanted, sci, secy, bypass, replay_window, .. } = settings;
+        self.wanted = *wanted;
+        if self.is_idle() {
+            self.state = State::NoPorts;
+        }
         self.replay_window = *replay_window;
         let gone: Vec<_> = self.programs.receive_scs().filter(|sci| !scs.contains(sci)).collect();
         gone.into_iter().try_for_each(|sci| self.retire_sc(sci))?;
@@ -295,48 +365,5 @@ impl KernelLink {
     /// Removes all SAs.
     pub(crate) fn retire_all(&mut self, scs: &[Sci]) -> Result<(), XdpError> {
         An::ALL.into_iter().map(|an| self.retire(an, scs)).fold(Ok(()), Result::and)
-    }
-
-    /// Adds what the kernel counts, and its SAs, to what the worker knows.
-    pub(crate) fn complete(&self, snapshot: &mut LinkSnapshot) -> Result<(), XdpError> {
-        let (secy, around) = self.programs.counters()?;
-        snapshot.secy.add(&secy);
-        snapshot.path.out_pkts_bypass += around.out_bypass;
-        snapshot.path.in_pkts_bypass += around.in_bypass;
-        snapshot.path.out_pkts_mac_control += around.out_mac_control;
-        snapshot.path.in_pkts_mac_control += around.in_mac_control;
-        snapshot.stranger = self.programs.last_unmatched()?.or(snapshot.stranger);
-        snapshot.transmit.add(&self.programs.transmit_counters()?);
-        for an in An::ALL {
-            let Some((pns, enabled)) = self.pns(an)? else { continue };
-            if enabled {
-                snapshot.transmit_sas.iter_mut().for_each(|sa| sa.enabled = false);
-            }
-            let counters = self.programs.transmit_sa_counters(an)?;
-            let (next_pn, reserved) = (pns.next(), pns.reserved());
-            // An AN is in one place, so there is room.
-            let _ = snapshot.transmit_sas.try_push(TransmitSaSnapshot {
-                an,
-                enabled,
-                next_pn,
-                reserved,
-                counters,
-            });
-        }
-        snapshot.transmit_sas.sort_by_key(|sa| sa.an.index());
-        for sc in &mut snapshot.receive_scs {
-            if !self.programs.receive_scs().any(|sci| sci == sc.sci) {
-                continue;
-            }
-            sc.counters.add(&self.programs.receive_counters(sc.sci)?);
-            for an in An::ALL {
-                let Some(window) = self.window(sc.sci, an)? else { continue };
-                let counters = self.programs.receive_sa_counters(sc.sci, an)?;
-                let (in_use, lowest_pn) = (window.in_use, window.lowest);
-                let _ = sc.sas.try_push(ReceiveSaSnapshot { an, in_use, lowest_pn, counters });
-            }
-            sc.sas.sort_by_key(|sa| sa.an.index());
-        }
-        Ok(())
     }
 }

@@ -6,23 +6,19 @@
 //!
 //! The programs go with the ports, and with the process, however it ends.
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use dataplane::job::Progress;
 use fieldbus::Direction;
 use netdev::interface::takes_redirected;
 use netdev::port::KernelSide;
 use xdp::XdpError;
-
-use crate::{Gateway, LinkControl, WorkerUnresponsive};
 
 /// Why no frame passes meanwhile.
 pub(crate) const NO_PORTS: &str = "its link has no ports";
 
 /// Where frames are to be protected and verified.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum PathWanted {
+pub enum PlaceWanted {
     /// In user space.
     #[default]
     UserSpace,
@@ -83,15 +79,15 @@ impl Interfaces {
 }
 
 /// Why frames that the programs send would not leave by a port.
-fn unfit(side: &KernelSide, name: &str, wanted: PathWanted) -> Result<(), String> {
+pub(crate) fn unfit(side: &KernelSide, name: &str, wanted: PlaceWanted) -> Result<(), String> {
     if !side.native {
         return match wanted {
-            PathWanted::Kernel => Ok(()),
+            PlaceWanted::Kernel => Ok(()),
             _ => Err(format!("the driver of its {name} port takes no XDP programs")),
         };
     }
     match (takes_redirected(side.interface), wanted) {
-        (Some(true), _) | (None, PathWanted::Kernel) => Ok(()),
+        (Some(true), _) | (None, PlaceWanted::Kernel) => Ok(()),
         (None, _) => Err(format!(
             "this kernel does not tell whether its {name} port takes redirected frames (Linux 6.3 does)"
         )),
@@ -102,7 +98,10 @@ fn unfit(side: &KernelSide, name: &str, wanted: PathWanted) -> Result<(), String
 }
 
 /// The maps know the ports, and these are the programs.
-fn connect(programs: &mut dyn PortPrograms, sides: &[KernelSide; 2]) -> Result<[OwnedFd; 2], XdpError> {
+pub(crate) fn connect(
+    programs: &mut dyn PortPrograms,
+    sides: &[KernelSide; 2],
+) -> Result<[OwnedFd; 2], XdpError> {
     let [plain, protected] = sides;
     programs.set_ports(plain.interface, protected.interface)?;
     for (way, side) in [(Direction::Outward, plain), (Direction::Inward, protected)] {
@@ -111,50 +110,4 @@ fn connect(programs: &mut dyn PortPrograms, sides: &[KernelSide; 2]) -> Result<[
         }
     }
     programs.programs()
-}
-
-impl Gateway {
-    /// The sides of a link's ports as programs need them; `None` as long as there are no ports.
-    pub(crate) fn kernel_sides(&mut self, number: usize) -> Result<Option<[KernelSide; 2]>, String> {
-        let sides = self.run_on_link(number, None, |link, sides| {
-            *sides = Some(link.kernel_sides());
-            Progress::Done
-        });
-        let sides = sides.map_err(|error: WorkerUnresponsive| error.to_string())?;
-        match sides.ok_or("the worker does not answer")? {
-            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
-            other => other.map(Some).map_err(|_| "its link's ports are not on AF_XDP".into()),
-        }
-    }
-
-    /// Puts programs of a link to work on its ports.
-    pub(crate) fn put_programs(
-        &mut self,
-        number: usize,
-        sides: &[KernelSide; 2],
-        wanted: PathWanted,
-        find: fn(&mut LinkControl) -> Option<&mut dyn PortPrograms>,
-    ) -> Result<(), String> {
-        let [plain, protected] = sides;
-        unfit(plain, "plain", wanted)?;
-        unfit(protected, "protected", wanted)?;
-        let programs = find(&mut self.links[number]).ok_or("there are no programs")?;
-        let programs = connect(programs, sides).map_err(|error| error.to_string())?;
-        let (_, set) = self
-            .run_on_link(number, (programs, Ok(())), |link, (programs, set)| {
-                *set = link.set_programs(Some(programs.each_ref().map(AsFd::as_fd)));
-                Progress::Done
-            })
-            .map_err(|error| error.to_string())?;
-        set.map_err(|error: io::Error| format!("an interface refuses the programs: {error}"))
-    }
-
-    /// Takes programs off a link's ports, which then go on with their own.
-    pub(crate) fn take_programs_off(&mut self, number: usize) {
-        // A worker that does not answer holds ports that forward nothing.
-        let _ = self.run_on_link(number, (), |link, ()| {
-            let _ = link.set_programs(None);
-            Progress::Done
-        });
-    }
 }

@@ -16,14 +16,14 @@ use wire::{An, Ckn, Ki, Sci};
 use zeroize::Zeroizing;
 
 use super::sa_table::{SaNotice, SaTable, describe};
-use super::{Gateway, Keys, LinkControl, Notice, WorkerUnresponsive};
+use super::{Notice, WorkerUnresponsive};
 use dataplane::job::Progress;
 use dataplane::link::Link;
-use dataplane::path::{KayMailbox, Path};
+use dataplane::pipeline::{KayMailbox, Pipeline};
 use dataplane::worker::WorkerHandle;
 
 use crate::jobs::LinkJob;
-use crate::kernel_link::{KernelLink, LinkPath};
+use crate::kernel_link::{KernelLink, LinkPlace};
 use crate::sa_changes::{NextPns, SaChanges};
 
 /// Interval at which the KaY gets the next PN.
@@ -85,7 +85,7 @@ pub struct KeyAgreementStatus {
 }
 
 /// Control's part of a link whose keys are agreed on.
-pub(super) struct Agreement {
+pub(crate) struct Agreement {
     kay: Kay,
     mailbox: KayMailbox,
     table: SaTable,
@@ -95,18 +95,111 @@ pub(super) struct Agreement {
 }
 
 /// Surroundings of an agreement: its worker, and the receiver of its notices.
-struct Context<'g> {
-    now: wire::Instant,
-    worker: &'g mut WorkerHandle,
-    slot: usize,
-    link: &'g str,
-    kernel: Option<&'g mut KernelLink>,
-    notices: &'g mut Vec<Notice>,
+pub(crate) struct Context<'g> {
+    pub(crate) now: wire::Instant,
+    pub(crate) worker: &'g mut WorkerHandle,
+    pub(crate) slot: usize,
+    pub(crate) link: &'g str,
+    pub(crate) kernel: Option<&'g mut KernelLink>,
+    pub(crate) notices: &'g mut Vec<Notice>,
 }
 
 impl Agreement {
+    /// A KaY for a link that has none yet, which it is connected to.
+    ///
+    /// # Errors
+    /// If there are no random values.
+    pub(crate) fn begin(
+        now: Instant,
+        moment: wire::Instant,
+        link: &mut Link,
+        agreement: KeyAgreement,
+    ) -> io::Result<Self> {
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, mut record } = agreement;
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *seed).map_err(io::Error::from)?;
+        if let Some(record) = &mut record {
+            record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
+        }
+        let kay = Kay::new(moment, settings, caks, &seed);
+        let table = SaTable::new(&link.pipeline().secy, replay_window, hold, antedate);
+        let mailbox = link.pipeline_mut().connect_kay();
+        Ok(Self { kay, mailbox, table, pns_due: now, record })
+    }
+
+    /// Makes a pipeline ready to come in the place of the worker's, which gets all changes so far: the table is that of the
+    /// pipeline before then.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`], if the new pipeline's SecY has another SCI.
+    pub(crate) fn prepare(
+        &mut self,
+        pipeline: &mut Pipeline,
+        worker: &mut WorkerHandle,
+        slot: usize,
+    ) -> Result<(), WorkerUnresponsive> {
+        if let Some(changes) = self.table.take_changes() {
+            let _ = worker.submit(change_sas(slot, *changes));
+        }
+        self.table.prepare(pipeline).map_err(|_| WorkerUnresponsive)
+    }
+
+    /// Takes other settings and CAKs over.
+    pub(crate) fn change(&mut self, agreement: KeyAgreement, around: &mut Context<'_>) {
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, record: _ } = agreement;
+        self.table.set(replay_window, hold, antedate);
+        let ckns = names(&caks);
+        self.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
+        self.kay.change(around.now, settings, caks);
+        self.follow(around);
+        self.commit(around);
+    }
+
+    /// Asks for another SAK.
+    pub(crate) fn rekey(&mut self, around: &mut Context<'_>) {
+        self.tell(around.now, mka::Input::Rekey);
+        self.follow(around);
+        self.commit(around);
+    }
+
+    /// Its SAs are the worker's from here on, in the kernel no more.
+    pub(crate) fn leave_kernel(&mut self, around: &mut Context<'_>) {
+        let Some(kernel) = around.kernel.as_deref_mut() else { return };
+        if let Err(why) = self.table.leave_kernel(kernel) {
+            around.notices.push(Notice::LinkKernelFault { link: around.link.to_owned(), why });
+            self.tell(around.now, mka::Input::Rekey);
+            self.follow(around);
+        }
+        self.commit(around);
+    }
+
+    /// Its state.
+    pub(crate) fn status(&self, now: wire::Instant) -> KeyAgreementStatus {
+        KeyAgreementStatus { now, status: self.kay.status(now), counters: *self.kay.counters() }
+    }
+
+    /// Handles changes of SAs that the worker has made. Keys that they took out are freed here.
+    pub(crate) fn sas_changed(&mut self, changes: SaChanges, around: &mut Context<'_>) {
+        match (changes.refused, changes.reports.first()) {
+            // A SAK that is not installed as it should be is reported to nobody, and so it is not used.
+            (Some(error), Some(Report::Installed(ki) | Report::Transmitting(ki))) => {
+                around.tell(SaNotice::SakRefused(*ki, describe(error).into()));
+            }
+            _ => {
+                self.worker_changed(&changes.reports, around);
+                self.report(changes.reports, around);
+            }
+        }
+    }
+
+    /// Handles the worker's next PNs.
+    pub(crate) fn next_pns(&mut self, pns: &NextPns, around: &mut Context<'_>) {
+        let named = pns.of.into_iter().zip(pns.next).filter_map(|(ki, next_pn)| ki.zip(next_pn));
+        self.report(named.map(|(ki, next_pn)| Report::NextPn { ki, next_pn }), around);
+    }
+
     /// Asks for the next PNs in the next turn.
-    pub(super) const fn schedule_pn_query(&mut self, now: Instant) {
+    pub(crate) const fn schedule_pn_query(&mut self, now: Instant) {
         self.pns_due = now;
     }
 
@@ -127,7 +220,7 @@ impl Agreement {
     }
 
     /// Handles frames and events, and does what is due.
-    fn turn(&mut self, now: Instant, around: &mut Context<'_>) {
+    pub(crate) fn turn(&mut self, now: Instant, around: &mut Context<'_>) {
         if now >= self.pns_due && around.ask_next_pns(self.table.by_an()) {
             self.pns_due = now + PN_PERIOD;
             let in_kernel = around.kernel.as_deref().map(|kernel| self.table.next_pns(kernel));
@@ -165,18 +258,18 @@ impl Agreement {
     }
 
     /// The receive SCs.
-    pub(super) fn scs(&self) -> &[Sci] {
+    pub(crate) fn scs(&self) -> &[Sci] {
         self.table.scs()
     }
 
     /// Whether the worker has SAs.
-    pub(super) fn is_shared(&self) -> bool {
+    pub(crate) fn is_shared(&self) -> bool {
         self.table.is_shared()
     }
 
     /// Where the SAK that protects is, with programs that stand.
-    pub(super) fn link_path(&self) -> LinkPath {
-        self.table.why_user_space().map_or(LinkPath::Kernel, |why| LinkPath::UserSpace(why.to_owned()))
+    pub(crate) fn link_place(&self) -> LinkPlace {
+        self.table.why_user_space().map_or(LinkPlace::Kernel, |why| LinkPlace::UserSpace(why.to_owned()))
     }
 
     /// Takes the KaY's frames, changes and notices.
@@ -208,7 +301,7 @@ impl Context<'_> {
     /// True if there was nothing to ask, or it was asked.
     fn ask_next_pns(&mut self, of: [Option<Ki>; An::COUNT]) -> bool {
         let ask = LinkJob::new(self.slot, NextPns { of, ..NextPns::default() }, |link, pns| {
-            pns.read(&link.path().secy);
+            pns.read(&link.pipeline().secy);
             Progress::Done
         });
         of.iter().all(Option::is_none) || self.worker.submit(ask).is_ok()
@@ -226,160 +319,6 @@ fn notice_of(link: &str, notice: SaNotice) -> Notice {
         SaNotice::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
         SaNotice::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },
         SaNotice::Kernel(error) => Notice::LinkKernelFault { link, why: error.to_string() },
-    }
-}
-
-impl Gateway {
-    /// Adds a link whose keys are agreed on, and whose name no other has. Its SecY has no SA and no receive SC: nothing
-    /// passes before there is a SAK. Otherwise as [`Gateway::add`].
-    ///
-    /// # Errors
-    /// If a thread cannot be started, or not be scheduled as it should; if there are no random values.
-    pub fn add_agreed(&mut self, name: String, mut link: Link, agreement: KeyAgreement) -> io::Result<()> {
-        let KeyAgreement { settings, caks, replay_window, hold, antedate, mut record } = agreement;
-        let mut seed = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *seed).map_err(io::Error::from)?;
-        let now = Instant::now();
-        let moment = self.moment(now);
-        if let Some(record) = &mut record {
-            record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
-        }
-        let kay = Kay::new(moment, settings, caks, &seed);
-        let table = SaTable::new(&link.path().secy, replay_window, hold, antedate);
-        let mailbox = link.path_mut().connect_kay();
-        let agreement = Agreement { kay, mailbox, table, pns_due: now, record };
-        self.place(name, link, Keys::Agreed(Box::new(agreement)))?;
-        // The first MKPDU goes out at once, or with the first ports.
-        self.speak(self.links.len() - 1, now);
-        Ok(())
-    }
-
-    /// Puts another path in the place of such a link's own between two turns, for other settings of its SecY. All SAs
-    /// go on; the new path's SecY has the same SCI, no SA and no receive SC. A change of `reassemble` or of the MTU
-    /// wants [`Gateway::change_key_agreement`] too, so that the others hear of it.
-    ///
-    /// # Errors
-    /// [`WorkerUnresponsive`]; also if there is no such link with key agreement, or the SCI is another one: such a link is
-    /// removed and added.
-    pub fn change_agreed(&mut self, name: &str, mut path: Box<Path>) -> Result<(), WorkerUnresponsive> {
-        let number = self.number(name).ok_or(WorkerUnresponsive)?;
-        let LinkControl { keys: Keys::Agreed(agreement), worker, slot, .. } = &mut self.links[number] else {
-            return Err(WorkerUnresponsive);
-        };
-        // The table is that of the path before once the worker has got all changes.
-        if let Some(changes) = agreement.table.take_changes() {
-            let _ = self.workers[*worker].submit(change_sas(*slot, *changes));
-        }
-        agreement.table.prepare(&mut path).map_err(|_| WorkerUnresponsive)?;
-        self.exchange(number, path, secy::CarryOver { all: true, ..Default::default() }).map(drop)
-    }
-
-    /// Gives such a link's KaY other settings and CAKs while it runs; the SCI must be the same. SAs that are installed
-    /// stay as they are: the replay window is that of those to come.
-    ///
-    /// # Errors
-    /// [`WorkerUnresponsive`]: there is no such link.
-    pub fn change_key_agreement(
-        &mut self,
-        name: &str,
-        agreement: KeyAgreement,
-    ) -> Result<(), WorkerUnresponsive> {
-        let KeyAgreement { settings, caks, replay_window, hold, antedate, record: _ } = agreement;
-        let number = self.number(name).ok_or(WorkerUnresponsive)?;
-        let (agreement, mut around) = self.agreement(number, Instant::now()).ok_or(WorkerUnresponsive)?;
-        agreement.table.set(replay_window, hold, antedate);
-        let ckns = names(&caks);
-        agreement.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
-        agreement.kay.change(around.now, settings, caks);
-        agreement.follow(&mut around);
-        agreement.commit(&mut around);
-        Ok(())
-    }
-
-    /// Asks for another SAK. False if there is no such link with key agreement.
-    pub fn rekey(&mut self, name: &str) -> bool {
-        let number = self.number(name);
-        let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, Instant::now()))
-        else {
-            return false;
-        };
-        agreement.tell(around.now, mka::Input::Rekey);
-        agreement.follow(&mut around);
-        agreement.commit(&mut around);
-        true
-    }
-
-    /// The SAs of a link are the worker's from here on, in the kernel no more.
-    pub(super) fn leave_agreed(&mut self, number: usize) {
-        let Some((agreement, mut around)) = self.agreement(number, Instant::now()) else { return };
-        let Some(kernel) = around.kernel.as_deref_mut() else { return };
-        if let Err(why) = agreement.table.leave_kernel(kernel) {
-            around.notices.push(Notice::LinkKernelFault { link: around.link.to_owned(), why });
-            agreement.tell(around.now, mka::Input::Rekey);
-            agreement.follow(&mut around);
-        }
-        agreement.commit(&mut around);
-    }
-
-    /// The state of a link's key agreement; `None` if it has none.
-    pub fn key_agreement_status(&self, name: &str) -> Option<KeyAgreementStatus> {
-        let Keys::Agreed(agreement) = &self.links[self.number(name)?].keys else { return None };
-        let now = self.moment(Instant::now());
-        let (status, counters) = (agreement.kay.status(now), *agreement.kay.counters());
-        Some(KeyAgreementStatus { now, status, counters })
-    }
-
-    /// Gives a link's key agreement its turn.
-    pub(super) fn turn_agreement(&mut self, number: usize, now: Instant) {
-        if let Some((agreement, mut around)) = self.agreement(number, now) {
-            agreement.turn(now, &mut around);
-        }
-    }
-
-    /// Handles changes of SAs that were made. Keys that they took out are freed here.
-    pub(super) fn sas_changed(&mut self, worker: usize, slot: usize, changes: SaChanges, now: Instant) {
-        let number = self.placed(worker, slot);
-        let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
-            return;
-        };
-        match (changes.refused, changes.reports.first()) {
-            // A SAK that is not installed as it should be is reported to nobody, and so it is not used.
-            (Some(error), Some(Report::Installed(ki) | Report::Transmitting(ki))) => {
-                around.tell(SaNotice::SakRefused(*ki, describe(error).into()));
-            }
-            _ => {
-                agreement.worker_changed(&changes.reports, &mut around);
-                agreement.report(changes.reports, &mut around);
-            }
-        }
-    }
-
-    /// Handles the next PNs.
-    pub(super) fn next_pns(&mut self, worker: usize, slot: usize, pns: &NextPns, now: Instant) {
-        let number = self.placed(worker, slot);
-        let Some((agreement, mut around)) = number.and_then(|number| self.agreement(number, now)) else {
-            return;
-        };
-        let named = pns.of.into_iter().zip(pns.next).filter_map(|(ki, next_pn)| ki.zip(next_pn));
-        agreement.report(named.map(|(ki, next_pn)| Report::NextPn { ki, next_pn }), &mut around);
-    }
-
-    /// The moment on the protocols' clock.
-    pub(super) fn moment(&self, now: Instant) -> wire::Instant {
-        wire::Instant::after_start(now.saturating_duration_since(self.start))
-    }
-
-    /// A link's key agreement, and its surroundings.
-    fn agreement(&mut self, number: usize, now: Instant) -> Option<(&mut Agreement, Context<'_>)> {
-        let now = self.moment(now);
-        let LinkControl { name, worker, slot, keys: Keys::Agreed(agreement), kernel, .. } =
-            &mut self.links[number]
-        else {
-            return None;
-        };
-        let (worker, kernel) = (&mut self.workers[*worker], kernel.as_deref_mut());
-        let around = Context { now, worker, slot: *slot, link: name, kernel, notices: &mut self.notices };
-        Some((agreement, around))
     }
 }
 

@@ -13,7 +13,7 @@ use wire::{An, Ki, Pn, Sci};
 
 use dataplane::fragmenter::Fragmenter;
 use dataplane::link::Link;
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 
 /// One change.
 #[derive(Debug)]
@@ -55,62 +55,62 @@ pub(crate) struct SaChanges {
 impl SaChanges {
     /// Carries all of them out on a link, and has it tell anew what its transmit SA needs if that is another one.
     pub(crate) fn apply_to_link(&mut self, link: &mut Link) {
-        self.apply(link.path_mut());
+        self.apply(link.pipeline_mut());
         if self.list.iter().any(|change| matches!(change, SaChange::EnableTransmit { .. })) {
             link.reset_notified_need();
         }
     }
 
     /// Carries all of them out; one that is refused does not keep the others from it.
-    pub(crate) fn apply(&mut self, path: &mut Path) {
+    pub(crate) fn apply(&mut self, pipeline: &mut Pipeline) {
         for change in &mut self.list {
-            let done = change.apply(path);
+            let done = change.apply(pipeline);
             self.refused = self.refused.or(done.err());
         }
     }
 }
 
 impl SaChange {
-    fn apply(&mut self, path: &mut Path) -> Result<(), InstallError> {
+    fn apply(&mut self, pipeline: &mut Pipeline) -> Result<(), InstallError> {
         match self {
-            Self::InstallReceiveSc(sc) => path.secy.install_prepared_sc(sc),
+            Self::InstallReceiveSc(sc) => pipeline.secy.install_prepared_sc(sc),
             Self::InstallReceive { sci, sa: place } => {
                 let Some(sa) = place.take() else { return Ok(()) };
                 let an = sa.an();
-                if let Err((error, sa)) = path.secy.install_receive(*sci, sa) {
+                if let Err((error, sa)) = pipeline.secy.install_receive(*sci, sa) {
                     *place = Some(sa);
                     return Err(error);
                 }
-                path.secy.enable_receive(*sci, an)
+                pipeline.secy.enable_receive(*sci, an)
             }
             Self::InstallTransmit { sa: place } => {
                 let Some(sa) = place.take() else { return Ok(()) };
-                path.secy.install_transmit(sa).map_err(|(error, sa)| {
+                pipeline.secy.install_transmit(sa).map_err(|(error, sa)| {
                     *place = Some(sa);
                     error
                 })
             }
             Self::EnableTransmit { an, fragmenter } => {
-                path.secy.enable_transmit(*an)?;
-                *fragmenter = path.replace_fragmenter(fragmenter.take());
+                pipeline.secy.enable_transmit(*an)?;
+                *fragmenter = pipeline.replace_fragmenter(fragmenter.take());
                 Ok(())
             }
             Self::Retire { an, out } => {
-                if path.secy.encoding_sa() == Some(*an) {
+                if pipeline.secy.encoding_sa() == Some(*an) {
                     // SDUs are discarded from here on, and each is counted once: as an SDU.
-                    out.fragmenter = path.replace_fragmenter(None);
+                    out.fragmenter = pipeline.replace_fragmenter(None);
                 }
-                out.transmit = path.secy.retire_transmit(*an);
-                out.receive = path.secy.retire_receive_everywhere(*an).collect();
+                out.transmit = pipeline.secy.retire_transmit(*an);
+                out.receive = pipeline.secy.retire_receive_everywhere(*an).collect();
                 Ok(())
             }
             Self::RetireReceiveSc { sci, out } => {
-                **out = path.secy.retire_receive_sc(*sci);
+                **out = pipeline.secy.retire_receive_sc(*sci);
                 Ok(())
             }
             // The SA may be gone by now.
             Self::RaiseLowest { sci, an, lowest_pn } => {
-                let _ = path.secy.raise_lowest(*sci, *an, *lowest_pn);
+                let _ = pipeline.secy.raise_lowest(*sci, *an, *lowest_pn);
                 Ok(())
             }
         }

@@ -32,7 +32,7 @@ use wire::{An, Ki, Pn, Sci};
 use crate::kernel_link::KernelLink;
 use crate::sa_changes::{SaChange, SaChanges};
 use dataplane::fragmenter::{FragmentConfig, Fragmenter};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use xdp::XdpError;
 use xdp::link::SaKey;
 
@@ -184,19 +184,19 @@ impl SaTable {
         by_an
     }
 
-    /// Makes `path`, whose SecY has no SC and SA, one that can take over from the path before.
+    /// Makes `pipeline`, whose SecY has no SC and SA, one that can take over from the pipeline before.
     ///
     /// # Errors
     /// If it has another SCI, or SCs of its own.
-    pub(super) fn prepare(&mut self, path: &mut Path) -> Result<(), InstallError> {
-        if path.secy.sci() != self.sci {
+    pub(super) fn prepare(&mut self, pipeline: &mut Pipeline) -> Result<(), InstallError> {
+        if pipeline.secy.sci() != self.sci {
             return Err(InstallError::UnknownSc);
         }
         for sci in &self.scs {
-            path.secy.install_receive_sc(*sci)?;
+            pipeline.secy.install_receive_sc(*sci)?;
         }
-        self.settings = *path.secy.settings();
-        path.replace_fragmenter(
+        self.settings = *pipeline.secy.settings();
+        pipeline.replace_fragmenter(
             self.saks
                 .iter()
                 .find(|of| Some(of.sak.ki) == self.enabled)

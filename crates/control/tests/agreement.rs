@@ -6,7 +6,7 @@ mod agreed;
 
 use std::time::Duration;
 
-use agreed::{NAMES, Pair, agreement, cak, garbage, kay, path, plain_kay, ports, sdu};
+use agreed::{NAMES, Pair, agreement, cak, garbage, kay, pipeline, plain_kay, ports, sdu};
 use control::Notice;
 use dataplane::fragmenter::LONGEST_HOLD;
 use mka::{OnPeerLoss, Reason, SuiteRule};
@@ -23,7 +23,7 @@ fn discards(pair: &mut Pair) -> Vec<String> {
                 }
             }
         };
-        look(dataplane::path::PathCounters::TABLE, &snapshot.path.values());
+        look(dataplane::pipeline::PipelineCounters::TABLE, &snapshot.pipeline.values());
         look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.fragmenter.values());
         look(secy::SecYCounters::TABLE, &snapshot.secy.values());
         for sc in &snapshot.receive_scs {
@@ -47,8 +47,8 @@ fn two_links_are_secured_and_nothing_leaves_in_clear() {
     assert_eq!(pair.clear, 0);
     for (side, name) in NAMES.into_iter().enumerate() {
         pair.until("MKPDUs are counted alike", |pair| {
-            let (path, kay) = (pair.snapshot(side).path, pair.status(side).counters);
-            (path.out_pkts_kay, path.in_pkts_kay) == (kay.mkpdus_tx, kay.mkpdus_rx)
+            let (pipeline, kay) = (pair.snapshot(side).pipeline, pair.status(side).counters);
+            (pipeline.out_pkts_kay, pipeline.in_pkts_kay) == (kay.mkpdus_tx, kay.mkpdus_rx)
         });
         assert_eq!(pair.status(side).status.fault, None);
         let snapshot = pair.snapshot(side);
@@ -81,7 +81,7 @@ fn fifty_rekeys_lose_nothing() {
         let [sent, received] = [pair.snapshot(side), pair.snapshot(1 - side)];
         assert!(sent.transmit.out_pkts_encrypted > 0);
         assert_eq!(sent.transmit.out_pkts_encrypted, received.receive_scs[0].counters.in_pkts_ok);
-        assert_eq!(sent.protected.tx_frames, sent.transmit.out_pkts_encrypted + sent.path.out_pkts_kay);
+        assert_eq!(sent.protected.tx_frames, sent.transmit.out_pkts_encrypted + sent.pipeline.out_pkts_kay);
         assert_eq!(sent.plain.rx_frames, rounds * 100);
         assert_eq!(sent.transmit_sas.len(), 1, "the ones before are retired");
         assert!(pair.status(side).counters.saks_installed > 50);
@@ -172,13 +172,13 @@ fn a_flood_of_eapol_costs_no_data_and_no_memory() {
         }
         while pair.snapshot(0).protected.rx_frames < injected {}
     }
-    assert!(pair.snapshot(0).path.in_pkts_kay_overrun > 0, "the ring is bounded");
+    assert!(pair.snapshot(0).pipeline.in_pkts_kay_overrun > 0, "the ring is bounded");
     pair.exchange(100, 500);
     sent += 100;
     pair.until("each is counted once", |pair| {
-        let path = pair.snapshot(0).path;
-        let eapol = path.in_pkts_kay + path.in_pkts_kay_overrun + path.in_pkts_kay_too_long;
-        eapol == injected + pair.snapshot(1).path.out_pkts_kay
+        let pipeline = pair.snapshot(0).pipeline;
+        let eapol = pipeline.in_pkts_kay + pipeline.in_pkts_kay_overrun + pipeline.in_pkts_kay_too_long;
+        eapol == injected + pair.snapshot(1).pipeline.out_pkts_kay
     });
     let (flooded, other) = (pair.snapshot(0), pair.snapshot(1));
     assert_eq!(pair.status(0).status.fault, None);
@@ -284,7 +284,7 @@ fn ports_come_and_go_and_the_sak_stays() {
     let ki = pair.secure();
     pair.exchange(50, 100);
     pair.gateway.close(NAMES[0]).unwrap();
-    pair.until("nobody hears the KaY", |pair| pair.snapshot(0).path.out_pkts_kay_no_chunk > 0);
+    pair.until("nobody hears the KaY", |pair| pair.snapshot(0).pipeline.out_pkts_kay_no_chunk > 0);
     let (again, machine, wire) = ports();
     (pair.sides[0].machine, pair.sides[0].wire) = (machine, wire);
     pair.gateway.open(NAMES[0], again).unwrap();
@@ -293,10 +293,10 @@ fn ports_come_and_go_and_the_sak_stays() {
     assert!(discards(&mut pair).iter().all(|lost| lost.contains("OutPktsKayNoChunk")));
 }
 
-/// Other settings of the SecY: another path takes over with all SAs, under traffic.
+/// Other settings of the SecY: another pipeline takes over with all SAs, under traffic.
 #[test]
 fn another_path_goes_on_with_the_sak() {
-    let mut pair = Pair::new("path", [kay(0), kay(1)]);
+    let mut pair = Pair::new("pipeline", [kay(0), kay(1)]);
     let ki = pair.secure();
     for (round, mtu) in [1532, 1400, 1532, 1460].into_iter().enumerate() {
         pair.exchange(50, 1300);
@@ -304,12 +304,12 @@ fn another_path_goes_on_with_the_sak() {
             assert!(pair.gateway.rekey(NAMES[0]), "in the midst of a rekey");
             pair.turn();
         }
-        pair.gateway.change_agreed(NAMES[0], Box::new(path(0, mtu))).unwrap();
+        pair.gateway.change_agreed(NAMES[0], Box::new(pipeline(0, mtu))).unwrap();
     }
     pair.exchange(50, 1300);
     pair.until("another SAK", |pair| pair.settled().is_some_and(|now| now != ki));
     assert_eq!(discards(&mut pair), [""; 0]);
-    assert!(pair.gateway.change_agreed(NAMES[0], Box::new(path(1, 1532))).is_err(), "another SCI");
+    assert!(pair.gateway.change_agreed(NAMES[0], Box::new(pipeline(1, 1532))).is_err(), "another SCI");
     pair.exchange(50, 1300);
 }
 

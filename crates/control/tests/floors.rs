@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use control::{FLOOR_PERIOD, Gateway, Notice, ReceiveFloor, StaticKeys, TransmitLease};
 use dataplane::link::Link;
-use dataplane::path::Path as Frames;
+use dataplane::pipeline::Pipeline as Frames;
 use dataplane::worker::Polling;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
@@ -148,8 +148,8 @@ impl Receiver {
         let (machine, plain) = MemoryPort::pair(256);
         let (wire, protected) = MemoryPort::pair(256);
         let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
-        let path = Frames::new(secy, &[], None);
-        let link = Link::new(pool, Box::new(plain), Box::new(protected), path);
+        let pipeline = Frames::new(secy, &[], None);
+        let link = Link::new(pool, Box::new(plain), Box::new(protected), pipeline);
         let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap();
         gateway.add("press".into(), link, StaticKeys { transmit: lease, receive: floors }).unwrap();
         Self { gateway, machine, wire, delivered: 0 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use control::{Gateway, StaticKeys, TransmitLease};
 use dataplane::fragmenter::{FragmentConfig, LONGEST_HOLD};
 use dataplane::link::{Link, Ports};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use dataplane::snapshot::LinkSnapshot;
 use dataplane::worker::Polling;
 use netdev::memory::MemoryPort;
@@ -102,7 +102,7 @@ impl Station {
     fn add(&mut self, name: &str, key: u8) -> Ends {
         let (secy, lease) = self.gateway.on_disk(move |leases| secy(leases, key, An::ALL[0], 1532)).unwrap();
         let (ports, ends) = ports();
-        let mut link = Link::closed(Path::new(secy, &[], None));
+        let mut link = Link::closed(Pipeline::new(secy, &[], None));
         assert!(link.open(ports).is_none());
         let keys = StaticKeys { transmit: lease, receive: vec![] };
         self.gateway.add(name.into(), link, keys).unwrap();
@@ -147,7 +147,7 @@ fn links_come_and_go_and_the_others_forward() {
         let names: Vec<_> = station.gateway.snapshots().into_iter().map(|(name, _)| name).collect();
         assert_eq!(names, ["first", "second", "third"]);
         let mut removed = station.gateway.remove("third").unwrap();
-        assert_eq!(removed.path().secy.transmit_counters().out_pkts_encrypted, 1);
+        assert_eq!(removed.pipeline().secy.transmit_counters().out_pkts_encrypted, 1);
         assert!(removed.close().is_some());
     }
     assert_eq!(station.snapshot("first").transmit.out_pkts_encrypted, 5);
@@ -188,11 +188,11 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
     for round in 1..=30_u8 {
         let (key, an) = (round % 3, An::ALL[usize::from(round % 4)]);
         let (secy, lease) = station.gateway.on_disk(move |leases| secy(leases, key, an, 1532)).unwrap();
-        let path = Box::new(Path::new(secy, &[], None));
+        let pipeline = Box::new(Pipeline::new(secy, &[], None));
         for _ in 0..20 {
             sent += u64::from(ends.machine.inject(&sdu(sent)));
         }
-        station.gateway.change("press", path, CarryOver::default(), Some(lease), vec![]).unwrap();
+        station.gateway.change("press", pipeline, CarryOver::default(), Some(lease), vec![]).unwrap();
         let start = Instant::now();
         while came < sent {
             station.gateway.turn(Instant::now());
@@ -243,8 +243,8 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
         station.gateway.turn(Instant::now());
         assert!(start.elapsed() < DEADLINE, "it has taken the next one's PNs");
     }
-    let path = Box::new(Path::new(next, &[], None));
-    station.gateway.change("press", path, CarryOver::default(), Some(lease), vec![]).unwrap();
+    let pipeline = Box::new(Pipeline::new(next, &[], None));
+    station.gateway.change("press", pipeline, CarryOver::default(), Some(lease), vec![]).unwrap();
     assert_eq!(through(&mut ends, &mut station.gateway), (1, u32::try_from(BLOCK.get()).unwrap() + 1));
     station.gateway.stop().unwrap();
 }
@@ -258,15 +258,15 @@ fn what_is_held_leaves_under_the_new_path_or_is_counted() {
         |gateway: &mut Gateway| gateway.on_disk(|leases| secy(leases, 1, An::ALL[0], 1532)).unwrap();
     let (ports_of_link, mut ends) = ports();
     let (secy, lease) = secy_of(&mut station.gateway);
-    let mut link = Link::closed(Path::new(secy, &[], Some(fragmentation)));
+    let mut link = Link::closed(Pipeline::new(secy, &[], Some(fragmentation)));
     link.open(ports_of_link);
     let keys = StaticKeys { transmit: lease, receive: vec![] };
     station.gateway.add("press".into(), link, keys).unwrap();
     for fragmentation in [Some(fragmentation), None, Some(fragmentation)] {
         assert!(ends.machine.inject(&sdu(1)));
         let (secy, lease) = secy_of(&mut station.gateway);
-        let path = Box::new(Path::new(secy, &[], fragmentation));
-        station.gateway.change("press", path, CarryOver::default(), Some(lease), vec![]).unwrap();
+        let pipeline = Box::new(Pipeline::new(secy, &[], fragmentation));
+        station.gateway.change("press", pipeline, CarryOver::default(), Some(lease), vec![]).unwrap();
         let start = Instant::now();
         while ends.wire.collect().is_none() {
             assert!(start.elapsed() < DEADLINE, "it was forgotten");

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use control::{Gateway, Notice, StaticKeys, TransmitLease};
 use dataplane::fragmenter::FragmentConfig;
 use dataplane::link::Link;
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use dataplane::snapshot::LinkSnapshot;
 use dataplane::worker::Polling;
 use netdev::memory::MemoryPort;
@@ -94,7 +94,8 @@ fn link(
     let (machine, plain) = MemoryPort::pair(256);
     let (wire, protected) = MemoryPort::pair(256);
     let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
-    let link = Link::new(pool, Box::new(plain), Box::new(protected), Path::new(secy, bypass, fragmentation));
+    let link =
+        Link::new(pool, Box::new(plain), Box::new(protected), Pipeline::new(secy, bypass, fragmentation));
     (link, machine, wire)
 }
 
@@ -250,7 +251,7 @@ fn from_the_wire_only_verified_frames_pass() {
     let snapshot = b.wait_for(1 + hostile.len() as u64, |snapshot| snapshot.protected.rx_frames);
     let sc = snapshot.receive_scs[0].counters;
     assert_eq!((sc.in_pkts_ok, sc.in_pkts_duplicate, sc.in_pkts_not_valid), (1, 1, 1));
-    assert_eq!((snapshot.secy.in_pkts_no_tag, snapshot.path.in_pkts_eapol), (1, 1));
+    assert_eq!((snapshot.secy.in_pkts_no_tag, snapshot.pipeline.in_pkts_eapol), (1, 1));
     assert_eq!((snapshot.secy.in_pkts_clear_vlan, snapshot.secy.in_pkts_bad_tag), (1, 2));
     assert_eq!(b.machine.collect(), None, "something of it was delivered");
     assert_eq!(snapshot.plain.tx_frames, 1);
@@ -278,8 +279,8 @@ fn bypassed_ethertypes_pass_in_clear_both_ways_and_nothing_else_does() {
     assert_eq!(across(&mut a, &mut b, &lldp), lldp);
     let tagged = tagged(&lldp, EtherType::VLAN, 5);
     assert_ne!(across(&mut a, &mut b, &tagged), tagged, "a tagged frame is not what was configured");
-    assert_eq!(a.snapshot().path.out_pkts_bypass, 1);
-    assert_eq!(b.snapshot().path.in_pkts_bypass, 1);
+    assert_eq!(a.snapshot().pipeline.out_pkts_bypass, 1);
+    assert_eq!(b.snapshot().pipeline.in_pkts_bypass, 1);
 }
 
 #[test]
@@ -297,9 +298,9 @@ fn mac_control_goes_nowhere() {
             assert!(b.wire.inject(frame));
         }
         let on_wire = next(&mut a.wire);
-        a.wait_for(2, |snapshot| snapshot.path.out_pkts_mac_control);
-        let snapshot = b.wait_for(2, |snapshot| snapshot.path.in_pkts_mac_control);
-        assert_eq!((snapshot.secy.in_pkts_no_tag, snapshot.path.in_pkts_bypass), (1, 0));
+        a.wait_for(2, |snapshot| snapshot.pipeline.out_pkts_mac_control);
+        let snapshot = b.wait_for(2, |snapshot| snapshot.pipeline.in_pkts_mac_control);
+        assert_eq!((snapshot.secy.in_pkts_no_tag, snapshot.pipeline.in_pkts_bypass), (1, 0));
         assert_eq!((a.wire.collect(), b.machine.collect()), (None, None));
         assert!(b.wire.inject(&on_wire));
         assert_eq!(next(&mut b.machine), sdu);

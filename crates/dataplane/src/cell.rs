@@ -1,4 +1,4 @@
-//! A cell in a link's path: cyclic frames of its relations, each under keys of its own, beside the SecY.
+//! A cell in a link's pipeline: cyclic frames of its relations, each under keys of its own, beside the SecY.
 //!
 //! ```text
 //!  plain port     ──▶ of a relation? ──yes──▶ Relations::protect ──▶ protected port, before all else of its burst
@@ -6,7 +6,7 @@
 //!                     rest ──▶ the link's SecY, or dropped
 //! ```
 //!
-//! The way of frames through it stands in `path/cyclic.rs`. Here are the parts that the worker has of a cell, and the
+//! The way of frames through it stands in `pipeline/cyclic.rs`. Here are the parts that the worker has of a cell, and the
 //! mailboxes to control ([`mailbox`]), which owns the handshakes.
 //!
 //! HELLOs are *paced*: a few at once, and others some time later. A cell with many relations whose other gateway is down

@@ -8,7 +8,7 @@ pub mod job;
 pub mod link;
 pub mod mailbox;
 pub mod open;
-pub mod path;
+pub mod pipeline;
 pub mod site;
 pub mod snapshot;
 pub mod worker;

@@ -1,6 +1,6 @@
-//! A link: two ports, the memory that their frames share, and the path between them.
+//! A link: two ports, the memory that their frames share, and the pipeline between them.
 //!
-//! The path lives as long as the link does; the ports come and go with their interfaces. A link without ports forwards
+//! The pipeline lives as long as the link does; the ports come and go with their interfaces. A link without ports forwards
 //! nothing, and its SAs keep their PNs and replay windows.
 
 use std::io;
@@ -12,7 +12,7 @@ use secy::{CarryOver, NextAction};
 use wire::{An, Instant, Pn};
 
 use crate::checksums::ChecksumSample;
-use crate::path::{Path, ToPlain, ToProtected};
+use crate::pipeline::{Pipeline, ToPlain, ToProtected};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 use netdev::port::{KernelSide, Port, PortCounters};
@@ -30,7 +30,7 @@ pub struct Ports {
 /// A transparent bump in the wire.
 pub struct Link {
     ports: Option<Box<Ports>>,
-    path: Path,
+    pipeline: Pipeline,
     /// SDUs from the plain side: those just received, and those that are held.
     waiting: Burst,
     burst: Burst,
@@ -46,17 +46,17 @@ pub struct Link {
 
 impl Link {
     /// A link between two ports that were opened over `pool`.
-    pub fn new(pool: Pool, plain: Box<dyn Port>, protected: Box<dyn Port>, path: Path) -> Self {
-        let mut link = Self::closed(path);
+    pub fn new(pool: Pool, plain: Box<dyn Port>, protected: Box<dyn Port>, pipeline: Pipeline) -> Self {
+        let mut link = Self::closed(pipeline);
         link.open(Box::new(Ports { pool, plain, protected }));
         link
     }
 
     /// A link without ports.
-    pub fn closed(path: Path) -> Self {
+    pub fn closed(pipeline: Pipeline) -> Self {
         Self {
             ports: None,
-            path,
+            pipeline,
             waiting: Burst::new(),
             burst: Burst::new(),
             to_protected: ToProtected::default(),
@@ -79,7 +79,7 @@ impl Link {
         let mut ports = self.ports.take()?;
         let Ports { pool, plain, protected } = &mut *ports;
         let held = self.waiting.len() as u64;
-        self.path.discard_held();
+        self.pipeline.discard_held();
         self.waiting.give_all(pool);
         let [before_plain, before_protected] = &mut self.before;
         before_plain.add(&plain.counters());
@@ -88,16 +88,16 @@ impl Link {
         Some(ports)
     }
 
-    /// Exchanges `path` for the link's own. The new one takes over from the old one, which is in `path` afterwards.
-    pub fn change(&mut self, path: &mut Path, carry_over: &CarryOver) {
-        path.take_over(&mut self.path, carry_over);
-        mem::swap(&mut self.path, path);
+    /// Exchanges `pipeline` for the link's own. The new one takes over from the old one, which is in `pipeline` afterwards.
+    pub fn change(&mut self, pipeline: &mut Pipeline, carry_over: &CarryOver) {
+        pipeline.take_over(&mut self.pipeline, carry_over);
+        mem::swap(&mut self.pipeline, pipeline);
         self.reset_notified_need();
     }
 
     /// Allows the transmit SA of this AN the PNs up to and with `through`. An SA that is gone needs none.
     pub fn reserve_through(&mut self, an: An, through: Pn) {
-        let _ = self.path.secy.reserve_through(an, through);
+        let _ = self.pipeline.secy.reserve_through(an, through);
         self.reset_notified_need();
     }
 
@@ -116,19 +116,19 @@ impl Link {
         self.notified = action;
     }
 
-    /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the path. `now` is protocol time, and `read`
+    /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the pipeline. `now` is protocol time, and `read`
     /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
-        let Self { ports, path, waiting, burst, to_protected, to_plain, checksums, .. } = self;
+        let Self { ports, pipeline, waiting, burst, to_protected, to_plain, checksums, .. } = self;
         let Some(ports) = ports else {
-            path.drain_mkpdus();
-            path.drain_hellos();
+            pipeline.drain_mkpdus();
+            pipeline.drain_hellos();
             return (0, NextAction::Continue);
         };
         let Ports { pool, plain, protected } = &mut **ports;
-        path.send_mkpdus(pool, to_protected, &mut **protected);
+        pipeline.send_mkpdus(pool, to_protected, &mut **protected);
         let held = waiting.len();
-        path.mark_poll_time(read);
+        pipeline.mark_poll_time(read);
         plain.receive(pool, waiting);
         let mut received = waiting.len() - held;
         if checksums.is_open() {
@@ -136,14 +136,14 @@ impl Link {
         }
         let mut next = NextAction::Continue;
         if !waiting.is_empty() {
-            next = path.outward(now, pool, waiting, to_protected, &mut **protected);
+            next = pipeline.outward(now, pool, waiting, to_protected, &mut **protected);
         }
         protected.receive(pool, burst);
         received += burst.len();
         if !burst.is_empty() {
-            path.inward(now, pool, burst, to_plain, &mut **plain);
+            pipeline.inward(now, pool, burst, to_plain, &mut **plain);
         }
-        path.send_hellos(now, pool, to_protected, &mut **protected);
+        pipeline.send_hellos(now, pool, to_protected, &mut **protected);
         plain.housekeep(pool);
         protected.housekeep(pool);
         (received, next)
@@ -151,22 +151,22 @@ impl Link {
 
     /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.
     pub fn antedate(&mut self) -> bool {
-        self.path.secy.antedate()
+        self.pipeline.secy.antedate()
     }
 
     /// Moment at which the next turn is due even if no frame comes.
     pub fn due(&self) -> Option<Instant> {
-        [self.path.held_until(), self.path.cell_due()].into_iter().flatten().min()
+        [self.pipeline.held_until(), self.pipeline.cell_due()].into_iter().flatten().min()
     }
 
-    /// The path, for management between turns.
-    pub const fn path_mut(&mut self) -> &mut Path {
-        &mut self.path
+    /// The pipeline, for management between turns.
+    pub const fn pipeline_mut(&mut self) -> &mut Pipeline {
+        &mut self.pipeline
     }
 
-    /// The path.
-    pub const fn path(&self) -> &Path {
-        &self.path
+    /// The pipeline.
+    pub const fn pipeline(&self) -> &Pipeline {
+        &self.pipeline
     }
 
     /// Descriptors to poll for readability when there is nothing to do.

@@ -12,7 +12,7 @@ use wire::{An, Pn, Sci};
 
 use crate::fragmenter::FragmenterCounters;
 use crate::link::Link;
-use crate::path::PathCounters;
+use crate::pipeline::PipelineCounters;
 use netdev::port::PortCounters;
 
 /// A transmit SA.
@@ -62,7 +62,7 @@ pub struct LinkSnapshot {
     /// The protected port, and those that were closed before it.
     pub protected: PortCounters,
     /// Counters of frames that went around the SecY.
-    pub path: PathCounters,
+    pub pipeline: PipelineCounters,
     /// Counters of fragmenting and concatenating.
     pub fragmenter: FragmenterCounters,
     /// The SecY's own counters.
@@ -86,9 +86,9 @@ impl LinkSnapshot {
     pub fn fill(&mut self, link: &mut Link) {
         [self.plain, self.protected] = link.port_counters();
         (self.chunks_free, self.chunks) = link.pool().map_or((0, 0), |pool| (pool.free(), pool.total()));
-        self.path = *link.path().counters();
-        self.fragmenter = link.path().fragmenter_counters();
-        let secy = &link.path().secy;
+        self.pipeline = *link.pipeline().counters();
+        self.fragmenter = link.pipeline().fragmenter_counters();
+        let secy = &link.pipeline().secy;
         self.secy = *secy.counters();
         self.stranger = secy.last_unmatched();
         self.transmit = secy.transmit_counters();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use dataplane::fragmenter::FragmentConfig;
 use dataplane::link::Link;
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 use secy::{
@@ -79,8 +79,8 @@ impl End {
         let (machine, plain) = MemoryPort::pair(256);
         let (wire, protected) = MemoryPort::pair(256);
         let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-        let path = Path::new(secy, &[], fragmentation);
-        Self { link: Link::new(pool, Box::new(plain), Box::new(protected), path), machine, wire }
+        let pipeline = Pipeline::new(secy, &[], fragmentation);
+        Self { link: Link::new(pool, Box::new(plain), Box::new(protected), pipeline), machine, wire }
     }
 
     /// Until nothing comes in any more.
@@ -221,7 +221,7 @@ fn resident() -> u64 {
 fn account(end: &mut End, traffic: &Traffic, wire: &BadWire, fragmented: bool) {
     let [_, protected] = end.link.port_counters();
     assert_eq!(protected.rx_frames, wire.given);
-    let secy = &end.link.path().secy;
+    let secy = &end.link.pipeline().secy;
     let counters = secy.receive_scs().next().unwrap().counters();
     // Damage to an extension header can leave a frame too short for what it then says: that is seen before the ICV.
     let bad_tags = secy.counters().in_pkts_bad_tag;

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use control::{Gateway, KernelPrograms, LinkPath, Notice};
+use control::{Gateway, KernelPrograms, LinkPlace, Notice};
 use dataplane::open::OpenError;
 use dataplane::worker;
 use netdev::interface::{InterfaceError, Prepared};
@@ -53,7 +53,7 @@ use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
 use link::RunningLink;
-pub use link::planned_link_path;
+pub use link::planned_link_place;
 use restored::Machine;
 use site::RunningSite;
 pub use site::programs::SitePrograms;
@@ -131,7 +131,7 @@ pub enum RunError {
     RestoredStatic(Option<LeaseError>),
     /// The kernel is demanded for a link's frames, and cannot be had.
     #[error("{0}")]
-    LinkPath(String),
+    LinkPlace(String),
     /// Workers have ended: their links forward nothing.
     #[error("a worker has ended, so {} forwards nothing; this is a defect of Frameward: please report it", .0.join(", "))]
     WorkerEnded(Vec<String>),
@@ -243,7 +243,7 @@ impl Running {
         info!(event = "antedating", "antedate: {antedating}");
         for RunningLink { config, .. } in &self.links {
             // Programs in the kernel have this suite alone, and gain more than another cipher does.
-            if self.control.link_path(&config.name) == Some(LinkPath::Kernel) {
+            if self.control.link_place(&config.name) == Some(LinkPlace::Kernel) {
                 continue;
             }
             let Some(suite) = config.suite() else { continue };

@@ -5,7 +5,7 @@
 
 use dataplane::cell::CellCounters;
 use dataplane::fragmenter::FragmenterCounters;
-use dataplane::path::PathCounters;
+use dataplane::pipeline::PipelineCounters;
 use dataplane::site::SitePathCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::{ReceiveCounters, TransmitCounters};
@@ -115,7 +115,7 @@ pub fn counters() -> impl Iterator<Item = &'static Counter> {
         PortCounters::TABLE,
         SecYCounters::TABLE,
         &[OVERRUN],
-        PathCounters::TABLE,
+        PipelineCounters::TABLE,
         FragmenterCounters::TABLE,
         TransmitSaCounters::TABLE,
         ReceiveSaCounters::TABLE,

@@ -22,7 +22,7 @@ use zeroize::Zeroizing;
 use super::answer::Answer;
 use super::dial::{Dial, Name};
 use super::guard;
-use super::kernel::{self, KernelPath};
+use super::kernel::{self, KernelSite};
 use super::peer::Peer;
 use super::random;
 use super::settings::{ManagerPeer, ManagerSettings};
@@ -57,7 +57,7 @@ pub(super) struct Driver<'r> {
     tls: &'r Tls,
     local: SocketAddr,
     mailbox: &'r Mutex<ManagerMailbox>,
-    kernel: Option<Arc<KernelPath>>,
+    kernel: Option<Arc<KernelSite>>,
     /// In the order of their numbers.
     peers: Vec<Peer>,
     /// The roster's changes that were carried out.

@@ -2,8 +2,8 @@
 //! lane of their own. It is held beside the forwarding half, and follows what session and half tell each other:
 //!
 //! ```text
-//!  Session ── Command ──▶ KernelPath ──▶ forwarding half       keys of the kernel's lane, flows, positions: to the programs' maps
-//!  Session ◀── Event ──── KernelPath ◀── forwarding half       a flow in use goes to the kernel; a station moves if it is silent there
+//!  Session ── Command ──▶ KernelSite ──▶ forwarding half       keys of the kernel's lane, flows, positions: to the programs' maps
+//!  Session ◀── Event ──── KernelSite ◀── forwarding half       a flow in use goes to the kernel; a station moves if it is silent there
 //! ```
 //!
 //! | lane | sent by | received by |
@@ -49,7 +49,7 @@ use wire::tunnel::FlowIndex;
 use xdp::Unclaimed;
 use xdp::site::{Room, Settings, Site};
 
-pub use lan::PathState;
+pub use lan::PlaceState;
 
 use flows::{FlowSweep, PeerFlows};
 use lan::Lan;
@@ -75,7 +75,7 @@ const MOST_COMMANDS: usize = 2 * (flows::SWEPT + stations::SWEPT);
 
 /// Programs and maps of a site, for its manager and for those who open its ports and read its figures.
 #[derive(Debug)]
-pub struct KernelPath(Mutex<Kernel>);
+pub struct KernelSite(Mutex<Kernel>);
 
 #[derive(Debug)]
 struct Kernel {
@@ -106,7 +106,7 @@ struct Peer {
     flows: PeerFlows,
 }
 
-impl KernelPath {
+impl KernelSite {
     /// Loads programs for a site with so many peers that binds its data port here. This alone needs CAP_PERFMON.
     ///
     /// # Errors
@@ -187,7 +187,7 @@ impl KernelPath {
     }
 
     /// Where frames of a peer go, outward and inward.
-    pub fn paths(&self, peer: PeerId) -> [PathState; 2] {
+    pub fn places(&self, peer: PeerId) -> [PlaceState; 2] {
         match self.lock().peers.get(&peer) {
             None => [(); 2].map(|()| Err("the peer is not connected".to_owned())),
             Some(known) => [known.lanes.outward().and_then(|()| known.path.state()), known.lanes.inward()],

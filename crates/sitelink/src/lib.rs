@@ -74,7 +74,7 @@ use socket::RingSocket;
 use thread::Parts;
 
 pub use counters::ChannelCounters;
-pub use kernel::{KernelPath, PathState};
+pub use kernel::{KernelSite, PlaceState};
 pub use settings::{ManagerPeer, ManagerSettings};
 pub use status::{ConnState, ManagerStatus, Notice, PeerStatus};
 pub use tls::KeyExchange;
@@ -100,7 +100,7 @@ impl Manager {
         mailbox: ManagerMailbox,
         datagrams: DatagramConsumer,
         socket: UdpSocket,
-        kernel: Option<Arc<KernelPath>>,
+        kernel: Option<Arc<KernelSite>>,
     ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         let local = socket.local_addr()?;

@@ -13,7 +13,7 @@ use tunnel::PeerId;
 
 use super::counters::SharedCounters;
 use super::error::DisconnectReason;
-use super::kernel::KernelPath;
+use super::kernel::KernelSite;
 use super::roster::Roster;
 use super::socket::RingSocket;
 use super::status::SharedStatus;
@@ -29,7 +29,7 @@ pub(super) struct Shared {
     roster: Mutex<Roster>,
     pub(super) socket: Arc<RingSocket>,
     /// Programs that forward known flows beside the worker, if there are some.
-    pub(super) kernel: Option<Arc<KernelPath>>,
+    pub(super) kernel: Option<Arc<KernelSite>>,
     /// The driver's next turn panics.
     #[cfg(test)]
     pub(super) defect: AtomicBool,
@@ -73,7 +73,7 @@ impl Shared {
         roster: Roster,
         socket: Arc<RingSocket>,
         shared_counters: Arc<SharedCounters>,
-        kernel: Option<Arc<KernelPath>>,
+        kernel: Option<Arc<KernelSite>>,
     ) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),

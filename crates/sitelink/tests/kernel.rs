@@ -14,7 +14,7 @@ use lab::topology::{LEFT, RIGHT};
 use lab::{PacketSocket, Plants, PlantsShape};
 use netdev::interface::{Prepared, Tolerated};
 use netdev::udp::Offloads;
-use sitelink::{KernelPath, Manager, ManagerPeer, ManagerSettings};
+use sitelink::{KernelSite, Manager, ManagerPeer, ManagerSettings};
 use suite::identity::Identity;
 use tunnel::{Limits, Mode, PeerId, PeerSettings, Settings};
 
@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 
 struct End {
     manager: Option<Manager>,
-    kernel: Arc<KernelPath>,
+    kernel: Arc<KernelSite>,
     stop: Arc<AtomicBool>,
     worker: Option<JoinHandle<()>>,
     /// Not put back: its namespace goes.
@@ -56,7 +56,7 @@ impl End {
     /// In the namespace of the plant's site.
     fn start(here: &Plant, there: &Plant, identity: &Identity, peer: &Identity) -> Self {
         let bind = SocketAddr::new([0; 4].into(), PORT);
-        let kernel = Arc::new(KernelPath::load(1, Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
+        let kernel = Arc::new(KernelSite::load(1, Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
         let wan = Wan::open(bind, 0, &[Mode::Identifier], Offloads::default()).unwrap();
         let socket = wan.socket().unwrap().unwrap();
         let (worker, mailbox) = mailboxes().unwrap();
@@ -176,7 +176,7 @@ fn into_the_kernel(ends: &[End; 2], lans: &mut [PacketSocket; 2]) -> u32 {
     let began = Instant::now();
     let (mut next, mut before) = (1, ends.each_ref().map(End::counted));
     loop {
-        assert!(began.elapsed() < LIMIT, "{:?}", ends.each_ref().map(|end| end.kernel.paths(PeerId(0))));
+        assert!(began.elapsed() < LIMIT, "{:?}", ends.each_ref().map(|end| end.kernel.places(PeerId(0))));
         for at in [0, 1] {
             lans[at].send(&frame(at as u8, 1 - at as u8, next)).unwrap();
         }

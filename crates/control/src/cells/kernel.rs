@@ -15,12 +15,12 @@
 use std::time::{Duration, Instant};
 
 use fieldbus::{Event, KeyChange, Mode, RelationStatus};
+use netdev::port::KernelSide;
 use netdev::scheduling;
 use xdp::{Unclaimed, XdpError};
 
 use super::{CellControl, CellSettings};
-use crate::Gateway;
-use crate::kernel_ports::{Interfaces, NO_PORTS, PathWanted};
+use crate::kernel_ports::{Interfaces, NO_PORTS, PlaceWanted, PortPrograms};
 use crate::kernel_programs::KernelPrograms;
 
 /// Interval at which the kernel is asked for news, and whether frames have stopped.
@@ -30,7 +30,7 @@ const LOOKS: usize = 128;
 
 /// Where a cell's frames are protected and verified, both ways.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum CellPath {
+pub enum CellPlace {
     /// In the kernel, but for so many relations: those in shadow mode, and those that have left it while the gateway ran.
     Kernel(usize),
     /// In user space, for this reason.
@@ -84,9 +84,9 @@ impl KernelCell {
         self.takes && self.cell.has(relation)
     }
 
-    /// The path of a cell whose programs are at work.
-    fn path(&self) -> CellPath {
-        CellPath::Kernel((0..self.cell.count()).filter(|number| !self.cell.has(*number)).count())
+    /// The place of a cell whose programs are at work.
+    fn place(&self) -> CellPlace {
+        CellPlace::Kernel((0..self.cell.count()).filter(|number| !self.cell.has(*number)).count())
     }
 
     /// Events of some relations, as the kernel reports them.
@@ -140,32 +140,32 @@ impl CellControl {
     ///
     /// # Errors
     /// If the kernel is demanded and cannot be had.
-    pub(super) fn plan_path(
+    pub(crate) fn plan_place(
         &mut self,
         before: Option<&Self>,
         programs: &KernelPrograms,
     ) -> Result<(), XdpError> {
         let kernel = before.and_then(|before| before.kernel.as_ref());
         let possible = possible(&self.settings, kernel.map(|kernel| kernel.cell.room()), programs);
-        self.may_have_programs = self.settings.path != PathWanted::UserSpace && possible.is_ok();
-        self.path = match (self.settings.path, possible, before) {
-            (PathWanted::UserSpace, ..) => CellPath::UserSpace("io says so".into()),
-            (PathWanted::Kernel, Err(why), _) => return Err(why),
-            (PathWanted::Auto, Err(why), _) => CellPath::UserSpace(why.to_string()),
+        self.may_have_programs = self.settings.place != PlaceWanted::UserSpace && possible.is_ok();
+        self.place = match (self.settings.place, possible, before) {
+            (PlaceWanted::UserSpace, ..) => CellPlace::UserSpace("io says so".into()),
+            (PlaceWanted::Kernel, Err(why), _) => return Err(why),
+            (PlaceWanted::Auto, Err(why), _) => CellPlace::UserSpace(why.to_string()),
             // Keys stay where they are as long as they are the same: also where the ports do not take the programs. With another MTU
             // the ports are opened anew, and an MTU that was too large keeps nothing in user space any more.
-            (PathWanted::Auto, Ok(()), Some(before))
-                if before.settings.path == PathWanted::Auto
+            (PlaceWanted::Auto, Ok(()), Some(before))
+                if before.settings.place == PlaceWanted::Auto
                     && self.has_keys_of(before)
                     && (before.may_have_programs
                         || before.settings.settings.mtu == self.settings.settings.mtu) =>
             {
-                match &before.path {
-                    CellPath::UserSpace(why) => CellPath::UserSpace(why.clone()),
-                    CellPath::Kernel(_) | CellPath::Nowhere(_) => CellPath::Nowhere(NO_PORTS.into()),
+                match &before.place {
+                    CellPlace::UserSpace(why) => CellPlace::UserSpace(why.clone()),
+                    CellPlace::Kernel(_) | CellPlace::Nowhere(_) => CellPlace::Nowhere(NO_PORTS.into()),
                 }
             }
-            _ => CellPath::Nowhere(NO_PORTS.into()),
+            _ => CellPlace::Nowhere(NO_PORTS.into()),
         };
         Ok(())
     }
@@ -179,7 +179,7 @@ impl CellControl {
     /// goes on in user space, without a lost frame.
     pub(super) fn keys_stay(&self, relation: usize, before: &Self, there: usize) -> bool {
         let shadow = self.settings.relations[relation].mode == Mode::Shadow;
-        let to_kernel = !matches!(self.path, CellPath::UserSpace(_));
+        let to_kernel = !matches!(self.place, CellPlace::UserSpace(_));
         let programs_stay =
             before.kernel.as_ref().is_some_and(|kernel| kernel.takes && self.keeps_programs(kernel));
         match (before.in_kernel(there), to_kernel) {
@@ -202,7 +202,7 @@ impl CellControl {
 
     /// Has the kernel serve this cell, if that is planned: by the programs of the cell before, on which relations that stay go on
     /// without a lost frame, or by others.
-    pub(super) fn enter_kernel(
+    pub(crate) fn enter_kernel(
         &mut self,
         before: Option<KernelCell>,
         stays: &[(usize, usize)],
@@ -213,7 +213,7 @@ impl CellControl {
             others => (None, others),
         };
         programs.give_back(others.map(KernelCell::into_programs));
-        if matches!(self.path, CellPath::UserSpace(_)) {
+        if matches!(self.place, CellPlace::UserSpace(_)) {
             // If there are some, the ports did not take them, and perhaps do next time.
             self.kernel = before;
             return;
@@ -232,7 +232,7 @@ impl CellControl {
         let _ = kernel.cell.keep_filling(|| drop(scheduling::run_when_idle()));
         kernel.takes = true;
         if kernel.attached {
-            self.path = kernel.path();
+            self.place = kernel.place();
         }
         self.kernel = Some(kernel);
         if let Err(error) = configured {
@@ -240,13 +240,69 @@ impl CellControl {
         }
     }
 
+    pub(crate) const fn has_programs(&self) -> bool {
+        self.kernel.is_some()
+    }
+
+    /// Whether its programs are at work.
+    pub(crate) fn has_attached_programs(&self) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.attached)
+    }
+
+    /// Its programs, for the ports of its link.
+    pub(crate) fn programs(&mut self) -> Option<&mut dyn PortPrograms> {
+        Some(&mut self.kernel.as_mut()?.cell)
+    }
+
+    /// Its link has ports, which programs are to stand in front of.
+    pub(crate) fn ports_opened(&mut self, sides: &[KernelSide; 2]) {
+        if let Some(kernel) = &mut self.kernel {
+            kernel.interfaces = Some(Interfaces::of(sides));
+        }
+    }
+
+    /// Whether its programs are at work now; not as long as there are no ports, or if the ports do not take them.
+    pub(crate) fn programs_attached(&mut self, attached: Result<bool, String>) {
+        let Some(kernel) = &mut self.kernel else { return };
+        kernel.attached = attached == Ok(true);
+        match attached {
+            Ok(true) => {
+                self.take_in_kernel(true);
+                self.place = self
+                    .kernel
+                    .as_ref()
+                    .map_or_else(|| CellPlace::Nowhere(NO_PORTS.into()), KernelCell::place);
+            }
+            Ok(false) if !kernel.takes => {}
+            Ok(false) => self.place = CellPlace::Nowhere(NO_PORTS.into()),
+            Err(why) => self.leave_kernel(why),
+        }
+    }
+
+    /// Whether the ports take redirected frames no more, or do so now. Asks the kernel.
+    pub(crate) fn has_other_ports(&self) -> bool {
+        let Some(kernel) = &self.kernel else { return false };
+        let fit = kernel.interfaces.and_then(|interfaces| interfaces.take_redirected());
+        fit.is_some_and(|fit| fit != kernel.attached)
+    }
+
+    /// Its link's ports are closed, and the programs went with them.
+    pub(crate) fn ports_closed(&mut self) {
+        if let Some(kernel) = &mut self.kernel {
+            (kernel.attached, kernel.interfaces) = (false, None);
+            if kernel.takes {
+                self.place = CellPlace::Nowhere(NO_PORTS.into());
+            }
+        }
+    }
+
     /// The kernel does not take the cell's frames after all.
     fn leave_kernel(&mut self, why: String) {
-        if self.settings.path == PathWanted::Kernel {
-            self.path = CellPath::Nowhere(why);
+        if self.settings.place == PlaceWanted::Kernel {
+            self.place = CellPlace::Nowhere(why);
             return;
         }
-        self.path = CellPath::UserSpace(why);
+        self.place = CellPlace::UserSpace(why);
         self.take_in_kernel(false);
     }
 
@@ -255,7 +311,7 @@ impl CellControl {
         let CellSettings { settings, relations, .. } = &self.settings;
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes != takes) else { return };
         kernel.takes = takes;
-        // If a map cannot be written there is no path, and no frame passes: nothing is attached.
+        // If a map cannot be written there is no place, and no frame passes: nothing is attached.
         let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
         for number in 0..self.relations.len() {
             if self.settings.relations[number].mode == Mode::Protect {
@@ -264,75 +320,6 @@ impl CellControl {
                 self.relations[number].handshake.request_session();
                 self.follow(number);
             }
-        }
-    }
-}
-
-impl Gateway {
-    /// Puts a cell's programs to work on its link's ports, if it has programs and the link has ports. If they cannot be, no frame of
-    /// the cell passes.
-    pub(crate) fn attach_kernel(&mut self, number: usize) {
-        let has_kernel = self.links[number].cell.as_ref().is_some_and(|cell| cell.kernel.is_some());
-        if !has_kernel {
-            return;
-        }
-        let attached = self.try_attach(number);
-        let Some(cell) = self.links[number].cell.as_deref_mut() else { return };
-        let Some(kernel) = &mut cell.kernel else { return };
-        kernel.attached = attached == Ok(true);
-        match attached {
-            Ok(true) => {
-                cell.take_in_kernel(true);
-                cell.path =
-                    cell.kernel.as_ref().map_or_else(|| CellPath::Nowhere(NO_PORTS.into()), KernelCell::path);
-            }
-            Ok(false) if !kernel.takes => {}
-            Ok(false) => cell.path = CellPath::Nowhere(NO_PORTS.into()),
-            Err(why) => cell.leave_kernel(why),
-        }
-    }
-
-    /// Whether they are at work; not as long as there are no ports.
-    fn try_attach(&mut self, number: usize) -> Result<bool, String> {
-        let Some(sides) = self.kernel_sides(number)? else { return Ok(false) };
-        let cell = self.links[number].cell.as_deref_mut().ok_or("there is no cell")?;
-        let wanted = cell.settings.path;
-        cell.kernel.as_mut().ok_or("there is no kernel path")?.interfaces = Some(Interfaces::of(&sides));
-        self.put_programs(number, &sides, wanted, |link| {
-            let kernel = link.cell.as_deref_mut()?.kernel.as_mut()?;
-            Some(&mut kernel.cell)
-        })?;
-        Ok(true)
-    }
-
-    /// Looks whether the ports of a link's cell take redirected frames still, or do so now. A program is not told: what it sends would
-    /// be lost, and counted as sent. Asks the kernel; to be called about once a second.
-    pub(crate) fn check_cell_ports(&mut self, number: usize) {
-        let Some(cell) = self.links[number].cell.as_deref() else { return };
-        let Some(kernel) = &cell.kernel else { return };
-        let fit = kernel.interfaces.and_then(|interfaces| interfaces.take_redirected());
-        if fit.is_some_and(|fit| fit != kernel.attached) {
-            self.detach_kernel(number);
-            self.attach_kernel(number);
-        }
-    }
-
-    /// A link's ports are closed, and the programs went with them.
-    pub(crate) fn kernel_closed(&mut self, number: usize) {
-        let Some(cell) = self.links[number].cell.as_deref_mut() else { return };
-        if let Some(kernel) = &mut cell.kernel {
-            (kernel.attached, kernel.interfaces) = (false, None);
-            if kernel.takes {
-                cell.path = CellPath::Nowhere(NO_PORTS.into());
-            }
-        }
-    }
-
-    /// Takes a cell's programs off its link's ports, which then go on with their own.
-    pub(super) fn detach_kernel(&mut self, number: usize) {
-        let attached = self.links[number].cell.as_ref().and_then(|cell| cell.kernel.as_ref());
-        if attached.is_some_and(|kernel| kernel.attached) {
-            self.take_programs_off(number);
         }
     }
 }

@@ -7,9 +7,9 @@ use fieldbus::handshake::HelloCounters;
 use fieldbus::{RelationSettings, RelationStatus, Relations, RelationsError};
 use suite::fieldbus::MasterKey;
 
-use super::kernel::CellPath;
+use super::kernel::CellPlace;
 use crate::WorkerUnresponsive;
-use crate::kernel_ports::PathWanted;
+use crate::kernel_ports::PlaceWanted;
 
 /// Settings of a cell.
 pub struct CellSettings {
@@ -24,7 +24,7 @@ pub struct CellSettings {
     /// Treatment of other frames.
     pub rest: OtherFrames,
     /// Where frames are to be protected and verified.
-    pub path: PathWanted,
+    pub place: PlaceWanted,
 }
 
 /// The state of a cell at one moment; each relation's figures are of one moment, and those of all are of few milliseconds.
@@ -35,7 +35,7 @@ pub struct CellStatus {
     /// Treatment of other frames.
     pub rest: OtherFrames,
     /// Where frames are protected and verified.
-    pub path: CellPath,
+    pub place: CellPlace,
     /// Counters of frames of no relation, and of HELLOs on their way.
     pub counters: CellCounters,
     /// Counters of its handshakes.

@@ -16,7 +16,7 @@ use super::*;
 use dataplane::cell::OtherFrames;
 use dataplane::job::{Datapath, Datapaths, Progress};
 use dataplane::link::Link;
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use dataplane::worker::ManualWorker;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
@@ -58,7 +58,7 @@ fn settings(side: usize, relations: usize) -> CellSettings {
         settings: fieldbus::Settings::new(protection, MTU),
         relations: (0..relations).map(of).collect(),
         rest: OtherFrames::Drop,
-        path: PathWanted::UserSpace,
+        place: PlaceWanted::UserSpace,
     }
 }
 
@@ -67,8 +67,8 @@ fn cyclic(from: usize, number: usize) -> Vec<u8> {
     [&peer.0[..], &own.0, &[0x81, 0, 0xc0, 0, 0x88, 0x92], &id.0.to_be_bytes(), &[7; 40]].concat()
 }
 
-/// The path of a link without keys.
-fn path(side: usize) -> Path {
+/// The pipeline of a link without keys.
+fn pipeline(side: usize) -> Pipeline {
     let secy = secy::Settings {
         protect_frames: true,
         sci_inclusion: SciInclusion::Always,
@@ -79,7 +79,7 @@ fn path(side: usize) -> Path {
         reassemble: false,
     };
     let sci = Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1);
-    Path::new(SecY::new(sci, secy), &[], None)
+    Pipeline::new(SecY::new(sci, secy), &[], None)
 }
 
 /// One start of a gateway.
@@ -101,11 +101,11 @@ impl Side {
     fn start_as(side: usize, settings: CellSettings, now: Duration) -> Self {
         let (cell, control) = CellControl::make(settings).unwrap();
         let (handle, held) = WorkerHandle::manual().unwrap();
-        let mut path = path(side);
-        assert!(path.change_cell(Some(cell), &[]).is_none());
+        let mut pipeline = pipeline(side);
+        assert!(pipeline.change_cell(Some(cell), &[]).is_none());
         let ((machine, plain), (wire, protected)) = (MemoryPort::pair(WIRE), MemoryPort::pair(WIRE));
         let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-        let link = Link::new(pool, Box::new(plain), Box::new(protected), path);
+        let link = Link::new(pool, Box::new(plain), Box::new(protected), pipeline);
         let mut datapaths = Datapaths::default();
         datapaths.insert(0, Datapath::Link(Box::new(link)));
         Self { control, handle, held, datapaths, machine, wire, control_at: now }
@@ -121,12 +121,12 @@ impl Side {
         // It does not sleep while there is something to do.
         for _ in 0..TURNS {
             link.turn(moment, start + now);
-            link.path_mut().handle_cell_timeout(moment);
+            link.pipeline_mut().handle_cell_timeout(moment);
             if link.due() != Some(wire::Instant::START) {
                 break;
             }
         }
-        if link.path_mut().take_wake_flag() {
+        if link.pipeline_mut().take_wake_flag() {
             self.control_at = self.control_at.min(now + WAKE);
         }
     }

@@ -32,31 +32,31 @@ fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<
     })
 }
 
-/// A table and the path that it is about.
+/// A table and the pipeline that it is about.
 struct Ends {
     table: SaTable,
-    path: Path,
+    pipeline: Pipeline,
     notices: Vec<String>,
 }
 
 impl Ends {
     fn new() -> Self {
-        let path = path(OWN);
-        Self { table: SaTable::new(&path.secy, 64, Duration::ZERO, false), path, notices: vec![] }
+        let pipeline = pipeline(OWN);
+        Self { table: SaTable::new(&pipeline.secy, 64, Duration::ZERO, false), pipeline, notices: vec![] }
     }
 
     /// Carries an event out; returns what the KaY hears.
     fn apply_event(&mut self, event: Event) -> Vec<Report> {
         self.table.apply_event(event, None, &mut |notice| self.notices.push(format!("{notice:?}")));
         let Some(mut changes) = self.table.take_changes() else { return vec![] };
-        changes.apply(&mut self.path);
+        changes.apply(&mut self.pipeline);
         assert_eq!(changes.refused, None, "control knows the tables");
         changes.reports
     }
 
     /// Contents of the SecY: ANs of transmit SAs, the enabled one marked, and of receive SAs by the number of their SC.
     fn installed(&self) -> String {
-        let secy = &self.path.secy;
+        let secy = &self.pipeline.secy;
         let enabled = |an| if secy.encoding_sa() == Some(an) { "*" } else { "" };
         let mut all: Vec<_> =
             secy.transmit_sas().map(|sa| format!("{}{}", sa.an(), enabled(sa.an()))).collect();
@@ -69,7 +69,7 @@ impl Ends {
     }
 }
 
-fn path(own: Sci) -> Path {
+fn pipeline(own: Sci) -> Pipeline {
     let settings = Settings {
         protect_frames: true,
         sci_inclusion: SciInclusion::Always,
@@ -79,7 +79,7 @@ fn path(own: Sci) -> Path {
         reassemble: false,
         mtu: 1532,
     };
-    Path::new(SecY::new(own, settings), &[], None)
+    Pipeline::new(SecY::new(own, settings), &[], None)
 }
 
 #[test]
@@ -100,7 +100,8 @@ fn events_become_sas() {
     ends.apply_event(Event::Admit { ki: ki(2), admission: Admission { sci: sci(4), ssci: Some(Ssci(9)) } });
     ends.apply_event(Event::RaiseLowest { ki: ki(2), sci: sci(4), lowest_pn: 1000 });
     assert_eq!(ends.installed(), "2* 1:2 3:2 4:2");
-    let lowest = ends.path.secy.receive_scs().flat_map(|sc| sc.sas()).map(|sa| sa.window().lowest()).max();
+    let lowest =
+        ends.pipeline.secy.receive_scs().flat_map(|sc| sc.sas()).map(|sa| sa.window().lowest()).max();
     assert_eq!(lowest, Some(1000));
     // An event about a SAK or a peer that is not there changes nothing.
     for event in [
@@ -124,14 +125,14 @@ fn a_full_table_serves_whom_it_can() {
     let room = SecY::RECEIVE_SCS as u8;
     let reports = ends.apply_event(Event::Install(sak(1, CipherSuite::GcmAes128, 1..=room + 2)));
     assert_eq!(reports, [Report::Installed(ki(1))]);
-    assert_eq!(ends.path.secy.receive_scs().count(), SecY::RECEIVE_SCS);
+    assert_eq!(ends.pipeline.secy.receive_scs().count(), SecY::RECEIVE_SCS);
     let notices: Vec<_> =
         (1..=2).map(|more| format!("{:?}", SaNotice::TooManyPeers(sci(room + more)))).collect();
     assert_eq!(ends.notices, notices);
     // A peer that goes makes room.
     ends.apply_event(Event::Expel(sci(1)));
     ends.apply_event(Event::Admit { ki: ki(1), admission: Admission { sci: sci(room + 1), ssci: None } });
-    assert!(ends.path.secy.receive_scs().any(|sc| sc.sci() == sci(room + 1)));
+    assert!(ends.pipeline.secy.receive_scs().any(|sc| sc.sci() == sci(room + 1)));
     assert_eq!(ends.notices.len(), 2);
 }
 
@@ -168,21 +169,21 @@ fn fragmentation_follows_the_enabled_sak() {
         (Confidentiality::Zero, FragmentAgreement { fragment: false, ..FRAGMENTED }, true),
     ];
     for (kn, (confidentiality, fragmentation, fragments)) in (1..).zip(rows) {
-        let before = ends.path.is_fragmenting();
+        let before = ends.pipeline.is_fragmenting();
         ends.apply_event(Event::Install(with(kn, confidentiality, fragmentation)));
-        assert_eq!(ends.path.is_fragmenting(), before, "not before it is enabled");
+        assert_eq!(ends.pipeline.is_fragmenting(), before, "not before it is enabled");
         ends.apply_event(Event::EnableTransmit(ki(kn)));
-        assert_eq!(ends.path.is_fragmenting(), fragments, "{kn}");
+        assert_eq!(ends.pipeline.is_fragmenting(), fragments, "{kn}");
         ends.apply_event(Event::Retire(ki(kn - 1)));
-        assert_eq!(ends.path.is_fragmenting(), fragments, "{kn}");
-        // Another path goes on so.
-        let mut next = path(OWN);
+        assert_eq!(ends.pipeline.is_fragmenting(), fragments, "{kn}");
+        // Another pipeline goes on so.
+        let mut next = pipeline(OWN);
         ends.table.prepare(&mut next).unwrap();
         assert_eq!(next.is_fragmenting(), fragments, "{kn}");
     }
     ends.apply_event(Event::Retire(ki(rows.len() as u32)));
-    assert!(!ends.path.is_fragmenting());
-    assert!(ends.table.prepare(&mut path(sci(9))).is_err(), "another SCI");
+    assert!(!ends.pipeline.is_fragmenting());
+    assert!(ends.table.prepare(&mut pipeline(sci(9))).is_err(), "another SCI");
 }
 
 /// Changes that a worker did not take go before those that were made since.
@@ -195,7 +196,7 @@ fn changes_stay_in_order() {
     ends.table.apply_event(Event::EnableTransmit(ki(1)), None, &mut tell);
     ends.table.requeue(*first);
     let mut all = ends.table.take_changes().unwrap();
-    all.apply(&mut ends.path);
+    all.apply(&mut ends.pipeline);
     assert_eq!((all.refused, ends.installed()), (None, "1* 1:1".to_owned()));
     assert_eq!(all.reports, [Report::Installed(ki(1)), Report::Transmitting(ki(1))]);
     assert!(ends.table.take_changes().is_none());

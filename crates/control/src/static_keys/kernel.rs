@@ -1,9 +1,10 @@
 //! SAs with static keys in the kernel: they come from the worker's SecY when the programs stand, and go back.
 
+use std::time::{Duration, Instant};
+
 use arrayvec::ArrayVec;
-use dataplane::job::Progress;
 use pnstore::{LeaseName, UnusedPns};
-use secy::{Protection, ReceiveSa, SecY, TransmitSa, XpnBinding};
+use secy::{NextAction, Protection, ReceiveSa, SecY, TransmitSa, XpnBinding};
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Pn, Sci};
 use xdp::XdpError;
@@ -12,7 +13,9 @@ use xdp::link::SaKey;
 use super::StaticControl;
 use crate::floors::Floor;
 use crate::kernel_link::{KernelLink, Standing};
-use crate::{Gateway, Keys, LinkControl, Notice};
+
+/// Interval at which the kernel is asked for PNs.
+const LOOK_PERIOD: Duration = Duration::from_millis(10);
 
 /// A static key of an SA.
 #[derive(Clone, PartialEq, Eq)]
@@ -49,6 +52,68 @@ impl StaticSaks {
 }
 
 impl StaticControl {
+    /// Takes the keys that SAs in the kernel are made of; none: they must not be there.
+    pub(crate) fn set_saks(&mut self, saks: Option<StaticSaks>) {
+        self.saks = saks;
+    }
+
+    /// Whether its SAs are in the kernel.
+    pub(crate) const fn is_in_kernel(&self) -> bool {
+        self.in_kernel
+    }
+
+    /// Why its SAs are nowhere, if a move has failed.
+    pub(crate) fn nowhere(&self) -> Option<&str> {
+        self.nowhere.as_deref()
+    }
+
+    /// Whether its SAs go to programs that stand, which they are not in.
+    pub(crate) fn may_enter_kernel(&self) -> bool {
+        let is_theirs = |saks: &StaticSaks| saks.name == self.lease.name;
+        !self.in_kernel && self.nowhere.is_none() && self.saks.as_ref().is_some_and(is_theirs)
+    }
+
+    /// Puts what the worker had into the programs.
+    pub(crate) fn enter_kernel(&mut self, taken: &TakenOut, kernel: &mut KernelLink) -> Result<(), XdpError> {
+        let Some(saks) = &self.saks else { return Ok(()) };
+        self.in_kernel = true;
+        // An SA that has no PN left stays in the worker, which says so.
+        let shared = taken.transmit.is_none();
+        taken.install(saks, kernel).and_then(|()| kernel.share(shared))
+    }
+
+    /// Takes its SAs out of the programs, for the worker. Nothing if they are not there.
+    pub(crate) fn leave_kernel(&mut self, kernel: &mut KernelLink) -> Option<Result<WorkerSas, String>> {
+        let saks = self.saks.as_ref().filter(|_| self.in_kernel)?;
+        let sas = kernel
+            .take_out(&self.scs())
+            .and_then(|standing| kernel.share(true).map(|()| standing))
+            .map_err(|error| error.to_string())
+            .and_then(|standing| WorkerSas::of(saks, &standing, kernel.replay_window(), self.lease.through));
+        self.in_kernel = false;
+        Some(sas)
+    }
+
+    /// Its SAs are nowhere. Returns why, with the cure.
+    pub(crate) fn lose_sas(&mut self, kernel: Option<&mut KernelLink>, why: &str) -> String {
+        self.in_kernel = false;
+        let why = format!("its SAs could not be moved ({why}); restart the gateway");
+        if let Some(kernel) = kernel {
+            let _ = kernel.retire_all(&self.scs());
+        }
+        self.nowhere = Some(why.clone());
+        why
+    }
+
+    /// What its transmit SA needs that was not told yet, if that is in the kernel and it is time to look.
+    pub(crate) fn new_need_in_kernel(&mut self, kernel: &mut KernelLink, now: Instant) -> Option<NextAction> {
+        if !self.in_kernel || now < self.look_due {
+            return None;
+        }
+        self.look_due = now + LOOK_PERIOD;
+        kernel.new_need(self.lease.an)
+    }
+
     /// Takes its SAs out of the kernel, and says what they leave: the floors of those whose floors are kept, and the PNs that were not
     /// used. Nothing if they are not there.
     pub(crate) fn end_in_kernel(
@@ -79,95 +144,15 @@ impl StaticControl {
     }
 }
 
-impl Gateway {
-    /// Moves the SAs of a link with static keys from its worker to its programs, unless they are there.
-    pub(crate) fn enter_static(&mut self, number: usize) {
-        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
-        else {
-            return;
-        };
-        let is_theirs = |saks: &StaticSaks| saks.name == keys.lease.name;
-        if keys.in_kernel || keys.nowhere.is_some() || !keys.saks.as_ref().is_some_and(is_theirs) {
-            return;
-        }
-        let scs = keys.scs();
-        // Nothing stands there that could be taken for them.
-        if let Err(error) = kernel.retire_all(&scs) {
-            return self.lose_static(number, error.to_string());
-        }
-        let taken = self.run_on_link(number, (scs, TakenOut::default()), |link, (scs, taken)| {
-            taken.take(&mut link.path_mut().secy, scs);
-            Progress::Done
-        });
-        let taken = match taken {
-            Ok((_, taken)) => taken,
-            // It may take them out later, and then nobody has them.
-            Err(error) => return self.lose_static(number, error.to_string()),
-        };
-        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
-        else {
-            return;
-        };
-        let Some(saks) = &keys.saks else { return };
-        keys.in_kernel = true;
-        // An SA that has no PN left stays in the worker, which says so.
-        let shared = taken.transmit.is_none();
-        let entered = taken.install(saks, kernel).and_then(|()| kernel.share(shared));
-        if let Err(error) = entered {
-            self.lose_static(number, error.to_string());
-        }
-    }
-
-    /// The SAs of a link with static keys are nowhere: no frame passes under them before a restart.
-    fn lose_static(&mut self, number: usize, why: String) {
-        let LinkControl { name, keys: Keys::Static(keys), kernel, .. } = &mut self.links[number] else {
-            return;
-        };
-        keys.in_kernel = false;
-        let why = format!("its SAs could not be moved ({why}); restart the gateway");
-        if let Some(kernel) = kernel {
-            let _ = kernel.retire_all(&keys.scs());
-        }
-        keys.nowhere = Some(why.clone());
-        self.notices.push(Notice::LinkKernelFault { link: name.clone(), why });
-    }
-
-    /// Moves them back.
-    pub(crate) fn leave_static(&mut self, number: usize) {
-        let LinkControl { keys: Keys::Static(keys), kernel: Some(kernel), .. } = &mut self.links[number]
-        else {
-            return;
-        };
-        let Some(saks) = keys.saks.as_ref().filter(|_| keys.in_kernel) else { return };
-        let sas = kernel
-            .take_out(&keys.scs())
-            .and_then(|standing| kernel.share(true).map(|()| standing))
-            .map_err(|error| error.to_string())
-            .and_then(|standing| WorkerSas::of(saks, &standing, kernel.replay_window(), keys.lease.through));
-        keys.in_kernel = false;
-        let moved = sas.and_then(|sas| {
-            let job = self.run_on_link(number, sas, |link, sas| {
-                sas.install(&mut link.path_mut().secy);
-                link.reset_notified_need();
-                Progress::Done
-            });
-            job.map(drop).map_err(|error| error.to_string())
-        });
-        if let Err(why) = moved {
-            self.lose_static(number, why);
-        }
-    }
-}
-
 /// SAs of a worker, on their way to the kernel.
 #[derive(Default)]
-struct TakenOut {
+pub(crate) struct TakenOut {
     transmit: Option<Box<TransmitSa>>,
     receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
 }
 
 impl TakenOut {
-    fn take(&mut self, secy: &mut SecY, scs: &[Sci]) {
+    pub(crate) fn take(&mut self, secy: &mut SecY, scs: &[Sci]) {
         let has_pns =
             |secy: &SecY, an| secy.transmit_sas().any(|sa| sa.an() == an && sa.pns().next().is_some());
         let transmit = secy.encoding_sa().filter(|an| has_pns(secy, *an));
@@ -198,7 +183,7 @@ impl TakenOut {
 }
 
 /// SAs on their way back to a worker.
-struct WorkerSas {
+pub(crate) struct WorkerSas {
     transmit: Option<Box<TransmitSa>>,
     receive: Vec<(Sci, Option<Box<ReceiveSa>>)>,
 }
@@ -223,7 +208,7 @@ impl WorkerSas {
         Ok(sas)
     }
 
-    fn install(&mut self, secy: &mut SecY) {
+    pub(crate) fn install(&mut self, secy: &mut SecY) {
         for (sci, place) in &mut self.receive {
             let Some(sa) = place.take() else { continue };
             let an = sa.an();

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use control::{Gateway, KeyAgreement, KeyAgreementStatus, Notice};
 use dataplane::link::{Link, Ports};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use dataplane::snapshot::LinkSnapshot;
 use dataplane::worker::Polling;
 use mka::{Announced, CakEntry, OnPeerLoss, SuiteRule};
@@ -76,7 +76,7 @@ pub(crate) fn agreement(settings: mka::Settings) -> KeyAgreement {
     KeyAgreement { settings, caks, replay_window: 64, hold, antedate, record: None }
 }
 
-pub(crate) fn path(side: usize, mtu: usize) -> Path {
+pub(crate) fn pipeline(side: usize, mtu: usize) -> Pipeline {
     let settings = Settings {
         protect_frames: true,
         sci_inclusion: SciInclusion::Always,
@@ -86,7 +86,7 @@ pub(crate) fn path(side: usize, mtu: usize) -> Path {
         reassemble: true,
         mtu,
     };
-    Path::new(SecY::new(sci(side), settings), &[], None)
+    Pipeline::new(SecY::new(sci(side), settings), &[], None)
 }
 
 /// One side: the far ends of its link's ports, and what its machine has got.
@@ -134,7 +134,7 @@ impl Pair {
         let mut side = 0;
         let sides = settings.map(|settings| {
             let (ports, machine, wire) = ports();
-            let link = Link::closed(path(side, 1532));
+            let link = Link::closed(pipeline(side, 1532));
             gateway.add_agreed(NAMES[side].into(), link, agreement(settings)).unwrap();
             // The worker turns it without ports meanwhile, as at a start where opening them takes its time.
             std::thread::sleep(Duration::from_millis(20));
@@ -184,7 +184,7 @@ impl Pair {
                     write!(story, "{} {value}, ", counter.name).unwrap();
                 }
             };
-            look(dataplane::path::PathCounters::TABLE, &snapshot.path.values());
+            look(dataplane::pipeline::PipelineCounters::TABLE, &snapshot.pipeline.values());
             look(dataplane::fragmenter::FragmenterCounters::TABLE, &snapshot.fragmenter.values());
             look(secy::SecYCounters::TABLE, &snapshot.secy.values());
             look(secy::TransmitSaCounters::TABLE, &snapshot.transmit.values());

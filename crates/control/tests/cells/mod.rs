@@ -11,10 +11,10 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, CellStatus, Gateway, Notice, PathWanted};
+use control::{CellSettings, CellStatus, Gateway, Notice, PlaceWanted};
 use dataplane::cell::{CellCounters, OtherFrames};
 use dataplane::link::{Link, Ports};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use dataplane::snapshot::LinkSnapshot;
 use dataplane::worker::Polling;
 use fieldbus::relation::Relation;
@@ -88,7 +88,7 @@ pub(crate) fn settings(side: usize, relations: std::ops::Range<usize>) -> CellSe
         settings: Settings::new(ENCRYPT, MTU),
         relations: relations.map(relation).collect(),
         rest: OtherFrames::Link,
-        path: PathWanted::UserSpace,
+        place: PlaceWanted::UserSpace,
     }
 }
 
@@ -98,7 +98,7 @@ pub(crate) fn short_epochs(mut settings: CellSettings, frames: u32) -> CellSetti
     settings
 }
 
-pub(crate) fn path(side: usize) -> Path {
+pub(crate) fn pipeline(side: usize) -> Pipeline {
     let settings = secy::Settings {
         protect_frames: false,
         sci_inclusion: SciInclusion::Always,
@@ -108,7 +108,7 @@ pub(crate) fn path(side: usize) -> Path {
         mtu: MTU,
         reassemble: false,
     };
-    Path::new(SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1), settings), &[], None)
+    Pipeline::new(SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1), settings), &[], None)
 }
 
 pub(crate) struct Side {
@@ -159,7 +159,7 @@ impl Pair {
     /// Starts a gateway, as after a power failure: all that it knew is gone.
     pub(crate) fn start(&mut self, side: usize, settings: CellSettings) {
         let _ = self.gateway.remove(NAMES[side]);
-        self.gateway.add_without_keys(NAMES[side].into(), Link::closed(path(side))).unwrap();
+        self.gateway.add_without_keys(NAMES[side].into(), Link::closed(pipeline(side))).unwrap();
         self.gateway.add_cell(NAMES[side], settings).unwrap();
         // The worker turns it without ports meanwhile, as at a start where opening them takes its time.
         std::thread::sleep(Duration::from_millis(20));

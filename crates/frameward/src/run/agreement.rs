@@ -13,7 +13,7 @@ use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, VLAN_TAG_OCTETS};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{MacAddr, Sci};
 
-use super::link::{RunningLink, bare_secy, path};
+use super::link::{RunningLink, bare_secy, pipeline};
 use super::{Measured, Running};
 use config::check::Mtus;
 use config::suite_speed::SuiteSpeeds;
@@ -124,17 +124,22 @@ impl Running {
         self.links = links;
     }
 
-    /// Gives the worker of a link whose keys are agreed on a path with other settings; all SAs go on.
-    pub(super) fn replace_agreed_path(&mut self, link: &Link, sci: Sci, mtus: Mtus) -> Result<(), String> {
-        let path = Box::new(path(link, bare_secy(link, sci, mtus)));
-        let changed = self.control.change_agreed(&link.name, path);
+    /// Gives the worker of a link whose keys are agreed on a pipeline with other settings; all SAs go on.
+    pub(super) fn replace_agreed_pipeline(
+        &mut self,
+        link: &Link,
+        sci: Sci,
+        mtus: Mtus,
+    ) -> Result<(), String> {
+        let pipeline = Box::new(pipeline(link, bare_secy(link, sci, mtus)));
+        let changed = self.control.change_agreed(&link.name, pipeline);
         changed.map_err(|error| format!("link {:?}: {error}", link.name))
     }
 
     /// The same for a link without keys.
-    pub(super) fn replace_bare_path(&mut self, link: &Link, sci: Sci, mtus: Mtus) -> Result<(), String> {
-        let path = Box::new(path(link, bare_secy(link, sci, mtus)));
-        let changed = self.control.change_without_keys(&link.name, path);
+    pub(super) fn replace_bare_pipeline(&mut self, link: &Link, sci: Sci, mtus: Mtus) -> Result<(), String> {
+        let pipeline = Box::new(pipeline(link, bare_secy(link, sci, mtus)));
+        let changed = self.control.change_without_keys(&link.name, pipeline);
         changed.map_err(|error| format!("link {:?}: {error}", link.name))
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use control::{CellPath, CellSettings, CellStatus, KernelPrograms, Notice, PathWanted};
+use control::{CellPlace, CellSettings, CellStatus, KernelPrograms, Notice, PlaceWanted};
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, RelationStatus, Settings};
 use tracing::{error, info, warn};
@@ -35,16 +35,16 @@ pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> 
         },
         relations: relations.collect(),
         rest: cell.rest,
-        path: path_wanted(io),
+        place: place_wanted(io),
     })
 }
 
 /// Where frames of cells are to be protected and verified.
-pub(super) const fn path_wanted(io: Io) -> PathWanted {
+pub(super) const fn place_wanted(io: Io) -> PlaceWanted {
     match io {
-        Io::Kernel => PathWanted::Kernel,
-        Io::Auto => PathWanted::Auto,
-        Io::AfXdp | Io::AfPacket => PathWanted::UserSpace,
+        Io::Kernel => PlaceWanted::Kernel,
+        Io::Auto => PlaceWanted::Auto,
+        Io::AfXdp | Io::AfPacket => PlaceWanted::UserSpace,
     }
 }
 
@@ -209,7 +209,7 @@ pub(super) struct CellNews {
     /// Cells of which it was said that HELLOs do not fit.
     misfits: Vec<String>,
     /// Where it was said that frames of cells are protected and verified.
-    paths: BTreeMap<String, CellPath>,
+    places: BTreeMap<String, CellPlace>,
     /// Cells of which it was said that relations are silent, and not yet that all have frames again.
     silent: BTreeMap<String, Silent>,
 }
@@ -226,24 +226,24 @@ const CALM: Duration = Duration::from_secs(1);
 
 impl CellNews {
     /// Logs where a cell's frames are protected and verified, if that is news.
-    fn log_path(&mut self, cell: &str, path: &CellPath) {
-        if self.paths.get(cell) == Some(path) {
+    fn log_place(&mut self, cell: &str, place: &CellPlace) {
+        if self.places.get(cell) == Some(place) {
             return;
         }
-        self.paths.insert(cell.to_owned(), path.clone());
-        match path {
-            CellPath::Kernel(0) => {
+        self.places.insert(cell.to_owned(), place.clone());
+        match place {
+            CellPlace::Kernel(0) => {
                 info!(event = "cell-path", cell, "frames go through the kernel, both ways")
             }
-            CellPath::Kernel(others) => info!(
+            CellPlace::Kernel(others) => info!(
                 event = "cell-path",
                 cell,
                 "frames go through the kernel, both ways; those of {others} relations through user space, for they are in shadow mode or were since the last start"
             ),
-            CellPath::UserSpace(why) => {
+            CellPlace::UserSpace(why) => {
                 info!(event = "cell-path", cell, "frames go through user space, both ways: {why}");
             }
-            CellPath::Nowhere(why) => warn!(event = "cell-path", cell, "no frame passes: {why}"),
+            CellPlace::Nowhere(why) => warn!(event = "cell-path", cell, "no frame passes: {why}"),
         }
     }
 
@@ -289,8 +289,9 @@ impl Running {
             return;
         }
         for link in &self.links {
-            if let (Some(cell), Some(path)) = (&link.config.cell, self.control.cell_path(&link.config.name)) {
-                news.log_path(&cell.name, path);
+            if let (Some(cell), Some(place)) = (&link.config.cell, self.control.cell_place(&link.config.name))
+            {
+                news.log_place(&cell.name, place);
             }
         }
         if news.shadow_at.is_none_or(|at| now >= at) {
@@ -401,7 +402,7 @@ mod tests {
         };
         CellStatus {
             name: cell.name.clone(),
-            path: CellPath::UserSpace(String::new()),
+            place: CellPlace::UserSpace(String::new()),
             rest: OtherFrames::Drop,
             counters: CellCounters::default(),
             hello: HelloCounters::default(),

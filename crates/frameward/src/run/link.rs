@@ -5,7 +5,7 @@ mod start;
 
 use std::time::Instant;
 
-use control::LinkPath;
+use control::LinkPlace;
 use dataplane::link::Ports;
 use dataplane::open::open_ports;
 use netdev::burst::BURST_FRAMES;
@@ -17,9 +17,9 @@ use wire::{MacAddr, Pn, Sci};
 use super::carrier_loss::{LossForwarding, Side};
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
-pub use programs::planned_link_path;
-pub(super) use programs::{judge as judge_path, replay_windows, words as path_words};
-pub(super) use start::{ReadyLink, allowed, bare_secy, io, path};
+pub use programs::planned_link_place;
+pub(super) use programs::{judge as judge_place, replay_windows, words as place_words};
+pub(super) use start::{ReadyLink, allowed, bare_secy, io, pipeline};
 
 /// A link of a running gateway, without what its worker owns.
 pub(super) struct RunningLink {
@@ -40,7 +40,7 @@ pub(super) struct RunningLink {
     fallback: Option<String>,
     unmarked: Option<UnmarkedKey>,
     /// Where it was said that its frames are protected and verified.
-    path_said: Option<LinkPath>,
+    place_said: Option<LinkPlace>,
 }
 
 /// A link that forwards nothing until its interfaces are there and its ports can be opened.
@@ -112,7 +112,7 @@ impl RunningLink {
             not_held: None,
             fallback: None,
             unmarked: None,
-            path_said: None,
+            place_said: None,
             config: link,
         }
     }
@@ -273,19 +273,19 @@ impl RunningLink {
     }
 
     /// Has its frames protected and verified in the kernel, as far as `io` and its own settings say; to be called when they change.
-    pub(super) fn set_path(&self, control: &mut control::Gateway, io: Io) -> Result<(), String> {
+    pub(super) fn set_place(&self, control: &mut control::Gateway, io: Io) -> Result<(), String> {
         let Self { config, about, .. } = self;
         let Some(settings) = programs::settings(config, about.sci, about.mtus, io) else { return Ok(()) };
-        let set = control.set_link_path(&config.name, &settings);
+        let set = control.set_link_place(&config.name, &settings);
         set.map_err(|why| programs::refusal(&config.name, &why))
     }
 
     /// Logs where its frames are protected and verified, if that is news.
-    pub(super) fn log_path(&mut self, control: &control::Gateway) {
-        let path = control.link_path(&self.config.name).filter(|_| self.config.has_secy());
-        if path != self.path_said {
-            path.iter().for_each(|path| programs::log_path(&self.config.name, path));
-            self.path_said = path;
+    pub(super) fn log_place(&mut self, control: &control::Gateway) {
+        let place = control.link_place(&self.config.name).filter(|_| self.config.has_secy());
+        if place != self.place_said {
+            place.iter().for_each(|place| programs::log_place(&self.config.name, place));
+            self.place_said = place;
         }
     }
 

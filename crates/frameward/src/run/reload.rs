@@ -3,7 +3,7 @@
 //! | what is different | what happens |
 //! |---|---|
 //! | nothing | the link goes on untouched |
-//! | static keys, settings | another path takes over between two turns: see [`secy::SecY::take_over`] |
+//! | static keys, settings | another pipeline takes over between two turns: see [`secy::SecY::take_over`] |
 //! | `[link.mka]` | the KaY is told; participants whose CAK stays go on, and the SAK does |
 //! | static keys instead of `[link.mka]` or the reverse, another SCI of the latter | the link alone is stopped and started |
 //! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
@@ -36,8 +36,8 @@ use netdev::interface::link_state;
 use secy::CarryOver;
 use tracing::{error, info};
 
-use super::cell::path_wanted;
-use super::link::{ReadyLink, RunningLink, path};
+use super::cell::place_wanted;
+use super::link::{ReadyLink, RunningLink, pipeline};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::vanished_interfaces::{RETRY, missing};
 use super::{RunError, Running};
@@ -205,20 +205,22 @@ impl Running {
         match (keys, &link.keys) {
             (KeyChange::Static(carry_over), Keys::Static(sas)) => {
                 if let Some(Begun { block, unmarked, .. }) =
-                    self.replace_path(&link, sas, mtus, carry_over)?
+                    self.replace_pipeline(&link, sas, mtus, carry_over)?
                 {
                     running.has_begun(block, unmarked);
                 }
             }
-            (KeyChange::Agreed { path: true }, _) => {
-                self.replace_agreed_path(&link, running.about.sci, mtus)?
+            (KeyChange::Agreed { pipeline: true }, _) => {
+                self.replace_agreed_pipeline(&link, running.about.sci, mtus)?
             }
-            (KeyChange::None { path: true }, _) => self.replace_bare_path(&link, running.about.sci, mtus)?,
+            (KeyChange::None { pipeline: true }, _) => {
+                self.replace_bare_pipeline(&link, running.about.sci, mtus)?
+            }
             _ => {}
         }
-        let same_path =
-            self.control.cell_path_wanted(&link.name).is_none_or(|of| of == path_wanted(self.gateway.io));
-        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus && same_path;
+        let same_place =
+            self.control.cell_place_wanted(&link.name).is_none_or(|of| of == place_wanted(self.gateway.io));
+        let same_cell = running.config.cell == link.cell && running.about.mtus == mtus && same_place;
         let before = std::mem::replace(&mut running.config, link);
         running.about.mtus = mtus;
         self.renew_agreement(running)?;
@@ -226,12 +228,12 @@ impl Running {
         if renewed.is_err() {
             running.config.cell = before.cell;
         }
-        running.set_path(&mut self.control, self.gateway.io)?;
+        running.set_place(&mut self.control, self.gateway.io)?;
         renewed
     }
 
-    /// Gives a link's worker a path as `link` says. Returns what its transmit SA begins with, unless that goes on.
-    pub(super) fn replace_path(
+    /// Gives a link's worker a pipeline as `link` says. Returns what its transmit SA begins with, unless that goes on.
+    pub(super) fn replace_pipeline(
         &mut self,
         link: &Link,
         sas: &StaticSas,
@@ -245,9 +247,9 @@ impl Running {
         let begun = granted.begun(&link.name, sas).map_err(|error| error.to_string())?;
         let block = begun.as_ref().map(|begun| begun.block);
         let secy = secy(link, sas, mtus, block, &granted, self.measured.antedating.on);
-        let path = Box::new(path(link, secy));
+        let pipeline = Box::new(pipeline(link, secy));
         let transmit = begun.as_ref().map(|begun| begun.lease);
-        let changed = self.control.change(&link.name, path, carry_over, transmit, floors(sas));
+        let changed = self.control.change(&link.name, pipeline, carry_over, transmit, floors(sas));
         changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
         Ok(begun)
     }

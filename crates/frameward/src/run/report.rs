@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use control::{CellStatus, Gateway as Control, KeyAgreementStatus};
 use dataplane::fragmenter::FragmenterCounters;
-use dataplane::path::PathCounters;
+use dataplane::pipeline::PipelineCounters;
 use dataplane::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use netdev::port::PortCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
@@ -18,7 +18,7 @@ use wire::{An, Pn};
 pub(super) use cell::cell_report;
 
 use super::Running;
-use super::link::{About, RunningLink, path_words};
+use super::link::{About, RunningLink, place_words};
 use config::key_file::fingerprint;
 use config::{Link, Named as _};
 use report::mka::Requested;
@@ -92,8 +92,8 @@ impl Running {
             let mut report = link_report(config, about, snapshot, secy);
             let [plain, protected] = running.guards().map(str::to_owned);
             (report.plain.guard, report.protected.guard) = (plain, protected);
-            let path = control.link_path(&config.name).filter(|_| config.has_secy() && running.is_seated);
-            report.secy.path = path.as_ref().map(path_words);
+            let place = control.link_place(&config.name).filter(|_| config.has_secy() && running.is_seated);
+            report.secy.path = place.as_ref().map(place_words);
             Some(LinkReport {
                 waiting: waiting(running),
                 mka: agreed.map(|(how, now)| mka::report(config, how, now)),
@@ -156,7 +156,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
     let suite = agreement.and_then(mka::transmitting).map(|sak| sak.suite).or_else(|| link.suite());
     let unnamed = if link.has_secy() { "auto" } else { "none" };
     let secy = Counters::new(SecYCounters::NAMES, snapshot.secy.values());
-    let path = Counters::new(PathCounters::NAMES, snapshot.path.values());
+    let pipeline = Counters::new(PipelineCounters::NAMES, snapshot.pipeline.values());
     let fragmenter = Counters::new(FragmenterCounters::NAMES, snapshot.fragmenter.values());
     // The standard counts here what a receiver that is too slow loses; our ports see it happen.
     let lost = &snapshot.protected;
@@ -173,7 +173,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
             .iter()
             .map(named)
             .chain([overrun])
-            .chain(path.iter().chain(fragmenter.iter()).map(named))
+            .chain(pipeline.iter().chain(fragmenter.iter()).map(named))
             .collect(),
         stranger: snapshot.stranger.map(|stranger| StrangerReport {
             sci: stranger.sci.map(|sci| sci.to_string()),

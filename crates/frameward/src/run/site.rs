@@ -20,7 +20,7 @@ use std::time::Instant;
 
 use control::Gateway as Control;
 use netdev::interface::{InterfaceError, LinkState, Prepared, link_state};
-use sitelink::{ManagerStatus, PathState};
+use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
 use tunnel::{Mode, PeerCounters, PeerId};
 
@@ -41,7 +41,7 @@ pub(super) struct RunningSite {
     /// Its programs in the kernel, or why it has none.
     kernel: Kernel,
     /// Where it was said that frames of each peer go.
-    told_paths: BTreeMap<String, String>,
+    told_places: BTreeMap<String, String>,
 }
 
 impl RunningSite {
@@ -61,12 +61,12 @@ impl RunningSite {
         };
         match works {
             Ok(works) => {
-                Self { config, works: Some(works), waiting: None, kernel, told_paths: BTreeMap::new() }
+                Self { config, works: Some(works), waiting: None, kernel, told_places: BTreeMap::new() }
             }
             Err(why) => {
                 let since = Instant::now();
                 let waiting = Some(Waiting { since, why, try_at: since + RETRY });
-                Self { config, works: None, waiting, kernel, told_paths: BTreeMap::new() }
+                Self { config, works: None, waiting, kernel, told_places: BTreeMap::new() }
             }
         }
     }
@@ -119,22 +119,22 @@ impl RunningSite {
     }
 
     /// Logs where frames of peers go, if that is news.
-    pub(super) fn log_paths(&mut self) {
+    pub(super) fn log_places(&mut self) {
         let site = &self.config.name;
-        let paths: Vec<_> = self
+        let places: Vec<_> = self
             .numbered_peers()
-            .filter_map(|(peer, number)| Some((peer.name.clone(), self.path_of(peer, number)?)))
+            .filter_map(|(peer, number)| Some((peer.name.clone(), self.place_of(peer, number)?)))
             .collect();
-        for (peer, path) in paths {
-            if self.told_paths.get(&peer) != Some(&path) {
-                info!(event = "site-path", site, peer, "known flows: {path}");
-                self.told_paths.insert(peer, path);
+        for (peer, place) in places {
+            if self.told_places.get(&peer) != Some(&place) {
+                info!(event = "site-path", site, peer, "known flows: {place}");
+                self.told_places.insert(peer, place);
             }
         }
     }
 
     /// Where frames of a peer go, in words; none if it has no number or is not in identifier mode.
-    pub(super) fn path_of(&self, peer: &SitePeer, number: Option<PeerId>) -> Option<String> {
+    pub(super) fn place_of(&self, peer: &SitePeer, number: Option<PeerId>) -> Option<String> {
         if peer.mode != Mode::Identifier {
             return None;
         }
@@ -142,11 +142,11 @@ impl RunningSite {
             Ok(kernel) => kernel,
             Err(why) => return Some(format!("user space: {why}")),
         };
-        let way = |state: PathState| match state {
+        let way = |state: PlaceState| match state {
             Ok(()) => "kernel".to_owned(),
             Err(why) => format!("user space: {why}"),
         };
-        let [outward, inward] = kernel.paths(number?).map(way);
+        let [outward, inward] = kernel.places(number?).map(way);
         Some(if outward == inward { outward } else { format!("sent: {outward}; received: {inward}") })
     }
 

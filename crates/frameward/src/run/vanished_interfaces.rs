@@ -67,14 +67,14 @@ impl Running {
                 info!(event, link = link.config.name, "{text}");
             }
             if due {
-                link.log_path(&self.control);
+                link.log_place(&self.control);
             }
             forward_loss(link, &mut self.control, now);
         }
         self.links = links;
         for site in &mut self.sites {
             site.log_notices();
-            site.log_paths();
+            site.log_places();
             let changed = if due {
                 site.poll_interfaces(&self.file, &self.gateway, &mut self.control, now)
             } else {
@@ -164,10 +164,10 @@ impl Running {
                         receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
                         all: false,
                     };
-                    self.replace_path(&link.config, sas, mtus, carry_over)?;
+                    self.replace_pipeline(&link.config, sas, mtus, carry_over)?;
                 }
-                Keys::Agreed(_) => self.replace_agreed_path(&link.config, link.about.sci, mtus)?,
-                Keys::None => self.replace_bare_path(&link.config, link.about.sci, mtus)?,
+                Keys::Agreed(_) => self.replace_agreed_pipeline(&link.config, link.about.sci, mtus)?,
+                Keys::None => self.replace_bare_pipeline(&link.config, link.about.sci, mtus)?,
             }
             let before = std::mem::replace(&mut link.about.mtus, mtus);
             // Until all of it is so, it is tried again.
@@ -185,7 +185,7 @@ impl Running {
     fn renew_for_mtus(&mut self, link: &RunningLink) -> Result<(), String> {
         self.renew_agreement(link)?;
         self.renew_cell(link, link.config.cell.as_deref())?;
-        link.set_path(&mut self.control, self.gateway.io)
+        link.set_place(&mut self.control, self.gateway.io)
     }
 }
 

@@ -8,15 +8,15 @@ use xdp::XdpError;
 use xdp::site::Site;
 
 /// Where frames of a peer go: in the kernel, or in user space for this reason.
-pub type PathState = Result<(), String>;
+pub type PlaceState = Result<(), String>;
 
 const NO_LAN: &str = "its LAN has no port";
 
 /// Whether frames of the LAN come to the program, and whether the LAN takes rebuilt ones.
 #[derive(Debug)]
 pub(super) struct Lan {
-    outward: PathState,
-    inward: PathState,
+    outward: PlaceState,
+    inward: PlaceState,
 }
 
 impl Lan {
@@ -24,11 +24,11 @@ impl Lan {
         Self { outward: Err(NO_LAN.to_owned()), inward: Err(NO_LAN.to_owned()) }
     }
 
-    pub(super) const fn outward(&self) -> &PathState {
+    pub(super) const fn outward(&self) -> &PlaceState {
         &self.outward
     }
 
-    pub(super) const fn inward(&self) -> &PathState {
+    pub(super) const fn inward(&self) -> &PlaceState {
         &self.inward
     }
 

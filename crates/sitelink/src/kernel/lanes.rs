@@ -8,7 +8,7 @@ use wire::Instant;
 use wire::tunnel::FlowIndex;
 use xdp::site::Site;
 
-use super::lan::PathState;
+use super::lan::PlaceState;
 use super::numbers::Numbers;
 
 /// Number of the lane that programs send on.
@@ -108,7 +108,7 @@ impl PeerLanes {
     }
 
     /// Whether frames leave on a lane of the kernel's.
-    pub(super) fn outward(&self) -> PathState {
+    pub(super) fn outward(&self) -> PlaceState {
         match self.transmit {
             None => Err(NO_KEY.to_owned()),
             Some((_, None)) => Err(NO_LANES.to_owned()),
@@ -117,7 +117,7 @@ impl PeerLanes {
     }
 
     /// Whether the newest epoch is received by a program.
-    pub(super) fn inward(&self) -> PathState {
+    pub(super) fn inward(&self) -> PlaceState {
         match (self.receive.last(), self.no_receive.as_ref().or(self.receive_suffers.as_ref())) {
             (_, Some(why)) => Err(why.clone()),
             (Some(_), None) => Ok(()),

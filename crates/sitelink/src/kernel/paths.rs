@@ -7,7 +7,7 @@ use netdev::route::{NextHop, next_hop};
 use wire::Instant;
 use xdp::site::{Site, UdpPath};
 
-use super::lan::{Lan, PathState};
+use super::lan::{Lan, PlaceState};
 use super::numbers::Numbers;
 use super::wans::Wans;
 
@@ -111,7 +111,7 @@ impl PeerPath {
     }
 
     /// Whether frames leave by a program.
-    pub(super) fn state(&self) -> PathState {
+    pub(super) fn state(&self) -> PlaceState {
         match self.found {
             Some(_) => Ok(()),
             None => Err(self.refused.clone().unwrap_or_else(|| NO_ADDRESS.to_owned())),

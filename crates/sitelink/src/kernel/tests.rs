@@ -12,28 +12,28 @@ use super::*;
 
 const NOW: Instant = Instant::after_start(Duration::ZERO);
 
-fn kernel(peers: usize) -> KernelPath {
+fn kernel(peers: usize) -> KernelSite {
     limited(peers, &Limits::DEFAULT)
 }
 
-fn limited(peers: usize, limits: &Limits) -> KernelPath {
+fn limited(peers: usize, limits: &Limits) -> KernelSite {
     lab::require_root().unwrap();
     let bind = SocketAddr::new([0; 4].into(), 7788);
-    KernelPath::load(peers, tunnel::Settings::WINDOW, bind, limits).unwrap()
+    KernelSite::load(peers, tunnel::Settings::WINDOW, bind, limits).unwrap()
 }
 
-fn command(kernel: &KernelPath, command: Command) {
+fn command(kernel: &KernelSite, command: Command) {
     kernel.handle_command(NOW, ToWorker::Tunnel(command), &mut Vec::new());
 }
 
-fn transmit(kernel: &KernelPath, peer: u16, epoch: u32) {
+fn transmit(kernel: &KernelSite, peer: u16, epoch: u32) {
     let secret = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]);
     let peer = PeerId(peer);
     command(kernel, Command::InstallTransmit { peer, generation: Generation::default(), epoch, secret });
 }
 
 /// A path as a look would have found it.
-fn give_path(kernel: &KernelPath, peer: u16) {
+fn give_path(kernel: &KernelSite, peer: u16) {
     let any = SocketAddr::from(([192, 0, 2, 1], 1));
     let path = UdpPath {
         interface: MacAddr::default(),
@@ -61,12 +61,12 @@ fn flow(source: u16, destination: u16, sci: u16) -> Flow {
     ParsedFrame::parse(&frame(source, destination, sci)).unwrap().flow
 }
 
-fn begin(kernel: &KernelPath, peer: u16) {
+fn begin(kernel: &KernelSite, peer: u16) {
     command(kernel, Command::Begin { peer: PeerId(peer), generation: Generation::default() });
 }
 
 /// True if the kernel has room for a flow that a peer announces, and that the half takes.
-fn announce(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) -> bool {
+fn announce(kernel: &KernelSite, peer: u16, index: u16, flow: Flow) -> bool {
     let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
     let mut events = Vec::new();
     let add = Command::AddFlow { peer, generation, index, flow };
@@ -80,18 +80,18 @@ fn announce(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) -> bool {
     true
 }
 
-fn use_flow(kernel: &KernelPath, peer: u16, index: u16, flow: Flow) {
+fn use_flow(kernel: &KernelSite, peer: u16, index: u16, flow: Flow) {
     let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
     assert_eq!(kernel.handle_event(NOW, Event::FlowInUse { peer, generation, index, flow }), [None, None]);
 }
 
 /// All commands that wait for the half.
-fn commands(kernel: &KernelPath) -> Vec<Command> {
+fn commands(kernel: &KernelSite) -> Vec<Command> {
     std::iter::from_fn(|| kernel.poll_command()).collect()
 }
 
-fn outward(kernel: &KernelPath, peer: u16) -> Option<String> {
-    kernel.paths(PeerId(peer))[0].clone().err()
+fn outward(kernel: &KernelSite, peer: u16) -> Option<String> {
+    kernel.places(PeerId(peer))[0].clone().err()
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn flows_behind_vlan_tags_are_left_to_user_space() {
 #[test]
 fn what_peers_had_is_free_after_them() {
     let kernel = kernel(1);
-    let free = |kernel: &KernelPath| {
+    let free = |kernel: &KernelSite| {
         let kernel = kernel.lock();
         let [transmit, receive] = kernel.lanes.counts();
         [transmit, receive, kernel.paths.counts()].map(|[free, resting]| free + resting)
@@ -262,7 +262,7 @@ fn a_flow_that_finds_room_for_one_station_leaves_it_to_others() {
 
 /// Programs beside a real half, which receive a peer's lane 1.
 struct Beside {
-    kernel: KernelPath,
+    kernel: KernelSite,
     half: Forwarding,
     began: std::time::Instant,
     secret: EpochSecret,

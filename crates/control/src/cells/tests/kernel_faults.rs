@@ -1,6 +1,6 @@
 //! Keys that the kernel does not take are told. The kernel's part is a real one; the keys are of a suite that it does not have.
 
-use crate::KernelPrograms;
+use crate::{Gateway, KernelPrograms};
 use dataplane::worker::Polling;
 use fieldbus::session::{EpochKey, SessionNumber};
 use netdev::scheduling::Scheduling;
@@ -15,7 +15,7 @@ const LINK: &str = "line";
 fn kernel_settings() -> CellSettings {
     let mut settings = settings(0, 2);
     settings.settings.protection.suite = CellSuite::ChaCha20Poly1305;
-    settings.path = PathWanted::Kernel;
+    settings.place = PlaceWanted::Kernel;
     settings
 }
 
@@ -29,7 +29,7 @@ fn gateway(state: &std::path::Path) -> Gateway {
     let ports = [0, 1].map(|_| Box::new(MemoryPort::pair(WIRE).1));
     let [plain, protected] = ports;
     let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-    gateway.add_without_keys(LINK.into(), Link::new(pool, plain, protected, path(0))).unwrap();
+    gateway.add_without_keys(LINK.into(), Link::new(pool, plain, protected, pipeline(0))).unwrap();
     gateway.add_cell(LINK, kernel_settings()).unwrap();
     assert!(cell(&mut gateway).in_kernel(1));
     gateway
@@ -49,7 +49,7 @@ fn foreign_keys(number: usize) -> KeyChange {
 }
 
 fn cell(gateway: &mut Gateway) -> &mut CellControl {
-    gateway.links[0].cell.as_deref_mut().unwrap()
+    gateway.cell_mut(LINK).unwrap()
 }
 
 /// Faults of the kernel that were told: relations, and why.

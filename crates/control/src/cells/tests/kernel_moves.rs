@@ -10,13 +10,13 @@ use super::*;
 fn side(side: usize, now: Duration) -> Side {
     let mut settings = settings(side, 2);
     settings.settings.protection.suite = CellSuite::ChaCha20Poly1305;
-    settings.path = PathWanted::Auto;
+    settings.place = PlaceWanted::Auto;
     Side::start_as(side, settings, now)
 }
 
 fn worker_status(side: &mut Side) -> CellSnapshot {
     let mut snapshot = CellSnapshot::with_room(2);
-    assert!(side.datapaths.link(0).unwrap().path_mut().cell_mut().unwrap().report(&mut snapshot));
+    assert!(side.datapaths.link(0).unwrap().pipeline_mut().cell_mut().unwrap().report(&mut snapshot));
     snapshot
 }
 

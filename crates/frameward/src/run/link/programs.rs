@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use control::{Gateway, KernelPrograms, LinkPath, LinkPathSettings, PathWanted, StaticSak, StaticSaks};
+use control::{Gateway, KernelPrograms, LinkPlace, LinkPlaceSettings, PlaceWanted, StaticSak, StaticSaks};
 use mka::SuiteRule;
 use suite::CipherSuite;
 use tracing::{info, warn};
 use wire::Sci;
 
-use super::super::cell::path_wanted;
+use super::super::cell::place_wanted;
 use super::start::secy_settings;
 use config::check::{Mtus, engines, usual_mtus};
 use config::{Io, Keys, Link, StaticSa, StaticSas};
@@ -39,9 +39,9 @@ fn xdp_suits(link: &Link, suite: CipherSuite, mtus: Mtus) -> Result<(), String> 
 }
 
 /// Where a link's frames are to be protected and verified; none without a SecY.
-pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPathSettings> {
-    Some(LinkPathSettings {
-        wanted: path_wanted(io),
+pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPlaceSettings> {
+    Some(LinkPlaceSettings {
+        wanted: place_wanted(io),
         suite: suite(link)?,
         sci,
         secy: secy_settings(link, mtus),
@@ -64,7 +64,7 @@ pub(in crate::run) fn judge(link: &Link, mtus: Mtus, io: Io, control: &Gateway) 
     let (Io::Kernel, None) = (io, &link.cell) else { return Ok(()) };
     // The SCI does not matter for that.
     let Some(settings) = settings(link, Sci::from_octets([0; 8]), mtus, io) else { return Ok(()) };
-    control.may_set_link_path(&link.name, &settings).map_err(|why| refusal(&link.name, &why))
+    control.may_set_link_place(&link.name, &settings).map_err(|why| refusal(&link.name, &why))
 }
 
 fn saks(link: &Link, sas: &StaticSas) -> StaticSaks {
@@ -79,14 +79,14 @@ fn saks(link: &Link, sas: &StaticSas) -> StaticSaks {
 }
 
 /// Where a link's frames will be protected and verified, for `check`.
-pub fn planned_link_path(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> String {
+pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> String {
     let engines = engines(io);
     let user_space = |why: &str| format!("user space ({engines}), both ways: {why}");
     let Some(suite) = suite(link) else { return user_space("it has no keys") };
-    match path_wanted(io) {
-        PathWanted::UserSpace => return user_space("io says so"),
+    match place_wanted(io) {
+        PlaceWanted::UserSpace => return user_space("io says so"),
         _ if link.cell.is_some() => return user_space("its cell has the programs in front of its ports"),
-        PathWanted::Auto | PathWanted::Kernel => {}
+        PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }
     let agreed = link.mka().is_some_and(|mka| mka.suite == SuiteRule::Any);
     let agreed = if agreed { ", under each SAK of chacha20-poly1305" } else { "" };
@@ -106,21 +106,21 @@ pub fn planned_link_path(io: Io, programs: &KernelPrograms, link: &Link, mtus: M
 }
 
 /// Logs where a link's frames are protected and verified.
-pub(in crate::run) fn log_path(link: &str, path: &LinkPath) {
-    match path {
-        LinkPath::Kernel => info!(event = "link-path", link, "frames go through the kernel, both ways"),
-        LinkPath::UserSpace(why) => {
+pub(in crate::run) fn log_place(link: &str, place: &LinkPlace) {
+    match place {
+        LinkPlace::Kernel => info!(event = "link-path", link, "frames go through the kernel, both ways"),
+        LinkPlace::UserSpace(why) => {
             info!(event = "link-path", link, "frames go through user space, both ways: {why}");
         }
-        LinkPath::Nowhere(why) => warn!(event = "link-path", link, "no frame passes: {why}"),
+        LinkPlace::Nowhere(why) => warn!(event = "link-path", link, "no frame passes: {why}"),
     }
 }
 
 /// The same in words, for the report.
-pub(in crate::run) fn words(path: &LinkPath) -> String {
-    match path {
-        LinkPath::Kernel => "kernel".into(),
-        LinkPath::UserSpace(why) => format!("user space: {why}"),
-        LinkPath::Nowhere(why) => format!("nowhere: {why}"),
+pub(in crate::run) fn words(place: &LinkPlace) -> String {
+    match place {
+        LinkPlace::Kernel => "kernel".into(),
+        LinkPlace::UserSpace(why) => format!("user space: {why}"),
+        LinkPlace::Nowhere(why) => format!("nowhere: {why}"),
     }
 }

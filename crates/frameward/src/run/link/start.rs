@@ -6,7 +6,7 @@ use std::time::Instant;
 use control::{KeyAgreement, Recorder, StaticKeys};
 use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenPorts, open_ports};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use netdev::interface::{Prepared, Tolerated};
 use pnstore::{LeaseError, UnmarkedKey, UnusedPns};
 use secy::{SecY, Settings};
@@ -35,7 +35,7 @@ pub(in crate::run) struct ReadyLink {
 
 /// A link that is ready to be given to a worker.
 pub(in crate::run) struct StartedLink {
-    path: Path,
+    pipeline: Pipeline,
     ports: Box<Ports>,
     keys: StartedKeys,
     about: About,
@@ -109,7 +109,7 @@ impl ReadyLink {
             }
         };
         let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
-        Ok(StartedLink { path: path(link, secy), ports, keys, about, prepared, fallback, unmarked })
+        Ok(StartedLink { pipeline: pipeline(link, secy), ports, keys, about, prepared, fallback, unmarked })
     }
 }
 
@@ -129,13 +129,13 @@ impl StartedLink {
         control: &mut control::Gateway,
         io: Io,
     ) -> Result<(), RunError> {
-        let Self { path, ports, keys, about, prepared, fallback, unmarked } = self;
+        let Self { pipeline, ports, keys, about, prepared, fallback, unmarked } = self;
         let name = running.config.name.clone();
         (running.about, running.prepared) = (about, prepared);
         (running.fallback, running.unmarked) = (fallback, unmarked);
         running.loss = LossForwarding::new(running.config.link_loss, Instant::now());
         // A cell is there before the first frame: none of its relations' goes another way.
-        let forwarding = Forwarding::closed(path);
+        let forwarding = Forwarding::closed(pipeline);
         let added = match keys {
             StartedKeys::Static(keys) => control.add(name.clone(), forwarding, keys),
             StartedKeys::Agreed(agreement) => control.add_agreed(name.clone(), forwarding, *agreement),
@@ -146,7 +146,7 @@ impl StartedLink {
             let failed =
                 |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
             cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
-            running.set_path(control, io).map_err(RunError::LinkPath)?;
+            running.set_place(control, io).map_err(RunError::LinkPlace)?;
             control.open(&name, ports).map_err(|error| failed(&error))
         });
         if started.is_err() {
@@ -161,9 +161,9 @@ impl StartedLink {
     }
 }
 
-/// A link's path around its SecY. What is agreed on says itself how SDUs are fragmented.
-pub(in crate::run) fn path(link: &Link, secy: SecY) -> Path {
-    Path::new(secy, &link.bypass, link.static_sas().and(link.fragmentation))
+/// A link's pipeline around its SecY. What is agreed on says itself how SDUs are fragmented.
+pub(in crate::run) fn pipeline(link: &Link, secy: SecY) -> Pipeline {
+    Pipeline::new(secy, &link.bypass, link.static_sas().and(link.fragmentation))
 }
 
 /// Accepted faults of a port's interface.

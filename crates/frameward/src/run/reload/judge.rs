@@ -8,7 +8,7 @@ use pnstore::LeaseError;
 use tracing::warn;
 
 use super::super::Running;
-use super::super::link::{RunningLink, judge_path};
+use super::super::link::{RunningLink, judge_place};
 use super::step::Step;
 use config::check::keys::misused;
 use config::check::site::{lan_mtu, not_carried};
@@ -105,9 +105,10 @@ impl Running {
                 Err(found) => errors.push(found.to_string()),
             }
         }
-        let of_paths =
-            judged.iter().filter_map(|(link, mtus)| judge_path(link, *mtus, gateway.io, &self.control).err());
-        errors.extend(of_paths);
+        let of_places = judged
+            .iter()
+            .filter_map(|(link, mtus)| judge_place(link, *mtus, gateway.io, &self.control).err());
+        errors.extend(of_places);
         if !errors.is_empty() {
             return Err(errors);
         }

@@ -27,13 +27,13 @@ pub(super) enum What {
 /// Change of a link's keys.
 pub(super) enum KeyChange {
     Static(CarryOver),
-    /// All SAs go on; the SecY's settings change if `path` says so.
+    /// All SAs go on; the SecY's settings change if `pipeline` says so.
     Agreed {
-        path: bool,
+        pipeline: bool,
     },
-    /// There are none; the SecY's settings change if `path` says so.
+    /// There are none; the SecY's settings change if `pipeline` says so.
     None {
-        path: bool,
+        pipeline: bool,
     },
     /// Nothing of them, nor of the SecY's settings: the cell is another one.
     Keep,
@@ -61,13 +61,13 @@ impl Step {
         if link == *old && same_mtus && !io {
             return Self { link, mtus, what: What::Keep };
         }
-        let same_path = link.is_like_but_for_keys(old) && same_mtus;
+        let same_pipeline = link.is_like_but_for_keys(old) && same_mtus;
         let keys = match (&link.keys, &old.keys) {
-            _ if same_path && link.keys == old.keys => KeyChange::Keep,
-            (Keys::None, Keys::None) => KeyChange::None { path: !same_path },
+            _ if same_pipeline && link.keys == old.keys => KeyChange::Keep,
+            (Keys::None, Keys::None) => KeyChange::None { pipeline: !same_pipeline },
             (Keys::Static(sas), Keys::Static(old)) => KeyChange::Static(static_keys_go_on(&link, sas, old)),
             (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
-                KeyChange::Agreed { path: !same_path }
+                KeyChange::Agreed { pipeline: !same_pipeline }
             }
             _ => return Self { link, mtus, what: What::Add },
         };

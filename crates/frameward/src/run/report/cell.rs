@@ -1,6 +1,6 @@
 //! From a cell's status to its report.
 
-use control::{CellPath, CellStatus};
+use control::{CellPlace, CellStatus};
 use dataplane::cell::CellCounters;
 use fieldbus::handshake::HelloCounters;
 use fieldbus::histogram::Histogram;
@@ -23,13 +23,13 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         verdict: Verdict::default(),
         protect: cell.protection.protect.name().into(),
         suite: cell.protection.suite.name().into(),
-        path: status.map_or_else(String::new, |status| match &status.path {
-            CellPath::Kernel(0) => "kernel".into(),
-            CellPath::Kernel(others) => format!(
+        path: status.map_or_else(String::new, |status| match &status.place {
+            CellPlace::Kernel(0) => "kernel".into(),
+            CellPlace::Kernel(others) => format!(
                 "kernel; {others} relations in user space, which are in shadow mode or were since the last start"
             ),
-            CellPath::UserSpace(why) => format!("user space: {why}"),
-            CellPath::Nowhere(why) => format!("nowhere: {why}"),
+            CellPlace::UserSpace(why) => format!("user space: {why}"),
+            CellPlace::Nowhere(why) => format!("nowhere: {why}"),
         }),
         rest: cell.rest.name().into(),
         master_key: cell.master_key.fingerprint(),

@@ -41,7 +41,7 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         if let Some(figures) = &mut figures {
             figures.counters.add(&running.kernel_counters(number));
         }
-        let path = running.path_of(peer, number);
+        let path = running.place_of(peer, number);
         SitePeerReport { path, ..peer_report(peer, figures.as_ref(), status.as_ref(), number) }
     };
     let peers = running.numbered_peers().map(peer).collect();

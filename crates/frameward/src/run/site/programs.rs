@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use sitelink::KernelPath;
+use sitelink::KernelSite;
 use tunnel::Mode;
 
 use config::{Config, Io, Site};
@@ -14,11 +14,11 @@ const MOST_SITES: usize = 16;
 /// Programs by the site's name.
 #[derive(Debug, Default)]
 pub struct SitePrograms {
-    loaded: BTreeMap<String, Result<Arc<KernelPath>, String>>,
+    loaded: BTreeMap<String, Result<Arc<KernelSite>, String>>,
 }
 
 /// A site's programs, or why it has none.
-pub(in crate::run) type Kernel = Result<Arc<KernelPath>, String>;
+pub(in crate::run) type Kernel = Result<Arc<KernelSite>, String>;
 
 /// Whether a peer of the site is in identifier mode, whose flows alone go through the kernel.
 pub(super) fn has_identifiers(site: &Site) -> bool {
@@ -31,11 +31,11 @@ impl SitePrograms {
         let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
         let sites = config.sites.iter().filter(|site| wanted && has_identifiers(site));
         let load = |(number, site): (usize, &Site)| {
-            let path = match number {
+            let kernel = match number {
                 MOST_SITES.. => Err(format!("programs are loaded for the first {MOST_SITES} sites")),
-                _ => KernelPath::load(site.peers.len(), site.window, site.bind, &site.limits),
+                _ => KernelSite::load(site.peers.len(), site.window, site.bind, &site.limits),
             };
-            (site.name.clone(), path.map(Arc::new))
+            (site.name.clone(), kernel.map(Arc::new))
         };
         Self { loaded: sites.enumerate().map(load).collect() }
     }
@@ -49,7 +49,7 @@ impl SitePrograms {
             return Err("only identifier mode goes through the kernel".into());
         }
         match self.loaded.get(&site.name) {
-            Some(Ok(path)) if path.suits(site.window, site.bind) => Ok(Arc::clone(path)),
+            Some(Ok(kernel)) if kernel.suits(site.window, site.bind) => Ok(Arc::clone(kernel)),
             Some(Err(why)) => Err(why.clone()),
             _ => Err("programs are loaded at the start alone, and this site was not there then; restart the gateway".into()),
         }

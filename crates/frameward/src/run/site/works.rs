@@ -11,7 +11,7 @@ use dataplane::open::{OpenLan, open_lan};
 use dataplane::site::{DatagramConsumer, Lan, ManagerMailbox, Site as Forwarding, Wan, datagrams, mailboxes};
 use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
 use netdev::udp::UdpPort;
-use sitelink::{KernelPath, Manager, ManagerStatus};
+use sitelink::{KernelSite, Manager, ManagerStatus};
 use tracing::{info, warn};
 use tunnel::{Mode, PeerId};
 
@@ -32,7 +32,7 @@ pub(in crate::run) struct Works {
     numbers: Vec<PeerId>,
     numbered: usize,
     /// Its programs in the kernel.
-    kernel: Option<Arc<KernelPath>>,
+    kernel: Option<Arc<KernelSite>>,
 }
 
 /// Its ports.
@@ -262,7 +262,7 @@ impl Bound {
         gateway: &Gateway,
         config: &Site,
         lan_mtu: usize,
-        kernel: Option<&KernelPath>,
+        kernel: Option<&KernelSite>,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         // Before the interface is touched: a port that is in use leaves nothing to put back.
         let wan = open_wan(config)?;
@@ -289,7 +289,7 @@ impl Bound {
 }
 
 /// Has the LAN's frames come to the site's program. If it cannot be, they stay in user space, or the kernel is demanded.
-fn give_program(kernel: &KernelPath, lan: &mut Lan, lan_mtu: usize, io: Io) -> Result<(), String> {
+fn give_program(kernel: &KernelSite, lan: &mut Lan, lan_mtu: usize, io: Io) -> Result<(), String> {
     let side = lan.port.kernel_side().map_err(|_| "its LAN port is not on AF_XDP".to_owned());
     let program = kernel.set_lan(side.as_ref().map_err(Clone::clone), lan_frame(lan_mtu));
     let set = program.and_then(|program| {
@@ -319,7 +319,7 @@ impl Channel {
         mailbox: ManagerMailbox,
         datagrams: DatagramConsumer,
         socket: Option<UdpSocket>,
-        kernel: Option<Arc<KernelPath>>,
+        kernel: Option<Arc<KernelSite>>,
     ) -> std::io::Result<Self> {
         let (Some(socket), Some(settings)) = (socket, manager_settings(config, lan_mtu)) else {
             return PlainPeers::start(config, mailbox).map(Self::Plain);

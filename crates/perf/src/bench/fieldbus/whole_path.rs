@@ -11,10 +11,10 @@
 
 use std::time::{Duration, Instant};
 
-use control::{CellSettings, Gateway, PathWanted};
+use control::{CellSettings, Gateway, PlaceWanted};
 use dataplane::cell::OtherFrames;
 use dataplane::link::{Link, Ports};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use dataplane::worker::Polling;
 use fieldbus::relation::Relation;
 use fieldbus::{Mode, RelationSettings, RelationStatus, Settings};
@@ -68,7 +68,7 @@ impl WholePath {
             Gateway::new(leases, Polling::Adaptive, Scheduling::Ordinary).map_err(|error| failed(&error))?;
         let mut wires = Vec::new();
         for (side, name) in NAMES.into_iter().enumerate() {
-            let link = Link::closed(path(side));
+            let link = Link::closed(pipeline(side));
             gateway.add_without_keys(name.into(), link).map_err(|error| failed(&error))?;
             gateway.add_cell(name, settings(side, relations, protection)).map_err(|error| failed(&error))?;
             let ((plain, _), (protected, wire)) = (MemoryPort::pair(1), MemoryPort::pair(HANDSHAKES));
@@ -80,9 +80,9 @@ impl WholePath {
         let links = [first.map_err(|error| failed(&error))?, second.map_err(|error| failed(&error))?];
         gateway.stop().map_err(|error| failed(&error))?;
         let frames = |from: usize| (0..relations).map(|number| frame(from, number, payload)).collect();
-        let mut path = Self::between(links, frames(0))?;
-        path.answer(frames(1));
-        Ok(path)
+        let mut pipeline = Self::between(links, frames(0))?;
+        pipeline.answer(frames(1));
+        Ok(pipeline)
     }
 
     /// Frames go both ways in a relation, and a session runs from the first that was verified: each device says something, once.
@@ -201,12 +201,12 @@ fn settings(side: usize, relations: usize, protection: Protection) -> CellSettin
         settings: Settings::new(protection, MTU),
         relations: (0..relations).map(|number| relation(side, number)).collect(),
         rest: OtherFrames::Drop,
-        path: PathWanted::UserSpace,
+        place: PlaceWanted::UserSpace,
     }
 }
 
 /// With a SecY that is never reached.
-fn path(side: usize) -> Path {
+fn pipeline(side: usize) -> Pipeline {
     let settings = secy::Settings {
         protect_frames: true,
         sci_inclusion: SciInclusion::Always,
@@ -216,7 +216,7 @@ fn path(side: usize) -> Path {
         mtu: MTU,
         reassemble: false,
     };
-    Path::new(SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1), settings), &[], None)
+    Pipeline::new(SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 7, side as u8]), 1), settings), &[], None)
 }
 
 fn ports(plain: MemoryPort, protected: MemoryPort) -> Result<Box<Ports>, BenchError> {
@@ -234,12 +234,12 @@ mod tests {
     #[test]
     fn every_frame_comes_out_of_the_second_link() {
         let protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
-        let mut path = WholePath::new(3, protection, 44).unwrap();
+        let mut pipeline = WholePath::new(3, protection, 44).unwrap();
         for relations in [&[0, 1, 2, 0, 2][..], &[1], &[]] {
-            path.prepare(relations);
-            path.protect(relations);
-            path.verify(relations);
+            pipeline.prepare(relations);
+            pipeline.protect(relations);
+            pipeline.verify(relations);
         }
-        assert!(path.devices.collect().is_none() && path.plc.collect().is_none());
+        assert!(pipeline.devices.collect().is_none() && pipeline.plc.collect().is_none());
     }
 }

@@ -1,4 +1,4 @@
-//! Frames that leave a path, collected until a port sends them. Each is taken only with the proof that it may go there.
+//! Frames that leave a pipeline, collected until a port sends them. Each is taken only with the proof that it may go there.
 
 use secy::{Delivered, Protected};
 

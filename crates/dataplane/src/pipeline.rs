@@ -44,7 +44,7 @@ pub use proven::{ToPlain, ToProtected};
 
 wire::counters! {
     /// Frames that were counted outside the SecY.
-    PathCounters {
+    PipelineCounters {
         /// Sent in clear, because their EtherType is in `bypass`.
         out_pkts_bypass = "OutPktsBypass",
         /// Delivered though in clear, because their EtherType is in `bypass`.
@@ -72,16 +72,16 @@ wire::counters! {
 
 /// A link's SecY and what goes around it.
 #[derive(Debug)]
-pub struct Path {
+pub struct Pipeline {
     /// The SecY.
     pub secy: SecY,
     /// EtherTypes that pass in clear, both ways; short, and mostly empty.
-    bypass: ArrayVec<EtherType, { Path::BYPASS }>,
+    bypass: ArrayVec<EtherType, { Pipeline::BYPASS }>,
     fragmenter: Option<Box<Fragmenter>>,
     /// SDUs that are not a frame of their own, on their way to the plain side.
     outbox: Outbox,
-    counters: PathCounters,
-    /// Of the paths that this one took over from, and of fragmenters that others followed.
+    counters: PipelineCounters,
+    /// Of the pipelines that this one took over from, and of fragmenters that others followed.
     fragmented_before: FragmenterCounters,
     /// To and from the KaY, if keys are agreed on.
     kay: Option<KayMailbox>,
@@ -89,11 +89,11 @@ pub struct Path {
     cell: Option<Box<Cell>>,
 }
 
-impl Path {
+impl Pipeline {
     /// The most EtherTypes that can be bypassed.
     pub const BYPASS: usize = 8;
 
-    /// A path through `secy`, past which the EtherTypes of `bypass` go (at most [`Path::BYPASS`]; more are cut). SDUs
+    /// A pipeline through `secy`, past which the EtherTypes of `bypass` go (at most [`Pipeline::BYPASS`]; more are cut). SDUs
     /// are fragmented and put together as `fragmentation` says.
     pub fn new(secy: SecY, bypass: &[EtherType], fragmentation: Option<FragmentConfig>) -> Self {
         let bypass = bypass.iter().copied().take(Self::BYPASS).collect();
@@ -110,7 +110,7 @@ impl Path {
             bypass,
             fragmenter,
             outbox,
-            counters: PathCounters::default(),
+            counters: PipelineCounters::default(),
             fragmented_before: FragmenterCounters::default(),
             kay: None,
             cell: None,
@@ -132,12 +132,12 @@ impl Path {
     }
 
     /// Counters outside the SecY.
-    pub const fn counters(&self) -> &PathCounters {
+    pub const fn counters(&self) -> &PipelineCounters {
         &self.counters
     }
 
     /// Takes a burst from the plain port to the protected one; what may not leave goes back to the pool. Leaves
-    /// `burst` empty, but for what is held until [`Path::held_until`] so that it shares a frame with what comes.
+    /// `burst` empty, but for what is held until [`Pipeline::held_until`] so that it shares a frame with what comes.
     pub fn outward(
         &mut self,
         now: Instant,

@@ -11,7 +11,7 @@ use suite::fieldbus::MasterKey;
 use wire::fieldbus::{CellSuite, FrameId, Protect, Protection};
 use wire::{Instant, MacAddr, Sci};
 
-use super::Path;
+use super::Pipeline;
 use crate::cell::mailbox::{ControlMailbox, HelloFrame, pair};
 use crate::cell::{Cell, HELLO_GAP, HELLOS, HelloFilter, OtherFrames};
 use crate::link::Link;
@@ -105,12 +105,13 @@ fn side(mut cell: Cell) -> Side {
         mtu: 1532,
         reassemble: false,
     };
-    let mut path = Path::new(SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 7, 7]), 1), settings), &[], None);
-    assert!(path.change_cell(Some(Box::new(cell)), &[]).is_none());
+    let mut pipeline =
+        Pipeline::new(SecY::new(Sci::new(MacAddr([2, 0, 0, 0, 7, 7]), 1), settings), &[], None);
+    assert!(pipeline.change_cell(Some(Box::new(cell)), &[]).is_none());
     let (machine, plain) = MemoryPort::pair(1024);
     let (wire, protected) = MemoryPort::pair(1024);
     let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-    Side { link: Link::new(pool, Box::new(plain), Box::new(protected), path), machine, wire, control }
+    Side { link: Link::new(pool, Box::new(plain), Box::new(protected), pipeline), machine, wire, control }
 }
 
 impl Side {
@@ -120,7 +121,7 @@ impl Side {
 
     fn turn_at(&mut self, now: Instant) {
         self.link.turn(now, std::time::Instant::now());
-        self.link.path_mut().handle_cell_timeout(now);
+        self.link.pipeline_mut().handle_cell_timeout(now);
     }
 
     fn sent(&mut self) -> Vec<Vec<u8>> {
@@ -207,7 +208,7 @@ fn whatever_comes_from_the_network_a_frame_leaves_in_the_turn_that_it_came_in() 
         left.turn();
         assert_eq!(left.came().len(), usize::from(turn == 0), "one burst later, and a copy of it never");
     }
-    let cell = left.link.path_mut().cell_mut().unwrap();
+    let cell = left.link.pipeline_mut().cell_mut().unwrap();
     for _ in 0..BURST_FRAMES {
         cell.handle_timeout(Instant::START);
     }
@@ -262,10 +263,10 @@ fn a_frame_that_finds_no_chunk_for_its_twin_passes_in_clear_all_the_same() {
     assert!(side.machine.inject(&cyclic(0, 0)));
     side.turn();
     assert_eq!(side.sent(), [cyclic(0, 0)]);
-    assert_eq!(side.link.path_mut().cell_mut().unwrap().counters.out_pkts_no_chunk, 1);
+    assert_eq!(side.link.pipeline_mut().cell_mut().unwrap().counters.out_pkts_no_chunk, 1);
     settings.mode = Mode::Protect;
     let relations = Relations::new(Settings::new(PROTECTION, 1532), &[settings]).unwrap();
-    side.link.path_mut().change_cell(
+    side.link.pipeline_mut().change_cell(
         Some(Box::new(Cell::new(relations, OtherFrames::Drop, pair(1).0, [filter(0, 0)].into()))),
         &[(0, 0)],
     );

@@ -1,4 +1,4 @@
-//! A path through its cell: frames of relations go first, and alone.
+//! A pipeline through its cell: frames of relations go first, and alone.
 //!
 //! Frames of relations are taken out of a burst, protected or verified, and handed to the port before anything else of that burst
 //! is worked on. So a cyclic frame waits for no more than the burst before its own, whatever that holds, and in its own for
@@ -12,7 +12,7 @@ use arrayvec::ArrayVec;
 use fieldbus::{Direction, Incoming, InwardFrame, Outgoing, ReceiveDiscard, RelationMatch};
 use wire::{Frame, Instant};
 
-use super::{MayEnter, MayLeave, Path, ToPlain, ToProtected, give_refused};
+use super::{MayEnter, MayLeave, Pipeline, ToPlain, ToProtected, give_refused};
 use crate::cell::{Cell, OtherFrames};
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
@@ -34,7 +34,7 @@ impl Cyclic {
     }
 }
 
-impl Path {
+impl Pipeline {
     /// Puts a cell in the place of the one that there is, or takes it out. Relations that go on are named by their numbers,
     /// here and there.
     pub fn change_cell(

@@ -1,4 +1,4 @@
-//! The path between protected port and KaY: EAPOL frames in, MKPDUs out.
+//! The way between protected port and KaY: EAPOL frames in, MKPDUs out.
 //!
 //! ```text
 //!  worker ── received EAPOL frames ▶ control, which has the KaY
@@ -10,7 +10,7 @@
 
 use wire::EtherType;
 
-use super::{MayLeave, Path, PathCounters, ToProtected};
+use super::{MayLeave, Pipeline, PipelineCounters, ToProtected};
 use crate::mailbox::{self, Mailbox};
 use netdev::pool::Pool;
 use netdev::port::Port;
@@ -25,8 +25,8 @@ const TX_MKPDUS: usize = 32;
 /// MKPDUs that leave in one turn, at the most; a KaY has a few a second.
 const MKPDUS: usize = 8;
 
-impl Path {
-    /// Connects the path with a KaY, and returns the KaY's end. EAPOL is the KaY's from here on, in no direction a
+impl Pipeline {
+    /// Connects the pipeline with a KaY, and returns the KaY's end. EAPOL is the KaY's from here on, in no direction a
     /// bypass's.
     pub fn connect_kay(&mut self) -> KayMailbox {
         let (worker, kay) = mailbox::pair(RX_EAPOL, TX_MKPDUS);
@@ -74,7 +74,7 @@ impl Path {
 }
 
 /// Hands an EAPOL frame over to the KaY, copied once, or counts it as a discard.
-pub(super) fn take(kay: Option<&mut KayMailbox>, frame: &[u8], counters: &mut PathCounters) {
+pub(super) fn take(kay: Option<&mut KayMailbox>, frame: &[u8], counters: &mut PipelineCounters) {
     *match kay {
         None => &mut counters.in_pkts_eapol,
         // A flood that finds no room costs no copy.

@@ -2,19 +2,35 @@
 
 use std::io;
 
-use super::{Gateway, WorkerUnresponsive};
+use super::Gateway;
 use dataplane::job::{Datapath, Progress};
 use dataplane::site::{Lan, PeerChange, Site};
 
+use crate::WorkerUnresponsive;
 use crate::jobs::SwapDatapath;
+use crate::workers::WorkerSlot;
 
+/// Control's part of a site.
 pub(super) struct SiteControl {
-    pub(super) name: String,
-    pub(super) worker: usize,
-    /// In the worker.
-    pub(super) slot: usize,
+    name: String,
+    at: WorkerSlot,
     /// Peers that it has had since its start.
-    pub(super) peers: usize,
+    peers: usize,
+}
+
+impl SiteControl {
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(super) const fn at(&self) -> WorkerSlot {
+        self.at
+    }
+
+    /// Peers that it has had since its start.
+    pub(super) const fn peers(&self) -> usize {
+        self.peers
+    }
 }
 
 impl Gateway {
@@ -23,12 +39,12 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add_site(&mut self, name: String, site: Box<Site>) -> io::Result<()> {
-        let (worker, slot) = self.free_slot()?;
+        let at = self.free_slot()?;
         let peers = site.peers();
         // Without room the worker is stuck; the next job reports it.
         let datapath = Some(Datapath::Site(site));
-        let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
-        self.sites.push(SiteControl { name, worker, slot, peers });
+        let _ = self.workers.submit(at.worker, Box::new(SwapDatapath { slot: at.slot, datapath }));
+        self.sites.push(SiteControl { name, at, peers });
         Ok(())
     }
 
@@ -38,8 +54,9 @@ impl Gateway {
     /// [`WorkerUnresponsive`]; the site is then forgotten all the same.
     pub fn remove_site(&mut self, name: &str) -> Result<Box<Site>, WorkerUnresponsive> {
         let number = self.site_number(name).ok_or(WorkerUnresponsive)?;
-        let SiteControl { worker, slot, .. } = self.sites[number];
-        let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
+        let WorkerSlot { worker, slot } = self.sites[number].at;
+        let removed = self.workers.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
+        self.handle_held_events();
         self.sites.remove(number);
         match removed?.datapath {
             Some(Datapath::Site(site)) => Ok(site),

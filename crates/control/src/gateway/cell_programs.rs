@@ -1,0 +1,50 @@
+//! Programs of cells in front of their links' ports.
+
+use super::Gateway;
+use crate::cells::CellControl;
+
+impl Gateway {
+    /// Puts a cell's programs to work on its link's ports, if it has programs and the link has ports. If they cannot be, no frame of
+    /// the cell passes.
+    pub(super) fn attach_kernel(&mut self, number: usize) {
+        if self.links[number].cell().is_some_and(CellControl::has_programs) {
+            let attached = self.try_attach(number);
+            if let Some(cell) = self.links[number].cell_mut() {
+                cell.programs_attached(attached);
+            }
+        }
+    }
+
+    /// Whether they are at work; not as long as there are no ports.
+    fn try_attach(&mut self, number: usize) -> Result<bool, String> {
+        let Some(sides) = self.kernel_sides(number)? else { return Ok(false) };
+        let cell = self.links[number].cell_mut().ok_or("there is no cell")?;
+        cell.ports_opened(&sides);
+        let wanted = cell.place_wanted();
+        self.put_programs(number, &sides, wanted, |link| link.cell_mut()?.programs())?;
+        Ok(true)
+    }
+
+    /// Looks whether the ports of a link's cell take redirected frames still, or do so now. A program is not told: what it sends would
+    /// be lost, and counted as sent. Asks the kernel; to be called about once a second.
+    pub(super) fn check_cell_ports(&mut self, number: usize) {
+        if self.links[number].cell().is_some_and(CellControl::has_other_ports) {
+            self.detach_kernel(number);
+            self.attach_kernel(number);
+        }
+    }
+
+    /// A link's ports are closed, and the programs went with them.
+    pub(super) fn kernel_closed(&mut self, number: usize) {
+        if let Some(cell) = self.links[number].cell_mut() {
+            cell.ports_closed();
+        }
+    }
+
+    /// Takes a cell's programs off its link's ports, which then go on with their own.
+    pub(super) fn detach_kernel(&mut self, number: usize) {
+        if self.links[number].cell().is_some_and(CellControl::has_attached_programs) {
+            self.take_programs_off(number);
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Cells of a gateway's links: they come and go, and report.
+
+use std::time::Instant;
+
+use dataplane::cell::{Cell, CellSnapshot};
+use dataplane::job::Progress;
+
+use super::Gateway;
+use crate::WorkerUnresponsive;
+use crate::cells::{CellControl, CellError, CellPlace, CellSettings, CellStatus, Context, KernelCell};
+use crate::jobs::LinkJob;
+use crate::kernel_link::CELL_HAS_PROGRAMS;
+use crate::kernel_ports::PlaceWanted;
+use crate::workers::WorkerSlot;
+
+impl Gateway {
+    /// Gives a link a cell. Frames of its relations go through it from here on, as soon as there are sessions with the
+    /// other gateway, and never through the link's SecY. A link that is to have a cell from its beginning is added
+    /// without ports, gets its cell, and then its ports.
+    ///
+    /// # Errors
+    /// If there is no such link, or it has a cell; if the relations cannot be.
+    pub fn add_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
+        let number = self.number(link).ok_or(CellError::NoLink)?;
+        if self.links[number].cell().is_some() {
+            return Err(CellError::NotSo);
+        }
+        let (cell, mut control) = CellControl::make(settings)?;
+        control.plan_place(None, &self.kernel_programs)?;
+        self.leave_kernel(number, CELL_HAS_PROGRAMS.into());
+        self.exchange_cell(number, Some(cell), Vec::new())?;
+        control.enter_kernel(None, &[], &mut self.kernel_programs);
+        self.links[number].replace_cell(Some(control));
+        self.attach_kernel(number);
+        // The first HELLOs go out at once, or with the first ports.
+        self.speak(number, Instant::now());
+        Ok(())
+    }
+
+    /// Gives a link's cell other settings between two turns. Relations whose stations, FrameIDs, master key and
+    /// protection stay the same keep their sessions and counters; no frame of theirs is lost.
+    ///
+    /// # Errors
+    /// As [`Gateway::add_cell`]; if the link has no cell.
+    pub fn change_cell(&mut self, link: &str, settings: CellSettings) -> Result<(), CellError> {
+        let number = self.number(link).ok_or(CellError::NoLink)?;
+        let (cell, mut control) = CellControl::make(settings)?;
+        control.plan_place(self.links[number].cell(), &self.kernel_programs)?;
+        // The worker has got all changes so far: those to come are of the new cell's relations.
+        self.turn_cell(number, Instant::now());
+        if matches!(control.place(), CellPlace::UserSpace(_)) {
+            self.detach_kernel(number);
+        }
+        let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
+        let carry_over = control.carry_over(&before);
+        if let Err(unanswered) = self.exchange_cell(number, Some(cell), carry_over.clone()) {
+            self.links[number].replace_cell(Some(before));
+            return Err(unanswered.into());
+        }
+        control.enter_kernel(before.take_kernel(), &carry_over, &mut self.kernel_programs);
+        control.take_over(*before, &carry_over, &mut self.notices);
+        self.links[number].replace_cell(Some(control));
+        self.attach_kernel(number);
+        self.turn_cell(number, Instant::now());
+        Ok(())
+    }
+
+    /// Takes a link's cell away: all frames go through the link's SecY. With the link, its cell goes by itself.
+    ///
+    /// # Errors
+    /// If the link has no cell, or its worker does not answer.
+    pub fn remove_cell(&mut self, link: &str) -> Result<(), CellError> {
+        let number = self.number(link).ok_or(CellError::NoLink)?;
+        self.detach_kernel(number);
+        let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
+        self.kernel_programs.give_back(before.take_kernel().map(KernelCell::into_programs));
+        Ok(self.exchange_cell(number, None, Vec::new())?)
+    }
+
+    /// The state of all cells, with their links' names; those of a worker that has ended are left out.
+    pub fn cell_statuses(&mut self) -> Vec<(String, CellStatus)> {
+        let mut asked = 0;
+        for link in &self.links {
+            let (Some(cell), WorkerSlot { worker, slot }) = (link.cell(), link.at()) else { continue };
+            let snapshot = CellSnapshot::with_room(cell.relations());
+            let report = LinkJob::new(slot, snapshot, |link, snapshot| {
+                let complete = link.pipeline_mut().cell_mut().is_none_or(|cell| cell.report(snapshot));
+                if complete { Progress::Done } else { Progress::Unfinished }
+            });
+            asked += usize::from(self.workers.submit(worker, report).is_ok());
+        }
+        let mut snapshots = self.workers.gather(asked, |job: &LinkJob<CellSnapshot>| job.slot);
+        self.handle_held_events();
+        let mut statuses = Vec::new();
+        for link in &mut self.links {
+            let (name, at) = (link.name().to_owned(), link.at());
+            if let Some((cell, job)) = link.cell_mut().zip(snapshots.remove(&at)) {
+                statuses.push((name, cell.status(job.data)));
+            }
+        }
+        statuses
+    }
+
+    /// Where the frames of a link's cell are protected and verified; none without a cell.
+    pub fn cell_place(&self, link: &str) -> Option<&CellPlace> {
+        Some(self.links[self.number(link)?].cell()?.place())
+    }
+
+    /// Where they are to be.
+    pub fn cell_place_wanted(&self, link: &str) -> Option<PlaceWanted> {
+        Some(self.links[self.number(link)?].cell()?.place_wanted())
+    }
+
+    /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter.
+    fn exchange_cell(
+        &mut self,
+        number: usize,
+        cell: Option<Box<Cell>>,
+        carry_over: Vec<(usize, usize)>,
+    ) -> Result<(), WorkerUnresponsive> {
+        let before = self.run_on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
+            *cell = link.pipeline_mut().change_cell(cell.take(), carry_over);
+            Progress::Done
+        })?;
+        drop(before);
+        Ok(())
+    }
+
+    /// Gives a link's cell its turn.
+    pub(super) fn turn_cell(&mut self, number: usize, now: Instant) {
+        let moment = self.moment(now);
+        let WorkerSlot { worker, slot } = self.links[number].at();
+        let Some(cell) = self.links[number].cell_mut() else { return };
+        let worker = self.workers.handle_mut(worker);
+        cell.turn(&mut Context { now, moment, worker, slot, notices: &mut self.notices });
+    }
+}
+
+#[cfg(test)]
+impl Gateway {
+    /// Control's part of a link's cell.
+    pub(crate) fn cell_mut(&mut self, link: &str) -> Option<&mut CellControl> {
+        let number = self.number(link)?;
+        self.links[number].cell_mut()
+    }
+}

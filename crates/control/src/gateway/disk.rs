@@ -1,0 +1,148 @@
+//! What a gateway asks of its disk, and its answers.
+
+use std::time::{Duration, Instant};
+
+use pnstore::{LeaseError, LeaseStore, UnusedPns};
+
+use super::Gateway;
+use crate::Notice;
+use crate::disk::{Answer, FIRST_PATIENCE, LAST_PATIENCE, PATIENCE};
+use crate::floors::Floor;
+
+impl Gateway {
+    /// Has the disk's thread work on leases and floors, and waits for it, for two seconds at most.
+    ///
+    /// # Errors
+    /// [`LeaseError::Silent`]: the disk does not answer. It may be done later all the same.
+    pub fn on_disk<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+    ) -> Result<T, LeaseError> {
+        self.disk.ask(work, PATIENCE)
+    }
+
+    /// The same for a gateway whose links are not there yet, so that nobody else waits: for a minute at most.
+    ///
+    /// # Errors
+    /// As [`Gateway::on_disk`].
+    pub fn on_disk_at_start<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+    ) -> Result<T, LeaseError> {
+        self.disk.ask(work, FIRST_PATIENCE)
+    }
+
+    /// Whether the state directory can be written: to be asked before something is written there by the thread that turns
+    /// KaYs. It takes as long as the disk does, two seconds at most.
+    ///
+    /// # Errors
+    /// [`LeaseError::Silent`], or why it cannot be written.
+    pub fn probe_disk(&mut self) -> Result<(), LeaseError> {
+        self.on_disk(LeaseStore::probe).and_then(|written| written)
+    }
+
+    /// Duration of the silence of the state directory's disk, if it does not answer.
+    pub fn disk_silent(&self) -> Option<Duration> {
+        self.disk.silent(Instant::now())
+    }
+
+    /// Handles the answers of the disk.
+    pub(super) fn handle_disk_replies(&mut self, now: Instant) {
+        while let Some(answer) = self.disk.next_answer() {
+            match answer {
+                Answer::Reserved { ticket, reservation } => self.reserved(ticket, reservation, now),
+                Answer::Floors { read: Some(read), took, written } => {
+                    self.notices.extend(self.floor_keeper.write_notice(read, took, written));
+                }
+                Answer::Floors { read: None, written, .. } => {
+                    self.notices.extend(written.err().map(|error| Notice::FloorsFailed { error }));
+                }
+                Answer::Other => {}
+            }
+        }
+        self.notices.extend(self.disk.silence_notice(now));
+    }
+
+    /// Waits until all requests are done.
+    pub(super) fn drain_disk(&mut self) {
+        if self.disk.ask(|_| (), LAST_PATIENCE).is_ok() {
+            self.handle_disk_replies(Instant::now());
+        }
+    }
+
+    /// Brings the last floors to disk and gives back unused PNs.
+    pub(super) fn close_disk(mut self, floors: Vec<Floor>, unused: Vec<UnusedPns>) -> Result<(), LeaseError> {
+        let last = move |leases: &mut LeaseStore| {
+            let kept = leases.keep_floors(&floors).map(drop);
+            kept.and(leases.give_back(&unused))
+        };
+        let done = self.disk.ask(last, LAST_PATIENCE).and_then(|done| done);
+        self.disk.end();
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::thread;
+
+    use super::*;
+    use crate::disk::SILENT;
+    use dataplane::worker::Polling;
+    use netdev::scheduling::Scheduling;
+
+    /// Whoever asks again and again, as a reload does, takes no answers meanwhile.
+    #[test]
+    fn an_answer_that_was_not_taken_is_no_silence() {
+        let path = std::env::temp_dir().join(format!("frameward-disk-taken-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        gateway.probe_disk().unwrap();
+        thread::sleep(SILENT + Duration::from_millis(100));
+        assert_eq!(gateway.disk_silent(), None);
+        gateway.on_disk(|_| ()).unwrap();
+        gateway.turn(Instant::now());
+        gateway.probe_disk().unwrap();
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    /// A disk that is held up: control turns, whoever needs an answer is refused, it is said, and later all is done.
+    #[test]
+    fn control_never_waits_for_a_disk() {
+        let path = std::env::temp_dir().join(format!("frameward-disk-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        assert!(gateway.on_disk(|_| 7).is_ok_and(|answer| answer == 7));
+        gateway.probe_disk().unwrap();
+        let (go, held) = channel::<()>();
+        let held_up = gateway.disk.ask(move |_| held.recv(), Duration::ZERO);
+        assert!(matches!(held_up, Err(LeaseError::Silent { .. })));
+        gateway.disk.keep_floors(Vec::new(), None);
+        assert!(gateway.disk_silent().is_none(), "nobody knows yet");
+        // Waits for what it may, and not again.
+        assert!(matches!(gateway.on_disk(|_| ()), Err(LeaseError::Silent { .. })));
+        let before = Instant::now();
+        for _ in 0..100 {
+            assert!(matches!(gateway.probe_disk(), Err(LeaseError::Silent { .. })));
+        }
+        assert!(before.elapsed() < PATIENCE && gateway.disk_silent().is_some());
+        let mut notices = Vec::new();
+        let now = Instant::now();
+        for seconds in 0..130 {
+            notices.extend(gateway.turn(now + Duration::from_secs(seconds)));
+        }
+        let silent = notices.iter().filter(|notice| matches!(notice, Notice::DiskSilent { .. })).count();
+        assert_eq!((silent, notices.len()), (3, 3), "at once and every minute: {notices:?}");
+        drop(go);
+        while gateway.disk_silent().is_some() {
+            notices.extend(gateway.turn(Instant::now()));
+        }
+        notices.extend(gateway.turn(Instant::now()));
+        assert!(notices.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })), "{notices:?}");
+        gateway.probe_disk().unwrap();
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+}

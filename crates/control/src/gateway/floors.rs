@@ -1,0 +1,68 @@
+//! Replay floors: asked of the workers, brought to disk together.
+
+use std::time::Instant;
+
+use dataplane::job::Progress;
+use secy::SecY;
+
+use super::Gateway;
+use crate::disk::FloorReading;
+use crate::floors::{Floor, ReceiveFloor, read};
+use crate::link::Keys;
+
+impl Gateway {
+    /// Brings floors to disk if it is time.
+    pub(super) fn keep_floors(&mut self, now: Instant) {
+        if !self.floor_keeper.take_due(now) {
+            return;
+        }
+        if !self.links.iter().any(|link| matches!(link.keys(), Keys::Static(_))) {
+            self.floor_keeper.keep_none(now);
+            return;
+        }
+        // A disk that is behind gets no more to do. What it writes next covers what was received meanwhile.
+        if self.disk.writes_floors() {
+            return;
+        }
+        let began = Instant::now();
+        let (mut floors, mut complete) = (Vec::new(), true);
+        for link in 0..self.links.len() {
+            match self.ask_floors(link) {
+                Some(read) => floors.extend(read),
+                None => complete = false,
+            }
+        }
+        self.disk.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
+    }
+
+    /// The floors of a link; nothing if its worker does not answer.
+    fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
+        let link = &self.links[number];
+        if let (Keys::Static(keys), Some(kernel)) = (link.keys(), link.kernel())
+            && keys.is_in_kernel()
+        {
+            return keys.floors_in_kernel(kernel).ok();
+        }
+        let of = link.floors();
+        let into = Vec::with_capacity(of.len());
+        if of.is_empty() {
+            return Some(into);
+        }
+        let (_, floors) = self
+            .run_on_link(number, (of, into), |link, (of, floors)| {
+                read(&link.pipeline().secy, of, floors);
+                Progress::Done
+            })
+            .ok()?;
+        Some(floors)
+    }
+
+    /// Brings the last floors of SAs to disk that are no longer used.
+    pub(super) fn keep_last_floors(&mut self, secy: &SecY, of: &[ReceiveFloor]) {
+        let mut last = Vec::with_capacity(of.len());
+        read(secy, of, &mut last);
+        if !last.is_empty() {
+            self.disk.keep_floors(last, None);
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Where a link's SAs are: in its programs, or in its worker.
+
+use netdev::port::KernelSide;
+use xdp::XdpError;
+
+use super::Gateway;
+use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPlace, LinkPlaceSettings, State};
+use crate::kernel_ports::PlaceWanted;
+use crate::link::Keys;
+
+impl Gateway {
+    /// Has a link's frames protected and verified in the kernel, as far as that is wanted and can be, or as these settings have changed.
+    /// A link that is to begin in the kernel is added without ports, gets these settings, and then its ports.
+    ///
+    /// # Errors
+    /// If the kernel is demanded and cannot be had: frames go through user space then; or if there is no such link.
+    pub fn set_link_place(&mut self, name: &str, settings: &LinkPlaceSettings) -> Result<(), String> {
+        let number = self.number(name).ok_or("there is no such link")?;
+        let (wanted, has_cell) = (settings.wanted, self.links[number].cell().is_some());
+        if let Some(kernel) = self.links[number].kernel_mut() {
+            kernel.want(wanted);
+        }
+        let set = match wanted {
+            PlaceWanted::UserSpace => Err("io says so".to_owned()),
+            // The programs of its cell stand in front of its ports.
+            _ if has_cell => Err(CELL_HAS_PROGRAMS.to_owned()),
+            _ => self.configure_link(number, settings).map_err(|error| error.to_string()),
+        };
+        match set {
+            Ok(()) => self.attach_link(number),
+            Err(why) => {
+                self.leave_kernel(number, why.clone());
+                if wanted == PlaceWanted::Kernel && !has_cell {
+                    return Err(why);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a link of this name may have programs that do what is wanted, as far as programs and kernel are concerned.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_set_link_place(&self, name: &str, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
+        xdp::Link::suits(&settings.secy, settings.suite)?;
+        match self.number(name).and_then(|number| self.links[number].kernel()) {
+            Some(kernel) => kernel.has_room(settings.replay_window),
+            None => self.kernel_programs.serve_link(&settings.secy, settings.suite, settings.replay_window),
+        }
+    }
+
+    /// Gives a link programs, unless it has some, and them its settings.
+    fn configure_link(&mut self, number: usize, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
+        let name = self.links[number].name().to_owned();
+        self.may_set_link_place(&name, settings)?;
+        let link = &mut self.links[number];
+        if link.kernel().is_none() {
+            let programs = self.kernel_programs.take_for_link(settings.replay_window)?;
+            link.replace_kernel(Some(Box::new(KernelLink::new(programs))));
+        }
+        if let Some(keys) = link.static_keys_mut() {
+            keys.set_saks(settings.saks.clone());
+        }
+        let (scs, shared) = match link.keys() {
+            Keys::Agreed(agreement) => (agreement.scs().to_vec(), agreement.is_shared()),
+            Keys::Static(keys) => (keys.scs(), !keys.is_in_kernel()),
+            Keys::None => (Vec::new(), false),
+        };
+        link.kernel_mut().ok_or(XdpError::Malformed)?.configure(settings, &scs, shared)
+    }
+
+    /// Puts a link's programs to work on its ports, if it has programs and ports, and its SAs where they belong then.
+    pub(super) fn attach_link(&mut self, number: usize) {
+        if self.links[number].kernel().is_none_or(KernelLink::is_idle) {
+            return;
+        }
+        let state = match self.kernel_sides(number) {
+            Ok(None) => State::NoPorts,
+            Ok(Some(sides)) => match self.put_link_programs(number, &sides) {
+                Ok(()) => State::Attached,
+                Err(why) => State::Unfit(why),
+            },
+            Err(why) => State::Unfit(why),
+        };
+        let unfit = matches!(state, State::Unfit(_));
+        let Some(kernel) = self.links[number].kernel_mut() else { return };
+        let before = kernel.enter(state);
+        let has_sas = kernel.has_sas();
+        let is_static = matches!(self.links[number].keys(), Keys::Static(_));
+        if unfit && matches!(before, State::Attached) {
+            // Frames of the programs would be lost behind them, and counted as sent.
+            self.take_programs_off(number);
+        }
+        match (has_sas, is_static) {
+            (true, true) => self.enter_static(number),
+            (true, false) => {}
+            (false, _) => self.move_to_worker(number),
+        }
+    }
+
+    fn put_link_programs(&mut self, number: usize, sides: &[KernelSide; 2]) -> Result<(), String> {
+        let kernel = self.links[number].kernel_mut().ok_or("there are no programs")?;
+        kernel.ports_opened(sides);
+        let wanted = kernel.wanted();
+        self.put_programs(number, sides, wanted, |link| Some(link.kernel_mut()?.programs()))
+    }
+
+    /// A link's ports are closed, and the programs went with them. Its SAs stay where they are.
+    pub(super) fn link_ports_closed(&mut self, number: usize) {
+        if let Some(kernel) = self.links[number].kernel_mut() {
+            kernel.ports_closed();
+        }
+    }
+
+    /// Looks whether a link's ports take redirected frames still, or do so now.
+    pub(super) fn check_link_ports(&mut self, number: usize) {
+        if self.links[number].kernel().is_some_and(KernelLink::has_other_ports) {
+            self.attach_link(number);
+        }
+    }
+
+    /// A link's SAs are the worker's from here on, for this reason, and its programs leave its ports.
+    pub(super) fn leave_kernel(&mut self, number: usize, why: String) {
+        let link = &mut self.links[number];
+        let Some(kernel) = link.kernel_mut() else { return link.stay_in_user_space(why) };
+        let before = kernel.enter(State::Idle(why));
+        if matches!(before, State::Attached) {
+            self.take_programs_off(number);
+        }
+        self.move_to_worker(number);
+        if let Some(keys) = self.links[number].static_keys_mut() {
+            keys.set_saks(None);
+        }
+    }
+
+    fn move_to_worker(&mut self, number: usize) {
+        match self.links[number].keys() {
+            Keys::Static(_) => self.leave_static(number),
+            Keys::Agreed(_) => self.leave_agreed(number),
+            Keys::None => {}
+        }
+    }
+
+    /// Where the frames of a link are protected and verified; none without such a link.
+    pub fn link_place(&self, name: &str) -> Option<LinkPlace> {
+        Some(self.links[self.number(name)?].place())
+    }
+}

@@ -1,0 +1,173 @@
+//! Links of a gateway: they come and go, and so do their ports.
+
+use std::io;
+use std::time::Instant;
+
+use dataplane::job::{Datapath, Progress};
+use dataplane::link::{Link, Ports};
+use dataplane::pipeline::Pipeline;
+use secy::CarryOver;
+
+use super::Gateway;
+use crate::cells::KernelCell;
+use crate::jobs::SwapDatapath;
+use crate::link::{Keys, LinkControl};
+use crate::static_keys::{StaticControl, StaticKeys};
+use crate::workers::WorkerSlot;
+use crate::{Notice, WorkerUnresponsive};
+
+impl Gateway {
+    /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
+    /// or where there are as many workers as CPUs, to the one with the fewest links and sites. Workers under real-time
+    /// scheduling leave a CPU free, if none are kept for them.
+    ///
+    /// # Errors
+    /// If a thread cannot be started, or not be scheduled as it should.
+    pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
+        self.place(name, link, Keys::Static(Box::new(StaticControl::new(keys))))
+    }
+
+    /// Adds a link without keys, whose name no other has: its SecY has no SA and never gets one, so nothing passes but
+    /// the frames of a cell that it is given. Otherwise as [`Gateway::add`].
+    ///
+    /// # Errors
+    /// As [`Gateway::add`].
+    pub fn add_without_keys(&mut self, name: String, link: Link) -> io::Result<()> {
+        self.place(name, link, Keys::None)
+    }
+
+    /// Puts another pipeline in the place of such a link's own between two turns, for other settings of its SecY.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]; also if there is no such link without keys.
+    pub fn change_without_keys(
+        &mut self,
+        name: &str,
+        pipeline: Box<Pipeline>,
+    ) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let Keys::None = self.links[number].keys() else { return Err(WorkerUnresponsive) };
+        self.exchange(number, pipeline, CarryOver::default()).map(drop)
+    }
+
+    /// Gives a link to a worker.
+    pub(super) fn place(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
+        let at = self.free_slot()?;
+        // Without room the worker is stuck; the next job reports it.
+        let begun = link.pool().is_some();
+        let datapath = Some(Datapath::Link(Box::new(link)));
+        let _ = self.workers.submit(at.worker, Box::new(SwapDatapath { slot: at.slot, datapath }));
+        self.links.push(LinkControl::new(name, at, keys, begun));
+        Ok(())
+    }
+
+    /// Takes a link out, with its ports and its SecY.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]; the link is then forgotten all the same.
+    pub fn remove(&mut self, name: &str) -> Result<Box<Link>, WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let WorkerSlot { worker, slot } = self.links[number].at();
+        let removed = self.workers.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
+        self.handle_held_events();
+        let mut control = self.links.remove(number);
+        let programs = control.cell_mut().and_then(|cell| cell.take_kernel()).map(KernelCell::into_programs);
+        self.kernel_programs.give_back(programs);
+        if let Some((keys, kernel)) = control.static_parts() {
+            match keys.end_in_kernel(kernel) {
+                Ok((floors, unused)) => {
+                    if !floors.is_empty() {
+                        self.disk.keep_floors(floors, None);
+                    }
+                    unused.into_iter().for_each(|unused| self.disk.give_back(unused));
+                }
+                Err(error) => {
+                    self.notices.push(Notice::LinkKernelFault { link: name.into(), why: error.to_string() });
+                }
+            }
+        }
+        // Those of a worker that does not answer may stand in front of its ports still: they end here.
+        let programs = control.replace_kernel(None).filter(|_| removed.is_ok());
+        self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
+        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
+        self.keep_last_floors(&link.pipeline().secy, &control.floors());
+        control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
+        Ok(link)
+    }
+
+    /// Gives a link ports, in the place of those that it has. With its first ones KaY and handshakes begin to speak.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`].
+    pub fn open(&mut self, name: &str, ports: Box<Ports>) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_link(number, Some(ports), |link, ports| {
+            *ports = ports.take().and_then(|ports| link.open(ports));
+            Progress::Done
+        })?;
+        // Unmapping takes its time, and takes it here.
+        drop(before);
+        self.attach_kernel(number);
+        self.attach_link(number);
+        if self.links[number].begin() {
+            self.speak(number, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Has a link's KaY and handshakes do what is due, as soon as anybody could hear them.
+    pub(super) fn speak(&mut self, link: usize, now: Instant) {
+        if self.links[link].has_begun() {
+            self.turn_agreement(link, now);
+            self.turn_cell(link, now);
+        }
+    }
+
+    /// Closes a link's ports, if it has any. The link and its SecY stay.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`].
+    pub fn close(&mut self, name: &str) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_link(number, None, |link, ports| {
+            *ports = link.close();
+            Progress::Done
+        })?;
+        drop(before);
+        self.kernel_closed(number);
+        self.link_ports_closed(number);
+        Ok(())
+    }
+
+    /// Looks whether a link's ports take redirected frames still, or do so now. Asks the kernel; to be called about once a second.
+    pub fn check_kernel_ports(&mut self, name: &str) {
+        if let Some(number) = self.number(name) {
+            self.check_cell_ports(number);
+            self.check_link_ports(number);
+        }
+    }
+
+    /// Puts another pipeline in the place of a link's own, and returns that one, so that it is freed where time does not
+    /// matter.
+    pub(super) fn exchange(
+        &mut self,
+        number: usize,
+        pipeline: Box<Pipeline>,
+        carry_over: CarryOver,
+    ) -> Result<Box<Pipeline>, WorkerUnresponsive> {
+        let (before, _freed) =
+            self.run_on_link(number, (pipeline, carry_over), |link, (pipeline, carry_over)| {
+                link.change(pipeline, carry_over);
+                Progress::Done
+            })?;
+        Ok(before)
+    }
+
+    pub(super) fn number(&self, name: &str) -> Option<usize> {
+        self.links.iter().position(|link| link.name() == name)
+    }
+
+    pub(super) fn number_at(&self, at: WorkerSlot) -> Option<usize> {
+        self.links.iter().position(|link| link.at() == at)
+    }
+}

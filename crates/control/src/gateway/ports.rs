@@ -1,0 +1,58 @@
+//! Programs in front of a link's ports.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use dataplane::job::Progress;
+use netdev::port::KernelSide;
+
+use super::Gateway;
+use crate::WorkerUnresponsive;
+use crate::kernel_ports::{PlaceWanted, PortPrograms, connect, unfit};
+use crate::link::LinkControl;
+
+impl Gateway {
+    /// The sides of a link's ports as programs need them; `None` as long as there are no ports.
+    pub(super) fn kernel_sides(&mut self, number: usize) -> Result<Option<[KernelSide; 2]>, String> {
+        let sides = self.run_on_link(number, None, |link, sides| {
+            *sides = Some(link.kernel_sides());
+            Progress::Done
+        });
+        let sides = sides.map_err(|error: WorkerUnresponsive| error.to_string())?;
+        match sides.ok_or("the worker does not answer")? {
+            Err(error) if error.kind() == io::ErrorKind::NotConnected => Ok(None),
+            other => other.map(Some).map_err(|_| "its link's ports are not on AF_XDP".into()),
+        }
+    }
+
+    /// Puts programs of a link to work on its ports.
+    pub(super) fn put_programs(
+        &mut self,
+        number: usize,
+        sides: &[KernelSide; 2],
+        wanted: PlaceWanted,
+        find: fn(&mut LinkControl) -> Option<&mut dyn PortPrograms>,
+    ) -> Result<(), String> {
+        let [plain, protected] = sides;
+        unfit(plain, "plain", wanted)?;
+        unfit(protected, "protected", wanted)?;
+        let programs = find(&mut self.links[number]).ok_or("there are no programs")?;
+        let programs = connect(programs, sides).map_err(|error| error.to_string())?;
+        let (_, set) = self
+            .run_on_link(number, (programs, Ok(())), |link, (programs, set)| {
+                *set = link.set_programs(Some(programs.each_ref().map(AsFd::as_fd)));
+                Progress::Done
+            })
+            .map_err(|error| error.to_string())?;
+        set.map_err(|error: io::Error| format!("an interface refuses the programs: {error}"))
+    }
+
+    /// Takes programs off a link's ports, which then go on with their own.
+    pub(super) fn take_programs_off(&mut self, number: usize) {
+        // A worker that does not answer holds ports that forward nothing.
+        let _ = self.run_on_link(number, (), |link, ()| {
+            let _ = link.set_programs(None);
+            Progress::Done
+        });
+    }
+}

@@ -1,0 +1,123 @@
+//! Links with static keys: leases of PNs, and pipelines that take over from others.
+
+use std::time::Instant;
+
+use dataplane::job::Progress;
+use dataplane::pipeline::Pipeline;
+use pnstore::{LeaseError, Reservation};
+use secy::{CarryOver, NextAction};
+
+use super::Gateway;
+use crate::floors::ReceiveFloor;
+use crate::jobs::LinkJob;
+use crate::link::{Keys, LinkControl};
+use crate::static_keys::{ReservationFault, TransmitLease};
+use crate::workers::WorkerSlot;
+use crate::{Notice, WorkerUnresponsive};
+
+impl Gateway {
+    /// Puts another pipeline in the place of a link's own between two turns, so that no frame meets a half-changed one. The
+    /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
+    /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`].
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`]; also if there is no such link with static keys.
+    pub fn change(
+        &mut self,
+        name: &str,
+        pipeline: Box<Pipeline>,
+        carry_over: CarryOver,
+        transmit: Option<TransmitLease>,
+        receive: Vec<ReceiveFloor>,
+    ) -> Result<(), WorkerUnresponsive> {
+        let number = self.number(name).ok_or(WorkerUnresponsive)?;
+        let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
+        keys.begin_change();
+        // The worker's pipeline takes over from the worker's: the SAs come back first, and enter the kernel again by `set_link_place`, which
+        // brings the keys.
+        self.leave_static(number);
+        let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
+        let (lease, floors) = keys.replace(transmit, receive);
+        let before = self.exchange(number, pipeline, carry_over)?;
+        self.keep_last_floors(&before.secy, &floors);
+        lease.unused(&before.secy).into_iter().for_each(|unused| self.disk.give_back(unused));
+        if let Some(keys) = self.links[number].static_keys_mut() {
+            keys.end_change();
+        }
+        Ok(())
+    }
+
+    /// Meets a need of a transmit SA.
+    pub(super) fn next_action(&mut self, at: WorkerSlot, action: NextAction, now: Instant) {
+        if let Some(number) = self.number_at(at) {
+            self.meet_need(number, action, now);
+        }
+    }
+
+    /// Meets a need of a link's transmit SA.
+    fn meet_need(&mut self, number: usize, action: NextAction, now: Instant) {
+        let link = &mut self.links[number];
+        // The KaY decides by the next PN, and so it is told at once.
+        if let Some(agreement) = link.agreement_mut() {
+            return agreement.schedule_pn_query(now);
+        }
+        if link.static_keys_mut().is_none_or(|keys| keys.is_changing()) {
+            return;
+        }
+        let link = link.name().to_owned();
+        match action {
+            NextAction::Continue => {}
+            NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
+            NextAction::Exhausted => self.notices.push(Notice::PnExhausted { link }),
+            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number),
+        }
+    }
+
+    /// Has the next block of a link's PNs reserved, unless that is under way.
+    pub(super) fn reserve(&mut self, number: usize) {
+        if let Some(keys) = self.links[number].static_keys_mut() {
+            keys.reserve(&mut self.disk);
+        }
+    }
+
+    /// Allows the block that was reserved for the link which asked for it, if there still is one.
+    pub(super) fn reserved(
+        &mut self,
+        ticket: u64,
+        reservation: Result<Reservation, LeaseError>,
+        now: Instant,
+    ) {
+        let awaits = |link: &LinkControl| matches!(link.keys(), Keys::Static(keys) if keys.awaits(ticket));
+        let Some(link) = self.links.iter_mut().find(|link| awaits(link)) else { return };
+        let (name, WorkerSlot { worker, slot }) = (link.name().to_owned(), link.at());
+        let Some((keys, kernel)) = link.static_parts() else { return };
+        match keys.take_reservation(reservation, now) {
+            Ok(Some((an, through))) if keys.is_in_kernel() => {
+                if let Some(Err(error)) = kernel.map(|kernel| kernel.reserve_through(an, through)) {
+                    self.notices.push(Notice::LinkKernelFault { link: name, why: error.to_string() });
+                }
+            }
+            Ok(Some(block)) => {
+                // Without room the worker is stuck, and needs no PNs.
+                let allow = LinkJob::new(slot, block, |link, (an, through)| {
+                    link.reserve_through(*an, *through);
+                    Progress::Done
+                });
+                let _ = self.workers.submit(worker, allow);
+            }
+            Ok(None) => {}
+            Err(ReservationFault::Gap) => self.notices.push(Notice::PnExhausted { link: name }),
+            Err(ReservationFault::Disk(error)) => {
+                self.notices.push(Notice::LeaseFailed { link: name, error })
+            }
+        }
+    }
+
+    /// Looks what the transmit SA of a link needs, if that is in the kernel and its key is static.
+    pub(super) fn look_at_pns(&mut self, number: usize, now: Instant) {
+        let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
+        if let Some(action) = keys.new_need_in_kernel(kernel, now) {
+            self.meet_need(number, action, now);
+        }
+    }
+}
