@@ -22,10 +22,12 @@
 //! The tunnel checks only the bits that it must know: V and the length. The stations check everything else,
 //! which arrives as it left. Left out on purpose: identifiers, masks and keys (crates `suite` and `tunnel`).
 
+mod flow;
 mod frame;
 mod header;
 
-pub use frame::{Flow, OuterTags, PacketFields, ParseFrameError, ParsedFrame};
+pub use flow::{Flow, OuterTags};
+pub use frame::{PacketFields, ParseFrameError, ParsedFrame};
 pub use header::{
     CHECK_OCTETS, FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, LONG_HEADER_OCTETS,
     LONGEST_HEADER_OCTETS, PacketForm, RID_OCTETS, SHORT_HEADER_OCTETS, TAG_OCTETS,

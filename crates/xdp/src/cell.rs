@@ -11,17 +11,14 @@
 
 mod ahead;
 mod layout;
+mod report;
 #[cfg(feature = "slots")]
 mod slots;
 
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::time::Duration;
 
-use aya::maps::{Array, HashMap, PerCpuValues};
-use fieldbus::{
-    Direction, Event, Histogram, KeyChange, KeyStatus, Mode, ReceiveCounters, RelationSettings,
-    RelationState, Relations, Settings, TransmitCounters,
-};
+use aya::maps::{Array, HashMap};
+use fieldbus::{Direction, KeyChange, Mode, RelationSettings, Relations, Settings};
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
 use crate::error::XdpError;
@@ -29,6 +26,7 @@ use crate::programs::{Programs, Unclaimed};
 pub use crate::run::Changed;
 use crate::run::Ran;
 use ahead::Filler;
+pub use layout::Report;
 
 /// Object file that a pinned clang makes of `bpf/cell.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/cell.bpf.o");
@@ -37,23 +35,6 @@ const MOST_PAYLOAD: usize = 2013;
 const PROGRAMS: [&str; 5] = ["outward", "inward", "change", "look", "fill"];
 /// `BPF_F_LOCK`.
 const UNDER_LOCK: u64 = 4;
-
-/// A relation at one moment.
-#[derive(Debug)]
-pub struct Report {
-    /// Events for control since the last report.
-    pub events: Vec<Event>,
-    /// Whether its frames can pass.
-    pub state: RelationState,
-    /// The key that protects.
-    pub transmit_key: Option<KeyStatus>,
-    /// The key of the newest verified frame.
-    pub receive_key: Option<KeyStatus>,
-    /// Time since the last verified frame; none before the first.
-    pub silent: Option<Duration>,
-    /// The longest time between two verified frames.
-    pub worst_gap: Duration,
-}
 
 /// The programs, loaded once, and the cell that they serve, which may be exchanged for another one while frames pass. Dropping it
 /// detaches the programs and frees the maps.
@@ -347,66 +328,6 @@ impl Cell {
         }
     }
 
-    /// Looks at a relation: whether frames have stopped, and what control has to know of it.
-    ///
-    /// # Errors
-    /// If there is no such relation.
-    pub fn look(&mut self, relation: usize) -> Result<Report, XdpError> {
-        self.report(&layout::question(self.place(relation)?, true))
-    }
-
-    /// The same, and what control has to know stays there.
-    ///
-    /// # Errors
-    /// As [`Cell::look`].
-    pub fn peek(&self, relation: usize) -> Result<Report, XdpError> {
-        self.report(&layout::question(self.place(relation)?, false))
-    }
-
-    fn report(&self, question: &[u8; layout::COMMAND]) -> Result<Report, XdpError> {
-        let answer = self.programs.ask("look", question)?;
-        let layout::Report { events, transmit_key, receive_key, state, silent, worst_gap } =
-            layout::report(&answer);
-        Ok(Report { events, state, transmit_key, receive_key, silent, worst_gap })
-    }
-
-    /// Counters of a relation, on all CPUs together.
-    ///
-    /// # Errors
-    /// If there is no such relation.
-    pub fn counters(&self, relation: usize) -> Result<(TransmitCounters, ReceiveCounters), XdpError> {
-        let sent = TransmitCounters::from_values(self.sum("sent", relation)?);
-        let received = ReceiveCounters::from_values(self.sum("received", relation)?);
-        Ok((sent, received))
-    }
-
-    /// Jitter of a relation, on all CPUs together: how much the time between two verified frames differs from the cycle.
-    ///
-    /// # Errors
-    /// If there is no such relation.
-    pub fn jitter(&self, relation: usize) -> Result<Histogram, XdpError> {
-        self.histogram("jitter", relation)
-    }
-
-    /// Time of a relation's frames in their program, on all CPUs together: those that left, outward and inward.
-    ///
-    /// # Errors
-    /// If there is no such relation.
-    pub fn residence(&self, relation: usize) -> Result<[Histogram; 2], XdpError> {
-        Ok([self.histogram("residence_outward", relation)?, self.histogram("residence_inward", relation)?])
-    }
-
-    fn histogram(&self, name: &'static str, relation: usize) -> Result<Histogram, XdpError> {
-        let values = self.per_cpu::<{ layout::HISTOGRAM }>(name, relation)?;
-        let (mut sum, mut worst, mut counts) = (0_u64, 0, [0_u64; Histogram::BUCKETS]);
-        for [sum_here, worst_here, counts_here @ ..] in values.iter() {
-            sum = sum.saturating_add(*sum_here);
-            worst = worst.max(*worst_here);
-            counts.iter_mut().zip(counts_here).for_each(|(count, here)| *count += here);
-        }
-        Ok(Histogram::of(counts, Duration::from_nanos(sum), Duration::from_nanos(worst)))
-    }
-
     /// Number of relations.
     pub const fn count(&self) -> usize {
         self.relations.len()
@@ -427,18 +348,6 @@ impl Cell {
     /// If the kernel does not run it.
     pub fn run_inward(&self, frame: &[u8], repeat: u32) -> Result<Ran, XdpError> {
         self.programs.run_frame("inward", frame, repeat)
-    }
-
-    fn sum<const N: usize>(&self, name: &'static str, relation: usize) -> Result<[u64; N], XdpError> {
-        self.programs.sum(name, self.place(relation)?)
-    }
-
-    fn per_cpu<const N: usize>(
-        &self,
-        name: &'static str,
-        relation: usize,
-    ) -> Result<PerCpuValues<[u64; N]>, XdpError> {
-        self.programs.per_cpu(name, self.place(relation)?)
     }
 }
 

@@ -4,7 +4,8 @@
 //! needs the long form and two packets at once. Without form 4, a new flow would lose its full-size frames. Forms 5 and 6 are 3
 //! and 4 for flows with VLAN tags.
 
-use super::frame::{OuterTags, PacketFields};
+use super::flow::OuterTags;
+use super::frame::PacketFields;
 
 /// Octets of the rotating identifier in front of the header.
 pub const RID_OCTETS: usize = 6;

@@ -163,14 +163,21 @@ fn put_key(octets: &mut [u8], key: &EpochKey) -> Result<(), XdpError> {
     Ok(())
 }
 
-/// Contents of a report. `silent` is the time from the last verified frame to the report, both on the kernel's clock.
-pub(super) struct Report {
-    pub(super) events: Vec<Event>,
-    pub(super) transmit_key: Option<KeyStatus>,
-    pub(super) receive_key: Option<KeyStatus>,
-    pub(super) state: RelationState,
-    pub(super) silent: Option<Duration>,
-    pub(super) worst_gap: Duration,
+/// A relation at one moment.
+#[derive(Debug)]
+pub struct Report {
+    /// Events for control since the last report.
+    pub events: Vec<Event>,
+    /// Whether its frames can pass.
+    pub state: RelationState,
+    /// The key that protects.
+    pub transmit_key: Option<KeyStatus>,
+    /// The key of the newest verified frame.
+    pub receive_key: Option<KeyStatus>,
+    /// Time since the last verified frame, on the kernel's clock; none before the first.
+    pub silent: Option<Duration>,
+    /// The longest time between two verified frames.
+    pub worst_gap: Duration,
 }
 
 pub(super) fn report(octets: &[u8; COMMAND]) -> Report {

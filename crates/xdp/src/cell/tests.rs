@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, Session, SessionNumber};
