@@ -6,7 +6,7 @@
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
 #
 # A mutant of crates/mka is shown to the model of the KaY, one of crates/fieldbus to that of the handshake, one of crates/tunnel to that
-# of the sessions of sites. The sources are changed in a copy, target/model-mutants.
+# of the sessions of sites, one of crates/secy to the simulation of links. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -50,8 +50,8 @@ mutants=(
     'before the other sends|tunnel/src/session/handle_message.rs|EpochOffer::UnderWay => {}|EpochOffer::UnderWay => self.due.epoch_ready = Some(epoch),'
     # Each connection voids what is known.
     'the epoch that the other sends|tunnel/src/session/handle_message.rs|is_none_or(\|(known, _)\| known != instance)|is_none_or(\|(known, _)\| known == known)'
-    # Events of the peer's start before count.
-    'means one flow|tunnel/src/session.rs|event.subject() != (self.settings.peer, self.generation)|event.subject().0 != self.settings.peer'
+    # Answers about flows of the peer's start before count.
+    'means one flow|tunnel/src/session.rs|if event.subject() != (self.settings.peer, self.generation)|if !matches!(event, Event::FlowAccepted { .. }) && event.subject() != (self.settings.peer, self.generation)'
     # An epoch that comes again is out of order.
     'at fault|tunnel/src/session/receive_epochs.rs|if epoch == self.newest && epoch != 0 {|if epoch == self.newest && epoch == 0 {'
     # A wish is heeded though it has been met.
@@ -60,6 +60,18 @@ mutants=(
     'in time|tunnel/src/session/transmit_epochs.rs|offered.told_now = false;|offered.told_now \|= false;'
     # Flows that the peer knew at its start before count as known.
     'in time|tunnel/src/session/handle_message.rs|self.peer_flows = PeerFlows::default();|'
+    # Simulation of links. PNs do not go on.
+    'nonce comes twice|secy/src/transmit_pns.rs|self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };|'
+    # Without an SA frames pass as they are.
+    'plaintext|secy/src/transmit.rs|(true, _, _) => TransmitDiscard::NoSa,|(true, _, _) => return Ok(Protected(())),'
+    # A wrong ICV is right.
+    'only what was sent|secy/src/receive.rs|if !open.authentic {|if !open.authentic && open.pn.number() == 0 {'
+    # Duplicates inside the replay window are fresh.
+    'delivered twice|secy/src/replay_window.rs|} else if self.blocks[self.block(pn)] & bit(pn) != 0 {|} else if self.blocks[self.block(pn)] & bit(pn) > bit(pn) {'
+    # A retired SA stays.
+    'can do|secy/src/table.rs|let sa = self.transmit[an.index()].take()?;|let sa = self.transmit[an.index()].take_if(\|_\| false)?;'
+    # Another SA protects only where none did.
+    'outages heal|secy/src/table.rs|self.encoding_sa = Some(an);|self.encoding_sa = self.encoding_sa.or(Some(an));'
 )
 
 copy=target/model-mutants
@@ -85,6 +97,7 @@ for mutant in "${mutants[@]}"; do
     case ${parts[1]} in
     fieldbus/*) model=handshake ;;
     tunnel/*) model=session ;;
+    secy/*) model=simulation ;;
     *) model=kay ;;
     esac
     test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p frameward-models --test "$model")

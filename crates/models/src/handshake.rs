@@ -37,6 +37,8 @@ pub const HOLD: Duration = Duration::from_millis(150);
 pub const CUT: Duration = Duration::from_millis(350);
 /// Time for which a fair network is watched.
 const WATCHED: Duration = Duration::from_secs(5);
+/// Most steps of a fair run: those that go on without time passing never end.
+const MOST_STEPS: usize = 2000;
 
 /// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -193,9 +195,8 @@ impl World {
     }
 
     fn settle(&self, shared: &mut Shared, state: &mut State) {
-        while state.wrong.is_none()
-            && let Some(step) = self.fair_step(shared, state)
-        {
+        for _ in 0..MOST_STEPS {
+            let Some(step) = self.fair_step(shared, state).filter(|_| state.wrong.is_none()) else { return };
             *state = self.step(shared, state, step).unwrap_or_else(|| state.clone());
         }
     }

@@ -8,6 +8,8 @@
 //! **Faults are counted.** Frames of different senders arrive in every order at no cost. A loss, a copy, a delay, a restart, a cut
 //! costs one fault, and a state has a number of them left. With none left the network is fair.
 //!
+//! **Worlds.** [`simulation`] searches nothing: it runs whole worlds, much longer and with more faults than a search can follow.
+//!
 //! **A trace** is a list of actions. It runs without the search: [`kay::World::run`].
 
 pub mod handshake;
@@ -15,3 +17,4 @@ pub mod kay;
 mod names;
 mod past;
 pub mod session;
+pub mod simulation;

@@ -44,6 +44,8 @@ pub const SETTLED: Duration = Duration::from_secs(3);
 const UNKNOWN: Duration = Duration::from_secs(1);
 /// Time for which a fair world is watched.
 const WATCHED: Duration = Duration::from_secs(10);
+/// Most steps of a fair run: those that go on without time passing never end.
+const MOST_STEPS: usize = 2000;
 
 /// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,10 +213,9 @@ impl World {
         };
         self.settle_rings(shared, &mut state);
         self.print(shared, &mut state);
-        while self.setup.settled
-            && state.wrong.is_none()
-            && let Some(step) = self.fair_step(shared, &state)
-        {
+        for _ in 0..MOST_STEPS {
+            let step = self.fair_step(shared, &state).filter(|_| self.setup.settled && state.wrong.is_none());
+            let Some(step) = step else { break };
             state = self.step(shared, &state, step).unwrap_or(state);
         }
         state

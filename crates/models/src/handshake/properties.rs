@@ -6,10 +6,7 @@ use std::time::Duration;
 use stateright::{Model, Property};
 
 use super::end::Did;
-use super::{SETTLED, Shared, State, Step, WATCHED, World};
-
-/// Most steps of a fair run: those that go on without time passing never end.
-const MOST_STEPS: usize = 2000;
+use super::{MOST_STEPS, SETTLED, Shared, State, Step, WATCHED, World};
 
 /// A broken property.
 #[derive(Clone, PartialEq, Eq, Debug)]

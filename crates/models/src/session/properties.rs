@@ -7,10 +7,7 @@ use stateright::{Model, Property};
 use tunnel::{ChannelState, EPOCH_LIFE};
 
 use super::half::Half;
-use super::{SETTLED, Shared, State, Step, WATCHED, World};
-
-/// Most steps of a fair run: those that go on without time passing never end.
-const MOST_STEPS: usize = 2000;
+use super::{MOST_STEPS, SETTLED, Shared, State, Step, WATCHED, World};
 
 /// A broken property.
 #[derive(Clone, PartialEq, Eq, Debug)]
