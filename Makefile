@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels proofs threads lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels proofs threads simulate lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       shows links, sites and a fieldbus at work, with their machines in network namespaces (root)"
@@ -27,6 +27,7 @@ help:
 	@echo "make test       runs every test (root, for network namespaces)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
 	@echo "make proofs     proves bounds and searches protocol models, and has each mutant refused (z3, Maude; minutes)"
+	@echo "make simulate   runs worlds of links from SEEDS (200) seeds under virtual time, in one process; SEED=n runs one"
 	@echo "make book       builds the book: target/book/index.html (mdBook, from crates.io)"
 	@echo "make book-outputs  checks that the book shows the program's outputs (root; a minute)"
 	@echo "make deb        builds the Debian package in target/debian; make deb-arm64 does so for AArch64, such as a Raspberry Pi"
@@ -212,7 +213,7 @@ FUZZ_SECONDS ?= 60
 
 test-long:
 	@scripts/setup.sh ci
-	PROPTEST_CASES=20000 FRAMEWARD_KILLS=200 FRAMEWARD_STALL_SECONDS=60 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_WAN_PACKETS=1000000 FRAMEWARD_WAN_IMPAIRED=50000 FRAMEWARD_ENDURANCE_FRAMES=100000000 FRAMEWARD_MKA_STORMS=3000 FRAMEWARD_MODELS=deep FRAMEWARD_FIELDBUS_SECONDS=60 $(CARGO) test --release --workspace --locked --no-fail-fast
+	PROPTEST_CASES=20000 FRAMEWARD_KILLS=200 FRAMEWARD_STALL_SECONDS=60 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_WAN_PACKETS=1000000 FRAMEWARD_WAN_IMPAIRED=50000 FRAMEWARD_ENDURANCE_FRAMES=100000000 FRAMEWARD_MKA_STORMS=3000 FRAMEWARD_MODELS=deep FRAMEWARD_SEEDS=10000 FRAMEWARD_FIELDBUS_SECONDS=60 $(CARGO) test --release --workspace --locked --no-fail-fast
 	$(MAKE) test-aarch64
 	$(MAKE) test-kernels
 	$(MAKE) test-deb
@@ -223,6 +224,10 @@ test-long:
 proofs:
 	@scripts/setup.sh proofs
 	proofs/run.sh
+
+simulate:
+	@scripts/setup.sh ci
+	FRAMEWARD_SEEDS=$(or $(SEEDS),200) FRAMEWARD_SEED=$(SEED) $(CARGO) test -p frameward-models --test simulation --release --locked -- --nocapture
 
 threads:
 	@scripts/setup.sh ci

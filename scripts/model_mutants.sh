@@ -5,7 +5,8 @@
 #   scripts/model_mutants.sh          all of them
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
 #
-# The sources are changed in a copy, target/model-mutants.
+# A mutant of crates/mka is shown to the model of the KaY, one of crates/fieldbus to that of the handshake, one of crates/tunnel to that
+# of the sessions of sites, one of crates/secy to the simulation of links. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -31,6 +32,46 @@ mutants=(
     'in time|mka/src/key_server.rs|.find(\|peer\| !distribution.members.contains(&peer.mi) && (is_awaited \|\| !is_led(peer)));|.find(\|_\| false);'
     # A peer is lost after its life time, whatever it shows.
     'in time|mka/src/peer.rs|self.shown = now;|'
+    # Handshake of a relation. An offer is used again.
+    'entered twice|fieldbus/src/handshake.rs|self.offer = Offer { nonce: nonce(&mut self.drbg), key_id: KeyId(last.0.wrapping_add(KEY_ID_GAP)) };|'
+    # A request confirms.
+    'has entered|fieldbus/src/handshake.rs|if state == HelloState::Entered {|if state != HelloState::Entered \|\| true {'
+    # A frame of the session before confirms the newest.
+    'has entered|fieldbus/src/handshake.rs|newest.number == number)|newest.number >= number)'
+    # Whatever names no nonce of the present is answered with the offer.
+    'running session|fieldbus/src/handshake.rs|(None, _, HelloState::Request) =>|(_, _, HelloState::Request) =>'
+    # Nobody asks anew.
+    'in time|fieldbus/src/handshake.rs|Some(pair) if !self.asked.is_multiple_of(HELLO_TRIES) =>|Some(pair) =>'
+    # A session is enabled whenever the peer says so.
+    'can do|fieldbus/src/handshake.rs|if core::mem::replace(&mut self.confirmed, true) {|if core::mem::replace(&mut self.confirmed, true) && false {'
+    # Sessions of sites. All epochs have one secret.
+    'protects twice|tunnel/src/session/transmit_epochs.rs|secret: draw(),|secret: { draw(); EpochSecret::new(&[7; 32]) },'
+    # A site is ready before its worker is.
+    'before the other sends|tunnel/src/session/handle_message.rs|EpochOffer::UnderWay => {}|EpochOffer::UnderWay => self.due.epoch_ready = Some(epoch),'
+    # Each connection voids what is known.
+    'the epoch that the other sends|tunnel/src/session/handle_message.rs|is_none_or(\|(known, _)\| known != instance)|is_none_or(\|(known, _)\| known == known)'
+    # Answers about flows of the peer's start before count.
+    'means one flow|tunnel/src/session.rs|if event.subject() != (self.settings.peer, self.generation)|if !matches!(event, Event::FlowAccepted { .. }) && event.subject() != (self.settings.peer, self.generation)'
+    # An epoch that comes again is out of order.
+    'at fault|tunnel/src/session/receive_epochs.rs|if epoch == self.newest && epoch != 0 {|if epoch == self.newest && epoch == 0 {'
+    # A wish is heeded though it has been met.
+    'can do|tunnel/src/session/transmit_epochs.rs|self.wanted \|= self.offered.is_none() && newest == self.newest();|self.wanted \|= newest <= self.newest();'
+    # An offer that was lost with its connection is not sent again.
+    'in time|tunnel/src/session/transmit_epochs.rs|offered.told_now = false;|offered.told_now \|= false;'
+    # Flows that the peer knew at its start before count as known.
+    'in time|tunnel/src/session/handle_message.rs|self.peer_flows = PeerFlows::default();|'
+    # Simulation of links. PNs do not go on.
+    'nonce comes twice|secy/src/transmit_pns.rs|self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };|'
+    # Without an SA frames pass as they are.
+    'plaintext|secy/src/transmit.rs|(true, _, _) => TransmitDiscard::NoSa,|(true, _, _) => return Ok(Protected(())),'
+    # A wrong ICV is right.
+    'only what was sent|secy/src/receive.rs|if !open.authentic {|if !open.authentic && open.pn.number() == 0 {'
+    # Duplicates inside the replay window are fresh.
+    'delivered twice|secy/src/replay_window.rs|} else if self.blocks[self.block(pn)] & bit(pn) != 0 {|} else if self.blocks[self.block(pn)] & bit(pn) > bit(pn) {'
+    # A retired SA stays.
+    'can do|secy/src/table.rs|let sa = self.transmit[an.index()].take()?;|let sa = self.transmit[an.index()].take_if(\|_\| false)?;'
+    # Another SA protects only where none did.
+    'outages heal|secy/src/table.rs|self.encoding_sa = Some(an);|self.encoding_sa = self.encoding_sa.or(Some(an));'
 )
 
 copy=target/model-mutants
@@ -53,13 +94,19 @@ for mutant in "${mutants[@]}"; do
         exit 1
     }
     printf '%s\n' "$before$to${text#"$before$from"}" >"$copy/$file"
-    test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p frameward-models --test kay)
+    case ${parts[1]} in
+    fieldbus/*) model=handshake ;;
+    tunnel/*) model=session ;;
+    secy/*) model=simulation ;;
+    *) model=kay ;;
+    esac
+    test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p frameward-models --test "$model")
     "${test[@]}" --no-run >"$copy/log" 2>&1 || {
         cat "$copy/log"
         echo "mutants: does not build: $mutant" >&2
         exit 1
     }
-    "${test[@]}" -- --nocapture >"$copy/log" 2>&1 || true
+    timeout 600 "${test[@]}" -- --nocapture >"$copy/log" 2>&1 || true
     by=$(sed -nE 's/^.*NOT SO: ([^:]+):.*/\1/p' "$copy/log" | sort -u)
     if [[ $by == *"$property"* ]]; then
         echo "found   $mutant   by: $(paste -sd, - <<<"$by")"

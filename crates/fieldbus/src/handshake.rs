@@ -364,9 +364,11 @@ impl fmt::Debug for Handshake {
         f.debug_struct("Handshake")
             .field("relation", &self.hello_codec.relation)
             .field("state", &self.state())
+            .field("offer", &self.offer)
             .field("newest", &self.newest)
+            .field("before", &self.before)
+            .field("asked", &(self.asked % HELLO_TRIES))
             .field("due", &self.due)
-            .field("counters", &self.counters)
             .finish_non_exhaustive()
     }
 }

@@ -1,0 +1,49 @@
+//! Worlds from seeds. `FRAMEWARD_SEEDS` says how many, `FRAMEWARD_SEED` which one alone.
+
+use std::time::{Duration, Instant};
+
+use models::simulation::{Told, run};
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn whatever_happens_to_links_nothing_comes_twice_and_all_heals() {
+    let began = Instant::now();
+    let seeds = match number("FRAMEWARD_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("FRAMEWARD_SEEDS").unwrap_or(30),
+    };
+    let (mut time, mut counts, mut wrong) = (Duration::ZERO, [0; 3], 0);
+    for seed in seeds.clone() {
+        match run(seed) {
+            Ok(told) => {
+                time += told.time;
+                counts.iter_mut().zip(told.counts).for_each(|(sum, count)| *sum += count);
+            }
+            Err(why) => {
+                println!("seed {seed}: {why}\n  again: FRAMEWARD_SEED={seed}");
+                wrong += 1;
+            }
+        }
+    }
+    let [protected, delivered, faults] = counts;
+    let took = began.elapsed();
+    println!(
+        "{} seeds: {protected} frames protected, {delivered} delivered, {faults} faults; {:.0} s of virtual time in {:.1} s, {:.0} times as fast",
+        seeds.count(),
+        time.as_secs_f64(),
+        took.as_secs_f64(),
+        time.as_secs_f64() / took.as_secs_f64(),
+    );
+    assert_eq!(wrong, 0, "see above");
+    assert!(delivered > 0 && faults > 0);
+}
+
+#[test]
+fn a_seed_is_the_same_world_again() {
+    let runs: Vec<Told> = [7, 7, 8].into_iter().filter_map(|seed| run(seed).ok()).collect();
+    assert_eq!(runs[0], runs[1]);
+    assert_ne!(runs[0].print, runs[2].print);
+}
