@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, Settings};
+use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, Settings, TransmitDiscard};
 use stations::{ENCRYPT, Outcome, SETTINGS, World, an, payload, sci, sdu};
 use suite::CipherSuite;
 use xdp::{Link, Verdict};
@@ -107,6 +107,29 @@ fn a_slot_is_used_once_and_erased() {
             }
         }
         pass(&mut world, octets);
+    }
+}
+
+/// A slot may be ready for a PN that is not: it waits for it.
+#[test]
+fn a_ready_slot_gives_no_pn_that_is_not_reserved() {
+    let mut world = World::new(SUITE, ENCRYPT, 64, &SETTINGS);
+    world.gateways.iter_mut().for_each(|gateway| gateway.kernel.share_slots().unwrap());
+    (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
+    world.install_receive(1, 0, 0, 7, 1).unwrap();
+    world.enable_receive(1, 0, 0).unwrap();
+    world.install_transmit(0, 0, 7, 1, 3).unwrap();
+    world.enable_transmit(0, 0).unwrap();
+    fill(&world);
+    let frame = sdu(0, IPV4, &payload(40));
+    for reserved in [3, 5] {
+        world.reserve(0, 0, reserved).unwrap();
+        (0..if reserved == 3 { 3 } else { 2 }).for_each(|_| pass(&mut world, 40));
+        for _ in 0..2 {
+            let outcome = world.protect(0, &frame);
+            assert_eq!(outcome, Outcome::Discarded(TransmitDiscard::PnUnreserved));
+            assert!(is_ready(&sent(&world.gateways[0].kernel, reserved + 1), reserved + 1));
+        }
     }
 }
 
