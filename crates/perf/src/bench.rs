@@ -18,6 +18,7 @@
 //! | `suites` | [`suites`] | sealing and opening a frame with each cipher suite, with the bare call of the cipher's crate |
 
 mod antedate;
+pub mod cable;
 pub mod fieldbus;
 pub mod forwarder;
 pub mod full_size;

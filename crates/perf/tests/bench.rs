@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use bench::Row;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Direction, Machine, Namespace, PacketSocket, Shape, Topology};
+use perf::bench::cable;
 use perf::bench::fieldbus::{self, end_to_end};
 use perf::bench::forwarder::COMMAND;
 use perf::bench::rivals::Rival;
-use perf::bench::tunnel::cable;
+use perf::bench::tunnel::cable as sites;
 use perf::bench::{Bench, BenchError, Effort, overload};
 use perf::demo::pair::Scratch;
 use perf::programs::Programs;
@@ -106,15 +107,27 @@ fn round_trips_are_measured_antedated_beside_ordinary() {
 fn a_link_is_compared_with_what_stands_around_it() {
     let rows = short(|bench| bench.link());
     // Of a transfer so short the CPU may not have counted a tick.
-    let positive = |row: &Row| row.value > 0.0 || row.unit == "s/Gbit";
+    let positive = |row: &Row| row.value > 0.0 || row.unit == "s/Gbit" || row.unit == "%";
     assert!(rows.iter().all(|row| positive(row) && row.bench == "link"), "{rows:?}");
+    // Over a cable: redirect, bridge, user space, kernel, the kernel beside the other two, and of how many frames the keystream was ready; five kinds of frames.
     // Programs in the kernel: three lengths both ways, with and without keystream ahead, and one that ends at once. A
     // bridge, programs of a link in the kernel, with and without keystream ahead, and gateways whose link is there; bare, unprotected and ten suites on AF_XDP; bare, unprotected and one suite on AF_PACKET. Two sizes,
     // goodput, CPU, three percentiles. Then three ways of polling, idle and under load.
     let cases = 4 + 2 + CipherSuite::ALL.len() + 3;
-    assert_eq!(rows.len(), 2 * 3 * 2 + 1 + cases * (2 + 2 + 3) + 3 * 3 * 2);
+    assert_eq!(rows.len(), 7 * 5 + 2 * 3 * 2 + 1 + cases * (2 + 2 + 3) + 3 * 3 * 2);
     let gcm = rows.iter().find(|row| row.case == "TCP, gcm-aes-128, af_packet").unwrap();
     assert_eq!(gcm.ratio.as_ref().unwrap().to, "TCP, unprotected, af_packet");
+    let cabled: Vec<_> = rows.iter().filter(|row| row.case.contains(cable::CABLE)).collect();
+    assert_eq!(cabled.len(), 7 * 5, "{cabled:?}");
+    // Beside bridges, for each length of its own.
+    let judged = cabled.iter().filter(|row| row.target.is_some());
+    let beside_bridges =
+        |row: &&Row| row.ratio.as_ref().is_some_and(|ratio| ratio.to.ends_with(cable::BRIDGE));
+    assert_eq!(
+        (judged.clone().count(), judged.filter(|row| beside_bridges(row)).count()),
+        (3, 3),
+        "{cabled:?}"
+    );
 }
 
 #[test]
@@ -180,7 +193,7 @@ fn sites_in_the_kernel_are_measured_beside_what_xdp_can_do() {
     for row in &rows {
         let to = row.ratio.as_ref().map(|ratio| &ratio.to);
         assert!(to.is_none_or(|to| rows.iter().any(|other| other.case == *to)), "{row:?}");
-        assert!(row.target.is_none() || row.case.ends_with(cable::KERNEL), "{row:?}");
+        assert!(row.target.is_none() || row.case.ends_with(sites::KERNEL), "{row:?}");
     }
     // At least: of redirect for both sizes, of each rival at 64 octets; at most: of the bridge's two round trips.
     assert_eq!(rows.iter().filter(|row| row.target.is_some()).count(), 2 + rivals + 2, "{rows:?}");
@@ -189,7 +202,7 @@ fn sites_in_the_kernel_are_measured_beside_what_xdp_can_do() {
         let name = cable::figure("64-octet frames", case);
         rows.iter().find(|row| row.case == name).unwrap().value
     };
-    assert!(rate(cable::KERNEL) > 2.0 * rate(cable::USER_SPACE), "{rows:?}");
+    assert!(rate(sites::KERNEL) > 2.0 * rate(sites::USER_SPACE), "{rows:?}");
 }
 
 /// Few relations through all places, as many as a cell takes through a bridge and the kernel.

@@ -52,11 +52,15 @@ INLINE struct slot *take_slot(u32 place, u32 way, u64 id, u32 octets) {
     return 0;
 }
 
+GLOBAL int open_ready(struct xdp_md *ctx, const struct job *job, struct ahead *ahead) {
+    return aead_ready(ctx, job, ahead, OPENS_TEXT | ERASES);
+}
+
 // Seals or opens a frame with the slot of its key and Seq, or without.
 INLINE int aead_ahead(struct xdp_md *ctx, const struct job *job, u32 place, u32 way, u64 id) {
     struct slot *slot = take_slot(place, way, id, job->text);
-    if (!slot) return aead(ctx, job, 0);
-    int failed = aead(ctx, job, &slot->ahead);
+    if (!slot) return aead(ctx, job);
+    int failed = way == SENT ? seal_ready(ctx, job, &slot->ahead) : open_ready(ctx, job, &slot->ahead);
     set_id(slot, 0); // It is spent.
     return failed;
 }

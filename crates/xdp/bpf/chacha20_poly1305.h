@@ -30,15 +30,13 @@ struct job {
     u32 nonce[3];
     u32 at, aad, text, from, opens;
 };
-// How a frame is opened: what was made ahead is erased, or left as it is.
-enum { OPENS = 1, OPENS_AND_KEEPS };
 
 struct keystream {
     u32 words[16];
 };
 
 // Keystream made ahead, for one key and one nonce: the first 32 octets of the block of counter 0, and those from counter 1 on. What is
-// used of it is erased, unless the job keeps it.
+// used of it is erased, or left as it is.
 struct ahead {
     u32 poly1305_key[8];
     u64 words[AHEAD_OCTETS / 8];
@@ -85,8 +83,7 @@ struct sum {
     u64 h0, h1, h2, h3, h4;
 };
 
-INLINE void set_multiplier(struct multiplier *m, const struct poly1305 *poly) {
-    const u32 *r = poly->r;
+INLINE void set_multiplier(struct multiplier *m, const u32 r[4]) {
     m->r0 = r[0], m->r1 = r[1], m->r2 = r[2], m->r3 = r[3];
     m->f0 = (r[0] >> 2) * 5, m->f1 = (r[1] >> 2) * 5, m->f2 = (r[2] >> 2) * 5, m->f3 = (r[3] >> 2) * 5;
 }
@@ -125,13 +122,9 @@ INLINE void poly1305_block(struct sum *h, const struct multiplier *m, u64 low, u
 INLINE u64 mask_of(u32 octets) { return octets >= 8 ? ~0ull : (1ull << (8 * octets)) - 1; }
 
 // Takes octets of the frame into the sum, with zeros behind them up to a whole block (section 2.8).
-GLOBAL int poly1305_frame(struct xdp_md *ctx, struct poly1305 *poly, u32 at, u32 octets) {
-    if (!poly) return -1;
+INLINE int aad_blocks(struct xdp_md *ctx, struct sum *h, const struct multiplier *m, u32 at, u32 octets) {
     BOUND(at, MOST_OCTETS - 1);
     u8 *here = start_of(ctx) + at, *end = end_of(ctx);
-    struct multiplier m;
-    set_multiplier(&m, poly);
-    struct sum h = sum_of(poly);
     EACH_ONE_BY_ONE for (u32 block = 0; block < MOST_BLOCKS && octets; block++) {
         if (here + BLOCK_OCTETS > end) return -1;
         u64 low = U64(here), high = U64(here + 8);
@@ -139,49 +132,70 @@ GLOBAL int poly1305_frame(struct xdp_md *ctx, struct poly1305 *poly, u32 at, u32
             low &= mask_of(octets), high &= octets > 8 ? mask_of(octets - 8) : 0;
             octets = BLOCK_OCTETS;
         }
-        poly1305_block(&h, &m, low, high);
+        poly1305_block(h, m, low, high);
         here += BLOCK_OCTETS, octets -= BLOCK_OCTETS;
     }
-    keep(poly, &h);
     return octets ? -1 : 0;
 }
 
-// The lengths as the last block, and the sum modulo 2^130 - 5, plus s, modulo 2^128 (section 2.5.1), in the place of h0 and h1.
+GLOBAL int poly1305_frame(struct xdp_md *ctx, struct poly1305 *poly, u32 at, u32 octets) {
+    if (!poly) return -1;
+    struct multiplier m;
+    set_multiplier(&m, poly->r);
+    struct sum h = sum_of(poly);
+    int failed = aad_blocks(ctx, &h, &m, at, octets);
+    keep(poly, &h);
+    return failed;
+}
+
+// What Poly1305 gives.
+struct tag {
+    u64 low, high;
+};
+
+// The lengths as the last block, and the sum modulo 2^130 - 5, plus s, modulo 2^128 (section 2.5.1).
+INLINE struct tag end_of_sum(struct sum *h, const struct multiplier *m, const u32 s[4], u32 aad, u32 text) {
+    poly1305_block(h, m, aad, text);
+    // The sum is below 2 p. Whether it is p or more shows in bit 130 of the sum plus 5; then p has to be taken off, which is adding 5.
+    u64 c = h->h0 + 5;
+    c = (c >> 32) + h->h1, c = (c >> 32) + h->h2, c = (c >> 32) + h->h3, c = (c >> 32) + h->h4;
+    c = (c >> 2) * 5;
+    c += h->h0 + s[0];
+    u64 t0 = low_half(c);
+    c = (c >> 32) + h->h1 + s[1];
+    u64 t1 = low_half(c);
+    c = (c >> 32) + h->h2 + s[2];
+    u64 t2 = low_half(c);
+    c = (c >> 32) + h->h3 + s[3];
+    return (struct tag){t0 | t1 << 32, t2 | c << 32};
+}
+
+// The same, in the place of h0 and h1.
 GLOBAL int poly1305_end(struct poly1305 *poly, u32 aad, u32 text) {
     if (!poly) return -1;
     struct multiplier m;
-    set_multiplier(&m, poly);
+    set_multiplier(&m, poly->r);
     struct sum h = sum_of(poly);
-    poly1305_block(&h, &m, aad, text);
-    // The sum is below 2 p. Whether it is p or more shows in bit 130 of the sum plus 5; then p has to be taken off, which is adding 5.
-    u64 c = h.h0 + 5;
-    c = (c >> 32) + h.h1, c = (c >> 32) + h.h2, c = (c >> 32) + h.h3, c = (c >> 32) + h.h4;
-    c = (c >> 2) * 5;
-    c += h.h0 + poly->s[0];
-    u64 t0 = low_half(c);
-    c = (c >> 32) + h.h1 + poly->s[1];
-    u64 t1 = low_half(c);
-    c = (c >> 32) + h.h2 + poly->s[2];
-    u64 t2 = low_half(c);
-    c = (c >> 32) + h.h3 + poly->s[3];
-    poly->h[0] = t0 | t1 << 32, poly->h[1] = t2 | c << 32;
+    struct tag tag = end_of_sum(&h, &m, poly->s, aad, text);
+    poly->h[0] = tag.low, poly->h[1] = tag.high;
     return 0;
 }
 
-// Blocks of text, from octet `begin` of it, with keystream of `words`.
-INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, u64 *words, u32 begin, u32 octets, u32 most, u32 erases) {
-    u32 at = job->at + job->aad + begin, source = at + job->from, opens = job->opens;
+// What is done with a text, and with its keystream: constants where it is called.
+enum { SEALS, OPENS_TEXT, ERASES = 2 };
+
+// Blocks of text, from octet `begin` of it, with keystream of `words`. `most` of them at the most.
+INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct sum *h, const struct multiplier *m, u64 *words, u32 begin, u32 octets,
+                       const u32 most, const u32 how) {
+    u32 at = job->at + job->aad + begin, source = at + job->from;
     u32 last = source + octets - BLOCK_OCTETS;
     BOUND(at, MOST_OCTETS - 1);
     BOUND(source, MOST_OCTETS - 1);
     u8 *here = start_of(ctx) + at, *there = start_of(ctx) + source, *end = end_of(ctx);
-    struct multiplier m;
-    set_multiplier(&m, poly);
-    struct sum h = sum_of(poly);
     EACH_ONE_BY_ONE for (u32 block = 0; block < most && octets; block++) {
         if (here + BLOCK_OCTETS > end) return -1;
         u64 k0 = words[2 * block], k1 = words[2 * block + 1], low, high;
-        if (erases) words[2 * block] = 0, words[2 * block + 1] = 0;
+        if (how & ERASES) words[2 * block] = 0, words[2 * block + 1] = 0;
         if (octets >= BLOCK_OCTETS) {
             if (there + BLOCK_OCTETS > end) return -1;
             low = U64(there), high = U64(there + 8), octets -= BLOCK_OCTETS;
@@ -204,61 +218,74 @@ INLINE int text_blocks(struct xdp_md *ctx, const struct job *job, struct poly130
             k0 ^= low, k1 ^= high, octets = 0;
         }
         here += BLOCK_OCTETS, there += BLOCK_OCTETS;
-        poly1305_block(&h, &m, opens ? low : k0, opens ? high : k1);
+        poly1305_block(h, m, how & OPENS_TEXT ? low : k0, how & OPENS_TEXT ? high : k1);
     }
-    keep(poly, &h);
     return octets ? -1 : 0;
 }
 
-GLOBAL int text_of_block(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct keystream *stream, u32 begin) {
+INLINE int text_of_stream(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct keystream *stream, u32 begin, const u32 how) {
     if (!job || !poly || !stream) return -1;
     u32 octets = job->text - begin;
     if (octets > STREAM_OCTETS) octets = STREAM_OCTETS;
-    return text_blocks(ctx, job, poly, (u64 *)stream->words, begin, octets, STREAM_OCTETS / BLOCK_OCTETS, 0);
+    struct multiplier m;
+    set_multiplier(&m, poly->r);
+    struct sum h = sum_of(poly);
+    int failed = text_blocks(ctx, job, &h, &m, (u64 *)stream->words, begin, octets, STREAM_OCTETS / BLOCK_OCTETS, how);
+    keep(poly, &h);
+    return failed;
 }
 
-GLOBAL int text_ahead(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct ahead *ahead) {
-    if (!job || !poly || !ahead) return -1;
-    return text_blocks(ctx, job, poly, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS, 1);
+GLOBAL int seal_stream(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct keystream *stream, u32 begin) {
+    return text_of_stream(ctx, job, poly, stream, begin, SEALS);
 }
 
-GLOBAL int text_kept(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct ahead *ahead) {
-    if (!job || !poly || !ahead) return -1;
-    return text_blocks(ctx, job, poly, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS, 0);
+GLOBAL int open_stream(struct xdp_md *ctx, const struct job *job, struct poly1305 *poly, struct keystream *stream, u32 begin) {
+    return text_of_stream(ctx, job, poly, stream, begin, OPENS_TEXT);
 }
 
-// Seals or opens a frame, with keystream made ahead if there is some. 0 if it is sealed, or authentic.
-GLOBAL int aead(struct xdp_md *ctx, const struct job *job, struct ahead *ahead) {
-    if (!job) return -1;
-    struct keystream stream = {};
-    const u32 *w = stream.words;
-    if (ahead)
-        w = ahead->poly1305_key;
-    else if (chacha20_block(&stream, job, 0))
-        return -1;
-    struct poly1305 poly = {
-        .r = {w[0] & 0x0fffffff, w[1] & 0x0ffffffc, w[2] & 0x0ffffffc, w[3] & 0x0ffffffc},
-        .s = {w[4], w[5], w[6], w[7]},
-    };
-    if (poly1305_frame(ctx, &poly, job->at, job->aad)) return -1;
-    if (ahead) {
-        if (job->opens == OPENS_AND_KEEPS) {
-            if (text_kept(ctx, job, &poly, ahead)) return -1;
-        } else {
-            for (int i = 0; i < 8; i++) ahead->poly1305_key[i] = 0;
-            if (text_ahead(ctx, job, &poly, ahead)) return -1;
-        }
-    } else {
-        EACH_ONE_BY_ONE for (u32 begin = 0; begin < MOST_OCTETS && begin < job->text; begin += STREAM_OCTETS)
-            if (chacha20_block(&stream, job, 1 + begin / STREAM_OCTETS) || text_of_block(ctx, job, &poly, &stream, begin)) return -1;
-    }
-    if (poly1305_end(&poly, job->aad, job->text)) return -1;
+// Writes the ICV of a sealed frame, or compares that of an opened one.
+INLINE int icv(struct xdp_md *ctx, const struct job *job, struct tag tag, u32 how) {
     u32 behind = job->at + job->aad + job->text;
     BOUND(behind, 2 * MOST_OCTETS - 1);
     u8 *icv = start_of(ctx) + behind;
     if (icv + BLOCK_OCTETS > end_of(ctx)) return -1;
     // Both halves always: where the first wrong octet is, no time tells.
-    if (job->opens) return ((U64(icv) ^ poly.h[0]) | (U64(icv + 8) ^ poly.h[1])) != 0;
-    U64(icv) = poly.h[0], U64(icv + 8) = poly.h[1];
+    if (how & OPENS_TEXT) return ((U64(icv) ^ tag.low) | (U64(icv + 8) ^ tag.high)) != 0;
+    U64(icv) = tag.low, U64(icv + 8) = tag.high;
     return 0;
+}
+
+// Seals or opens a frame with keystream made ahead. All in one function: where a return may not be predicted, each costs as much as a block
+// of text. 0 if the frame is sealed, or authentic.
+INLINE int aead_ready(struct xdp_md *ctx, const struct job *job, struct ahead *ahead, const u32 how) {
+    if (!job || !ahead) return -1;
+    u32 *w = ahead->poly1305_key;
+    u32 r[4] = {w[0] & 0x0fffffff, w[1] & 0x0ffffffc, w[2] & 0x0ffffffc, w[3] & 0x0ffffffc}, s[4] = {w[4], w[5], w[6], w[7]};
+    if (how & ERASES) UNROLLED for (int i = 0; i < 8; i++) w[i] = 0;
+    struct multiplier m;
+    set_multiplier(&m, r);
+    struct sum h = {};
+    if (aad_blocks(ctx, &h, &m, job->at, job->aad)) return -1;
+    if (text_blocks(ctx, job, &h, &m, ahead->words, 0, job->text, AHEAD_OCTETS / BLOCK_OCTETS, how)) return -1;
+    return icv(ctx, job, end_of_sum(&h, &m, s, job->aad, job->text), how);
+}
+
+GLOBAL int seal_ready(struct xdp_md *ctx, const struct job *job, struct ahead *ahead) { return aead_ready(ctx, job, ahead, SEALS | ERASES); }
+
+// The same without.
+GLOBAL int aead(struct xdp_md *ctx, const struct job *job) {
+    if (!job) return -1;
+    struct keystream stream = {};
+    const u32 *w = stream.words;
+    if (chacha20_block(&stream, job, 0)) return -1;
+    struct poly1305 poly = {
+        .r = {w[0] & 0x0fffffff, w[1] & 0x0ffffffc, w[2] & 0x0ffffffc, w[3] & 0x0ffffffc},
+        .s = {w[4], w[5], w[6], w[7]},
+    };
+    if (poly1305_frame(ctx, &poly, job->at, job->aad)) return -1;
+    EACH_ONE_BY_ONE for (u32 begin = 0; begin < MOST_OCTETS && begin < job->text; begin += STREAM_OCTETS)
+        if (chacha20_block(&stream, job, 1 + begin / STREAM_OCTETS) || (job->opens ? open_stream(ctx, job, &poly, &stream, begin) : seal_stream(ctx, job, &poly, &stream, begin)))
+            return -1;
+    if (poly1305_end(&poly, job->aad, job->text)) return -1;
+    return icv(ctx, job, (struct tag){poly.h[0], poly.h[1]}, job->opens ? OPENS_TEXT : SEALS);
 }

@@ -112,11 +112,7 @@ GLOBAL int take(struct job *job, struct sealing *sealing) {
 }
 
 // Whether an SA protects. Read without the lock: which of two reasons a frame is discarded for is all that this decides.
-GLOBAL int has_sa(void) {
-    u32 zero = 0;
-    struct transmit_sc *sc = map_lookup(&transmit, &zero);
-    return sc && *(volatile u32 *)&sc->encoding;
-}
+INLINE int has_sa(const struct transmit_sc *sc) { return *(volatile u32 *)&sc->encoding != 0; }
 
 INLINE struct block *find_block(u32 place, u64 pn, u32 ring) {
     u32 number = place * ring + ((pn / 64) & (ring - 1));
@@ -150,18 +146,19 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *link = map_lookup(&settings, &zero);
     struct counters *count = map_lookup(&counted, &zero);
-    if (!link || !count) return XDP_DROP;
+    struct transmit_sc *sc = map_lookup(&transmit, &zero);
+    if (!link || !count || !sc) return XDP_DROP;
     u8 *data = start_of(ctx), *end = end_of(ctx);
-    if (data + HEADER > end) return discard(count, has_sa() ? OUT_TOO_SHORT : OUT_NO_SA);
+    if (data + HEADER > end) return discard(count, has_sa(sc) ? OUT_TOO_SHORT : OUT_NO_SA);
     u64 first = U64(data);
     u32 second = U32(data + 8);
     u16 ethertype = U16(data + 12);
     if (ethertype == MAC_CONTROL) return discard(count, OUT_MAC_CONTROL);
-    if (is_bypassed(ethertype)) {
+    if (link->bypasses && is_bypassed(ethertype)) {
         count->of[OUT_BYPASS]++;
         return redirect_map(&ports, PROTECTED_PORT, XDP_DROP);
     }
-    if (!has_sa())
+    if (!has_sa(sc))
         return link->shared ? redirect_map(&plain_sockets, ctx->rx_queue_index, link->rest) : discard(count, OUT_NO_SA);
 
     u32 secure_data = octets_of(ctx) - ADDRESSES, tag = link->tci & SC ? SECTAG_SCI : SECTAG;
@@ -171,28 +168,41 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         return discard(count, OUT_TOO_LONG);
     struct job job = {};
     struct sealing sealing = {};
-    switch (take(&job, &sealing)) {
-    case NO_SA:
-        return discard(count, OUT_NO_SA);
-    case UNRESERVED:
-        return discard(count, OUT_PN_UNRESERVED);
-    case EXHAUSTED:
-        return discard(count, OUT_PN_EXHAUSTED);
-    default:
-        break;
+    struct slot *slot = take_ready(sc, secure_data, &sealing);
+    if (!slot) {
+        switch (take(&job, &sealing)) {
+        case NO_SA:
+            return discard(count, OUT_NO_SA);
+        case UNRESERVED:
+            return discard(count, OUT_PN_UNRESERVED);
+        case EXHAUSTED:
+            return discard(count, OUT_PN_EXHAUSTED);
+        default:
+            break;
+        }
     }
     u32 encrypts = sealing.clear != ALL_CLEAR, clear = sealing.clear < secure_data ? sealing.clear : secure_data;
     // A text moves while it is encrypted.
-    if (clear && move_forward(ctx, header, ICV, secure_data)) return XDP_DROP;
+    int is_cut = clear && move_forward(ctx, header, ICV, secure_data);
     data = start_of(ctx), end = end_of(ctx);
-    if (data + ADDRESSES + SECTAG_SCI > end) return XDP_DROP;
+    if (is_cut || data + ADDRESSES + SECTAG_SCI > end) {
+        if (slot) erase(slot), release(slot, 0);
+        return XDP_DROP;
+    }
     U64(data) = first, U32(data + 8) = second, U16(data + 12) = MACSEC;
     data[14] = link->tci | (encrypts ? E | C : 0) | sealing.an;
     data[15] = secure_data < SHORT_LENGTH_LIMIT ? secure_data : 0;
     U32(data + 16) = BE32((u32)sealing.pn);
     if (tag == SECTAG_SCI) U64(data + 20) = link->sci;
     job.aad = header + clear, job.text = secure_data - clear, job.from = clear ? 0 : ICV;
-    if (seal_ahead(ctx, &job, &sealing)) return XDP_DROP;
+    int failed;
+    if (slot) {
+        failed = seal_ready(ctx, &job, &slot->ahead), sealing.ahead = 1;
+        release(slot, 0);
+    } else {
+        failed = seal_ahead(ctx, &job, &sealing);
+    }
+    if (failed) return XDP_DROP;
     follow(sealing.ring, sealing.instance, sealing.pn + 1, job.text);
 
     struct sent_counters *of_sa = map_lookup(&sent, &sealing.an);
@@ -210,7 +220,7 @@ struct sectag {
 };
 
 // The SecTAG of a frame, judged by clause 9; 0 if it breaks a rule.
-GLOBAL int parse_sectag(struct xdp_md *ctx, struct sectag *tag) {
+INLINE int parse_sectag(struct xdp_md *ctx, struct sectag *tag) {
     u8 *data = start_of(ctx), *end = end_of(ctx);
     u32 len = octets_of(ctx);
     if (!tag || data + ADDRESSES + SECTAG > end) return 0;
@@ -237,8 +247,7 @@ GLOBAL int parse_sectag(struct xdp_md *ctx, struct sectag *tag) {
     return 1;
 }
 
-// The place of a receive SC; RECEIVE_SCS or more if there is none.
-GLOBAL int find_sc(const struct channels *table, u64 sci) {
+GLOBAL int search_sc(const struct channels *table, u64 sci) {
     if (!table) return RECEIVE_SCS;
     EACH_ONE_BY_ONE for (u32 place = 0; place < RECEIVE_SCS && place < table->count; place++) {
         if (table->scis[place] == sci) return place;
@@ -246,13 +255,23 @@ GLOBAL int find_sc(const struct channels *table, u64 sci) {
     return RECEIVE_SCS;
 }
 
-GLOBAL int no_sa(const struct sectag *tag) {
+// The place of a receive SC; RECEIVE_SCS or more if there is none. Mostly there is one, in the first place.
+INLINE u32 find_sc(const struct channels *table, u64 sci) { return table->count && table->scis[0] == sci ? 0 : (u32)search_sc(table, sci); }
+
+GLOBAL int no_sa(struct xdp_md *ctx) {
     u32 zero = 0;
+    struct sectag tag = {};
     struct unmatched *last = map_lookup(&last_unmatched, &zero);
     struct counters *count = map_lookup(&counted, &zero);
-    if (!last || !count || !tag) return XDP_DROP;
-    last->at = ktime_get_ns(), last->sci = tag->sci, last->an = tag->an, last->names_sci = tag->names_sci;
+    if (!last || !count || !parse_sectag(ctx, &tag)) return XDP_DROP;
+    last->at = ktime_get_ns(), last->sci = tag.sci, last->an = tag.an, last->names_sci = tag.names_sci;
     return discard(count, IN_NO_SA_ERROR);
+}
+
+GLOBAL int bad_tag(void) {
+    u32 zero = 0;
+    struct counters *count = map_lookup(&counted, &zero);
+    return count ? discard(count, IN_BAD_TAG) : XDP_DROP;
 }
 
 INLINE int refuse(struct received_counters *count, enum received reason) {
@@ -283,6 +302,31 @@ INLINE int unprotect(struct xdp_md *ctx, u32 tag, u32 behind) {
     return adjust_head(ctx, tag == SECTAG_SCI ? SECTAG_SCI : SECTAG);
 }
 
+// Of a frame that `verify_ready` leaves as it is; of one that is not authentic.
+enum { NOT_READY = NO_PN + 1, FORGED };
+
+// Opens a frame whose keystream is ready, and judges it.
+INLINE int verify_ready(struct xdp_md *ctx, const struct settings *link, u32 place, const struct sectag *tag, struct job *job, struct opening *opening) {
+    struct receive_sa *sa = map_lookup(&receive, &place);
+    if (!sa || ADDRESSES + tag->octets + tag->secure_data + ICV > MOST_OCTETS) return NOT_READY;
+    struct slot *slot = find_ready(sa, tag->pn, tag->secure_data, opening);
+    if (!slot) return NOT_READY;
+    struct block *block = find_block(place, opening->pn, link->ring);
+    if (!block || (link->replay_protect && !is_fresh(sa, opening, block))) {
+        release(slot, opening->instance);
+        return NOT_READY;
+    }
+    job->aad = ADDRESSES + tag->octets + opening->clear, job->text = tag->secure_data - opening->clear;
+    if (open_ready(ctx, job, &slot->ahead)) {
+        release(slot, opening->instance);
+        return FORGED;
+    }
+    erase_text(slot, slot->octets);
+    release(slot, 0);
+    opening->ahead = 1;
+    return commit(sa, opening, block, link->replay_protect);
+}
+
 SECTION("xdp") int inward(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *link = map_lookup(&settings, &zero);
@@ -293,7 +337,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (data + HEADER > end) return discard(count, IN_TOO_SHORT);
     u16 ethertype = U16(data + 12);
     if (ethertype == MAC_CONTROL) return discard(count, IN_MAC_CONTROL);
-    if (is_bypassed(ethertype)) {
+    if (link->bypasses && is_bypassed(ethertype)) {
         count->of[IN_BYPASS]++;
         return redirect_map(&ports, PLAIN_PORT, XDP_DROP);
     }
@@ -315,29 +359,30 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct sectag tag = {};
     if (!parse_sectag(ctx, &tag)) return discard(count, IN_BAD_TAG);
 
-    u32 sc = tag.names_sci ? (u32)find_sc(table, tag.sci) : table->only, place = sc * ANS + tag.an;
+    u32 sc = tag.names_sci ? find_sc(table, tag.sci) : table->only, place = sc * ANS + tag.an;
     struct received_counters *of_sa = map_lookup(&received, &place);
-    if (!of_sa) return link->shared ? redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest) : no_sa(&tag);
-    struct job job = {};
+    if (!of_sa) return link->shared ? redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest) : no_sa(ctx);
+    struct job job = {.opens = 1};
     struct opening opening = {};
-    int freshness = admit(place, tag.pn, &job, &opening);
-    if (freshness == GONE)
-        return link->shared ? redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest) : no_sa(&tag);
-    if (freshness == NO_PN) return discard(count, IN_BAD_TAG);
-    if (freshness != FRESH) return refuse(of_sa, freshness == LATE ? IN_LATE : IN_DUPLICATE);
-
-    u32 secure_data = tag.secure_data, header = ADDRESSES + tag.octets, clear = secure_data;
-    if (tag.encrypted) {
-        clear = opening.clear == ALL_CLEAR ? 0 : opening.clear;
-        clear = clear < secure_data ? clear : secure_data;
+    u32 secure_data = tag.secure_data, header = ADDRESSES + tag.octets;
+    int freshness = tag.encrypted ? verify_ready(ctx, link, place, &tag, &job, &opening) : NOT_READY;
+    if (freshness == NOT_READY) {
+        freshness = admit(place, tag.pn, &job, &opening);
+        if (freshness == GONE)
+            return link->shared ? redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest) : no_sa(ctx);
+        if (freshness == NO_PN) return bad_tag();
+        if (freshness != FRESH) return refuse(of_sa, freshness == LATE ? IN_LATE : IN_DUPLICATE);
+        u32 clear = secure_data;
+        if (tag.encrypted) {
+            clear = opening.clear == ALL_CLEAR ? 0 : opening.clear;
+            clear = clear < secure_data ? clear : secure_data;
+        }
+        job.aad = header + clear, job.text = secure_data - clear;
+        if (header + secure_data + ICV > MOST_OCTETS || open_ahead(ctx, &job, &opening)) return refuse(of_sa, IN_NOT_VALID);
+        freshness = settle(place, &opening);
     }
-    job.aad = header + clear, job.text = secure_data - clear;
-    job.opens = OPENS_AND_KEEPS;
-    if (header + secure_data + ICV > MOST_OCTETS || open_ahead(ctx, &job, &opening))
-        return refuse(of_sa, IN_NOT_VALID);
-
-    freshness = settle(place, &opening);
-    if (freshness == GONE) return no_sa(&tag);
+    if (freshness == FORGED) return refuse(of_sa, IN_NOT_VALID);
+    if (freshness == GONE) return no_sa(ctx);
     if (freshness == LATE || freshness == DUPLICATE) return refuse(of_sa, freshness == LATE ? IN_LATE : IN_DUPLICATE);
     if (freshness != DELAYED) follow(opening.ring, opening.instance, opening.pn + 1, job.text);
     of_sa->of[tag.encrypted ? IN_OCTETS_DECRYPTED : IN_OCTETS_VALIDATED] += secure_data;

@@ -6,11 +6,14 @@ char licence[] SECTION("license") = "MIT";
 
 #define HEAD_OCTETS 60
 #define PN_AT 16
+#define LENGTHS 16
 
-// The beginning of all generated frames, and the PN of the next one.
+// The beginning of all generated frames, and the PN of the next one. shorter: octets that frames lack at the longest, in turn; there are so
+// many lengths, or 0 if all are as long.
 struct template {
     u8 head[64];
-    u32 pn, zero;
+    u32 pn, lengths;
+    u32 shorter[LENGTHS];
 };
 
 MAP(DEVMAP, u32, u32, 2) ports SECTION(".maps");
@@ -34,7 +37,12 @@ SECTION("xdp") int generate(struct xdp_md *ctx) {
     if (!of || data + HEAD_OCTETS > end) return XDP_ABORTED;
     UNROLLED for (int i = 0; i < 7; i++) U64(data + 8 * i) = U64(of->head + 8 * i);
     U32(data + 56) = U32(of->head + 56), U32(data + PN_AT) = BE32(of->pn);
-    of->pn++;
+    u32 number = of->pn++;
+    if (of->lengths) {
+        number %= of->lengths;
+        BOUND(number, LENGTHS - 1);
+        if (adjust_tail(ctx, -(int)(of->shorter[number] & 0xffff))) return XDP_ABORTED;
+    }
     return redirect_map(&ports, 0, XDP_DROP);
 }
 

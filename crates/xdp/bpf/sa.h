@@ -2,7 +2,8 @@
 //
 // Frames on any CPU, and changes by control, meet here. The transmit SC has one lock, and each receive SA has one. It is held
 // for some ten instructions: no PN is ever taken twice, and none is delivered twice. Functions whose names end in _locked want the lock.
-// Under it the kernel lets no function be called, so all of them are inlined.
+// Under it the kernel lets no function be called, so all of them are inlined. A lock costs as much as eight blocks of text, since the
+// kernel turns interrupts off. So a frame whose keystream is ready takes its PN without one (sa_ahead.h): PNs change by atomic comparison alone.
 #pragma once
 #include "chacha20_poly1305.h"
 
@@ -62,6 +63,9 @@ struct sealing {
 
 enum taken { TAKEN, NO_SA, UNRESERVED, EXHAUSTED };
 
+// Attempts to take a PN while other CPUs take some without the lock. Each failure is a frame of theirs.
+#define TAKES 256
+
 // The next PN of the SA that protects. It is the last thing to be asked for: what was taken is spent.
 INLINE enum taken take_pn(struct transmit_sc *sc, struct job *job, struct sealing *sealing) {
     enum taken taken = NO_SA;
@@ -70,13 +74,17 @@ INLINE enum taken take_pn(struct transmit_sc *sc, struct job *job, struct sealin
     if (an < ANS) {
         BOUND(an, ANS - 1);
         struct transmit_sa *sa = &sc->sas[an];
-        taken = sa->next ? UNRESERVED : EXHAUSTED;
-        if (sa->next && sa->next <= sa->reserved) {
-            use_key(job, &sa->key, sa->next);
-            sealing->pn = sa->next, sealing->an = an, sealing->clear = sa->key.clear;
+        u64 pn = 0;
+        EACH_ONE_BY_ONE for (u32 i = 0; i < TAKES && taken != TAKEN; i++) {
+            pn = *(volatile u64 *)&sa->next;
+            taken = pn ? UNRESERVED : EXHAUSTED;
+            if (!pn || pn > sa->reserved) break;
+            if (__sync_val_compare_and_swap(&sa->next, pn, pn == sa->last ? 0 : pn + 1) == pn) taken = TAKEN;
+        }
+        if (taken == TAKEN) {
+            use_key(job, &sa->key, pn);
+            sealing->pn = pn, sealing->an = an, sealing->clear = sa->key.clear;
             sealing->instance = sa->instance, sealing->ring = sa->ring;
-            sa->next = sa->next == sa->last ? 0 : sa->next + 1;
-            taken = TAKEN;
         }
     }
     spin_unlock(&sc->lock);

@@ -18,6 +18,9 @@ struct command {
     struct sa_key key;
 };
 
+// An SA's instance, behind what was written before and in front of what is written next: frames read it without the lock.
+INLINE void publish(u64 *instance, u64 value) { __sync_lock_test_and_set(instance, value); }
+
 INLINE void reserve_through_locked(struct transmit_sa *sa, u64 through) {
     u64 reserved = through < sa->last ? through : sa->last;
     if (reserved < sa->reserved) reserved = sa->reserved;
@@ -33,20 +36,22 @@ INLINE int change_transmit_locked(struct transmit_sc *sc, const struct command *
     if (!sa->last != (command->what == INSTALL_TRANSMIT)) return REFUSED;
     switch (command->what) {
     case INSTALL_TRANSMIT:
-        sa->key = command->key, sa->last = command->last, sa->instance = command->instance, sa->ring = command->ring;
+        sa->key = command->key, sa->last = command->last, sa->ring = command->ring;
         // A PN above the last one would repeat a nonce: then none is left.
         sa->next = command->pn <= command->last ? command->pn : 0;
         sa->reserved = command->through < command->last ? command->through : command->last;
         if (sa->next) reserve_through_locked(sa, command->through);
+        publish(&sa->instance, command->instance);
         return DONE;
     case ENABLE_TRANSMIT:
-        sc->encoding = an + 1;
+        __sync_lock_test_and_set(&sc->encoding, an + 1);
         return DONE;
     case DISABLE_TRANSMIT:
-        if (sc->encoding == an + 1) sc->encoding = 0;
+        if (sc->encoding == an + 1) __sync_lock_test_and_set(&sc->encoding, 0);
         return DONE;
     case RETIRE_TRANSMIT:
-        if (sc->encoding == an + 1) sc->encoding = 0;
+        if (sc->encoding == an + 1) __sync_lock_test_and_set(&sc->encoding, 0);
+        publish(&sa->instance, 0);
         *sa = (struct transmit_sa){};
         return DONE;
     default:
@@ -59,10 +64,10 @@ INLINE int change_receive_locked(struct receive_sa *sa, const struct command *co
     if (sa->installed == (command->what == INSTALL_RECEIVE)) return REFUSED;
     switch (command->what) {
     case INSTALL_RECEIVE:
-        sa->installed = 1, sa->extended = command->extended;
-        sa->instance = command->instance, sa->ring = command->ring;
+        sa->installed = 1, sa->extended = command->extended, sa->ring = command->ring;
         sa->highest = command->pn - 1, sa->floor = command->pn, sa->window = command->window;
         sa->key = command->key;
+        publish(&sa->instance, command->instance);
         return DONE;
     case ENABLE_RECEIVE:
         sa->in_use = 1;
@@ -71,7 +76,9 @@ INLINE int change_receive_locked(struct receive_sa *sa, const struct command *co
         sa->in_use = 0;
         return DONE;
     case RETIRE_RECEIVE:
-        sa->installed = 0, sa->in_use = 0, sa->key = (struct sa_key){};
+        sa->installed = 0, sa->in_use = 0;
+        publish(&sa->instance, 0);
+        sa->key = (struct sa_key){};
         return DONE;
     default:
         if (command->pn - 1 > sa->highest) sa->highest = command->pn - 1;

@@ -26,14 +26,14 @@ INLINE u8 *icv_of(struct xdp_md *ctx, struct job *job) {
 
 SECTION("xdp") int seal(struct xdp_md *ctx) {
     struct job job = {};
-    return read(ctx, &job) || aead(ctx, &job, 0) ? XDP_ABORTED : XDP_PASS;
+    return read(ctx, &job) || aead(ctx, &job) ? XDP_ABORTED : XDP_PASS;
 }
 
 // The verdict on a frame that is not authentic is XDP_DROP.
 SECTION("xdp") int open(struct xdp_md *ctx) {
     struct job job = {.opens = 1};
     if (read(ctx, &job) || !icv_of(ctx, &job)) return XDP_ABORTED;
-    return aead(ctx, &job, 0) ? XDP_DROP : XDP_PASS;
+    return aead(ctx, &job) ? XDP_DROP : XDP_PASS;
 }
 
 // Poly1305 alone, with r and s in the place of the key: sums that no key of ChaCha20 is known to lead to.

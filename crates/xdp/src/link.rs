@@ -8,8 +8,8 @@
 //!
 //! User space keeps fragments, `validate_frames` other than strict, and other suites. [`Link::suits`] says so.
 //!
-//! Work for a frame: the lock of its SA once outward and twice inward, a search among at most [`SecY::RECEIVE_SCS`] SCs, and
-//! Poly1305, with ChaCha20 where no keystream is ready. A window's update is a write to one block of 64 PNs, however far it moves. Room: 6.6 MB
+//! Work for a frame: the lock of its SA inward, and once more each way where no keystream is ready; a search among at most
+//! [`SecY::RECEIVE_SCS`] SCs; and Poly1305, with ChaCha20 where no keystream is ready. A window's update is a write to one block of 64 PNs, however far it moves. Room: 6.6 MB
 //! for keystream.
 
 mod ahead;
@@ -267,7 +267,7 @@ impl Link {
     ///
     /// # Errors
     /// If there is none.
-    pub fn enable_transmit(&mut self, an: An) -> Result<(), XdpError> {
+    pub fn enable_transmit(&self, an: An) -> Result<(), XdpError> {
         self.change_transmit(What::EnableTransmit, an, 0)
     }
 
@@ -275,7 +275,7 @@ impl Link {
     ///
     /// # Errors
     /// If there is none.
-    pub fn disable_transmit(&mut self, an: An) -> Result<(), XdpError> {
+    pub fn disable_transmit(&self, an: An) -> Result<(), XdpError> {
         self.change_transmit(What::DisableTransmit, an, 0)
     }
 

@@ -19,8 +19,10 @@ use crate::programs::{map, program, xdp};
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/redirect.bpf.o");
 /// Octets of a generated frame that are written anew each time.
 const HEAD: usize = 60;
-/// Octets of `struct template`: the head in 64, the next PN, padding.
-const TEMPLATE: usize = 72;
+/// The most lengths of a generator's frames.
+const LENGTHS: usize = 16;
+/// Octets of `struct template`: the head in 64, the next PN, the number of lengths, and what frames lack at the longest.
+const TEMPLATE: usize = 72 + 4 * LENGTHS;
 /// Frames that the kernel hands over at once, as a card's driver does.
 const BATCH: u32 = 64;
 
@@ -65,27 +67,35 @@ impl Sink {
     }
 }
 
-/// A sender of MACsec frames that differ in their PN.
+/// What a generator sends.
+#[derive(Clone, Copy, Debug)]
+pub struct Generated<'f> {
+    /// The longest frame, of 60 octets or more.
+    pub frame: &'f [u8],
+    /// Octets of the frames in turn, at most sixteen lengths, none above that of `frame`; none: all are as long as it.
+    pub lengths: &'f [usize],
+    /// The word at octet 16 of the first one, where a MACsec frame has its PN. It counts up.
+    pub first: u32,
+}
+
+/// A sender of frames that differ in the word where a MACsec frame has its PN.
 pub struct Generator {
     ebpf: Ebpf,
     frame: Vec<u8>,
 }
 
 impl Generator {
-    /// Frames like `frame`, of 60 octets or more, out of an interface of this network namespace. The first has PN `first_pn`. The other
-    /// end of a veth has to take redirected frames.
+    /// Sends out of an interface of this network namespace. The other end of a veth has to take redirected frames.
     ///
     /// # Errors
-    /// If the frame is shorter, the interface is gone, or its driver sends no redirected frames.
-    pub fn new(interface: u32, frame: &[u8], first_pn: u32) -> Result<Self, XdpError> {
+    /// If the frames are not as they have to be, the interface is gone, or its driver sends no redirected frames.
+    pub fn new(interface: u32, of: &Generated<'_>) -> Result<Self, XdpError> {
         let mut ebpf = Ebpf::load(OBJECT)?;
         DevMap::try_from(map(&mut ebpf, "ports")?)?.set(0, interface, None, 0)?;
-        let mut template = [0; TEMPLATE];
-        template[..HEAD].copy_from_slice(frame.get(..HEAD).ok_or(XdpError::Malformed)?);
-        template[64..68].copy_from_slice(&first_pn.to_ne_bytes());
+        let template = template(of).ok_or(XdpError::Malformed)?;
         Array::<_, [u8; TEMPLATE]>::try_from(map(&mut ebpf, "templates")?)?.set(0, template, 0)?;
         xdp(&mut ebpf, "generate")?.load().map_err(|error| XdpError::program("generate", &error))?;
-        Ok(Self { ebpf, frame: frame.to_vec() })
+        Ok(Self { ebpf, frame: of.frame.to_vec() })
     }
 
     /// Sends so many. Those that find no room on their way are lost.
@@ -102,4 +112,17 @@ impl Generator {
         let sent = program(&self.ebpf, "generate")?.test_run(options);
         sent.map(drop).map_err(|error| XdpError::program("generate", &error))
     }
+}
+
+fn template(of: &Generated<'_>) -> Option<[u8; TEMPLATE]> {
+    let mut template = [0; TEMPLATE];
+    template[..HEAD].copy_from_slice(of.frame.get(..HEAD)?);
+    let shorter =
+        of.lengths.iter().map(|length| of.frame.len().checked_sub(*length).filter(|_| *length >= HEAD));
+    let words: Option<Vec<_>> = shorter.map(|octets| u32::try_from(octets?).ok()).collect();
+    let words = [vec![of.first, of.lengths.len() as u32], words?].concat();
+    for (at, word) in words.into_iter().enumerate() {
+        template.get_mut(64 + 4 * at..)?.first_chunk_mut::<4>()?.copy_from_slice(&word.to_ne_bytes());
+    }
+    Some(template)
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, Settings};
+use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, Settings, TransmitDiscard};
 use stations::{ENCRYPT, Outcome, SETTINGS, World, an, payload, sci, sdu};
 use suite::CipherSuite;
 use xdp::{Link, Verdict};
@@ -107,6 +107,29 @@ fn a_slot_is_used_once_and_erased() {
             }
         }
         pass(&mut world, octets);
+    }
+}
+
+/// A slot may be ready for a PN that is not: it waits for it.
+#[test]
+fn a_ready_slot_gives_no_pn_that_is_not_reserved() {
+    let mut world = World::new(SUITE, ENCRYPT, 64, &SETTINGS);
+    world.gateways.iter_mut().for_each(|gateway| gateway.kernel.share_slots().unwrap());
+    (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
+    world.install_receive(1, 0, 0, 7, 1).unwrap();
+    world.enable_receive(1, 0, 0).unwrap();
+    world.install_transmit(0, 0, 7, 1, 3).unwrap();
+    world.enable_transmit(0, 0).unwrap();
+    fill(&world);
+    let frame = sdu(0, IPV4, &payload(40));
+    for reserved in [3, 5] {
+        world.reserve(0, 0, reserved).unwrap();
+        (0..if reserved == 3 { 3 } else { 2 }).for_each(|_| pass(&mut world, 40));
+        for _ in 0..2 {
+            let outcome = world.protect(0, &frame);
+            assert_eq!(outcome, Outcome::Discarded(TransmitDiscard::PnUnreserved));
+            assert!(is_ready(&sent(&world.gateways[0].kernel, reserved + 1), reserved + 1));
+        }
     }
 }
 
@@ -424,6 +447,46 @@ fn frames_of_two_cpus_and_the_thread_do_not_disturb_each_other() {
     }
 }
 
+/// Who disables the SA knows then which PN is the next one, whatever frames do at that moment: none is sent with it afterwards.
+#[test]
+fn no_frame_takes_a_pn_of_a_disabled_sa() {
+    const ROUNDS: u64 = 60;
+    let _alone = THREADS.lock();
+    let mut world = World::new(XPN, ENCRYPT, 64, &SETTINGS);
+    world.gateways[0].kernel.keep_filling(|| ()).unwrap();
+    (0..2).for_each(|station| world.install_sc(station, 1 - station).unwrap());
+    world.secure(0, 0, 7, 1);
+    let frame = sdu(0, IPV4, &payload(40));
+    let sender = &world.gateways[0].kernel;
+    let (stop, sent) = (AtomicBool::new(false), Mutex::new(HashSet::new()));
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    let ran = sender.run_outward(&frame, 1).unwrap();
+                    if ran.verdict == Verdict::Redirect {
+                        let pn = u32::from_be_bytes(ran.frame[16..20].try_into().unwrap());
+                        assert!(sent.lock().unwrap().insert(pn), "a PN comes again");
+                    }
+                }
+            });
+        }
+        for round in 1..=ROUNDS {
+            wait_for("no frame is sent", || sent.lock().unwrap().len() as u64 > 20 * round);
+            sender.disable_transmit(an(0)).unwrap();
+            let next = |link: &Link| link.transmit_pns(an(0)).unwrap().unwrap().0.next().unwrap().number();
+            let first = next(sender);
+            thread::sleep(Duration::from_millis(2));
+            // One that lost against the change may have spent a PN, and none was sent with it.
+            let most = sent.lock().unwrap().iter().max().copied().map(u64::from);
+            assert!(most < Some(first), "{most:?} was sent behind the SA's last PN, {first} was the next");
+            sender.enable_transmit(an(0)).unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(sender.transmit_sa_counters(an(0)).unwrap().out_pkts_antedated > 0, "no slot was ready");
+}
+
 /// States of the threads of this process that fill slots: `S` sleeps.
 fn states() -> Vec<char> {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
@@ -460,7 +523,8 @@ fn the_links_own_thread_fills_wakes_and_ends() {
     pass_without_slot(&mut world, 1);
     wait_for("a slot stays", || is_empty(&sent(&world.gateways[0].kernel, 1)));
     (0..300).for_each(|_| pass(&mut world, 40));
-    let last = last + 226;
+    // Whoever wakes at once, at the first frame below half, fills as far as this.
+    let last = last + 225;
     wait_for("frames wake nobody", || is_ready(&sent(&world.gateways[0].kernel, last), last));
     assert_eq!(fillers(), 1);
     drop(world);

@@ -99,6 +99,12 @@ fn antedating(report: &GatewayReport) -> String {
 }
 
 fn share_ready(report: &GatewayReport) -> f64 {
+    let [ready, all] = keystreams(report);
+    ready as f64 / f64::max(all as f64, 1.0)
+}
+
+/// Frames whose keystream was ready, and all of which it might have been.
+pub(super) fn keystreams(report: &GatewayReport) -> [u64; 2] {
     let [mut ready, mut all] = [0, 0];
     for link in &report.links {
         let counters = link.secy.receive.iter().map(|sc| &sc.counters).chain([&link.secy.transmit.counters]);
@@ -107,7 +113,7 @@ fn share_ready(report: &GatewayReport) -> f64 {
             all += if name.contains("Antedated") { value } else { 0 };
         }
     }
-    ready as f64 / f64::max(all as f64, 1.0)
+    [ready, all]
 }
 
 fn round_trips(bench: &mut Bench<'_>, cases: &[Case], octets: usize) -> Result<(), BenchError> {

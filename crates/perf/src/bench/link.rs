@@ -12,13 +12,15 @@
 //!
 //! | figure | how |
 //! |---|---|
-//! | 64 and 1514 octets | frames that arrive each second, the best of several offers |
+//! | over a cable | frames that arrive each second, made and counted by programs, beside XDP redirect and a bridge: [`cable`] |
+//! | 64 and 1514 octets | frames that arrive each second from packet socket to packet socket, the best of several offers |
 //! | TCP | goodput of one stream with CUBIC |
 //! | CPU | seconds of both boxes' processes and of all softirqs, for each gigabit of that stream |
 //! | round trip | UDP echoes of 64-octet frames, one at a time, with a pause before each |
 //! | one hop under load | the same through one gateway that protects nothing, beside a flood, for each `polling` |
 //! | a program in the kernel | a frame's time in the programs of the kernel path, as the kernel tells it (`in_kernel`) |
 
+pub mod cable;
 pub(super) mod in_kernel;
 
 use std::time::Duration;
@@ -26,12 +28,12 @@ use std::time::Duration;
 use ::bench::Target;
 use dataplane::open::Io;
 use hdrhistogram::Histogram;
-use lab::flood::{self, Load};
+use lab::flood::{self, Flood, Load};
 use lab::traffic::{self, Ip, Until};
 use lab::{CpuTimes, Shape};
 use suite::CipherSuite;
 
-use super::samples::Samples;
+use super::samples::{Samples, in_turn};
 use super::test_bed::TestBed;
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Choice;
@@ -88,9 +90,13 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let (idle, loaded) = ("one hop, round trip", format!("one hop, round trip beside {LOAD} frames/s"));
     let hop_figures = [percentiles(idle), percentiles(&loaded)].concat();
     let (links, hops) = (keep(bench, links(), &figures), keep(bench, hops(), &hop_figures));
-    let programs = in_kernel::measure(bench)?;
+    let mut others = in_kernel::measure(bench)?;
+    if cable::is_wanted(bench) {
+        cable::measure(bench)?;
+        others = true;
+    }
     if links.is_empty() && hops.is_empty() {
-        return if programs { Ok(()) } else { Err(BenchError::Unknown) };
+        return if others { Ok(()) } else { Err(BenchError::Unknown) };
     }
     let cases = build(bench, links)?;
     for (octets, what) in FRAMES {
@@ -227,17 +233,11 @@ fn tell(bench: &mut Bench<'_>, cases: &[&Case], samples: &[Samples], unit: &str)
     }
 }
 
-/// Target of gateways with their link in the kernel, beside a bridge.
+/// Target of gateways with their link in the kernel, beside a bridge. Of rates something is wanted [over a cable](cable): here the sockets
+/// bound them.
 fn target(case: &str, ratio: f64) -> Option<Target> {
-    let [small, full] = FRAMES.map(|(_, what)| figure(what));
-    let least = |least| (format!("at least {least} of the bridge's"), ratio >= least);
-    let (wanted, met) = match case {
-        _ if case == small => least(2.5),
-        _ if case == full => least(1.2),
-        _ if case == figure(TRIPS) => ("less than the bridge's".to_owned(), ratio < 1.0),
-        _ => return None,
-    };
-    Some(Target { wanted, met })
+    let wanted = || Target { wanted: "less than the bridge's".to_owned(), met: ratio < 1.0 };
+    (case == figure(TRIPS)).then(wanted)
 }
 
 /// The case of gateways whose link is in the kernel.
@@ -252,24 +252,16 @@ pub(crate) fn figure(what: &str) -> String {
 
 /// Frames that arrive each second.
 fn rates(bench: &mut Bench<'_>, cases: &[Case], octets: usize, what: &str) -> Result<(), BenchError> {
-    let cases = &chosen(bench, cases, &[what.into()])[..];
-    let mut samples = samples(cases, what);
-    for round in 1..=bench.effort.rounds {
-        for (case, samples) in cases.iter().zip(&mut samples) {
-            let (a, b) = (&case.test_bed.topology.machine_a, &case.test_bed.topology.machine_b);
-            let mut best = 0.0_f64;
-            for offer in OFFERS {
-                let flood = flood::flood(a, b, octets, offer, bench.effort.time / 3)?;
-                best = best.max(flood.delivered_per_second());
-            }
-            (bench.progress)(&format_args!("round {round}: {}: {best:.0} frames/s", samples.case));
-            if best == 0.0 {
-                return Err(BenchError::Silent(samples.case.clone()));
-            }
-            samples.push(best);
-        }
-    }
-    tell(bench, cases, &samples, "frames/s");
+    let mut cases = chosen(bench, cases, &[what.into()]);
+    let mut samples = samples(&cases, what);
+    let time = bench.effort.time / OFFERS.len() as u32;
+    in_turn(bench, &mut cases, &mut samples, "frames/s", |case| {
+        let (a, b) = (&case.test_bed.topology.machine_a, &case.test_bed.topology.machine_b);
+        let floods = OFFERS.map(|offer| flood::flood(a, b, octets, offer, time));
+        let best = |best: f64, flood: Result<Flood, _>| Ok(best.max(flood?.delivered_per_second()));
+        floods.into_iter().try_fold(0.0, best).map(Some)
+    })?;
+    tell(bench, &cases, &samples, "frames/s");
     Ok(())
 }
 

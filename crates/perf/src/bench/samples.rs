@@ -3,6 +3,8 @@
 use ::bench::{Ratio, Row, Spread};
 use speed::frame_times::median;
 
+use super::{Bench, BenchError};
+
 /// Measurements of a case: one sample a round.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Samples {
@@ -35,6 +37,30 @@ impl Samples {
         });
         row
     }
+}
+
+/// Measures all cases in turn, round after round; `None`: a case that is left out.
+///
+/// # Errors
+/// If a measurement fails, or is 0.
+pub(super) fn in_turn<C>(
+    bench: &mut Bench<'_>,
+    cases: &mut [C],
+    samples: &mut [Samples],
+    unit: &str,
+    mut measure: impl FnMut(&mut C) -> Result<Option<f64>, BenchError>,
+) -> Result<(), BenchError> {
+    for round in 1..=bench.effort.rounds {
+        for (case, samples) in cases.iter_mut().zip(&mut *samples) {
+            let Some(value) = measure(case)? else { continue };
+            (bench.progress)(&format_args!("round {round}: {}: {value:.0} {unit}", samples.case));
+            if value == 0.0 {
+                return Err(BenchError::Silent(samples.case.clone()));
+            }
+            samples.push(value);
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

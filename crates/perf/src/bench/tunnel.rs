@@ -35,7 +35,7 @@ use lab::{Plants, PlantsShape};
 use xdp::redirect::Redirect;
 
 use super::rivals::{Rival, RivalHost, RunningRival};
-use super::samples::Samples;
+use super::samples::{Samples, in_turn};
 use super::{Bench, BenchError, PAUSE};
 use crate::demo::pair::Station;
 use crate::demo::sites::{Sites, SitesChoice};
@@ -342,45 +342,46 @@ fn rates(
     octets: impl Fn(&Case) -> u32,
 ) -> Result<(), BenchError> {
     let mut samples = samples(cases, what);
-    for round in 1..=bench.effort.rounds {
-        for (case, samples) in cases.iter_mut().zip(&mut samples) {
-            let octets = octets(case);
-            if !case.carries(octets) {
-                continue;
-            }
-            let rate = case.rate(octets, bench.effort.time)?;
-            (bench.progress)(&format_args!("round {round}: {}: {rate:.0} frames/s", samples.case));
-            if rate == 0.0 {
-                return Err(BenchError::Silent(samples.case.clone()));
-            }
-            let per_frame = if unit == "Mbit/s" { f64::from(octets) * 8e-6 } else { 1.0 };
-            samples.push(rate * per_frame);
-        }
-    }
+    let time = bench.effort.time;
+    in_turn(bench, cases, &mut samples, unit, |case| {
+        let octets = octets(case);
+        let per_frame = if unit == "Mbit/s" { f64::from(octets) * 8e-6 } else { 1.0 };
+        case.carries(octets).then(|| case.rate(octets, time)).transpose().map(|rate| Some(rate? * per_frame))
+    })?;
     tell(bench, cases, &samples, unit, wanted);
     Ok(())
 }
 
 fn round_trips(bench: &mut Bench<'_>, cases: &mut [Case], octets: usize) -> Result<(), BenchError> {
     let what = round_trip(octets);
-    let (mut middle, mut high) =
-        (samples(cases, &format!("{what} p50")), samples(cases, &format!("{what} p99")));
+    let mut samples = ["p50", "p99"].map(|percentile| samples(cases, &format!("{what} {percentile}")));
+    trips(bench, cases, octets, &mut samples)?;
+    (bench.progress)(&what);
+    for samples in &samples {
+        tell(bench, cases, samples, "us", Wanted::Below(1.0));
+    }
+    Ok(())
+}
+
+/// Round trips of frames of `octets`, with FCS: p50 and p99 of each round, in microseconds.
+fn trips(
+    bench: &Bench<'_>,
+    cases: &mut [Case],
+    octets: usize,
+    [middle, high]: &mut [Vec<Samples>; 2],
+) -> Result<(), BenchError> {
     for _ in 0..bench.effort.rounds {
-        for (number, case) in cases.iter_mut().enumerate() {
+        for (case, (middle, high)) in cases.iter_mut().zip(middle.iter_mut().zip(&mut *high)) {
             let [from, to] = case.ports();
             let count = bench.effort.round_trips;
             let trips = macsec::round_trips(from, to, octets - FCS, case.pn, count, PAUSE)?;
-            case.pn += 1 << 16;
+            case.pn = case.pn.wrapping_add(1 << 16).max(1);
             if trips.times.is_empty() {
-                return Err(BenchError::Silent(middle[number].case.clone()));
+                return Err(BenchError::Silent(middle.case.clone()));
             }
-            middle[number].push(trips.percentile(50.0).as_secs_f64() * 1e6);
-            high[number].push(trips.percentile(99.0).as_secs_f64() * 1e6);
+            middle.push(trips.percentile(50.0).as_secs_f64() * 1e6);
+            high.push(trips.percentile(99.0).as_secs_f64() * 1e6);
         }
-    }
-    (bench.progress)(&what);
-    for samples in [middle, high] {
-        tell(bench, cases, &samples, "us", Wanted::Below(1.0));
     }
     Ok(())
 }

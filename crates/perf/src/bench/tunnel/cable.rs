@@ -4,31 +4,22 @@
 //!  generator ── lan SITE 1 wan ── wan SITE 2 lan ── sink, echo
 //! ```
 //!
-//! Generator and sink are XDP programs. A frame out of a packet socket costs the machine more than its way through both sites, and would
-//! bound every case alike. The generator makes as many as the CPU lets it, and what lies between takes its share of that CPU: of most cases
-//! no frame is lost, but user space, on the other CPU, is offered more than it takes. All stand side by side, and each round measures all of them in turn.
+//! All stand side by side, and each round measures all of them in turn ([`cable`]).
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use ::bench::Target;
 use lab::macsec::{self, Prepared};
 use lab::plants::{BARE, LAN, WAN};
-use lab::{InterfaceCounters, Namespace, Plant, Plants, PlantsShape};
-use netdev::interface::Interface;
-use xdp::redirect::{Generator, Redirect, Sink};
+use lab::{Plant, Plants, PlantsShape};
+use xdp::redirect::Generated;
 
-use super::{BENCH, Case, FCS, HEADER, Inside, LAN_MTU, PATH, shape};
+use super::{BENCH, Case, HEADER, Inside, LAN_MTU, PATH, round_trip, shape};
+use crate::bench::cable::{self, BRIDGE, CABLE, REDIRECT};
 use crate::bench::rivals::{Rival, RivalHost};
-use crate::bench::samples::Samples;
-use crate::bench::{Bench, BenchError, PAUSE};
+use crate::bench::samples::in_turn;
+use crate::bench::{Bench, BenchError};
 use crate::demo::sites::{Sites, SitesChoice};
 
-/// The end of the names of figures.
-pub const CABLE: &str = "over a cable";
-/// The limit: programs that do nothing to a frame.
-pub const REDIRECT: &str = "XDP redirect, unprotected";
-/// Bridges in place of the sites.
-pub const BRIDGE: &str = "Linux bridge, unprotected";
 /// Our sites in user space.
 pub const USER_SPACE: &str = "our identifiers, af_xdp";
 /// Our sites in the kernel.
@@ -47,28 +38,8 @@ const OF_VXLAN: f64 = 5.0;
 const OF_WIREGUARD: f64 = 15.0;
 const OF_BRIDGE: f64 = 1.5;
 
-/// Frames before any is counted, by whose time it is told how many to count. The kernel takes some hundredths of a second to begin and to
-/// end a call.
-const WARM_UP: u32 = 1 << 16;
-/// Fewest and most frames that are counted.
-const COUNTED: (f64, f64) = (1e4, 8e6);
-/// Measurements last so many times less than others: hundreds of thousands of frames come in each.
-const SHORTER: u32 = 2;
 /// PNs of a measurement: more than any generator makes.
 const PNS: u32 = 1 << 24;
-
-/// Name of a figure.
-pub fn figure(what: &str, case: &str) -> String {
-    format!("{what} {CABLE}, {case}")
-}
-
-fn round_trip(octets: usize) -> String {
-    format!("round trip of {octets} octets")
-}
-
-fn failed(error: impl std::fmt::Display) -> BenchError {
-    BenchError::Kernel(error.to_string())
-}
 
 /// Whether there is anything to be measured.
 pub(super) fn is_wanted(bench: &Bench<'_>) -> bool {
@@ -119,23 +90,18 @@ fn case(name: &'static str, plants: Plants, inside: Inside) -> Case {
     Case { name, plants, inside, whole: WHOLE, protects: false, in_kernel: false, pn: 1 }
 }
 
-/// Every LAN takes and sends redirected frames, whatever stands in the sites: of a veth it needs NAPI, which `gro` gives it.
+/// Every LAN takes and sends redirected frames, whatever stands in the sites.
 fn plants() -> Result<Plants, BenchError> {
     let plants = Plants::build(&PlantsShape { cable: true, ..shape() })?;
     for Plant { site, lan, .. } in &plants.plants {
-        for (namespace, ifname) in [(lan, BARE), (site, LAN), (site, WAN)] {
-            namespace.run(&["ethtool", "-K", ifname, "gro", "on"])?;
-        }
+        cable::take_redirected([(lan, BARE), (site, LAN), (site, WAN)])?;
     }
     Ok(plants)
 }
 
 fn redirects() -> Result<Case, BenchError> {
     let plants = plants()?;
-    let attach = |plant: &Plant| {
-        let [lan, wan] = [index(&plant.site, LAN)?, index(&plant.site, WAN)?];
-        plant.site.enter(|| Redirect::attach(lan, wan))?.map_err(failed)
-    };
+    let attach = |plant: &Plant| cable::redirect(&plant.site, [LAN, WAN]);
     let programs = [attach(&plants.plants[0])?, attach(&plants.plants[1])?];
     Ok(case(REDIRECT, plants, Inside::Redirects { _programs: programs }))
 }
@@ -146,49 +112,26 @@ fn bridges() -> Result<Case, BenchError> {
     Ok(case(BRIDGE, plants, Inside::Bridges))
 }
 
-fn index(namespace: &Namespace, ifname: &str) -> Result<u32, BenchError> {
-    namespace.enter(|| Interface::open(ifname).map(|interface| interface.index()))?.map_err(failed)
-}
-
 impl Case {
     /// Frames of `octets` that arrive each second, made and counted in the kernel.
     fn rate_in_kernel(&mut self, octets: u32, time: Duration) -> Result<f64, BenchError> {
         let first_pn = self.pn;
         self.pn = self.pn.wrapping_add(PNS).max(1);
         let [from, to] = self.ports();
-        let [out, into] = [index(from.namespace, from.ifname)?, index(to.namespace, to.ifname)?];
-        let sink = to.namespace.enter(|| Sink::attach(into))?.map_err(failed)?;
         let frame = Prepared::new(from.mac, to.mac, octets as usize, first_pn).next_frame();
-        let generator = from.namespace.enter(|| Generator::new(out, &frame, first_pn))?.map_err(failed)?;
-        let arrived = || InterfaceCounters::read(to.namespace, to.ifname).map(|counters| counters.rx_frames);
-        let begin = Instant::now();
-        generator.send(WARM_UP).map_err(failed)?;
-        let counted = f64::from(WARM_UP) * time.as_secs_f64() / begin.elapsed().as_secs_f64();
-        let (before, begin) = (arrived()?, Instant::now());
-        generator.send(counted.clamp(COUNTED.0, COUNTED.1) as u32).map_err(failed)?;
-        let (after, elapsed) = (arrived()?, begin.elapsed());
-        drop(sink);
-        Ok((after - before) as f64 / elapsed.as_secs_f64())
+        cable::rate([from, to], &Generated { frame: &frame, lengths: &[], first: first_pn }, time)
     }
 }
 
-fn samples(cases: &[Case], what: &str) -> Vec<Samples> {
-    cases.iter().map(|case| Samples::new(&figure(what, case.name))).collect()
+fn places(cases: &[Case]) -> Vec<cable::Place> {
+    cases.iter().map(|case| (case.name, case.in_kernel)).collect()
 }
 
 fn rates(bench: &mut Bench<'_>, cases: &mut [Case], octets: u32, what: &str) -> Result<(), BenchError> {
-    let mut samples = samples(cases, what);
-    for round in 1..=bench.effort.rounds {
-        for (case, samples) in cases.iter_mut().zip(&mut samples) {
-            let rate = case.rate_in_kernel(octets, bench.effort.time / SHORTER)?;
-            (bench.progress)(&format_args!("round {round}: {}: {rate:.0} frames/s", samples.case));
-            if rate == 0.0 {
-                return Err(BenchError::Silent(samples.case.clone()));
-            }
-            samples.push(rate);
-        }
-    }
-    tell(bench, cases, &samples, "frames/s", REDIRECT, |beside, ratio| {
+    let (places, time) = (places(cases), bench.effort.time / cable::SHORTER);
+    let mut samples = cable::samples(&places, what);
+    in_turn(bench, cases, &mut samples, "frames/s", |case| case.rate_in_kernel(octets, time).map(Some))?;
+    cable::tell(bench, (BENCH, "frames/s"), &places, &samples, REDIRECT, |beside, ratio| {
         let least = match beside {
             REDIRECT => OF_REDIRECT,
             _ if octets > macsec::SHORTEST as u32 || beside == BRIDGE || beside == USER_SPACE => return None,
@@ -201,53 +144,16 @@ fn rates(bench: &mut Bench<'_>, cases: &mut [Case], octets: u32, what: &str) -> 
 }
 
 fn round_trips(bench: &mut Bench<'_>, cases: &mut [Case], octets: usize) -> Result<(), BenchError> {
-    let what = round_trip(octets);
-    let (mut middle, mut high) =
-        (samples(cases, &format!("{what} p50")), samples(cases, &format!("{what} p99")));
-    for _ in 0..bench.effort.rounds {
-        for (number, case) in cases.iter_mut().enumerate() {
-            let [from, to] = case.ports();
-            let trips =
-                macsec::round_trips(from, to, octets - FCS, case.pn, bench.effort.round_trips, PAUSE)?;
-            case.pn = case.pn.wrapping_add(1 << 16).max(1);
-            if trips.times.is_empty() {
-                return Err(BenchError::Silent(middle[number].case.clone()));
-            }
-            middle[number].push(trips.percentile(50.0).as_secs_f64() * 1e6);
-            high[number].push(trips.percentile(99.0).as_secs_f64() * 1e6);
-        }
-    }
+    let (what, places) = (round_trip(octets), places(cases));
+    let mut samples =
+        ["p50", "p99"].map(|percentile| cable::samples(&places, &format!("{what} {percentile}")));
+    super::trips(bench, cases, octets, &mut samples)?;
     (bench.progress)(&format_args!("{what} {CABLE}"));
-    for (samples, wanted) in [(middle, true), (high, false)] {
-        tell(bench, cases, &samples, "us", BRIDGE, |beside, ratio| {
+    for (samples, wanted) in samples.iter().zip([true, false]) {
+        cable::tell(bench, (BENCH, "us"), &places, samples, BRIDGE, |beside, ratio| {
             let wanted = wanted && beside == BRIDGE;
             wanted.then(|| (format!("ratio at most {OF_BRIDGE}"), ratio <= OF_BRIDGE))
         });
     }
     Ok(())
-}
-
-/// Each case is compared with `first`; ours in the kernel with all others, too, and with what is wanted beside them.
-fn tell(
-    bench: &mut Bench<'_>,
-    cases: &[Case],
-    samples: &[Samples],
-    unit: &str,
-    first: &str,
-    wanted: impl Fn(&str, f64) -> Option<(String, bool)>,
-) {
-    let reference = cases.iter().position(|case| case.name == first);
-    for (number, (case, one)) in cases.iter().zip(samples).enumerate() {
-        let others =
-            (0..cases.len()).filter(|other| case.in_kernel && *other != number && Some(*other) != reference);
-        let beside = reference.filter(|reference| *reference != number);
-        // The first row of a case is compared with the reference, or stands alone.
-        for other in std::iter::once(beside).chain(others.map(Some)) {
-            let mut row = one.row(BENCH, unit, other.map(|other| &samples[other]));
-            let ratio = row.ratio.as_ref().map_or(0.0, |ratio| ratio.value);
-            let target = other.filter(|_| case.in_kernel).and_then(|other| wanted(cases[other].name, ratio));
-            row.target = target.map(|(wanted, met)| Target { wanted, met });
-            (bench.figure)(row);
-        }
-    }
 }

@@ -28,6 +28,7 @@ pub(super) fn figures(document: &Document) -> Vec<Figure> {
         frames(document),
         many(document),
         programs(document),
+        links::cabled(document),
         links::rates(document),
         links::round_trips(document),
         sites::rates(document),

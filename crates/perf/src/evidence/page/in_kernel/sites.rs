@@ -1,7 +1,8 @@
 //! Sites in the kernel, over a cable: beside what XDP can do over the same hops, bridges, VXLAN, and user space.
 
+use crate::bench::cable::{BRIDGE, CABLE, REDIRECT, figure};
 use crate::bench::rivals::Rival;
-use crate::bench::tunnel::cable::{BRIDGE, CABLE, KERNEL, RATES, REDIRECT, ROUND_TRIPS, USER_SPACE, figure};
+use crate::bench::tunnel::cable::{KERNEL, RATES, ROUND_TRIPS, USER_SPACE};
 use crate::evidence::document::Document;
 use crate::evidence::page::bars::{Bars, Group, Scale};
 use crate::evidence::page::figure::{Body, Figure, Kind};
