@@ -54,9 +54,9 @@ pub struct Plan<'c> {
     /// Guard that keeps the host's own stack off the ports, if that was asked for.
     guard: Option<String>,
     /// For each link, where its cell's frames go, if that was looked at.
-    cell_paths: Vec<Option<String>>,
+    cell_places: Vec<Option<String>>,
     /// For each link, where its frames go, if that was looked at.
-    link_paths: Vec<String>,
+    link_places: Vec<String>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
     mbits: Vec<Option<u32>>,
 }
@@ -74,8 +74,8 @@ impl<'c> Plan<'c> {
             lans,
             speeds: None,
             antedating: None,
-            cell_paths: Vec::new(),
-            link_paths: Vec::new(),
+            cell_places: Vec::new(),
+            link_places: Vec::new(),
             mbits: Vec::new(),
             workers: None,
             guard: None,
@@ -164,19 +164,19 @@ impl<'c> Plan<'c> {
     /// The same plan, that also tells where cells' frames are protected and verified; `path` says it of a protected side's MTU, if the
     /// kernel can be asked.
     #[must_use]
-    pub fn with_cell_paths(self, path: &dyn Fn(&fieldbus::Cell, usize) -> String) -> Self {
+    pub fn with_cell_places(self, path: &dyn Fn(&fieldbus::Cell, usize) -> String) -> Self {
         let mtus = self.mtus.as_deref().unwrap_or_default();
         let of = |(link, mtus): (&Link, &Mtus)| Some(path(link.cell.as_ref()?, mtus.protected));
-        let cell_paths = self.config.links.iter().zip(mtus).map(of).collect();
-        Self { cell_paths, ..self }
+        let cell_places = self.config.links.iter().zip(mtus).map(of).collect();
+        Self { cell_places, ..self }
     }
 
     /// The same of links' frames.
     #[must_use]
-    pub fn with_link_paths(self, path: &dyn Fn(&Link, Mtus) -> String) -> Self {
+    pub fn with_link_places(self, path: &dyn Fn(&Link, Mtus) -> String) -> Self {
         let mtus = self.mtus.as_deref().unwrap_or_default();
-        let link_paths = self.config.links.iter().zip(mtus).map(|(link, mtus)| path(link, *mtus)).collect();
-        Self { link_paths, ..self }
+        let link_places = self.config.links.iter().zip(mtus).map(|(link, mtus)| path(link, *mtus)).collect();
+        Self { link_places, ..self }
     }
 
     /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
@@ -212,11 +212,11 @@ impl fmt::Display for Plan<'_> {
         for (at, link) in self.config.links.iter().enumerate() {
             let mtus = self.mtus.as_ref().and_then(|mtus| mtus.get(at));
             if link.has_secy() {
-                let path = self.link_paths.get(at).map(String::as_str);
+                let path = self.link_places.get(at).map(String::as_str);
                 write_link(f, link, mtus, path)?;
             }
             if let Some(cell) = &link.cell {
-                let path = self.cell_paths.get(at).and_then(Option::as_deref);
+                let path = self.cell_places.get(at).and_then(Option::as_deref);
                 cell::write(f, link, cell, mtus, path)?;
             }
             if let (Some(speeds), Some(suite)) = (&self.speeds, link.suite()) {

@@ -43,14 +43,14 @@ use key_changes::KeyChanges;
 pub(crate) struct CellControl {
     settings: CellSettings,
     kernel: Option<KernelCell>,
-    /// The programs do what it wants, and some are to be had.
+    /// The programs suit its settings, and some are to be had.
     may_have_programs: bool,
     place: CellPlace,
     mailbox: ControlMailbox,
     relations: Vec<RelationControl>,
     /// Key changes that the worker has not got yet.
     changes: Vec<(usize, KeyChange)>,
-    /// HELLOs that wait until it has.
+    /// HELLOs that wait until the worker has the changes.
     says: Vec<HelloFrame>,
     /// Counters of handshakes that are over.
     hello_before: HelloCounters,

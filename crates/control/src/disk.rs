@@ -67,13 +67,13 @@ pub(crate) struct Disk {
     work: Sender<Work>,
     answers: Receiver<Answer>,
     thread: JoinHandle<()>,
-    /// Moments of the requests whose answers were not taken yet, the oldest first.
+    /// Moments of the requests whose answers were not taken yet, the oldest in front.
     asked: VecDeque<Instant>,
     /// Number of answers that were taken.
     taken: usize,
     /// Number of answers that the thread has given. One that control has had no time to take is no silence.
     given: Arc<AtomicUsize>,
-    /// Of the last reservation that was asked for.
+    /// Number of the last reservation that was asked for.
     ticket: u64,
     /// Floors are under way.
     writes_floors: bool,

@@ -38,7 +38,7 @@ use sites::SiteControl;
 
 /// A running gateway.
 pub struct Gateway {
-    /// They wake the caller of [`Gateway::turn`] when that should be soon.
+    /// Workers, which wake the caller of [`Gateway::turn`] when a turn should be soon.
     workers: Workers,
     /// Zero of the protocols' clock.
     start: Instant,

@@ -13,7 +13,7 @@ use netdev::interface::takes_redirected;
 use netdev::port::KernelSide;
 use xdp::XdpError;
 
-/// Why no frame passes meanwhile.
+/// Reason why no frame passes until there are ports.
 pub(crate) const NO_PORTS: &str = "its link has no ports";
 
 /// Where frames are to be protected and verified.
@@ -97,7 +97,7 @@ pub(crate) fn unfit(side: &KernelSide, name: &str, wanted: PlaceWanted) -> Resul
     }
 }
 
-/// The maps know the ports, and these are the programs.
+/// Puts ports and sockets into the programs' maps. Returns the programs.
 pub(crate) fn connect(
     programs: &mut dyn PortPrograms,
     sides: &[KernelSide; 2],

@@ -11,6 +11,7 @@ const LEAST_ROOM: usize = 256;
 
 /// The least replay window that there is room for, in PNs: a window may grow while the link runs, and maps do not.
 const LEAST_WINDOW: u32 = 1024;
+
 /// The most links that get programs: to load those of one takes a fifth of a second, and no frame passes meanwhile.
 const MOST_LINKS: usize = 16;
 
@@ -18,12 +19,12 @@ const MOST_LINKS: usize = 16;
 #[derive(Default)]
 pub struct KernelPrograms {
     spare: Vec<xdp::Cell>,
-    /// Why there are no more of them.
+    /// Reason why there are no more of them.
     refused: Option<XdpError>,
     links: Vec<xdp::Link>,
-    /// Why there are no more of those.
+    /// Reason why there are no more of those.
     no_link: Option<String>,
-    /// It is this process that must not have them.
+    /// This process lacks the right to load them.
     no_link_of_rights: bool,
 }
 

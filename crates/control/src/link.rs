@@ -21,10 +21,10 @@ pub(crate) struct LinkControl {
     cell: Option<Box<CellControl>>,
     /// Programs for its SAs, which it keeps for as long as it is there.
     kernel: Option<Box<KernelLink>>,
-    /// Why it has none.
+    /// Reason why it has none.
     why_user_space: String,
-    /// It has ports, or had some. Before the first there is nobody to speak to: KaY and handshakes wait, and none of their frames
-    /// is lost. Later they go on without ports, for their state grows old.
+    /// It has ports, or had some. KaY and handshakes wait for the first ones, so that none of their frames is lost. Later they go on
+    /// without ports, for their state grows old.
     begun: bool,
 }
 
@@ -131,12 +131,12 @@ impl LinkControl {
         self.why_user_space = why;
     }
 
-    /// Its KaY and its handshakes may speak.
+    /// Whether its KaY and its handshakes may speak.
     pub(crate) const fn has_begun(&self) -> bool {
         self.begun
     }
 
-    /// It has ports now. False if it had some before.
+    /// Notes that it has ports. False if it had some before.
     pub(crate) const fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }

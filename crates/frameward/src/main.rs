@@ -193,8 +193,8 @@ fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
     }
     let (io, programs) = (config.gateway.io, run::load_programs(&config));
     let plan = plan.with_workers().with_guard();
-    let plan = plan.with_cell_paths(&|cell, mtu| run::planned_path(io, &programs, cell, mtu));
-    let plan = plan.with_link_paths(&|link, mtus| run::planned_link_place(io, &programs, link, mtus));
+    let plan = plan.with_cell_places(&|cell, mtu| run::planned_cell_place(io, &programs, cell, mtu));
+    let plan = plan.with_link_places(&|link, mtus| run::planned_link_place(io, &programs, link, mtus));
     let plan = if verbose { plan.with_speeds(suite_speed::measure()).with_antedating() } else { plan };
     print(&plan.with_line_rates(&interface_mbits))
 }

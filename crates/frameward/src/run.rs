@@ -48,7 +48,7 @@ use crate::log::Log;
 use ::report::control_socket::{Reply, Request, ServeError};
 use ::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
 use cell::CellNews;
-pub use cell::{load_programs, planned_path};
+pub use cell::{load_programs, planned_cell_place};
 use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};

@@ -4,14 +4,13 @@
 //! machine with few CPUs a reader would cost as much as what is measured. They are counted only between two looks in
 //! the middle of the flood, when all queues are in a steady state.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+pub use crate::load::Load;
 use crate::pace::Pace;
 use crate::packet::InterfaceCounters;
 use crate::topology::Machine;
-use crate::{Error, Namespace, PacketSocket, Task};
+use crate::{Error, Namespace, PacketSocket};
 
 /// An EtherType for experiments (IEEE 802): the kernel's stack ignores it.
 const EXPERIMENT: u16 = 0x88B5;
@@ -19,7 +18,7 @@ const EXPERIMENT: u16 = 0x88B5;
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Frames that a sender which was held up makes up for at once.
 pub(crate) const MOST_BEHIND: u64 = 1024;
-/// Limit on the time that the sender takes to end.
+/// Time that a sender goes on at most behind its time: it is stopped before.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// Frames sent and frames that arrived in the same time.
@@ -58,7 +57,7 @@ pub fn flood(
     time: Duration,
 ) -> Result<Flood, Error> {
     let load = Load::start(from, to, payload_octets, per_second, WARM_UP + time + GRACE)?;
-    let counted = count([(&load.sent, &to.namespace, to.ifname)], time);
+    let counted = count([(&load, &to.namespace, to.ifname)], time);
     load.stop()?;
     counted.map(|[flood]| flood)
 }
@@ -77,18 +76,10 @@ pub fn both_ways(
     let limit = WARM_UP + time + GRACE;
     let there = Load::start(a, b, payload_octets, per_second, limit)?;
     let back = Load::start(b, a, payload_octets, per_second, limit)?;
-    let counted = count([(&there.sent, &b.namespace, b.ifname), (&back.sent, &a.namespace, a.ifname)], time);
+    let counted = count([(&there, &b.namespace, b.ifname), (&back, &a.namespace, a.ifname)], time);
     there.stop()?;
     back.stop()?;
     counted
-}
-
-/// A flood that goes on until it is stopped, as a background for other measurements.
-#[derive(Debug)]
-pub struct Load {
-    sender: Task<Result<(), Error>>,
-    stop: Arc<AtomicBool>,
-    sent: Arc<AtomicU64>,
 }
 
 impl Load {
@@ -105,38 +96,26 @@ impl Load {
     ) -> Result<Self, Error> {
         let mut frame = [&to.mac[..], &from.mac, &EXPERIMENT.to_be_bytes()].concat();
         frame.resize(14 + payload_octets, 0);
-        let socket = PacketSocket::open(&from.namespace, from.ifname)?;
-        socket.never_wait()?;
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let sender = {
-            let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
-            from.namespace
-                .spawn_thread(move || send_until(&socket, &frame, per_second, &stop, &sent, limit))?
-        };
-        Ok(Self { sender, stop, sent })
-    }
-
-    /// Stops it and returns how many frames were sent.
-    ///
-    /// # Errors
-    /// If the sender failed or does not end.
-    pub fn stop(self) -> Result<u64, Error> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.sender.join(GRACE)??;
-        Ok(self.sent.load(Ordering::Relaxed))
+        let mut pace = Pace::new(per_second, MOST_BEHIND);
+        let send = move |socket: &PacketSocket, count: usize| socket.send_repeatedly(&frame, count);
+        Self::spawn(
+            (&from.namespace, from.ifname),
+            move |socket| pace.keep(|count| send(socket, count)),
+            limit,
+        )
     }
 }
 
 /// Counts between two looks what was sent, and what an interface has received meanwhile; for each way.
 pub(crate) fn count<const WAYS: usize>(
-    ways: [(&AtomicU64, &Namespace, &str); WAYS],
+    ways: [(&Load, &Namespace, &str); WAYS],
     time: Duration,
 ) -> Result<[Flood; WAYS], Error> {
     let look = || {
         let mut looks = [(0, 0, Instant::now()); WAYS];
-        for ((sent, namespace, ifname), look) in ways.iter().zip(&mut looks) {
+        for ((load, namespace, ifname), look) in ways.iter().zip(&mut looks) {
             let arrived = InterfaceCounters::read(namespace, ifname)?.rx_frames;
-            *look = (arrived, sent.load(Ordering::Relaxed), Instant::now());
+            *look = (arrived, load.sent(), Instant::now());
         }
         Ok::<_, Error>(looks)
     };
@@ -149,27 +128,4 @@ pub(crate) fn count<const WAYS: usize>(
         delivered: last[way].0 - first[way].0,
         elapsed: last[way].2 - first[way].2,
     }))
-}
-
-fn send_until(
-    socket: &PacketSocket,
-    frame: &[u8],
-    per_second: Option<u32>,
-    stop: &AtomicBool,
-    sent: &AtomicU64,
-    limit: Duration,
-) -> Result<(), Error> {
-    let start = Instant::now();
-    let mut pace = Pace::new(per_second, MOST_BEHIND);
-    while !stop.load(Ordering::Relaxed) && start.elapsed() < limit {
-        let count = pace.due();
-        if count == 0 {
-            std::thread::sleep(Duration::from_micros(20));
-            continue;
-        }
-        let taken = socket.send_repeatedly(frame, count)?;
-        pace.sent(taken);
-        sent.fetch_add(taken as u64, Ordering::Relaxed);
-    }
-    Ok(())
 }

@@ -8,6 +8,7 @@ pub mod error;
 pub mod flood;
 pub mod guest;
 mod histogram;
+mod load;
 pub mod macsec;
 pub mod namespace;
 pub mod noise;

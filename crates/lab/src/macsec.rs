@@ -8,17 +8,17 @@
 //! behind the SecTAG are random, and the first eight of them are others in each frame: more would cost the sender what
 //! it shares with those who are measured.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::flood::{Flood, MOST_BEHIND};
 use crate::histogram::{histogram, nanoseconds};
+pub use crate::load::Load;
 use crate::pace::Pace;
 use crate::packet::Direction;
 use crate::topology::Mac;
 use crate::traffic::RoundTrips;
-use crate::{Error, Namespace, PacketSocket, Task};
+use crate::{Error, Namespace, PacketSocket};
 
 /// Octets in front of what is encrypted: addresses and SecTAG with SCI.
 pub const PREFIX: usize = 28;
@@ -26,7 +26,7 @@ pub const PREFIX: usize = 28;
 pub const SHORTEST: usize = 60;
 /// Time that the flood runs before arrivals are counted.
 const WARM_UP: Duration = Duration::from_millis(200);
-/// Limit on the time that the sender takes to end.
+/// Time that a sender goes on at most behind its time: it is stopped before.
 const GRACE: Duration = Duration::from_secs(60);
 /// Limit on the time of an echo.
 const ECHO_WAIT: Duration = Duration::from_secs(1);
@@ -94,35 +94,12 @@ impl Prepared {
     }
 }
 
-/// A flood that goes on until it is stopped.
-#[derive(Debug)]
-pub struct Load {
-    sender: Task<Result<(), Error>>,
-    stop: Arc<AtomicBool>,
-    sent: Arc<AtomicU64>,
-}
-
 impl Load {
-    /// Sends `frames`, `per_second` of them or as many as go, for at most `limit`.
+    /// Sends whatever `next` writes over the frame that it is given, `per_second` of them or as many as go, for at most `limit`, out of
+    /// an interface of a namespace.
     ///
     /// # Errors
     /// If the socket or the thread fails.
-    pub fn start(
-        from: Port<'_>,
-        mut frames: Prepared,
-        per_second: Option<u32>,
-        limit: Duration,
-    ) -> Result<Load, Error> {
-        let next = move |frame: &mut Vec<u8>| {
-            frames.next_into(frame);
-        };
-        Load::start_with((from.namespace, from.ifname), next, per_second, limit)
-    }
-
-    /// The same with whatever `next` writes over the frame that it is given, out of an interface of a namespace.
-    ///
-    /// # Errors
-    /// As [`Load::start`].
     pub fn start_with(
         from: (&Namespace, &str),
         next: impl FnMut(&mut Vec<u8>) + Send + 'static,
@@ -134,36 +111,16 @@ impl Load {
 
     /// The same without bursts of more than `most_behind` frames when the sender was held up.
     pub(crate) fn start_evenly(
-        (namespace, ifname): (&Namespace, &str),
-        next: impl FnMut(&mut Vec<u8>) + Send + 'static,
+        from: (&Namespace, &str),
+        mut next: impl FnMut(&mut Vec<u8>) + Send + 'static,
         per_second: Option<u32>,
         most_behind: u64,
         limit: Duration,
     ) -> Result<Load, Error> {
-        let socket = PacketSocket::open(namespace, ifname)?;
-        socket.never_wait()?;
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let sender = {
-            let (stop, sent) = (Arc::clone(&stop), Arc::clone(&sent));
-            let pace = Pace::new(per_second, most_behind);
-            namespace.spawn_thread(move || send(&socket, next, pace, &stop, &sent, limit))?
-        };
-        Ok(Load { sender, stop, sent })
-    }
-
-    /// Frames sent so far.
-    pub fn sent(&self) -> u64 {
-        self.sent.load(Ordering::Relaxed)
-    }
-
-    /// Stops it and returns how many frames were sent.
-    ///
-    /// # Errors
-    /// If the sender failed or does not end.
-    pub fn stop(self) -> Result<u64, Error> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.sender.join(GRACE)??;
-        Ok(self.sent.load(Ordering::Relaxed))
+        let mut pace = Pace::new(per_second, most_behind);
+        let mut batch = Batch::new();
+        let send = move |socket: &PacketSocket| pace.keep(|count| batch.send(socket, &mut next, count));
+        Load::spawn(from, send, limit)
     }
 }
 
@@ -197,7 +154,7 @@ pub fn flood_with(
     time: Duration,
 ) -> Result<Flood, Error> {
     let load = Load::start_with(from, next, per_second, WARM_UP + time + GRACE)?;
-    let counted = crate::flood::count([(&load.sent, namespace, ifname)], time);
+    let counted = crate::flood::count([(&load, namespace, ifname)], time);
     load.stop()?;
     counted.map(|[flood]| flood)
 }
@@ -236,41 +193,40 @@ pub fn both_ways_with(
     let limit = WARM_UP + time + GRACE;
     let there = Load::start_with(one, there, per_second, limit)?;
     let back = Load::start_with(other, back, per_second, limit)?;
-    let counted = crate::flood::count([(&there.sent, other.0, other.1), (&back.sent, one.0, one.1)], time);
+    let counted = crate::flood::count([(&there, other.0, other.1), (&back, one.0, one.1)], time);
     there.stop()?;
     back.stop()?;
     counted
 }
 
-fn send(
-    socket: &PacketSocket,
-    mut next: impl FnMut(&mut Vec<u8>),
-    mut pace: Pace,
-    stop: &AtomicBool,
-    sent: &AtomicU64,
-    limit: Duration,
-) -> Result<(), Error> {
-    let mut batch = vec![Vec::new(); PacketSocket::BATCH];
-    let start = Instant::now();
-    // Frames that the interface did not take go first the next time: no PN is left out.
-    let mut waiting = 0;
-    while !stop.load(Ordering::Relaxed) && start.elapsed() < limit {
-        let count = pace.due().min(batch.len());
-        if count == 0 {
-            std::thread::sleep(Duration::from_micros(20));
-            continue;
-        }
-        for frame in batch.iter_mut().take(count).skip(waiting) {
-            next(frame);
-        }
-        let ready = count.max(waiting);
-        let taken = socket.send_all(&batch[..ready])?;
-        batch[..ready].rotate_left(taken);
-        waiting = ready - taken;
-        pace.sent(taken);
-        sent.fetch_add(taken as u64, Ordering::Relaxed);
+/// Frames that are written and sent together.
+struct Batch {
+    frames: Vec<Vec<u8>>,
+    /// Those in front that the interface did not take: they go first the next time, so no PN is left out.
+    waiting: usize,
+}
+
+impl Batch {
+    fn new() -> Self {
+        Self { frames: vec![Vec::new(); PacketSocket::BATCH], waiting: 0 }
     }
-    Ok(())
+
+    /// Sends up to `count` frames, which `next` writes, and returns how many were taken.
+    fn send(
+        &mut self,
+        socket: &PacketSocket,
+        next: &mut impl FnMut(&mut Vec<u8>),
+        count: usize,
+    ) -> Result<usize, Error> {
+        let Self { frames, waiting } = self;
+        let count = count.min(frames.len());
+        frames.iter_mut().take(count).skip(*waiting).for_each(next);
+        let ready = count.max(*waiting);
+        let taken = socket.send_all(&frames[..ready])?;
+        frames[..ready].rotate_left(taken);
+        *waiting = ready - taken;
+        Ok(taken)
+    }
 }
 
 /// Sends frames of `octets` one after the other, each behind a `pause`, to a station that sends them back with their

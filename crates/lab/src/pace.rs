@@ -1,6 +1,9 @@
 //! Clock of a steady stream: tells when its next frames are due.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time until it is looked again whether a frame is due.
+const WAIT: Duration = Duration::from_micros(20);
 
 /// A rate, and how many frames were sent of it.
 #[derive(Debug)]
@@ -19,8 +22,20 @@ impl Pace {
         Self { start: Instant::now(), per_second, most_behind, sent: 0 }
     }
 
+    /// Has what is due sent; waits a moment if that is nothing. `send` gets the number of frames, and returns how many it has sent.
+    pub(crate) fn keep<E>(&mut self, send: impl FnOnce(usize) -> Result<usize, E>) -> Result<usize, E> {
+        let due = self.due();
+        if due == 0 {
+            std::thread::sleep(WAIT);
+            return Ok(0);
+        }
+        let taken = send(due)?;
+        self.sent(taken);
+        Ok(taken)
+    }
+
     /// Frames that are due now.
-    pub(crate) fn due(&mut self) -> usize {
+    fn due(&mut self) -> usize {
         let Some(rate) = self.per_second else { return usize::MAX };
         let due = (self.start.elapsed().as_secs_f64() * f64::from(rate)) as u64;
         self.sent = self.sent.max(due.saturating_sub(self.most_behind));
@@ -28,15 +43,13 @@ impl Pace {
     }
 
     /// Counts frames that were sent.
-    pub(crate) fn sent(&mut self, frames: usize) {
+    fn sent(&mut self, frames: usize) {
         self.sent += frames as u64;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

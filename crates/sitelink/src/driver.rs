@@ -33,7 +33,7 @@ use dataplane::site::{DATAGRAM_OCTETS, ManagerMailbox, ToWorker};
 
 /// The longest time between two looks at addresses and path MTUs, for which quinn has no event.
 const TURN: Duration = Duration::from_millis(50);
-/// Pause when the worker's mailbox is full.
+/// Pause while the worker's mailbox is full.
 const SOON: Duration = Duration::from_millis(5);
 /// Interval at which the status is renewed.
 const STATUS: Duration = Duration::from_millis(250);
@@ -42,12 +42,14 @@ const EVENTS: usize = 1024;
 const FRAMES: usize = 256;
 /// Time for telling the peers about the end.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// Fixed endpoints are resolved again so often; and so soon if they cannot be resolved.
+/// Interval at which fixed endpoints are resolved again.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
+/// Pause before a name that could not be resolved is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(3);
-/// A stranger is a notice at most so often.
+/// Interval between notices of strangers.
 const STRANGER: Duration = Duration::from_secs(10);
-/// And that somebody where a peer is does not know this site's public key, which anybody can say in its name.
+/// Interval between notices that somebody at a peer's address does not know this site's public key. Anybody can send such packets in
+/// its name.
 const UNKNOCKED: Duration = Duration::from_secs(60);
 
 /// The loop.
@@ -74,7 +76,7 @@ pub(super) struct Driver<'r> {
 }
 
 impl<'r> Driver<'r> {
-    /// Inside of the runtime.
+    /// A loop with the peers of the roster. To be called inside of the runtime.
     ///
     /// # Errors
     /// If the socket cannot be used.
@@ -87,7 +89,7 @@ impl<'r> Driver<'r> {
         local: SocketAddr,
         shared: &Arc<Shared>,
     ) -> io::Result<Self> {
-        // The crypto of it is replaced for each connection.
+        // Placeholder: each connection gets a crypto configuration of its own.
         let (crypto, _) = tls.server(BTreeSet::new(), false);
         let config = transport::server(crypto, transport::transport(settings.most_payload));
         let endpoint = Endpoint::new_with_abstract_socket(
@@ -128,7 +130,7 @@ impl<'r> Driver<'r> {
         Ok(driver)
     }
 
-    /// Lets go of peers that have left, and begins with those that have come.
+    /// Ends the sessions of peers that have left, and begins those of peers that have come.
     fn renew(&mut self) {
         let (configured, changes, most_payload) =
             self.shared.with_roster(|roster| (roster.settings(), roster.changes(), roster.most_payload()));
@@ -137,7 +139,7 @@ impl<'r> Driver<'r> {
             std::mem::take(&mut self.peers).into_iter().partition(|peer| configured.contains_key(&peer.id()));
         self.peers = stay;
         let leave: Vec<Peer> = leave;
-        // Of those too that the driver before had, and this one has never seen.
+        // Peers of a driver before this one, which a defect ended, may have left too.
         if let Some(kernel) = &self.kernel {
             kernel.retain(|peer| configured.contains_key(&peer));
         }
@@ -152,7 +154,7 @@ impl<'r> Driver<'r> {
         (self.first, self.changes, self.published) = (0, changes, None);
     }
 
-    /// A peer from here on.
+    /// A peer that has come, with its session if it is not plain.
     fn begin(&self, id: PeerId, peer: &ManagerPeer, transport: &Arc<TransportConfig>) -> Peer {
         let (settings, shared) = (self.settings, &self.shared);
         let following = follow(id, peer, self.local, shared, &self.tell);
@@ -195,7 +197,7 @@ impl<'r> Driver<'r> {
         self.peers.get_mut(at)
     }
 
-    /// Until the manager is stopped.
+    /// Turns until the manager is stopped, or a turn panics.
     pub(super) async fn run(mut self) {
         let mut wait = Duration::ZERO;
         while !self.shared.stop.load(Ordering::Relaxed) {
@@ -212,7 +214,7 @@ impl<'r> Driver<'r> {
         let _ = timeout(FAREWELL, self.endpoint.wait_idle()).await;
     }
 
-    /// Time until there is something to do again.
+    /// One turn: events, frames, peers, kernel. Returns the time until there is something to do again.
     fn turn(&mut self, mailbox: &mut ManagerMailbox) -> Duration {
         #[cfg(test)]
         assert!(!self.shared.defect.swap(false, Ordering::Relaxed), "as a defect would");
@@ -226,22 +228,22 @@ impl<'r> Driver<'r> {
         self.take_events(mailbox, now);
         self.take_frames(mailbox);
         let mut busy = false;
-        // Not at every packet: it costs a lock and a copy for each peer.
-        let path = self.looked.is_none_or(|last| last.elapsed() >= TURN);
-        if path {
+        // Addresses and MTUs cost a lock and a copy for each peer: too much for every packet.
+        let look = self.looked.is_none_or(|last| last.elapsed() >= TURN);
+        if look {
             self.looked = Some(Instant::now());
             self.report_unknocked();
         }
-        // Each turn another one is first: a peer that fills the worker's mailbox does not keep the others out of it.
+        // Another one is first in each turn: a peer that fills the worker's mailbox does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
         for peer in late.iter_mut().chain(&mut *early) {
-            // While the worker is behind, nothing is read that would give it more to do.
+            // Nothing is read while the worker is behind: it would get more to do.
             if !mailbox.messages.has_room() {
                 busy = true;
                 break;
             }
             let (eapol, shared_counters) = (&mut mailbox.eapol, &self.shared.shared_counters);
-            let more = peer.turn(now, path, |frame| {
+            let more = peer.turn(now, look, |frame| {
                 let sent = eapol.send(frame);
                 shared_counters.count(|counters| match sent {
                     true => counters.in_mkpdus += 1,
@@ -308,7 +310,7 @@ impl<'r> Driver<'r> {
         }
     }
 
-    /// A peer that does not know this site's key gets no answer, so that here alone it can be told why.
+    /// Notes that somebody does not know this site's key. He gets no answer, so nobody else can tell why.
     fn report_unknocked(&mut self) {
         if self.unknocked.is_some_and(|last| last.elapsed() < UNKNOCKED) {
             return;
@@ -354,7 +356,7 @@ impl<'r> Driver<'r> {
         }
     }
 
-    /// MKPDUs of the LAN go to all peers; those of peers never do.
+    /// Sends MKPDUs of the LAN to all peers. Those of peers go to the LAN alone.
     fn take_frames(&self, mailbox: &mut ManagerMailbox) {
         for _ in 0..FRAMES {
             let Some(frame) = mailbox.eapol.receive() else { break };
@@ -394,7 +396,7 @@ fn hear_the_bell(bell: UnixStream, shared: Arc<Shared>) -> io::Result<impl Futur
     })
 }
 
-/// Header encryption and plain peers have fixed endpoints: where those are, now and after their names have changed.
+/// Resolves the endpoint of a peer with header encryption or a plain one, again and again: its name may get another address.
 fn follow(
     peer: PeerId,
     settings: &ManagerPeer,

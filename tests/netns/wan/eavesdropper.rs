@@ -32,7 +32,11 @@ fn an_eavesdropper_learns_no_address_no_sci_and_no_flow() {
         let (from, to) = (wan.probe(0).mac, wan.probe(1).mac);
         let line = Capture::start(wan.line(0), LEFT).unwrap();
         let count = packets();
-        let load = Load::start(wan.probe(0), Prepared::new(from, to, 60, wan.pn), Some(RATE), LIMIT).unwrap();
+        let (probe, mut frames) = (wan.probe(0), Prepared::new(from, to, 60, wan.pn));
+        let next = move |frame: &mut Vec<u8>| {
+            frames.next_into(frame);
+        };
+        let load = Load::start_with((probe.namespace, probe.ifname), next, Some(RATE), LIMIT).unwrap();
         // A busy machine loses some on the way to the first site: they were never in the tunnel.
         let end = Instant::now() + LIMIT;
         while wan.count(0, "OutPktsTunnelled") < count {

@@ -22,7 +22,7 @@ impl Gateway {
     pub fn add_agreed(&mut self, name: String, mut link: Link, agreement: KeyAgreement) -> io::Result<()> {
         let now = Instant::now();
         let agreement = Agreement::begin(now, self.moment(now), &mut link, agreement)?;
-        self.place(name, link, Keys::Agreed(Box::new(agreement)))?;
+        self.give_to_worker(name, link, Keys::Agreed(Box::new(agreement)))?;
         // The first MKPDU goes out at once, or with the first ports.
         self.speak(self.links.len() - 1, now);
         Ok(())

@@ -24,7 +24,7 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
     pub fn add(&mut self, name: String, link: Link, keys: StaticKeys) -> io::Result<()> {
-        self.place(name, link, Keys::Static(Box::new(StaticControl::new(keys))))
+        self.give_to_worker(name, link, Keys::Static(Box::new(StaticControl::new(keys))))
     }
 
     /// Adds a link without keys, whose name no other has: its SecY has no SA and never gets one, so nothing passes but
@@ -33,7 +33,7 @@ impl Gateway {
     /// # Errors
     /// As [`Gateway::add`].
     pub fn add_without_keys(&mut self, name: String, link: Link) -> io::Result<()> {
-        self.place(name, link, Keys::None)
+        self.give_to_worker(name, link, Keys::None)
     }
 
     /// Puts another pipeline in the place of such a link's own between two turns, for other settings of its SecY.
@@ -51,7 +51,7 @@ impl Gateway {
     }
 
     /// Gives a link to a worker.
-    pub(super) fn place(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
+    pub(super) fn give_to_worker(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
         let at = self.free_slot()?;
         // Without room the worker is stuck; the next job reports it.
         let begun = link.pool().is_some();

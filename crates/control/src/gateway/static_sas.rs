@@ -1,5 +1,5 @@
-//! SAs with static keys go to the kernel and come back. The moves are in the middle of the worker's jobs: out of its SecY, into the
-//! programs, and the other way.
+//! Moves of SAs with static keys between a worker's SecY and the programs. An SA leaves one place before it enters the other, so no PN
+//! is taken twice and no frame accepted twice.
 
 use dataplane::job::Progress;
 

@@ -56,9 +56,8 @@ impl NoncePair {
         protection: Protection,
         epoch: u64,
     ) -> EpochKey {
-        let from_higher = relation.local() == Local::Higher;
-        let key = master.direction_key(&self.direction(relation, protection, from_higher, epoch));
-        EpochKey { key_id: nth(self.transmit, epoch), epoch, key }
+        let context = self.direction(relation, protection, relation.local() == Local::Higher, epoch);
+        EpochKey { key_id: nth(self.transmit, epoch), epoch, key: master.direction_key(&context) }
     }
 
     pub(super) fn receive_key(
@@ -68,9 +67,8 @@ impl NoncePair {
         protection: Protection,
         epoch: u64,
     ) -> EpochKey {
-        let from_higher = relation.local() == Local::Lower;
-        let key = master.direction_key(&self.direction(relation, protection, from_higher, epoch));
-        EpochKey { key_id: nth(self.receive, epoch), epoch, key }
+        let context = self.direction(relation, protection, relation.local() == Local::Lower, epoch);
+        EpochKey { key_id: nth(self.receive, epoch), epoch, key: master.direction_key(&context) }
     }
 
     fn direction(

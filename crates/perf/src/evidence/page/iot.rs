@@ -322,7 +322,7 @@ fn templates(document: &Document) -> Figure {
     Figure {
         id: "iot-figure-6".into(),
         title: "Figure 6: what templates save".into(),
-        caption: "Which share of a CBC-MAC is done before the data is there, since the message begins with what is known; more is better. PlotResult are the four points of the figure that the text gives.".into(),
+        caption: "Which share of a CBC-MAC is done before the data is there, since the message begins with what is known; more is better. Drawn are the four points of the figure that the text gives.".into(),
         units: "per cent saved".into(),
         source: source("figure 6, section VI-B"),
         command: made_by(document),

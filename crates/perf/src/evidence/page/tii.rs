@@ -139,7 +139,7 @@ fn throughput(document: &Document) -> Figure {
     Figure {
         id: "tii-figure-4b".into(),
         title: "Figure 4(b): what fragmentation costs in throughput".into(),
-        caption: "The text gives the differences between scenarios: 50 Mbit/s less, then 60 Mbit/s more, of 1000. PlotResult is by how many per cent of the wire TCP gets slower or faster. Absolute figures of the same design stand in the thesis: table 7.2 below.".into(),
+        caption: "The text gives the differences between scenarios: 50 Mbit/s less, then 60 Mbit/s more, of 1000. Drawn is by how many per cent of the wire TCP gets slower or faster. Absolute figures of the same design stand in the thesis: table 7.2 below.".into(),
         units: "per cent of the wire's rate (the paper: 1000 Mbit/s; this run: 100 Mbit/s)".into(),
         source: source("figure 4(b), section IV-C"),
         command: command(document, "fragment"),
@@ -308,7 +308,7 @@ fn weighted(document: &Document) -> Figure {
         id: "tii-table-4".into(),
         title: "Table IV: weighted cost of a frame by cipher".into(),
         caption: format!(
-            "The paper weighs round trips by frame size ({weights}), since industrial frames are short. PlotResult is what sealing and opening a frame takes here, with these weights (1468 in place of 1400 and 1518); less is better. A round trip through two gateways has it four times."
+            "The paper weighs round trips by frame size ({weights}), since industrial frames are short. Drawn is what sealing and opening a frame takes here, with these weights (1468 in place of 1400 and 1518); less is better. A round trip through two gateways has it four times."
         ),
         units: "nanoseconds to seal and open a frame".into(),
         source: source("table IV"),
@@ -348,7 +348,7 @@ fn relative_throughput(document: &Document) -> Figure {
     Figure {
         id: "tii-figure-5b".into(),
         title: "Figure 5(b): throughput beside the default cipher".into(),
-        caption: "Throughput of TCP in per cent of that with AES-GCM; more is better. PlotResult are all numbers that the text gives. This machine has AES instructions, so it is to be compared with platform 1, where nothing was gained.".into(),
+        caption: "Throughput of TCP in per cent of that with AES-GCM; more is better. Drawn are all numbers that the text gives. This machine has AES instructions, so it is to be compared with platform 1, where nothing was gained.".into(),
         units: "per cent of the throughput with GCM-AES-128".into(),
         source: source("figure 5(b), section V-C"),
         command: command(document, "link"),
@@ -380,7 +380,7 @@ fn by_size(document: &Document) -> Figure {
     Figure {
         id: "tii-figure-6".into(),
         title: "Figure 6: by frame size".into(),
-        caption: "The figure shows round trips by frame size on four platforms as a drawing, and the text gives no numbers of it but one: figure 5(a). PlotResult is what sealing a frame takes here with the paper's four ciphers; less is better. The other suites are below, every figure.".into(),
+        caption: "The figure shows round trips by frame size on four platforms as a drawing, and the text gives no numbers of it but one: figure 5(a). Drawn is what sealing a frame takes here with the paper's four ciphers; less is better. The other suites are below, every figure.".into(),
         units: "nanoseconds over octets of text".into(),
         source: source("figure 6"),
         command: command(document, "suites"),

@@ -135,7 +135,7 @@ fn by_size(document: &Document) -> Figure {
     Figure {
         id: "tunnel-figure-5a".into(),
         title: "Figure 5(a): round trip by frame size".into(),
-        caption: "The figure is a drawing, and the text gives no numbers of it: only that round trips jump where a frame has to be split, that those over WireGuard are erratic, and that both own approaches are alike. PlotResult is this run, up to frames that still go whole.".into(),
+        caption: "The figure is a drawing, and the text gives no numbers of it: only that round trips jump where a frame has to be split, that those over WireGuard are erratic, and that both own approaches are alike. Drawn is this run, up to frames that still go whole.".into(),
         units: "microseconds over octets of the frame".into(),
         source: source("figure 5(a)"),
         command: command(document, BENCH),
