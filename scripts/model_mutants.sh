@@ -6,7 +6,7 @@
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
 #
 # A mutant of crates/mka is shown to the model of the KaY, one of crates/fieldbus to that of the handshake, one of crates/tunnel to that
-# of the sessions of sites, one of crates/secy to the simulation of links. The sources are changed in a copy, target/model-mutants.
+# of the sessions of sites, one of crates/secy to the simulation of links, one of a site's window to the search beside it. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -60,6 +60,16 @@ mutants=(
     'in time|tunnel/src/session/transmit_epochs.rs|offered.told_now = false;|offered.told_now \|= false;'
     # Flows that the peer knew at its start before count as known.
     'in time|tunnel/src/session/handle_message.rs|self.peer_flows = PeerFlows::default();|'
+    # Identifier window. An anchor that was used enters with the window.
+    'accepted twice|tunnel/src/window.rs|if anchor < self.anchors_high {|if anchor >= u64::MAX - self.anchors_high {'
+    # What an anchor has jumped over is filled twice.
+    'accepted twice|tunnel/src/window.rs|self.gap.end -= 1;|self.gap.end -= u64::from(self.gap.end > self.gap_start() + 1);'
+    # A position has the window end where it was.
+    'comes next|tunnel/src/window.rs|if self.high <= self.newest + self.width {|if self.high < self.newest + self.width {'
+    # What is older than W/2 is taken.
+    'older than|tunnel/src/window.rs|seq + self.half() < self.newest|seq + self.width < self.newest'
+    # A late packet moves the window back.
+    'goes back|tunnel/src/window.rs|self.newest = self.newest.max(seq);|self.newest = seq;'
     # Simulation of links. PNs do not go on.
     'nonce comes twice|secy/src/transmit_pns.rs|self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };|'
     # Without an SA frames pass as they are.
@@ -95,12 +105,13 @@ for mutant in "${mutants[@]}"; do
     }
     printf '%s\n' "$before$to${text#"$before$from"}" >"$copy/$file"
     case ${parts[1]} in
-    fieldbus/*) model=handshake ;;
-    tunnel/*) model=session ;;
-    secy/*) model=simulation ;;
-    *) model=kay ;;
+    tunnel/src/window.rs) search=(frameward-tunnel --lib window::exhaustive) ;;
+    fieldbus/*) search=(frameward-models --test handshake) ;;
+    tunnel/*) search=(frameward-models --test session) ;;
+    secy/*) search=(frameward-models --test simulation) ;;
+    *) search=(frameward-models --test kay) ;;
     esac
-    test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p frameward-models --test "$model")
+    test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p "${search[@]}")
     "${test[@]}" --no-run >"$copy/log" 2>&1 || {
         cat "$copy/log"
         echo "mutants: does not build: $mutant" >&2

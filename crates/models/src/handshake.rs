@@ -167,6 +167,8 @@ impl World {
     /// First state of the search.
     fn first(&self) -> State {
         let shared = &mut self.shared();
+        // A path that is told is walked again from here.
+        shared.searches = false;
         let now = Instant::after_start(Duration::from_secs(1));
         let begin = |shared: &mut Shared, end| shared.pasts.begin(now, Begin { end, start: 0 });
         let mut state = State {

@@ -13,7 +13,7 @@ fn whatever_happens_to_links_nothing_comes_twice_and_all_heals() {
     let began = Instant::now();
     let seeds = match number("FRAMEWARD_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..number("FRAMEWARD_SEEDS").unwrap_or(30),
+        None => 0..number("FRAMEWARD_SEEDS").unwrap_or(200),
     };
     let (mut time, mut counts, mut wrong) = (Duration::ZERO, [0; 3], 0);
     for seed in seeds.clone() {

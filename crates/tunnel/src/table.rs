@@ -13,6 +13,7 @@ type Entry = [u64; 2];
 
 /// Unpredictable numbers, each with a value other than 0.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Table {
     /// Empty slots are zeros, so a large table costs no time at the start.
     slots: Vec<Entry>,

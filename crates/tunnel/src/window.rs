@@ -85,6 +85,7 @@ pub(crate) struct Late;
 
 /// The window of one lane in one epoch.
 #[derive(Debug)]
+#[cfg_attr(test, derive(Clone))]
 pub(crate) struct Window {
     number: LaneNumber,
     /// Without a key the window is closed: it accepts nothing, and its identifiers leave the table.
@@ -316,5 +317,7 @@ impl Window {
     }
 }
 
+#[cfg(test)]
+mod exhaustive;
 #[cfg(test)]
 mod tests;
