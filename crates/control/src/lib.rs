@@ -234,13 +234,19 @@ impl Gateway {
         Ok(())
     }
 
-    /// Gives a link to a worker.
+    /// Gives a link to a worker, or to the site of its name.
     fn place(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
-        let (worker, slot) = self.free_slot()?;
-        // Without room the worker is stuck; the next job reports it.
         let begun = link.pool().is_some();
-        let datapath = Some(Datapath::Link(Box::new(link)));
-        let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
+        let (worker, slot) = match self.site_number(&name) {
+            Some(site) => self.secure_site(site, link),
+            None => {
+                let (worker, slot) = self.free_slot()?;
+                // Without room the worker is stuck; the next job reports it.
+                let datapath = Some(Datapath::Link(Box::new(link)));
+                let _ = self.workers[worker].submit(Box::new(SwapDatapath { slot, datapath }));
+                (worker, slot)
+            }
+        };
         self.links.push(LinkControl {
             name,
             worker,
@@ -283,7 +289,17 @@ impl Gateway {
     pub fn remove(&mut self, name: &str) -> Result<Box<Link>, WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let LinkControl { worker, slot, .. } = self.links[number];
-        let removed = self.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
+        let removed = match self.site_number(name) {
+            Some(site) => self.take_from_site(site),
+            None => {
+                self.run(worker, Box::new(SwapDatapath { slot, datapath: None })).and_then(|job| {
+                    match job.datapath {
+                        Some(Datapath::Link(link)) => Ok(link),
+                        _ => Err(WorkerUnresponsive),
+                    }
+                })
+            }
+        };
         let mut control = self.links.remove(number);
         let programs =
             control.cell.as_mut().and_then(|cell| cell.take_kernel()).map(KernelCell::into_programs);
@@ -304,7 +320,7 @@ impl Gateway {
         // Those of a worker that does not answer may stand in front of its ports still: they end here.
         let programs = control.kernel.take().filter(|_| removed.is_ok());
         self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
-        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
+        let link = removed?;
         self.keep_last_floors(&link.path().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
         Ok(link)

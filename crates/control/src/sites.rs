@@ -4,9 +4,10 @@ use std::io;
 
 use super::{Gateway, WorkerUnresponsive};
 use dataplane::job::{Datapath, Progress};
+use dataplane::link::Link;
 use dataplane::site::{Lan, PeerChange, Site};
 
-use crate::jobs::SwapDatapath;
+use crate::jobs::{SiteJob, SwapDatapath};
 
 pub(super) struct SiteControl {
     pub(super) name: String,
@@ -18,7 +19,8 @@ pub(super) struct SiteControl {
 }
 
 impl Gateway {
-    /// Adds a site, whose name no other site has: packets flow from here on. It goes to a worker as a link does.
+    /// Adds a site, whose name no other site has: packets flow from here on. It goes to a worker as a link does. A link of the
+    /// same name that is added afterwards becomes its SecY, which protects its LAN, and has to be removed before it.
     ///
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
@@ -86,6 +88,27 @@ impl Gateway {
         Ok(())
     }
 
+    /// Puts a link between a site's LAN and its tunnel.
+    pub(super) fn secure_site(&mut self, site: usize, link: Link) -> (usize, usize) {
+        let SiteControl { worker, slot, .. } = self.sites[site];
+        // Without room the worker is stuck; the next job reports it.
+        let job = SiteJob::new(slot, Some(Box::new(link)), |site, link| {
+            link.take().into_iter().for_each(|link| site.secure(link));
+            Progress::Done
+        });
+        let _ = self.workers[worker].submit(job);
+        (worker, slot)
+    }
+
+    /// Takes the link of a site out.
+    pub(super) fn take_from_site(&mut self, site: usize) -> Result<Box<Link>, WorkerUnresponsive> {
+        self.run_on_site(site, None, |site, link| {
+            *link = site.take_link();
+            Progress::Done
+        })?
+        .ok_or(WorkerUnresponsive)
+    }
+
     fn on_lan(
         &mut self,
         name: &str,
@@ -99,7 +122,7 @@ impl Gateway {
         Ok(())
     }
 
-    fn site_number(&self, name: &str) -> Option<usize> {
+    pub(super) fn site_number(&self, name: &str) -> Option<usize> {
         self.sites.iter().position(|site| site.name == name)
     }
 }
