@@ -98,6 +98,24 @@ fn a_group_of_three_gets_what_is_for_all_and_nobody_else_what_is_for_one() {
     assert_no_chunk_is_lost(&mut plants);
 }
 
+/// Nothing waits for another turn, which may be long in coming.
+#[test]
+fn one_turn_takes_what_came_to_the_peers() {
+    let mut plants = Plants::secured(2);
+    let frames = [macsec(station(1), station(0), 1, 300), plain(station(1), station(0), 1, 300)];
+    for frame in &frames {
+        assert!(plants.plants[0].lan.inject(frame));
+    }
+    let said = eapol(station(200), 120);
+    assert!(plants.plants[0].kay.as_mut().unwrap().send(mka::Frame::try_from(&said[..]).unwrap()));
+    plants.turn();
+    assert_eq!(plants.snapshot(0).peers[0].counters.out_pkts_tunnelled, 2);
+    assert!(plants.plants[0].manager.eapol.receive().is_some());
+    plants.settle();
+    assert_eq!(plants.collect(1).len(), 2);
+    assert_no_chunk_is_lost(&mut plants);
+}
+
 #[test]
 fn without_a_key_no_frame_of_a_machine_passes() {
     let mut plants = Plants::secured(2);
