@@ -257,6 +257,7 @@ keys() {
     } | save keygen-cell
     ip -n a link set enp1s0 name enp3s0
     configuration sites.md 1 >"$scratch/a/etc/dresden.toml"
+    box a frameward keygen cak --out /etc/frameward/plants.cak >/dev/null
     box a frameward check --offline /etc/frameward/dresden.toml 2>&1 | sed -n '/  path  /,/plain  /p' | save site-check
 }
 

@@ -38,6 +38,7 @@ mod loss;
 mod mesh;
 mod mka;
 mod neighbours;
+mod onebox;
 mod operators;
 mod order;
 mod page;

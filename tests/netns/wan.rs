@@ -220,7 +220,7 @@ impl Wan {
 }
 
 /// Whether a captured frame is a data packet, where those go to this port.
-fn is_data(port: u16, frame: &[u8]) -> bool {
+pub(super) fn is_data(port: u16, frame: &[u8]) -> bool {
     frame.get(12..14) == Some(&[8, 0])
         && frame.get(23) == Some(&17)
         && frame.get(36..38) == Some(&port.to_be_bytes())

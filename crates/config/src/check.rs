@@ -21,10 +21,12 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use crate::{Config, Finding, Link, LinkLoss, Named as _};
-use crate::{bypass, fieldbus, interfaces};
+use crate::{bypass, datapaths, fieldbus, interfaces};
 pub use engine::engines;
 use mtus::sectag_octets;
-pub use mtus::{ETHERNET_MTU, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_octets, usual_mtus};
+pub use mtus::{
+    ETHERNET_MTU, IN_SITE_OCTETS, Mtus, ReadMtu, interface_mtu, link_mtus, overhead_octets, usual_mtus,
+};
 
 /// Effect of the loss of a carrier, in words.
 fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
@@ -137,7 +139,7 @@ impl<'c> Plan<'c> {
     pub fn with_workers(self) -> Self {
         let Config { gateway, links, sites, .. } = self.config;
         let machine = Machine::this(interfaces(links, sites));
-        let (_, judged) = Placement::evaluate(gateway, links.len() + sites.len(), &machine);
+        let (_, judged) = Placement::evaluate(gateway, datapaths(links, sites), &machine);
         let words = judged.unwrap_or_else(|reason| format!("ordinary threads: {reason}"));
         Self { workers: Some(words), ..self }
     }
@@ -182,7 +184,12 @@ impl<'c> Plan<'c> {
     /// The same plan, that knows the line rates of the protected sides, in Mbit/s, where the interfaces tell them.
     #[must_use]
     pub fn with_line_rates(self, mbits: &dyn Fn(&str) -> Option<u32>) -> Self {
-        let mbits = self.config.links.iter().map(|link| mbits(&link.protected)).collect();
+        let mbits = self
+            .config
+            .links
+            .iter()
+            .map(|link| mbits(if link.in_site { &link.plain } else { &link.protected }));
+        let mbits = mbits.collect();
         Self { mbits, ..self }
     }
 }
@@ -243,6 +250,10 @@ fn write_link(
     let overhead = overhead_octets(link);
     writeln!(f, "\nlink {}", link.name)?;
     match mtus {
+        _ if link.in_site => {
+            writeln!(f, "  plain      {}, the LAN of site {}", link.plain, link.name)?;
+            writeln!(f, "  protected  the tunnel of site {}", link.name)?;
+        }
         None => {
             writeln!(f, "  plain      {}", link.plain)?;
             writeln!(
@@ -290,7 +301,9 @@ fn write_link(
         )?;
     }
     write_fragmentation(f, link, mtus)?;
-    writeln!(f, "  link loss  {}", link_loss(link))?;
+    if !link.in_site {
+        writeln!(f, "  link loss  {}", link_loss(link))?;
+    }
     for ether_type in &link.bypass {
         writeln!(f, "  in clear   {}, both ways: {}", bypass::Named(*ether_type), bypass::risk(*ether_type))?;
     }

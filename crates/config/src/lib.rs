@@ -65,10 +65,11 @@ pub struct Config {
     pub file: PathBuf,
     /// Settings of the gateway as a whole.
     pub gateway: Gateway,
-    /// The links, and behind them those of cells that drop the rest; no two share a name or an interface, and no two SAs a
-    /// nonce.
+    /// The links, behind them those of cells that drop the rest, and then those inside of sites; no two share a name or an
+    /// interface, and no two SAs a nonce.
     pub links: Vec<Link>,
-    /// The sites; if there is no link, at least one. None has a name or an interface of another, or of a link.
+    /// The sites; if there is no link, at least one. None has a name or an interface of another, or of a link but that inside of
+    /// it.
     pub sites: Vec<Site>,
     /// Each key with its value.
     pub outline: Outline,
@@ -76,8 +77,14 @@ pub struct Config {
 
 /// All interfaces of links and sites.
 pub fn interfaces<'c>(links: &'c [Link], sites: &'c [Site]) -> impl Iterator<Item = &'c str> {
-    let of_links = links.iter().flat_map(|link| [link.plain.as_str(), link.protected.as_str()]);
+    let of_links = links.iter().filter(|link| !link.in_site);
+    let of_links = of_links.flat_map(|link| link.interfaces().map(String::as_str));
     of_links.chain(sites.iter().map(|site| site.lan.as_str()))
+}
+
+/// Number of links and sites that workers have: a link inside of a site is a part of that.
+pub fn datapaths(links: &[Link], sites: &[Site]) -> usize {
+    links.iter().filter(|link| !link.in_site).count() + sites.len()
 }
 
 /// Reads and judges a configuration file and the key files that it names.
@@ -136,10 +143,16 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     let directory = file.parent().unwrap_or(Path::new(""));
     let mut seen = seen::Seen::default();
     let keys = key_source::KeySource { directory, files };
-    let mut links = link::validate_all(&raw.link, allow_experimental, &keys, &mut seen, &mut findings);
-    let sites = site::validate_all(&raw.site, &keys, &mut seen, &mut findings);
+    let (mut links, mut in_sites) =
+        link::validate_all(&raw.link, &raw.site, allow_experimental, &keys, &mut seen, &mut findings);
+    let io = judged.as_ref().map_or(Io::Auto, |(gateway, _)| gateway.io);
+    let sites = site::validate_all(&raw.site, io, &keys, &mut seen, &mut findings);
     site::warn_of_misfits(&links, &sites, &mut findings);
     fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &keys, &mut seen, &mut findings);
+    for site in &sites {
+        in_sites.iter_mut().filter(|link| link.name == site.name).for_each(|link| link.take_from_site(site));
+    }
+    links.append(&mut in_sites);
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {

@@ -9,7 +9,7 @@ use wire::ethernet::EtherType;
 
 pub(super) use validate::{mtu, validate_all};
 
-use super::{Cell, Keys, Mka, Origin, StaticSas};
+use super::{Cell, Keys, Mka, Origin, Site, StaticSas};
 
 /// The MTU of a link's protected side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,8 +40,10 @@ pub struct Link {
     pub line: Origin<usize>,
     /// The interface towards the machine.
     pub plain: String,
-    /// The interface towards the insecure network.
+    /// The interface towards the insecure network; of a link inside of a site, "tunnel".
     pub protected: String,
+    /// Its plain side is the LAN of the site of its name, and its protected one that site's tunnel: `protect = true`.
+    pub in_site: bool,
     /// False: SDUs leave in clear.
     pub protect_frames: bool,
     /// Encryption with its offset, or integrity alone.
@@ -81,6 +83,7 @@ impl Link {
             line: cell.line,
             plain,
             protected,
+            in_site: false,
             protect_frames: true,
             protection: Protection::Encrypt(ConfidentialityOffset::Zero),
             sci_inclusion: SciInclusion::Always,
@@ -98,9 +101,21 @@ impl Link {
         }
     }
 
+    /// Takes what is the site's to say. Frames may overtake each other in a tunnel by as much as packets may.
+    pub(super) fn take_from_site(&mut self, site: &Site) {
+        self.mtu = site.mtu;
+        self.allow_addresses = site.allow_addresses;
+        self.replay_window = u32::try_from(site.window).unwrap_or(u32::MAX);
+    }
+
+    /// The interfaces of this box that it has: the plain one, then the protected one.
+    pub fn interfaces(&self) -> impl Iterator<Item = &String> {
+        [&self.plain, &self.protected].into_iter().take(if self.in_site { 1 } else { 2 })
+    }
+
     /// Whether one of its sides is this interface.
     pub fn has_interface(&self, interface: &str) -> bool {
-        [&self.plain, &self.protected].into_iter().any(|own| own == interface)
+        self.interfaces().any(|own| own == interface)
     }
 
     /// Whether anything reaches its SecY: not where a cell drops the rest.

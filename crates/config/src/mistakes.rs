@@ -185,15 +185,15 @@ mod tests {
             ),
             (
                 "[[link]]\n[[link.peer]]",
-                "4: [[link.peer]] is not a section; did you mean [[link.static.peer]] or [[site.peer]]? Write it below the section that it belongs to",
+                "4: [[link.peer]] is not a section; did you mean [[link.static.peer]] or [[site.static.peer]] or [[site.peer]]? Write it below the section that it belongs to",
             ),
             (
                 "[[link]]\n[mka]",
-                "4: [mka] is not a section; did you mean [link.mka]? Write it below the section that it belongs to",
+                "4: [mka] is not a section; did you mean [link.mka] or [site.mka]? Write it below the section that it belongs to",
             ),
             (
                 "[[link]]\n[link.macsec]",
-                "4: [link.macsec] is not a section; use one of [gateway], [[link]], [link.static], [[link.static.peer]], [link.mka], [[site]], [[site.peer]], [site.limits], [[fieldbus]], [[fieldbus.relation]]",
+                "4: [link.macsec] is not a section; use one of [gateway], [[link]], [link.static], [[link.static.peer]], [link.mka], [[site]], [site.mka], [site.static], [[site.static.peer]], [[site.peer]], [site.limits], [[fieldbus]], [[fieldbus.relation]]",
             ),
         ] {
             assert_eq!(said(&format!("{gateway}{text}\n")), [format!("gw.toml:{words}")], "{text}");

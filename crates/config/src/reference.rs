@@ -18,7 +18,7 @@ macro_rules! section {
         keys { $($key:ident: $type:ty { $($field:ident: $value:expr,)* $(..$same:expr)? })* }
         sections { $($(#[$attribute:meta])* $inner:ident: $section:ty,)* }
     ) => {
-        #[derive(serde::Deserialize)]
+        #[derive(serde::Deserialize, Clone, Default)]
         #[serde(deny_unknown_fields)]
         pub(crate) struct $raw {
             $(pub(crate) $key: Option<toml::Spanned<$type>>,)*
@@ -56,7 +56,7 @@ pub(crate) use key::{Key, Section};
 pub(crate) use link::{LINK, MKA, RawLink, RawMka, RawPeer, RawStatic, STATIC, STATIC_PEER};
 pub use pages::{manual, markdown};
 pub use schema::schema;
-pub(crate) use site::{LIMITS, RawLimits, RawSite, RawSitePeer, SITE, SITE_PEER};
+pub(crate) use site::{LIMITS, RawSite, RawSitePeer, SITE, SITE_PEER};
 
 /// The configuration as it is written: every key, none of them judged yet. An unknown key is serde's error.
 #[derive(Deserialize)]
@@ -79,6 +79,9 @@ pub(super) const SECTIONS: &[Section] = &[
     link::StaticPeerKeys::SECTION,
     link::MkaKeys::SECTION,
     site::SiteKeys::SECTION,
+    site::SITE_MKA,
+    site::SITE_STATIC,
+    site::SITE_STATIC_PEER,
     site::SitePeerKeys::SECTION,
     site::LimitsKeys::SECTION,
     fieldbus::FieldbusKeys::SECTION,

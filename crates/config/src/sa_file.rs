@@ -137,8 +137,13 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Findi
 
 fn sa(raw: &Spanned<RawFileSa>, keys: &KeySource, findings: &mut Findings) -> Option<FileSa> {
     let (span, raw) = (raw.span(), raw.get_ref());
-    let scope =
-        Scope { label: "[[sa]] ", link: span.clone(), sci: &None, sci_inclusion: SciInclusion::Always };
+    let scope = Scope {
+        label: "[[sa]] ",
+        section: "link",
+        link: span.clone(),
+        sci: &None,
+        sci_inclusion: SciInclusion::Always,
+    };
     let suite = suite(raw, &span, findings);
     let RawFileSa { sci, an, key_file, ssci, salt, .. } = raw;
     let common = RawSa { an, sci, key_file, ssci, salt };

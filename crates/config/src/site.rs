@@ -15,6 +15,7 @@ mod limits;
 mod misfit;
 mod peer;
 mod ports;
+mod protect;
 pub mod settings;
 mod validate;
 
@@ -46,6 +47,8 @@ pub struct Site {
     pub allow_addresses: bool,
     /// The MTU of the LAN.
     pub mtu: Mtu,
+    /// Whether a link of its name ([`super::Link::in_site`]) protects the LAN's frames.
+    pub protect: bool,
     /// The data port, which is the management channel's, too. Neither the port nor the next one is 0.
     pub bind: SocketAddr,
     /// Identity of the site; none if all of its peers are plain.

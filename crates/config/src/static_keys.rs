@@ -49,6 +49,8 @@ impl<'r> From<&'r RawPeer> for RawSa<'r> {
 /// Settings of a link by which its SAs are judged.
 pub(super) struct Scope<'s> {
     pub(super) label: &'s str,
+    /// "link" or "site".
+    pub(super) section: &'static str,
     pub(super) link: Range<usize>,
     pub(super) sci: &'s Option<Spanned<String>>,
     pub(super) sci_inclusion: SciInclusion,
@@ -230,7 +232,8 @@ impl Scope<'_> {
     ) {
         let label = self.label;
         if receive.is_empty() {
-            let text = format!("{label}has no peer, so it delivers nothing; add [[link.static.peer]]");
+            let text =
+                format!("{label}has no peer, so it delivers nothing; add [[{}.static.peer]]", self.section);
             findings.warn(section.span(), text);
         }
         for (at, (peer, raw)) in receive.iter().zip(&section.get_ref().peer).enumerate() {

@@ -34,6 +34,16 @@ pub enum Datapath {
     Site(Box<Site>),
 }
 
+impl Datapath {
+    /// The link, or that in the site.
+    pub(crate) fn link_mut(&mut self) -> Option<&mut Link> {
+        match self {
+            Self::Link(link) => Some(link),
+            Self::Site(site) => site.link_mut(),
+        }
+    }
+}
+
 /// The links and sites of a worker. Each has a *slot*, a number that names it as long as it is there.
 #[derive(Default)]
 pub struct Datapaths {
@@ -59,12 +69,9 @@ impl Datapaths {
         self.slots.get_mut(slot).and_then(Option::take)
     }
 
-    /// The link in a slot.
+    /// The link in a slot, or in the site there.
     pub fn link(&mut self, slot: usize) -> Option<&mut Link> {
-        match self.slots.get_mut(slot)?.as_mut()? {
-            Datapath::Link(link) => Some(link),
-            Datapath::Site(_) => None,
-        }
+        self.slots.get_mut(slot)?.as_mut()?.link_mut()
     }
 
     /// The site in a slot.

@@ -8,11 +8,11 @@ use std::mem;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time;
 
-use secy::{CarryOver, NextAction};
+use secy::{CarryOver, NextAction, SecY};
 use wire::{An, Instant, Pn};
 
 use crate::checksums::ChecksumSample;
-use crate::pipeline::{Pipeline, ToPlain, ToProtected};
+use crate::path::{Path, ToPlain, ToProtected, give_refused};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 use netdev::port::{KernelSide, Port, PortCounters};
@@ -119,7 +119,31 @@ impl Link {
     /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the pipeline. `now` is protocol time, and `read`
     /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
-        let Self { ports, pipeline, waiting, burst, to_protected, to_plain, checksums, .. } = self;
+        let (mut received, next) = self.outward(now, read, |_, _| {});
+        let Self { ports, path, burst, to_protected, to_plain, .. } = self;
+        let Some(ports) = ports else { return (0, NextAction::Continue) };
+        let Ports { pool, plain, protected } = &mut **ports;
+        protected.receive(pool, burst);
+        received += burst.len();
+        if !burst.is_empty() {
+            path.inward(now, pool, burst, to_plain, &mut **plain);
+        }
+        path.send_hellos(now, pool, to_protected, &mut **protected);
+        plain.housekeep(pool);
+        protected.housekeep(pool);
+        (received, next)
+    }
+
+    /// MKPDUs, and at most one burst of the plain side, to the protected port. `look` sees the frames that came, which stand behind
+    /// those that are held, and may take some out. Returns the number of frames that came in, and the need of the transmit SA.
+    #[inline]
+    fn outward(
+        &mut self,
+        now: Instant,
+        read: time::Instant,
+        look: impl FnOnce(&mut Burst, &mut Pool),
+    ) -> (usize, NextAction) {
+        let Self { ports, path, waiting, to_protected, checksums, .. } = self;
         let Some(ports) = ports else {
             pipeline.drain_mkpdus();
             pipeline.drain_hellos();
@@ -130,23 +154,61 @@ impl Link {
         let held = waiting.len();
         pipeline.mark_poll_time(read);
         plain.receive(pool, waiting);
-        let mut received = waiting.len() - held;
+        let received = waiting.len() - held;
         if checksums.is_open() {
             waiting.slots()[held..].iter().for_each(|slot| checksums.look(pool.frame(slot)));
         }
+        look(waiting, pool);
         let mut next = NextAction::Continue;
         if !waiting.is_empty() {
             next = pipeline.outward(now, pool, waiting, to_protected, &mut **protected);
         }
-        protected.receive(pool, burst);
-        received += burst.len();
-        if !burst.is_empty() {
-            pipeline.inward(now, pool, burst, to_plain, &mut **plain);
-        }
-        pipeline.send_hellos(now, pool, to_protected, &mut **protected);
-        plain.housekeep(pool);
-        protected.housekeep(pool);
         (received, next)
+    }
+
+    /// The first half of a turn of a link inside of a site ([`crate::site`]): what [`Link::protected_frames`] gives afterwards. Frames
+    /// of the plain side that are `aside` by themselves, such as those of stations with a SecY of their own, are moved there, as far as
+    /// there is room, and pass no SecY. Such a link holds no frame back.
+    pub(crate) fn turn_outward(
+        &mut self,
+        now: Instant,
+        read: time::Instant,
+        is_aside: fn(&[u8]) -> bool,
+        aside: &mut Burst,
+    ) -> (usize, NextAction) {
+        self.outward(now, read, |frames, pool| {
+            if !frames.slots().iter().any(|slot| is_aside(pool.frame(slot))) {
+                return;
+            }
+            let mut others = Burst::new();
+            for slot in frames.drain() {
+                let to = if is_aside(pool.frame(&slot)) { &mut *aside } else { &mut others };
+                give_refused(to.push(slot), pool);
+            }
+            std::mem::swap(frames, &mut others);
+        })
+    }
+
+    /// Frames that were protected, and MKPDUs: at most a burst of those that wait. The pool of theirs, if there are ports.
+    pub(crate) fn protected_frames(&mut self, into: &mut Burst) -> Option<&mut Pool> {
+        let Ports { pool, protected, .. } = self.ports.as_deref_mut()?;
+        protected.receive(pool, into);
+        Some(pool)
+    }
+
+    /// The second half: frames out of the tunnel, to the KaY or verified to the plain side. Leaves `frames` empty.
+    pub(crate) fn turn_inward(&mut self, now: Instant, frames: &mut Burst) {
+        let Self { ports, path, to_plain, before: [_, tunnel], .. } = self;
+        let Some(Ports { pool, plain, .. }) = ports.as_deref_mut() else { return };
+        tunnel.rx_frames += frames.len() as u64;
+        tunnel.rx_octets += frames.slots().iter().map(|slot| slot.len() as u64).sum::<u64>();
+        path.inward(now, pool, frames, to_plain, &mut **plain);
+    }
+
+    /// Pool and plain port, for frames that pass no SecY, and the SecY, to tell them from others.
+    pub(crate) fn plain_side(&mut self) -> Option<(&mut Pool, &mut dyn Port, &SecY)> {
+        let Ports { pool, plain, .. } = self.ports.as_deref_mut()?;
+        Some((pool, &mut **plain, &self.path.secy))
     }
 
     /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.

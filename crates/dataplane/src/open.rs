@@ -11,6 +11,7 @@ use crate::site::Lan;
 use netdev::af_packet::AfPacket;
 use netdev::af_xdp::{AfXdp, Attach};
 use netdev::burst::BURST_FRAMES;
+use netdev::handover::Handover;
 use netdev::interface::{Interface, InterfaceError, Prepared};
 use netdev::pool::{ChunkOctets, Pool, PoolError};
 pub use netdev::port::{self, Port, PortError, all};
@@ -83,7 +84,7 @@ pub struct OpenLan {
 /// # Errors
 /// [`OpenError`].
 pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenError> {
-    let (pool, [plain, protected], fallback) = open(prepared, io)?;
+    let (pool, [plain, protected], fallback) = open(prepared, io, 0)?;
     Ok(OpenPorts { ports: Ports { pool, plain, protected }, fallback })
 }
 
@@ -92,26 +93,37 @@ pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenErr
 /// # Errors
 /// [`OpenError`].
 pub fn open_lan(prepared: &Prepared, io: Io) -> Result<OpenLan, OpenError> {
-    let (pool, [port], fallback) = open([prepared], io)?;
+    let (pool, [port], fallback) = open([prepared], io, 0)?;
     Ok(OpenLan { lan: Lan { pool, port }, fallback })
+}
+
+/// Opens a port on the interface of a LAN that a site protects, and a way into the site's tunnel. A frame out of the tunnel is up to
+/// `overhead` octets longer than one of the LAN.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn open_secured_lan(prepared: &Prepared, io: Io, overhead: usize) -> Result<OpenPorts, OpenError> {
+    let (pool, [plain], fallback) = open([prepared], io, overhead)?;
+    let protected = Box::new(Handover::default());
+    Ok(OpenPorts { ports: Ports { pool, plain, protected }, fallback })
 }
 
 /// Ports over one pool, and why AF_XDP could not be had, if that was tried.
 type Opened<const N: usize> = (Pool, [Box<dyn Port>; N], Option<String>);
 
-fn open<const N: usize>(prepared: [&Prepared; N], io: Io) -> Result<Opened<N>, OpenError> {
+fn open<const N: usize>(prepared: [&Prepared; N], io: Io, overhead: usize) -> Result<Opened<N>, OpenError> {
     let interfaces = prepared.map(Prepared::interface);
     let fallback = if io == Io::AfPacket {
         None
     } else {
         let kept = keeps_tags(prepared.iter().map(|one| (one.interface().name(), one.remaining_offloads())));
-        match kept.and_then(|()| open_af_xdp(interfaces)) {
+        match kept.and_then(|()| open_af_xdp(interfaces, overhead)) {
             Ok((pool, ports)) => return Ok((pool, ports, None)),
             Err(error) if io == Io::AfXdp => return Err(error),
             Err(error) => Some(error.to_string()),
         }
     };
-    let pool = Pool::new(chunk_octets(&interfaces)?, 4 * BURST_FRAMES)?;
+    let pool = Pool::new(chunk_octets(&interfaces, overhead)?, 4 * BURST_FRAMES)?;
     let ports = all(interfaces.map(|interface| AfPacket::open(interface, &pool)))?;
     Ok((pool, ports.map(|port| Box::new(port) as Box<dyn Port>), fallback))
 }
@@ -123,7 +135,7 @@ fn open<const N: usize>(prepared: [&Prepared; N], io: Io) -> Result<Opened<N>, O
 /// [`OpenError`].
 pub fn open_observer(interface: &str) -> Result<(Pool, AfPacket), OpenError> {
     let interface = Interface::open(interface)?;
-    let pool = Pool::new(chunk_octets(&[&interface])?, 4 * BURST_FRAMES)?;
+    let pool = Pool::new(chunk_octets(&[&interface], 0)?, 4 * BURST_FRAMES)?;
     let port = AfPacket::open(&interface, &pool)?;
     Ok((pool, port))
 }
@@ -139,19 +151,22 @@ fn keeps_tags<'i>(mut interfaces: impl Iterator<Item = (&'i str, &'i [String])>)
     }
 }
 
-fn open_af_xdp<const N: usize>(interfaces: [&Interface; N]) -> Result<(Pool, [Box<dyn Port>; N]), OpenError> {
-    let chunk = chunk_octets(&interfaces)?;
+fn open_af_xdp<const N: usize>(
+    interfaces: [&Interface; N],
+    overhead: usize,
+) -> Result<(Pool, [Box<dyn Port>; N]), OpenError> {
+    let chunk = chunk_octets(&interfaces, overhead)?;
     let mut pool = Pool::new(chunk, AfXdp::chunks(&interfaces, chunk))?;
     let ports = AfXdp::open(interfaces, &mut pool, Attach::NativeElseGeneric)?;
     Ok((pool, ports.map(|port| Box::new(port) as Box<dyn Port>)))
 }
 
-/// The smallest chunk that holds what any of the interfaces can receive.
-fn chunk_octets(interfaces: &[&Interface]) -> Result<ChunkOctets, OpenError> {
+/// The smallest chunk that holds what any of the interfaces can receive, and `overhead` octets more.
+fn chunk_octets(interfaces: &[&Interface], overhead: usize) -> Result<ChunkOctets, OpenError> {
     let mut chunk = ChunkOctets::Octets2048;
     for interface in interfaces {
         let mtu = interface.mtu();
-        let fits = ChunkOctets::for_frame(port::longest_received(mtu));
+        let fits = ChunkOctets::for_frame(port::longest_received(mtu) + overhead);
         let fits = fits.ok_or_else(|| OpenError::Mtu { interface: interface.name().into(), mtu })?;
         chunk = chunk.max(fits);
     }

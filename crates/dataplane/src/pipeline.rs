@@ -39,7 +39,8 @@ pub use kay::KayMailbox;
 use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::pool::{FrameView, Pool};
 use netdev::port::Port;
-use proven::{MayEnter, MayLeave, give_refused};
+pub(crate) use proven::give_refused;
+use proven::{MayEnter, MayLeave};
 pub use proven::{ToPlain, ToProtected};
 
 wire::counters! {

@@ -10,6 +10,8 @@
 //!
 //! The forwarding half lives as long as the site does; the LAN port comes and goes with its interface. Without one the
 //! UDP ports go on: the management channel does not notice, and windows move on.
+//!
+//! A site that protects its LAN has a SecY between LAN port and forwarding half ([`secured`]).
 
 mod counters;
 mod datagrams;
@@ -19,15 +21,19 @@ mod lan;
 mod mailbox;
 mod outward;
 mod peers;
+mod secured;
 mod senders;
 mod snapshot;
 mod wan;
 
 use std::os::fd::RawFd;
+use std::time;
 
+use secy::NextAction;
 use tunnel::{Forwarding, Mode, Settings};
 use wire::{EtherType, Instant};
 
+use crate::link::Link;
 use endpoints::{Endpoints, WanPort};
 use lan::LanPort;
 use netdev::burst::Burst;
@@ -107,23 +113,48 @@ impl Site {
         self.lan.close()
     }
 
+    /// Puts a SecY between LAN and tunnel: `link`, whose plain port is the LAN's and whose protected one is a
+    /// [`netdev::handover::Handover`]. Its ports come and go with the link.
+    pub fn secure(&mut self, link: Box<Link>) {
+        self.lan.secure(link);
+    }
+
+    /// Takes the SecY away, with its ports.
+    pub fn take_link(&mut self) -> Option<Box<Link>> {
+        self.lan.take_link()
+    }
+
+    /// The SecY of a site that protects its LAN.
+    pub const fn link(&self) -> Option<&Link> {
+        self.lan.link()
+    }
+
+    /// The same, for management between turns.
+    pub const fn link_mut(&mut self) -> Option<&mut Link> {
+        self.lan.link_mut()
+    }
+
     /// One turn: what the manager said, at most one burst of the LAN and of each UDP port, and what there is to tell the
-    /// manager. Returns how many frames, packets and words came.
-    pub fn turn(&mut self, now: Instant) -> usize {
+    /// manager. `now` is protocol time, and `read` the OS instant it was taken from. Returns how many frames, packets and
+    /// words came, and the need of the SecY's transmit SA.
+    pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         self.now = now;
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
-        received += self.outward(now);
+        let (taken_in, next) = self.lan.take_in(now, read);
+        received += taken_in + self.outward(now);
+        // A SecY may make several bursts of one; what it made goes in this turn, and a handover is soon empty.
+        while self.lan.link().is_some() && self.outward(now) > 0 {}
         for wan_port in WanPort::ALL {
             received += self.inward(now, wan_port);
         }
-        received += self.eapol_inward();
-        self.lan.flush();
+        received += self.eapol_inward(now);
+        self.lan.flush(now, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
         self.lan.housekeep();
-        received
+        (received, next)
     }
 
     /// Does what the manager says; what voids or fills tables as a whole, once a turn: when many peers restart at once,
@@ -161,7 +192,7 @@ impl Site {
 
     /// Moment at which the next turn is due even if nothing comes.
     pub fn due(&self) -> Option<Instant> {
-        self.forwarding.poll_timeout()
+        [self.forwarding.poll_timeout(), self.link().and_then(Link::due)].into_iter().flatten().min()
     }
 
     /// To be called when [`Self::bell`] was readable.

@@ -224,17 +224,14 @@ impl Worker {
     fn turn(&mut self, now: Instant, read: time::Instant) -> usize {
         let mut received = 0;
         for (slot, datapath) in self.datapaths.iter_mut() {
-            let link = match datapath {
-                Datapath::Link(link) => link,
-                Datapath::Site(site) => {
-                    received += site.turn(now);
-                    continue;
-                }
+            let (frames, action) = match datapath {
+                Datapath::Link(link) => link.turn(now, read),
+                Datapath::Site(site) => site.turn(now, read),
             };
-            let (frames, action) = link.turn(now, read);
             received += frames;
-            link.pipeline_mut().handle_cell_timeout(now);
-            if link.pipeline_mut().take_wake_flag() {
+            let Some(link) = datapath.link_mut() else { continue };
+            link.path_mut().handle_cell_timeout(now);
+            if link.path_mut().take_wake_flag() {
                 self.control_thread.unpark();
             }
             // No room is not an error: the same need is told again at the next burst.

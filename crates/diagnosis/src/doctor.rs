@@ -145,6 +145,8 @@ fn of_link(
     let mut figures = None;
     match (options.patience, running) {
         (None, _) => {}
+        // Its LAN and its way are examined with the site.
+        (_, running::Running::No) if link.in_site => {}
         (_, running::Running::No) => match usable {
             Some(mtus) => match path::examine(link, &config.sites, mtus, options, tell) {
                 Ok(seen) => {

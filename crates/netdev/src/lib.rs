@@ -6,6 +6,7 @@ pub mod af_packet;
 pub mod af_xdp;
 mod bpf;
 pub mod burst;
+pub mod handover;
 pub mod interface;
 mod mapping;
 pub mod memory;

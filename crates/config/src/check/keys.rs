@@ -80,7 +80,10 @@ fn write_sa(f: &mut fmt::Formatter<'_>, what: &str, sa: &StaticSa) -> fmt::Resul
 fn write_mka(f: &mut fmt::Formatter<'_>, link: &Link, mka: &Mka) -> fmt::Result {
     match mka.sci {
         Some(sci) => writeln!(f, "  SCI        {sci}")?,
-        None => writeln!(f, "  SCI        the address of {}, port 1", link.protected)?,
+        None => {
+            let interface = if link.in_site { &link.plain } else { &link.protected };
+            writeln!(f, "  SCI        the address of {interface}, port 1")?;
+        }
     }
     write_cak(f, "CAK", &mka.cak)?;
     mka.fallback.iter().try_for_each(|fallback| write_cak(f, "fallback", fallback))?;

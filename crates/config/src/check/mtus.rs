@@ -16,6 +16,7 @@ use std::path::Path;
 use netdev::interface::{Interface, InterfaceError};
 use secy::SciInclusion;
 use suite::ICV_OCTETS;
+use wire::ethernet::{VLAN_TAG_OCTETS, VLAN_TAGS};
 
 use crate::{Finding, Keys, Link, Mtu};
 
@@ -64,11 +65,27 @@ pub struct Mtus {
     pub protected: usize,
 }
 
+/// Octets that a LAN's frame grows by on its way into a tunnel: SecTAG and ICV, and two VLAN tags that stand in front of its EtherType,
+/// which the MTU of an interface does not count.
+pub const IN_SITE_OCTETS: usize = 16 + ICV_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS;
+
+/// The MTUs of a link inside of a site: the tunnel takes whatever the LAN does.
+fn in_site(link: &Link, interface: usize) -> Mtus {
+    let plain = match link.mtu {
+        Mtu::Interface => interface,
+        Mtu::Octets(octets) => usize::from(octets),
+    };
+    Mtus { plain, protected: plain + IN_SITE_OCTETS }
+}
+
 /// MTU of an interface, unless somebody changes it.
 pub const ETHERNET_MTU: usize = 1500;
 
 /// The MTUs that a link is taken to have while its interfaces are missing: those of Ethernet, or as configured.
 pub fn usual_mtus(link: &Link) -> Mtus {
+    if link.in_site {
+        return in_site(link, ETHERNET_MTU);
+    }
     let protected = match link.mtu {
         Mtu::Interface => ETHERNET_MTU + overhead_octets(link),
         Mtu::Octets(octets) => usize::from(octets),
@@ -91,6 +108,10 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
         text: format!("link {:?}: {text}", link.name),
     };
     let read = |interface: &str| read_mtu(interface).map_err(|error| finding(error.to_string()));
+    if link.in_site {
+        let interface = read(&link.plain).map_err(|error| vec![error])?;
+        return Ok(in_site(link, interface));
+    }
     let (plain, interface) = match (read(&link.plain), read(&link.protected)) {
         (Ok(plain), Ok(interface)) => (plain, interface),
         (plain, protected) => return Err([plain.err(), protected.err()].into_iter().flatten().collect()),

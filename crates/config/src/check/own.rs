@@ -80,9 +80,10 @@ pub fn life(survey: &InterfaceInfo, ssh: Option<&str>, allowed: bool) -> Option<
 pub fn lives(config: &Config) -> (Vec<Finding>, Vec<Finding>) {
     let ssh = ssh_address();
     let (mut refused, mut allowed) = (Vec::new(), Vec::new());
-    let links = config.links.iter().flat_map(|link| {
+    // The LAN of a link inside of a site is that site's.
+    let links = config.links.iter().filter(|link| !link.in_site).flat_map(|link| {
         let label = format!("link {:?}", link.name);
-        [&link.plain, &link.protected].map(|port| (label.clone(), link.line.0, port, link.allow_addresses))
+        link.interfaces().map(move |port| (label.clone(), link.line.0, port, link.allow_addresses))
     });
     let sites = config.sites.iter();
     let sites =

@@ -20,7 +20,7 @@ use wire::ethernet::HEADER_OCTETS;
 use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::engine::engines;
-use super::mtus::ReadMtu;
+use super::mtus::{IN_SITE_OCTETS, ReadMtu};
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
 use crate::words::Named as _;
 use crate::{Config, Finding, Io, Mtu, Site, SitePeer};
@@ -107,7 +107,7 @@ pub fn path_payload(peer: &SitePeer, version: IpVersion) -> usize {
     usize::from(peer.path_mtu) - version.octets() - UDP_OCTETS
 }
 
-/// The MTU of a site's LAN, in octets.
+/// The MTU of a site's LAN, in octets: of the frames that the tunnel carries, so with what the SecY of a site that protects its LAN adds.
 ///
 /// # Errors
 ///
@@ -119,13 +119,14 @@ pub fn lan_mtu(file: &Path, site: &Site, read_mtu: ReadMtu) -> Result<usize, Fin
         text: format!("site {:?}: {text}", site.name),
     };
     let interface = read_mtu(&site.lan).map_err(|error: InterfaceError| finding(error.to_string()))?;
+    let added = if site.protect { IN_SITE_OCTETS } else { 0 };
     match site.mtu {
         Mtu::Octets(octets) if usize::from(octets) > interface => Err(finding(format!(
             "mtu = {octets} is more than the {interface} of {}; set mtu to {interface} or less, or ip link set {} mtu {octets}",
             site.lan, site.lan
         ))),
-        Mtu::Octets(octets) => Ok(octets.into()),
-        Mtu::Interface => Ok(interface),
+        Mtu::Octets(octets) => Ok(usize::from(octets) + added),
+        Mtu::Interface => Ok(interface + added),
     }
 }
 
@@ -159,12 +160,22 @@ pub(super) fn write_site(
 ) -> fmt::Result {
     writeln!(f, "\nsite {}", site.name)?;
     match lan_mtu {
+        Some(mtu) if site.protect => writeln!(
+            f,
+            "  lan        {}, MTU {}; with SecTAG, ICV and VLAN tags {mtu}",
+            site.lan,
+            mtu - IN_SITE_OCTETS
+        )?,
         Some(mtu) => writeln!(f, "  lan        {}, MTU {mtu}", site.lan)?,
         None => writeln!(f, "  lan        {}", site.lan)?,
     }
+    if site.protect {
+        writeln!(f, "  protects   all frames of the LAN, as link {} says", site.name)?;
+    }
     let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
-    if matches!(config.gateway.io, Io::Auto | Io::Kernel)
+    if !site.protect
+        && matches!(config.gateway.io, Io::Auto | Io::Kernel)
         && site.peers.iter().any(|peer| peer.mode == Mode::Identifier)
     {
         writeln!(

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use ::mka::SuiteRule;
-use secy::{ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use toml::{Spanned, Value};
 
@@ -12,19 +12,21 @@ use super::super::findings::{Findings, list};
 use super::super::fragment;
 use super::super::key_source::KeySource;
 use super::super::mka::{self, SeenScis};
-use super::super::reference::{Key, LINK, RawLink};
+use super::super::reference::{Key, LINK, RawLink, RawSite, SITE};
 use super::super::seen::{Seen, interface_name, label, name};
 use super::super::static_keys::{self, Place};
 use super::super::words::{AGREED, UNNAMED};
-use super::super::{Keys, Link, Mtu, Origin};
+use super::super::{Keys, Link, LinkLoss, Mtu, Origin};
 
+/// The links, and those inside of sites that protect their LANs.
 pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawLink>],
+    sites: &[Spanned<RawSite>],
     allow_experimental: bool,
     keys: &KeySource,
     seen: &mut Seen<'r>,
     findings: &mut Findings,
-) -> Vec<Link> {
+) -> (Vec<Link>, Vec<Link>) {
     let (mut places, mut scis) = (Vec::new(), SeenScis::default());
     let mut links = Vec::new();
     for (at, spanned) in raw.iter().enumerate() {
@@ -36,21 +38,37 @@ pub(in super::super) fn validate_all<'r>(
                 seen.interface(&label, key, interface, "an interface serves one side of one link", findings);
             }
         }
-        let judge = Judge { label, span: spanned.span(), allow_experimental };
+        let judge = Judge { label, section: "link", span: spanned.span(), allow_experimental };
         let judged = judge.link(link, keys, &mut places, findings);
         if let (Some(mka), Some(section)) = (judged.as_ref().and_then(Link::mka), &link.mka) {
             scis.once(&judge.label, section, mka, findings);
         }
         links.extend(judged);
     }
+    let mut in_sites = Vec::new();
+    for (at, spanned) in sites.iter().enumerate() {
+        let site = spanned.get_ref();
+        if !SITE.protect.switch(&site.protect) {
+            continue;
+        }
+        let (label, span) = (label("site", &site.name, at), spanned.span());
+        let judge = Judge { label, section: "site", span, allow_experimental };
+        let judged = judge.in_site(site, keys, &mut places, findings);
+        if let (Some(mka), Some(section)) = (judged.as_ref().and_then(Link::mka), &site.mka) {
+            scis.once(&judge.label, section, mka, findings);
+        }
+        in_sites.extend(judged);
+    }
     static_keys::refuse_repeated_nonces(&places, findings);
-    links
+    (links, in_sites)
 }
 
 /// Judges one link.
 struct Judge {
     /// `link "name": `, the beginning of every finding.
     label: String,
+    /// "link" or "site".
+    section: &'static str,
     /// Where the link begins.
     span: Range<usize>,
     allow_experimental: bool,
@@ -92,6 +110,49 @@ impl Judge {
             name: name?,
             plain: plain?,
             protected: protected?,
+            in_site: false,
+            keys: keys?,
+        })
+    }
+
+    /// The link inside of a site, which is judged elsewhere ([`Link::take_from_site`]). Frames that do not fit a packet are the
+    /// tunnel's to split.
+    fn in_site(
+        &self,
+        site: &RawSite,
+        keys: &KeySource,
+        places: &mut Vec<Place>,
+        findings: &mut Findings,
+    ) -> Option<Link> {
+        let raw = RawLink {
+            suite: site.suite.clone(),
+            mka: site.mka.clone(),
+            static_keys: site.static_keys.clone(),
+            ..RawLink::default()
+        };
+        let suite = self.suite(&raw, findings);
+        let (protection, sci_inclusion) =
+            (Protection::Encrypt(ConfidentialityOffset::Zero), SciInclusion::Always);
+        let keys = self.keys(&raw, suite, (protection, sci_inclusion), keys, places, findings);
+        Some(Link {
+            name: site.name.as_ref()?.get_ref().clone(),
+            line: Origin(findings.line(&self.span)),
+            plain: site.lan.as_ref()?.get_ref().clone(),
+            protected: "tunnel".to_owned(),
+            in_site: true,
+            protect_frames: true,
+            protection,
+            sci_inclusion,
+            validate_frames: ValidateFrames::Strict,
+            replay_protect: true,
+            replay_window: 0,
+            mtu: Mtu::Interface,
+            clear_vlan: ClearVlan::Refuse,
+            bypass: Vec::new(),
+            fragmentation: None,
+            link_loss: LinkLoss::Off,
+            allow_addresses: false,
+            cell: None,
             keys: keys?,
         })
     }
@@ -109,18 +170,21 @@ impl Judge {
         let label = &self.label;
         match (&raw.static_keys, &raw.mka) {
             (None, None) => {
-                let text = format!("{label}has no keys; add [link.mka] or [link.static]");
+                let section = self.section;
+                let text = format!("{label}has no keys; add [{section}.mka] or [{section}.static]");
                 findings.error(self.span.clone(), text);
                 None
             }
             (Some(_), Some(mka)) => {
-                let text = format!("{label}has [link.mka] and [link.static]; remove one of them");
+                let section = self.section;
+                let text = format!("{label}has [{section}.mka] and [{section}.static]; remove one of them");
                 findings.error(mka.span(), text);
                 None
             }
             (Some(section), None) => {
+                let (section_name, link) = (self.section, self.span.clone());
                 let scope =
-                    static_keys::Scope { label, link: self.span.clone(), sci: &raw.sci, sci_inclusion };
+                    static_keys::Scope { label, section: section_name, link, sci: &raw.sci, sci_inclusion };
                 Some(Keys::Static(scope.validate(section, by_name(suite)?, keys, places, findings)?))
             }
             (None, Some(section)) => {

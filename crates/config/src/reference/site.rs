@@ -7,6 +7,7 @@ use tunnel::{Limits, Mode, Settings};
 
 use super::key::Absent::{Needed, NeededIf, Number, Switch, Word};
 use super::key::{Key, Kind, Section, texts, units};
+use super::link::{LINK, MkaKeys, RawMka, RawStatic, StaticKeys, StaticPeerKeys};
 use crate::words::{Classical, words};
 
 section! {
@@ -14,7 +15,7 @@ section! {
         path: &["site"],
         many: true,
         needed: false,
-        meaning: "A site gateway: it carries the MACsec frames of a LAN to other sites, over UDP.",
+        meaning: "A site gateway: it carries a LAN to other sites, over UDP. With `protect = true` it carries all frames of machines, otherwise the frames of stations that speak MACsec.",
     }
     keys {
         name: String {
@@ -40,6 +41,18 @@ section! {
             absent: NeededIf("unless all peers are `plain`"),
             meaning: "The site's private key, from `frameward keygen site`. It never leaves the box.",
             example: r#"identity = "dresden.key""#,
+        }
+        protect: bool {
+            kind: Kind::Switch,
+            absent: Switch(false),
+            meaning: "Whether this box protects the LAN's frames with MACsec before they enter the tunnel, so that machines need no MACsec. It needs either `[site.mka]` or `[site.static]`, and the same at the other sites. Frames of stations that speak MACsec themselves pass beside it.",
+            example: "mka.cak_file = \"plants.cak\"\nprotect = true",
+        }
+        suite: String {
+            absent: NeededIf("with `[site.static]`; with `[site.mka]` `\"auto\"`"),
+            meaning: "The cipher suite, with `protect = true`. The words are those of `suite` in `[[link]]`.",
+            example: r#"suite = "gcm-aes-256""#,
+            ..LINK.suite
         }
         mtu: Value {
             kind: texts::MTU,
@@ -78,11 +91,35 @@ section! {
         }
     }
     sections {
+        #[serde(rename = "static")]
+        static_keys: Option<Spanned<RawStatic>>,
+        mka: Option<Spanned<RawMka>>,
         limits: Option<Spanned<RawLimits>>,
         #[serde(default)]
         peer: Vec<Spanned<RawSitePeer>>,
     }
 }
+
+/// The keys of `[link.mka]`.
+pub(crate) const SITE_MKA: Section = Section {
+    path: &["site", "mka"],
+    meaning: "With `protect = true`: keys that the sites agree on (IEEE 802.1X MKA) under a CAK, which all of them have. MKPDUs go through the tunnel, and the LAN's interface stands for the protected one.",
+    ..MkaKeys::SECTION
+};
+
+/// The keys of `[link.static]`.
+pub(crate) const SITE_STATIC: Section = Section {
+    path: &["site", "static"],
+    meaning: "With `protect = true`: static keys. This section is the key under which this site sends.",
+    ..StaticKeys::SECTION
+};
+
+/// The keys of `[[link.static.peer]]`.
+pub(crate) const SITE_STATIC_PEER: Section = Section {
+    path: &["site", "static", "peer"],
+    meaning: "A key under which this site receives: one for each other site, and a second one while keys are changed.",
+    ..StaticPeerKeys::SECTION
+};
 
 section! {
     SITE_PEER: RawSitePeer, SitePeerKeys {
@@ -158,7 +195,7 @@ section! {
         flows_per_sci: i64 {
             kind: Kind::Number { from: 1, to: 32_768 },
             absent: Number(Limits::DEFAULT.flows_per_sci as i64),
-            meaning: "Flows to a peer with one SCI.",
+            meaning: "Flows to a peer with one SCI. With `protect = true` all machines share one, and the default is that of `flows`.",
             example: "flows_per_sci = 64",
         }
         flows_per_source: i64 {

@@ -6,13 +6,21 @@ use toml::Spanned;
 use tunnel::Limits;
 
 use super::super::findings::Findings;
-use super::super::reference::{Key, LIMITS, RawLimits};
+use super::super::reference::{Key, LIMITS, RawSite, SITE};
 
-pub(super) fn validate(label: &str, raw: Option<&Spanned<RawLimits>>, findings: &mut Findings) -> Limits {
-    let Some(raw) = raw.map(Spanned::get_ref) else { return Limits::DEFAULT };
+/// The limits of a site. One that protects its LAN has one SCI for all of it.
+pub(super) fn validate(label: &str, site: &RawSite, findings: &mut Findings) -> Limits {
+    let protects = SITE.protect.switch(&site.protect);
+    let Some(raw) = site.limits.as_ref().map(Spanned::get_ref) else {
+        let one = if protects { Limits::DEFAULT.flows } else { Limits::DEFAULT.flows_per_sci };
+        return Limits { flows_per_sci: one, ..Limits::DEFAULT };
+    };
     let mut number = |key: Key, value| key.number_or_default(label, value, findings);
     let (flows, stations) = (number(LIMITS.flows, &raw.flows), number(LIMITS.stations, &raw.stations));
-    let flows_per_sci = number(LIMITS.flows_per_sci, &raw.flows_per_sci);
+    let flows_per_sci = match raw.flows_per_sci {
+        None if protects => flows,
+        _ => number(LIMITS.flows_per_sci, &raw.flows_per_sci),
+    };
     let flows_per_source = number(LIMITS.flows_per_source, &raw.flows_per_source);
     let new = LIMITS.new_flows_per_second;
     Limits {

@@ -195,7 +195,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, mtu, dscp, cells, window, allow_addresses, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, cells, window, allow_addresses, static, mka, limits, peer",
         ),
         (
             "vni = 7",

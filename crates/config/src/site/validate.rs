@@ -8,19 +8,20 @@ use toml::{Spanned, Value};
 use tunnel::Mode;
 use wire::EtherType;
 
-use super::super::Origin;
 use super::super::fieldbus::ethertype;
 use super::super::findings::Findings;
 use super::super::key_source::KeySource;
 use super::super::link::mtu;
 use super::super::reference::{RawSite, SITE};
 use super::super::seen::{Seen, interface_name, label, name};
+use super::super::{Io, Origin};
 use super::peer::Peers;
-use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports};
+use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect};
 use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawSite>],
+    io: Io,
     keys: &KeySource,
     seen: &mut Seen<'r>,
     findings: &mut Findings,
@@ -40,7 +41,7 @@ pub(in super::super) fn validate_all<'r>(
                 findings,
             );
         }
-        let judge = Judge { label, span: spanned.span() };
+        let judge = Judge { label, span: spanned.span(), io };
         if let Some(judged) = judge.site(site, keys, findings) {
             judge.own_key(&judged, &mut own_keys, site, findings);
             sites.push(judged);
@@ -57,6 +58,8 @@ struct Judge {
     label: String,
     /// Where the site begins.
     span: Range<usize>,
+    /// That of the gateway.
+    io: Io,
 }
 
 impl Judge {
@@ -81,7 +84,8 @@ impl Judge {
             dscp: self.dscp(raw, findings),
             cells: self.cells(raw, findings),
             window: self.window(raw, findings),
-            limits: limits::validate(label, raw.limits.as_ref(), findings),
+            protect: protect::validate(label, raw, self.io, findings),
+            limits: limits::validate(label, raw, findings),
             name: name?,
             lan: lan?,
             bind: bind?,

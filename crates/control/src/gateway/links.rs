@@ -50,13 +50,19 @@ impl Gateway {
         self.exchange(number, pipeline, CarryOver::default()).map(drop)
     }
 
-    /// Gives a link to a worker.
+    /// Gives a link to a worker, or to the site of its name.
     pub(super) fn give_to_worker(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
-        let at = self.free_slot()?;
-        // Without room the worker is stuck; the next job reports it.
         let begun = link.pool().is_some();
-        let datapath = Some(Datapath::Link(Box::new(link)));
-        let _ = self.workers.submit(at.worker, Box::new(SwapDatapath { slot: at.slot, datapath }));
+        let at = match self.site_number(&name) {
+            Some(site) => self.secure_site(site, link),
+            None => {
+                let at = self.free_slot()?;
+                // Without room the worker is stuck; the next job reports it.
+                let datapath = Some(Datapath::Link(Box::new(link)));
+                let _ = self.workers.submit(at.worker, Box::new(SwapDatapath { slot: at.slot, datapath }));
+                at
+            }
+        };
         self.links.push(LinkControl::new(name, at, keys, begun));
         Ok(())
     }
@@ -68,8 +74,17 @@ impl Gateway {
     pub fn remove(&mut self, name: &str) -> Result<Box<Link>, WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let WorkerSlot { worker, slot } = self.links[number].at();
-        let removed = self.workers.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
-        self.handle_held_events();
+        let removed = match self.site_number(name) {
+            Some(site) => self.take_from_site(site),
+            None => {
+                let job = self.workers.run(worker, Box::new(SwapDatapath { slot, datapath: None }));
+                self.handle_held_events();
+                job.and_then(|job| match job.datapath {
+                    Some(Datapath::Link(link)) => Ok(link),
+                    _ => Err(WorkerUnresponsive),
+                })
+            }
+        };
         let mut control = self.links.remove(number);
         let programs = control.cell_mut().and_then(|cell| cell.take_kernel()).map(KernelCell::into_programs);
         self.kernel_programs.give_back(programs);
@@ -89,7 +104,7 @@ impl Gateway {
         // Those of a worker that does not answer may stand in front of its ports still: they end here.
         let programs = control.replace_kernel(None).filter(|_| removed.is_ok());
         self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
-        let Some(Datapath::Link(link)) = removed?.datapath else { return Err(WorkerUnresponsive) };
+        let link = removed?;
         self.keep_last_floors(&link.pipeline().secy, &control.floors());
         control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
         Ok(link)

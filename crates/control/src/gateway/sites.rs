@@ -4,10 +4,11 @@ use std::io;
 
 use super::Gateway;
 use dataplane::job::{Datapath, Progress};
+use dataplane::link::Link;
 use dataplane::site::{Lan, PeerChange, Site};
 
 use crate::WorkerUnresponsive;
-use crate::jobs::SwapDatapath;
+use crate::jobs::{SiteJob, SwapDatapath};
 use crate::workers::WorkerSlot;
 
 /// Control's part of a site.
@@ -34,7 +35,8 @@ impl SiteControl {
 }
 
 impl Gateway {
-    /// Adds a site, whose name no other site has: packets flow from here on. It goes to a worker as a link does.
+    /// Adds a site, whose name no other site has: packets flow from here on. It goes to a worker as a link does. A link of the
+    /// same name that is added afterwards becomes its SecY, which protects its LAN, and has to be removed before it.
     ///
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should.
@@ -103,6 +105,27 @@ impl Gateway {
         Ok(())
     }
 
+    /// Puts a link between a site's LAN and its tunnel.
+    pub(super) fn secure_site(&mut self, site: usize, link: Link) -> WorkerSlot {
+        let at = self.sites[site].at;
+        // Without room the worker is stuck; the next job reports it.
+        let job = SiteJob::new(at.slot, Some(Box::new(link)), |site, link| {
+            link.take().into_iter().for_each(|link| site.secure(link));
+            Progress::Done
+        });
+        let _ = self.workers.submit(at.worker, job);
+        at
+    }
+
+    /// Takes the link of a site out.
+    pub(super) fn take_from_site(&mut self, site: usize) -> Result<Box<Link>, WorkerUnresponsive> {
+        self.run_on_site(site, None, |site, link| {
+            *link = site.take_link();
+            Progress::Done
+        })?
+        .ok_or(WorkerUnresponsive)
+    }
+
     fn on_lan(
         &mut self,
         name: &str,
@@ -116,7 +139,7 @@ impl Gateway {
         Ok(())
     }
 
-    fn site_number(&self, name: &str) -> Option<usize> {
+    pub(super) fn site_number(&self, name: &str) -> Option<usize> {
         self.sites.iter().position(|site| site.name == name)
     }
 }

@@ -85,7 +85,7 @@ impl ToPlain {
 }
 
 /// The caller has looked for room, so nothing is refused; if it were, no chunk is lost.
-pub(super) fn give_refused(pushed: Result<(), Slot>, pool: &mut Pool) {
+pub(crate) fn give_refused(pushed: Result<(), Slot>, pool: &mut Pool) {
     if let Err(slot) = pushed {
         pool.give(slot);
     }

@@ -26,6 +26,8 @@ wire::counters! {
         in_pkts_unknown_address = "InPktsUnknownAddress" [discard],
         /// EAPOL frames from the management channel for the LAN.
         in_eapol = "InEapol",
+        /// Frames of stations with a SecY of their own, to the LAN of a site that protects it.
+        in_pkts_stations = "InPktsStations",
         /// Frames for the LAN while its interface was not there.
         in_pkts_no_lan = "InPktsNoLan" [discard],
         /// Frames for the LAN, but no chunk was free.

@@ -49,9 +49,9 @@ impl Site {
                 PacketSource::From(peer)
             };
             match forwarding.handle_packet(now, arrival, octets) {
-                Ok(Delivery::Frame { prefix, body, .. }) => lan.put(&[&prefix, &octets[body]], counters),
+                Ok(Delivery::Frame { prefix, body, .. }) => lan.put(now, &[&prefix, &octets[body]], counters),
                 Ok(Delivery::Joined { prefix, first, second, .. }) => {
-                    lan.put(&[&prefix, first, second], counters)
+                    lan.put(now, &[&prefix, first, second], counters)
                 }
                 // Waits for its other part, or was counted.
                 Ok(Delivery::Pending) | Err(_) => {}
@@ -61,12 +61,12 @@ impl Site {
     }
 
     /// Takes EAPOL frames of the management channel to the LAN. Returns the number that came.
-    pub(super) fn eapol_inward(&mut self) -> usize {
+    pub(super) fn eapol_inward(&mut self, now: Instant) -> usize {
         let Self { mailbox, lan, counters, .. } = self;
         for received in 0..BURST_FRAMES {
             let Some(frame) = mailbox.eapol.receive() else { return received };
             counters.in_eapol += 1;
-            lan.put(&[&frame], counters);
+            lan.put(now, &[&frame], counters);
         }
         BURST_FRAMES
     }

@@ -1,12 +1,16 @@
 //! A site's LAN port, which comes and goes with its interface, and the frames that wait for it.
 
 use std::os::fd::RawFd;
+use std::time;
 
-use wire::EtherType;
+use secy::NextAction;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
+use wire::{EtherType, Instant};
 
 use super::counters::SitePathCounters;
+use super::secured::{Secured, Sender};
+use crate::link::Link;
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 use netdev::port::{Port, PortCounters};
@@ -58,43 +62,111 @@ impl LanFrameKind {
 /// The port, if there is one, and frames that wait to be sent through it.
 #[derive(Default)]
 pub(super) struct LanPort {
-    lan: Option<Box<Lan>>,
+    side: Side,
     leaving: Burst,
     /// Counters of ports that are closed.
     before: PortCounters,
+}
+
+/// What is between the tunnel and the LAN.
+#[derive(Default)]
+enum Side {
+    #[default]
+    Nothing,
+    Port(Box<Lan>),
+    /// A SecY. It has the port, if there is one.
+    Secured(Box<Secured>),
+}
+
+impl Side {
+    /// The pool for the tunnel's frames and, unless they go through a SecY, the port.
+    fn parts(&mut self) -> Option<(&mut Pool, &mut dyn Port)> {
+        match self {
+            Self::Nothing => None,
+            Self::Port(lan) => Some((&mut lan.pool, &mut *lan.port)),
+            Self::Secured(secured) => secured.link.plain_side().map(|(pool, port, _)| (pool, port)),
+        }
+    }
 }
 
 impl LanPort {
     /// Gives the side a port; the one before, if there was one, is returned.
     pub(super) fn open(&mut self, lan: Box<Lan>) -> Option<Box<Lan>> {
         let before = self.close();
-        self.lan = Some(lan);
+        self.side = Side::Port(lan);
         before
     }
 
-    /// Takes the port away.
+    /// Takes the port away. That of a SecY goes with its link.
     pub(super) fn close(&mut self) -> Option<Box<Lan>> {
-        let mut lan = self.lan.take()?;
+        let Side::Port(lan) = &mut self.side else { return None };
         self.before.add(&lan.port.counters());
-        Some(lan)
+        match std::mem::take(&mut self.side) {
+            Side::Port(lan) => Some(lan),
+            _ => None,
+        }
     }
 
-    /// Receives into `burst`. The pool for its frames, if there is a port.
-    pub(super) fn receive(&mut self, burst: &mut Burst) -> Option<&mut Pool> {
-        let Lan { pool, port } = self.lan.as_deref_mut()?;
-        port.receive(pool, burst);
-        Some(pool)
+    /// Puts a SecY between tunnel and LAN, in the place of the port.
+    pub(super) fn secure(&mut self, link: Box<Link>) {
+        self.side = Side::Secured(Box::new(Secured::new(link)));
+    }
+
+    /// Takes the SecY away; nothing passes until there is another one.
+    pub(super) fn take_link(&mut self) -> Option<Box<Link>> {
+        match std::mem::take(&mut self.side) {
+            Side::Secured(secured) => Some(secured.link),
+            other => {
+                self.side = other;
+                None
+            }
+        }
+    }
+
+    pub(super) const fn link(&self) -> Option<&Link> {
+        match &self.side {
+            Side::Secured(secured) => Some(&secured.link),
+            Side::Nothing | Side::Port(_) => None,
+        }
+    }
+
+    pub(super) const fn link_mut(&mut self) -> Option<&mut Link> {
+        match &mut self.side {
+            Side::Secured(secured) => Some(&mut secured.link),
+            Side::Nothing | Side::Port(_) => None,
+        }
+    }
+
+    /// Has a SecY, if there is one, take a burst of the LAN in, to be received then. Returns how many frames came, and the
+    /// need of its transmit SA.
+    pub(super) fn take_in(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
+        match &mut self.side {
+            Side::Secured(secured) => secured.take_in(now, read),
+            Side::Nothing | Side::Port(_) => (0, NextAction::Continue),
+        }
+    }
+
+    /// Receives frames for the tunnel into `burst`. The pool for them, if there is a port, and who may have sent them.
+    pub(super) fn receive(&mut self, burst: &mut Burst) -> Option<(&mut Pool, Sender)> {
+        match &mut self.side {
+            Side::Nothing => None,
+            Side::Port(lan) => {
+                lan.port.receive(&mut lan.pool, burst);
+                Some((&mut lan.pool, Sender::Lan))
+            }
+            Side::Secured(secured) => secured.receive(burst),
+        }
     }
 
     /// Puts a frame of several pieces into a chunk, to be sent; counts it if that cannot be.
-    pub(super) fn put(&mut self, pieces: &[&[u8]], counters: &mut SitePathCounters) {
-        let Some(Lan { pool, port }) = self.lan.as_deref_mut() else {
+    pub(super) fn put(&mut self, now: Instant, pieces: &[&[u8]], counters: &mut SitePathCounters) {
+        if self.leaving.is_full() {
+            self.flush(now, counters);
+        }
+        let Some((pool, _)) = self.side.parts() else {
             counters.in_pkts_no_lan += 1;
             return;
         };
-        if self.leaving.is_full() {
-            port.transmit(pool, &mut self.leaving);
-        }
         let Some(mut slot) = pool.take() else {
             counters.in_pkts_no_chunk += 1;
             return;
@@ -108,38 +180,56 @@ impl LanPort {
         }
     }
 
-    /// Sends the frames that were put.
-    pub(super) fn flush(&mut self) {
-        if let Some(Lan { pool, port }) = self.lan.as_deref_mut()
-            && !self.leaving.is_empty()
-        {
-            port.transmit(pool, &mut self.leaving);
+    /// Sends the frames that were put, through the SecY if there is one.
+    pub(super) fn flush(&mut self, now: Instant, counters: &mut SitePathCounters) {
+        if self.leaving.is_empty() {
+            return;
+        }
+        match &mut self.side {
+            Side::Nothing => {}
+            Side::Port(lan) => lan.port.transmit(&mut lan.pool, &mut self.leaving),
+            Side::Secured(secured) => secured.deliver(now, &mut self.leaving, counters),
         }
     }
 
     /// Keeps the port's rings in order.
     pub(super) fn housekeep(&mut self) {
-        if let Some(Lan { pool, port }) = self.lan.as_deref_mut() {
+        if let Some((pool, port)) = self.side.parts() {
             port.housekeep(pool);
         }
     }
 
     pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
-        self.lan.iter().flat_map(|lan| lan.port.poll_descriptors().iter().copied())
+        let port = match &self.side {
+            Side::Port(lan) => Some(lan.port.poll_descriptors()),
+            Side::Nothing | Side::Secured(_) => None,
+        };
+        let of_link = self.link().into_iter().flat_map(Link::poll_descriptors);
+        port.into_iter().flatten().copied().chain(of_link)
     }
 
-    /// Counters of the port and those before it. Asks the kernel.
+    /// Counters of the port and those before it, a SecY's included. Asks the kernel.
     pub(super) fn counters(&mut self) -> PortCounters {
         let mut sum = self.before;
-        if let Some(lan) = self.lan.as_deref_mut() {
-            sum.add(&lan.port.counters());
+        match &mut self.side {
+            Side::Port(lan) => sum.add(&lan.port.counters()),
+            Side::Secured(secured) => {
+                let [plain, _] = secured.link.port_counters();
+                sum.add(&plain);
+            }
+            Side::Nothing => {}
         }
         sum
     }
 
     /// Chunks that are free, of how many.
     pub(super) fn chunks(&self) -> (usize, usize) {
-        self.lan.as_deref().map_or((0, 0), |lan| (lan.pool.free(), lan.pool.total()))
+        let pool = match &self.side {
+            Side::Nothing => None,
+            Side::Port(lan) => Some(&lan.pool),
+            Side::Secured(secured) => secured.link.pool(),
+        };
+        pool.map_or((0, 0), |pool| (pool.free(), pool.total()))
     }
 }
 

@@ -19,7 +19,8 @@ use wire::Instant;
 use super::Site;
 use super::endpoints::WanPort;
 use super::lan::LanFrameKind;
-use super::senders::Admission;
+use super::secured::Sender;
+use super::senders::{Admission, Senders};
 use super::wan::Wan;
 use netdev::burst::BURST_FRAMES;
 use netdev::udp::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
@@ -93,7 +94,7 @@ impl Site {
     /// for each peer that it goes to.
     pub(super) fn outward(&mut self, now: Instant) -> usize {
         let Self { forwarding, mailbox, senders, wan, lan, endpoints, arrived, outward, counters, .. } = self;
-        let Some(pool) = lan.receive(arrived) else { return 0 };
+        let Some((pool, sender)) = lan.receive(arrived) else { return 0 };
         let received = arrived.len();
         if received == 0 {
             return 0;
@@ -110,7 +111,12 @@ impl Site {
                 LanFrameKind::Eapol => counters.out_eapol_other += 1,
                 LanFrameKind::Mka => {
                     if outward.channels > 0 {
-                        *match senders.send(now, frame, &mut mailbox.eapol) {
+                        let admission = match sender {
+                            Sender::Lan => senders.send(now, frame, &mut mailbox.eapol),
+                            // Whoever floods the LAN takes nothing of the own KaY's share.
+                            Sender::Own => Senders::send_own(frame, &mut mailbox.eapol),
+                        };
+                        *match admission {
                             Admission::Sent => &mut counters.out_eapol,
                             Admission::Flood => &mut counters.out_mkpdus_flood,
                             Admission::NoRoom => &mut counters.out_eapol_dropped,

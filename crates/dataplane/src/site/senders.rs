@@ -103,6 +103,11 @@ impl Senders {
         if !self.admit(now, sender) {
             return Admission::Flood;
         }
+        Self::send_own(frame, eapol)
+    }
+
+    /// The same for an MKPDU of this box's own KaY, of which there are a few a second.
+    pub fn send_own(frame: &[u8], eapol: &mut Mailbox<LanFrame, LanFrame>) -> Admission {
         let sent = LanFrame::try_from(frame).is_ok_and(|frame| eapol.send(frame));
         if sent { Admission::Sent } else { Admission::NoRoom }
     }

@@ -186,6 +186,9 @@ fn keys(link: &Link) -> String {
 /// Findings about a link, and its MTUs if its path can be tested.
 pub(super) fn of_link(config: &Config, link: &Link, running: &Running) -> (Vec<Finding>, Option<Mtus>) {
     let mut findings = vec![Finding::ok("keys", keys(link))];
+    if link.in_site {
+        return (findings, None);
+    }
     let mut usable = true;
     let mut surveys = Vec::new();
     for (about, name) in [("plain", &link.plain), ("protected", &link.protected)] {

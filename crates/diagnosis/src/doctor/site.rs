@@ -124,7 +124,7 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
     let mut steady = Steady { since: start, sum: 0 };
     let status = loop {
         let now = Instant::now();
-        if forwarding.turn(wire::Instant::after_start(start.elapsed())) == 0 {
+        if forwarding.turn(wire::Instant::after_start(now - start), now).0 == 0 {
             std::thread::sleep(LOOK);
         }
         let status = manager.status();

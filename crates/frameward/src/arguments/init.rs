@@ -55,7 +55,12 @@ which is no secret, to the other sites. With --peer, once for each other site, i
 Examples:
   frameward init site --name dresden --endpoint dresden.example.net:7787
   frameward init site --name berlin --lan enp3s0 --peer dresden.site
-  frameward init site --name dresden --lan enp3s0 --peer berlin.site")]
+  frameward init site --name dresden --lan enp3s0 --peer berlin.site
+
+With --cak the boxes protect the frames of machines without MACsec. Make the CAK once, and carry it
+to all sites over a secret channel:
+  frameward keygen cak --out /etc/frameward/plants.cak
+  frameward init site --name berlin --lan enp3s0 --cak plants.cak --peer dresden.site")]
     Site {
         /// The name of site, gateway and files
         #[arg(long)]
@@ -72,6 +77,9 @@ Examples:
         /// The .site file of another site; repeatable
         #[arg(long, value_name = "FILE")]
         peer: Vec<PathBuf>,
+        /// Protect the LAN with MACsec under this CAK, which all sites have
+        #[arg(long, value_name = "FILE")]
+        cak: Option<String>,
         #[command(flatten)]
         place: Place,
     },
@@ -140,7 +148,7 @@ impl Init {
                 let answers = CellAnswers { name, plain, protected, local, relations };
                 init::cell(&place.setting()?, &answers, bundle.as_ref())
             }
-            Self::Site { name, lan, bind, endpoint, peer, place } => {
+            Self::Site { name, lan, bind, endpoint, peer, cak, place } => {
                 let mut asks = Asks::new("site", place.offline);
                 let name = asks.one(name, "--name NAME", "The site's name");
                 let lan = if peer.is_empty() {
@@ -151,7 +159,7 @@ impl Init {
                 asks.all_answered()?;
                 let read = |file: PathBuf| Bundle::read(&file, "site").map_err(InitError::from);
                 let peers = peer.into_iter().map(read).collect::<Result<Vec<_>, _>>().map_err(refused)?;
-                init::site(&place.setting()?, &SiteAnswers { name, lan, bind, endpoint }, &peers)
+                init::site(&place.setting()?, &SiteAnswers { name, lan, bind, endpoint, cak }, &peers)
             }
         };
         made.map_err(refused)?.iter().try_for_each(|line| print(&format_args!("{line}\n")))

@@ -20,6 +20,8 @@ pub struct SiteAnswers {
     pub bind: String,
     /// Where others reach this site, an address or a name with a port; none if they do not call it.
     pub endpoint: Option<String>,
+    /// The CAK of all sites, if they protect their LANs; relative to the configuration.
+    pub cak: Option<String>,
 }
 
 /// Sets a site up: without peers its identity and what to carry to the others; with their bundles its configuration, too.
@@ -56,6 +58,9 @@ pub fn site(setting: &Setting, answers: &SiteAnswers, peers: &[Bundle]) -> Resul
         quoted(&answers.bind),
         quoted(&format!("{name}.key"))
     );
+    if let Some(cak) = &answers.cak {
+        let _ = write!(text, "protect  = true\n\n[site.mka]\ncak_file = {}\n", quoted(cak));
+    }
     for peer in peers {
         let public = peer.value("public_key")?;
         let _ = write!(text, "\n[[site.peer]]\nname       = {}\n", quoted(peer.name()?));

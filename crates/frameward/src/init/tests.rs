@@ -1,6 +1,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
+use crate::keygen::KeyLength;
 use config::key_file;
 use testkit::TestDirectory;
 use wire::fieldbus::CellSuite;
@@ -129,6 +130,7 @@ fn two_sites_exchange_public_keys_and_nothing_else() {
         lan: "eth2".into(),
         bind: "0.0.0.0:7787".into(),
         endpoint: endpoint.map(str::to_owned),
+        cak: None,
     };
     let first = answers("dresden", Some("dresden.example.net:7787"));
     site(&setting(&dresden), &first, &[]).unwrap();
@@ -156,6 +158,33 @@ fn two_sites_exchange_public_keys_and_nothing_else() {
     for (at, name) in [(&dresden, "dresden.site"), (&berlin, "berlin.toml"), (&berlin, "berlin.site")] {
         assert!(!std::fs::read_to_string(at.path().join(name)).unwrap().contains(&private), "{name}");
     }
+}
+
+#[test]
+fn a_site_with_a_cak_protects_its_lan() {
+    let at = TestDirectory::new("init-protects");
+    let answers = |cak: Option<&str>| SiteAnswers {
+        name: "dresden".into(),
+        lan: "eth2".into(),
+        bind: "0.0.0.0:7787".into(),
+        endpoint: None,
+        cak: cak.map(str::to_owned),
+    };
+    let other = TestDirectory::new("init-protects-other");
+    let there = SiteAnswers { name: "berlin".into(), ..answers(None) };
+    site(&setting(&other), &there, &[]).unwrap();
+    let carried = || Bundle::read(&other.path().join("berlin.site"), "site").unwrap();
+    // A CAK that is not there leaves no file.
+    let missing = site(&setting(&at), &answers(Some("plants.cak")), &[carried()]).unwrap_err().to_string();
+    assert!(
+        missing.contains("plants.cak cannot be read") && files(&at).is_empty(),
+        "{missing} {:?}",
+        files(&at)
+    );
+    keygen::cak(KeyLength::Bits256, None, &at.path().join("plants.cak")).unwrap();
+    site(&setting(&at), &answers(Some("plants.cak")), &[carried()]).unwrap();
+    let (config, _) = config::load(&at.path().join("dresden.toml")).unwrap();
+    assert!(config.sites[0].protect && config.links[0].in_site && config.links[0].mka().is_some());
 }
 
 #[test]

@@ -7,7 +7,6 @@ use std::time::Instant;
 
 use control::LinkPlace;
 use dataplane::link::Ports;
-use dataplane::open::open_ports;
 use netdev::burst::BURST_FRAMES;
 use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
 use pnstore::{PnBlock, UnmarkedKey};
@@ -17,9 +16,10 @@ use wire::{MacAddr, Pn, Sci};
 use super::carrier_loss::{LossForwarding, Side};
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
-pub use programs::planned_link_place;
-pub(super) use programs::{judge as judge_place, replay_windows, words as place_words};
-pub(super) use start::{ReadyLink, allowed, bare_secy, io, pipeline};
+pub use programs::planned_link_path;
+pub(super) use programs::{judge as judge_path, replay_windows, words as path_words};
+use start::open_sides;
+pub(super) use start::{ReadyLink, allowed, bare_secy, io, path};
 
 /// A link of a running gateway, without what its worker owns.
 pub(super) struct RunningLink {
@@ -121,12 +121,12 @@ impl RunningLink {
     /// that stay are not put back in between; without success some may be prepared.
     pub(super) fn reopen(&mut self, gateway: &Gateway, mtus: Mtus) -> Result<Ports, String> {
         self.prepare(gateway, [true; 2]).map_err(|error| error.to_string())?;
-        let [Some(plain), Some(protected)] = &self.prepared else {
-            unreachable!("invariant: both have just been prepared")
+        let [Some(plain), protected] = &self.prepared else {
+            unreachable!("invariant: it has just been prepared")
         };
-        let opened = open_ports([plain, protected], io(gateway.io)).map_err(|error| error.to_string())?;
+        let opened = open_sides(plain, protected.as_ref(), gateway).map_err(|error| error.to_string())?;
         // The SCI stays, also on another interface: peers know it, and nobody else has it.
-        let source = MacAddr(protected.interface().mac());
+        let source = MacAddr(protected.as_ref().unwrap_or(plain).interface().mac());
         self.about = About::new(mtus, &opened.ports, self.about.sci, source, self.about.began);
         (self.waiting, self.fallback) = (None, opened.fallback);
         Ok(opened.ports)
@@ -140,10 +140,9 @@ impl RunningLink {
     /// Prepares the interfaces that are there (plain, protected), each by itself; those that are prepared are looked
     /// at again. No port may be open on them.
     pub(super) fn prepare(&mut self, gateway: &Gateway, there: [bool; 2]) -> Result<(), InterfaceError> {
-        let names = [&self.config.plain, &self.config.protected];
         let allowed = allowed(gateway, self.config.allow_addresses);
         let mut result = Ok(());
-        for ((slot, name), there) in self.prepared.iter_mut().zip(names).zip(there) {
+        for ((slot, name), there) in self.prepared.iter_mut().zip(self.config.interfaces()).zip(there) {
             let prepared = match slot.take() {
                 _ if !there => Ok(None),
                 Some(mut prepared) => prepared.renew().map(|()| Some(prepared)),
@@ -159,12 +158,14 @@ impl RunningLink {
 
     /// Whether one of its interfaces is there (plain, protected) and not prepared yet.
     pub(super) fn is_to_prepare(&self, there: [bool; 2]) -> bool {
-        self.prepared.iter().zip(there).any(|(prepared, there)| there && prepared.is_none())
+        let sides = self.prepared.iter().zip(self.config.interfaces());
+        sides.zip(there).any(|((prepared, _), there)| there && prepared.is_none())
     }
 
     /// Whether its ports are on these interfaces (plain, protected), as they are now.
     pub(super) fn is_on(&self, seen: [Option<LinkState>; 2]) -> bool {
-        self.prepared.iter().zip(seen).all(|(prepared, seen)| match (prepared, seen) {
+        let sides = self.prepared.iter().zip(self.config.interfaces());
+        sides.zip(seen).all(|((prepared, _), seen)| match (prepared, seen) {
             (Some(prepared), Some(seen)) => {
                 let interface = prepared.interface();
                 (interface.index(), interface.mtu()) == (seen.index, seen.mtu)
@@ -265,6 +266,13 @@ impl RunningLink {
         let prepared = std::mem::take(&mut self.prepared);
         self.loss = LossForwarding::new(self.config.link_loss, Instant::now());
         prepared.into_iter().flatten().map(Prepared::restore).fold(Ok(()), Result::and)
+    }
+
+    /// It is in no worker any more, and is started again as soon as it can be; its ports are closed.
+    pub(super) fn unseat(&mut self, why: &str) -> Result<(), InterfaceError> {
+        self.is_seated = false;
+        self.wait(why.to_owned(), Instant::now());
+        self.put_back()
     }
 
     /// Puts its interfaces back; to be called when its ports are closed.

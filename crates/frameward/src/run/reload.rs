@@ -32,14 +32,13 @@ mod trial;
 
 use std::time::Instant;
 
-use netdev::interface::link_state;
 use secy::CarryOver;
 use tracing::{error, info};
 
 use super::cell::place_wanted;
 use super::link::{ReadyLink, RunningLink, pipeline};
 use super::static_keys::{Begun, Granted, floors, secy};
-use super::vanished_interfaces::{RETRY, missing};
+use super::vanished_interfaces::{RETRY, missing, seen};
 use super::{RunError, Running};
 use crate::log::heard;
 use config::check::Mtus;
@@ -116,7 +115,11 @@ impl Running {
         self.remove_others(&steps, &mut errors);
         // A closed link leaves its interfaces to their new owner.
         for step in &steps {
-            if let What::Change { reopen: true, .. } = step.what {
+            let is_seated =
+                |name: &String| self.links.iter().any(|link| link.is_seated && link.config.name == *name);
+            if let What::Change { reopen: true, .. } = step.what
+                && is_seated(&step.link.name)
+            {
                 errors.extend(self.close(&step.link.name).err());
             }
         }
@@ -124,7 +127,8 @@ impl Running {
         for Step { link, mtus, what } in steps {
             let name = link.name.clone();
             let found = before.iter().position(|running| running.config.name == name);
-            let running = found.map(|found| before.remove(found));
+            // One whose site was stopped is in no worker any more.
+            let running = found.map(|found| before.remove(found)).filter(|running| running.is_seated);
             let words = what.words();
             match (what, running) {
                 (What::Keep, Some(mut running)) => {
@@ -271,9 +275,12 @@ impl Running {
 
     /// Starts a link, or has it wait for an interface that was missing before, too.
     fn start_or_wait(&mut self, link: Link, mtus: Mtus) -> Result<RunningLink, RunError> {
-        let there = [link_state(&link.plain)?.is_some(), link_state(&link.protected)?.is_some()];
-        if let Some(missing) = missing(&link, there) {
+        if let Some(missing) = missing(&link, seen(&link)?.map(|seen| seen.is_some())) {
             return Ok(RunningLink::absent(link, missing));
+        }
+        // Sites are started behind links, and a link inside of one behind that.
+        if link.in_site {
+            return Ok(RunningLink::absent(link, "its site is not started yet".to_owned()));
         }
         let ready = ReadyLink::open(&self.gateway, &link, mtus)?;
         let mut running = RunningLink::absent(link, String::new());

@@ -26,8 +26,9 @@ use tunnel::{Mode, PeerCounters, PeerId};
 
 use super::link::Waiting;
 use super::vanished_interfaces::{Passage, RETRY};
+use config::check::IN_SITE_OCTETS;
 use config::check::site::lan_mtu;
-use config::{Gateway, Site, SitePeer};
+use config::{Gateway, Mtu, Site, SitePeer};
 use programs::Kernel;
 use works::Works;
 
@@ -75,6 +76,21 @@ impl RunningSite {
     pub(super) fn fallen(&self) -> Option<&str> {
         let waiting = self.waiting.as_ref().filter(|_| self.works.is_none())?;
         Some(&waiting.why)
+    }
+
+    /// Octets that its SecY, if it has one, and VLAN tags add to the MTU of its interface.
+    pub(super) const fn added_octets(&self) -> usize {
+        if self.config.protect { IN_SITE_OCTETS } else { 0 }
+    }
+
+    /// Whether it protects its LAN, which has another MTU than it was started for. Then its link is taken out before it is started again.
+    pub(super) fn is_to_renew(&self) -> bool {
+        let Some(works) = self.works.as_ref().filter(|_| self.config.protect) else { return false };
+        let seen = link_state(&self.config.lan).ok().flatten();
+        seen.is_some_and(|seen| {
+            matches!(self.config.mtu, Mtu::Interface)
+                && seen.mtu as usize + IN_SITE_OCTETS != works.about.lan_mtu
+        })
     }
 
     /// Takes it away from worker and manager, and puts the interface back. The peers are told. Takes up to a second.
@@ -186,7 +202,10 @@ impl RunningSite {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = link_state(&self.config.lan).ok()?;
         if self.waiting.is_none() {
-            if self.works.as_ref().is_some_and(|works| works.is_on(seen)) {
+            // The interface of a LAN that is protected is its link's.
+            if self.works.as_ref().is_some_and(|works| works.is_on(seen))
+                || (self.config.protect && !self.is_to_renew())
+            {
                 return None;
             }
             // A worker that does not answer has its own notice.
@@ -239,6 +258,7 @@ impl RunningSite {
             works.stop(name, control).map_err(|error| error.to_string())?;
         }
         match &mut self.works {
+            Some(_) if self.config.protect => Ok(()),
             Some(works) => works.take_up(&self.config, gateway, control),
             None => {
                 self.works = Some(Works::start(gateway, &self.config, mtu, &self.kernel, control)?);

@@ -22,7 +22,7 @@ use super::link::{ReadyLink, RunningLink};
 use super::site::RunningSite;
 use super::static_keys::Granted;
 use super::surface::Surface;
-use super::vanished_interfaces::missing;
+use super::vanished_interfaces::{missing, seen};
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, SitePrograms, polling};
 use crate::log::Log;
@@ -33,7 +33,7 @@ use config::check::link_mtus;
 use config::check::site::{lan_mtu, not_carried};
 use config::placement::Machine;
 use config::suite_speed::{self, Antedating};
-use config::{Config, Link, Site, StaticSas, interfaces};
+use config::{Config, Link, Site, StaticSas, datapaths, interfaces};
 
 /// Takes the state directory, judges by it which keys may be used, and puts right what killed gateways have left of
 /// interfaces.
@@ -70,7 +70,7 @@ impl Running {
         log: &Log,
     ) -> Result<Self, RunError> {
         let Config { file, gateway, links, sites, outline } = config;
-        let (started, datapaths) = (Instant::now(), links.len() + sites.len());
+        let (started, datapaths) = (Instant::now(), datapaths(&links, &sites));
         let machine = Machine::this(interfaces(&links, &sites));
         let (placement, privileges) =
             privilege::ask(&gateway, datapaths, &machine, locked).map_err(RunError::NotGranted)?;
@@ -177,8 +177,7 @@ impl Running {
 
     /// Opens a link's interfaces and ports, if its interfaces are there.
     fn open_link(&self, link: Link) -> Result<(RunningLink, Option<ReadyLink>), RunError> {
-        let there = [link_state(&link.plain)?.is_some(), link_state(&link.protected)?.is_some()];
-        if let Some(missing) = missing(&link, there) {
+        if let Some(missing) = missing(&link, seen(&link)?.map(|seen| seen.is_some())) {
             return Ok((RunningLink::absent(link, missing), None));
         }
         let mtus = link_mtus(&self.file, &link, &interface_mtu).map_err(RunError::Configuration)?;

@@ -20,7 +20,7 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use control::Gateway;
-use netdev::interface::{LinkEvents, link_state};
+use netdev::interface::{InterfaceError, LinkEvents, LinkState, link_state};
 use secy::CarryOver;
 use tracing::{error, info};
 
@@ -72,6 +72,11 @@ impl Running {
             forward_loss(link, &mut self.control, now);
         }
         self.links = links;
+        let renewed =
+            self.sites.iter().filter(|site| due && site.is_to_renew()).map(|site| site.config.name.clone());
+        for site in renewed.collect::<Vec<_>>() {
+            self.unseat_from_site(&site);
+        }
         for site in &mut self.sites {
             site.log_notices();
             site.log_places();
@@ -89,8 +94,10 @@ impl Running {
     /// Returns what a person should know, if that has changed.
     fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<Passage> {
         // If the kernel does not tell, nothing is known to have changed.
-        let seen = [link_state(&link.config.plain).ok()?, link_state(&link.config.protected).ok()?];
+        let seen = seen(&link.config).ok()?;
         link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
+        // A tunnel has none to lose.
+        link.carriers[1] |= link.config.in_site;
         if link.is_open() {
             if link.is_on(seen) {
                 self.control.check_kernel_ports(&link.config.name);
@@ -135,6 +142,9 @@ impl Running {
     fn start_absent(&mut self, link: &mut RunningLink, there: [bool; 2], now: Instant) -> Option<Passage> {
         let (why, try_at) = match missing(&link.config, there) {
             Some(missing) => (missing, now),
+            None if link.config.in_site && !self.has_started_site(&link.config.name) => {
+                ("its site is not started yet".to_owned(), now)
+            }
             None => match self.start_link(link) {
                 Ok(()) => return Some(Passage::begins(link.engines())),
                 Err(why) => (why, now + RETRY),
@@ -181,6 +191,22 @@ impl Running {
 }
 
 impl Running {
+    fn has_started_site(&self, name: &str) -> bool {
+        self.sites.iter().any(|site| site.config.name == name && site.works.is_some())
+    }
+
+    /// Takes the link inside of a site out, before the site is stopped. It is started again with the site, if that is.
+    pub(super) fn unseat_from_site(&mut self, site: &str) {
+        let of_site =
+            |link: &&mut RunningLink| link.config.in_site && link.config.name == site && link.is_seated;
+        let Some(link) = self.links.iter_mut().find(of_site) else { return };
+        // A worker that does not answer has its own notice. Its ports are closed here, before its interface is put back.
+        drop(self.control.remove(site));
+        if let Err(error) = link.unseat("its site is started again") {
+            error!(event = "interface-not-restored", link = site, "{error}");
+        }
+    }
+
     /// Gives a link's key agreement, cell and programs the MTUs that it has now.
     fn renew_for_mtus(&mut self, link: &RunningLink) -> Result<(), String> {
         self.renew_agreement(link)?;
@@ -247,10 +273,16 @@ impl Passage {
     }
 }
 
+/// What the kernel says of a link's interfaces, plain and protected. A link inside of a site has the first alone, which stands for
+/// both.
+pub(super) fn seen(link: &Link) -> Result<[Option<LinkState>; 2], InterfaceError> {
+    let plain = link_state(&link.plain)?;
+    Ok([plain, if link.in_site { plain } else { link_state(&link.protected)? }])
+}
+
 /// Says which interfaces are missing, if any is.
 pub(super) fn missing(link: &Link, there: [bool; 2]) -> Option<String> {
-    let names: Vec<_> =
-        [&link.plain, &link.protected].into_iter().zip(there).filter(|(_, there)| !there).collect();
+    let names: Vec<_> = link.interfaces().zip(there).filter(|(_, there)| !there).collect();
     match names.as_slice() {
         [] => None,
         [(name, _)] => Some(format!("interface {name} is missing; the link goes on when it is back")),

@@ -29,7 +29,7 @@ fn suite(link: &Link) -> Option<CipherSuite> {
 pub(in crate::run) fn replay_windows(links: &[Link]) -> impl Iterator<Item = u32> {
     let may = |link: &&Link| {
         let suits = |suite| xdp_suits(link, suite, usual_mtus(link)).is_ok();
-        link.cell.is_none() && suite(link).is_some_and(suits)
+        link.cell.is_none() && !link.in_site && suite(link).is_some_and(suits)
     };
     links.iter().filter(may).map(|link| link.replay_window)
 }
@@ -39,9 +39,13 @@ fn xdp_suits(link: &Link, suite: CipherSuite, mtus: Mtus) -> Result<(), String> 
 }
 
 /// Where a link's frames are to be protected and verified; none without a SecY.
-pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPlaceSettings> {
-    Some(LinkPlaceSettings {
-        wanted: place_wanted(io),
+pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPathSettings> {
+    // What is inside of a site stays there.
+    if link.in_site {
+        return None;
+    }
+    Some(LinkPathSettings {
+        wanted: path_wanted(io),
         suite: suite(link)?,
         sci,
         secy: secy_settings(link, mtus),
@@ -83,8 +87,11 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
     let engines = engines(io);
     let user_space = |why: &str| format!("user space ({engines}), both ways: {why}");
     let Some(suite) = suite(link) else { return user_space("it has no keys") };
-    match place_wanted(io) {
-        PlaceWanted::UserSpace => return user_space("io says so"),
+    if link.in_site {
+        return user_space("it is inside of a site");
+    }
+    match path_wanted(io) {
+        PathWanted::UserSpace => return user_space("io says so"),
         _ if link.cell.is_some() => return user_space("its cell has the programs in front of its ports"),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }

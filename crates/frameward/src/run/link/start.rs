@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use control::{KeyAgreement, Recorder, StaticKeys};
 use dataplane::link::{Link as Forwarding, Ports};
-use dataplane::open::{self, OpenPorts, open_ports};
-use dataplane::pipeline::Pipeline;
+use dataplane::open::{self, OpenError, OpenPorts, open_ports, open_secured_lan};
+use dataplane::path::Path;
 use netdev::interface::{Prepared, Tolerated};
 use pnstore::{LeaseError, UnmarkedKey, UnusedPns};
 use secy::{SecY, Settings};
@@ -18,7 +18,7 @@ use super::super::cell::settings;
 use super::super::static_keys::{Begun, Granted, floors, secy};
 use super::super::{Measured, RunError};
 use super::{About, RunningLink};
-use config::check::Mtus;
+use config::check::{IN_SITE_OCTETS, Mtus};
 use config::{Gateway, Io, Keys, Link, StaticSas};
 
 /// A link whose interfaces are prepared and whose ports are open: all that can fail but its keys.
@@ -52,6 +52,18 @@ enum StartedKeys {
     None,
 }
 
+/// Opens the ports of a link. Without a protected interface it is inside of a site.
+pub(super) fn open_sides(
+    plain: &Prepared,
+    protected: Option<&Prepared>,
+    gateway: &Gateway,
+) -> Result<OpenPorts, OpenError> {
+    match protected {
+        Some(protected) => open_ports([plain, protected], io(gateway.io)),
+        None => open_secured_lan(plain, io(gateway.io), IN_SITE_OCTETS),
+    }
+}
+
 impl ReadyLink {
     /// Prepares a link's interfaces and opens its ports.
     pub(in crate::run) fn open(gateway: &Gateway, link: &Link, mtus: Mtus) -> Result<Self, RunError> {
@@ -59,17 +71,18 @@ impl ReadyLink {
         let allowed = allowed(gateway, link.allow_addresses);
         let prepare =
             |name| Prepared::named(name, &gateway.state, allowed).map_err(|error| failed(error.into()));
-        let (plain, protected) = (prepare(&link.plain)?, prepare(&link.protected)?);
-        let source = MacAddr(protected.interface().mac());
+        let plain = prepare(&link.plain)?;
+        let protected = if link.in_site { None } else { Some(prepare(&link.protected)?) };
+        let source = MacAddr(protected.as_ref().unwrap_or(&plain).interface().mac());
         let OpenPorts { ports, fallback } =
-            open_ports([&plain, &protected], io(gateway.io)).map_err(failed)?;
+            open_sides(&plain, protected.as_ref(), gateway).map_err(failed)?;
         let record = match &link.keys {
             Keys::Agreed(mka) => recorder(&link.name, mka).map_err(RunError::Record)?,
             Keys::Static(_) | Keys::None => None,
         };
         Ok(Self {
             ports: Box::new(ports),
-            prepared: [Some(plain), Some(protected)],
+            prepared: [Some(plain), protected],
             mtus,
             source,
             fallback,

@@ -126,9 +126,9 @@ impl Running {
 
     /// Whether it has an interface that was missing at the start, and still is. What its MTUs are is judged later.
     fn waits_from_the_start(&self, link: &Link) -> bool {
-        let is_there = |name: &String| link_state(name).is_ok_and(|seen| seen.is_some());
+        let is_missing = |name: &String| !link_state(name).is_ok_and(|seen| seen.is_some());
         let absent = |running: &RunningLink| running.config.name == link.name && !running.is_seated;
-        self.links.iter().any(absent) && !(is_there(&link.plain) && is_there(&link.protected))
+        self.links.iter().any(absent) && link.interfaces().any(is_missing)
     }
 
     /// A key that goes from one link to another would for a moment be used by both.
@@ -153,7 +153,7 @@ impl Running {
         if let Some(site) = self.sites.iter().find(|site| site.config.lan == interface) {
             return match (link_state(interface)?, site.lan_mtu()) {
                 (Some(seen), _) => Ok(seen.mtu as usize),
-                (None, Some(before)) => Ok(before),
+                (None, Some(before)) => Ok(before - site.added_octets()),
                 // It waits, and its MTU is judged when it is there.
                 (None, None) => Ok(ETHERNET_MTU),
             };

@@ -86,6 +86,7 @@ impl Running {
 
     fn stop_site(&mut self, site: RunningSite) {
         let name = site.config.name.clone();
+        self.unseat_from_site(&name);
         if let Err(error) = site.stop(&mut self.control) {
             error!(event = "reload-failed", site = name, "{error}");
         }

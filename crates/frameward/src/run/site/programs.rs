@@ -29,7 +29,7 @@ impl SitePrograms {
     /// Loads programs for the sites whose flows may go through the kernel.
     pub fn load(config: &Config) -> Self {
         let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
-        let sites = config.sites.iter().filter(|site| wanted && has_identifiers(site));
+        let sites = config.sites.iter().filter(|site| wanted && has_identifiers(site) && !site.protect);
         let load = |(number, site): (usize, &Site)| {
             let kernel = match number {
                 MOST_SITES.. => Err(format!("programs are loaded for the first {MOST_SITES} sites")),
@@ -44,6 +44,9 @@ impl SitePrograms {
     pub(in crate::run) fn of(&self, site: &Site, io: Io) -> Kernel {
         if !matches!(io, Io::Auto | Io::Kernel) {
             return Err("io says so".into());
+        }
+        if site.protect {
+            return Err("its SecY is in user space".into());
         }
         if !has_identifiers(site) {
             return Err("only identifier mode goes through the kernel".into());

@@ -63,7 +63,7 @@ enum Channel {
 struct Bound {
     forwarding: Box<Forwarding>,
     about: About,
-    prepared: Prepared,
+    prepared: Option<Prepared>,
     fallback: Option<String>,
     mailbox: ManagerMailbox,
     datagrams: DatagramConsumer,
@@ -91,12 +91,12 @@ impl Works {
             Ok(channel) => {
                 let numbers: Vec<_> = (0..).map(PeerId).take(config.peers.len()).collect();
                 let numbered = numbers.len();
-                Ok(Self { about, prepared: Some(prepared), channel, fallback, numbers, numbered, kernel })
+                Ok(Self { about, prepared, channel, fallback, numbers, numbered, kernel })
             }
             Err(error) => {
                 // The line says why it did not start; a worker that does not answer has its own notice.
                 let _ = control.remove_site(&config.name);
-                let _ = prepared.restore();
+                let _ = prepared.map(Prepared::restore);
                 Err(format!(
                     "cannot start the management channel: {error}; raise the limits of tasks and files"
                 ))
@@ -270,6 +270,21 @@ impl Bound {
         let udp = about_udp(&wan);
         let (worker, mailbox) = mailboxes()?;
         let (producer, datagrams) = datagrams();
+        let mut forwarding =
+            Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
+        if config.protect {
+            // Interface and port are those of the link inside of it.
+            let about = About { lan_mtu, engine: "by its SecY".to_owned(), udp };
+            return Ok(Self {
+                forwarding,
+                about,
+                prepared: None,
+                fallback: None,
+                mailbox,
+                datagrams,
+                socket,
+            });
+        }
         let allowed = allowed(gateway, config.allow_addresses);
         let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
         let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
@@ -278,12 +293,11 @@ impl Bound {
             give_program(kernel, &mut lan, lan_mtu, gateway.io)?;
         }
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
-        let mut forwarding =
-            Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
         if let Some(ether_type) = config.cells {
             forwarding.carry_cyclic(ether_type);
         }
         drop(forwarding.open(Box::new(lan)));
+        let prepared = Some(prepared);
         Ok(Self { forwarding, about, prepared, fallback, mailbox, datagrams, socket })
     }
 }

@@ -1,0 +1,202 @@
+//! `protect`: what does not go together with it. Its keys are judged with those of links.
+
+use toml::Spanned;
+
+use super::super::Io;
+use super::super::findings::Findings;
+use super::super::reference::RawSite;
+
+/// Whether the LAN's frames are protected by this box.
+pub(super) fn validate(label: &str, raw: &RawSite, io: Io, findings: &mut Findings) -> bool {
+    let Some(value) = raw.protect.as_ref().filter(|on| *on.get_ref()) else {
+        refuse_keys(label, raw, findings);
+        return false;
+    };
+    if io == Io::Kernel {
+        let text = format!(
+            "{label}protect = true does not go with io = \"kernel\": its frames pass through user space; use io = \"auto\""
+        );
+        findings.error(value.span(), text);
+    }
+    if let Some(cells) = &raw.cells {
+        let text = format!(
+            "{label}cells does not go with protect = true, under which cells' frames are protected like all others; remove cells"
+        );
+        findings.error(cells.span(), text);
+    }
+    true
+}
+
+/// Keys that nobody would use.
+fn refuse_keys(label: &str, raw: &RawSite, findings: &mut Findings) {
+    let spans = [
+        ("suite", raw.suite.as_ref().map(Spanned::span)),
+        ("[site.mka]", raw.mka.as_ref().map(Spanned::span)),
+        ("[site.static]", raw.static_keys.as_ref().map(Spanned::span)),
+    ];
+    for (what, span) in spans {
+        let Some(span) = span else { continue };
+        let text =
+            format!("{label}{what} is of no use without protect = true; add protect = true, or remove it");
+        findings.error(span, text);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use secy::{SciInclusion, ValidateFrames};
+
+    use super::super::super::tests::{lines, validated};
+    use super::super::super::{Config, Keys, Mtu};
+
+    /// A site that protects its LAN, with further lines; line 8 is the first of `site`.
+    fn text(gateway: &str, site: &str, keys: &str) -> String {
+        format!(
+            r#"[gateway]
+name = "edge"{gateway}
+[[site]]
+name = "dresden"
+lan = "eth2"
+bind = "0.0.0.0:7787"
+identity = "a.key"
+{site}
+{keys}
+[[site.peer]]
+name = "berlin"
+public_key = "{:064x}"
+"#,
+            1
+        )
+    }
+
+    const MKA: &str = "[site.mka]\ncak_file = \"c.256\"";
+    const STATIC: &str = "[site.static]\nan = 0\nsci = \"02:00:00:00:00:01/1\"\nkey_file = \"b.key\"";
+    const PEER: &str = "[[site.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:02/1\"\nkey_file = \"d.key\"";
+
+    fn config(site: &str, keys: &str) -> Config {
+        validated(&text("", site, keys)).map_err(|errors| lines(&errors)).unwrap().0
+    }
+
+    #[test]
+    fn a_site_that_protects_has_a_link_inside_of_it() {
+        let config = config("protect = true\nmtu = 1400\nwindow = 1024\nallow_addresses = true", MKA);
+        let ([link], [site]) = (config.links.as_slice(), config.sites.as_slice()) else {
+            panic!("one of each")
+        };
+        assert!(site.protect && link.in_site);
+        assert_eq!((link.name.as_str(), link.plain.as_str(), link.line.0), ("dresden", "eth2", 3));
+        assert_eq!((link.mtu, link.replay_window, link.allow_addresses), (Mtu::Octets(1400), 1024, true));
+        assert_eq!(
+            (link.validate_frames, link.sci_inclusion),
+            (ValidateFrames::Strict, SciInclusion::Always)
+        );
+        assert!(link.protect_frames && link.replay_protect && link.fragmentation.is_none());
+        assert!(matches!(link.keys, Keys::Agreed(_)));
+        // All machines have one SCI.
+        assert_eq!(site.limits.flows_per_sci, site.limits.flows);
+        assert_eq!(crate::interfaces(&config.links, &config.sites).collect::<Vec<_>>(), ["eth2"]);
+        assert_eq!(crate::datapaths(&config.links, &config.sites), 1);
+    }
+
+    #[test]
+    fn static_keys_do_as_well_and_without_protect_there_is_no_link() {
+        let keys = format!("{STATIC}\n{PEER}");
+        let with_keys = config("protect = true\nsuite = \"gcm-aes-128\"", &keys);
+        assert_eq!(with_keys.links[0].static_sas().unwrap().receive.len(), 1);
+        for site in ["", "protect = false"] {
+            let config = config(site, "");
+            assert!(config.links.is_empty() && !config.sites[0].protect);
+        }
+        let (_, warnings) = validated(&text("", "protect = true\nsuite = \"gcm-aes-128\"", STATIC)).unwrap();
+        assert_eq!(
+            lines(&warnings),
+            ["gw.toml:10: site \"dresden\": has no peer, so it delivers nothing; add [[site.static.peer]]"]
+        );
+        let limits = "[site.limits]\nflows = 100\nflows_per_sci = 10";
+        let limited = config("protect = true", &format!("{MKA}\n{limits}"));
+        assert_eq!((limited.sites[0].limits.flows, limited.sites[0].limits.flows_per_sci), (100, 10));
+    }
+
+    #[test]
+    fn what_cannot_be_combined_is_refused_with_line_cause_and_cure() {
+        let link = "[[link]]\nname = \"press\"\nplain = \"eth2\"\nprotected = \"eth3\"\n[link.mka]\ncak_file = \"e.256\"";
+        let own = format!("{STATIC}\n{PEER}");
+        let rows: [(&str, &str, &str, &str); 10] = [
+            ("", "protect = true", "", "3: site \"dresden\": has no keys; add [site.mka] or [site.static]"),
+            (
+                "",
+                "protect = true\nsuite = \"gcm-aes-128\"",
+                &format!("{own}\n{MKA}"),
+                "18: site \"dresden\": has [site.mka] and [site.static]; remove one of them",
+            ),
+            (
+                "",
+                "protect = true",
+                &own,
+                "3: site \"dresden\": suite is missing; static keys need its name: gcm-aes-128",
+            ),
+            (
+                "",
+                "",
+                MKA,
+                "9: site \"dresden\": [site.mka] is of no use without protect = true; add protect = true, or remove it",
+            ),
+            (
+                "",
+                "protect = false",
+                STATIC,
+                "9: site \"dresden\": [site.static] is of no use without protect = true; add protect = true, or remove it",
+            ),
+            (
+                "",
+                "suite = \"auto\"",
+                "",
+                "8: site \"dresden\": suite is of no use without protect = true; add protect = true, or remove it",
+            ),
+            (
+                "\nio = \"kernel\"",
+                "protect = true",
+                MKA,
+                "9: site \"dresden\": protect = true does not go with io = \"kernel\": its frames pass through user space; use io = \"auto\"",
+            ),
+            (
+                "",
+                "protect = true\ncells = 0x88b5",
+                MKA,
+                "9: site \"dresden\": cells does not go with protect = true, under which cells' frames are protected like all others; remove cells",
+            ),
+            (
+                "",
+                "protect = true\nfragment = \"on\"",
+                MKA,
+                "9: unknown key \"fragment\"; remove it or use one of name, lan,",
+            ),
+            ("", "protect = true", &format!("{MKA}\n{link}"), ""),
+        ];
+        for (gateway, site, keys, expected) in rows {
+            let errors = lines(&validated(&text(gateway, site, keys)).unwrap_err());
+            if expected.is_empty() {
+                let shared = "an interface serves one site, or one side of one link";
+                assert!(
+                    errors
+                        .iter()
+                        .any(|error| error.contains("\"eth2\" is already used") && error.contains(shared)),
+                    "{errors:#?}"
+                );
+                continue;
+            }
+            let expected = format!("gw.toml:{expected}");
+            assert!(errors.iter().any(|error| error.starts_with(&expected)), "{expected}\n{errors:#?}");
+        }
+    }
+
+    /// One key under two names of links and sites would seal with one nonce twice.
+    #[test]
+    fn no_key_is_a_sites_and_a_links() {
+        let link = "[[link]]\nname = \"press\"\nplain = \"eth3\"\nprotected = \"eth4\"\nsuite = \"gcm-aes-128\"\n[link.static]\nan = 1\nsci = \"02:00:00:00:00:01/1\"\nkey_file = \"b.key\"\n[[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:09/1\"\nkey_file = \"f.key\"";
+        let site = "protect = true\nsuite = \"gcm-aes-128\"";
+        let whole = text("", site, &format!("{STATIC}\n{PEER}")) + link;
+        let errors = lines(&validated(&whole).unwrap_err());
+        assert!(errors.iter().any(|error| error.contains("nonce")), "{errors:#?}");
+    }
+}

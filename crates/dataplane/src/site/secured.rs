@@ -1,0 +1,178 @@
+//! The SecY of a site that protects its LAN, between LAN port and tunnel, in one pool and one turn.
+//!
+//! ```text
+//!             ┌─ MACsec, MKPDU: of stations with a SecY of their own ───────────────────┐
+//!  LAN port ──┴─▶ Link::turn_outward ── protected, and MKPDUs of the own KaY ─▶ Handover ┴─▶ tunnel
+//!  LAN port ◀─┬── Link::turn_inward ◀── all others ─────────────────────────────────────┬── tunnel
+//!             └─ MACsec of no SC of the SecY, MKPDUs of no known KaY ◀──────────────────┘
+//! ```
+//!
+//! A link does the work, with its path, SAs and counters; control knows it by the site's slot. What is neither MACsec nor an
+//! MKPDU reaches the LAN through the SecY alone.
+
+use std::time;
+
+use secy::{NextAction, SecY};
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
+use wire::mkpdu::{Mkpdu, is_outer_tagged_eapol_mka};
+use wire::sectag::{ScEncoding, SecTag};
+use wire::{EtherType, Instant, Sci};
+
+use super::counters::SitePathCounters;
+use crate::link::Link;
+use crate::path::give_refused;
+use netdev::burst::Burst;
+use netdev::pool::{Pool, Slot};
+
+/// A link whose protected side is the tunnel.
+pub(super) struct Secured {
+    pub(super) link: Box<Link>,
+    /// Frames of stations, from the LAN; empty between turns.
+    stations: Burst,
+    /// Frames for the SecY, and those past it; empty between turns.
+    verify: Burst,
+    pass: Burst,
+}
+
+/// Who may have sent a frame that goes into the tunnel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Sender {
+    /// Anybody on the LAN.
+    Lan,
+    /// The own SecY or KaY.
+    Own,
+}
+
+impl Secured {
+    pub(super) fn new(link: Box<Link>) -> Self {
+        Self { link, stations: Burst::new(), verify: Burst::new(), pass: Burst::new() }
+    }
+
+    /// Takes a burst of the LAN in. Returns how many frames came, and the need of the transmit SA.
+    pub(super) fn take_in(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
+        self.link.turn_outward(now, read, is_of_station, &mut self.stations)
+    }
+
+    /// Frames for the tunnel, and who may have sent them; the pool of theirs.
+    pub(super) fn receive(&mut self, into: &mut Burst) -> Option<(&mut Pool, Sender)> {
+        if !self.stations.is_empty() {
+            std::mem::swap(into, &mut self.stations);
+            return self.link.plain_side().map(|(pool, ..)| (pool, Sender::Lan));
+        }
+        self.link.protected_frames(into).map(|pool| (pool, Sender::Own))
+    }
+
+    /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. Work: a look at each of the SecY's SCs for a frame.
+    pub(super) fn deliver(&mut self, now: Instant, frames: &mut Burst, counters: &mut SitePathCounters) {
+        let Self { link, verify, pass, .. } = self;
+        let Some((pool, _, secy)) = link.plain_side() else { return };
+        for slot in frames.drain() {
+            match way(pool.frame(&slot), secy) {
+                Way::Verify => give_refused(verify.push(slot), pool),
+                Way::Pass => give_refused(pass.push(slot), pool),
+                Way::Both => {
+                    match copy(pool, &slot) {
+                        Some(copy) => give_refused(pass.push(copy), pool),
+                        None => counters.in_pkts_no_chunk += 1,
+                    }
+                    give_refused(verify.push(slot), pool);
+                }
+            }
+        }
+        if !verify.is_empty() {
+            link.turn_inward(now, verify);
+        }
+        if let Some((pool, port, _)) = link.plain_side()
+            && !pass.is_empty()
+        {
+            counters.in_pkts_stations += pass.len() as u64;
+            port.transmit(pool, pass);
+        }
+    }
+}
+
+/// Ways of a frame that comes out of the tunnel.
+enum Way {
+    /// To the KaY, or through the SecY.
+    Verify,
+    /// To stations, as it is.
+    Pass,
+    /// Whose MKPDU it is stands in its CKN, and the KaY alone knows that.
+    Both,
+}
+
+fn way(frame: &[u8], secy: &SecY) -> Way {
+    let is_known = |sci: Sci| secy.sci() == sci || secy.receive_scs().any(|sc| sc.sci() == sci);
+    if is_macsec(frame) {
+        let tag = frame.get(ADDRESSES_OCTETS..).map(SecTag::parse);
+        return match tag {
+            // Behind VLAN tags, this is no SecTAG.
+            Some(Ok(SecTag { sc: ScEncoding::Explicit(sci), .. })) if is_known(sci) => Way::Verify,
+            _ => Way::Pass,
+        };
+    }
+    if !is_outer_tagged_eapol_mka(frame) {
+        return Way::Verify;
+    }
+    match Mkpdu::parse(frame) {
+        Ok(mkpdu) if is_known(mkpdu.basic.sci) => Way::Verify,
+        Ok(_) => Way::Both,
+        // Behind VLAN tags it is no MKPDU of ours.
+        Err(_) => Way::Pass,
+    }
+}
+
+fn copy(pool: &mut Pool, slot: &Slot) -> Option<Slot> {
+    let mut copy = pool.take()?;
+    if pool.append_from(&mut copy, slot, 0..slot.len()) {
+        return Some(copy);
+    }
+    pool.give(copy);
+    None
+}
+
+fn untagged(frame: &[u8]) -> Option<EtherType> {
+    let octets = frame.get(ADDRESSES_OCTETS..HEADER_OCTETS)?.first_chunk()?;
+    Some(EtherType(u16::from_be_bytes(*octets)))
+}
+
+/// MACsec, also behind VLAN tags.
+fn is_macsec(frame: &[u8]) -> bool {
+    match untagged(frame) {
+        Some(EtherType::MACSEC) => true,
+        Some(ether_type) if ether_type.is_vlan() => {
+            Header::parse(frame).is_ok_and(|header| header.ethertype == EtherType::MACSEC)
+        }
+        _ => false,
+    }
+}
+
+/// What a station with a SecY of its own sends: MACsec and MKPDUs, also behind VLAN tags.
+fn is_of_station(frame: &[u8]) -> bool {
+    is_macsec(frame) || is_outer_tagged_eapol_mka(frame)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stations_send_is_told_from_what_is_protected() {
+        for (octets, of_station) in [
+            (&[0x88, 0xe5, 0, 0][..], true),
+            (&[0x81, 0, 0, 7, 0x88, 0xe5][..], true),
+            (&[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8, 0x88, 0xe5][..], true),
+            (&[0x88, 0x8e, 3, 5][..], true),
+            (&[0x81, 0, 0, 7, 0x88, 0x8e, 3, 5][..], true),
+            (&[0x88, 0x8e, 3, 0][..], false),
+            (&[0x88, 0x8e, 3, 1][..], false),
+            (&[0x81, 0, 0, 7, 0x88, 0x92][..], false),
+            (&[0x08, 0x00, 0x45][..], false),
+            (&[0x88, 0x08, 0, 1][..], false),
+            (&[0x88][..], false),
+        ] {
+            let frame = [&[2; 12], octets].concat();
+            assert_eq!(is_of_station(&frame), of_station, "{octets:02x?}");
+        }
+    }
+}
