@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use perf::demo::pair::{Scratch, Station};
 use perf::demo::sites::{SitesChoice, configure, site_name, station_name};
 use report::{GatewayReport, LinkReport};
+use wire::EtherType;
 
 use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};
@@ -194,11 +195,16 @@ fn machines_are_one_lan(mode: &'static str) {
     }
     // To all: the switch floods it, so the search below can find something.
     exchange(a, b, &[marked([0xff; 6], a.mac, EXPERIMENT, 200, 7)]);
+    let heard = |report: &GatewayReport| counter(&link(report).secy.counters, "InPktsKay");
+    let before = heard(&boxes.sites[1].report().unwrap());
+    boxes.until(1, "its KaY hears the other", |report| heard(report) >= before + 2);
     let (line, lan) = (line.stop().unwrap().complete().unwrap(), lan.stop().unwrap().complete().unwrap());
     assert!(line.frames.len() > 1000);
     for secret in [&MARKER[..], super::MARKER, &a.mac, &b.mac, &one.lan_mac, &two.lan_mac] {
         assert_eq!(line.find(secret).map(|frame| &frame.octets), None, "{secret:x?} is on the internet");
     }
+    let mkpdus = lan.of_ethertype(EtherType::EAPOL.0).count();
+    assert_eq!(mkpdus, 0, "MKPDUs between KaYs that know each other stay in the tunnel");
     assert!(
         lan.find(super::MARKER).is_some() && lan.find(&a.mac).is_some(),
         "the search finds what is there"

@@ -12,7 +12,7 @@ use secy::{CarryOver, NextAction, SecY};
 use wire::{An, Instant, Pn};
 
 use crate::checksums::ChecksumSample;
-use crate::path::{Path, ToPlain, ToProtected, give_refused};
+use crate::pipeline::{Pipeline, ToPlain, ToProtected, give_refused};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 use netdev::port::{KernelSide, Port, PortCounters};
@@ -120,15 +120,15 @@ impl Link {
     /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         let (mut received, next) = self.outward(now, read, |_, _| {});
-        let Self { ports, path, burst, to_protected, to_plain, .. } = self;
+        let Self { ports, pipeline, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else { return (0, NextAction::Continue) };
         let Ports { pool, plain, protected } = &mut **ports;
         protected.receive(pool, burst);
         received += burst.len();
         if !burst.is_empty() {
-            path.inward(now, pool, burst, to_plain, &mut **plain);
+            pipeline.inward(now, pool, burst, to_plain, &mut **plain);
         }
-        path.send_hellos(now, pool, to_protected, &mut **protected);
+        pipeline.send_hellos(now, pool, to_protected, &mut **protected);
         plain.housekeep(pool);
         protected.housekeep(pool);
         (received, next)
@@ -143,7 +143,7 @@ impl Link {
         read: time::Instant,
         look: impl FnOnce(&mut Burst, &mut Pool),
     ) -> (usize, NextAction) {
-        let Self { ports, path, waiting, to_protected, checksums, .. } = self;
+        let Self { ports, pipeline, waiting, to_protected, checksums, .. } = self;
         let Some(ports) = ports else {
             pipeline.drain_mkpdus();
             pipeline.drain_hellos();
@@ -198,17 +198,17 @@ impl Link {
 
     /// The second half: frames out of the tunnel, to the KaY or verified to the plain side. Leaves `frames` empty.
     pub(crate) fn turn_inward(&mut self, now: Instant, frames: &mut Burst) {
-        let Self { ports, path, to_plain, before: [_, tunnel], .. } = self;
+        let Self { ports, pipeline, to_plain, before: [_, tunnel], .. } = self;
         let Some(Ports { pool, plain, .. }) = ports.as_deref_mut() else { return };
         tunnel.rx_frames += frames.len() as u64;
         tunnel.rx_octets += frames.slots().iter().map(|slot| slot.len() as u64).sum::<u64>();
-        path.inward(now, pool, frames, to_plain, &mut **plain);
+        pipeline.inward(now, pool, frames, to_plain, &mut **plain);
     }
 
     /// Pool and plain port, for frames that pass no SecY, and the SecY, to tell them from others.
     pub(crate) fn plain_side(&mut self) -> Option<(&mut Pool, &mut dyn Port, &SecY)> {
         let Ports { pool, plain, .. } = self.ports.as_deref_mut()?;
-        Some((pool, &mut **plain, &self.path.secy))
+        Some((pool, &mut **plain, &self.pipeline.secy))
     }
 
     /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.

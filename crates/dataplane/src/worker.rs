@@ -230,8 +230,8 @@ impl Worker {
             };
             received += frames;
             let Some(link) = datapath.link_mut() else { continue };
-            link.path_mut().handle_cell_timeout(now);
-            if link.path_mut().take_wake_flag() {
+            link.pipeline_mut().handle_cell_timeout(now);
+            if link.pipeline_mut().take_wake_flag() {
                 self.control_thread.unpark();
             }
             // No room is not an error: the same need is told again at the next burst.

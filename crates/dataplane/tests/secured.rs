@@ -4,9 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod plants;
+#[path = "plants/secured.rs"]
+mod secured_plants;
 
 use dataplane::site::LanFrame;
-use plants::{Plants, eapol, macsec, sci_of, station};
+use plants::{Plants, eapol, macsec, station};
+use secured_plants::sci_of;
 use secy::SecYCounters;
 use testkit::frames::payload;
 
@@ -25,7 +28,7 @@ fn plain(to: [u8; 6], from: [u8; 6], number: u32, octets: usize) -> Vec<u8> {
 }
 
 fn secy(plants: &mut Plants, own: usize) -> SecYCounters {
-    *plants.plants[own].site.as_mut().unwrap().link().unwrap().path().secy.counters()
+    *plants.plants[own].site.as_mut().unwrap().link().unwrap().pipeline().secy.counters()
 }
 
 fn assert_no_chunk_is_lost(plants: &mut Plants) {
@@ -62,9 +65,9 @@ fn machines_frames_cross_octet_for_octet_and_in_order() {
     }
     for own in 0..2 {
         let link = plants.plants[own].site.as_mut().unwrap().link_mut().unwrap();
-        let transmit = link.path().secy.transmit_counters();
+        let transmit = link.pipeline().secy.transmit_counters();
         assert_eq!(transmit.out_pkts_encrypted, 5000);
-        let received: u64 = link.path().secy.receive_scs().map(|sc| sc.counters().in_pkts_ok).sum();
+        let received: u64 = link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_ok).sum();
         assert_eq!(received, 5000);
         let [lan, tunnel] = link.port_counters();
         assert_eq!((lan.rx_frames, lan.tx_frames), (5000, 5000));
@@ -120,8 +123,8 @@ fn one_turn_takes_what_came_to_the_peers() {
 fn without_a_key_no_frame_of_a_machine_passes() {
     let mut plants = Plants::secured(2);
     let link = plants.plants[0].site.as_mut().unwrap().link_mut().unwrap();
-    let an = link.path().secy.encoding_sa().unwrap();
-    drop(link.path_mut().secy.retire_transmit(an));
+    let an = link.pipeline().secy.encoding_sa().unwrap();
+    drop(link.pipeline_mut().secy.retire_transmit(an));
     plants.send(0, &(0..50).map(|number| plain(BROADCAST, station(0), number, 200)).collect::<Vec<_>>());
     assert_eq!(plants.collect(1), Vec::<Vec<u8>>::new());
     assert_eq!(plants.snapshot(0).peers[0].counters.out_pkts_tunnelled, 0);
@@ -177,7 +180,7 @@ fn forged_and_replayed_frames_of_a_lan_do_not_reach_a_machine() {
     assert_eq!(plants.collect(1), Vec::<Vec<u8>>::new());
     let receive: u64 = {
         let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
-        link.path().secy.receive_scs().map(|sc| sc.counters().in_pkts_not_valid).sum()
+        link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_not_valid).sum()
     };
     assert_eq!(receive, 50);
     // Neither moved a window.

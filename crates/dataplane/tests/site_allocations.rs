@@ -5,6 +5,8 @@
 #[path = "../../netdev/tests/counting/mod.rs"]
 mod counting;
 mod plants;
+#[path = "plants/secured.rs"]
+mod secured_plants;
 
 use std::net::UdpSocket;
 

@@ -102,7 +102,10 @@ fn write_mka(f: &mut fmt::Formatter<'_>, link: &Link, mka: &Mka) -> fmt::Result 
             peers.join(", ")
         )?;
     }
-    writeln!(f, "  MKPDUs     to {}: {}", mka.destination, passage(mka.destination))?;
+    match link.in_site {
+        true => writeln!(f, "  MKPDUs     to {}, through the tunnel", mka.destination)?,
+        false => writeln!(f, "  MKPDUs     to {}: {}", mka.destination, passage(mka.destination))?,
+    }
     match mka.priority {
         255 => writeln!(f, "  key server never this box (priority 255); another member must be")?,
         priority => writeln!(

@@ -46,6 +46,7 @@ fn refuse_keys(label: &str, raw: &RawSite, findings: &mut Findings) {
 mod tests {
     use secy::{SciInclusion, ValidateFrames};
 
+    use super::super::super::check::Plan;
     use super::super::super::tests::{lines, validated};
     use super::super::super::{Config, Keys, Mtu};
 
@@ -96,6 +97,17 @@ public_key = "{:064x}"
         assert_eq!(site.limits.flows_per_sci, site.limits.flows);
         assert_eq!(crate::interfaces(&config.links, &config.sites).collect::<Vec<_>>(), ["eth2"]);
         assert_eq!(crate::datapaths(&config.links, &config.sites), 1);
+        let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
+        for line in [
+            "plain      eth2, the LAN of site dresden",
+            "protected  the tunnel of site dresden",
+            "MKPDUs     to 01:80:c2:00:00:03, through the tunnel",
+            "SCI        the address of eth2, port 1",
+            "lan        eth2, MTU 1400; with SecTAG, ICV and VLAN tags 1440",
+            "protects   all frames of the LAN, as link dresden says",
+        ] {
+            assert!(plan.contains(&format!("  {line}\n")), "{line}\n{plan}");
+        }
     }
 
     #[test]

@@ -20,7 +20,7 @@ use wire::{EtherType, Instant, Sci};
 
 use super::counters::SitePathCounters;
 use crate::link::Link;
-use crate::path::give_refused;
+use crate::pipeline::give_refused;
 use netdev::burst::Burst;
 use netdev::pool::{Pool, Slot};
 

@@ -10,23 +10,17 @@
 use std::net::SocketAddr;
 use std::time::{self, Duration};
 
-use dataplane::link::Link;
-use dataplane::path::{KayMailbox, Path};
+use dataplane::pipeline::KayMailbox;
 use dataplane::site::{
     DatagramConsumer, Lan, ManagerMailbox, Site, SiteSnapshot, ToWorker, Wan, datagrams, mailboxes,
 };
-use netdev::handover::Handover;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 use netdev::udp::Offloads;
-use secy::{
-    ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, TransmitSa, ValidateFrames,
-};
 use suite::tunnel::EpochSecret;
-use suite::{CipherSuite, Key, Sak};
 use testkit::frames::payload;
 use tunnel::{Command, Event, Generation, Limits, Mode, PeerId, PeerSettings, Settings};
-use wire::{An, Instant, MacAddr, Pn, Sci};
+use wire::Instant;
 
 /// Longest time that anything that must happen may take on a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);
@@ -92,28 +86,8 @@ impl Plants {
         Self::of(sites, mode, offloads, &settings(mode, sites - 1))
     }
 
-    /// The same, with a LAN of machines at each, whose frames a SecY protects. All are of one group, under one key.
-    pub fn secured(sites: usize) -> Self {
-        let mode = Mode::Identifier;
-        let settings = Settings { lan_frame: 1518 + 40, ..settings(mode, sites - 1) };
-        let mut plants = Self::of(sites, mode, Offloads::default(), &settings);
-        for own in 0..sites {
-            let others: Vec<_> = (0..sites).filter(|other| *other != own).collect();
-            let mut path = Path::new(secy_of(own, &others), &[], None);
-            let kay = path.connect_kay();
-            let (plain, lan) = MemoryPort::pair(LAN_FRAMES);
-            let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-            let protected = Box::new(Handover::default());
-            let plant = &mut plants.plants[own];
-            let site = plant.site.as_mut().unwrap();
-            drop(site.close());
-            site.secure(Box::new(Link::new(pool, Box::new(plain), protected, path)));
-            (plant.lan, plant.kay) = (lan, Some(kay));
-        }
-        plants
-    }
-
-    fn of(sites: usize, mode: Mode, offloads: Offloads, settings: &Settings) -> Self {
+    /// The same, with these settings.
+    pub fn of(sites: usize, mode: Mode, offloads: Offloads, settings: &Settings) -> Self {
         let plant = |number| {
             let wan = Wan::open("127.0.0.1:0".parse().unwrap(), 0, &[mode], offloads).unwrap();
             let port = match mode {
@@ -212,38 +186,6 @@ impl Plants {
     pub fn snapshot(&mut self, own: usize) -> SiteSnapshot {
         self.plants[own].site.as_mut().unwrap().snapshot()
     }
-}
-
-/// The SCI of a site's SecY.
-pub fn sci_of(own: usize) -> Sci {
-    Sci::new(MacAddr([2, 0, 0, 0, 0xdd, own as u8]), 1)
-}
-
-/// The SecY of a site, with the SAs of a group.
-fn secy_of(own: usize, others: &[usize]) -> SecY {
-    let settings = secy::Settings {
-        protect_frames: true,
-        sci_inclusion: SciInclusion::Always,
-        validate_frames: ValidateFrames::Strict,
-        replay_protect: true,
-        clear_vlan: ClearVlan::Refuse,
-        reassemble: false,
-        mtu: 1500 + 40,
-    };
-    let protection = Protection::Encrypt(ConfidentialityOffset::Zero);
-    let suite = CipherSuite::GcmAes128;
-    let key = || Key::prepare(suite, &Sak::new(suite, &[0x5a; 16]).unwrap()).unwrap();
-    let (an, mut secy) = (An::ALL[0], SecY::new(sci_of(own), settings));
-    let transmit = TransmitSa::new(an, key(), None, protection, Pn::FIRST, Pn::LAST_64).unwrap();
-    secy.install_transmit(Box::new(transmit)).unwrap();
-    secy.enable_transmit(an).unwrap();
-    for other in others {
-        secy.install_receive_sc(sci_of(*other)).unwrap();
-        let receive = ReceiveSa::new(an, key(), None, protection, Pn::FIRST, 0).unwrap();
-        secy.install_receive(sci_of(*other), Box::new(receive)).unwrap();
-        secy.enable_receive(sci_of(*other), an).unwrap();
-    }
-    secy
 }
 
 /// Answer to an event of a site: commands for the sites that it concerns.

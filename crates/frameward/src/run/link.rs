@@ -16,10 +16,10 @@ use wire::{MacAddr, Pn, Sci};
 use super::carrier_loss::{LossForwarding, Side};
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
-pub use programs::planned_link_path;
-pub(super) use programs::{judge as judge_path, replay_windows, words as path_words};
+pub use programs::planned_link_place;
+pub(super) use programs::{judge as judge_place, replay_windows, words as place_words};
 use start::open_sides;
-pub(super) use start::{ReadyLink, allowed, bare_secy, io, path};
+pub(super) use start::{ReadyLink, allowed, bare_secy, io, pipeline};
 
 /// A link of a running gateway, without what its worker owns.
 pub(super) struct RunningLink {

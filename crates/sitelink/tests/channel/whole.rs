@@ -52,7 +52,7 @@ impl Whole {
             move || {
                 while !stop.load(Ordering::Relaxed) {
                     site.woken();
-                    if site.turn(wire::Instant::after_start(start.elapsed())) == 0 {
+                    if site.turn(wire::Instant::after_start(start.elapsed()), Instant::now()).0 == 0 {
                         std::thread::sleep(Duration::from_micros(300));
                     }
                 }

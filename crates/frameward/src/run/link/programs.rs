@@ -39,13 +39,13 @@ fn xdp_suits(link: &Link, suite: CipherSuite, mtus: Mtus) -> Result<(), String> 
 }
 
 /// Where a link's frames are to be protected and verified; none without a SecY.
-pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPathSettings> {
+pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPlaceSettings> {
     // What is inside of a site stays there.
     if link.in_site {
         return None;
     }
-    Some(LinkPathSettings {
-        wanted: path_wanted(io),
+    Some(LinkPlaceSettings {
+        wanted: place_wanted(io),
         suite: suite(link)?,
         sci,
         secy: secy_settings(link, mtus),
@@ -90,8 +90,8 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
     if link.in_site {
         return user_space("it is inside of a site");
     }
-    match path_wanted(io) {
-        PathWanted::UserSpace => return user_space("io says so"),
+    match place_wanted(io) {
+        PlaceWanted::UserSpace => return user_space("io says so"),
         _ if link.cell.is_some() => return user_space("its cell has the programs in front of its ports"),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }

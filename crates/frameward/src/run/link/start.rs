@@ -6,7 +6,7 @@ use std::time::Instant;
 use control::{KeyAgreement, Recorder, StaticKeys};
 use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenError, OpenPorts, open_ports, open_secured_lan};
-use dataplane::path::Path;
+use dataplane::pipeline::Pipeline;
 use netdev::interface::{Prepared, Tolerated};
 use pnstore::{LeaseError, UnmarkedKey, UnusedPns};
 use secy::{SecY, Settings};

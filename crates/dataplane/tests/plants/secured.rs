@@ -1,0 +1,71 @@
+//! Plants whose sites have a SecY between LAN and tunnel.
+
+use dataplane::link::Link;
+use dataplane::pipeline::Pipeline;
+use netdev::handover::Handover;
+use netdev::memory::MemoryPort;
+use netdev::pool::{ChunkOctets, Pool};
+use netdev::udp::Offloads;
+use secy::{
+    ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, TransmitSa, ValidateFrames,
+};
+use suite::{CipherSuite, Key, Sak};
+use tunnel::{Mode, Settings};
+use wire::{An, MacAddr, Pn, Sci};
+
+use crate::plants::{LAN_FRAMES, Plants, settings};
+
+impl Plants {
+    /// Sites with a LAN of machines at each, whose frames a SecY protects. All are of one group, under one key.
+    pub(crate) fn secured(sites: usize) -> Self {
+        let mode = Mode::Identifier;
+        let settings = Settings { lan_frame: 1518 + 40, ..settings(mode, sites - 1) };
+        let mut plants = Self::of(sites, mode, Offloads::default(), &settings);
+        for own in 0..sites {
+            let others: Vec<_> = (0..sites).filter(|other| *other != own).collect();
+            let mut pipeline = Pipeline::new(secy_of(own, &others), &[], None);
+            let kay = pipeline.connect_kay();
+            let (plain, lan) = MemoryPort::pair(LAN_FRAMES);
+            let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
+            let protected = Box::new(Handover::default());
+            let plant = &mut plants.plants[own];
+            let site = plant.site.as_mut().unwrap();
+            drop(site.close());
+            site.secure(Box::new(Link::new(pool, Box::new(plain), protected, pipeline)));
+            (plant.lan, plant.kay) = (lan, Some(kay));
+        }
+        plants
+    }
+}
+
+/// The SCI of a site's SecY.
+pub(crate) fn sci_of(own: usize) -> Sci {
+    Sci::new(MacAddr([2, 0, 0, 0, 0xdd, own as u8]), 1)
+}
+
+/// The SecY of a site, with the SAs of a group.
+fn secy_of(own: usize, others: &[usize]) -> SecY {
+    let settings = secy::Settings {
+        protect_frames: true,
+        sci_inclusion: SciInclusion::Always,
+        validate_frames: ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: ClearVlan::Refuse,
+        reassemble: false,
+        mtu: 1500 + 40,
+    };
+    let protection = Protection::Encrypt(ConfidentialityOffset::Zero);
+    let suite = CipherSuite::GcmAes128;
+    let key = || Key::prepare(suite, &Sak::new(suite, &[0x5a; 16]).unwrap()).unwrap();
+    let (an, mut secy) = (An::ALL[0], SecY::new(sci_of(own), settings));
+    let transmit = TransmitSa::new(an, key(), None, protection, Pn::FIRST, Pn::LAST_64).unwrap();
+    secy.install_transmit(Box::new(transmit)).unwrap();
+    secy.enable_transmit(an).unwrap();
+    for other in others {
+        secy.install_receive_sc(sci_of(*other)).unwrap();
+        let receive = ReceiveSa::new(an, key(), None, protection, Pn::FIRST, 0).unwrap();
+        secy.install_receive(sci_of(*other), Box::new(receive)).unwrap();
+        secy.enable_receive(sci_of(*other), an).unwrap();
+    }
+    secy
+}
