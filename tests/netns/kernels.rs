@@ -7,8 +7,8 @@ use lab::cyclic::Exchange;
 use lab::topology::{LEFT, PROTECTED};
 use lab::traffic::{self, Ip};
 use lab::{Capture, Shape, Topology};
-use perf::demo::cells::{self, CellChoice, only_cell, secured};
-use perf::demo::pair::{self, Choice, Scratch, Station};
+use perf::demo::cells::{self, CellChoice, only_cell, redirecting, secured};
+use perf::demo::pair::{self, Choice, Pair, Scratch, Station};
 use suite::CipherSuite;
 use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
@@ -52,6 +52,32 @@ fn a_cell_in_the_kernel() {
                 assert_eq!(relation.receive.value("InPktsOK"), heard[end].received);
                 assert_eq!(relation.residence_outward.count, heard[1 - end].sent, "of the programs");
             }
+        }
+        pair.stop().unwrap();
+    }
+}
+
+/// XDP programs protect and verify all frames of a link between two gateways.
+#[test]
+#[ignore = "for other kernels: make test-kernels"]
+fn a_link_in_the_kernel() {
+    for suite in [CipherSuite::ChaCha20Poly1305, CipherSuite::ChaCha20Poly1305Xpn] {
+        let topology = redirecting(&Shape { static_neighbours: true, ..Shape::default() }).unwrap();
+        let choice = Choice { suite, io: "kernel", ..Choice::default() };
+        let pair = Pair::start(program(), &topology, &choice).unwrap();
+        let wire = Capture::start(&topology.middle, LEFT).unwrap();
+        for octets in [16, 1000, 1472] {
+            traffic::ping(&topology.machine_a, &topology.machine_b, Ip::V4, 5, octets).unwrap();
+        }
+        let wire = wire.stop().unwrap().complete().unwrap();
+        assert!(wire.frames.len() >= 30 && wire.all_ethertype(EtherType::MACSEC.0));
+        for station in [&pair.a, &pair.b] {
+            let report = station.report().unwrap();
+            let link = &report.links[0];
+            assert_eq!(link.secy.path.as_deref(), Some("kernel"));
+            assert!(counter(&link.secy.transmit.counters, "OutPktsEncrypted") >= 15);
+            assert!(counter(&link.secy.receive[0].counters, "InPktsOK") >= 15);
+            assert_eq!(counter(&link.plain.counters, "RxFrames"), 0, "a frame came to user space");
         }
         pair.stop().unwrap();
     }
