@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Breaks the protocol crates line by line, and has the models of crates/models find each in their quick depth (those of sessions in
-# the deep one), by the property that is named beside it. Some minutes.
+# the deep one), by the property that is named beside it. Half an hour.
 #
 #   scripts/model_mutants.sh          all of them
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
