@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Breaks the protocol crates line by line, and has the models of crates/models find each in their quick depth, by the property that
-# is named beside it. Some minutes.
+# Breaks the protocol crates line by line, and has the models of crates/models find each in their quick depth (those of sessions in
+# the deep one), by the property that is named beside it. Half an hour.
 #
 #   scripts/model_mutants.sh          all of them
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
@@ -104,10 +104,11 @@ for mutant in "${mutants[@]}"; do
         exit 1
     }
     printf '%s\n' "$before$to${text#"$before$from"}" >"$copy/$file"
+    depth=quick
     case ${parts[1]} in
     tunnel/src/window.rs) search=(frameward-tunnel --lib window::exhaustive) ;;
     fieldbus/*) search=(frameward-models --test handshake) ;;
-    tunnel/*) search=(frameward-models --test session) ;;
+    tunnel/*) search=(frameward-models --test session) depth=deep ;;
     secy/*) search=(frameward-models --test simulation) ;;
     *) search=(frameward-models --test kay) ;;
     esac
@@ -117,7 +118,7 @@ for mutant in "${mutants[@]}"; do
         echo "mutants: does not build: $mutant" >&2
         exit 1
     }
-    timeout 600 "${test[@]}" -- --nocapture >"$copy/log" 2>&1 || true
+    FRAMEWARD_MODELS=$depth timeout 600 "${test[@]}" -- --nocapture >"$copy/log" 2>&1 || true
     by=$(sed -nE 's/^.*NOT SO: ([^:]+):.*/\1/p' "$copy/log" | sort -u)
     if [[ $by == *"$property"* ]]; then
         echo "found   $mutant   by: $(paste -sd, - <<<"$by")"

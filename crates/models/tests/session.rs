@@ -44,7 +44,7 @@ fn two_sites_whose_workers_take_their_time() {
 
 #[test]
 fn two_sites_that_start_with_slow_workers() {
-    searched("cold, slow workers", Mode::Identifier, 3, 3, |setup| {
+    searched("cold, slow workers", Mode::Identifier, 2, 3, |setup| {
         let kinds = vec![Kind::End, Kind::Restart];
         Setup { kinds, flows: [2, 0], settled: false, at_once: [true, false], ..setup }
     });
