@@ -214,7 +214,7 @@ fn machines_are_one_lan(mode: &'static str) {
     assert_eq!(link(&report).concerns, []);
     let secy = &link(&report).secy;
     assert!(counter(&secy.transmit.counters, "OutPktsEncrypted") > 1000, "{secy:#?}");
-    assert_eq!(secy.path.as_deref().map(|path| path.starts_with("user space")), Some(true));
+    assert_eq!(secy.path.as_deref(), Some("user space: it is inside of a site"));
     let peer = &report.sites[0].peers[0];
     assert!(counter(&peer.counters, "OutPktsSplit") > 100, "full frames go in two packets: {peer:#?}");
     // One SC of theirs, whose frames were all verified.

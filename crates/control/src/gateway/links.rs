@@ -16,6 +16,9 @@ use crate::static_keys::{StaticControl, StaticKeys};
 use crate::workers::WorkerSlot;
 use crate::{Notice, WorkerUnresponsive};
 
+/// Why the SAs of a link inside of a site are the worker's.
+const IN_SITE: &str = "it is inside of a site";
+
 impl Gateway {
     /// Adds a link, whose name no other has: frames flow from here on, if it has ports. It goes to a worker of its own,
     /// or where there are as many workers as CPUs, to the one with the fewest links and sites. Workers under real-time
@@ -53,7 +56,8 @@ impl Gateway {
     /// Gives a link to a worker, or to the site of its name.
     pub(super) fn give_to_worker(&mut self, name: String, link: Link, keys: Keys) -> io::Result<()> {
         let begun = link.pool().is_some();
-        let at = match self.site_number(&name) {
+        let site = self.site_number(&name);
+        let at = match site {
             Some(site) => self.secure_site(site, link),
             None => {
                 let at = self.free_slot()?;
@@ -63,7 +67,11 @@ impl Gateway {
                 at
             }
         };
-        self.links.push(LinkControl::new(name, at, keys, begun));
+        let mut control = LinkControl::new(name, at, keys, begun);
+        if site.is_some() {
+            control.stay_in_user_space(IN_SITE.into());
+        }
+        self.links.push(control);
         Ok(())
     }
 
