@@ -354,6 +354,38 @@ fn stations_with_macsec_go_on_beside_machines_without() {
     boxes.stop();
 }
 
+/// What a reload makes of a link is inside of the site of its name, and the other way round.
+#[test]
+fn a_link_becomes_a_site_by_reload_and_a_link_again() {
+    let mut boxes = OneBox::configured(2, 1, &SitesChoice { site: MKA, ..SitesChoice::default() });
+    boxes.plants.plants[0]
+        .site
+        .ip(&["link", "add", "name", "spare", "type", "veth", "peer", "name", "far"])
+        .unwrap();
+    for ifname in ["spare", "far"] {
+        boxes.plants.plants[0].site.ip(&["link", "set", ifname, "up"]).unwrap();
+    }
+    let site = std::fs::read_to_string(boxes.scratch.path().join("site-1.toml")).unwrap();
+    let gateway = site.split_once("[[site]]").unwrap().0;
+    let link_section = format!(
+        "{gateway}[[link]]\nname = \"plant-1\"\nplain = \"{LAN}\"\nprotected = \"spare\"\nfragment = \"on\"\n\
+         [link.mka]\ncak_file = \"line.cak\"\n"
+    );
+    boxes.scratch.write("site-1.toml", &link_section).unwrap();
+    boxes.start();
+    for _ in 0..2 {
+        boxes.until(0, "it is a link", |report| report.sites.is_empty() && link(report).waiting.is_none());
+        boxes.scratch.write("site-1.toml", &site).unwrap();
+        reloaded(&boxes.scratch, "site-1");
+        boxes.until(0, "it is a site", |report| report.sites.len() == 1);
+        boxes.secured();
+        boxes.reaches(0, 1, 1472);
+        boxes.scratch.write("site-1.toml", &link_section).unwrap();
+        reloaded(&boxes.scratch, "site-1");
+    }
+    boxes.stop();
+}
+
 #[test]
 fn a_lan_that_vanishes_or_gets_another_mtu_comes_back() {
     let boxes = OneBox::new(2);

@@ -17,7 +17,7 @@
 //! Departures:
 //!
 //! 1. A member transmits when it sees itself that all receive, and also when the key server does. But a key server
-//!    that takes a group over may not hear all of it yet: for at most 2 s a member goes on with the SAK before,
+//!    that takes a group over may not hear all of it yet: for less than a second a member goes on with the SAK before,
 //!    while a peer has that one alone.
 //! 2. A SAK is not retired while a peer sends under it, for at most 6 s more: the MKPDU that reports the new
 //!    one may have been lost.

@@ -17,9 +17,10 @@ pub(crate) const TRANSMIT_DELAY: Duration = LIFE;
 pub(crate) const SAK_RETIRE: Duration = Duration::from_millis(3000);
 /// Maximum of the SAK Retire Time, if a peer still sends under it.
 pub(crate) const SAK_RETIRE_MAX: Duration = Duration::from_millis(9000);
-/// A member's maximum wait, once the key server transmits, for peers that have only the SAK before. Shorter than the
-/// SAK Retire Time, so that the key server still accepts frames under that one.
-pub(crate) const FOLLOW_DELAY: Duration = Duration::from_millis(2000);
+/// A member's maximum wait, once the key server transmits, for peers that have only the SAK before. With an MKPDU that
+/// was lost (MKA Hello Time, 2 s) it is shorter than the SAK Retire Time, so that the key server still accepts frames
+/// under that one.
+pub(crate) const FOLLOW_DELAY: Duration = Duration::from_millis(900);
 /// Maximum delay of data under delay protection (clause 9.10.1).
 pub(crate) const DATA_DELAY: Duration = Duration::from_millis(2000);
 

@@ -139,6 +139,11 @@ impl Gateway {
         Ok(())
     }
 
+    /// Whether a site of this name was added.
+    pub fn has_site(&self, name: &str) -> bool {
+        self.site_number(name).is_some()
+    }
+
     pub(super) fn site_number(&self, name: &str) -> Option<usize> {
         self.sites.iter().position(|site| site.name == name)
     }

@@ -36,7 +36,7 @@ use secy::CarryOver;
 use tracing::{error, info};
 
 use super::cell::place_wanted;
-use super::link::{ReadyLink, RunningLink, pipeline};
+use super::link::{NO_SITE, ReadyLink, RunningLink, pipeline};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::vanished_interfaces::{RETRY, missing, seen};
 use super::{RunError, Running};
@@ -280,7 +280,7 @@ impl Running {
         }
         // Sites are started behind links, and a link inside of one behind that.
         if link.in_site {
-            return Ok(RunningLink::absent(link, "its site is not started yet".to_owned()));
+            return Ok(RunningLink::absent(link, NO_SITE.to_owned()));
         }
         let ready = ReadyLink::open(&self.gateway, &link, mtus)?;
         let mut running = RunningLink::absent(link, String::new());

@@ -191,21 +191,21 @@ impl RunningSite {
         }
     }
 
-    /// Looks at the LAN's interface, and does what it needs. Returns what a person should know, if that has changed.
+    /// Looks at the LAN's interface, and does what it needs. Returns what a person should know, if that has changed. `renew`: of a
+    /// protected LAN, that it has another MTU, and its link was taken out.
     pub(super) fn poll_interfaces(
         &mut self,
         file: &Path,
         gateway: &Gateway,
         control: &mut Control,
+        renew: bool,
         now: Instant,
     ) -> Option<Passage> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = link_state(&self.config.lan).ok()?;
         if self.waiting.is_none() {
             // The interface of a LAN that is protected is its link's.
-            if self.works.as_ref().is_some_and(|works| works.is_on(seen))
-                || (self.config.protect && !self.is_to_renew())
-            {
+            if self.works.as_ref().is_some_and(|works| works.is_on(seen)) || (self.config.protect && !renew) {
                 return None;
             }
             // A worker that does not answer has its own notice.

@@ -18,7 +18,7 @@ use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
 use tracing::{info, warn};
 
-use super::link::{ReadyLink, RunningLink};
+use super::link::{NO_SITE, ReadyLink, RunningLink};
 use super::site::RunningSite;
 use super::static_keys::Granted;
 use super::surface::Surface;
@@ -122,7 +122,12 @@ impl Running {
             self.sites.push(site);
         }
         let mut begun = Vec::new();
-        for (running, ready) in links {
+        for (mut running, mut ready) in links {
+            // Its LAN may have come after it was looked for, for the site.
+            let has_no_site = running.config.in_site && !self.control.has_site(&running.config.name);
+            if ready.take_if(|_| has_no_site).is_some() {
+                running.wait(NO_SITE.to_owned(), Instant::now());
+            }
             let started = ready.map(|ready| {
                 let grant = |sas: &StaticSas| Granted::at_start(sas, &mut self.control);
                 ready.begin(&running.config, grant, &self.measured)

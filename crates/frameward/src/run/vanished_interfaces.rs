@@ -25,7 +25,8 @@ use secy::CarryOver;
 use tracing::{error, info};
 
 use super::Running;
-use super::link::{ReadyLink, RunningLink};
+use super::link::{NO_SITE, ReadyLink, RunningLink};
+use super::site::RunningSite;
 use config::check::{interface_mtu, link_mtus};
 use config::{Finding, Keys, Link};
 
@@ -72,16 +73,22 @@ impl Running {
             forward_loss(link, &mut self.control, now);
         }
         self.links = links;
-        let renewed =
-            self.sites.iter().filter(|site| due && site.is_to_renew()).map(|site| site.config.name.clone());
-        for site in renewed.collect::<Vec<_>>() {
-            self.unseat_from_site(&site);
+        // Decided once: only a site whose link was taken out is started anew.
+        let renewed: Vec<String> = self
+            .sites
+            .iter()
+            .filter(|site| due && site.is_to_renew())
+            .map(|site| site.config.name.clone())
+            .collect();
+        for site in &renewed {
+            self.unseat_from_site(site);
         }
         for site in &mut self.sites {
             site.log_notices();
             site.log_places();
             let changed = if due {
-                site.poll_interfaces(&self.file, &self.gateway, &mut self.control, now)
+                let renew = renewed.contains(&site.config.name);
+                site.poll_interfaces(&self.file, &self.gateway, &mut self.control, renew, now)
             } else {
                 None
             };
@@ -143,7 +150,7 @@ impl Running {
         let (why, try_at) = match missing(&link.config, there) {
             Some(missing) => (missing, now),
             None if link.config.in_site && !self.has_started_site(&link.config.name) => {
-                ("its site is not started yet".to_owned(), now)
+                (NO_SITE.to_owned(), now)
             }
             None => match self.start_link(link) {
                 Ok(()) => return Some(Passage::begins(link.engines())),
@@ -192,7 +199,9 @@ impl Running {
 
 impl Running {
     fn has_started_site(&self, name: &str) -> bool {
-        self.sites.iter().any(|site| site.config.name == name && site.works.is_some())
+        // One that waits is stopped before it goes on, if its LAN has another MTU.
+        let started = |site: &RunningSite| site.works.is_some() && site.waiting.is_none();
+        self.sites.iter().any(|site| site.config.name == name && started(site))
     }
 
     /// Takes the link inside of a site out, before the site is stopped. It is started again with the site, if that is.

@@ -79,10 +79,10 @@ fn frames_go_on_under_the_sak_before_until_all_its_users_accept_the_new_one() {
 #[test]
 fn a_member_that_never_accepts_the_new_sak_is_not_waited_for_long() {
     let mut group = Takeover::begin();
-    group.alone.pass(ms(1500));
+    group.alone.pass(ms(700));
     group.member_says(false);
     assert!(!group.transmits());
-    group.alone.pass(ms(500));
+    group.alone.pass(ms(200));
     assert!(group.transmits());
     // The SAK before still verifies what that member sends.
     group.alone.pass(seconds(1));

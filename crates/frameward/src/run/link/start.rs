@@ -45,6 +45,9 @@ pub(in crate::run) struct StartedLink {
     unmarked: Option<UnmarkedKey>,
 }
 
+/// Why a link inside of a site waits that could be started otherwise.
+pub(in crate::run) const NO_SITE: &str = "its site is not started yet";
+
 /// Where its keys come from.
 enum StartedKeys {
     Static(StaticKeys),
@@ -147,6 +150,12 @@ impl StartedLink {
         (running.about, running.prepared) = (about, prepared);
         (running.fallback, running.unmarked) = (fallback, unmarked);
         running.loss = LossForwarding::new(running.config.link_loss, Instant::now());
+        if running.config.in_site && !control.has_site(&name) {
+            // Its ports are closed before their interface is put back.
+            drop(ports);
+            let _ = running.put_back();
+            return Err(RunError::Site(format!("link {name:?}: {NO_SITE}")));
+        }
         // A cell is there before the first frame: none of its relations' goes another way.
         let forwarding = Forwarding::closed(pipeline);
         let added = match keys {

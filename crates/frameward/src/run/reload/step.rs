@@ -58,6 +58,10 @@ impl Step {
             return Self { link, mtus, what: What::Add };
         };
         let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
+        // A link that goes into a site, or comes out of one, leaves its slot.
+        if link.in_site != old.in_site {
+            return Self { link, mtus, what: What::Add };
+        }
         if link == *old && same_mtus && !io {
             return Self { link, mtus, what: What::Keep };
         }
