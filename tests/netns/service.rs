@@ -186,13 +186,17 @@ fn each_of_the_units_capabilities_is_needed() {
 /// A set of capabilities of each thread of a process.
 fn capabilities(process: u32, set: &str) -> Vec<u64> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).unwrap();
-    let status = |thread: &Path| fs::read_to_string(thread.join("status")).unwrap();
+    // A thread may have ended since it was listed.
+    let status = |thread: &Path| fs::read_to_string(thread.join("status")).ok();
     let of = |text: String| {
         text.lines().find_map(|line| line.strip_prefix(set)?.strip_prefix(":\t").map(str::to_owned))
     };
-    threads
-        .map(|thread| u64::from_str_radix(&of(status(&thread.unwrap().path())).unwrap(), 16).unwrap())
-        .collect()
+    let sets: Vec<u64> = threads
+        .filter_map(|thread| status(&thread.unwrap().path()))
+        .map(|text| u64::from_str_radix(&of(text).unwrap(), 16).unwrap())
+        .collect();
+    assert!(!sets.is_empty(), "process {process} has no threads");
+    sets
 }
 
 /// Sees that of all that root may, a gateway has left what it needs, no less and no more: in each of its threads.
