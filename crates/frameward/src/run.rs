@@ -282,7 +282,7 @@ impl Running {
             cell::log_sessions(&notices);
             cells.log_silences(&notices, now);
             notices.iter().for_each(|notice| self.verdicts.handle_notice(now, notice));
-            self.validate(now);
+            self.poll_verdicts(now);
             for notice in notices {
                 match notice {
                     Notice::CyclicSession { .. } | Notice::CyclicSilence { .. } => {}

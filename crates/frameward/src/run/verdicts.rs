@@ -195,7 +195,7 @@ impl Verdicts {
 
 impl Running {
     /// Looks at what links and sites count, if that is due, and tells verdicts that have changed.
-    pub(super) fn validate(&mut self, at: Instant) {
+    pub(super) fn poll_verdicts(&mut self, at: Instant) {
         if !self.verdicts.is_due(at) {
             return;
         }
