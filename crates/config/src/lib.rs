@@ -25,7 +25,6 @@ pub mod mka;
 mod name;
 mod origin;
 mod outline;
-pub mod placement;
 pub mod reference;
 pub mod sa_file;
 mod seen;
@@ -33,6 +32,7 @@ pub mod site;
 mod static_keys;
 pub mod suite_speed;
 mod words;
+pub mod worker_scheduling;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
