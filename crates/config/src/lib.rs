@@ -133,7 +133,7 @@ fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
     let raw: reference::RawConfig =
-        toml::from_str(text).map_err(|error| mistakes::meant(file, text, &error))?;
+        toml::from_str(text).map_err(|error| mistakes::explain_refusal(file, text, &error))?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::validate(raw.gateway.as_ref(), &mut findings);
     if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {
