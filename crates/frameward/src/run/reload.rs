@@ -35,7 +35,7 @@ use std::time::Instant;
 use secy::CarryOver;
 use tracing::{error, info};
 
-use super::cell::place_wanted;
+use super::kernel_programs::place_wanted;
 use super::link::{ReadyLink, RunningLink, pipeline};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::vanished_interfaces::{RETRY, missing, seen};
