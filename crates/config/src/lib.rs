@@ -27,10 +27,10 @@ mod origin;
 mod outline;
 pub mod reference;
 pub mod sa_file;
-mod seen;
 pub mod site;
 mod static_keys;
 pub mod suite_speed;
+mod unique_names;
 mod words;
 pub mod worker_scheduling;
 
@@ -141,14 +141,14 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     }
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
     let directory = file.parent().unwrap_or(Path::new(""));
-    let mut seen = seen::Seen::default();
+    let mut names = unique_names::UniqueNames::default();
     let keys = key_source::KeySource { directory, files };
     let (mut links, mut in_sites) =
-        link::validate_all(&raw.link, &raw.site, allow_experimental, &keys, &mut seen, &mut findings);
+        link::validate_all(&raw.link, &raw.site, allow_experimental, &keys, &mut names, &mut findings);
     let io = judged.as_ref().map_or(Io::Auto, |(gateway, _)| gateway.io);
-    let sites = site::validate_all(&raw.site, io, &keys, &mut seen, &mut findings);
+    let sites = site::validate_all(&raw.site, io, &keys, &mut names, &mut findings);
     site::warn_of_misfits(&links, &sites, &mut findings);
-    fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &keys, &mut seen, &mut findings);
+    fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &keys, &mut names, &mut findings);
     for site in &sites {
         in_sites.iter_mut().filter(|link| link.name == site.name).for_each(|link| link.take_from_site(site));
     }
