@@ -17,6 +17,7 @@ mod agreement;
 mod carrier_loss;
 mod cell;
 mod control_handle;
+mod interface_watch;
 mod kernel_programs;
 mod link;
 mod reload;
@@ -27,7 +28,6 @@ mod start;
 mod static_keys;
 mod supervisor;
 mod surface;
-mod vanished_interfaces;
 mod verdicts;
 
 use std::fmt;
@@ -53,6 +53,7 @@ pub use cell::planned_cell_place;
 use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
+use interface_watch::InterfaceMonitor;
 pub use kernel_programs::load_programs;
 use link::RunningLink;
 pub use link::planned_link_place;
@@ -61,7 +62,6 @@ use site::RunningSite;
 pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
-use vanished_interfaces::InterfaceMonitor;
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs

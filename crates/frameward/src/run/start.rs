@@ -4,7 +4,7 @@
 //! |---|---|
 //! | HTTP, state directory, control socket | they are another gateway's, or cannot be written; a key that must not be used |
 //! | privileges, how fast the cipher suites are here | what `realtime = "on"` wants |
-//! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (vanished_interfaces.rs) |
+//! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (interface_watch.rs) |
 //! | workers, sites | threads, sockets |
 //! | leases, links | a disk that fails |
 //!
@@ -18,11 +18,11 @@ use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
 use tracing::{info, warn};
 
+use super::interface_watch::{missing, seen};
 use super::link::{ReadyLink, RunningLink};
 use super::site::RunningSite;
 use super::static_keys::Granted;
 use super::surface::Surface;
-use super::vanished_interfaces::{missing, seen};
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, SitePrograms, polling};
 use crate::log::Log;
