@@ -173,7 +173,7 @@ impl KernelLink {
         fit.is_some_and(|fit| fit != attached)
     }
 
-    /// Whether SAs that suit the programs belong here in this state, be there any or not.
+    /// Whether SAs that suit the programs belong here in this state; there may be none yet.
     pub(crate) fn is_place_of_sas(&self) -> bool {
         match self.state {
             State::Idle(_) => false,
