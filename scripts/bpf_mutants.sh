@@ -127,7 +127,7 @@ mutants=(
     'site.bpf.c|forget(site, number, seq);|forget(site, number, seq + 1);'
     'site.bpf.c|if (header >> 52 & 0xf) return|if (0) return'
     'site.bpf.c|if (octets > path->most \|\| adjust_head|if (adjust_head'
-    'site.bpf.c|        flow->slow = SLOW, flow->left = now;|        flow->left = now;'
+    'site.bpf.c|        flow->place = USER_SPACE, flow->left = now;|        flow->left = now;'
     'site.bpf.c|time_since(flow->left, now) >= site->quiet|time_since(flow->added, now) >= site->quiet'
     'site.bpf.c| \|\| time_since(flow->added, now) >= MOST_SETTLING|'
     'site.bpf.c|            flow->left = now;|'

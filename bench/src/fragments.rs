@@ -1,12 +1,12 @@
 //! Two SecYs between which SDUs are fragmented into frames and put together again, as the engine does it: a plan, a copy
-//! of every octet that is in a fragment, and an outbox.
+//! of every octet that is in a fragment, and a buffer.
 //!
 //! ```text
-//!  SDUs ──▶ plan, copy, protect ──▶ frames ──▶ verify, reassemble ──▶ outbox
+//!  SDUs ──▶ plan, copy, protect ──▶ frames ──▶ verify, reassemble ──▶ buffer
 //! ```
 
 use secy::fragment::{Plan, Rules, Sdu};
-use secy::{Delivered, Frame, Incoming, Outbox, Outgoing, SecY};
+use secy::{Delivered, Frame, Incoming, Outgoing, SduBuffer, SecY};
 use suite::CipherSuite;
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
@@ -25,7 +25,7 @@ pub struct FragmentEnds {
     chunks: Vec<Vec<u8>>,
     /// Offset of the frames in their chunks.
     places: Vec<(usize, usize)>,
-    outbox: Outbox,
+    buffer: SduBuffer,
 }
 
 impl FragmentEnds {
@@ -48,7 +48,7 @@ impl FragmentEnds {
             sdus: vec![vec![0xa5; octets]; Self::SDUS],
             chunks: vec![vec![0; CHUNK]; BURST],
             places: Vec::with_capacity(BURST),
-            outbox: Outbox::new(BURST, CHUNK),
+            buffer: SduBuffer::new(BURST, CHUNK),
         }
     }
 
@@ -100,16 +100,16 @@ impl FragmentEnds {
     /// # Panics
     /// If a frame is discarded, as all are the second time.
     pub fn verify(&mut self) -> usize {
-        let Self { receiver, chunks, places, outbox, .. } = self;
+        let Self { receiver, chunks, places, buffer, .. } = self;
         let frame = |chunk, (start, len)| Incoming::new(Frame::new(chunk, start, len).expect("inside"));
         let mut burst: Vec<_> =
             chunks.iter_mut().zip(places.iter()).map(|(chunk, place)| frame(chunk, *place)).collect();
-        receiver.verify(Instant::START, &mut burst, outbox);
+        receiver.verify(Instant::START, &mut burst, buffer);
         let delivered = burst.into_iter().map(|incoming| incoming.into_outcome().expect("verified"));
         delivered
             .map(|delivered| match delivered {
                 Delivered::Whole(_) => 1,
-                Delivered::Separated(numbers, _) => outbox.sdus(numbers).count(),
+                Delivered::Separated(numbers, _) => buffer.sdus(numbers).count(),
             })
             .sum()
     }

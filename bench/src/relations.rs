@@ -3,7 +3,7 @@
 //! The frames share one burst's chunks, as frames of many links share a pool: what grows with the relations is what a
 //! SecY keeps, and not the memory of the frames.
 
-use secy::{Frame, Incoming, Outbox, Outgoing, SecY};
+use secy::{Frame, Incoming, Outgoing, SduBuffer, SecY};
 use suite::CipherSuite;
 use wire::Instant;
 
@@ -55,7 +55,7 @@ impl Relations {
         for (number, chunk) in self.chunks.iter_mut().enumerate() {
             let mut burst = vec![Incoming::new(Frame::new(chunk, start, len).expect("inside"))];
             let receiver = &mut self.ends[(self.first + number) % count].1;
-            receiver.verify(Instant::START, &mut burst, &mut Outbox::none());
+            receiver.verify(Instant::START, &mut burst, &mut SduBuffer::none());
             burst.remove(0).into_outcome().expect("verified");
         }
         self.first = (self.first + BURST) % count;

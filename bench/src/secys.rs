@@ -1,8 +1,8 @@
 //! Two SecYs that talk to each other, and a burst of frames between them: what benches run.
 
 use secy::{
-    ClearVlan, ConfidentialityOffset, Frame, Incoming, Outbox, Outgoing, Protection, ReceiveSa, SciInclusion,
-    SecY, Settings, TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, Frame, Incoming, Outgoing, Protection, ReceiveSa, SciInclusion,
+    SduBuffer, SecY, Settings, TransmitSa, ValidateFrames,
 };
 use speed::burst::{BURST, CHUNK, HEADROOM};
 use suite::{CipherSuite, Key, Sak};
@@ -57,7 +57,7 @@ impl Ends {
         let (start, len) = (HEADROOM - 16, self.octets + 32);
         let frame = |chunk| Incoming::new(Frame::new(chunk, start, len).expect("inside"));
         let mut burst: Vec<_> = self.chunks.iter_mut().map(|chunk| frame(chunk)).collect();
-        self.receiver.verify(Instant::START, &mut burst, &mut Outbox::none());
+        self.receiver.verify(Instant::START, &mut burst, &mut SduBuffer::none());
         for incoming in burst {
             incoming.into_outcome().expect("verified");
         }

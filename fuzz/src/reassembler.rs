@@ -16,7 +16,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::reassemble::MAX_FRAGMENTS;
 use secy::{
-    ClearVlan, ConfidentialityOffset, FrameLayout, Outbox, Protection, ReceiveSa, SciInclusion, SecY,
+    ClearVlan, ConfidentialityOffset, FrameLayout, Protection, ReceiveSa, SciInclusion, SduBuffer, SecY,
     Settings, TransmitSa, ValidateFrames,
 };
 use suite::CipherSuite;
@@ -112,7 +112,7 @@ struct Run {
     receiver: SecY,
     rules: Rules,
     plan: Plan,
-    outbox: Outbox,
+    buffer: SduBuffer,
     wire: Vec<Vec<u8>>,
     now: Instant,
     number: u64,
@@ -147,7 +147,7 @@ impl Run {
             receiver,
             rules,
             plan: Plan::new(SDUS, &rules),
-            outbox: Outbox::new(BURST, settings.mtu + 14),
+            buffer: SduBuffer::new(BURST, settings.mtu + 14),
             wire: Vec::new(),
             now: Instant::START,
             number: 0,
@@ -236,7 +236,7 @@ impl Run {
     fn deliver(&mut self, count: usize) {
         let burst: Vec<_> = self.wire.drain(..count.min(self.wire.len())).collect();
         self.received += burst.len() as u64;
-        let outcomes = secys::verify(&mut self.receiver, self.now, &burst, &mut self.outbox);
+        let outcomes = secys::verify(&mut self.receiver, self.now, &burst, &mut self.buffer);
         for sdu in outcomes.into_iter().flatten().flatten() {
             if sdu.starts_with(&ADDRESSES[WILD]) {
                 continue;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use config::placement::PRIORITY;
+use config::worker_scheduling::PRIORITY;
 use lab::flood::Load;
 use lab::{PacketSocket, Program, Shape, Topology};
 use perf::demo::pair::{Choice, PairError, Scratch, Station, configure};

@@ -18,8 +18,8 @@ use secy::{ConfidentialityOffset, Protection};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
-use crate::placement::{Machine, Placement};
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
+use crate::worker_scheduling::{Machine, WorkerScheduling};
 use crate::{Config, Finding, Link, LinkLoss, Named as _};
 use crate::{bypass, datapaths, fieldbus, interfaces};
 pub use engine::engines;
@@ -139,7 +139,7 @@ impl<'c> Plan<'c> {
     pub fn with_workers(self) -> Self {
         let Config { gateway, links, sites, .. } = self.config;
         let machine = Machine::this(interfaces(links, sites));
-        let (_, judged) = Placement::evaluate(gateway, datapaths(links, sites), &machine);
+        let (_, judged) = WorkerScheduling::evaluate(gateway, datapaths(links, sites), &machine);
         let words = judged.unwrap_or_else(|reason| format!("ordinary threads: {reason}"));
         Self { workers: Some(words), ..self }
     }

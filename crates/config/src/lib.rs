@@ -25,14 +25,14 @@ pub mod mka;
 mod name;
 mod origin;
 mod outline;
-pub mod placement;
 pub mod reference;
 pub mod sa_file;
-mod seen;
 pub mod site;
 mod static_keys;
 pub mod suite_speed;
+mod unique_names;
 mod words;
+pub mod worker_scheduling;
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -133,7 +133,7 @@ fn read(file: &Path) -> Result<Zeroizing<String>, Vec<Finding>> {
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
     let raw: reference::RawConfig =
-        toml::from_str(text).map_err(|error| mistakes::meant(file, text, &error))?;
+        toml::from_str(text).map_err(|error| mistakes::explain_refusal(file, text, &error))?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::validate(raw.gateway.as_ref(), &mut findings);
     if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {
@@ -141,14 +141,14 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     }
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
     let directory = file.parent().unwrap_or(Path::new(""));
-    let mut seen = seen::Seen::default();
+    let mut names = unique_names::UniqueNames::default();
     let keys = key_source::KeySource { directory, files };
     let (mut links, mut in_sites) =
-        link::validate_all(&raw.link, &raw.site, allow_experimental, &keys, &mut seen, &mut findings);
+        link::validate_all(&raw.link, &raw.site, allow_experimental, &keys, &mut names, &mut findings);
     let io = judged.as_ref().map_or(Io::Auto, |(gateway, _)| gateway.io);
-    let sites = site::validate_all(&raw.site, io, &keys, &mut seen, &mut findings);
+    let sites = site::validate_all(&raw.site, io, &keys, &mut names, &mut findings);
     site::warn_of_misfits(&links, &sites, &mut findings);
-    fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &keys, &mut seen, &mut findings);
+    fieldbus::validate_all(&raw.fieldbus, &raw.link, &mut links, &keys, &mut names, &mut findings);
     for site in &sites {
         in_sites.iter_mut().filter(|link| link.name == site.name).for_each(|link| link.take_from_site(site));
     }

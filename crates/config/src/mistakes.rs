@@ -9,26 +9,27 @@ use toml::de::{DeTable, DeValue};
 use super::findings::{Finding, Findings};
 use super::reference::{SECTIONS, Section};
 
-/// The findings for a configuration that the TOML parser or serde refuses: what is meant, if that can be told.
-pub(super) fn meant(file: &Path, text: &str, error: &toml::de::Error) -> Vec<Finding> {
+/// The findings for a configuration that the TOML parser or serde refuses: wrong sections, with those that are meant; if there are none,
+/// what was refused.
+pub(super) fn explain_refusal(file: &Path, text: &str, error: &toml::de::Error) -> Vec<Finding> {
     let mut findings = Findings::new(file, text);
-    sections(text, &mut findings);
+    check_sections(text, &mut findings);
     if findings.errors.is_empty() {
-        return vec![syntax(file, text, error)];
+        return vec![explain_toml_error(file, text, error)];
     }
     findings.errors.sort_by_key(|error| error.line);
     findings.errors
 }
 
-/// The finding for what the TOML parser or serde refuses.
-pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Finding {
+/// The finding for what the TOML parser or serde refuses; for an unknown key with the one that is meant, if that can be told.
+pub(super) fn explain_toml_error(file: &Path, text: &str, error: &toml::de::Error) -> Finding {
     let message = error.message();
     let unknown = message.strip_prefix("unknown field `").and_then(|rest| rest.split_once('`'));
     let what = match unknown {
         Some((key, rest)) => {
             let known = rest.trim_start_matches(", expected").trim_start_matches(" one of").trim();
             let known = known.replace('`', "");
-            match nearest(key, known.split(", ")) {
+            match suggest_key(key, known.split(", ")) {
                 Some(meant) => {
                     format!("unknown key {key:?}; did you mean {meant}? Else remove it or use one of {known}")
                 }
@@ -43,7 +44,7 @@ pub(super) fn syntax(file: &Path, text: &str, error: &toml::de::Error) -> Findin
 }
 
 /// Says what of the text's sections is meant otherwise; nothing if its sections are as they should be.
-fn sections(text: &str, findings: &mut Findings) {
+fn check_sections(text: &str, findings: &mut Findings) {
     if let Some(line) = key_file(text) {
         findings.error(
             line,
@@ -129,7 +130,7 @@ fn distance(one: &str, other: &str) -> Option<usize> {
 }
 
 /// The one of the names that is meant by another.
-fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+fn suggest_key<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .filter_map(|known| Some((distance(name, known)?, known)))
         .min_by_key(|(apart, _)| *apart)

@@ -119,13 +119,13 @@ pub fn load(file: &Path) -> Result<Keys, Vec<Finding>> {
 ///
 /// All that is wrong, line by line.
 pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<Keys, Vec<Finding>> {
-    let syntax = |error: toml::de::Error| vec![mistakes::syntax(file, text, &error)];
+    let refused = |error: toml::de::Error| vec![mistakes::explain_toml_error(file, text, &error)];
     let sections: std::collections::BTreeMap<String, serde::de::IgnoredAny> =
-        toml::from_str(text).map_err(syntax)?;
+        toml::from_str(text).map_err(refused)?;
     if !sections.contains_key("sa") {
         return super::parse(file, text, files).map(|(config, _)| Keys::Config(Box::new(config)));
     }
-    let raw: RawFile = toml::from_str(text).map_err(syntax)?;
+    let raw: RawFile = toml::from_str(text).map_err(refused)?;
     let mut findings = Findings::new(file, text);
     let keys = KeySource { directory: file.parent().unwrap_or(Path::new("")), files };
     let sas: Vec<_> = raw.sa.iter().filter_map(|raw| sa(raw, &keys, &mut findings)).collect();

@@ -1,7 +1,7 @@
 //! Replay floors while a gateway runs: asked of the workers, brought to disk together.
 //!
 //! ```text
-//!  control ── job ──▶ worker: reads its windows, between two turns ──▶ control ──▶ disk.rs
+//!  control ── job ──▶ worker: reads its windows, between two turns ──▶ control ──▶ lease_thread.rs
 //! ```
 //!
 //! **What is promised**: what a receive SA accepted more than a second before a crash, it does not accept after it. A
@@ -30,7 +30,7 @@ use secy::SecY;
 use wire::{An, Pn, Sci};
 
 use crate::Notice;
-use crate::disk::FloorReading;
+use crate::lease_thread::FloorReading;
 use pnstore::{LeaseError, LeaseName};
 
 /// Interval between readings of floors. The rest of a second is for the disk.

@@ -3,9 +3,9 @@
 
 mod cell_programs;
 mod cells;
-mod disk;
 mod floors;
 mod key_agreement;
+mod lease_thread;
 mod link_place;
 mod links;
 mod ports;
@@ -26,10 +26,10 @@ use netdev::scheduling::Scheduling;
 use pnstore::{LeaseError, LeaseStore};
 
 use crate::WorkerUnresponsive;
-use crate::disk::Disk;
 use crate::floors::{FloorKeeper, read as read_floors};
 use crate::jobs::{LinkJob, of_kind};
 use crate::kernel_programs::KernelPrograms;
+use crate::lease_thread::LeaseThread;
 use crate::link::LinkControl;
 use crate::notice::Notice;
 use crate::sa_changes::{NextPns, SaChanges};
@@ -44,7 +44,7 @@ pub struct Gateway {
     start: Instant,
     links: Vec<LinkControl>,
     sites: Vec<SiteControl>,
-    disk: Disk,
+    lease_thread: LeaseThread,
     kernel_programs: KernelPrograms,
     /// The state may be an earlier one than was used: no PN is given back.
     distrusted: bool,
@@ -66,7 +66,7 @@ impl Gateway {
             start: Instant::now(),
             links: Vec::new(),
             sites: Vec::new(),
-            disk: Disk::start(leases, thread::current())?,
+            lease_thread: LeaseThread::start(leases, thread::current())?,
             kernel_programs: KernelPrograms::default(),
             distrusted: false,
             notices: Vec::new(),

@@ -173,8 +173,8 @@ impl KernelLink {
         fit.is_some_and(|fit| fit != attached)
     }
 
-    /// Whether SAs that suit the programs are here.
-    pub(crate) fn has_sas(&self) -> bool {
+    /// Whether SAs that suit the programs belong here in this state; there may be none yet.
+    pub(crate) fn is_place_of_sas(&self) -> bool {
         match self.state {
             State::Idle(_) => false,
             // Where the kernel is demanded they wait here, and no frame passes.
@@ -183,17 +183,17 @@ impl KernelLink {
         }
     }
 
-    /// Whether SAs are here or nowhere.
+    /// Whether SAs belong here or nowhere.
     pub(crate) fn is_demanded(&self) -> bool {
-        self.wanted == PlaceWanted::Kernel && self.has_sas()
+        self.wanted == PlaceWanted::Kernel && self.is_place_of_sas()
     }
 
-    /// Whether SAs of this suite come here.
+    /// Whether SAs of this suite belong here.
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn takes(&self, suite: CipherSuite) -> Result<(), String> {
-        if let (false, State::Idle(why) | State::Unfit(why)) = (self.has_sas(), &self.state) {
+    pub(crate) fn accepts_suite(&self, suite: CipherSuite) -> Result<(), String> {
+        if let (false, State::Idle(why) | State::Unfit(why)) = (self.is_place_of_sas(), &self.state) {
             return Err(why.clone());
         }
         match suite {

@@ -1,5 +1,5 @@
 //! Control: owns the clock, the workers and the KaYs of a gateway. Nothing here waits for a disk: leases and floors have
-//! a thread of their own (`disk.rs`).
+//! a thread of their own (`lease_thread.rs`).
 //!
 //! | a worker tells | control does, with static keys (`static_keys.rs`) | with key agreement (`key_agreement.rs`) |
 //! |---|---|---|
@@ -18,13 +18,12 @@
 //!          ─▶ LinkControl ─▶ StaticControl or Agreement   keys
 //!                         ─▶ CellControl                  handshakes
 //!                         ─▶ KernelLink                   programs of the kernel
-//!          ─▶ Disk, FloorKeeper, KernelPrograms
+//!          ─▶ LeaseThread, FloorKeeper, KernelPrograms
 //! ```
 //!
 //! Each writes its own fields, and knows none to its left. What takes several of them is a method of [`Gateway`].
 
 mod cells;
-mod disk;
 mod floors;
 mod gateway;
 mod jobs;
@@ -32,6 +31,7 @@ mod kernel_link;
 mod kernel_ports;
 mod kernel_programs;
 mod key_agreement;
+mod lease_thread;
 mod link;
 mod notice;
 mod sa_changes;

@@ -151,7 +151,7 @@ impl LinkControl {
         match (kernel.state(), nowhere) {
             (_, Some(why)) => LinkPlace::Nowhere(why.into()),
             (State::Idle(why), _) => LinkPlace::UserSpace(why.clone()),
-            (State::Unfit(why), _) if kernel.has_sas() => LinkPlace::Nowhere(why.clone()),
+            (State::Unfit(why), _) if kernel.is_place_of_sas() => LinkPlace::Nowhere(why.clone()),
             (State::Unfit(why), _) => LinkPlace::UserSpace(why.clone()),
             (State::NoPorts, _) => LinkPlace::Nowhere(NO_PORTS.into()),
             (State::Attached, _) => match &self.keys {

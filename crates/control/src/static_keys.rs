@@ -9,8 +9,8 @@ use pnstore::{LeaseError, LeaseName, Reservation, UnusedPns};
 use secy::SecY;
 use wire::{An, Pn, Sci};
 
-use crate::disk::Disk;
 use crate::floors::ReceiveFloor;
+use crate::lease_thread::LeaseThread;
 pub(crate) use kernel::TakenOut;
 pub use kernel::{StaticSak, StaticSaks};
 
@@ -140,10 +140,10 @@ impl StaticControl {
     }
 
     /// Has the next block of PNs reserved, unless that is under way.
-    pub(crate) fn reserve(&mut self, disk: &mut Disk) {
+    pub(crate) fn reserve(&mut self, lease_thread: &mut LeaseThread) {
         if self.pending.is_none() {
             let TransmitLease { name, last, .. } = self.lease;
-            (self.pending, self.retry_at) = (Some(disk.reserve(name, last)), None);
+            (self.pending, self.retry_at) = (Some(lease_thread.reserve(name, last)), None);
         }
     }
 

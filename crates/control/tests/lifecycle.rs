@@ -222,7 +222,7 @@ fn opens(key: u8, frame: &[u8]) -> bool {
     let len = octets.len();
     let frame = secy::Frame::new(&mut octets, 0, len).unwrap();
     let mut burst = [secy::Incoming::new(frame)];
-    rx.verify(wire::Instant::START, &mut burst, &mut secy::Outbox::none());
+    rx.verify(wire::Instant::START, &mut burst, &mut secy::SduBuffer::none());
     let [frame] = burst;
     frame.into_outcome().is_ok()
 }

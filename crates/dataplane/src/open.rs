@@ -11,10 +11,10 @@ use crate::site::Lan;
 use netdev::af_packet::AfPacket;
 use netdev::af_xdp::{AfXdp, Attach};
 use netdev::burst::BURST_FRAMES;
-use netdev::handover::Handover;
 use netdev::interface::{Interface, InterfaceError, Prepared};
 use netdev::pool::{ChunkOctets, Pool, PoolError};
 pub use netdev::port::{self, Port, PortError, all};
+use netdev::queue_port::QueuePort;
 
 /// The offloads that take customer and service tags out of received frames: AF_PACKET gets them beside the frame, AF_XDP never.
 const VLAN_STRIPPING: [&str; 2] = ["rx-vlan-hw-parse", "rx-vlan-stag-hw-parse"];
@@ -104,7 +104,7 @@ pub fn open_lan(prepared: &Prepared, io: Io) -> Result<OpenLan, OpenError> {
 /// [`OpenError`].
 pub fn open_secured_lan(prepared: &Prepared, io: Io, overhead: usize) -> Result<OpenPorts, OpenError> {
     let (pool, [plain], fallback) = open([prepared], io, overhead)?;
-    let protected = Box::new(Handover::default());
+    let protected = Box::new(QueuePort::default());
     Ok(OpenPorts { ports: Ports { pool, plain, protected }, fallback })
 }
 

@@ -27,7 +27,7 @@ use std::time;
 
 use arrayvec::ArrayVec;
 use secy::{
-    CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outbox, Outgoing, SDU_OCTETS, SecY,
+    CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outgoing, SDU_OCTETS, SduBuffer, SecY,
     Settings,
 };
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
@@ -80,7 +80,7 @@ pub struct Pipeline {
     bypass: ArrayVec<EtherType, { Pipeline::BYPASS }>,
     fragmenter: Option<Box<Fragmenter>>,
     /// SDUs that are not a frame of their own, on their way to the plain side.
-    outbox: Outbox,
+    sdu_buffer: SduBuffer,
     counters: PipelineCounters,
     /// Of the pipelines that this one took over from, and of fragmenters that others followed.
     fragmented_before: FragmenterCounters,
@@ -102,15 +102,15 @@ impl Pipeline {
         let fragmentation = fragmentation.filter(|_| secy.settings().protect_frames);
         let fragmenter = fragmentation
             .map(|fragmentation| Box::new(Fragmenter::new(secy.settings(), fragmentation, SDU_OCTETS)));
-        let outbox = match secy.settings() {
-            Settings { reassemble: true, mtu, .. } => Outbox::new(BURST_FRAMES, mtu + HEADER_OCTETS),
-            _ => Outbox::none(),
+        let sdu_buffer = match secy.settings() {
+            Settings { reassemble: true, mtu, .. } => SduBuffer::new(BURST_FRAMES, mtu + HEADER_OCTETS),
+            _ => SduBuffer::none(),
         };
         Self {
             secy,
             bypass,
             fragmenter,
-            outbox,
+            sdu_buffer,
             counters: PipelineCounters::default(),
             fragmented_before: FragmenterCounters::default(),
             kay: None,
@@ -336,7 +336,7 @@ impl Pipeline {
                     places.push((index, start, len));
                 }
             }
-            self.secy.verify(now, &mut frames, &mut self.outbox);
+            self.secy.verify(now, &mut frames, &mut self.sdu_buffer);
             for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (frame.frame().start(), frame.frame().len());
                 proofs[index] = frame.into_outcome().ok().map(MayEnter::Verified);
@@ -346,7 +346,7 @@ impl Pipeline {
             match proof {
                 Some(MayEnter::Verified(Delivered::Separated(sdus, _proof))) => {
                     pool.give(slot);
-                    for sdu in self.outbox.sdus(sdus) {
+                    for sdu in self.sdu_buffer.sdus(sdus) {
                         if !is_kept(&mut self.cell, sdu) {
                             self.counters.in_sdus_no_chunk += u64::from(!out.copy(sdu, pool, port));
                         }

@@ -114,7 +114,7 @@ impl Site {
     }
 
     /// Puts a SecY between LAN and tunnel: `link`, whose plain port is the LAN's and whose protected one is a
-    /// [`netdev::handover::Handover`]. Its ports come and go with the link.
+    /// [`netdev::queue_port::QueuePort`]. Its ports come and go with the link.
     pub fn secure(&mut self, link: Box<Link>) {
         self.lan.secure(link);
     }
@@ -144,7 +144,7 @@ impl Site {
         self.release(now);
         let (taken_in, next) = self.lan.take_in(now, read);
         received += taken_in + self.outward(now);
-        // A SecY may make several bursts of one; what it made goes in this turn, and a handover is soon empty.
+        // A SecY may make several bursts of one; what it made goes in this turn, and its queue is soon empty.
         while self.lan.link().is_some() && self.outward(now) > 0 {}
         for wan_port in WanPort::ALL {
             received += self.inward(now, wan_port);

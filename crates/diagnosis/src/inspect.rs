@@ -32,7 +32,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 use std::time::Duration;
 
-use secy::{Outbox, ReceiveDiscard};
+use secy::{ReceiveDiscard, SduBuffer};
 use wire::mkpdu::{Mkpdu, is_eapol_mka};
 use wire::{EtherType, Instant};
 
@@ -88,7 +88,7 @@ pub struct Inspector {
     receivers: BTreeMap<(usize, usize), Receiver>,
     copies: Copies,
     diagnoses: Diagnoses,
-    outbox: Outbox,
+    buffer: SduBuffer,
     first: Option<Duration>,
     summary: Summary,
 }
@@ -102,7 +102,7 @@ impl Inspector {
             receivers: BTreeMap::new(),
             copies: Copies::new(options.copies),
             diagnoses: Diagnoses::default(),
-            outbox: Outbox::new(1, FRAME_OCTETS),
+            buffer: SduBuffer::new(1, FRAME_OCTETS),
             first: None,
             summary: Summary::default(),
         }
@@ -231,7 +231,7 @@ impl Inspector {
             keys,
             receivers: &mut self.receivers,
             diagnoses: &mut self.diagnoses,
-            outbox: &mut self.outbox,
+            buffer: &mut self.buffer,
         };
         let (sdus, moved) = verifier.verify(captured, header.source, macsec, now, report);
         for (counter, by) in moved {

@@ -55,6 +55,7 @@
 //! the master key, today or in ten years, yields the keys of every session whose HELLOs were recorded.
 
 mod counters;
+mod discard;
 mod hello_codec;
 mod nonce_pair;
 mod offer;
@@ -69,7 +70,8 @@ use suite::mka::Drbg;
 use wire::fieldbus::{HandshakeNonce, Hello, HelloState, KeyId, Protection};
 use wire::{EtherType, Instant};
 
-pub use self::counters::{HelloCounters, HelloDiscard};
+pub use self::counters::HelloCounters;
+pub use self::discard::HelloDiscard;
 pub use self::hello_codec::{HELLO_FRAME_OCTETS, HelloCodec, UnverifiedHello};
 pub use self::offer::ExpectedNonces;
 

@@ -9,7 +9,7 @@
 //! The last two are asked for before the first key is read, the first before the first port is opened. What is not granted is told with its cure; with
 //! `realtime = "on"` it ends the start.
 //!
-//! [`placement`](config::placement) has the rules.
+//! [`worker_scheduling`](config::worker_scheduling) has the rules.
 
 mod user;
 
@@ -19,7 +19,7 @@ use nix::sys::mman::{MlockAllFlags, mlockall};
 use nix::sys::prctl;
 use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 
-use config::placement::{Machine, PRIORITY, Placement};
+use config::worker_scheduling::{Machine, PRIORITY, WorkerScheduling};
 use config::{Gateway, Realtime};
 use report::{Grant, PrivilegeReport};
 pub use user::{Became, GATEWAY_USER, Place, RunAs, become_user, files_owner};
@@ -96,15 +96,15 @@ pub fn ask(
     links: usize,
     machine: &Machine,
     locked: Result<(), String>,
-) -> Result<(Placement, PrivilegeReport), String> {
-    let (mut placement, judged) = Placement::evaluate(gateway, links, machine);
-    for &cpu in &placement.cpus {
+) -> Result<(WorkerScheduling, PrivilegeReport), String> {
+    let (mut workers, judged) = WorkerScheduling::evaluate(gateway, links, machine);
+    for &cpu in &workers.cpus {
         scheduling::probe_cpu(cpu).map_err(|error| {
             let (online, allowed) = (&machine.online, &machine.allowed);
             format!("cpus: no worker can run on CPU {cpu}: {error}; this box has {online}, of which this process may use {allowed}")
         })?;
     }
-    let granted = judged.and_then(|words| match placement.scheduling.probe() {
+    let granted = judged.and_then(|words| match workers.scheduling.probe() {
         Ok(()) => Ok(words),
         Err(error) => Err(format!(
             "{error}; give CAP_SYS_NICE or a limit rtprio of {PRIORITY} (systemd: LimitRTPRIO={PRIORITY})"
@@ -118,7 +118,7 @@ pub fn ask(
         locked.as_ref().map_err(|why| missing("memory cannot be locked", why))?;
     }
     if granted.is_err() {
-        placement.scheduling = Scheduling::Ordinary;
+        workers.scheduling = Scheduling::Ordinary;
     }
     let grant = |result: Result<String, String>| Grant {
         granted: result.is_ok(),
@@ -126,7 +126,7 @@ pub fn ask(
     };
     let realtime = grant(granted);
     let locked_memory = grant(locked.map(|()| "all, also what comes".to_owned()));
-    Ok((placement, PrivilegeReport { realtime, locked_memory }))
+    Ok((workers, PrivilegeReport { realtime, locked_memory }))
 }
 
 /// Locks all memory, present and future; to be called before the first key is read. Not under a limit: memory asked for

@@ -17,6 +17,8 @@ mod agreement;
 mod carrier_loss;
 mod cell;
 mod control_handle;
+mod interface_watch;
+mod kernel_programs;
 mod link;
 mod reload;
 mod report;
@@ -26,7 +28,6 @@ mod start;
 mod static_keys;
 mod supervisor;
 mod surface;
-mod vanished_interfaces;
 mod verdicts;
 
 use std::fmt;
@@ -48,10 +49,12 @@ use crate::log::Log;
 use ::report::control_socket::{Reply, Request, ServeError};
 use ::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
 use cell::CellNews;
-pub use cell::{load_programs, planned_cell_place};
+pub use cell::planned_cell_place;
 use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
+use interface_watch::InterfaceMonitor;
+pub use kernel_programs::load_programs;
 use link::RunningLink;
 pub use link::planned_link_place;
 use restored::Machine;
@@ -59,7 +62,6 @@ use site::RunningSite;
 pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
-use vanished_interfaces::InterfaceMonitor;
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
@@ -282,7 +284,7 @@ impl Running {
             cell::log_sessions(&notices);
             cells.log_silences(&notices, now);
             notices.iter().for_each(|notice| self.verdicts.handle_notice(now, notice));
-            self.validate(now);
+            self.poll_verdicts(now);
             for notice in notices {
                 match notice {
                     Notice::CyclicSession { .. } | Notice::CyclicSilence { .. } => {}

@@ -6,7 +6,6 @@ pub mod af_packet;
 pub mod af_xdp;
 mod bpf;
 pub mod burst;
-pub mod handover;
 pub mod interface;
 mod mapping;
 pub mod memory;
@@ -15,6 +14,7 @@ mod netlink;
 mod packet_socket;
 pub mod pool;
 pub mod port;
+pub mod queue_port;
 /// The rings alone, for a search of all orders of threads: see their module `searched`.
 #[cfg(all(test, loom))]
 #[path = "af_xdp/ring.rs"]

@@ -27,7 +27,7 @@ pub use receive::Packet;
 pub use send::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
 
 use receive::Inbox;
-use send::Outbox;
+use send::Sender;
 
 /// Octets that a socket's buffers should have, each: some 5,000 packets.
 const BUFFER_OCTETS: usize = 8 << 20;
@@ -76,7 +76,7 @@ pub struct UdpPort {
     socket: OwnedFd,
     address: SocketAddr,
     inbox: Inbox,
-    outbox: Outbox,
+    sender: Sender,
     counters: UdpCounters,
     /// The kernel's last count of packets that it dropped.
     dropped: u32,
@@ -100,7 +100,7 @@ impl UdpPort {
             socket,
             address,
             inbox,
-            outbox: Outbox { six: bind.is_ipv6(), segmentation: offloads.segmentation },
+            sender: Sender { six: bind.is_ipv6(), segmentation: offloads.segmentation },
             counters: UdpCounters::default(),
             dropped: 0,
             description: describe(merging, buffers),
@@ -140,12 +140,12 @@ impl UdpPort {
     /// Sends packets, in order; what the kernel does not take is counted. Never blocks. One system call for up to
     /// [`SEND_PACKETS`] packets, unless some are refused; then at most two for each.
     pub fn send(&mut self, packets: &[Outgoing<'_>]) {
-        self.outbox.send(self.socket.as_raw_fd(), packets, &mut self.counters);
+        self.sender.send(self.socket.as_raw_fd(), packets, &mut self.counters);
     }
 
     /// Whether packets are still sent together: not if it was not wanted, nor if the kernel has refused.
     pub const fn segments(&self) -> bool {
-        self.outbox.segmentation
+        self.sender.segmentation
     }
 
     /// All counters since the port was opened. One system call: not for the frame path.

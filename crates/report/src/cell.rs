@@ -6,7 +6,7 @@ use fieldbus::Histogram;
 use serde::{Deserialize, Serialize};
 
 use super::Counters;
-use super::recent::{FailingSc, Seen};
+use super::recent::{FailingSc, RecentTraffic};
 use super::table::Group;
 use super::verdict::{Finding, Level, State, Verdict, worst};
 
@@ -213,8 +213,8 @@ impl CellReport {
     }
 
     /// The verdict on it alone.
-    pub fn judged(&self, seen: &Seen) -> Verdict {
-        worst(self.findings(seen), self.well()).0
+    pub fn judged(&self, recent: &RecentTraffic) -> Verdict {
+        worst(self.findings(recent), self.well()).0
     }
 
     /// Nothing is wrong: whether something shows that all is well.
@@ -236,7 +236,7 @@ impl CellReport {
     }
 
     /// Its concerns.
-    pub(crate) fn findings(&self, seen: &Seen) -> Vec<Finding> {
+    pub(crate) fn findings(&self, recent: &RecentTraffic) -> Vec<Finding> {
         let Self { name, relations, .. } = self;
         let mut findings = Vec::new();
         let count =
@@ -285,9 +285,9 @@ impl CellReport {
                 ),
             ));
         }
-        findings.extend(seen.failing.iter().map(|failing| self.fails(failing, seen)));
-        if let Some(frames) = seen.clear {
-            let level = if seen.valid.is_none() { Level::Alarm } else { Level::Attention };
+        findings.extend(recent.failing.iter().map(|failing| self.fails(failing, recent)));
+        if let Some(frames) = recent.clear {
+            let level = if recent.valid.is_none() { Level::Alarm } else { Level::Attention };
             let text = format!(
                 "Fieldbus {name}: cyclic frames come in clear, {frames} since the last verified one, and are discarded: the other gateway is not on their path, or has mode = \"shadow\"."
             );
@@ -297,9 +297,13 @@ impl CellReport {
     }
 
     /// All frames of a relation are refused.
-    fn fails(&self, FailingSc { sci: relation, not_valid, late }: &FailingSc, seen: &Seen) -> Finding {
+    fn fails(
+        &self,
+        FailingSc { sci: relation, not_valid, late }: &FailingSc,
+        recent: &RecentTraffic,
+    ) -> Finding {
         let name = &self.name;
-        let level = if seen.valid.is_none() { Level::Alarm } else { Level::Attention };
+        let level = if recent.valid.is_none() { Level::Alarm } else { Level::Attention };
         match not_valid {
             Some(frames) => Finding::new(
                 State::KeysDiffer,

@@ -1,7 +1,7 @@
 //! From facts about a link to its verdict: what was counted lately, its keys and its settings.
 
 use super::mka::{MkaReport, Requested};
-use super::recent::{FailingSc, Seen};
+use super::recent::{FailingSc, RecentTraffic};
 use super::verdict::{Concern, Finding, Level, State, Verdict, worst};
 use super::{CellReport, LinkReport, PortReport, SecYReport, WaitingReport};
 
@@ -14,9 +14,9 @@ const NAMED: usize = 3;
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     /// Recent counters.
-    pub seen: Seen,
+    pub recent: RecentTraffic,
     /// Recent counters of its cell.
-    pub cell: Seen,
+    pub cell: RecentTraffic,
     /// Interfaces without a carrier that nobody holds down: plain, protected.
     pub without_carrier: [bool; 2],
     /// Requests of the configuration to key agreement, and the state of the KaY's fault.
@@ -45,16 +45,16 @@ pub fn link_verdict(report: &LinkReport, facts: &Facts) -> (Verdict, Vec<Concern
         }
         // A link that is down gets nothing, and needs no other reason.
         if !findings.iter().any(|finding| matches!(finding.state, State::Waiting | State::Cut)) {
-            traffic(report, &facts.seen, &mut findings);
+            traffic(report, &facts.recent, &mut findings);
         }
         settings(&report.secy, &mut findings);
     }
     findings.extend([&report.plain, &report.protected].into_iter().filter_map(unguarded));
-    findings.extend(facts.seen.unfilled.map(|count| unfilled(report, count, facts.machine_end.as_deref())));
+    findings.extend(facts.recent.unfilled.map(|count| unfilled(report, count, facts.machine_end.as_deref())));
     findings.extend(report.fieldbus.iter().flat_map(|cell| cell.findings(&facts.cell)));
     findings.extend(facts.disk.iter().map(|why| Finding::attention(State::DiskStalled, why.as_str())));
-    findings.extend(discards(&facts.seen));
-    worst(findings, well(report, &facts.seen))
+    findings.extend(discards(&facts.recent));
+    worst(findings, well(report, &facts.recent))
 }
 
 /// Why no frame passes at all.
@@ -148,40 +148,40 @@ fn settings(secy: &SecYReport, findings: &mut Vec<Finding>) {
 }
 
 /// Time since the last valid frame, as the end of a sentence.
-fn since(seen: &Seen) -> String {
-    match seen.valid {
+fn since(recent: &RecentTraffic) -> String {
+    match recent.valid {
         Some(ago) => format!("since the last valid frame, {} s ago", ago.as_secs()),
         None => "since this link started".to_owned(),
     }
 }
 
-fn traffic(report: &LinkReport, seen: &Seen, findings: &mut Vec<Finding>) {
+fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Finding>) {
     let before = findings.len();
     // A stranger's frames to an idle link are no alarm.
-    let nothing = seen.valid.is_none() || seen.unanswered.is_some();
+    let nothing = recent.valid.is_none() || recent.unanswered.is_some();
     let level = if nothing { Level::Alarm } else { Level::Attention };
-    findings.extend(seen.failing.iter().map(|failing| fails(report, failing, level, seen)));
-    if let Some(count) = seen.no_sa {
-        findings.push(no_sa(report, count, level, seen));
+    findings.extend(recent.failing.iter().map(|failing| fails(report, failing, level, recent)));
+    if let Some(count) = recent.no_sa {
+        findings.push(no_sa(report, count, level, recent));
     }
-    if let Some(count) = seen.clear {
-        let level = if seen.unanswered.is_some() { Level::Alarm } else { Level::Attention };
+    if let Some(count) = recent.clear {
+        let level = if recent.unanswered.is_some() { Level::Alarm } else { Level::Attention };
         let text = format!(
             "Frames come in clear, {count} {}, and are discarded; no valid frame comes. Check whether the other end has a gateway, and protect_frames = true.",
-            since(seen)
+            since(recent)
         );
         findings.push(Finding::new(State::ClearFrames, level, text));
     }
     if findings.len() == before
-        && let Some(count) = seen.unanswered
+        && let Some(count) = recent.unanswered
     {
-        findings.push(silence(report, count, seen));
+        findings.push(silence(report, count, recent));
     }
 }
 
-fn fails(report: &LinkReport, failing: &FailingSc, level: Level, seen: &Seen) -> Finding {
+fn fails(report: &LinkReport, failing: &FailingSc, level: Level, recent: &RecentTraffic) -> Finding {
     let FailingSc { sci, not_valid, late } = failing;
-    let since = since(seen);
+    let since = since(recent);
     let Some(count) = not_valid else {
         let count = late.unwrap_or_default();
         return Finding::new(
@@ -205,8 +205,8 @@ fn fails(report: &LinkReport, failing: &FailingSc, level: Level, seen: &Seen) ->
 }
 
 /// Frames for which there is no SA: which ones came, and which ones there are.
-fn no_sa(report: &LinkReport, count: u64, level: Level, seen: &Seen) -> Finding {
-    let (secy, since) = (&report.secy, since(seen));
+fn no_sa(report: &LinkReport, count: u64, level: Level, recent: &RecentTraffic) -> Finding {
+    let (secy, since) = (&report.secy, since(recent));
     let known = |sci: &String| secy.receive.iter().find(|sc| sc.sci == *sci);
     let (stranger, an) = match &secy.stranger {
         Some(stranger) => (stranger.sci.as_ref(), format!("AN {}", stranger.an)),
@@ -237,12 +237,12 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, seen: &Seen) -> Finding 
 }
 
 /// Frames are sent, and nothing valid comes.
-fn silence(report: &LinkReport, count: u64, seen: &Seen) -> Finding {
+fn silence(report: &LinkReport, count: u64, recent: &RecentTraffic) -> Finding {
     let peers = report.mka.as_ref().map_or(0, MkaReport::live_peers);
-    let last = match seen.valid {
+    let last = match recent.valid {
         Some(ago) => format!("the last valid frame came {} s ago", ago.as_secs()),
         None => {
-            format!("no valid frame has come for {} s, since this link started", seen.watched.as_secs())
+            format!("no valid frame has come for {} s, since this link started", recent.watched.as_secs())
         }
     };
     let sent = format!("{count} frames were sent meanwhile");
@@ -252,7 +252,7 @@ fn silence(report: &LinkReport, count: u64, seen: &Seen) -> Finding {
         );
         return Finding::attention(State::OneWay, text);
     }
-    let state = if seen.valid.is_some() { State::Silent } else { State::PeerAbsent };
+    let state = if recent.valid.is_some() { State::Silent } else { State::PeerAbsent };
     let text = format!(
         "Nothing answers: {last}; {sent}. Check whether the other gateway runs, and whether the network passes EtherType 0x88e5."
     );
@@ -260,13 +260,13 @@ fn silence(report: &LinkReport, count: u64, seen: &Seen) -> Finding {
 }
 
 /// Valid frames come, and others do not fit.
-pub(super) fn discards(seen: &Seen) -> Option<Finding> {
-    if seen.discards.is_empty() {
+pub(super) fn discards(recent: &RecentTraffic) -> Option<Finding> {
+    if recent.discards.is_empty() {
         return None;
     }
     let named: Vec<_> =
-        seen.discards.iter().take(NAMED).map(|(name, count)| format!("{name} {count}")).collect();
-    let more = if seen.discards.len() > NAMED { " and others" } else { "" };
+        recent.discards.iter().take(NAMED).map(|(name, count)| format!("{name} {count}")).collect();
+    let more = if recent.discards.len() > NAMED { " and others" } else { "" };
     let text = format!(
         "Frames were discarded in the last ten seconds: {}{more}. status explains each counter.",
         named.join(", ")
@@ -275,10 +275,10 @@ pub(super) fn discards(seen: &Seen) -> Option<Finding> {
 }
 
 /// Nothing is wrong: whether something shows that all is well.
-fn well(report: &LinkReport, seen: &Seen) -> Finding {
+fn well(report: &LinkReport, recent: &RecentTraffic) -> Finding {
     let peers = report.mka.as_ref().map_or(0, MkaReport::live_peers);
-    let frames = match seen.valid {
-        Some(ago) if seen.is_fresh() => format!("valid frames come, the last one {} s ago", ago.as_secs()),
+    let frames = match recent.valid {
+        Some(ago) if recent.is_fresh() => format!("valid frames come, the last one {} s ago", ago.as_secs()),
         Some(ago) => format!("nothing has come for {} s", ago.as_secs()),
         None => "nothing has come yet".to_owned(),
     };
@@ -291,7 +291,7 @@ fn well(report: &LinkReport, seen: &Seen) -> Finding {
         return cell
             .map_or_else(|| Finding::new(State::Idle, Level::Idle, "Its ports are open."), CellReport::well);
     }
-    if seen.is_fresh() {
+    if recent.is_fresh() {
         let text = format!("Frames leave protected, and {frames}.");
         return Finding::new(State::Protecting, Level::Good, text);
     }

@@ -113,9 +113,9 @@ pub struct FailingSc {
     pub late: Option<u64>,
 }
 
-/// Observations, as a verdict is made of them.
+/// Traffic until now, as a verdict is made of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
+pub struct RecentTraffic {
     /// For how long it has been looked at.
     pub watched: Duration,
     /// Time since the last valid frame; none if none came.
@@ -134,7 +134,7 @@ pub struct Seen {
     pub unfilled: Option<u64>,
 }
 
-impl Seen {
+impl RecentTraffic {
     /// Valid frames came in the last minute.
     pub fn is_fresh(&self) -> bool {
         self.valid.is_some_and(|ago| ago < FRESH)
@@ -198,8 +198,8 @@ impl RecentCounters {
         }
     }
 
-    /// The sum of it.
-    pub fn seen(&self, now: Duration) -> Seen {
+    /// What a verdict is made of.
+    pub fn traffic(&self, now: Duration) -> RecentTraffic {
         let ago = |then: Duration| now.saturating_sub(then);
         let is_waited_for = self.sent.is_some_and(|sent| ago(sent) < FORGOTTEN);
         let unanswered = self.unanswered.filter(|(first, _)| ago(*first) >= ANSWER && is_waited_for);
@@ -216,7 +216,7 @@ impl RecentCounters {
         discards.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
         let unfilled =
             self.unfilled.iter().filter(|(at, _)| ago(*at) <= UNFILLED).map(|(_, count)| count).sum();
-        Seen {
+        RecentTraffic {
             watched: self.began.map(ago).unwrap_or_default(),
             valid: self.valid.map(ago),
             unanswered: unanswered.map(|(_, count)| count),
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     /// A link whose counters rise by so much in each second: sent, valid, not valid.
-    fn after(seconds: &[(u64, u64, u64)]) -> Seen {
+    fn after(seconds: &[(u64, u64, u64)]) -> RecentTraffic {
         let (mut lately, mut counted) = (RecentCounters::default(), Counted::default());
         counted.scs.insert("peer".into(), CountedSc::default());
         lately.look(Duration::ZERO, counted.clone());
@@ -248,7 +248,7 @@ mod tests {
             *counted.discards.entry("InPktsNotValid".into()).or_default() += not_valid;
             lately.look(now, counted.clone());
         }
-        lately.seen(now)
+        lately.traffic(now)
     }
 
     fn repeated(times: usize, second: (u64, u64, u64)) -> Vec<(u64, u64, u64)> {
@@ -283,7 +283,7 @@ mod tests {
                 lately.look(now, Counted { unfilled: *unfilled, ..Counted::default() });
                 now += Duration::from_secs(1);
             }
-            lately.seen(now).unfilled
+            lately.traffic(now).unfilled
         };
         assert_eq!(after(&[7, 7, 7]), None, "before the first look");
         assert_eq!(after(&[0, 1, 2, 3]), None);

@@ -9,7 +9,7 @@ use suite::CipherSuite::{Aegis128L, GcmAes128};
 
 use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
 use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
-use super::recent::Seen;
+use super::recent::RecentTraffic;
 use super::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
 use super::*;
 use config::Antedate;
@@ -261,6 +261,6 @@ pub fn sample_cell() -> CellReport {
         relations: vec![relation],
         kernel_faults: None,
     };
-    cell.verdict = cell.judged(&Seen::default());
+    cell.verdict = cell.judged(&RecentTraffic::default());
     cell
 }

@@ -21,7 +21,7 @@ use wire::extension::{EXTENSION_OCTETS, SEGMENT_OCTETS, SEGMENTS};
 use wire::sectag::ICV_OCTETS;
 use wire::{EtherType, Segments};
 
-use crate::outbox::SDU_OCTETS;
+use crate::sdu_buffer::SDU_OCTETS;
 use crate::settings::{SciInclusion, Settings};
 use crate::transmit::FrameLayout;
 

@@ -12,7 +12,7 @@
 //! replay protection, one older than [`FRAGMENT_TIMEOUT`]. An SC holds at most [`MAX_FRAGMENTS`] fragments
 //! and [`MAX_FRAGMENT_OCTETS`] octets, and evicts the oldest first.
 //!
-//! Complete SDUs are copied to an [`Outbox`], which has room for all SDUs of a burst. Nothing allocates after
+//! Complete SDUs are copied to an [`SduBuffer`], which has room for all SDUs of a burst. Nothing allocates after
 //! creation. Work for a fragment: at most [`MAX_FRAGMENTS`] comparisons for each step of its chain, and one
 //! move of the held octets.
 
@@ -22,7 +22,7 @@ use core::ops::Range;
 use core::time::Duration;
 use wire::{An, Instant};
 
-use crate::outbox::{Addresses, MAX_FRAGMENT_OCTETS, Outbox, TooLong};
+use crate::sdu_buffer::{Addresses, MAX_FRAGMENT_OCTETS, SduBuffer, TooLong};
 
 /// Most fragments that an SC holds.
 pub const MAX_FRAGMENTS: usize = 32;
@@ -88,7 +88,7 @@ impl Reassembler {
     }
 
     /// Takes a fragment: completes an SDU with it, or holds it.
-    pub(crate) fn offer(&mut self, fragment: &Fragment, octets: &[u8], outbox: &mut Outbox) -> Outcome {
+    pub(crate) fn offer(&mut self, fragment: &Fragment, octets: &[u8], buffer: &mut SduBuffer) -> Outcome {
         let mut outcome = Outcome::default();
         match (self.chain(fragment, Towards::Head), self.chain(fragment, Towards::Tail)) {
             // The wrong neighbour is dropped when its missing one is late.
@@ -96,7 +96,7 @@ impl Reassembler {
             (Ok(Some(before)), Ok(Some(behind))) => {
                 let parts = before.iter().rev().map(|&index| self.part(index));
                 let parts = parts.chain([octets]).chain(behind.iter().map(|&index| self.part(index)));
-                match outbox.push(&fragment.addresses, parts) {
+                match buffer.push(&fragment.addresses, parts) {
                     Ok(()) => outcome.reassembled += 1,
                     Err(TooLong) => outcome.too_long += 1,
                 }
@@ -285,13 +285,13 @@ mod tests {
 
     #[test]
     fn no_neighbour_beyond_either_end_of_the_pns() {
-        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        let (mut reassembler, mut buffer) = (Reassembler::new(true), SduBuffer::new(1, 1514));
         assert_eq!(
-            reassembler.offer(&fragment(0, u64::MAX, false, true, 0), &[1; 9], &mut outbox),
+            reassembler.offer(&fragment(0, u64::MAX, false, true, 0), &[1; 9], &mut buffer),
             Outcome::default()
         );
         assert_eq!(
-            reassembler.offer(&fragment(0, 0, true, false, 0), &[1; 9], &mut outbox),
+            reassembler.offer(&fragment(0, 0, true, false, 0), &[1; 9], &mut buffer),
             Outcome::default()
         );
         assert_eq!(reassembler.drop_below(An::from_tci(0), 1), 2, "nobody can answer them");
@@ -300,7 +300,7 @@ mod tests {
 
     #[test]
     fn dropping_below_spares_other_sas_and_those_with_a_neighbour() {
-        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        let (mut reassembler, mut buffer) = (Reassembler::new(true), SduBuffer::new(1, 1514));
         for (an, pn, continues, continued) in [
             (0, 1, false, true),
             (0, 5, true, true),
@@ -308,7 +308,7 @@ mod tests {
             (1, 1, false, true),
             (0, 9, true, false),
         ] {
-            reassembler.offer(&fragment(an, pn, continues, continued, 0), &octets(an, pn, 7), &mut outbox);
+            reassembler.offer(&fragment(an, pn, continues, continued, 0), &octets(an, pn, 7), &mut buffer);
         }
         // (lowest PN, dropped, left): 1 misses 2; 5 misses 4; 6 misses 7 and, afterwards, 5; 9 misses 8.
         for (lowest, dropped, left) in
@@ -323,10 +323,10 @@ mod tests {
 
     #[test]
     fn expiry_tells_whose_pieces_went() {
-        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        let (mut reassembler, mut buffer) = (Reassembler::new(true), SduBuffer::new(1, 1514));
         for (an, milliseconds) in [(0, 0), (1, 10), (0, 20)] {
             let pn = 10 * milliseconds + 1;
-            reassembler.offer(&fragment(an, pn, false, true, milliseconds), &octets(an, pn, 5), &mut outbox);
+            reassembler.offer(&fragment(an, pn, false, true, milliseconds), &octets(an, pn, 5), &mut buffer);
         }
         for (milliseconds, expected) in [(100, vec![]), (110, vec![0]), (111, vec![1]), (500, vec![0])] {
             let mut ans = vec![];
@@ -338,13 +338,13 @@ mod tests {
 
     #[test]
     fn a_piece_that_is_longer_than_all_room_goes_itself() {
-        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
-        reassembler.offer(&fragment(0, 1, false, true, 0), &[1; 9], &mut outbox);
+        let (mut reassembler, mut buffer) = (Reassembler::new(true), SduBuffer::new(1, 1514));
+        reassembler.offer(&fragment(0, 1, false, true, 0), &[1; 9], &mut buffer);
         let outcome =
-            reassembler.offer(&fragment(0, 5, false, true, 0), &[1; MAX_FRAGMENT_OCTETS + 1], &mut outbox);
+            reassembler.offer(&fragment(0, 5, false, true, 0), &[1; MAX_FRAGMENT_OCTETS + 1], &mut buffer);
         assert_eq!((outcome, reassembler.len()), (Outcome { overrun: 1, ..Outcome::default() }, 1));
         let mut unwanted = Reassembler::new(false);
-        assert_eq!(unwanted.offer(&fragment(0, 1, false, true, 0), &[1; 9], &mut outbox).overrun, 1);
+        assert_eq!(unwanted.offer(&fragment(0, 1, false, true, 0), &[1; 9], &mut buffer).overrun, 1);
         assert_eq!(unwanted.octets.capacity(), 0);
     }
 
@@ -365,7 +365,7 @@ mod tests {
                 }
             }
         }
-        let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 1514));
+        let (mut reassembler, mut buffer) = (Reassembler::new(true), SduBuffer::new(1, 1514));
         for sequence in 0..alphabet.len().pow(4) {
             let parts: Vec<usize> =
                 (0..4).map(|place| sequence / alphabet.len().pow(place) % alphabet.len()).collect();
@@ -380,9 +380,9 @@ mod tests {
                 let mut fragment = fragment(0, pn, continues, continued, 0);
                 fragment.addresses = [addresses; 12];
                 weaken(&mut fragment);
-                outbox.clear();
-                reassembler.offer(&fragment, &[part as u8, 0], &mut outbox);
-                outbox.sdus(0..outbox.len()).any(|sdu| {
+                buffer.clear();
+                reassembler.offer(&fragment, &[part as u8, 0], &mut buffer);
+                buffer.sdus(0..buffer.len()).any(|sdu| {
                     let chain: Vec<usize> = sdu[12..].iter().step_by(2).map(|&part| part.into()).collect();
                     let again = chain.iter().any(|part| delivered.contains(part));
                     delivered.extend(&chain);
@@ -434,24 +434,24 @@ mod tests {
         /// Whatever comes: pieces in are pieces joined, dropped and held; what is held is what came; no memory grows.
         #[test]
         fn pieces_add_up_and_memory_does_not_grow(steps in proptest::collection::vec(step(), 1..300)) {
-            let (mut reassembler, mut outbox) = (Reassembler::new(true), Outbox::new(1, 9216));
-            let capacities = (reassembler.octets.capacity(), outbox.capacities());
+            let (mut reassembler, mut buffer) = (Reassembler::new(true), SduBuffer::new(1, 9216));
+            let capacities = (reassembler.octets.capacity(), buffer.capacities());
             let (mut offered, mut gone, mut clock) = (0, 0, 0);
             for step in steps {
                 clock += 1;
                 match step {
                     Step::Offer { continues: false, continued: false, .. } => {}
                     Step::Offer { an, pn, continues, continued, len } => {
-                        outbox.clear();
+                        buffer.clear();
                         let before = reassembler.len() as u64;
                         let one = fragment(an, pn, continues, continued, clock);
-                        let outcome = reassembler.offer(&one, &octets(an, pn, len), &mut outbox);
+                        let outcome = reassembler.offer(&one, &octets(an, pn, len), &mut buffer);
                         offered += 1;
                         let whole = outcome.reassembled + outcome.too_long;
-                        prop_assert!(whole <= 1 && outcome.reassembled == outbox.len() as u64);
+                        prop_assert!(whole <= 1 && outcome.reassembled == buffer.len() as u64);
                         gone += if whole == 1 { before + 1 - reassembler.len() as u64 } else { 0 };
                         gone += outcome.overrun + outcome.mismatched;
-                        for sdu in outbox.sdus(0..outbox.len()) {
+                        for sdu in buffer.sdus(0..buffer.len()) {
                             // Runs of octets that count up the PNs of one SA.
                             let (mut tags, mut sdu) = (vec![], sdu[12..].to_vec());
                             sdu.dedup();
@@ -472,7 +472,7 @@ mod tests {
                     prop_assert_eq!(reassembler.part(index), octets(fragment.an.number(), fragment.pn, range.len()));
                 }
             }
-            let now = (reassembler.octets.capacity(), outbox.capacities());
+            let now = (reassembler.octets.capacity(), buffer.capacities());
             prop_assert_eq!(now, capacities);
         }
     }

@@ -27,10 +27,10 @@
 //! n window updates of at most one write for each 64 PNs of the window.
 
 use crate::discard::{Counter, Delivery, ReceiveDiscard, counter};
-use crate::outbox::Outbox;
 use crate::reassemble::Fragment;
 use crate::replay_window::{Freshness, recover};
 use crate::sa::ReceiveSa;
+use crate::sdu_buffer::SduBuffer;
 use crate::settings::{ClearVlan, Protection, ValidateFrames};
 use crate::table::{SecY, UnmatchedFrame};
 use core::ops::Range;
@@ -51,7 +51,7 @@ pub struct Verified(());
 pub enum Delivered {
     /// The frame itself, in its present state.
     Whole(Verified),
-    /// The SDUs with these numbers in the outbox. None if the frame holds only a fragment that waits for its
+    /// The SDUs with these numbers in the [`SduBuffer`]. None if the frame holds only a fragment that waits for its
     /// neighbour.
     Separated(Range<usize>, Verified),
 }
@@ -161,10 +161,10 @@ impl From<ReceiveDiscard> for Refusal {
 }
 
 impl SecY {
-    /// Verifies a burst of frames in place, in order. SDUs that are not a frame of their own go to `outbox`,
-    /// which is emptied first. The outbox has room for bursts at least as long as this one.
-    pub fn verify(&mut self, now: Instant, burst: &mut [Incoming<'_>], outbox: &mut Outbox) {
-        outbox.clear();
+    /// Verifies a burst of frames in place, in order. SDUs that are not a frame of their own go to `buffer`,
+    /// which is emptied first. The buffer has room for bursts at least as long as this one.
+    pub fn verify(&mut self, now: Instant, burst: &mut [Incoming<'_>], buffer: &mut SduBuffer) {
+        buffer.clear();
         if !self.settings.replay_protect {
             self.receive.iter_mut().for_each(|sc| sc.expire_fragments(now));
         }
@@ -196,10 +196,10 @@ impl SecY {
             *outcome = match (settled, open.extension_octets) {
                 (Ok(_), None) => Ok(unprotect(frame, open.tag, open.secure_data)),
                 (Ok(_), Some(_)) => {
-                    let before = outbox.len();
-                    let split = self.split_sdus(now, open, frame.octets(), outbox);
+                    let before = buffer.len();
+                    let split = self.split_sdus(now, open, frame.octets(), buffer);
                     settled = split.and(settled);
-                    split.map(|()| Delivered::Separated(before..outbox.len(), Verified(())))
+                    split.map(|()| Delivered::Separated(before..buffer.len(), Verified(())))
                 }
                 (Err(discard), _) => Err(discard),
             };
@@ -216,7 +216,7 @@ impl SecY {
         now: Instant,
         open: &Open,
         frame: &[u8],
-        outbox: &mut Outbox,
+        buffer: &mut SduBuffer,
     ) -> Result<(), ReceiveDiscard> {
         let (addresses, behind) = frame.split_first_chunk().ok_or(ReceiveDiscard::TooShort)?;
         let (headers, data) = behind[open.tag..].split_at(open.extension_octets.unwrap_or(0));
@@ -229,7 +229,7 @@ impl SecY {
             continued: open.more_fragments,
             at: now,
         };
-        let taken = self.receive[open.sc].take_sdus(&frame, &segments, data, outbox);
+        let taken = self.receive[open.sc].take_sdus(&frame, &segments, data, buffer);
         taken.ok_or(ReceiveDiscard::NoSaError)
     }
 

@@ -5,9 +5,9 @@ use core::{iter, mem};
 use wire::{An, Instant, Pn, Sci, Segments};
 
 use crate::counters::ReceiveSaCounters;
-use crate::outbox::{Outbox, TooLong};
 use crate::reassemble::{Fragment, Reassembler};
 use crate::sa::{InstallError, ReceiveSa};
+use crate::sdu_buffer::{SduBuffer, TooLong};
 
 /// A receive SC: the frames of one transmitter.
 #[derive(Debug)]
@@ -91,14 +91,14 @@ impl ReceiveSc {
         Some(sa)
     }
 
-    /// Takes the SDUs of a verified frame to `outbox`, and joins its fragments to those that wait. `frame` is what they have in
+    /// Takes the SDUs of a verified frame to `buffer`, and joins its fragments to those that wait. `frame` is what they have in
     /// common, with the frame's CF and MF; `data` is divided as `segments` says. `None` without an SA under its AN.
     pub(crate) fn take_sdus(
         &mut self,
         frame: &Fragment,
         segments: &Segments,
         mut data: &[u8],
-        outbox: &mut Outbox,
+        buffer: &mut SduBuffer,
     ) -> Option<()> {
         let sa = self.sas[frame.an.index()].as_mut()?;
         let last = segments.lengths().len() - 1;
@@ -108,14 +108,14 @@ impl ReceiveSc {
             let continues = index == 0 && frame.continues;
             let continued = index == last && frame.continued;
             if !continues && !continued {
-                match outbox.push(&frame.addresses, iter::once(segment)) {
+                match buffer.push(&frame.addresses, iter::once(segment)) {
                     Ok(()) => sa.counters.in_sdus_separated += 1,
                     Err(TooLong) => sa.counters.in_sdus_too_long += 1,
                 }
                 continue;
             }
             let fragment = Fragment { continues, continued, ..*frame };
-            let outcome = self.reassembler.offer(&fragment, segment, outbox);
+            let outcome = self.reassembler.offer(&fragment, segment, buffer);
             sa.counters.in_sdus_reassembled += outcome.reassembled;
             sa.counters.in_sdus_too_long += outcome.too_long;
             sa.counters.in_pieces_overrun += outcome.overrun;

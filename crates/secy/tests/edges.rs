@@ -4,8 +4,8 @@ mod ends;
 
 use ends::{A, Outcome, SETTINGS, books, moved, protect, receiver, sdu, sender, verify};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Frame, Incoming, Outbox, Outgoing, Protection, ReceiveDiscard,
-    SciInclusion, SecY, Settings, TransmitDiscard, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, Frame, Incoming, Outgoing, Protection, ReceiveDiscard, SciInclusion,
+    SduBuffer, SecY, Settings, TransmitDiscard, ValidateFrames,
 };
 use suite::CipherSuite;
 use testkit::frames::tagged;
@@ -146,7 +146,7 @@ fn a_frame_that_fills_its_chunk_is_verified() {
     let mut frame = protect(&mut sender(A, SETTINGS, SUITE, 1), &sdu(60, 0)).passed();
     let len = frame.len();
     let mut burst = [Incoming::new(Frame::new(&mut frame, 0, len).expect("inside"))];
-    receiver(SETTINGS, SUITE, 1, 0).verify(Instant::START, &mut burst, &mut Outbox::none());
+    receiver(SETTINGS, SUITE, 1, 0).verify(Instant::START, &mut burst, &mut SduBuffer::none());
     let [incoming] = burst;
     assert_eq!(incoming.frame().octets(), sdu(60, 0));
     assert!(incoming.into_outcome().is_ok());

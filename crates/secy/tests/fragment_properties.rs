@@ -5,7 +5,7 @@ mod ends;
 
 use std::collections::HashMap;
 
-use ends::fragments::{REASSEMBLING, carry_out, outbox, planned, protect_assembled, verify_fragments};
+use ends::fragments::{REASSEMBLING, buffer, carry_out, planned, protect_assembled, verify_fragments};
 use ends::{A, MAC_A, MAC_B, Outcome, receiver, sender};
 use proptest::prelude::*;
 use secy::fragment::Rules;
@@ -126,11 +126,11 @@ fn send(tx: &mut SecY, rules: &Rules, sdus: &[Vec<u8>], bursts: &[usize]) -> Vec
 /// SDUs in the order of their delivery, from frames that come at a microsecond's distance.
 fn receive(rx: &mut SecY, frames: &[Vec<u8>], bursts: &[usize]) -> Vec<Vec<u8>> {
     let (mut got, mut rest, mut bursts) = (Vec::new(), frames, bursts.iter().cycle());
-    let mut outbox = outbox(64);
+    let mut buffer = buffer(64);
     while !rest.is_empty() {
         let burst;
         (burst, rest) = rest.split_at((*bursts.next().expect("a burst")).min(rest.len()));
-        got.extend(verify_fragments(rx, Instant::START, burst, &mut outbox).into_iter().flatten().flatten());
+        got.extend(verify_fragments(rx, Instant::START, burst, &mut buffer).into_iter().flatten().flatten());
     }
     got
 }

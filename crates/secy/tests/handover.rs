@@ -4,7 +4,7 @@ mod ends;
 
 use std::collections::BTreeSet;
 
-use ends::fragments::{REASSEMBLING, outbox, planned, send, verify_fragments};
+use ends::fragments::{REASSEMBLING, buffer, planned, send, verify_fragments};
 use ends::{
     A, B, HERE, Outcome, SETTINGS, an, books, protected, receive_sa, receiver, sdu, sdus, sender,
     start_receiving, start_sending, transmit_sa, verify, verify_all,
@@ -174,12 +174,12 @@ fn pieces_go_on_waiting_or_are_counted() {
         let mut tx = sender(A, REASSEMBLING, SUITE, 1);
         let frames = send(&mut tx, &rules, &long);
         let mut before = receiver(REASSEMBLING, SUITE, 1, 64);
-        let mut outbox = outbox(8);
-        verify_fragments(&mut before, Instant::START, &frames[..1], &mut outbox);
+        let mut buffer = buffer(8);
+        verify_fragments(&mut before, Instant::START, &frames[..1], &mut buffer);
         let mut after = receiver(Settings { reassemble, ..REASSEMBLING }, SUITE, 1, 64);
         let receive = if carry_over { receiving(&[0]) } else { Vec::new() };
         after.take_over(&mut before, &CarryOver { receive, ..CarryOver::default() });
-        let outcome = verify_fragments(&mut after, Instant::START, &frames[1..], &mut outbox).remove(0);
+        let outcome = verify_fragments(&mut after, Instant::START, &frames[1..], &mut buffer).remove(0);
         assert_eq!(outcome == Ok(long.clone()), delivered, "{carry_over} {reassemble}: {outcome:?}");
         let sc = after.receive_scs().next().expect("one SC").counters();
         assert_eq!(sc.in_pieces_retired, u64::from(!delivered), "{carry_over} {reassemble}");

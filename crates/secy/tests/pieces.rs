@@ -5,7 +5,7 @@ mod ends;
 
 use std::time::Duration;
 
-use ends::fragments::{Forged, REASSEMBLING, chain, data, header, outbox, sdu_of, verify_fragments};
+use ends::fragments::{Forged, REASSEMBLING, buffer, chain, data, header, sdu_of, verify_fragments};
 use ends::{A, an, books, moved, receive_sa, receiver, start_receiving};
 use secy::reassemble::MAX_FRAGMENTS;
 use secy::{MAX_FRAGMENT_OCTETS, SDU_OCTETS};
@@ -37,7 +37,7 @@ impl Receiver {
     /// SDUs that one frame delivers so many milliseconds after the start.
     fn at(&mut self, milliseconds: u64, frame: &Forged) -> Vec<Vec<u8>> {
         let now = Instant::after_start(Duration::from_millis(milliseconds));
-        let outcome = verify_fragments(&mut self.secy, now, &[frame.seal()], &mut outbox(1)).remove(0);
+        let outcome = verify_fragments(&mut self.secy, now, &[frame.seal()], &mut buffer(1)).remove(0);
         outcome.unwrap_or_default()
     }
 

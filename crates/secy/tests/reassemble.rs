@@ -4,7 +4,7 @@
 mod ends;
 
 use ends::fragments::{
-    EXT, Forged, IN_CLEAR, MF, REASSEMBLING, data, header, outbox, sdu_of, verify_fragments,
+    EXT, Forged, IN_CLEAR, MF, REASSEMBLING, buffer, data, header, sdu_of, verify_fragments,
 };
 use ends::{End, SETTINGS, books, moved, receiver};
 use secy::{ConfidentialityOffset, Protection, ReceiveDiscard, SecY, Settings, ValidateFrames};
@@ -23,7 +23,7 @@ fn forged(pn: u64, data: &[u8]) -> Forged {
 }
 
 fn verify_octets(rx: &mut SecY, frame: &[u8]) -> Delivery {
-    verify_fragments(rx, Instant::START, &[frame], &mut outbox(1)).remove(0)
+    verify_fragments(rx, Instant::START, &[frame], &mut buffer(1)).remove(0)
 }
 
 fn verify(rx: &mut SecY, frame: &Forged) -> Delivery {

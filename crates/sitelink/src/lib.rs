@@ -22,7 +22,7 @@
 //! **Where data goes.** To the address with which the handshake was made. QUIC follows a peer whose address changes as
 //! soon as one authentic packet comes from another address, which anybody can bring about who holds back a packet and
 //! sends it from elsewhere. So here a peer that has moved is taken on at its new address after it has answered a Ping that was
-//! sent there and nowhere else ([`moved_peer`]). No data packet moves a peer.
+//! sent there and nowhere else ([`unproved_move`]). No data packet moves a peer.
 //!
 //! Left out on purpose: what is agreed on with a peer ([`tunnel::Session`]), and identity files (the program's).
 
@@ -41,7 +41,6 @@ mod guard;
 mod initials;
 mod kernel;
 mod mkpdus;
-mod moved_peer;
 mod peer;
 mod random;
 mod roster;
@@ -56,6 +55,7 @@ mod status;
 mod thread;
 mod tls;
 mod transport;
+mod unproved_move;
 
 use std::io;
 use std::net::UdpSocket;

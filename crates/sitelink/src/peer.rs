@@ -10,13 +10,13 @@ use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
 use super::connection::{Incoming, PeerConnection};
 use super::dial::Dial;
 use super::error::DisconnectReason;
-use super::moved_peer::MovedPeer;
 use super::random;
 use super::settings::ManagerPeer;
 use super::shared::{Arrival, Shared};
 use super::status::{ConnState, PeerStatus, canonical};
 use super::tls::{KeyExchange, key_exchange_of};
 use super::transport::code;
+use super::unproved_move::UnprovedMove;
 use dataplane::site::{LanFrame, ToWorker};
 
 /// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
@@ -50,7 +50,7 @@ pub(super) struct Peer {
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
     /// QUIC has seen it at another address, which is not proved yet.
-    moved: Option<MovedPeer>,
+    claimed: Option<UnprovedMove>,
     /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
     seen_at: Option<SocketAddr>,
     told_seen: Option<SocketAddr>,
@@ -102,7 +102,7 @@ impl Peer {
             },
             address: LastSent::default(),
             payload: LastSent::default(),
-            moved: None,
+            claimed: None,
             seen_at: None,
             told_seen: None,
             move_told: None,
@@ -167,7 +167,7 @@ impl Peer {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
         }
         self.channel = Some(PeerConnection::start(connection, ours, first, &self.shared));
-        (self.moved, self.seen_at, self.told_seen) = (None, None, None);
+        (self.claimed, self.seen_at, self.told_seen) = (None, None, None);
         if self.mode == Mode::Identifier {
             self.address.is = Some(address);
         }
@@ -224,7 +224,7 @@ impl Peer {
         if let Some(session) = &mut self.session {
             session.handle_disconnected(self.shared.now());
         }
-        self.moved = None;
+        self.claimed = None;
         // A reason for which a peer is refused again and again is said once.
         if !why.superseded && (greeted || self.reached.why != why.text) {
             self.notice(format!("lost: {}", why.advice()));
@@ -282,11 +282,12 @@ impl Peer {
                         moves.push(("it sees this site at", before, address));
                     }
                     if let Message::Pong { token } = message
-                        && let Some(moved) = self.moved.take()
-                        && moved.is_proved_by(token, channel.connection.remote_address())
+                        && let Some(claimed) = self.claimed.take()
+                        && claimed.is_proved_by(token, channel.connection.remote_address())
                     {
-                        let before = take_on_moved_peer(self.id, &moved, &mut self.address, &self.shared);
-                        moves.extend(before.map(|before| ("it is now at", before, moved.address)));
+                        let before =
+                            take_on_moved_peer(self.id, claimed.address, &mut self.address, &self.shared);
+                        moves.extend(before.map(|before| ("it is now at", before, claimed.address)));
                     }
                     session.handle_message(now, message)
                 }
@@ -314,23 +315,23 @@ impl Peer {
             return false;
         }
         if path {
-            self.look_at_path(&channel);
+            self.note_new_address(&channel);
         }
         self.channel = Some(channel);
         left == 0
     }
 
-    /// Notes whether the peer has moved, and the MTU of its path.
-    fn look_at_path(&mut self, channel: &PeerConnection) {
+    /// Notes a new address of the peer, or at the old one the MTU of its path.
+    fn note_new_address(&mut self, channel: &PeerConnection) {
         let address = channel.connection.remote_address();
         if self.mode == Mode::Identifier && self.address.is != Some(address) {
             // Not believed before it is proved; nor is the path.
-            if self.moved.as_ref().is_none_or(|moved| moved.address != address) {
-                self.moved = Some(MovedPeer::new(address));
+            if self.claimed.as_ref().is_none_or(|claimed| claimed.address != address) {
+                self.claimed = Some(UnprovedMove::new(address));
             }
             return;
         }
-        self.moved = None;
+        self.claimed = None;
         let payload = channel.connection.stats().path.current_mtu;
         let believed =
             channel.since.elapsed() > SEARCHING || self.payload.is.is_none_or(|before| payload > before);
@@ -352,13 +353,13 @@ impl Peer {
         if session.state().channel != ChannelState::Up {
             return;
         }
-        if let Some(moved) = &mut self.moved
-            && moved.elsewhere.is_none()
+        if let Some(claimed) = &mut self.claimed
+            && claimed.elsewhere.is_none()
             && let Some(before) = self.address.is
         {
             let sent = self.shared.socket.watch(before);
-            if channel.send(Stream::Control, &Message::Ping { token: moved.token }) {
-                moved.elsewhere = Some(sent);
+            if channel.send(Stream::Control, &Message::Ping { token: claimed.token }) {
+                claimed.elsewhere = Some(sent);
             }
         }
         let at = canonical(channel.connection.remote_address());
@@ -416,10 +417,10 @@ impl Peer {
 /// expected from there. Returns the address of before.
 fn take_on_moved_peer(
     id: PeerId,
-    moved: &MovedPeer,
+    proved: SocketAddr,
     address: &mut LastSent<Option<SocketAddr>>,
     shared: &Shared,
 ) -> Option<SocketAddr> {
-    shared.with_roster(|roster| roster.expect_connection(id, moved.address.ip()));
-    address.is.replace(moved.address)
+    shared.with_roster(|roster| roster.expect_connection(id, proved.ip()));
+    address.is.replace(proved)
 }

@@ -43,12 +43,13 @@ char licence[] SECTION("license") = "MIT";
 struct flow {
     u32 bits, address[3], sci[2];
 };
-// Whether a flow's frames are user space's: SETTLING, until the flow pauses, so that none overtakes those that user space has still.
-enum slow { FAST, SLOW, SETTLING };
+// Where a flow's frames are sent: in user space until the flow is added anew, or (SETTLING) until it pauses, so that none overtakes
+// those that user space has still.
+enum place { KERNEL, USER_SPACE, SETTLING };
 // A flow towards a peer. Its number as it stands in a header; stations that it needs where they are. When it was added, and when frames
 // of it went this way and to user space last.
 struct outward_flow {
-    u32 peer, number, source, destination, slow, zero;
+    u32 peer, number, source, destination, place, zero;
     u64 used, left, added;
 };
 // A flow that a peer has announced, by (peer << 16 | number): the flow, and its source.
@@ -190,15 +191,15 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     struct counters *count = map_lookup(&counters, &number);
     if (!source || !destination || !peer || !count) return to_user_space(ctx, site);
     u64 now = ktime_get_coarse_ns();
-    if (flow->slow) {
-        int settled = flow->slow == SETTLING
+    if (flow->place != KERNEL) {
+        int settled = flow->place == SETTLING
             && (time_since(flow->left, now) >= site->quiet || time_since(flow->added, now) >= MOST_SETTLING);
         if (!settled) {
             flow->left = now;
             hear_here(source, now);
             return to_user_space(ctx, site);
         }
-        flow->slow = FAST;
+        flow->place = KERNEL;
     }
     // One load: user space exchanges both at once.
     u64 both = *(volatile u64 *)peer;
@@ -208,7 +209,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (!lane || !lane->open || !path || source->where != HERE || destination->where != BEHIND + number
         || time_since(destination->heard, now) >= site->station_age) {
         // A frame that is user space's takes those with it that follow, until the flow is added anew: so none overtakes another.
-        flow->slow = SLOW, flow->left = now;
+        flow->place = USER_SPACE, flow->left = now;
         hear_here(source, now);
         return to_user_space(ctx, site);
     }
@@ -216,7 +217,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     // A frame of two packets, or one without room in front of it, likewise.
     u32 octets = octets_of(ctx) - front + TUNNEL, outer = path->octets;
     if (octets > path->most || adjust_head(ctx, (int)front - (int)(outer + TUNNEL))) {
-        flow->slow = SLOW, flow->left = now;
+        flow->place = USER_SPACE, flow->left = now;
         return to_user_space(ctx, site);
     }
     u64 seq = __sync_fetch_and_add(&lane->seq, 1);

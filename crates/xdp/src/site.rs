@@ -225,7 +225,7 @@ impl Site {
             .get(&flow.encode(), 0)?;
         let used = crate::octets::long(&octets, 24);
         let idle = (used != 0).then(|| now.since(used));
-        Ok(FlowUse { idle, slow: layout::is_slow(&octets) })
+        Ok(FlowUse { idle, in_user_space: layout::is_in_user_space(&octets) })
     }
 
     /// Delivers the frames of a flow that a peer has announced; `station` is its source address.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use secy::ReceiveDiscard::{BadTag, Duplicate, Late};
 use secy::{
-    InstallError, Outbox, ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SecY, Settings, ValidateFrames,
+    InstallError, ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SduBuffer, SecY, Settings, ValidateFrames,
 };
 use wire::{An, Instant, Pn, SecTagError};
 
@@ -32,7 +32,7 @@ pub(super) struct Receiver {
     before_burst: [u64; An::COUNT],
     received: u64,
     delivered: u64,
-    outbox: Outbox,
+    buffer: SduBuffer,
 }
 
 impl Receiver {
@@ -49,7 +49,7 @@ impl Receiver {
             before_burst: [0; 4],
             received: 0,
             delivered: 0,
-            outbox: secys::outbox(setup.reassemble),
+            buffer: secys::buffer(setup.reassemble),
         }
     }
 
@@ -98,7 +98,7 @@ impl Receiver {
 
     pub(super) fn verify(&mut self, burst: &[Vec<u8>]) -> Vec<Verdict> {
         self.before_burst = self.ans.each_ref().map(|remembered| remembered.highest);
-        let outcomes = secys::verify(&mut self.secy, Instant::START, burst, &mut self.outbox);
+        let outcomes = secys::verify(&mut self.secy, Instant::START, burst, &mut self.buffer);
         self.received += burst.len() as u64;
         self.delivered += outcomes.iter().filter(|outcome| outcome.is_ok()).count() as u64;
         outcomes

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Frame, FrameLayout, Incoming, InstallError, Outbox,
-    Outgoing, Protection, ReceiveDiscard, SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa,
+    ClearVlan, ConfidentialityOffset, Delivered, Frame, FrameLayout, Incoming, InstallError, Outgoing,
+    Protection, ReceiveDiscard, SciInclusion, SduBuffer, SecY, Settings, TransmitDiscard, TransmitSa,
     ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Salt};
@@ -69,9 +69,9 @@ pub(super) fn settings(setup: &Setup) -> Settings {
 /// Verdict of the receiver on a frame: the SDUs that came of it, or why none may.
 pub(super) type Verdict = Result<Vec<Vec<u8>>, ReceiveDiscard>;
 
-/// An outbox for what is on the wire, if anything is going to be in it.
-pub(super) fn outbox(reassemble: bool) -> Outbox {
-    if reassemble { Outbox::new(super::WIRE, MTU + 14) } else { Outbox::none() }
+/// A buffer for what is on the wire, if anything is going to be in it.
+pub(super) fn buffer(reassemble: bool) -> SduBuffer {
+    if reassemble { SduBuffer::new(super::WIRE, MTU + 14) } else { SduBuffer::none() }
 }
 
 /// One burst through `SecY::verify`.
@@ -79,16 +79,16 @@ pub(crate) fn verify(
     secy: &mut SecY,
     now: Instant,
     frames: &[Vec<u8>],
-    outbox: &mut Outbox,
+    buffer: &mut SduBuffer,
 ) -> Vec<Result<Vec<Vec<u8>>, ReceiveDiscard>> {
     let mut chunks = frames.to_vec();
     let mut burst: Vec<_> = chunks.iter_mut().map(|chunk| Incoming::new(whole(chunk, 0))).collect();
-    secy.verify(now, &mut burst, outbox);
+    secy.verify(now, &mut burst, buffer);
     let done = |incoming: Incoming<'_>| {
         let octets = incoming.frame().octets().to_vec();
         Ok(match incoming.into_outcome()? {
             Delivered::Whole(_) => vec![octets],
-            Delivered::Separated(numbers, _) => outbox.sdus(numbers).map(<[u8]>::to_vec).collect(),
+            Delivered::Separated(numbers, _) => buffer.sdus(numbers).map(<[u8]>::to_vec).collect(),
         })
     };
     burst.into_iter().map(done).collect()

@@ -11,7 +11,7 @@ use super::super::bypass::Named;
 use super::super::findings::{Findings, list};
 use super::super::key_source::KeySource;
 use super::super::reference::{FIELDBUS, RawFieldbus, RawLink};
-use super::super::seen::{Seen, interface_name, label, name};
+use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Link, Origin};
 use super::relations::{Relations, station};
 use super::{Cell, MOST_RELATIONS, OtherFrames, quantity};
@@ -26,7 +26,7 @@ pub(in super::super) fn validate_all<'r>(
     raw_links: &[Spanned<RawLink>],
     links: &mut Vec<Link>,
     keys: &KeySource,
-    seen: &mut Seen<'r>,
+    names: &mut UniqueNames<'r>,
     findings: &mut Findings,
 ) {
     let mut own_keys: Vec<(CellKey, usize)> = Vec::new();
@@ -34,9 +34,9 @@ pub(in super::super) fn validate_all<'r>(
     for (at, spanned) in raw.iter().enumerate() {
         let fieldbus = spanned.get_ref();
         let label = label("fieldbus", &fieldbus.name, at);
-        seen.name(&label, &fieldbus.name, "give each link, site and fieldbus its own", findings);
+        names.name(&label, &fieldbus.name, "give each link, site and fieldbus its own", findings);
         let judge = Judge { label, span: spanned.span(), raw: fieldbus };
-        let place = judge.place(raw_links, seen, &mut taken, findings);
+        let place = judge.place(raw_links, names, &mut taken, findings);
         let cell = judge.cell(keys, findings);
         if let Some(cell) = &cell {
             judge.own_key(cell, &mut own_keys, findings);
@@ -135,12 +135,12 @@ impl<'r> Judge<'r> {
     fn place(
         &self,
         raw_links: &[Spanned<RawLink>],
-        seen: &mut Seen<'r>,
+        names: &mut UniqueNames<'r>,
         taken: &mut BTreeMap<&'r str, usize>,
         findings: &mut Findings,
     ) -> Option<Place> {
         let Self { label, span, raw } = self;
-        let names = || raw_links.iter().filter_map(|link| link.get_ref().name.as_ref());
+        let link_names = || raw_links.iter().filter_map(|link| link.get_ref().name.as_ref());
         let cure =
             ": it says what happens to frames of no relation; name a [[link]] on the same ports, or \"drop\"";
         let rest = FIELDBUS.rest.required(label, span, &raw.rest, cure, findings)?;
@@ -148,7 +148,7 @@ impl<'r> Judge<'r> {
             for (key, interface) in [("plain", &raw.plain), ("protected", &raw.protected)] {
                 if let Some(interface) = interface {
                     let cure = "an interface serves one side of one link or fieldbus, or one site; a fieldbus on a link's ports names the link in rest";
-                    seen.interface(label, key, interface, cure, findings);
+                    names.interface(label, key, interface, cure, findings);
                 }
             }
             let plain = interface_name(label, span, FIELDBUS.plain, &raw.plain, findings);
@@ -161,7 +161,7 @@ impl<'r> Judge<'r> {
             .find(|link| link.name.as_ref().is_some_and(|name| name.get_ref() == rest.get_ref()));
         let Some(link) = link else {
             let known: Vec<_> =
-                names().map(|name| format!("{:?}", name.get_ref())).chain(["\"drop\"".into()]).collect();
+                link_names().map(|name| format!("{:?}", name.get_ref())).chain(["\"drop\"".into()]).collect();
             let text = format!("{label}rest = {:?} is no [[link]]; use {}", rest.get_ref(), list(&known));
             findings.error(rest.span(), text);
             return None;

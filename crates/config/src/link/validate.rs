@@ -13,8 +13,8 @@ use super::super::fragment;
 use super::super::key_source::KeySource;
 use super::super::mka::{self, SeenScis};
 use super::super::reference::{Key, LINK, RawLink, RawSite, SITE};
-use super::super::seen::{Seen, interface_name, label, name};
 use super::super::static_keys::{self, Place};
+use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::words::{AGREED, UNNAMED};
 use super::super::{Keys, Link, LinkLoss, Mtu, Origin};
 
@@ -24,7 +24,7 @@ pub(in super::super) fn validate_all<'r>(
     sites: &[Spanned<RawSite>],
     allow_experimental: bool,
     keys: &KeySource,
-    seen: &mut Seen<'r>,
+    names: &mut UniqueNames<'r>,
     findings: &mut Findings,
 ) -> (Vec<Link>, Vec<Link>) {
     let (mut places, mut scis) = (Vec::new(), SeenScis::default());
@@ -32,10 +32,10 @@ pub(in super::super) fn validate_all<'r>(
     for (at, spanned) in raw.iter().enumerate() {
         let link = spanned.get_ref();
         let label = label("link", &link.name, at);
-        seen.name(&label, &link.name, "give each link its own", findings);
+        names.name(&label, &link.name, "give each link its own", findings);
         for (key, interface) in [("plain", &link.plain), ("protected", &link.protected)] {
             if let Some(interface) = interface {
-                seen.interface(&label, key, interface, "an interface serves one side of one link", findings);
+                names.interface(&label, key, interface, "an interface serves one side of one link", findings);
             }
         }
         let judge = Judge { label, section: "link", span: spanned.span(), allow_experimental };

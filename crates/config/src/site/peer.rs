@@ -10,14 +10,14 @@ use tunnel::Mode;
 use super::super::Origin;
 use super::super::findings::Findings;
 use super::super::reference::{RawSitePeer, SITE_PEER};
-use super::super::seen::{Seen, label, name};
+use super::super::unique_names::{UniqueNames, label, name};
 use super::super::words::{Classical, Named as _};
 use super::{Endpoint, Host, SitePeer};
 
 /// Judges the peers of one site.
 #[derive(Default)]
 pub(super) struct Peers<'r> {
-    seen: Seen<'r>,
+    names: UniqueNames<'r>,
     keys: BTreeMap<PublicKey, usize>,
     endpoints: BTreeMap<Endpoint, usize>,
     /// Of plain peers: packets are told apart by their source's address.
@@ -43,7 +43,7 @@ impl<'r> Peers<'r> {
         let (span, raw) = (raw.span(), raw.get_ref());
         let place = Place { label: format!("{site}{}", label("peer", &raw.name, number)), span };
         let name = name(&place.label, &place.span, &raw.name, findings);
-        self.seen.name(&place.label, &raw.name, "give each peer its own", findings);
+        self.names.name(&place.label, &raw.name, "give each peer its own", findings);
         let mode = SITE_PEER.mode.choice(&place.label, &raw.mode, findings);
         let public_key = self.public_key(&place, raw, mode, findings);
         let endpoint = self.endpoint(&place, raw, mode, findings);

@@ -13,7 +13,7 @@ use super::super::findings::Findings;
 use super::super::key_source::KeySource;
 use super::super::link::mtu;
 use super::super::reference::{RawSite, SITE};
-use super::super::seen::{Seen, interface_name, label, name};
+use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect};
@@ -23,7 +23,7 @@ pub(in super::super) fn validate_all<'r>(
     raw: &'r [Spanned<RawSite>],
     io: Io,
     keys: &KeySource,
-    seen: &mut Seen<'r>,
+    names: &mut UniqueNames<'r>,
     findings: &mut Findings,
 ) -> Vec<Site> {
     let (mut sites, mut spans) = (Vec::new(), Vec::new());
@@ -31,9 +31,9 @@ pub(in super::super) fn validate_all<'r>(
     for (at, spanned) in raw.iter().enumerate() {
         let site = spanned.get_ref();
         let label = label("site", &site.name, at);
-        seen.name(&label, &site.name, "give each link and site its own", findings);
+        names.name(&label, &site.name, "give each link and site its own", findings);
         if let Some(lan) = &site.lan {
-            seen.interface(
+            names.interface(
                 &label,
                 "lan",
                 lan,

@@ -6,8 +6,8 @@ use dataplane::job::Progress;
 use secy::SecY;
 
 use super::Gateway;
-use crate::disk::FloorReading;
 use crate::floors::{Floor, ReceiveFloor, read};
+use crate::lease_thread::FloorReading;
 use crate::link::Keys;
 
 impl Gateway {
@@ -21,7 +21,7 @@ impl Gateway {
             return;
         }
         // A disk that is behind gets no more to do. What it writes next covers what was received meanwhile.
-        if self.disk.writes_floors() {
+        if self.lease_thread.writes_floors() {
             return;
         }
         let began = Instant::now();
@@ -32,7 +32,7 @@ impl Gateway {
                 None => complete = false,
             }
         }
-        self.disk.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
+        self.lease_thread.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
     }
 
     /// The floors of a link; nothing if its worker does not answer.
@@ -62,7 +62,7 @@ impl Gateway {
         let mut last = Vec::with_capacity(of.len());
         read(secy, of, &mut last);
         if !last.is_empty() {
-            self.disk.keep_floors(last, None);
+            self.lease_thread.keep_floors(last, None);
         }
     }
 }

@@ -86,13 +86,13 @@ impl Gateway {
         let unfit = matches!(state, State::Unfit(_));
         let Some(kernel) = self.links[number].kernel_mut() else { return };
         let before = kernel.enter(state);
-        let has_sas = kernel.has_sas();
+        let is_place_of_sas = kernel.is_place_of_sas();
         let is_static = matches!(self.links[number].keys(), Keys::Static(_));
         if unfit && matches!(before, State::Attached) {
             // Frames of the programs would be lost behind them, and counted as sent.
             self.take_programs_off(number);
         }
-        match (has_sas, is_static) {
+        match (is_place_of_sas, is_static) {
             (true, true) => self.enter_static(number),
             (true, false) => {}
             (false, _) => self.move_to_worker(number),

@@ -100,9 +100,9 @@ impl Gateway {
             match keys.end_in_kernel(kernel) {
                 Ok((floors, unused)) => {
                     if !floors.is_empty() {
-                        self.disk.keep_floors(floors, None);
+                        self.lease_thread.keep_floors(floors, None);
                     }
-                    unused.into_iter().for_each(|unused| self.disk.give_back(unused));
+                    unused.into_iter().for_each(|unused| self.lease_thread.give_back(unused));
                 }
                 Err(error) => {
                     self.notices.push(Notice::LinkKernelFault { link: name.into(), why: error.to_string() });
@@ -114,7 +114,7 @@ impl Gateway {
         self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
         let link = removed?;
         self.keep_last_floors(&link.pipeline().secy, &control.floors());
-        control.unused(&link).into_iter().for_each(|unused| self.disk.give_back(unused));
+        control.unused(&link).into_iter().for_each(|unused| self.lease_thread.give_back(unused));
         Ok(link)
     }
 

@@ -40,7 +40,7 @@ impl Gateway {
         let (lease, floors) = keys.replace(transmit, receive);
         let before = self.exchange(number, pipeline, carry_over)?;
         self.keep_last_floors(&before.secy, &floors);
-        lease.unused(&before.secy).into_iter().for_each(|unused| self.disk.give_back(unused));
+        lease.unused(&before.secy).into_iter().for_each(|unused| self.lease_thread.give_back(unused));
         if let Some(keys) = self.links[number].static_keys_mut() {
             keys.end_change();
         }
@@ -76,7 +76,7 @@ impl Gateway {
     /// Has the next block of a link's PNs reserved, unless that is under way.
     pub(super) fn reserve(&mut self, number: usize) {
         if let Some(keys) = self.links[number].static_keys_mut() {
-            keys.reserve(&mut self.disk);
+            keys.reserve(&mut self.lease_thread);
         }
     }
 

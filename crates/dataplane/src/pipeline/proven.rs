@@ -69,7 +69,7 @@ impl ToPlain {
         give_refused(self.0.push(slot), pool);
     }
 
-    /// Puts an SDU from the outbox, which holds verified ones only, into a chunk. False if there is no chunk for it.
+    /// Puts an SDU from the SDU buffer, which holds verified ones only, into a chunk. False if there is no chunk for it.
     pub(super) fn copy(&mut self, sdu: &[u8], pool: &mut Pool, port: &mut dyn Port) -> bool {
         if self.is_full() {
             self.transmit(port, pool);

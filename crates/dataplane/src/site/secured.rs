@@ -1,10 +1,10 @@
 //! The SecY of a site that protects its LAN, between LAN port and tunnel, in one pool and one turn.
 //!
 //! ```text
-//!             ┌─ MACsec, MKPDU: of stations with a SecY of their own ───────────────────┐
-//!  LAN port ──┴─▶ Link::turn_outward ── protected, and MKPDUs of the own KaY ─▶ Handover ┴─▶ tunnel
-//!  LAN port ◀─┬── Link::turn_inward ◀── all others ─────────────────────────────────────┬── tunnel
-//!             └─ MACsec of no SC of the SecY, MKPDUs of no known KaY ◀──────────────────┘
+//!             ┌─ MACsec, MKPDU: of stations with a SecY of their own ────────────────────┐
+//!  LAN port ──┴─▶ Link::turn_outward ── protected, and MKPDUs of the own KaY ─▶ QueuePort ┴─▶ tunnel
+//!  LAN port ◀─┬── Link::turn_inward ◀── all others ──────────────────────────────────────┬── tunnel
+//!             └─ MACsec of no SC of the SecY, MKPDUs of no known KaY ◀───────────────────┘
 //! ```
 //!
 //! A link does the work, with its path, SAs and counters; control knows it by the site's slot. What is neither MACsec nor an

@@ -2,9 +2,9 @@
 
 use dataplane::link::Link;
 use dataplane::pipeline::Pipeline;
-use netdev::handover::Handover;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
+use netdev::queue_port::QueuePort;
 use netdev::udp::Offloads;
 use secy::{
     ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, TransmitSa, ValidateFrames,
@@ -27,7 +27,7 @@ impl Plants {
             let kay = pipeline.connect_kay();
             let (plain, lan) = MemoryPort::pair(LAN_FRAMES);
             let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
-            let protected = Box::new(Handover::default());
+            let protected = Box::new(QueuePort::default());
             let plant = &mut plants.plants[own];
             let site = plant.site.as_mut().unwrap();
             drop(site.close());

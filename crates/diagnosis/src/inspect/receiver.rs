@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 
 use secy::recover;
 use secy::{
-    ClearVlan, Delivered, Frame, Incoming, Outbox, Protection, ReceiveDiscard, ReceiveSa, ReceiveSaCounters,
-    SciInclusion, SecY, SecYCounters, Settings, ValidateFrames, XpnBinding,
+    ClearVlan, Delivered, Frame, Incoming, Protection, ReceiveDiscard, ReceiveSa, ReceiveSaCounters,
+    SciInclusion, SduBuffer, SecY, SecYCounters, Settings, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, Pn, Sci, SecTag};
@@ -94,7 +94,7 @@ impl Receiver {
         octets: &[u8],
         macsec: &Macsec,
         now: Instant,
-        outbox: &mut Outbox,
+        buffer: &mut SduBuffer,
     ) -> Outcome {
         if self.secy.is_none() {
             self.begin(keyed, octets, &macsec.tag);
@@ -114,7 +114,7 @@ impl Receiver {
         let (highest, lowest) = window(secy);
         let pn = keyed.pn(&macsec.tag, highest);
         let before = counters(secy);
-        let result = open(secy, octets, now, outbox);
+        let result = open(secy, octets, now, buffer);
         let moved = moved(&before, &counters(secy));
         let result = result.map(|sdus| {
             (self.verified, self.last) = (self.verified + 1, number);
@@ -276,7 +276,7 @@ impl<'k> Trial<'k> {
     pub fn opens(&self, pn: Pn, octets: &[u8]) -> bool {
         let Some(mut secy) = self.secy(pn) else { return false };
         // Its SDUs have no place; they are not what is asked for.
-        let result = open(&mut secy, octets, Instant::START, &mut Outbox::none());
+        let result = open(&mut secy, octets, Instant::START, &mut SduBuffer::none());
         matches!(result, Ok(_) | Err(ReceiveDiscard::Malformed(_)))
     }
 
@@ -310,18 +310,18 @@ fn open(
     secy: &mut SecY,
     octets: &[u8],
     now: Instant,
-    outbox: &mut Outbox,
+    buffer: &mut SduBuffer,
 ) -> Result<Vec<Vec<u8>>, ReceiveDiscard> {
     let mut chunk = octets.to_vec();
     let frame = Frame::new(&mut chunk, 0, octets.len()).expect("invariant: a frame is as long as itself");
     let mut burst = [Incoming::new(frame)];
-    secy.verify(now, &mut burst, outbox);
+    secy.verify(now, &mut burst, buffer);
     let [incoming] = burst;
     let start = incoming.frame().start();
     let end = start + incoming.frame().len();
     Ok(match incoming.into_outcome()? {
         Delivered::Whole(_) => vec![chunk[start..end].to_vec()],
-        Delivered::Separated(numbers, _) => outbox.sdus(numbers).map(<[u8]>::to_vec).collect(),
+        Delivered::Separated(numbers, _) => buffer.sdus(numbers).map(<[u8]>::to_vec).collect(),
     })
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use secy::{Outbox, ReceiveDiscard};
+use secy::{ReceiveDiscard, SduBuffer};
 use wire::{Instant, Pn};
 
 use super::anatomy::Macsec;
@@ -20,7 +20,7 @@ pub(super) struct Verifier<'b> {
     pub(super) keys: &'b KnownSas,
     pub(super) receivers: &'b mut BTreeMap<(usize, usize), Receiver>,
     pub(super) diagnoses: &'b mut Diagnoses,
-    pub(super) outbox: &'b mut Outbox,
+    pub(super) buffer: &'b mut SduBuffer,
 }
 
 impl Verifier<'_> {
@@ -45,7 +45,7 @@ impl Verifier<'_> {
         for index in candidates {
             let keyed = &self.keys.sas[index];
             let receiver = self.receivers.entry((interface, index)).or_insert_with(|| Receiver::new(keyed));
-            let outcome = receiver.verify(keyed, number, octets, macsec, now, self.outbox);
+            let outcome = receiver.verify(keyed, number, octets, macsec, now, self.buffer);
             let discard = match outcome.result {
                 Ok(sdus) => {
                     report.verdict = FrameVerdict::Ok;

@@ -1,4 +1,6 @@
-//! Counters of a handshake, and its reasons for discarding HELLOs: one reason, one counter.
+//! Counters of a handshake, one for each reason to discard a HELLO.
+
+use super::discard::HelloDiscard;
 
 wire::counters! {
     /// Counters of a handshake.
@@ -26,25 +28,6 @@ wire::counters! {
         /// Sessions that the peer is known to have entered too.
         sessions_confirmed = "SessionsConfirmed",
     }
-}
-
-/// Reason for discarding a HELLO, which has changed nothing then.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum HelloDiscard {
-    /// It breaks a rule of the format, or is none.
-    Malformed,
-    /// Its addresses or its FrameID belong to another relation.
-    OtherRelation,
-    /// This end's own HELLO, sent back.
-    Reflected,
-    /// Its MAC is wrong.
-    NotValid,
-    /// Its sender uses another protection.
-    OtherMode,
-    /// It answers a question that is no longer asked.
-    Stale,
-    /// The caller has not taken the waiting ones.
-    Overrun,
 }
 
 impl HelloCounters {

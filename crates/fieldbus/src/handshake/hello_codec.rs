@@ -16,7 +16,7 @@ use wire::fieldbus::{
 };
 use wire::{EtherType, MacAddr};
 
-use super::counters::HelloDiscard;
+use super::discard::HelloDiscard;
 use super::offer::{ExpectedNonces, Offer};
 use crate::relation::Relation;
 

@@ -2,16 +2,17 @@
 
 mod news;
 
-use control::{CellSettings, KernelPrograms, PlaceWanted};
+use control::{CellSettings, KernelPrograms};
 use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, Settings};
 use wire::fieldbus::Seq;
 
 use super::Running;
-use super::link::{RunningLink, replay_windows};
+use super::kernel_programs::place_wanted;
+use super::link::RunningLink;
 use config::check::{Mtus, engines};
 use config::fieldbus::{Cell, CellRelation, Mode};
-use config::{Config, Io, Link};
+use config::{Io, Link};
 pub(super) use news::{CellNews, log_kernel_fault, log_sessions};
 
 /// Settings of a link's cell, if it has one.
@@ -35,25 +36,6 @@ pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> 
         rest: cell.rest,
         place: place_wanted(io),
     })
-}
-
-/// Where frames of cells are to be protected and verified.
-pub(super) const fn place_wanted(io: Io) -> PlaceWanted {
-    match io {
-        Io::Kernel => PlaceWanted::Kernel,
-        Io::Auto => PlaceWanted::Auto,
-        Io::AfXdp | Io::AfPacket => PlaceWanted::UserSpace,
-    }
-}
-
-/// Loads programs for the cells and links whose frames may go through the kernel.
-pub fn load_programs(config: &Config) -> KernelPrograms {
-    if !matches!(config.gateway.io, Io::Auto | Io::Kernel) {
-        return KernelPrograms::default();
-    }
-    let cells = config.links.iter().filter_map(|link| link.cell.as_ref());
-    let programs = KernelPrograms::load(cells.map(|cell| (cell.protection, cell.relations.len())));
-    programs.with_links(replay_windows(&config.links))
 }
 
 /// Where a cell's frames will be protected and verified, for `check`: `mtu` is that of the protected side.

@@ -18,7 +18,7 @@
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, what keys were used
 //! for before, MTUs, the address of `http`. A reload that is only tried ends there (trial.rs). What the
 //! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
-//! again: vanished_interfaces.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
+//! again: interface_watch.rs). An interface that is missing, and that a link waits for, keeps the MTU that it had.
 //!
 //! A site that is as it was goes on untouched, and so do the peers of one whose other peers are changed. One that is
 //! changed itself, that gets its first peer with a management channel or loses its last one, is another instance for its peers: keys, windows and
@@ -35,10 +35,10 @@ use std::time::Instant;
 use secy::CarryOver;
 use tracing::{error, info};
 
-use super::cell::place_wanted;
+use super::interface_watch::{RETRY, missing, seen};
+use super::kernel_programs::place_wanted;
 use super::link::{NO_SITE, ReadyLink, RunningLink, pipeline};
 use super::static_keys::{Begun, Granted, floors, secy};
-use super::vanished_interfaces::{RETRY, missing, seen};
 use super::{RunError, Running};
 use crate::log::heard;
 use config::check::Mtus;

@@ -24,8 +24,8 @@ use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
 use tunnel::{Mode, PeerCounters, PeerId};
 
+use super::interface_watch::{PassageNews, RETRY};
 use super::link::Waiting;
-use super::vanished_interfaces::{Passage, RETRY};
 use config::check::IN_SITE_OCTETS;
 use config::check::site::lan_mtu;
 use config::{Gateway, Mtu, Site, SitePeer};
@@ -200,7 +200,7 @@ impl RunningSite {
         control: &mut Control,
         renew: bool,
         now: Instant,
-    ) -> Option<Passage> {
+    ) -> Option<PassageNews> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = link_state(&self.config.lan).ok()?;
         if self.waiting.is_none() {
@@ -233,12 +233,12 @@ impl RunningSite {
             Ok(()) => {
                 self.waiting = None;
                 let engine = self.works.as_ref().map_or("", |works| &works.about.engine);
-                return Some(Passage::goes_on(format_args!("{} ({engine})", self.config.lan)));
+                return Some(PassageNews::goes_on(format_args!("{} ({engine})", self.config.lan)));
             }
             Err(why) => (why, if seen.is_some() { now + RETRY } else { now }),
         };
         let known = self.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
-        let news = (!known).then(|| Passage::ends(&why));
+        let news = (!known).then(|| PassageNews::ends(&why));
         self.wait(why, try_at);
         news
     }

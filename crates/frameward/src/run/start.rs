@@ -4,7 +4,7 @@
 //! |---|---|
 //! | HTTP, state directory, control socket | they are another gateway's, or cannot be written; a key that must not be used |
 //! | privileges, how fast the cipher suites are here | what `realtime = "on"` wants |
-//! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (vanished_interfaces.rs) |
+//! | MTUs, interfaces, ports | they do not fit, or are another program's; one that is missing is waited for (interface_watch.rs) |
 //! | workers, sites | threads, sockets |
 //! | leases, links | a disk that fails |
 //!
@@ -18,11 +18,11 @@ use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
 use tracing::{info, warn};
 
+use super::interface_watch::{missing, seen};
 use super::link::{NO_SITE, ReadyLink, RunningLink};
 use super::site::RunningSite;
 use super::static_keys::Granted;
 use super::surface::Surface;
-use super::vanished_interfaces::{missing, seen};
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, SitePrograms, polling};
 use crate::log::Log;
@@ -31,8 +31,8 @@ use config::check::interface_mtu;
 use config::check::keys::misused;
 use config::check::link_mtus;
 use config::check::site::{lan_mtu, not_carried};
-use config::placement::Machine;
 use config::suite_speed::{self, Antedating};
+use config::worker_scheduling::Machine;
 use config::{Config, Link, Site, StaticSas, datapaths, interfaces};
 
 /// Takes the state directory, judges by it which keys may be used, and puts right what killed gateways have left of
@@ -72,7 +72,7 @@ impl Running {
         let Config { file, gateway, links, sites, outline } = config;
         let (started, datapaths) = (Instant::now(), datapaths(&links, &sites));
         let machine = Machine::this(interfaces(&links, &sites));
-        let (placement, privileges) =
+        let (workers, privileges) =
             privilege::ask(&gateway, datapaths, &machine, locked).map_err(RunError::NotGranted)?;
         for (what, grant) in privileges.named() {
             info!(event = "privilege", granted = grant.granted, "{what}: {grant}");
@@ -81,8 +81,8 @@ impl Running {
         let measured =
             Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
         let control =
-            Gateway::new(leases, polling(gateway.polling), placement.scheduling).map_err(RunError::Thread)?;
-        let mut control = control.on_cpus(placement.cpus).with_kernel_programs(programs);
+            Gateway::new(leases, polling(gateway.polling), workers.scheduling).map_err(RunError::Thread)?;
+        let mut control = control.on_cpus(workers.cpus).with_kernel_programs(programs);
         control.start_workers(datapaths).map_err(RunError::Thread)?;
         let mut running = Self {
             file,

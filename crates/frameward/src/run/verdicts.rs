@@ -16,7 +16,7 @@ use super::link::RunningLink;
 use super::report::requested;
 use report::cell::CellReport;
 use report::link_verdict::{Facts, link_verdict};
-use report::recent::{Counted, CountedSc, RecentCounters, Seen};
+use report::recent::{Counted, CountedSc, RecentCounters, RecentTraffic};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
 use report::site::{SitePeerReport, SiteReport};
 use report::{Counters, LinkReport, Verdict};
@@ -65,8 +65,8 @@ struct WatchedPeer {
 impl WatchedPeer {
     /// The events that are to be told, each with its count.
     fn events(&mut self, now: Duration) -> Vec<(SiteEvent, u64)> {
-        let seen = self.lately.seen(now);
-        let happens = SiteEvent::ALL.into_iter().filter_map(|event| Some((event, event.count(&seen)?)));
+        let recent = self.lately.traffic(now);
+        let happens = SiteEvent::ALL.into_iter().filter_map(|event| Some((event, event.count(&recent)?)));
         let is_due = |(event, _): &(SiteEvent, u64)| {
             let due = self.told.get(event).is_none_or(|told| now >= *told + EVENT_EVERY);
             if due {
@@ -153,19 +153,20 @@ impl Verdicts {
         let silent = control.disk_silent().filter(|_| running.config.static_sas().is_some());
         let disk = silent.map(does_not_answer).or(disk);
         let watched = self.links.entry(report.name.clone()).or_default();
-        let mut seen = watched.lately.seen(now);
-        let mut of_cell = Seen::default();
+        let mut recent = watched.lately.traffic(now);
+        let mut of_cell = RecentTraffic::default();
         // Without relations nobody asked for its figures.
         if let Some(cell) = report.fieldbus.as_mut().filter(|cell| !cell.relations.is_empty()) {
             watched.cell.look(now, self::of_cell(cell));
-            of_cell = watched.cell.seen(now);
+            of_cell = watched.cell.traffic(now);
             cell.verdict = cell.judged(&of_cell);
-            seen.discards.extend(of_cell.discards.clone());
+            recent.discards.extend(of_cell.discards.clone());
         }
-        report.last_valid_seconds = seen.valid.map(|ago| ago.as_secs());
-        let machine_end = seen.unfilled.and_then(|_| VethPeer::of(&running.config.plain)).map(|end| end.name);
+        report.last_valid_seconds = recent.valid.map(|ago| ago.as_secs());
+        let machine_end =
+            recent.unfilled.and_then(|_| VethPeer::of(&running.config.plain)).map(|end| end.name);
         let facts = Facts {
-            seen,
+            recent,
             machine_end,
             cell: of_cell,
             without_carrier: running.carriers.map(|there| !there),
@@ -179,8 +180,8 @@ impl Verdicts {
     /// Puts the verdict into a site's report.
     pub(super) fn of_site(&mut self, now: Duration, report: &mut SiteReport) {
         let watched = self.sites.entry(report.name.clone()).or_default();
-        let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.seen(now)));
-        let facts = SiteFacts { seen: watched.lately.seen(now), peers: peers.collect() };
+        let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.traffic(now)));
+        let facts = SiteFacts { recent: watched.lately.traffic(now), peers: peers.collect() };
         (report.verdict, report.concerns) = site_verdict(report, &facts);
     }
 
@@ -195,7 +196,7 @@ impl Verdicts {
 
 impl Running {
     /// Looks at what links and sites count, if that is due, and tells verdicts that have changed.
-    pub(super) fn validate(&mut self, at: Instant) {
+    pub(super) fn poll_verdicts(&mut self, at: Instant) {
         if !self.verdicts.is_due(at) {
             return;
         }

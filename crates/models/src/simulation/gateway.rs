@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use mka::{Admission, Announced, Association, Event, Input, Kay, OnPeerLoss, Report, SuiteRule, SuiteTiming};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Frame, Incoming, Outbox, Outgoing, Protection, ReceiveSa,
-    SciInclusion, SecY, TransmitSa, ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Delivered, Frame, Incoming, Outgoing, Protection, ReceiveSa,
+    SciInclusion, SduBuffer, SecY, TransmitSa, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Key, Nonce, Sak, Salt};
 use wire::mkpdu::{Capability, Confidentiality};
@@ -236,7 +236,7 @@ impl Gateway {
         let mut chunk = vec![0; ROOM + frame.len() + ROOM];
         chunk[ROOM..ROOM + frame.len()].copy_from_slice(frame);
         let mut burst = [Incoming::new(Frame::new(&mut chunk, ROOM, frame.len())?)];
-        self.secy.verify(now, &mut burst, &mut Outbox::none());
+        self.secy.verify(now, &mut burst, &mut SduBuffer::none());
         let [incoming] = burst;
         let octets = incoming.frame().octets().to_vec();
         matches!(incoming.into_outcome(), Ok(Delivered::Whole(_))).then_some(octets)

@@ -60,14 +60,14 @@ enum Refused {
 
 /// The sending side of a socket.
 #[derive(Debug)]
-pub(super) struct Outbox {
+pub(super) struct Sender {
     /// The socket is one of IPv6.
     pub(super) six: bool,
     /// Whether packets are sent together.
     pub(super) segmentation: bool,
 }
 
-impl Outbox {
+impl Sender {
     /// Sends packets in order; what the kernel does not take is counted. Never blocks. At most two system calls a packet.
     pub(super) fn send(&mut self, socket: RawFd, packets: &[Outgoing<'_>], counters: &mut UdpCounters) {
         for packets in packets.chunks(SEND_PACKETS) {

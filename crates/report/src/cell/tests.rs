@@ -16,7 +16,7 @@ fn each_weakness_is_said() {
     let said = |change: &dyn Fn(&mut CellReport)| {
         let mut cell = sample_cell();
         change(&mut cell);
-        cell.findings(&Seen::default())
+        cell.findings(&RecentTraffic::default())
             .into_iter()
             .map(|finding| (finding.level == Level::Alarm, finding.text))
             .collect::<Vec<_>>()
@@ -65,44 +65,44 @@ fn each_weakness_is_said() {
 #[test]
 fn a_cell_has_a_verdict_of_what_was_verified() {
     let silent = |cell: &mut CellReport| cell.relations[0].silent_ns = None;
-    let failing = |not_valid, late| Seen {
+    let failing = |not_valid, late| RecentTraffic {
         failing: vec![FailingSc { sci: "0x8002 from 02:00:00:00:01:02".into(), not_valid, late }],
-        ..Seen::default()
+        ..RecentTraffic::default()
     };
-    let lately = |seen: Seen| Seen { valid: Some(Duration::from_secs(1)), ..seen };
-    let clear = Seen { clear: Some(7), ..Seen::default() };
-    type Row<'r> = (&'r dyn Fn(&mut CellReport), Seen, State, Level, bool);
+    let lately = |recent: RecentTraffic| RecentTraffic { valid: Some(Duration::from_secs(1)), ..recent };
+    let clear = RecentTraffic { clear: Some(7), ..RecentTraffic::default() };
+    type Row<'r> = (&'r dyn Fn(&mut CellReport), RecentTraffic, State, Level, bool);
     let rows: [Row<'_>; 11] = [
-        (&|_| {}, Seen::default(), State::Protecting, Level::Good, true),
+        (&|_| {}, RecentTraffic::default(), State::Protecting, Level::Good, true),
         // It sends, and nothing verified has ever come: nothing shows that the other end has the keys.
-        (&silent, Seen::default(), State::PeerAbsent, Level::Attention, false),
+        (&silent, RecentTraffic::default(), State::PeerAbsent, Level::Attention, false),
         (
             &|cell| {
                 silent(cell);
                 cell.relations[0].transmit = Counters::default();
             },
-            Seen::default(),
+            RecentTraffic::default(),
             State::Idle,
             Level::Idle,
             true,
         ),
         (
             &|cell| cell.relations[0].silent_ns = Some(3_000_000),
-            Seen::default(),
+            RecentTraffic::default(),
             State::Silent,
             Level::Attention,
             false,
         ),
         (
             &|cell| cell.relations[0].mode = "shadow".into(),
-            Seen::default(),
+            RecentTraffic::default(),
             State::SendsInClear,
             Level::Alarm,
             false,
         ),
         (
             &|cell| cell.relations[0].state = "no session".into(),
-            Seen::default(),
+            RecentTraffic::default(),
             State::NoSession,
             Level::Alarm,
             false,
@@ -113,10 +113,10 @@ fn a_cell_has_a_verdict_of_what_was_verified() {
         (&|_| {}, clear.clone(), State::ClearFrames, Level::Alarm, false),
         (&|_| {}, lately(clear), State::ClearFrames, Level::Attention, true),
     ];
-    for (number, (change, seen, state, level, protecting)) in rows.into_iter().enumerate() {
+    for (number, (change, recent, state, level, protecting)) in rows.into_iter().enumerate() {
         let mut cell = sample_cell();
         change(&mut cell);
-        let verdict = cell.judged(&seen);
+        let verdict = cell.judged(&recent);
         assert_eq!(
             (verdict.state.as_str(), verdict.level, verdict.protecting),
             (state.word(), level, protecting),

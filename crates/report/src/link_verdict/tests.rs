@@ -17,18 +17,22 @@ fn agreeing() -> LinkReport {
 
 const WISHES: Requested = Requested { fragmentation: true, encrypted: true, no_sci: false, trouble: None };
 
-fn facts(seen: Seen) -> Facts {
-    Facts { seen, requested: Some(WISHES), ..Facts::default() }
+fn facts(recent: RecentTraffic) -> Facts {
+    Facts { recent, requested: Some(WISHES), ..Facts::default() }
 }
 
 /// Valid frames come.
-fn lively() -> Seen {
-    Seen { watched: Duration::from_secs(100), valid: Some(Duration::from_secs(1)), ..Seen::default() }
+fn lively() -> RecentTraffic {
+    RecentTraffic {
+        watched: Duration::from_secs(100),
+        valid: Some(Duration::from_secs(1)),
+        ..RecentTraffic::default()
+    }
 }
 
 /// The last valid frame came 40 s ago, and nobody answers.
-fn lonely() -> Seen {
-    Seen { valid: Some(Duration::from_secs(40)), unanswered: Some(9), ..lively() }
+fn lonely() -> RecentTraffic {
+    RecentTraffic { valid: Some(Duration::from_secs(40)), unanswered: Some(9), ..lively() }
 }
 
 const PEER: &str = "02:00:00:00:00:02/1";
@@ -47,10 +51,10 @@ fn troubled(state: State, words: &str) -> (LinkReport, Facts) {
 /// A row: the link, what was seen, and state, level, whether it counts as protecting, and words of cause and cure.
 type Row = ((LinkReport, Facts), &'static str, Level, bool, &'static [&'static str]);
 
-fn with(change: impl FnOnce(&mut LinkReport), seen: Seen) -> (LinkReport, Facts) {
+fn with(change: impl FnOnce(&mut LinkReport), recent: RecentTraffic) -> (LinkReport, Facts) {
     let mut link = fixed();
     change(&mut link);
-    (link, facts(seen))
+    (link, facts(recent))
 }
 
 fn stranger(sci: &str, an: u8) -> impl FnOnce(&mut LinkReport) {
@@ -62,7 +66,7 @@ fn stranger(sci: &str, an: u8) -> impl FnOnce(&mut LinkReport) {
 fn each_state_has_its_level_its_cause_and_its_cure() {
     use Level::{Alarm, Attention, Good, Idle};
     let nothing = |_: &mut LinkReport| {};
-    let never = Seen { valid: None, unanswered: None, ..lively() };
+    let never = RecentTraffic { valid: None, unanswered: None, ..lively() };
     let two_peers = |link: &mut LinkReport| {
         let other = link.secy.receive[0].clone();
         link.secy.receive.push(other);
@@ -71,7 +75,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
         (with(nothing, lively()), "protecting", Good, true, &["valid frames come", "1 s ago"]),
         (with(nothing, never.clone()), "idle", Idle, true, &["nothing has come yet"]),
         (
-            with(nothing, Seen { valid: Some(Duration::from_secs(70)), ..lively() }),
+            with(nothing, RecentTraffic { valid: Some(Duration::from_secs(70)), ..lively() }),
             "idle",
             Idle,
             true,
@@ -79,14 +83,14 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
         ),
         ((agreeing(), facts(never.clone())), "protecting", Good, true, &["live peers: 1"]),
         (
-            with(nothing, Seen { failing: failing(Some(7), None), ..never.clone() }),
+            with(nothing, RecentTraffic { failing: failing(Some(7), None), ..never.clone() }),
             "keys differ",
             Alarm,
             false,
             &["fails its ICV, 7", "fingerprint 0011223344556677", "frameward status"],
         ),
         (
-            with(nothing, Seen { failing: failing(Some(7), None), ..lonely() }),
+            with(nothing, RecentTraffic { failing: failing(Some(7), None), ..lonely() }),
             "keys differ",
             Alarm,
             false,
@@ -94,51 +98,57 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
         ),
         // Failing frames are no alarm while valid ones come: a stranger may send them. Nor are those of one of two peers.
         (
-            with(nothing, Seen { failing: failing(Some(7), None), ..lively() }),
+            with(nothing, RecentTraffic { failing: failing(Some(7), None), ..lively() }),
             "keys differ",
             Attention,
             true,
             &[PEER],
         ),
         (
-            with(two_peers, Seen { failing: failing(Some(7), None), ..lively() }),
+            with(two_peers, RecentTraffic { failing: failing(Some(7), None), ..lively() }),
             "keys differ",
             Attention,
             true,
             &[PEER],
         ),
         (
-            with(nothing, Seen { failing: failing(None, Some(7)), ..lonely() }),
+            with(nothing, RecentTraffic { failing: failing(None, Some(7)), ..lonely() }),
             "late frames",
             Alarm,
             false,
             &["is late, 7", "new key"],
         ),
         (
-            with(stranger("02:00:00:00:00:09/1", 2), Seen { no_sa: Some(3), ..lonely() }),
+            with(stranger("02:00:00:00:00:09/1", 2), RecentTraffic { no_sa: Some(3), ..lonely() }),
             "sci differs",
             Alarm,
             false,
             &["of 02:00:00:00:00:09/1 come under AN 2", PEER],
         ),
         (
-            with(stranger(PEER, 3), Seen { no_sa: Some(3), ..lonely() }),
+            with(stranger(PEER, 3), RecentTraffic { no_sa: Some(3), ..lonely() }),
             "an differs",
             Alarm,
             false,
             &["AN 3", "AN 1", "set the same an"],
         ),
         (
-            with(nothing, Seen { clear: Some(3), ..lonely() }),
+            with(nothing, RecentTraffic { clear: Some(3), ..lonely() }),
             "clear frames",
             Alarm,
             false,
             &["in clear, 3", "protect_frames"],
         ),
-        (with(nothing, Seen { clear: Some(3), ..never.clone() }), "clear frames", Attention, true, &[]),
+        (
+            with(nothing, RecentTraffic { clear: Some(3), ..never.clone() }),
+            "clear frames",
+            Attention,
+            true,
+            &[],
+        ),
         (with(nothing, lonely()), "silent", Attention, false, &["last valid frame came 40 s ago", "0x88e5"]),
         (
-            with(nothing, Seen { unanswered: Some(9), ..never.clone() }),
+            with(nothing, RecentTraffic { unanswered: Some(9), ..never.clone() }),
             "peer absent",
             Attention,
             false,
@@ -240,7 +250,7 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             &["too slow"],
         ),
         (
-            with(nothing, Seen { discards: vec![("InPktsNoTag".into(), 5)], ..lively() }),
+            with(nothing, RecentTraffic { discards: vec![("InPktsNoTag".into(), 5)], ..lively() }),
             "discards",
             Attention,
             true,
@@ -269,8 +279,8 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
 fn what_is_not_answered_is_never_green() {
     for report in [fixed(), agreeing()] {
         for valid in [None, Some(Duration::from_secs(11))] {
-            let seen = Seen { valid, unanswered: Some(1), ..lively() };
-            let (verdict, _) = link_verdict(&report, &facts(seen));
+            let recent = RecentTraffic { valid, unanswered: Some(1), ..lively() };
+            let (verdict, _) = link_verdict(&report, &facts(recent));
             assert!(verdict.level > Level::Idle && !verdict.protecting, "{verdict:?}");
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::super::link_verdict::{discards, waiting};
-use super::super::recent::Seen;
+use super::super::recent::RecentTraffic;
 use super::super::verdict::{Finding, Level, State, worst};
 use super::super::{Concern, Verdict};
 use super::{SitePeerReport, SiteReport};
@@ -12,23 +12,23 @@ use super::{SitePeerReport, SiteReport};
 #[derive(Clone, Debug, Default)]
 pub struct SiteFacts {
     /// Recent discards.
-    pub seen: Seen,
+    pub recent: RecentTraffic,
     /// Recent traffic of each peer, and of its discards [`FORGED`].
-    pub peers: BTreeMap<String, Seen>,
+    pub peers: BTreeMap<String, RecentTraffic>,
 }
 
 /// The verdict on a site, and all that is not as it should be.
 pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Concern>) {
     let mut findings: Vec<Finding> = report.waiting.as_ref().map(waiting).into_iter().collect();
     // Before a channel that is away: who changes packets may have cut it, too.
-    let seen = |peer: &SitePeerReport| facts.peers.get(&peer.name);
-    findings.extend(report.peers.iter().filter_map(|peer| forged(peer, seen(peer)?)));
-    findings.extend(report.peers.iter().filter_map(|peer| late(peer, seen(peer)?)));
+    let recent = |peer: &SitePeerReport| facts.peers.get(&peer.name);
+    findings.extend(report.peers.iter().filter_map(|peer| forged(peer, recent(peer)?)));
+    findings.extend(report.peers.iter().filter_map(|peer| late(peer, recent(peer)?)));
     for peer in &report.peers {
         findings.extend(peer_finding(peer));
-        findings.extend(seen(peer).and_then(|seen| one_way(peer, seen)));
+        findings.extend(recent(peer).and_then(|recent| one_way(peer, recent)));
     }
-    findings.extend(discards(&facts.seen));
+    findings.extend(discards(&facts.recent));
     let text = format!("All peers are connected: {}.", report.peers.len());
     worst(findings, Finding::new(State::Protecting, Level::Good, text))
 }
@@ -56,9 +56,10 @@ fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
 }
 
 /// A peer whose data has a UDP port of its own: the channel may pass where that does not.
-fn one_way(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
-    let count = seen.unanswered.filter(|_| peer.state == "connected" && peer.mode == "header-encryption")?;
-    let last = match seen.valid {
+fn one_way(peer: &SitePeerReport, recent: &RecentTraffic) -> Option<Finding> {
+    let count =
+        recent.unanswered.filter(|_| peer.state == "connected" && peer.mode == "header-encryption")?;
+    let last = match recent.valid {
         Some(ago) => format!("the last valid packet came {} s ago", ago.as_secs()),
         None => "no valid packet has come".to_owned(),
     };
@@ -70,8 +71,8 @@ fn one_way(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
 }
 
 /// Packets that somebody changed, or made of a true one: what came on its own looks otherwise.
-fn forged(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
-    let [long_forms, headers] = FORGED.map(|name| recent(seen, name));
+fn forged(peer: &SitePeerReport, recent: &RecentTraffic) -> Option<Finding> {
+    let [long_forms, headers] = FORGED.map(|name| recent_discards(recent, name));
     let name = &peer.name;
     let text = format!(
         "Somebody changed packets of peer {name} in the last ten seconds: {long_forms} long forms, {headers} other headers. The site discarded them and learned nothing from them. Find out who is between the sites."
@@ -80,8 +81,8 @@ fn forged(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
 }
 
 /// Late packets, and no others.
-fn late(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
-    let late = late_without_new(seen)?;
+fn late(peer: &SitePeerReport, recent: &RecentTraffic) -> Option<Finding> {
+    let late = late_without_new(recent)?;
     let name = &peer.name;
     let text = format!(
         "{late} packets of peer {name} were late, and no new one came: somebody between the sites holds packets back or replays them."
@@ -89,12 +90,12 @@ fn late(peer: &SitePeerReport, seen: &Seen) -> Option<Finding> {
     Some(Finding::attention(State::LateFrames, text))
 }
 
-fn recent(seen: &Seen, wanted: &str) -> u64 {
-    seen.discards.iter().filter(|(name, _)| name == wanted).map(|(_, count)| count).sum()
+fn recent_discards(recent: &RecentTraffic, wanted: &str) -> u64 {
+    recent.discards.iter().filter(|(name, _)| name == wanted).map(|(_, count)| count).sum()
 }
 
-fn late_without_new(seen: &Seen) -> Option<u64> {
-    seen.failing.iter().find_map(|failing| failing.late)
+fn late_without_new(recent: &RecentTraffic) -> Option<u64> {
+    recent.failing.iter().find_map(|failing| failing.late)
 }
 
 /// Discards of a peer that no accident makes: long forms, and other headers.
@@ -127,11 +128,11 @@ impl SiteEvent {
     }
 
     /// Number of a peer's packets that make it happen now, if any do.
-    pub fn count(self, seen: &Seen) -> Option<u64> {
+    pub fn count(self, recent: &RecentTraffic) -> Option<u64> {
         let count = match self {
-            Self::ForgedLongForm => recent(seen, FORGED[0]),
-            Self::ForgedHeader => recent(seen, FORGED[1]),
-            Self::LateWithoutNew => late_without_new(seen).unwrap_or(0),
+            Self::ForgedLongForm => recent_discards(recent, FORGED[0]),
+            Self::ForgedHeader => recent_discards(recent, FORGED[1]),
+            Self::LateWithoutNew => late_without_new(recent).unwrap_or(0),
         };
         (count > 0).then_some(count)
     }
@@ -189,8 +190,8 @@ mod tests {
     #[test]
     fn data_that_comes_one_way_alone_is_told() {
         let mut site = sample_site();
-        let seen = Seen { unanswered: Some(9), ..Seen::default() };
-        let facts = SiteFacts { peers: [("berlin".to_owned(), seen)].into(), ..SiteFacts::default() };
+        let recent = RecentTraffic { unanswered: Some(9), ..RecentTraffic::default() };
+        let facts = SiteFacts { peers: [("berlin".to_owned(), recent)].into(), ..SiteFacts::default() };
         assert_eq!(site_verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
         site.peers[0].mode = "header-encryption".into();
         let (is, _) = site_verdict(&site, &facts);
@@ -200,8 +201,9 @@ mod tests {
     #[test]
     fn changed_packets_are_told_with_their_peer() {
         let mut site = sample_site();
-        let peer = Seen { discards: vec![("InPktsForgedLongForm".into(), 3)], ..Seen::default() };
-        let facts = SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
+        let peer =
+            RecentTraffic { discards: vec![("InPktsForgedLongForm".into(), 3)], ..RecentTraffic::default() };
+        let facts = SiteFacts { recent: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
         let (is, concerns) = site_verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
         assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
@@ -224,10 +226,14 @@ mod tests {
             let failing =
                 late.map(|late| FailingSc { sci: "berlin".into(), not_valid: None, late: Some(late) });
             let discards = vec![("InPktsLate".into(), 7)];
-            let peer = Seen { failing: failing.into_iter().collect(), discards, ..Seen::default() };
+            let peer = RecentTraffic {
+                failing: failing.into_iter().collect(),
+                discards,
+                ..RecentTraffic::default()
+            };
             site_verdict(
                 &site,
-                &SiteFacts { seen: peer.clone(), peers: [("berlin".to_owned(), peer)].into() },
+                &SiteFacts { recent: peer.clone(), peers: [("berlin".to_owned(), peer)].into() },
             )
             .0
         };
@@ -244,9 +250,9 @@ mod tests {
     fn events_have_names_that_readme_lists() {
         let failing = vec![FailingSc { sci: "berlin".into(), not_valid: None, late: Some(3) }];
         let discards = FORGED.iter().zip(1..).map(|(name, count)| ((*name).to_owned(), count)).collect();
-        let seen = Seen { failing, discards, ..Seen::default() };
-        assert_eq!(SiteEvent::ALL.map(|event| event.count(&seen)), [Some(1), Some(2), Some(3)]);
-        assert_eq!(SiteEvent::ALL.map(|event| event.count(&Seen::default())), [None; 3]);
+        let recent = RecentTraffic { failing, discards, ..RecentTraffic::default() };
+        assert_eq!(SiteEvent::ALL.map(|event| event.count(&recent)), [Some(1), Some(2), Some(3)]);
+        assert_eq!(SiteEvent::ALL.map(|event| event.count(&RecentTraffic::default())), [None; 3]);
         let chapter = include_str!("../../../../docs/book/src/watching.md");
         let names = SiteEvent::ALL.map(SiteEvent::name);
         let of_links = ["stranger-under-cak", "fallback-in-use", "fallback-ended", "integrity-refused"];

@@ -2,7 +2,7 @@
 
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
-    Delivered, Frame, FrameLayout, Incoming, Outbox, Outgoing, Protection, ReceiveDiscard, SecY, Settings,
+    Delivered, Frame, FrameLayout, Incoming, Outgoing, Protection, ReceiveDiscard, SduBuffer, SecY, Settings,
     TransmitDiscard,
 };
 use suite::{CipherSuite, Nonce, SealJob};
@@ -66,9 +66,9 @@ pub fn send(secy: &mut SecY, rules: &Rules, sdus: &[Vec<u8>]) -> Vec<Vec<u8>> {
     protect_assembled(secy, &frames).into_iter().map(Outcome::passed).collect()
 }
 
-/// An outbox for bursts of any length that a test has.
-pub fn outbox(frames: usize) -> Outbox {
-    Outbox::new(frames, 9216 + 14)
+/// A buffer for bursts of any length that a test has.
+pub fn buffer(frames: usize) -> SduBuffer {
+    SduBuffer::new(frames, 9216 + 14)
 }
 
 /// SDUs that one burst delivers, frame by frame.
@@ -76,7 +76,7 @@ pub fn verify_fragments(
     secy: &mut SecY,
     now: Instant,
     frames: &[impl AsRef<[u8]>],
-    outbox: &mut Outbox,
+    buffer: &mut SduBuffer,
 ) -> Vec<Result<Vec<Vec<u8>>, ReceiveDiscard>> {
     let mut chunks: Vec<_> = frames.iter().map(|frame| chunk(frame.as_ref())).collect();
     let mut burst: Vec<_> = chunks
@@ -84,12 +84,12 @@ pub fn verify_fragments(
         .zip(frames)
         .map(|(chunk, frame)| Incoming::new(Frame::new(chunk, ROOM, frame.as_ref().len()).expect("inside")))
         .collect();
-    secy.verify(now, &mut burst, outbox);
+    secy.verify(now, &mut burst, buffer);
     let done = |incoming: Incoming<'_>| {
         let octets = incoming.frame().octets().to_vec();
         Ok(match incoming.into_outcome()? {
             Delivered::Whole(_) => vec![octets],
-            Delivered::Separated(numbers, _) => outbox.sdus(numbers).map(<[u8]>::to_vec).collect(),
+            Delivered::Separated(numbers, _) => buffer.sdus(numbers).map(<[u8]>::to_vec).collect(),
         })
     };
     burst.into_iter().map(done).collect()
@@ -97,7 +97,7 @@ pub fn verify_fragments(
 
 /// The SDUs that frames deliver at one moment, in order.
 pub fn delivered(secy: &mut SecY, frames: &[impl AsRef<[u8]>]) -> Vec<Vec<u8>> {
-    let outcomes = verify_fragments(secy, Instant::START, frames, &mut outbox(frames.len().max(1)));
+    let outcomes = verify_fragments(secy, Instant::START, frames, &mut buffer(frames.len().max(1)));
     outcomes.into_iter().filter_map(Result::ok).flatten().collect()
 }
 

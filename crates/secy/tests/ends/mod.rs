@@ -2,9 +2,9 @@
 #![allow(dead_code, unreachable_pub, missing_docs)] // each test binary uses its part
 
 use secy::{
-    ClearVlan, ConfidentialityOffset, Frame, Incoming, NextAction, Outbox, Outgoing, Protection,
-    ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SciInclusion, SecY, SecYCounters, Settings,
-    TransmitDiscard, TransmitSa, TransmitSaCounters, ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Frame, Incoming, NextAction, Outgoing, Protection, ReceiveDiscard,
+    ReceiveSa, ReceiveSaCounters, SciInclusion, SduBuffer, SecY, SecYCounters, Settings, TransmitDiscard,
+    TransmitSa, TransmitSaCounters, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Key, Sak, Salt};
 use testkit::frames;
@@ -210,7 +210,7 @@ pub fn verify_all(secy: &mut SecY, frames: &[impl AsRef<[u8]>]) -> Vec<Outcome<R
         .zip(frames)
         .map(|(chunk, frame)| Incoming::new(Frame::new(chunk, ROOM, frame.as_ref().len()).expect("inside")))
         .collect();
-    secy.verify(Instant::START, &mut burst, &mut Outbox::none());
+    secy.verify(Instant::START, &mut burst, &mut SduBuffer::none());
     let done = |incoming: Incoming<'_>| {
         let octets = incoming.frame().octets().to_vec();
         match incoming.into_outcome() {

@@ -53,8 +53,9 @@ impl PeerFlows {
         flow: &Flow,
     ) {
         let there = self.sent.contains_key(&index);
-        let slow = there && site.now().and_then(|now| site.flow_use(flow, now)).is_ok_and(|used| used.slow);
-        if there && !slow {
+        let in_user_space =
+            there && site.now().and_then(|now| site.flow_use(flow, now)).is_ok_and(|used| used.in_user_space);
+        if there && !in_user_space {
             return;
         }
         let Some(source) = stations.take(site, flow.source) else { return };

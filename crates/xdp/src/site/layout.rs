@@ -27,8 +27,8 @@ pub(super) const COUNTERS: usize = 12;
 const ANCHORS: u64 = 1024;
 const KEYS_IN_COMMAND: usize = 24;
 const HERE: u32 = 1;
-/// A flow's frames are user space's until it is added anew, or until it pauses (`enum slow`).
-const SLOW: u32 = 1;
+/// Where a flow's frames are sent (`enum place`).
+const USER_SPACE: u32 = 1;
 const SETTLING: u32 = 2;
 const BEHIND: u32 = 2;
 
@@ -115,8 +115,8 @@ pub(super) fn outward_flow(flow: &FlowPath, now: u64) -> [u8; OUTWARD_FLOW] {
 }
 
 /// Whether a flow's frames are user space's until it is added anew.
-pub(super) fn is_slow(flow: &[u8; OUTWARD_FLOW]) -> bool {
-    word(flow, 16) == SLOW
+pub(super) fn is_in_user_space(flow: &[u8; OUTWARD_FLOW]) -> bool {
+    word(flow, 16) == USER_SPACE
 }
 
 pub(super) fn announced_key(peer: u32, index: FlowIndex) -> u32 {

@@ -20,8 +20,8 @@ impl KernelTime {
 pub struct FlowUse {
     /// Time since its last frame; none before the first.
     pub idle: Option<Duration>,
-    /// True if one of its frames was user space's, and so are all that followed. Not of a flow that waits for a pause.
-    pub slow: bool,
+    /// Whether its frames are user space's until it is added anew, since one of them was. Not of a flow that waits for a pause.
+    pub in_user_space: bool,
 }
 
 /// A lane that a peer sends on, at one moment.

@@ -68,8 +68,8 @@ fn a_frame_that_does_not_fit_the_path_takes_its_flow_with_it() {
     assert!(matches!(world.send(&frame(2, 5, true, 1, 40)), Outcome::Sent(_)), "other flows go on");
     let (flow, path, _) = world.flows[0];
     let now = world.kernel.now().unwrap();
-    let slow = [0, 1].map(|number| world.kernel.flow_use(&world.flows[number].0, now).unwrap());
-    assert!(slow[0].slow && !slow[1].slow && slow[1].idle.is_some());
+    let used = [0, 1].map(|number| world.kernel.flow_use(&world.flows[number].0, now).unwrap());
+    assert!(used[0].in_user_space && !used[1].in_user_space && used[1].idle.is_some());
     world.kernel.add_flow(&flow, &path).unwrap();
     world.flows[0].2 = false;
     assert!(matches!(world.send(&frame(1, 5, true, 4, 40)), Outcome::Sent(_)));

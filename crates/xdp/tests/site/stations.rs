@@ -76,7 +76,7 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     // One frame for user space takes those behind it with it.
     let left = |site: &mut Site, why: &str| {
         assert_eq!(verdict(site), Verdict::Drop, "{why}; no socket takes it");
-        assert!(site.flow_use(&flow, site.now().unwrap()).unwrap().slow, "{why}");
+        assert!(site.flow_use(&flow, site.now().unwrap()).unwrap().in_user_space, "{why}");
         site.set_station(1, Some(Location::Here)).unwrap();
         site.set_station(5, Some(Location::Behind(PeerId(0)))).unwrap();
         assert_eq!(verdict(site), Verdict::Drop, "{why}: the flow stays there");
@@ -121,7 +121,7 @@ fn an_added_flow_waits_for_a_pause() {
         std::thread::sleep(step);
     }
     let used = site.flow_use(&flow, site.now().unwrap()).unwrap();
-    assert_eq!((used.idle, used.slow), (None, false), "it is not to be added anew");
+    assert_eq!((used.idle, used.in_user_space), (None, false), "it is not to be added anew");
     std::thread::sleep(quiet + quiet / 4);
     let sent = ran(&site);
     assert_eq!(sent.verdict, Verdict::Redirect);

@@ -33,7 +33,7 @@ pub(crate) struct World {
     pub(crate) window: u64,
     /// By peer: the epoch, and the next seq of the kernel's lane towards it.
     pub(crate) sent: Vec<(u32, u64)>,
-    /// Flows that the kernel has, and whether they are slow.
+    /// Flows that the kernel has, and whether their frames are user space's until they are added anew.
     pub(crate) flows: Vec<(Flow, FlowPath, bool)>,
 }
 

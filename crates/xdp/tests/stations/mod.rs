@@ -3,9 +3,9 @@
 #![allow(dead_code, clippy::unwrap_used)] // not every test uses all of it
 
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Incoming, InstallError, Outbox, Outgoing, Protection,
-    ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SciInclusion, SecY, Settings, TransmitDiscard, TransmitSa,
-    TransmitSaCounters, ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Delivered, Incoming, InstallError, Outgoing, Protection,
+    ReceiveDiscard, ReceiveSa, ReceiveSaCounters, SciInclusion, SduBuffer, SecY, Settings, TransmitDiscard,
+    TransmitSa, TransmitSaCounters, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Key, Sak, Salt};
 use wire::{An, Frame, Instant, Pn, Sci, Ssci};
@@ -83,7 +83,7 @@ impl<D: std::fmt::Debug> Outcome<D> {
 pub(crate) struct Gateway {
     pub(crate) rust: SecY,
     pub(crate) kernel: Link,
-    outbox: Outbox,
+    buffer: SduBuffer,
 }
 
 /// The gateways of two stations, 0 and 1.
@@ -102,7 +102,7 @@ impl World {
             kernel.set_ports(LOOPBACK, LOOPBACK).unwrap();
             // Empty, until somebody fills them.
             kernel.share_slots().unwrap();
-            Gateway { rust: SecY::new(sci(station), *settings), kernel, outbox: Outbox::none() }
+            Gateway { rust: SecY::new(sci(station), *settings), kernel, buffer: SduBuffer::none() }
         });
         Self { gateways, suite, protection, window }
     }
@@ -293,11 +293,11 @@ impl World {
 
     /// A frame of the network, at `to`, through both.
     pub(crate) fn verify(&mut self, to: usize, frame: &[u8]) -> Outcome<ReceiveDiscard> {
-        let Gateway { rust, kernel, outbox } = &mut self.gateways[to];
+        let Gateway { rust, kernel, buffer } = &mut self.gateways[to];
         let ran = kernel.run_inward(frame, 1).unwrap();
         let mut chunk = chunk(frame);
         let mut burst = [Incoming::new(Frame::new(&mut chunk, HEADROOM, frame.len()).unwrap())];
-        rust.verify(Instant::START, &mut burst, outbox);
+        rust.verify(Instant::START, &mut burst, buffer);
         let [incoming] = burst;
         let octets = incoming.frame().octets().to_vec();
         let outcome = match incoming.into_outcome() {

@@ -8,7 +8,7 @@ use suite::CipherSuite;
 use tracing::{info, warn};
 use wire::Sci;
 
-use super::super::cell::place_wanted;
+use super::super::kernel_programs::place_wanted;
 use super::start::secy_settings;
 use config::check::{Mtus, engines, usual_mtus};
 use config::{Io, Keys, Link, StaticSa, StaticSas};

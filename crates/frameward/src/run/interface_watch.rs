@@ -1,5 +1,5 @@
-//! Interfaces that vanish and come back: a USB adapter that is pulled, a driver that is loaded again, a port that is
-//! moved to another namespace.
+//! The interfaces of links, watched: they vanish and come back (a USB adapter is pulled, a driver loaded again, a port moved to
+//! another namespace), their MTU and carrier change, and what was missing at the start appears.
 //!
 //! | what is seen | what happens |
 //! |---|---|
@@ -64,7 +64,7 @@ impl Running {
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
             let changed = if due { self.poll_link(link, now) } else { None };
-            if let Some(Passage { event, text }) = changed {
+            if let Some(PassageNews { event, text }) = changed {
                 info!(event, link = link.config.name, "{text}");
             }
             if due {
@@ -92,14 +92,14 @@ impl Running {
             } else {
                 None
             };
-            if let Some(Passage { event, text }) = changed {
+            if let Some(PassageNews { event, text }) = changed {
                 info!(event, site = site.config.name, "{text}");
             }
         }
     }
 
     /// Returns what a person should know, if that has changed.
-    fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<Passage> {
+    fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<PassageNews> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = seen(&link.config).ok()?;
         link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
@@ -134,32 +134,37 @@ impl Running {
             (Ok(()), Some(missing)) => (missing, now),
             // Ports on a side that is down may not open, or be worse ones.
             (Ok(()), None) => match link.why_held().map_or_else(|| self.take_up(link), Err) {
-                Ok(()) => return Some(Passage::goes_on(link.engines())),
+                Ok(()) => return Some(PassageNews::goes_on(link.engines())),
                 Err(why) if link.loss.held().is_some() => (why, now),
                 Err(why) => (why, now + RETRY),
             },
         };
         let known = link.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
-        let news = (!known).then(|| Passage::ends(&why));
+        let news = (!known).then(|| PassageNews::ends(&why));
         link.wait(why, try_at);
         news
     }
 
     /// Starts a link whose interfaces were missing until now, if both are there.
-    fn start_absent(&mut self, link: &mut RunningLink, there: [bool; 2], now: Instant) -> Option<Passage> {
+    fn start_absent(
+        &mut self,
+        link: &mut RunningLink,
+        there: [bool; 2],
+        now: Instant,
+    ) -> Option<PassageNews> {
         let (why, try_at) = match missing(&link.config, there) {
             Some(missing) => (missing, now),
             None if link.config.in_site && !self.has_started_site(&link.config.name) => {
                 (NO_SITE.to_owned(), now)
             }
             None => match self.start_link(link) {
-                Ok(()) => return Some(Passage::begins(link.engines())),
+                Ok(()) => return Some(PassageNews::begins(link.engines())),
                 Err(why) => (why, now + RETRY),
             },
         };
         let known = link.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
         link.wait(why.clone(), try_at);
-        (!known).then(|| Passage::ends(&why))
+        (!known).then(|| PassageNews::ends(&why))
     }
 
     /// Starts a link whose interfaces are there.
@@ -261,14 +266,14 @@ fn forward_loss(link: &mut RunningLink, control: &mut Gateway, now: Instant) {
     }
 }
 
-/// Whether frames pass, where that has changed.
-pub(super) struct Passage {
+/// News for the log that frames pass, or pass no more.
+pub(super) struct PassageNews {
     /// The event's name.
     pub(super) event: &'static str,
     pub(super) text: String,
 }
 
-impl Passage {
+impl PassageNews {
     pub(super) fn begins(through: impl fmt::Display) -> Self {
         Self { event: "frames-pass", text: format!("frames pass: {through}") }
     }

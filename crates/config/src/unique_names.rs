@@ -1,4 +1,4 @@
-//! Names and interfaces: what a link, a site and a fieldbus are called, and that nothing stands twice.
+//! Names and interfaces of links, sites and fieldbuses, each of which may stand once.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use super::reference::{Key, LINK};
 
 /// Names and interfaces that stood in the configuration already, each with its line.
 #[derive(Default)]
-pub(super) struct Seen<'r> {
+pub(super) struct UniqueNames<'r> {
     names: BTreeMap<&'r str, usize>,
     interfaces: BTreeMap<&'r str, usize>,
 }
 
-impl<'r> Seen<'r> {
+impl<'r> UniqueNames<'r> {
     /// Refuses a name that another one has.
     pub(super) fn name(
         &mut self,
@@ -26,7 +26,7 @@ impl<'r> Seen<'r> {
         findings: &mut Findings,
     ) {
         if let Some(name) = name {
-            once(label, "name", name, &mut self.names, cure, findings);
+            refuse_second(label, "name", name, &mut self.names, cure, findings);
         }
     }
 
@@ -39,11 +39,11 @@ impl<'r> Seen<'r> {
         cure: &str,
         findings: &mut Findings,
     ) {
-        once(label, key, interface, &mut self.interfaces, cure, findings);
+        refuse_second(label, key, interface, &mut self.interfaces, cure, findings);
     }
 }
 
-fn once<'r>(
+fn refuse_second<'r>(
     label: &str,
     key: &str,
     value: &'r Spanned<String>,

@@ -15,21 +15,21 @@ use crate::port::{Port, PortCounters};
 /// Frames that can wait: those of a burst, each in up to eight parts.
 const WAITING: usize = 8 * BURST_FRAMES;
 
-/// The queue. Its frames go with the pool if they are still there when it is dropped.
+/// The port. Its frames go with the pool if they are still there when it is dropped.
 #[derive(Debug)]
-pub struct Handover {
+pub struct QueuePort {
     waiting: VecDeque<Slot>,
     counters: PortCounters,
 }
 
-impl Default for Handover {
+impl Default for QueuePort {
     /// Allocates for all frames that can wait.
     fn default() -> Self {
         Self { waiting: VecDeque::with_capacity(WAITING), counters: PortCounters::default() }
     }
 }
 
-impl Port for Handover {
+impl Port for QueuePort {
     fn receive(&mut self, _pool: &mut Pool, burst: &mut Burst) {
         while !burst.is_full()
             && let Some(slot) = self.waiting.pop_front()
@@ -74,25 +74,25 @@ mod tests {
     #[test]
     fn frames_come_out_in_order_and_in_their_chunks_and_no_chunk_is_lost() {
         let mut pool = Pool::new(ChunkOctets::Octets2048, WAITING + 8).unwrap();
-        let mut handover = Handover::default();
+        let mut port = QueuePort::default();
         let mut burst = Burst::new();
         for number in 0..WAITING as u64 + 8 {
             let mut slot = pool.take().unwrap();
             assert!(pool.append(&mut slot, &number.to_be_bytes()));
             burst.push(slot).unwrap();
             if burst.is_full() {
-                handover.transmit(&mut pool, &mut burst);
+                port.transmit(&mut pool, &mut burst);
             }
         }
-        handover.transmit(&mut pool, &mut burst);
+        port.transmit(&mut pool, &mut burst);
         assert!(burst.is_empty());
         assert_eq!(pool.free(), 8, "what had no room went back");
-        let counters = handover.counters();
+        let counters = port.counters();
         assert_eq!((counters.tx_frames, counters.tx_dropped), (WAITING as u64, 8));
         assert_eq!(counters.tx_octets, 8 * WAITING as u64);
         let mut number = 0_u64;
         loop {
-            handover.receive(&mut pool, &mut burst);
+            port.receive(&mut pool, &mut burst);
             if burst.is_empty() {
                 break;
             }

@@ -105,16 +105,16 @@ fn interrupted(own: &Cpus, machine: &Machine) -> Option<String> {
     ))
 }
 
-/// Scheduling and CPUs of the workers.
+/// Scheduling and CPUs of the workers that move frames.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Placement {
+pub struct WorkerScheduling {
     /// Whether they go first.
     pub scheduling: Scheduling,
     /// The CPUs that each has one of for itself; empty: they run anywhere.
     pub cpus: Vec<usize>,
 }
 
-impl Placement {
+impl WorkerScheduling {
     /// Outcome of the rules on this machine, and the reason in words. Asks nothing of the kernel yet.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! A peer that has moved, and the proof that it is at its new address.
+//! A new address of a peer, and the proof that the peer is there.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -6,21 +6,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::random;
 
-/// A peer that QUIC has seen at another address than before. It is taken on there if it answers a Ping that was sent there, and
-/// nowhere else.
+/// Another address than before at which QUIC has seen a peer. The peer is taken on there if it answers a Ping that was sent there,
+/// and nowhere else.
 ///
 /// An answer from there is not enough. An attacker diverts the peer's packets, and lets ours pass. QUIC then tries his address,
 /// gives up on it, sends the Ping to the peer, and takes the diverted answer as coming from him. So an answer counts only if
 /// nothing was sent to the address of before since the Ping.
 #[derive(Debug)]
-pub(super) struct MovedPeer {
+pub(super) struct UnprovedMove {
     pub(super) address: SocketAddr,
     pub(super) token: u64,
     /// Packets to the address of before since the Ping; nothing as long as it was not sent.
     pub(super) elsewhere: Option<Arc<AtomicU64>>,
 }
 
-impl MovedPeer {
+impl UnprovedMove {
     pub(super) fn new(address: SocketAddr) -> Self {
         Self { address, token: random::number(), elsewhere: None }
     }
@@ -40,15 +40,15 @@ mod tests {
     fn a_proof_is_an_answer_from_there_to_a_ping_that_went_nowhere_else() {
         let there: SocketAddr = "192.0.2.1:7".parse().expect("an address");
         let before: SocketAddr = "192.0.2.1:8".parse().expect("an address");
-        let mut moved = MovedPeer::new(there);
-        let token = moved.token;
-        assert!(!moved.is_proved_by(token, there), "not sent yet");
+        let mut claimed = UnprovedMove::new(there);
+        let token = claimed.token;
+        assert!(!claimed.is_proved_by(token, there), "not sent yet");
         let sent = Arc::new(AtomicU64::new(0));
-        moved.elsewhere = Some(Arc::clone(&sent));
-        assert!(moved.is_proved_by(token, there));
-        assert!(!moved.is_proved_by(token ^ 1, there), "of another Ping");
-        assert!(!moved.is_proved_by(token, before), "while it is elsewhere");
+        claimed.elsewhere = Some(Arc::clone(&sent));
+        assert!(claimed.is_proved_by(token, there));
+        assert!(!claimed.is_proved_by(token ^ 1, there), "of another Ping");
+        assert!(!claimed.is_proved_by(token, before), "while it is elsewhere");
         sent.fetch_add(1, Ordering::Relaxed);
-        assert!(!moved.is_proved_by(token, there), "it may have gone to where the peer was before");
+        assert!(!claimed.is_proved_by(token, there), "it may have gone to where the peer was before");
     }
 }

@@ -1,4 +1,4 @@
-//! The disk of a gateway: a thread of its own. A disk may not answer for minutes, and control has KaYs to turn.
+//! The thread that owns a gateway's leases and floors, which are on disk. A disk may not answer for minutes, and control has KaYs to turn.
 //!
 //! ```text
 //!  control ── Work ──▶ thread "fw-disk", which owns the LeaseStore ── Answer ──▶ control, which is woken
@@ -61,7 +61,7 @@ pub(crate) enum Answer {
 }
 
 /// Control's hold on the thread.
-pub(crate) struct Disk {
+pub(crate) struct LeaseThread {
     path: PathBuf,
     /// Dropped, it ends the thread.
     work: Sender<Work>,
@@ -81,7 +81,7 @@ pub(crate) struct Disk {
     reported: Option<(Instant, Instant)>,
 }
 
-impl Disk {
+impl LeaseThread {
     /// `control_thread` is woken when something is done.
     pub(crate) fn start(mut leases: LeaseStore, control_thread: Thread) -> io::Result<Self> {
         let path = leases.path().to_owned();

@@ -19,14 +19,14 @@ pub(crate) struct TooLong;
 
 /// SDUs of a burst that are not delivered in place.
 #[derive(Debug)]
-pub struct Outbox {
+pub struct SduBuffer {
     octets: Vec<u8>,
     ends: Vec<usize>,
     frames: usize,
 }
 
-impl Outbox {
-    /// An outbox for bursts of at most `frames` frames of `frame_octets` each.
+impl SduBuffer {
+    /// A buffer for bursts of at most `frames` frames of `frame_octets` each.
     pub fn new(frames: usize, frame_octets: usize) -> Self {
         // Each segment of a frame can become an SDU with its own addresses; one of them completes held
         // fragments.
@@ -40,7 +40,7 @@ impl Outbox {
         self.frames
     }
 
-    /// An outbox for a SecY that does not reassemble: nothing fits.
+    /// A buffer for a SecY that does not reassemble: nothing fits.
     pub const fn none() -> Self {
         Self { octets: Vec::new(), ends: Vec::new(), frames: usize::MAX }
     }
@@ -68,7 +68,7 @@ impl Outbox {
         self.ends.clear();
     }
 
-    /// Appends an SDU made of `parts`. An SDU that exceeds an outbox of the right size is longer than any
+    /// Appends an SDU made of `parts`. An SDU that exceeds a buffer of the right size is longer than any
     /// legal SDU.
     pub(crate) fn push<'p>(
         &mut self,
@@ -95,25 +95,25 @@ mod tests {
     use std::vec;
 
     #[test]
-    fn an_outbox_takes_what_fits_and_grows_never() {
-        let mut outbox = Outbox::new(1, 1514);
-        let (octets, ends) = (outbox.octets.capacity(), outbox.ends.capacity());
+    fn a_buffer_takes_what_fits_and_grows_never() {
+        let mut buffer = SduBuffer::new(1, 1514);
+        let (octets, ends) = (buffer.octets.capacity(), buffer.ends.capacity());
         let room = octets / SDU_OCTETS;
         let long = vec![3; SDU_OCTETS - ADDRESSES_OCTETS];
         for _ in 0..3 {
             for taken in 0..room + 2 {
-                let pushed = outbox.push(&[9; 12], [&long[..100], &long[100..]].into_iter());
+                let pushed = buffer.push(&[9; 12], [&long[..100], &long[100..]].into_iter());
                 assert_eq!(pushed.is_ok(), taken < room);
             }
-            assert_eq!(outbox.sdus(0..room + 2).count(), room);
-            assert!(outbox.sdus(0..room).all(|sdu| sdu[..12] == [9; 12] && sdu[12..] == long));
-            outbox.clear();
+            assert_eq!(buffer.sdus(0..room + 2).count(), room);
+            assert!(buffer.sdus(0..room).all(|sdu| sdu[..12] == [9; 12] && sdu[12..] == long));
+            buffer.clear();
             for taken in 0..ends + 2 {
-                assert_eq!(outbox.push(&[9; 12], core::iter::once(&long[..2])).is_ok(), taken < ends);
+                assert_eq!(buffer.push(&[9; 12], core::iter::once(&long[..2])).is_ok(), taken < ends);
             }
-            outbox.clear();
+            buffer.clear();
         }
-        assert_eq!((outbox.octets.capacity(), outbox.ends.capacity()), (octets, ends));
-        assert!(Outbox::none().push(&[9; 12], core::iter::once(&long[..2])).is_err());
+        assert_eq!((buffer.octets.capacity(), buffer.ends.capacity()), (octets, ends));
+        assert!(SduBuffer::none().push(&[9; 12], core::iter::once(&long[..2])).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! What a gateway asks of its disk, and its answers.
+//! What a gateway asks of its thread for leases and floors, and the answers.
 
 use std::time::{Duration, Instant};
 
@@ -6,8 +6,8 @@ use pnstore::{LeaseError, LeaseStore, UnusedPns};
 
 use super::Gateway;
 use crate::Notice;
-use crate::disk::{Answer, FIRST_PATIENCE, LAST_PATIENCE, PATIENCE};
 use crate::floors::Floor;
+use crate::lease_thread::{Answer, FIRST_PATIENCE, LAST_PATIENCE, PATIENCE};
 
 impl Gateway {
     /// Has the disk's thread work on leases and floors, and waits for it, for two seconds at most.
@@ -18,7 +18,7 @@ impl Gateway {
         &mut self,
         work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
     ) -> Result<T, LeaseError> {
-        self.disk.ask(work, PATIENCE)
+        self.lease_thread.ask(work, PATIENCE)
     }
 
     /// The same for a gateway whose links are not there yet, so that nobody else waits: for a minute at most.
@@ -29,7 +29,7 @@ impl Gateway {
         &mut self,
         work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
     ) -> Result<T, LeaseError> {
-        self.disk.ask(work, FIRST_PATIENCE)
+        self.lease_thread.ask(work, FIRST_PATIENCE)
     }
 
     /// Whether the state directory can be written: to be asked before something is written there by the thread that turns
@@ -43,12 +43,12 @@ impl Gateway {
 
     /// Duration of the silence of the state directory's disk, if it does not answer.
     pub fn disk_silent(&self) -> Option<Duration> {
-        self.disk.silent(Instant::now())
+        self.lease_thread.silent(Instant::now())
     }
 
     /// Handles the answers of the disk.
     pub(super) fn handle_disk_replies(&mut self, now: Instant) {
-        while let Some(answer) = self.disk.next_answer() {
+        while let Some(answer) = self.lease_thread.next_answer() {
             match answer {
                 Answer::Reserved { ticket, reservation } => self.reserved(ticket, reservation, now),
                 Answer::Floors { read: Some(read), took, written } => {
@@ -60,12 +60,12 @@ impl Gateway {
                 Answer::Other => {}
             }
         }
-        self.notices.extend(self.disk.silence_notice(now));
+        self.notices.extend(self.lease_thread.silence_notice(now));
     }
 
     /// Waits until all requests are done.
     pub(super) fn drain_disk(&mut self) {
-        if self.disk.ask(|_| (), LAST_PATIENCE).is_ok() {
+        if self.lease_thread.ask(|_| (), LAST_PATIENCE).is_ok() {
             self.handle_disk_replies(Instant::now());
         }
     }
@@ -76,8 +76,8 @@ impl Gateway {
             let kept = leases.keep_floors(&floors).map(drop);
             kept.and(leases.give_back(&unused))
         };
-        let done = self.disk.ask(last, LAST_PATIENCE).and_then(|done| done);
-        self.disk.end();
+        let done = self.lease_thread.ask(last, LAST_PATIENCE).and_then(|done| done);
+        self.lease_thread.end();
         done
     }
 }
@@ -88,7 +88,7 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::disk::SILENT;
+    use crate::lease_thread::SILENT;
     use dataplane::worker::Polling;
     use netdev::scheduling::Scheduling;
 
@@ -117,9 +117,9 @@ mod tests {
         assert!(gateway.on_disk(|_| 7).is_ok_and(|answer| answer == 7));
         gateway.probe_disk().unwrap();
         let (go, held) = channel::<()>();
-        let held_up = gateway.disk.ask(move |_| held.recv(), Duration::ZERO);
+        let held_up = gateway.lease_thread.ask(move |_| held.recv(), Duration::ZERO);
         assert!(matches!(held_up, Err(LeaseError::Silent { .. })));
-        gateway.disk.keep_floors(Vec::new(), None);
+        gateway.lease_thread.keep_floors(Vec::new(), None);
         assert!(gateway.disk_silent().is_none(), "nobody knows yet");
         // Waits for what it may, and not again.
         assert!(matches!(gateway.on_disk(|_| ()), Err(LeaseError::Silent { .. })));
