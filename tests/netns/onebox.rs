@@ -317,12 +317,17 @@ fn static_keys_survive_a_kill_and_what_was_recorded_or_forged_reaches_no_machine
     let (a, b) = (boxes.machine(0), boxes.machine(1));
     let insider = PacketSocket::open(&boxes.plants.plants[0].lan, PROBE).unwrap();
     for pn in 1..=50_u32 {
-        let tag = [&[0x88, 0xe5, 0x2c, 0][..], &pn.to_be_bytes(), &[2, 0, 0, 0, 0xdd, 1, 0, 1]].concat();
-        insider.send(&[&b.mac[..], &a.mac, &tag, &[0x5a; 100]].concat()).unwrap();
+        for plant in [1, 2] {
+            let sci = [2, 0, 0, 0, 0xdd, plant, 0, 1];
+            let tag = [&[0x88, 0xe5, 0x2c, 0][..], &pn.to_be_bytes(), &sci].concat();
+            insider.send(&[&b.mac[..], &a.mac, &tag, &[0x5a; 100]].concat()).unwrap();
+        }
     }
-    boxes.until(1, "the forged ones are discarded", |report| {
-        let receive = &link(report).secy.receive;
-        receive.iter().map(|sc| counter(&sc.counters, "InPktsNotValid")).sum::<u64>() == 50
+    boxes.until(0, "those under its own SCI are dropped", |report| {
+        counter(&report.sites[0].path, "OutPktsOwnSci") == 50
+    });
+    boxes.until(1, "those under the other one's are discarded", |report| {
+        counter(&link(report).secy.counters, "InPktsNoSAError") == 50
     });
     // Nothing came to the machine but what is sent now.
     let last = marked(b.mac, a.mac, EXPERIMENT, 300, 99);

@@ -12,6 +12,7 @@ use plants::{Plants, eapol, macsec, station};
 use secured_plants::sci_of;
 use secy::SecYCounters;
 use testkit::frames::payload;
+use wire::Sci;
 
 const BROADCAST: [u8; 6] = [0xff; 6];
 
@@ -154,29 +155,24 @@ fn stations_with_a_secy_of_their_own_pass_beside_it_unchanged() {
     assert_no_chunk_is_lost(&mut plants);
 }
 
-/// Whoever is on a LAN can send what looks like the SecY's own frames: it is verified, and that is its end.
+/// A station's frame under this SCI.
+fn macsec_of(sci: Sci, to: [u8; 6], from: [u8; 6], pn: u32) -> Vec<u8> {
+    let mut frame = macsec(to, from, pn, 300);
+    frame[20..28].copy_from_slice(&sci.octets());
+    frame
+}
+
+/// Whoever is on a LAN can send what looks like another SecY's frames: it is verified, and that is its end.
 #[test]
 fn forged_and_replayed_frames_of_a_lan_do_not_reach_a_machine() {
-    let mut plants = Plants::secured(2);
+    let mut plants = Plants::secured(3);
     plants.send(0, &[plain(station(1), station(0), 0, 100)]);
-    assert_eq!(plants.collect(1).len(), 1);
-    let forged: Vec<_> = (2..52)
-        .map(|pn| {
-            let mut frame = macsec(station(1), station(0), pn, 300);
-            frame[20..28].copy_from_slice(&sci_of(0).octets());
-            frame
-        })
-        .collect();
-    plants.send(0, &forged);
-    // The other site's own SCI: what it sent comes back to it.
-    let reflected: Vec<_> = (2..52)
-        .map(|pn| {
-            let mut frame = macsec(station(1), station(0), pn, 300);
-            frame[20..28].copy_from_slice(&sci_of(1).octets());
-            frame
-        })
-        .collect();
-    plants.send(0, &reflected);
+    assert_eq!([plants.collect(1).len(), plants.collect(2).len()], [1, 1]);
+    // The first site's SCI, from the third one's LAN; and the second one's own, as if what it sent came back to it.
+    for sci in [sci_of(0), sci_of(1)] {
+        let forged: Vec<_> = (2..52).map(|pn| macsec_of(sci, station(1), station(2), pn)).collect();
+        plants.send(2, &forged);
+    }
     assert_eq!(plants.collect(1), Vec::<Vec<u8>>::new());
     let receive: u64 = {
         let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
@@ -186,6 +182,27 @@ fn forged_and_replayed_frames_of_a_lan_do_not_reach_a_machine() {
     // Neither moved a window.
     plants.send(0, &[plain(station(1), station(0), 4, 100)]);
     assert_eq!(plants.collect(1).len(), 1);
+    assert_no_chunk_is_lost(&mut plants);
+}
+
+/// The own SCI is the SecY's alone: under it a machine would send what the others count as forged frames of this site.
+#[test]
+fn a_machine_does_not_send_under_the_sites_own_sci() {
+    let mut plants = Plants::secured(2);
+    let mut frames = vec![];
+    for pn in 1..=50 {
+        frames.push(macsec_of(sci_of(0), station(1), station(0), pn));
+        frames.push(macsec(station(1), station(0), pn, 300));
+        frames.push(plain(station(1), station(0), pn, 300));
+    }
+    plants.send(0, &frames);
+    assert_eq!(plants.collect(1).len(), 100);
+    let snapshot = plants.snapshot(0);
+    assert_eq!(snapshot.peers[0].counters.out_pkts_tunnelled, 100);
+    assert_eq!(snapshot.path.out_pkts_own_sci, 50);
+    let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
+    let failed: u64 = link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_not_valid).sum();
+    assert_eq!(failed, 0);
     assert_no_chunk_is_lost(&mut plants);
 }
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A link does the work, with its path, SAs and counters; control knows it by the site's slot. What is neither MACsec nor an
-//! MKPDU reaches the LAN through the SecY alone.
+//! MKPDU reaches the LAN through the SecY alone. MACsec of the LAN under the SecY's own SCI goes nowhere.
 
 use std::time;
 
@@ -49,8 +49,35 @@ impl Secured {
     }
 
     /// Takes a burst of the LAN in. Returns how many frames came, and the need of the transmit SA.
-    pub(super) fn take_in(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
-        self.link.turn_outward(now, read, is_of_station, &mut self.stations)
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        read: time::Instant,
+        counters: &mut SitePathCounters,
+    ) -> (usize, NextAction) {
+        let taken_in = self.link.turn_outward(now, read, is_of_station, &mut self.stations);
+        self.drop_own_sci(counters);
+        taken_in
+    }
+
+    /// Gives frames that bear the own SCI back to the pool. At the peers they would count as forged or replayed frames of this SecY.
+    fn drop_own_sci(&mut self, counters: &mut SitePathCounters) {
+        let Self { link, stations, .. } = self;
+        let Some((pool, _, secy)) = link.plain_side() else { return };
+        let own = Some(secy.sci());
+        if !stations.slots().iter().any(|slot| explicit_sci(pool.frame(slot)) == own) {
+            return;
+        }
+        let mut others = Burst::new();
+        for slot in stations.drain() {
+            if explicit_sci(pool.frame(&slot)) == own {
+                counters.out_pkts_own_sci += 1;
+                pool.give(slot);
+            } else {
+                give_refused(others.push(slot), pool);
+            }
+        }
+        std::mem::swap(stations, &mut others);
     }
 
     /// Frames for the tunnel, and who may have sent them; the pool of theirs.
@@ -104,12 +131,7 @@ enum Way {
 fn way(frame: &[u8], secy: &SecY) -> Way {
     let is_known = |sci: Sci| secy.sci() == sci || secy.receive_scs().any(|sc| sc.sci() == sci);
     if is_macsec(frame) {
-        let tag = frame.get(ADDRESSES_OCTETS..).map(SecTag::parse);
-        return match tag {
-            // Behind VLAN tags, this is no SecTAG.
-            Some(Ok(SecTag { sc: ScEncoding::Explicit(sci), .. })) if is_known(sci) => Way::Verify,
-            _ => Way::Pass,
-        };
+        return if explicit_sci(frame).is_some_and(is_known) { Way::Verify } else { Way::Pass };
     }
     if !is_outer_tagged_eapol_mka(frame) {
         return Way::Verify;
@@ -119,6 +141,17 @@ fn way(frame: &[u8], secy: &SecY) -> Way {
         Ok(_) => Way::Both,
         // Behind VLAN tags it is no MKPDU of ours.
         Err(_) => Way::Pass,
+    }
+}
+
+/// The SCI of a MACsec frame that bears one; none behind VLAN tags, where the SecY would not look for it.
+fn explicit_sci(frame: &[u8]) -> Option<Sci> {
+    if untagged(frame) != Some(EtherType::MACSEC) {
+        return None;
+    }
+    match frame.get(ADDRESSES_OCTETS..).map(SecTag::parse) {
+        Some(Ok(SecTag { sc: ScEncoding::Explicit(sci), .. })) => Some(sci),
+        _ => None,
     }
 }
 
