@@ -12,7 +12,10 @@ use plants::{Plants, eapol, macsec, station};
 use secured_plants::sci_of;
 use secy::SecYCounters;
 use testkit::frames::payload;
-use wire::Sci;
+use wire::mkpdu::{
+    ALGORITHM_AGILITY, BasicParameters, Capability, EAPOL_VERSION, MKA_VERSION, Mkpdu, Writer,
+};
+use wire::{Ckn, MacAddr, Mi, Sci};
 
 const BROADCAST: [u8; 6] = [0xff; 6];
 
@@ -26,6 +29,25 @@ fn plain(to: [u8; 6], from: [u8; 6], number: u32, octets: usize) -> Vec<u8> {
     let mut frame = [&to[..], &from, tags, &[0x88, 0x92]].concat();
     frame.extend(payload(octets - 14, u64::from(number)));
     frame
+}
+
+/// A whole MKPDU of a station's KaY; its ICV is none.
+fn mkpdu(source: [u8; 6]) -> Vec<u8> {
+    let basic = BasicParameters {
+        version: MKA_VERSION,
+        priority: 16,
+        key_server: false,
+        macsec_desired: true,
+        capability: Capability::Offsets,
+        sci: Sci::new(MacAddr(source), 1),
+        mi: Mi([7; 12]),
+        mn: 1,
+        agility: ALGORITHM_AGILITY,
+        ckn: Ckn::new(b"stations").unwrap(),
+    };
+    let (mut buffer, group) = ([0; 200], MacAddr([0x01, 0x80, 0xc2, 0, 0, 3]));
+    let writer = Writer::new(&mut buffer, group, MacAddr(source), EAPOL_VERSION, &basic).unwrap();
+    writer.finish(false, |_| [0xe0; 16]).unwrap().to_vec()
 }
 
 fn secy(plants: &mut Plants, own: usize) -> SecYCounters {
@@ -203,6 +225,20 @@ fn a_machine_does_not_send_under_the_sites_own_sci() {
     let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
     let failed: u64 = link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_not_valid).sum();
     assert_eq!(failed, 0);
+    assert_no_chunk_is_lost(&mut plants);
+}
+
+#[test]
+fn where_there_is_no_kay_mkpdus_are_stations() {
+    let mut plants = Plants::secured_without_kay(2);
+    let said = mkpdu(station(200));
+    assert!(Mkpdu::parse(&said).is_ok(), "it is whole");
+    assert!(plants.plants[1].manager.eapol.send(LanFrame::try_from(&said[..]).unwrap()));
+    plants.settle();
+    assert_eq!(plants.collect(1), [said]);
+    let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
+    assert_eq!(link.pipeline().counters().in_pkts_eapol, 0);
+    assert_eq!(plants.snapshot(1).path.in_pkts_stations, 1);
     assert_no_chunk_is_lost(&mut plants);
 }
 

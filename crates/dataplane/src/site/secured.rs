@@ -12,7 +12,7 @@
 
 use std::time;
 
-use secy::{NextAction, SecY};
+use secy::NextAction;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::mkpdu::{Mkpdu, is_outer_tagged_eapol_mka};
 use wire::sectag::{ScEncoding, SecTag};
@@ -20,7 +20,7 @@ use wire::{EtherType, Instant, Sci};
 
 use super::counters::SitePathCounters;
 use crate::link::Link;
-use crate::pipeline::give_refused;
+use crate::pipeline::{Pipeline, give_refused};
 use netdev::burst::Burst;
 use netdev::pool::{Pool, Slot};
 
@@ -63,8 +63,8 @@ impl Secured {
     /// Gives frames that bear the own SCI back to the pool. At the peers they would count as forged or replayed frames of this SecY.
     fn drop_own_sci(&mut self, counters: &mut SitePathCounters) {
         let Self { link, stations, .. } = self;
-        let Some((pool, _, secy)) = link.plain_side() else { return };
-        let own = Some(secy.sci());
+        let Some((pool, _, pipeline)) = link.plain_side() else { return };
+        let own = Some(pipeline.secy.sci());
         if !stations.slots().iter().any(|slot| explicit_sci(pool.frame(slot)) == own) {
             return;
         }
@@ -92,9 +92,9 @@ impl Secured {
     /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. Work: a look at each of the SecY's SCs for a frame.
     pub(super) fn deliver(&mut self, now: Instant, frames: &mut Burst, counters: &mut SitePathCounters) {
         let Self { link, verify, pass, .. } = self;
-        let Some((pool, _, secy)) = link.plain_side() else { return };
+        let Some((pool, _, pipeline)) = link.plain_side() else { return };
         for slot in frames.drain() {
-            match way(pool.frame(&slot), secy) {
+            match way(pool.frame(&slot), pipeline) {
                 Way::Verify => give_refused(verify.push(slot), pool),
                 Way::Pass => give_refused(pass.push(slot), pool),
                 Way::Both => {
@@ -128,13 +128,18 @@ enum Way {
     Both,
 }
 
-fn way(frame: &[u8], secy: &SecY) -> Way {
+fn way(frame: &[u8], pipeline: &Pipeline) -> Way {
+    let secy = &pipeline.secy;
     let is_known = |sci: Sci| secy.sci() == sci || secy.receive_scs().any(|sc| sc.sci() == sci);
     if is_macsec(frame) {
         return if explicit_sci(frame).is_some_and(is_known) { Way::Verify } else { Way::Pass };
     }
     if !is_outer_tagged_eapol_mka(frame) {
         return Way::Verify;
+    }
+    // With static keys all MKPDUs are stations'.
+    if !pipeline.has_kay() {
+        return Way::Pass;
     }
     match Mkpdu::parse(frame) {
         Ok(mkpdu) if is_known(mkpdu.basic.sci) => Way::Verify,
