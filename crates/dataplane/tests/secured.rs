@@ -8,14 +8,15 @@ mod plants;
 mod secured_plants;
 
 use dataplane::site::LanFrame;
+use dataplane::snapshot::LinkSnapshot;
 use plants::{Plants, eapol, macsec, station};
 use secured_plants::sci_of;
-use secy::SecYCounters;
+use secy::{SecYCounters, UnmatchedFrame};
 use testkit::frames::payload;
 use wire::mkpdu::{
     ALGORITHM_AGILITY, BasicParameters, Capability, EAPOL_VERSION, MKA_VERSION, Mkpdu, Writer,
 };
-use wire::{Ckn, MacAddr, Mi, Sci};
+use wire::{An, Ckn, MacAddr, Mi, Sci};
 
 const BROADCAST: [u8; 6] = [0xff; 6];
 
@@ -225,6 +226,22 @@ fn a_machine_does_not_send_under_the_sites_own_sci() {
     let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
     let failed: u64 = link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_not_valid).sum();
     assert_eq!(failed, 0);
+    assert_no_chunk_is_lost(&mut plants);
+}
+
+/// With static keys nobody else would tell that the peer's `sci` is another one than is configured here.
+#[test]
+fn the_sci_of_what_passes_to_stations_is_noted_and_is_no_discard() {
+    let mut plants = Plants::secured(2);
+    let other = Sci::new(MacAddr([2, 0, 0, 0, 0xee, 9]), 1);
+    let frames: Vec<_> = (1..=50).map(|pn| macsec_of(other, station(1), station(0), pn)).collect();
+    plants.send(0, &frames);
+    assert!(plants.collect(1) == frames);
+    let mut snapshot = LinkSnapshot::default();
+    snapshot.fill(plants.plants[1].site.as_mut().unwrap().link_mut().unwrap());
+    assert_eq!(snapshot.pipeline.in_pkts_other_sci, 50);
+    assert_eq!(snapshot.passed, Some(UnmatchedFrame { sci: Some(other), an: An::ALL[0] }));
+    assert_eq!(snapshot.stranger, None, "it was not discarded");
     assert_no_chunk_is_lost(&mut plants);
 }
 

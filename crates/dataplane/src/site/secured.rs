@@ -96,7 +96,13 @@ impl Secured {
         for slot in frames.drain() {
             match way(pool.frame(&slot), pipeline) {
                 Way::Verify => give_refused(verify.push(slot), pool),
-                Way::Pass => give_refused(pass.push(slot), pool),
+                Way::Pass => {
+                    let frame = pool.frame(&slot);
+                    if is_macsec(frame) {
+                        pipeline.note_passed(frame);
+                    }
+                    give_refused(pass.push(slot), pool);
+                }
                 Way::Both => {
                     match copy(pool, &slot) {
                         Some(copy) => give_refused(pass.push(copy), pool),
