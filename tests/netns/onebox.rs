@@ -215,6 +215,7 @@ fn machines_are_one_lan(mode: &'static str) {
     let secy = &link(&report).secy;
     assert!(counter(&secy.transmit.counters, "OutPktsEncrypted") > 1000, "{secy:#?}");
     assert_eq!(secy.path.as_deref(), Some("user space: it is inside of a site"));
+    assert_eq!(report.sites[0].lan.mtu, 1500, "that of the interface");
     let peer = &report.sites[0].peers[0];
     assert!(counter(&peer.counters, "OutPktsSplit") > 100, "full frames go in two packets: {peer:#?}");
     // One SC of theirs, whose frames were all verified.

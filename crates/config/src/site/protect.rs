@@ -135,6 +135,14 @@ public_key = "{:064x}"
             lines(&warnings),
             ["gw.toml:10: site \"dresden\": has no peer, so it delivers nothing; add [[site.static.peer]]"]
         );
+        let (_, warnings) =
+            validated(&text("", "protect = true", &format!("{MKA}\naccept_integrity = true"))).unwrap();
+        assert_eq!(
+            lines(&warnings),
+            [
+                "gw.toml:11: site \"dresden\": accept_integrity = true: frames leave authenticated, but readable on the internet, if the key server says so"
+            ]
+        );
         let limits = "[site.limits]\nflows = 100\nflows_per_sci = 10";
         let limited = config("protect = true", &format!("{MKA}\n{limits}"));
         assert_eq!((limited.sites[0].limits.flows, limited.sites[0].limits.flows_per_sci), (100, 10));
