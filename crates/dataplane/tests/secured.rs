@@ -223,6 +223,13 @@ fn a_machine_does_not_send_under_the_sites_own_sci() {
     let snapshot = plants.snapshot(0);
     assert_eq!(snapshot.peers[0].counters.out_pkts_tunnelled, 100);
     assert_eq!(snapshot.path.out_pkts_own_sci, 50);
+    // The others' KaYs would hear it as this site's.
+    let (own, others) = (mkpdu([2, 0, 0, 0, 0xdd, 0]), mkpdu(station(9)));
+    assert_eq!(Mkpdu::parse(&own).unwrap().basic.sci, sci_of(0));
+    plants.send(0, &[own, others.clone()]);
+    let taken: Vec<_> = std::iter::from_fn(|| plants.plants[0].manager.eapol.receive()).collect();
+    assert!(taken.len() == 1 && taken[0][..] == others[..]);
+    assert_eq!(plants.snapshot(0).path.out_pkts_own_sci, 51);
     let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
     let failed: u64 = link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_not_valid).sum();
     assert_eq!(failed, 0);

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! A link does the work, with its path, SAs and counters; control knows it by the site's slot. What is neither MACsec nor an
-//! MKPDU reaches the LAN through the SecY alone. MACsec of the LAN under the SecY's own SCI goes nowhere.
+//! MKPDU reaches the LAN through the SecY alone. MACsec and MKPDUs of the LAN under the SecY's own SCI go nowhere.
 
 use std::time;
 
@@ -60,17 +60,18 @@ impl Secured {
         taken_in
     }
 
-    /// Gives frames that bear the own SCI back to the pool. At the peers they would count as forged or replayed frames of this SecY.
+    /// Gives frames that bear the own SCI back to the pool. At the peers they would count as forged or replayed frames of this SecY, or
+    /// as its KaY's.
     fn drop_own_sci(&mut self, counters: &mut SitePathCounters) {
         let Self { link, stations, .. } = self;
         let Some((pool, _, pipeline)) = link.plain_side() else { return };
         let own = Some(pipeline.secy.sci());
-        if !stations.slots().iter().any(|slot| explicit_sci(pool.frame(slot)) == own) {
+        if !stations.slots().iter().any(|slot| claimed_sci(pool.frame(slot)) == own) {
             return;
         }
         let mut others = Burst::new();
         for slot in stations.drain() {
-            if explicit_sci(pool.frame(&slot)) == own {
+            if claimed_sci(pool.frame(&slot)) == own {
                 counters.out_pkts_own_sci += 1;
                 pool.give(slot);
             } else {
@@ -164,6 +165,11 @@ fn explicit_sci(frame: &[u8]) -> Option<Sci> {
         Some(Ok(SecTag { sc: ScEncoding::Explicit(sci), .. })) => Some(sci),
         _ => None,
     }
+}
+
+/// The same, and the SCI of an MKPDU.
+fn claimed_sci(frame: &[u8]) -> Option<Sci> {
+    explicit_sci(frame).or_else(|| Mkpdu::parse(frame).ok().map(|mkpdu| mkpdu.basic.sci))
 }
 
 fn copy(pool: &mut Pool, slot: &Slot) -> Option<Slot> {
