@@ -215,6 +215,7 @@ fn machines_are_one_lan(mode: &'static str) {
     let secy = &link(&report).secy;
     assert!(counter(&secy.transmit.counters, "OutPktsEncrypted") > 1000, "{secy:#?}");
     assert_eq!(secy.path.as_deref(), Some("user space: it is inside of a site"));
+    assert_eq!(report.sites[0].lan.mtu, 1500, "that of the interface");
     let peer = &report.sites[0].peers[0];
     assert!(counter(&peer.counters, "OutPktsSplit") > 100, "full frames go in two packets: {peer:#?}");
     // One SC of theirs, whose frames were all verified.
@@ -318,12 +319,17 @@ fn static_keys_survive_a_kill_and_what_was_recorded_or_forged_reaches_no_machine
     let insider = PacketSocket::open(&boxes.plants.plants[0].lan, PROBE).unwrap();
     // Ahead of all that were sent: a box that starts anew refuses earlier ones as late, without a look at their ICV.
     for pn in 1_000_000..1_000_050_u32 {
-        let tag = [&[0x88, 0xe5, 0x2c, 0][..], &pn.to_be_bytes(), &[2, 0, 0, 0, 0xdd, 1, 0, 1]].concat();
-        insider.send(&[&b.mac[..], &a.mac, &tag, &[0x5a; 100]].concat()).unwrap();
+        for plant in [1, 2] {
+            let sci = [2, 0, 0, 0, 0xdd, plant, 0, 1];
+            let tag = [&[0x88, 0xe5, 0x2c, 0][..], &pn.to_be_bytes(), &sci].concat();
+            insider.send(&[&b.mac[..], &a.mac, &tag, &[0x5a; 100]].concat()).unwrap();
+        }
     }
-    boxes.until(1, "the forged ones are discarded", |report| {
-        let receive = &link(report).secy.receive;
-        receive.iter().map(|sc| counter(&sc.counters, "InPktsNotValid")).sum::<u64>() == 50
+    boxes.until(0, "those under its own SCI are dropped", |report| {
+        counter(&report.sites[0].path, "OutPktsOwnSci") == 50
+    });
+    boxes.until(1, "those under the other one's are discarded", |report| {
+        counter(&link(report).secy.counters, "InPktsNoSAError") == 50
     });
     // Nothing came to the machine but what is sent now.
     let last = marked(b.mac, a.mac, EXPERIMENT, 300, 99);

@@ -40,6 +40,8 @@ pub const GROUPS: [MacAddr; 6] = [
 /// Settings of a link that are validated elsewhere, and matter here.
 pub(super) struct Scope<'s> {
     pub(super) label: &'s str,
+    /// It is inside of a site, whose modes leave payloads as the SecY makes them.
+    pub(super) in_site: bool,
     pub(super) raw: &'s RawLink,
     pub(super) suite: SuiteRule,
     pub(super) protection: Protection,
@@ -285,8 +287,9 @@ impl Scope<'_> {
         let accepts = MKA.accept_integrity.switch(&raw.accept_integrity);
         if let (Some(value), true, Protection::Encrypt(_)) = (&raw.accept_integrity, accepts, self.protection)
         {
+            let readable = if self.in_site { "readable on the internet" } else { "readable" };
             let text = format!(
-                "{}accept_integrity = true: frames leave authenticated, but readable, if the key server says so",
+                "{}accept_integrity = true: frames leave authenticated, but {readable}, if the key server says so",
                 self.label
             );
             findings.warn(value.span(), text);

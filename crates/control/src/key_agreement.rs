@@ -12,6 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
+use wire::mkpdu::Mkpdu;
 use wire::{An, Ckn, Ki, Sci};
 use zeroize::Zeroizing;
 
@@ -41,6 +42,8 @@ pub struct KeyAgreement {
     pub hold: Duration,
     /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
     pub antedate: bool,
+    /// The link is inside of a site, whose LAN may have stations of other groups: their MKPDUs come too.
+    pub beside_stations: bool,
     /// Gets all inputs of the KaY, from its beginning; only where the link is added.
     pub record: Option<Recorder>,
 }
@@ -91,6 +94,8 @@ pub(crate) struct Agreement {
     table: SaTable,
     /// Moment of the next query for PNs.
     pns_due: Instant,
+    /// The names of the CAKs, where MKPDUs under others are stations'.
+    own_ckns: Option<Vec<Ckn>>,
     record: Option<Recorder>,
 }
 
@@ -115,7 +120,9 @@ impl Agreement {
         link: &mut Link,
         agreement: KeyAgreement,
     ) -> io::Result<Self> {
-        let KeyAgreement { settings, caks, replay_window, hold, antedate, mut record } = agreement;
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, beside_stations, mut record } =
+            agreement;
+        let own_ckns = beside_stations.then(|| names(&caks));
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *seed).map_err(io::Error::from)?;
         if let Some(record) = &mut record {
@@ -124,7 +131,7 @@ impl Agreement {
         let kay = Kay::new(moment, settings, caks, &seed);
         let table = SaTable::new(&link.pipeline().secy, replay_window, hold, antedate);
         let mailbox = link.pipeline_mut().connect_kay();
-        Ok(Self { kay, mailbox, table, pns_due: now, record })
+        Ok(Self { kay, mailbox, table, pns_due: now, own_ckns, record })
     }
 
     /// Makes a pipeline ready to come in the place of the worker's, which gets all changes so far: the table is that of the
@@ -146,9 +153,11 @@ impl Agreement {
 
     /// Takes other settings and CAKs over.
     pub(crate) fn change(&mut self, agreement: KeyAgreement, around: &mut Context<'_>) {
-        let KeyAgreement { settings, caks, replay_window, hold, antedate, record: _ } = agreement;
+        let KeyAgreement { settings, caks, replay_window, hold, antedate, beside_stations, record: _ } =
+            agreement;
         self.table.set(replay_window, hold, antedate);
         let ckns = names(&caks);
+        self.own_ckns = beside_stations.then(|| ckns.clone());
         self.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
         self.kay.change(around.now, settings, caks);
         self.follow(around);
@@ -228,6 +237,9 @@ impl Agreement {
         }
         for _ in 0..self.mailbox.waiting() {
             let Some(frame) = self.mailbox.receive() else { break };
+            if self.is_of_station(&frame) {
+                continue;
+            }
             self.tell(around.now, mka::Input::Frame(&frame));
             self.follow(around);
         }
@@ -236,6 +248,14 @@ impl Agreement {
         }
         self.follow(around);
         self.commit(around);
+    }
+
+    /// Whether an MKPDU is of a group of stations, and no fault: it is under another CKN, and not of a peer.
+    fn is_of_station(&self, frame: &[u8]) -> bool {
+        let Some(own_ckns) = &self.own_ckns else { return false };
+        Mkpdu::parse(frame).is_ok_and(|Mkpdu { basic, .. }| {
+            !own_ckns.contains(&basic.ckn) && !self.table.scs().contains(&basic.sci)
+        })
     }
 
     fn report(&mut self, reports: impl IntoIterator<Item = Report>, around: &mut Context<'_>) {

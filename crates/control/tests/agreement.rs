@@ -9,7 +9,7 @@ use std::time::Duration;
 use agreed::{NAMES, Pair, agreement, cak, garbage, kay, pipeline, plain_kay, ports, sdu};
 use control::Notice;
 use dataplane::fragmenter::LONGEST_HOLD;
-use mka::{OnPeerLoss, Reason, SuiteRule};
+use mka::{Fault, OnPeerLoss, Reason, SuiteRule};
 
 /// Losses on the way, by both sides' counters.
 fn discards(pair: &mut Pair) -> Vec<String> {
@@ -337,4 +337,31 @@ fn the_cak_changes_live() {
     assert_eq!(discards(&mut pair), [""; 0]);
     assert_eq!(pair.status(0).status.ckn, cak(2).ckn);
     assert_eq!(pair.status(0).status.fault, None);
+}
+
+/// Stations of other groups are usual in a LAN that a site joins. Elsewhere another CKN is a fault.
+#[test]
+fn mkpdus_of_other_groups_are_stations_in_a_site() {
+    let mut pair = Pair::new("stations", [kay(0), kay(1)]);
+    for side in [0, 1] {
+        let (caks, beside_stations) = (vec![cak(side as u8 + 1)], side == 0);
+        let other = control::KeyAgreement { caks, beside_stations, ..agreement(kay(side)) };
+        pair.gateway.change_key_agreement(NAMES[side], other).unwrap();
+    }
+    pair.until("each has heard the other one", |pair| {
+        pair.status(1).counters.mkpdus_unknown_ckn > 2 && pair.snapshot(0).pipeline.in_pkts_kay > 2
+    });
+    // What was on the wire before the change is forgotten by then.
+    pair.until("one of them is alone", |pair| {
+        [0, 1].map(|side| pair.status(side).status.fault) == [Some(Fault::Alone), Some(Fault::OtherCkn)]
+    });
+    assert_eq!(pair.status(0).counters.mkpdus_unknown_ckn, 0);
+    let told = |name: &str| {
+        let of = |notice: &Notice| matches!(notice, Notice::KeyAgreement { link, reason: Reason::OtherCkn { .. } } if link == name);
+        pair.notices.iter().any(of)
+    };
+    assert_eq!(NAMES.map(told), [false, true]);
+    // Its own group it hears.
+    pair.gateway.change_key_agreement(NAMES[1], agreement(kay(1))).unwrap();
+    pair.secure();
 }

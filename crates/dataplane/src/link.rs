@@ -8,7 +8,7 @@ use std::mem;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time;
 
-use secy::{CarryOver, NextAction, SecY};
+use secy::{CarryOver, NextAction};
 use wire::{An, Instant, Pn};
 
 use crate::checksums::ChecksumSample;
@@ -205,10 +205,10 @@ impl Link {
         pipeline.inward(now, pool, frames, to_plain, &mut **plain);
     }
 
-    /// Pool and plain port, for frames that pass no SecY, and the SecY, to tell them from others.
-    pub(crate) fn plain_side(&mut self) -> Option<(&mut Pool, &mut dyn Port, &SecY)> {
+    /// Pool and plain port, for frames that pass no SecY, and the pipeline, to tell them from others.
+    pub(crate) fn plain_side(&mut self) -> Option<(&mut Pool, &mut dyn Port, &mut Pipeline)> {
         let Ports { pool, plain, .. } = self.ports.as_deref_mut()?;
-        Some((pool, &mut **plain, &self.pipeline.secy))
+        Some((pool, &mut **plain, &mut self.pipeline))
     }
 
     /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.

@@ -28,7 +28,7 @@ use std::time;
 use arrayvec::ArrayVec;
 use secy::{
     CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outgoing, SDU_OCTETS, SduBuffer, SecY,
-    Settings,
+    Settings, UnmatchedFrame,
 };
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
 use wire::{EtherType, Instant};
@@ -54,6 +54,9 @@ wire::counters! {
         out_pkts_mac_control = "OutPktsMacControl" [discard],
         /// Discarded: MAC control from the network.
         in_pkts_mac_control = "InPktsMacControl" [discard],
+        /// MACsec frames of SCIs that the SecY does not know, which pass to stations of the LAN. Counted inside of a site alone;
+        /// elsewhere `InPktsNoSAError` counts such frames.
+        in_pkts_other_sci = "InPktsOtherSci",
         /// Discarded: EAPOL frames, which are for a KaY; a link with static keys has none.
         in_pkts_eapol = "InPktsEapol" [discard],
         /// EAPOL frames received and given to the KaY.
@@ -82,6 +85,8 @@ pub struct Pipeline {
     /// SDUs that are not a frame of their own, on their way to the plain side.
     sdu_buffer: SduBuffer,
     counters: PipelineCounters,
+    /// The last frame of an SCI that the SecY does not know, which passed to stations.
+    last_passed: Option<UnmatchedFrame>,
     /// Of the pipelines that this one took over from, and of fragmenters that others followed.
     fragmented_before: FragmenterCounters,
     /// To and from the KaY, if keys are agreed on.
@@ -112,6 +117,7 @@ impl Pipeline {
             fragmenter,
             sdu_buffer,
             counters: PipelineCounters::default(),
+            last_passed: None,
             fragmented_before: FragmenterCounters::default(),
             kay: None,
             cell: None,
@@ -135,6 +141,17 @@ impl Pipeline {
     /// Counters outside the SecY.
     pub const fn counters(&self) -> &PipelineCounters {
         &self.counters
+    }
+
+    /// The last MACsec frame that passed to stations, because the SecY does not know its SCI.
+    pub const fn last_passed(&self) -> Option<UnmatchedFrame> {
+        self.last_passed
+    }
+
+    /// Counts a MACsec frame that passes to stations, and notes whose it is: perhaps a peer's whose SCI is another one here.
+    pub(crate) fn note_passed(&mut self, frame: &[u8]) {
+        self.counters.in_pkts_other_sci += 1;
+        self.last_passed = UnmatchedFrame::of(frame);
     }
 
     /// Takes a burst from the plain port to the protected one; what may not leave goes back to the pool. Leaves
@@ -217,6 +234,7 @@ impl Pipeline {
     pub fn take_over(&mut self, predecessor: &mut Self, carry_over: &CarryOver) {
         self.secy.take_over(&mut predecessor.secy, carry_over);
         self.counters.add(&mem::take(&mut predecessor.counters));
+        self.last_passed = predecessor.last_passed;
         self.fragmented_before.add(&predecessor.fragmenter_counters());
         if let Some(kay) = predecessor.kay.take() {
             self.set_kay(kay);

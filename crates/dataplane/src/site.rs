@@ -142,7 +142,7 @@ impl Site {
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
-        let (taken_in, next) = self.lan.take_in(now, read);
+        let (taken_in, next) = self.lan.take_in(now, read, &mut self.counters);
         received += taken_in + self.outward(now);
         // A SecY may make several bursts of one; what it made goes in this turn, and its queue is soon empty.
         while self.lan.link().is_some() && self.outward(now) > 0 {}

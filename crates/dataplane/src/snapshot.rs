@@ -69,6 +69,8 @@ pub struct LinkSnapshot {
     pub secy: SecYCounters,
     /// Whose frame was discarded last because there is no SA for it.
     pub stranger: Option<UnmatchedFrame>,
+    /// Whose MACsec frame passed to stations last.
+    pub passed: Option<UnmatchedFrame>,
     /// The transmit SC: the sum over its SAs.
     pub transmit: TransmitSaCounters,
     /// The transmit SAs.
@@ -91,6 +93,7 @@ impl LinkSnapshot {
         let secy = &link.pipeline().secy;
         self.secy = *secy.counters();
         self.stranger = secy.last_unmatched();
+        self.passed = link.pipeline().last_passed();
         self.transmit = secy.transmit_counters();
         self.transmit_sas = secy.transmit_sas().map(|sa| transmit_sa(secy, sa)).collect();
         self.receive_scs = secy.receive_scs().map(receive_sc).collect();

@@ -8,10 +8,15 @@ mod plants;
 mod secured_plants;
 
 use dataplane::site::LanFrame;
+use dataplane::snapshot::LinkSnapshot;
 use plants::{Plants, eapol, macsec, station};
 use secured_plants::sci_of;
-use secy::SecYCounters;
+use secy::{SecYCounters, UnmatchedFrame};
 use testkit::frames::payload;
+use wire::mkpdu::{
+    ALGORITHM_AGILITY, BasicParameters, Capability, EAPOL_VERSION, MKA_VERSION, Mkpdu, Writer,
+};
+use wire::{An, Ckn, MacAddr, Mi, Sci};
 
 const BROADCAST: [u8; 6] = [0xff; 6];
 
@@ -25,6 +30,25 @@ fn plain(to: [u8; 6], from: [u8; 6], number: u32, octets: usize) -> Vec<u8> {
     let mut frame = [&to[..], &from, tags, &[0x88, 0x92]].concat();
     frame.extend(payload(octets - 14, u64::from(number)));
     frame
+}
+
+/// A whole MKPDU of a station's KaY; its ICV is none.
+fn mkpdu(source: [u8; 6]) -> Vec<u8> {
+    let basic = BasicParameters {
+        version: MKA_VERSION,
+        priority: 16,
+        key_server: false,
+        macsec_desired: true,
+        capability: Capability::Offsets,
+        sci: Sci::new(MacAddr(source), 1),
+        mi: Mi([7; 12]),
+        mn: 1,
+        agility: ALGORITHM_AGILITY,
+        ckn: Ckn::new(b"stations").unwrap(),
+    };
+    let (mut buffer, group) = ([0; 200], MacAddr([0x01, 0x80, 0xc2, 0, 0, 3]));
+    let writer = Writer::new(&mut buffer, group, MacAddr(source), EAPOL_VERSION, &basic).unwrap();
+    writer.finish(false, |_| [0xe0; 16]).unwrap().to_vec()
 }
 
 fn secy(plants: &mut Plants, own: usize) -> SecYCounters {
@@ -154,29 +178,24 @@ fn stations_with_a_secy_of_their_own_pass_beside_it_unchanged() {
     assert_no_chunk_is_lost(&mut plants);
 }
 
-/// Whoever is on a LAN can send what looks like the SecY's own frames: it is verified, and that is its end.
+/// A station's frame under this SCI.
+fn macsec_of(sci: Sci, to: [u8; 6], from: [u8; 6], pn: u32) -> Vec<u8> {
+    let mut frame = macsec(to, from, pn, 300);
+    frame[20..28].copy_from_slice(&sci.octets());
+    frame
+}
+
+/// Whoever is on a LAN can send what looks like another SecY's frames: it is verified, and that is its end.
 #[test]
 fn forged_and_replayed_frames_of_a_lan_do_not_reach_a_machine() {
-    let mut plants = Plants::secured(2);
+    let mut plants = Plants::secured(3);
     plants.send(0, &[plain(station(1), station(0), 0, 100)]);
-    assert_eq!(plants.collect(1).len(), 1);
-    let forged: Vec<_> = (2..52)
-        .map(|pn| {
-            let mut frame = macsec(station(1), station(0), pn, 300);
-            frame[20..28].copy_from_slice(&sci_of(0).octets());
-            frame
-        })
-        .collect();
-    plants.send(0, &forged);
-    // The other site's own SCI: what it sent comes back to it.
-    let reflected: Vec<_> = (2..52)
-        .map(|pn| {
-            let mut frame = macsec(station(1), station(0), pn, 300);
-            frame[20..28].copy_from_slice(&sci_of(1).octets());
-            frame
-        })
-        .collect();
-    plants.send(0, &reflected);
+    assert_eq!([plants.collect(1).len(), plants.collect(2).len()], [1, 1]);
+    // The first site's SCI, from the third one's LAN; and the second one's own, as if what it sent came back to it.
+    for sci in [sci_of(0), sci_of(1)] {
+        let forged: Vec<_> = (2..52).map(|pn| macsec_of(sci, station(1), station(2), pn)).collect();
+        plants.send(2, &forged);
+    }
     assert_eq!(plants.collect(1), Vec::<Vec<u8>>::new());
     let receive: u64 = {
         let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
@@ -186,6 +205,64 @@ fn forged_and_replayed_frames_of_a_lan_do_not_reach_a_machine() {
     // Neither moved a window.
     plants.send(0, &[plain(station(1), station(0), 4, 100)]);
     assert_eq!(plants.collect(1).len(), 1);
+    assert_no_chunk_is_lost(&mut plants);
+}
+
+/// The own SCI is the SecY's alone: under it a machine would send what the others count as forged frames of this site.
+#[test]
+fn a_machine_does_not_send_under_the_sites_own_sci() {
+    let mut plants = Plants::secured(2);
+    let mut frames = vec![];
+    for pn in 1..=50 {
+        frames.push(macsec_of(sci_of(0), station(1), station(0), pn));
+        frames.push(macsec(station(1), station(0), pn, 300));
+        frames.push(plain(station(1), station(0), pn, 300));
+    }
+    plants.send(0, &frames);
+    assert_eq!(plants.collect(1).len(), 100);
+    let snapshot = plants.snapshot(0);
+    assert_eq!(snapshot.peers[0].counters.out_pkts_tunnelled, 100);
+    assert_eq!(snapshot.path.out_pkts_own_sci, 50);
+    // The others' KaYs would hear it as this site's.
+    let (own, others) = (mkpdu([2, 0, 0, 0, 0xdd, 0]), mkpdu(station(9)));
+    assert_eq!(Mkpdu::parse(&own).unwrap().basic.sci, sci_of(0));
+    plants.send(0, &[own, others.clone()]);
+    let taken: Vec<_> = std::iter::from_fn(|| plants.plants[0].manager.eapol.receive()).collect();
+    assert!(taken.len() == 1 && taken[0][..] == others[..]);
+    assert_eq!(plants.snapshot(0).path.out_pkts_own_sci, 51);
+    let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
+    let failed: u64 = link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_not_valid).sum();
+    assert_eq!(failed, 0);
+    assert_no_chunk_is_lost(&mut plants);
+}
+
+/// With static keys nobody else would tell that the peer's `sci` is another one than is configured here.
+#[test]
+fn the_sci_of_what_passes_to_stations_is_noted_and_is_no_discard() {
+    let mut plants = Plants::secured(2);
+    let other = Sci::new(MacAddr([2, 0, 0, 0, 0xee, 9]), 1);
+    let frames: Vec<_> = (1..=50).map(|pn| macsec_of(other, station(1), station(0), pn)).collect();
+    plants.send(0, &frames);
+    assert!(plants.collect(1) == frames);
+    let mut snapshot = LinkSnapshot::default();
+    snapshot.fill(plants.plants[1].site.as_mut().unwrap().link_mut().unwrap());
+    assert_eq!(snapshot.pipeline.in_pkts_other_sci, 50);
+    assert_eq!(snapshot.passed, Some(UnmatchedFrame { sci: Some(other), an: An::ALL[0] }));
+    assert_eq!(snapshot.stranger, None, "it was not discarded");
+    assert_no_chunk_is_lost(&mut plants);
+}
+
+#[test]
+fn where_there_is_no_kay_mkpdus_are_stations() {
+    let mut plants = Plants::secured_without_kay(2);
+    let said = mkpdu(station(200));
+    assert!(Mkpdu::parse(&said).is_ok(), "it is whole");
+    assert!(plants.plants[1].manager.eapol.send(LanFrame::try_from(&said[..]).unwrap()));
+    plants.settle();
+    assert_eq!(plants.collect(1), [said]);
+    let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
+    assert_eq!(link.pipeline().counters().in_pkts_eapol, 0);
+    assert_eq!(plants.snapshot(1).path.in_pkts_stations, 1);
     assert_no_chunk_is_lost(&mut plants);
 }
 

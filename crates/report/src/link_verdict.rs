@@ -223,17 +223,36 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, recent: &RecentTraffic) 
         return Finding::new(State::AnDiffers, level, text);
     }
     let from = stranger.map_or_else(|| "without an SCI".to_owned(), |sci| format!("of {sci}"));
-    let here: Vec<_> = secy.receive.iter().map(|sc| sc.sci.as_str()).collect();
-    let here = if here.is_empty() { "none".to_owned() } else { here.join(", ") };
-    let cure = if report.mka.is_some() {
-        "it is not of this group"
-    } else {
-        "if it is the peer, set sci to this in its section here"
-    };
+    let here = known_scis(secy);
+    let cure = if report.mka.is_some() { "it is not of this group" } else { SET_SCI };
     let text = format!(
         "Frames {from} come under {an}, {count} {since}, and are discarded. Known here: {here}; {cure}."
     );
     Finding::new(State::SciDiffers, level, text)
+}
+
+/// The cure where a peer has another SCI than is configured here.
+const SET_SCI: &str = "if it is the peer, set sci to this in its section here";
+
+fn known_scis(secy: &SecYReport) -> String {
+    let here: Vec<_> = secy.receive.iter().map(|sc| sc.sci.as_str()).collect();
+    if here.is_empty() { "none".to_owned() } else { here.join(", ") }
+}
+
+/// Whose frames pass to stations inside of a site, where a peer with another SCI than is configured looks like one. No finding by
+/// itself: stations are usual there. Key agreement knows its peers' SCIs.
+fn passed(report: &LinkReport, recent: &RecentTraffic) -> Option<String> {
+    let (count, last) = recent.passed.zip(report.secy.passed.as_ref())?;
+    if report.mka.is_some() {
+        return None;
+    }
+    let from = last.sci.as_ref().map_or_else(|| "without an SCI".to_owned(), |sci| format!("of {sci}"));
+    Some(format!(
+        "MACsec frames {from} under AN {}, {count} {}, pass to stations in the LAN. Known here: {}; {SET_SCI}.",
+        last.an,
+        since(recent),
+        known_scis(&report.secy)
+    ))
 }
 
 /// Frames are sent, and nothing valid comes.
@@ -253,9 +272,10 @@ fn silence(report: &LinkReport, count: u64, recent: &RecentTraffic) -> Finding {
         return Finding::attention(State::OneWay, text);
     }
     let state = if recent.valid.is_some() { State::Silent } else { State::PeerAbsent };
-    let text = format!(
-        "Nothing answers: {last}; {sent}. Check whether the other gateway runs, and whether the network passes EtherType 0x88e5."
-    );
+    let cure = passed(report, recent).unwrap_or_else(|| {
+        "Check whether the other gateway runs, and whether the network passes EtherType 0x88e5.".to_owned()
+    });
+    let text = format!("Nothing answers: {last}; {sent}. {cure}");
     Finding::attention(state, text)
 }
 
@@ -295,9 +315,9 @@ fn well(report: &LinkReport, recent: &RecentTraffic) -> Finding {
         let text = format!("Frames leave protected, and {frames}.");
         return Finding::new(State::Protecting, Level::Good, text);
     }
-    let text = format!(
-        "Frames leave protected; {frames}, and nothing sent waits for an answer. Traffic will show whether the other end has the keys."
-    );
+    let hint = passed(report, recent)
+        .unwrap_or_else(|| "Traffic will show whether the other end has the keys.".to_owned());
+    let text = format!("Frames leave protected; {frames}, and nothing sent waits for an answer. {hint}");
     Finding::new(State::Idle, Level::Idle, text)
 }
 

@@ -37,6 +37,8 @@ pub struct Counted {
     pub clear: u64,
     /// Frames for which there is no SA.
     pub no_sa: u64,
+    /// MACsec frames of unknown SCIs that passed to stations.
+    pub passed: u64,
     /// All discards, by name.
     pub discards: BTreeMap<String, u64>,
     /// Frames of the machine whose checksum was unfilled, of those that were looked at.
@@ -96,6 +98,7 @@ pub struct RecentCounters {
     unanswered: Option<(Duration, u64)>,
     clear: Misfits,
     no_sa: Misfits,
+    passed: Misfits,
     /// Discards of each second.
     discards: VecDeque<(Duration, BTreeMap<String, u64>)>,
     /// Unfilled checksums in each second.
@@ -128,6 +131,8 @@ pub struct RecentTraffic {
     pub clear: Option<u64>,
     /// Frames without an SA since the last valid one.
     pub no_sa: Option<u64>,
+    /// MACsec frames of unknown SCIs that passed to stations since the last valid one.
+    pub passed: Option<u64>,
     /// Discards of the last ten seconds, the most first.
     pub discards: Vec<(String, u64)>,
     /// Unfilled checksums of the last half minute, if they are no chance.
@@ -169,10 +174,12 @@ impl RecentCounters {
         }
         if any_valid {
             self.valid = Some(now);
-            (self.unanswered, self.clear, self.no_sa) = (None, Misfits::default(), Misfits::default());
+            self.unanswered = None;
+            (self.clear, self.no_sa, self.passed) = Default::default();
         } else {
             self.clear.add(now, counted.clear.saturating_sub(before.clear));
             self.no_sa.add(now, counted.no_sa.saturating_sub(before.no_sa));
+            self.passed.add(now, counted.passed.saturating_sub(before.passed));
             let alone = self.valid.is_none_or(|valid| now >= valid + ALONE);
             if sent > 0 && alone {
                 self.unanswered.get_or_insert((now, 0)).1 += sent;
@@ -223,6 +230,7 @@ impl RecentCounters {
             failing: failing.collect(),
             clear: self.clear.of(now, self.valid),
             no_sa: self.no_sa.of(now, self.valid),
+            passed: self.passed.of(now, self.valid),
             discards,
             unfilled: Some(unfilled).filter(|unfilled| *unfilled >= ENOUGH_UNFILLED),
         }
@@ -273,6 +281,23 @@ mod tests {
         assert_eq!(after(&repeated(6, (1, 0, 0))).unanswered, Some(6));
         let long = [repeated(6, (1, 0, 0)), repeated(301, (0, 0, 0))].concat();
         assert_eq!(after(&long).unanswered, None);
+    }
+
+    #[test]
+    fn what_passes_to_stations_counts_from_the_last_valid_frame_on() {
+        let (mut lately, mut now) = (RecentCounters::default(), Duration::ZERO);
+        let mut after = |seconds: u64, passed: u64, valid: u64| {
+            now += Duration::from_secs(seconds);
+            let sc = CountedSc { valid, ..CountedSc::default() };
+            let scs = [("peer".to_owned(), sc)].into();
+            lately.look(now, Counted { passed, scs, ..Counted::default() });
+            lately.seen(now).passed
+        };
+        assert_eq!(after(0, 5, 0), None, "before the first look");
+        assert_eq!(after(1, 7, 0), Some(2));
+        assert_eq!(after(1, 9, 1), None, "a valid frame came");
+        assert_eq!(after(4, 12, 1), Some(3));
+        assert_eq!(after(31, 12, 1), None, "long ago");
     }
 
     #[test]

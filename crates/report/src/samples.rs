@@ -44,6 +44,7 @@ pub fn sample(name: &str) -> GatewayReport {
         path: Some("user space: io says so".into()),
         counters: Counters::new(NAMES, [0, 5, 6]),
         stranger: None,
+        passed: None,
         transmit: TransmitScReport {
             sci: "02:00:00:00:00:01/1".into(),
             counters: Counters::new(&["OutPktsEncrypted"], [4]),

@@ -177,7 +177,7 @@ impl SecY {
                 }
                 Err(Refusal { discard, at }) => {
                     if discard == ReceiveDiscard::NoSaError {
-                        self.last_unmatched = unmatched_frame(incoming.frame.octets());
+                        self.last_unmatched = UnmatchedFrame::of(incoming.frame.octets());
                     }
                     self.count(at, Err(discard));
                     incoming.outcome = Err(discard);
@@ -364,12 +364,14 @@ impl SecY {
     }
 }
 
-/// SCI and AN that a frame without an SA claims. Parsed again, so that frames with an SA pay nothing.
-fn unmatched_frame(frame: &[u8]) -> Option<UnmatchedFrame> {
-    let header = Header::parse(frame).ok()?;
-    let behind = frame.get(ADDRESSES_OCTETS + header.vlan_tags * VLAN_TAG_OCTETS..)?;
-    let tag = SecTag::parse(behind).ok()?;
-    Some(UnmatchedFrame { sci: tag.sc.sci(header.source), an: tag.an })
+impl UnmatchedFrame {
+    /// SCI and AN that a MACsec frame claims, also behind VLAN tags. Parsed again, so that frames with an SA pay nothing.
+    pub fn of(frame: &[u8]) -> Option<Self> {
+        let header = Header::parse(frame).ok()?;
+        let behind = frame.get(ADDRESSES_OCTETS + header.vlan_tags * VLAN_TAG_OCTETS..)?;
+        let tag = SecTag::parse(behind).ok()?;
+        Some(Self { sci: tag.sc.sci(header.source), an: tag.an })
+    }
 }
 
 /// Octets of secure data outside of the cipher's text: all without encryption, else those before the offset.

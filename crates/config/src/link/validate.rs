@@ -188,7 +188,8 @@ impl Judge {
                 Some(Keys::Static(scope.validate(section, by_name(suite)?, keys, places, findings)?))
             }
             (None, Some(section)) => {
-                let scope = mka::Scope { label, raw, suite: suite?, protection, sci_inclusion };
+                let in_site = self.section == "site";
+                let scope = mka::Scope { label, in_site, raw, suite: suite?, protection, sci_inclusion };
                 scope.validate(section, keys, findings).map(Box::new).map(Keys::Agreed)
             }
         }

@@ -1,5 +1,6 @@
 //! `protect`: what does not go together with it. Its keys are judged with those of links.
 
+use secy::SecY;
 use toml::Spanned;
 
 use super::super::Io;
@@ -24,6 +25,16 @@ pub(super) fn validate(label: &str, raw: &RawSite, io: Io, findings: &mut Findin
         );
         findings.error(cells.span(), text);
     }
+    // With static keys the SCIs are counted, as those of a link.
+    if let Some(beyond) = raw.peer.get(SecY::RECEIVE_SCS).filter(|_| raw.mka.is_some()) {
+        let most = SecY::RECEIVE_SCS;
+        let text = format!(
+            "{label}has {} peers, and a SecY receives from at most {most}; use protect = true between at most {} sites",
+            raw.peer.len(),
+            most + 1
+        );
+        findings.error(beyond.span(), text);
+    }
     true
 }
 
@@ -44,7 +55,7 @@ fn refuse_keys(label: &str, raw: &RawSite, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use secy::{SciInclusion, ValidateFrames};
+    use secy::{SciInclusion, SecY, ValidateFrames};
 
     use super::super::super::check::Plan;
     use super::super::super::tests::{lines, validated};
@@ -124,6 +135,14 @@ public_key = "{:064x}"
             lines(&warnings),
             ["gw.toml:10: site \"dresden\": has no peer, so it delivers nothing; add [[site.static.peer]]"]
         );
+        let (_, warnings) =
+            validated(&text("", "protect = true", &format!("{MKA}\naccept_integrity = true"))).unwrap();
+        assert_eq!(
+            lines(&warnings),
+            [
+                "gw.toml:11: site \"dresden\": accept_integrity = true: frames leave authenticated, but readable on the internet, if the key server says so"
+            ]
+        );
         let limits = "[site.limits]\nflows = 100\nflows_per_sci = 10";
         let limited = config("protect = true", &format!("{MKA}\n{limits}"));
         assert_eq!((limited.sites[0].limits.flows, limited.sites[0].limits.flows_per_sci), (100, 10));
@@ -200,6 +219,27 @@ public_key = "{:064x}"
             let expected = format!("gw.toml:{expected}");
             assert!(errors.iter().any(|error| error.starts_with(&expected)), "{expected}\n{errors:#?}");
         }
+    }
+
+    /// A SecY has a receive SC for each of the other sites, and stations of a group as many live peers.
+    #[test]
+    fn a_site_that_agrees_on_keys_has_no_more_peers_than_its_secy_can_receive_from() {
+        let crowd = |site: &str, keys: &str, peers: usize| {
+            let more = (2..=peers).map(|number| {
+                format!("[[site.peer]]\nname = \"p{number}\"\npublic_key = \"{number:064x}\"\n")
+            });
+            text("", site, keys) + &more.collect::<String>()
+        };
+        let protect = "protect = true";
+        assert!(validated(&crowd(protect, MKA, SecY::RECEIVE_SCS)).is_ok());
+        assert!(validated(&crowd("", "", SecY::RECEIVE_SCS + 1)).is_ok());
+        let errors = lines(&validated(&crowd(protect, MKA, SecY::RECEIVE_SCS + 1)).unwrap_err());
+        assert_eq!(
+            errors,
+            [
+                "gw.toml:107: site \"dresden\": has 33 peers, and a SecY receives from at most 32; use protect = true between at most 33 sites"
+            ]
+        );
     }
 
     /// One key under two names of links and sites would seal with one nonce twice.

@@ -73,7 +73,7 @@ pub(crate) fn agreement(settings: mka::Settings) -> KeyAgreement {
     let (caks, hold) = (vec![cak(1)], Duration::ZERO);
     // Half of all tests: antedated or not, nothing else may differ.
     let antedate = settings.sci == sci(0);
-    KeyAgreement { settings, caks, replay_window: 64, hold, antedate, record: None }
+    KeyAgreement { settings, caks, replay_window: 64, hold, antedate, beside_stations: false, record: None }
 }
 
 pub(crate) fn pipeline(side: usize, mtu: usize) -> Pipeline {

@@ -39,6 +39,11 @@ impl Pipeline {
         self.kay = Some(kay);
     }
 
+    /// Whether keys are agreed on.
+    pub(crate) const fn has_kay(&self) -> bool {
+        self.kay.is_some()
+    }
+
     /// Whether something has come for the KaY or for a handshake since the last call.
     pub fn take_wake_flag(&mut self) -> bool {
         let cell = self.cell_mut().is_some_and(|cell| cell.mailbox.take_wake_flag());

@@ -16,6 +16,9 @@ wire::counters! {
         out_eapol_other = "OutEapolOther" [discard],
         /// MAC control of the LAN, such as PAUSE, which never goes further than one hop.
         out_pkts_mac_control = "OutPktsMacControl" [discard],
+        /// MACsec frames and MKPDUs of the LAN under the SCI of the SecY that protects it: no station's, but a forger's, or
+        /// recorded.
+        out_pkts_own_sci = "OutPktsOwnSci" [discard],
         /// Frames for a peer whose address is not known.
         out_pkts_no_endpoint = "OutPktsNoEndpoint" [discard],
         /// Packets of the management channel.

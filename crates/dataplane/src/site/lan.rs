@@ -139,9 +139,14 @@ impl LanPort {
 
     /// Has a SecY, if there is one, take a burst of the LAN in, to be received then. Returns how many frames came, and the
     /// need of its transmit SA.
-    pub(super) fn take_in(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        read: time::Instant,
+        counters: &mut SitePathCounters,
+    ) -> (usize, NextAction) {
         match &mut self.side {
-            Side::Secured(secured) => secured.take_in(now, read),
+            Side::Secured(secured) => secured.take_in(now, read, counters),
             Side::Nothing | Side::Port(_) => (0, NextAction::Continue),
         }
     }

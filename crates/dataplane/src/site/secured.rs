@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A link does the work, with its path, SAs and counters; control knows it by the site's slot. What is neither MACsec nor an
-//! MKPDU reaches the LAN through the SecY alone.
+//! MKPDU reaches the LAN through the SecY alone. MACsec and MKPDUs of the LAN under the SecY's own SCI go nowhere.
 
 use std::time;
 
-use secy::{NextAction, SecY};
+use secy::NextAction;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::mkpdu::{Mkpdu, is_outer_tagged_eapol_mka};
 use wire::sectag::{ScEncoding, SecTag};
@@ -20,7 +20,7 @@ use wire::{EtherType, Instant, Sci};
 
 use super::counters::SitePathCounters;
 use crate::link::Link;
-use crate::pipeline::give_refused;
+use crate::pipeline::{Pipeline, give_refused};
 use netdev::burst::Burst;
 use netdev::pool::{Pool, Slot};
 
@@ -49,8 +49,36 @@ impl Secured {
     }
 
     /// Takes a burst of the LAN in. Returns how many frames came, and the need of the transmit SA.
-    pub(super) fn take_in(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
-        self.link.turn_outward(now, read, is_of_station, &mut self.stations)
+    pub(super) fn take_in(
+        &mut self,
+        now: Instant,
+        read: time::Instant,
+        counters: &mut SitePathCounters,
+    ) -> (usize, NextAction) {
+        let taken_in = self.link.turn_outward(now, read, is_of_station, &mut self.stations);
+        self.drop_own_sci(counters);
+        taken_in
+    }
+
+    /// Gives frames that bear the own SCI back to the pool. At the peers they would count as forged or replayed frames of this SecY, or
+    /// as its KaY's.
+    fn drop_own_sci(&mut self, counters: &mut SitePathCounters) {
+        let Self { link, stations, .. } = self;
+        let Some((pool, _, pipeline)) = link.plain_side() else { return };
+        let own = Some(pipeline.secy.sci());
+        if !stations.slots().iter().any(|slot| claimed_sci(pool.frame(slot)) == own) {
+            return;
+        }
+        let mut others = Burst::new();
+        for slot in stations.drain() {
+            if claimed_sci(pool.frame(&slot)) == own {
+                counters.out_pkts_own_sci += 1;
+                pool.give(slot);
+            } else {
+                give_refused(others.push(slot), pool);
+            }
+        }
+        std::mem::swap(stations, &mut others);
     }
 
     /// Frames for the tunnel, and who may have sent them; the pool of theirs.
@@ -65,11 +93,17 @@ impl Secured {
     /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. Work: a look at each of the SecY's SCs for a frame.
     pub(super) fn deliver(&mut self, now: Instant, frames: &mut Burst, counters: &mut SitePathCounters) {
         let Self { link, verify, pass, .. } = self;
-        let Some((pool, _, secy)) = link.plain_side() else { return };
+        let Some((pool, _, pipeline)) = link.plain_side() else { return };
         for slot in frames.drain() {
-            match way(pool.frame(&slot), secy) {
+            match way(pool.frame(&slot), pipeline) {
                 Way::Verify => give_refused(verify.push(slot), pool),
-                Way::Pass => give_refused(pass.push(slot), pool),
+                Way::Pass => {
+                    let frame = pool.frame(&slot);
+                    if is_macsec(frame) {
+                        pipeline.note_passed(frame);
+                    }
+                    give_refused(pass.push(slot), pool);
+                }
                 Way::Both => {
                     match copy(pool, &slot) {
                         Some(copy) => give_refused(pass.push(copy), pool),
@@ -101,18 +135,18 @@ enum Way {
     Both,
 }
 
-fn way(frame: &[u8], secy: &SecY) -> Way {
+fn way(frame: &[u8], pipeline: &Pipeline) -> Way {
+    let secy = &pipeline.secy;
     let is_known = |sci: Sci| secy.sci() == sci || secy.receive_scs().any(|sc| sc.sci() == sci);
     if is_macsec(frame) {
-        let tag = frame.get(ADDRESSES_OCTETS..).map(SecTag::parse);
-        return match tag {
-            // Behind VLAN tags, this is no SecTAG.
-            Some(Ok(SecTag { sc: ScEncoding::Explicit(sci), .. })) if is_known(sci) => Way::Verify,
-            _ => Way::Pass,
-        };
+        return if explicit_sci(frame).is_some_and(is_known) { Way::Verify } else { Way::Pass };
     }
     if !is_outer_tagged_eapol_mka(frame) {
         return Way::Verify;
+    }
+    // With static keys all MKPDUs are stations'.
+    if !pipeline.has_kay() {
+        return Way::Pass;
     }
     match Mkpdu::parse(frame) {
         Ok(mkpdu) if is_known(mkpdu.basic.sci) => Way::Verify,
@@ -120,6 +154,22 @@ fn way(frame: &[u8], secy: &SecY) -> Way {
         // Behind VLAN tags it is no MKPDU of ours.
         Err(_) => Way::Pass,
     }
+}
+
+/// The SCI of a MACsec frame that bears one; none behind VLAN tags, where the SecY would not look for it.
+fn explicit_sci(frame: &[u8]) -> Option<Sci> {
+    if untagged(frame) != Some(EtherType::MACSEC) {
+        return None;
+    }
+    match frame.get(ADDRESSES_OCTETS..).map(SecTag::parse) {
+        Some(Ok(SecTag { sc: ScEncoding::Explicit(sci), .. })) => Some(sci),
+        _ => None,
+    }
+}
+
+/// The same, and the SCI of an MKPDU.
+fn claimed_sci(frame: &[u8]) -> Option<Sci> {
+    explicit_sci(frame).or_else(|| Mkpdu::parse(frame).ok().map(|mkpdu| mkpdu.basic.sci))
 }
 
 fn copy(pool: &mut Pool, slot: &Slot) -> Option<Slot> {

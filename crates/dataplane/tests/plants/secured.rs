@@ -1,5 +1,7 @@
 //! Plants whose sites have a SecY between LAN and tunnel.
 
+#![allow(dead_code)] // not every test uses all of it
+
 use dataplane::link::Link;
 use dataplane::pipeline::Pipeline;
 use netdev::memory::MemoryPort;
@@ -18,13 +20,22 @@ use crate::plants::{LAN_FRAMES, Plants, settings};
 impl Plants {
     /// Sites with a LAN of machines at each, whose frames a SecY protects. All are of one group, under one key.
     pub(crate) fn secured(sites: usize) -> Self {
+        Self::with_secys(sites, true)
+    }
+
+    /// The same with static keys: there is no KaY.
+    pub(crate) fn secured_without_kay(sites: usize) -> Self {
+        Self::with_secys(sites, false)
+    }
+
+    fn with_secys(sites: usize, has_kay: bool) -> Self {
         let mode = Mode::Identifier;
         let settings = Settings { lan_frame: 1518 + 40, ..settings(mode, sites - 1) };
         let mut plants = Self::of(sites, mode, Offloads::default(), &settings);
         for own in 0..sites {
             let others: Vec<_> = (0..sites).filter(|other| *other != own).collect();
             let mut pipeline = Pipeline::new(secy_of(own, &others), &[], None);
-            let kay = pipeline.connect_kay();
+            let kay = has_kay.then(|| pipeline.connect_kay());
             let (plain, lan) = MemoryPort::pair(LAN_FRAMES);
             let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
             let protected = Box::new(QueuePort::default());
@@ -32,7 +43,7 @@ impl Plants {
             let site = plant.site.as_mut().unwrap();
             drop(site.close());
             site.secure(Box::new(Link::new(pool, Box::new(plain), protected, pipeline)));
-            (plant.lan, plant.kay) = (lan, Some(kay));
+            (plant.lan, plant.kay) = (lan, kay);
         }
         plants
     }

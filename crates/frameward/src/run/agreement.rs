@@ -65,6 +65,7 @@ pub(super) fn key_agreement(
         replay_window: link.replay_window,
         hold: link.fragmentation.map(|how| how.hold).unwrap_or_default(),
         antedate: measured.antedating.on,
+        beside_stations: link.in_site,
         record: None,
     }
 }

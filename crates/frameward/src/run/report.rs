@@ -11,7 +11,7 @@ use dataplane::fragmenter::FragmenterCounters;
 use dataplane::pipeline::PipelineCounters;
 use dataplane::snapshot::{LinkSnapshot, ReceiveScSnapshot};
 use netdev::port::PortCounters;
-use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, UnmatchedFrame};
 use suite::CipherSuite;
 use wire::{An, Pn};
 
@@ -175,13 +175,15 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
             .chain([overrun])
             .chain(pipeline.iter().chain(fragmenter.iter()).map(named))
             .collect(),
-        stranger: snapshot.stranger.map(|stranger| StrangerReport {
-            sci: stranger.sci.map(|sci| sci.to_string()),
-            an: stranger.an.number(),
-        }),
+        stranger: snapshot.stranger.map(stranger_report),
+        passed: snapshot.passed.map(stranger_report),
         transmit: transmit_report(link, about, snapshot, agreement),
         receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc, agreement)).collect(),
     }
+}
+
+fn stranger_report(frame: UnmatchedFrame) -> StrangerReport {
+    StrangerReport { sci: frame.sci.map(|sci| sci.to_string()), an: frame.an.number() }
 }
 
 /// The name of the SAK with this AN: its KI.

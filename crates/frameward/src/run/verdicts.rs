@@ -258,6 +258,7 @@ fn of_link(link: &LinkReport) -> Counted {
         sent: transmit.value("OutPktsProtected") + transmit.value("OutPktsEncrypted"),
         clear: secy.counters.value("InPktsNoTag"),
         no_sa: secy.counters.value("InPktsNoSAError"),
+        passed: secy.counters.value("InPktsOtherSci"),
         unfilled: link.plain.counters.value("RxChecksumsUnfilled"),
         ..Counted::default()
     };

@@ -62,6 +62,32 @@ fn stranger(sci: &str, an: u8) -> impl FnOnce(&mut LinkReport) {
     move |link| link.secy.stranger = Some(stranger)
 }
 
+/// A peer inside of a site whose SCI is another one than here looks like a station: it is named where nothing valid comes.
+#[test]
+fn whose_frames_pass_to_stations_is_said_while_no_valid_frame_comes() {
+    let other = || Some(StrangerReport { sci: Some("02:00:00:00:00:09/1".into()), an: 2 });
+    let words = ["of 02:00:00:00:00:09/1 under AN 2, 7 since", PEER, "set sci to this"];
+    for (seen, state, level) in [
+        (lonely(), "silent", Level::Attention),
+        (Seen { valid: None, ..lonely() }, "peer absent", Level::Attention),
+        (Seen { valid: None, ..lively() }, "idle", Level::Idle),
+        (lively(), "protecting", Level::Good),
+    ] {
+        let (link, facts) = with(|link| link.secy.passed = other(), Seen { passed: Some(7), ..seen });
+        let (verdict, concerns) = link_verdict(&link, &facts);
+        assert_eq!((verdict.state.as_str(), verdict.level), (state, level));
+        let said = words.iter().all(|words| verdict.text.contains(words));
+        assert_eq!(said, state != "protecting", "{}", verdict.text);
+        assert_eq!(concerns.is_empty(), level != Level::Attention);
+    }
+    // Key agreement knows its peers' SCIs: those that pass are stations'.
+    let mut link = agreeing();
+    link.secy.passed = other();
+    link.mka.as_mut().unwrap().members.clear();
+    let (verdict, _) = link_verdict(&link, &facts(Seen { passed: Some(7), ..lonely() }));
+    assert!(!verdict.text.contains("00:09/1"), "{}", verdict.text);
+}
+
 #[test]
 fn each_state_has_its_level_its_cause_and_its_cure() {
     use Level::{Alarm, Attention, Good, Idle};

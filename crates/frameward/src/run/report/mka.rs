@@ -33,7 +33,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
     };
     MkaReport {
         secured: transmitting(agreement).is_some(),
-        trouble: status.fault.map(|trouble| trouble.to_string()),
+        trouble: status.fault.map(|trouble| words(link, trouble)),
         ckn: mka.caks().any(|cak| cak.ckn() == status.ckn).then(|| status.ckn.to_string()),
         caks: mka
             .caks()
@@ -72,6 +72,14 @@ pub(super) fn requested(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) 
         encrypted: link.protection != secy::Protection::Integrity,
         no_sci: link.sci_inclusion == secy::SciInclusion::Never,
         trouble: agreement.status.fault.map(state),
+    }
+}
+
+/// A trouble in words. Inside of a site no switch is in the way, and MKPDUs under other CKNs are stations'.
+fn words(link: &Link, trouble: Fault) -> String {
+    match trouble {
+        Fault::Alone if link.in_site => "no other site is heard: check whether the site has connected peers, whether they have protect = true, and compare the ckn of both ends".to_owned(),
+        trouble => trouble.to_string(),
     }
 }
 

@@ -66,7 +66,10 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         lan: PortReport {
             interface: lan.clone(),
             engine: about.map(|about| about.engine.clone()).unwrap_or_default(),
-            mtu: about.map_or(0, |about| u32::try_from(about.lan_mtu).unwrap_or(u32::MAX)),
+            // The machines', without what the own SecY adds.
+            mtu: about.map_or(0, |about| {
+                u32::try_from(about.lan_mtu.saturating_sub(running.added_octets())).unwrap_or(u32::MAX)
+            }),
             guard: running.works.as_ref().map_or("", |works| works.guard()).into(),
             counters: Counters::new(PortCounters::NAMES, snapshot.lan.values()),
         },
