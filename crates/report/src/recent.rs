@@ -291,7 +291,7 @@ mod tests {
             let sc = CountedSc { valid, ..CountedSc::default() };
             let scs = [("peer".to_owned(), sc)].into();
             lately.look(now, Counted { passed, scs, ..Counted::default() });
-            lately.seen(now).passed
+            lately.traffic(now).passed
         };
         assert_eq!(after(0, 5, 0), None, "before the first look");
         assert_eq!(after(1, 7, 0), Some(2));

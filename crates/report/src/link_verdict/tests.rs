@@ -69,11 +69,12 @@ fn whose_frames_pass_to_stations_is_said_while_no_valid_frame_comes() {
     let words = ["of 02:00:00:00:00:09/1 under AN 2, 7 since", PEER, "set sci to this"];
     for (seen, state, level) in [
         (lonely(), "silent", Level::Attention),
-        (Seen { valid: None, ..lonely() }, "peer absent", Level::Attention),
-        (Seen { valid: None, ..lively() }, "idle", Level::Idle),
+        (RecentTraffic { valid: None, ..lonely() }, "peer absent", Level::Attention),
+        (RecentTraffic { valid: None, ..lively() }, "idle", Level::Idle),
         (lively(), "protecting", Level::Good),
     ] {
-        let (link, facts) = with(|link| link.secy.passed = other(), Seen { passed: Some(7), ..seen });
+        let (link, facts) =
+            with(|link| link.secy.passed = other(), RecentTraffic { passed: Some(7), ..seen });
         let (verdict, concerns) = link_verdict(&link, &facts);
         assert_eq!((verdict.state.as_str(), verdict.level), (state, level));
         let said = words.iter().all(|words| verdict.text.contains(words));
@@ -84,7 +85,7 @@ fn whose_frames_pass_to_stations_is_said_while_no_valid_frame_comes() {
     let mut link = agreeing();
     link.secy.passed = other();
     link.mka.as_mut().unwrap().members.clear();
-    let (verdict, _) = link_verdict(&link, &facts(Seen { passed: Some(7), ..lonely() }));
+    let (verdict, _) = link_verdict(&link, &facts(RecentTraffic { passed: Some(7), ..lonely() }));
     assert!(!verdict.text.contains("00:09/1"), "{}", verdict.text);
 }
 
