@@ -73,7 +73,7 @@ mutants=(
     'sa.h|lowest > sa->floor ? lowest : sa->floor|lowest'
     'sa_change.h|if (sc->encoding == an + 1) __sync_lock_test_and_set(&sc->encoding, 0);|'
     'sa_change.h|if (reserved < sa->reserved) reserved = sa->reserved;|'
-    'sa_change.h|sa->next + left / 2|sa->next + left'
+    'sa_change.h|next + left / 2|next + left'
     'sa_change.h|if (command->pn > sa->floor) sa->floor = command->pn;|'
     'sa_ahead.h|if (slot->pn == pn) return slot;|return slot;'
     'sa_ahead.h|if (!slot \|\| *(volatile u64 *)&slot->id != instance) return 0;|if (!slot) return 0; instance = slot->id;'

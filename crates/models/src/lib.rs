@@ -10,6 +10,8 @@
 //!
 //! **Worlds.** [`simulation`] searches nothing: it runs whole worlds, much longer and with more faults than a search can follow.
 //!
+//! **C.** [`transmit_pns`] is a model by hand of lines of an XDP program, in every order of frames and control.
+//!
 //! **A trace** is a list of actions. It runs without the search: [`kay::World::run`].
 
 pub mod handshake;
@@ -18,3 +20,4 @@ mod names;
 mod past;
 pub mod session;
 pub mod simulation;
+pub mod transmit_pns;

@@ -139,7 +139,7 @@ GLOBAL int settle(u32 place, const struct opening *opening) {
     struct receive_sa *sa = map_lookup(&receive, &place);
     if (!link || !sa || !opening) return GONE;
     struct block *block = find_block(place, opening->pn, link->ring);
-    return block ? commit(sa, opening, block, link->replay_protect) : GONE;
+    return block ? commit(sa, opening, block, &link->replay_protect) : GONE;
 }
 
 SECTION("xdp") int outward(struct xdp_md *ctx) {
@@ -324,7 +324,7 @@ INLINE int verify_ready(struct xdp_md *ctx, const struct settings *link, u32 pla
     erase_text(slot, slot->octets);
     release(slot, 0);
     opening->ahead = 1;
-    return commit(sa, opening, block, link->replay_protect);
+    return commit(sa, opening, block, &link->replay_protect);
 }
 
 SECTION("xdp") int inward(struct xdp_md *ctx) {

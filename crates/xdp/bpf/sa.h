@@ -3,7 +3,9 @@
 // Frames on any CPU, and changes by control, meet here. The transmit SC has one lock, and each receive SA has one. It is held
 // for some ten instructions: no PN is ever taken twice, and none is delivered twice. Functions whose names end in _locked want the lock.
 // Under it the kernel lets no function be called, so all of them are inlined. A lock costs as much as eight blocks of text, since the
-// kernel turns interrupts off. So a frame whose keystream is ready takes its PN without one (sa_ahead.h): PNs change by atomic comparison alone.
+// kernel turns interrupts off. So a frame whose keystream is ready takes its PN without one (sa_ahead.h): frames change PNs by atomic
+// comparison alone. Control writes them plainly when it installs or retires an SA. Its instance is published behind that, or taken away
+// before, so no frame uses a PN that it takes meanwhile.
 #pragma once
 #include "chacha20_poly1305.h"
 
@@ -168,11 +170,12 @@ INLINE enum freshness advance_locked(struct receive_sa *sa, u64 pn) {
     return freshness;
 }
 
-INLINE enum freshness commit(struct receive_sa *sa, const struct opening *opening, struct block *block, u32 replay_protect) {
+// Whether replays are refused is read under the lock: a frame that knew it before would be marked nowhere after a change.
+INLINE enum freshness commit(struct receive_sa *sa, const struct opening *opening, struct block *block, const u32 *replay_protect) {
     enum freshness freshness = GONE;
     spin_lock(&sa->lock);
     if (sa->in_use && sa->instance == opening->instance)
-        freshness = replay_protect ? commit_locked(sa, opening, block) : advance_locked(sa, opening->pn);
+        freshness = *(const volatile u32 *)replay_protect ? commit_locked(sa, opening, block) : advance_locked(sa, opening->pn);
     spin_unlock(&sa->lock);
     return freshness;
 }

@@ -119,8 +119,11 @@ INLINE int open_ahead(struct xdp_md *ctx, const struct job *job, struct opening 
 // An instance is never that of another SA, and control publishes it behind all else of an SA and takes it away before. So what is read
 // between two looks at the same instance is that SA's. The slot is held, and the PN taken, by atomic comparisons, which put what stands
 // around them in order. Whoever disables the SA does so before looking at its next PN: a frame that took one meanwhile sees that.
+// The second look is at the instance of the SA that protects then, whose AN is read first: the address of the second load depends on the
+// first, so no CPU changes their order. In the other order an SA could be retired, and another one enabled under its AN, between the two.
+// frameward-models' transmit_pns.rs is a model of these lines, and runs them in every order with control's.
 INLINE struct slot *take_ready(struct transmit_sc *sc, u32 secure_data, struct sealing *sealing) {
-    u32 encoding = *(volatile u32 *)&sc->encoding, an = encoding - 1;
+    u32 an = *(volatile u32 *)&sc->encoding - 1;
     if (an >= ANS) return 0;
     BOUND(an, ANS - 1);
     struct transmit_sa *sa = &sc->sas[an];
@@ -135,7 +138,11 @@ INLINE struct slot *take_ready(struct transmit_sc *sc, u32 secure_data, struct s
         return 0;
     }
     sealing->pn = pn, sealing->instance = instance, sealing->an = an, sealing->clear = clear, sealing->ring = sa->ring;
-    if (*(volatile u64 *)&sa->instance == instance && *(volatile u32 *)&sc->encoding == encoding) return slot;
+    an = *(volatile u32 *)&sc->encoding - 1;
+    if (an < ANS) {
+        BOUND(an, ANS - 1);
+        if (*(volatile u64 *)&sc->sas[an].instance == instance) return slot;
+    }
     erase(slot);
     release(slot, 0);
     return 0;
@@ -148,13 +155,12 @@ INLINE struct slot *find_ready(struct receive_sa *sa, u32 low, u32 secure_data, 
     u64 pn = sa->extended ? recover(low, *(volatile u64 *)&sa->highest) : low;
     struct slot *slot = *(volatile u32 *)&sa->in_use && pn ? hold_slot(sa->ring, instance, pn) : 0;
     if (!slot) return 0;
-    u32 clear = sa->key.clear;
-    if (clear >= secure_data || slot->octets < secure_data - clear) {
-        release(slot, instance);
-        return 0;
-    }
+    u32 clear = *(volatile u32 *)&sa->key.clear;
     opening->pn = pn, opening->instance = instance, opening->clear = clear, opening->ring = sa->ring;
-    return slot;
+    // Of an SA that is retired meanwhile nothing is left, and its frame would seem forged.
+    if (clear < secure_data && slot->octets >= secure_data - clear && *(volatile u64 *)&sa->instance == instance) return slot;
+    release(slot, instance);
+    return 0;
 }
 
 // Whether such a frame is worth the cipher for all that its window says now.

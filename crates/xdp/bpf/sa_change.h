@@ -21,11 +21,14 @@ struct command {
 // An SA's instance, behind what was written before and in front of what is written next: frames read it without the lock.
 INLINE void publish(u64 *instance, u64 value) { __sync_lock_test_and_set(instance, value); }
 
+// Frames take PNs meanwhile: the next one is read once.
 INLINE void reserve_through_locked(struct transmit_sa *sa, u64 through) {
+    u64 next = *(volatile u64 *)&sa->next;
+    if (!next) return;
     u64 reserved = through < sa->last ? through : sa->last;
     if (reserved < sa->reserved) reserved = sa->reserved;
-    u64 left = reserved > sa->next ? reserved - sa->next : 0;
-    sa->reserve_at = reserved == sa->last ? ~0ull : sa->next + left / 2;
+    u64 left = reserved > next ? reserved - next : 0;
+    sa->reserve_at = reserved == sa->last ? ~0ull : next + left / 2;
     sa->reserved = reserved;
 }
 
@@ -40,7 +43,7 @@ INLINE int change_transmit_locked(struct transmit_sc *sc, const struct command *
         // A PN above the last one would repeat a nonce: then none is left.
         sa->next = command->pn <= command->last ? command->pn : 0;
         sa->reserved = command->through < command->last ? command->through : command->last;
-        if (sa->next) reserve_through_locked(sa, command->through);
+        reserve_through_locked(sa, command->through);
         publish(&sa->instance, command->instance);
         return DONE;
     case ENABLE_TRANSMIT:
@@ -55,7 +58,7 @@ INLINE int change_transmit_locked(struct transmit_sc *sc, const struct command *
         *sa = (struct transmit_sa){};
         return DONE;
     default:
-        if (sa->next) reserve_through_locked(sa, command->pn);
+        reserve_through_locked(sa, command->pn);
         return DONE;
     }
 }

@@ -271,7 +271,8 @@ impl Link {
         self.change_transmit(What::EnableTransmit, an, 0)
     }
 
-    /// Lets the SA under `an` protect no frame from now on, if it is the one that does: it has taken its last PN when this returns.
+    /// Lets the SA under `an` protect no frame from now on, if it is the one that does. A frame that is taking a PN at that moment may
+    /// still spend PNs, and is not sent with them: none is sent with a PN that [`Self::transmit_pns`] calls the next one, or above it.
     ///
     /// # Errors
     /// If there is none.
