@@ -217,6 +217,8 @@ impl Judge {
             if raw.mka.is_some() {
                 return Some(UNNAMED);
             }
+            // Without keys those are missing, and nothing is known of a suite.
+            raw.static_keys.as_ref()?;
             let text = format!("{label}suite is missing; static keys need its name: {}", known());
             findings.error(self.span.clone(), text);
             return None;

@@ -339,6 +339,17 @@ fn mistakes_that_need_more_than_one_change() {
             VALID.split("[link.static]").next().unwrap().to_owned(),
             "4: link \"press\": has no keys; add [link.mka] or [link.static]",
         ),
+        // Nobody has said that they are static, so no suite is missing.
+        (
+            VALID
+                .split("[link.static]")
+                .next()
+                .unwrap()
+                .lines()
+                .filter(|line| !line.starts_with("suite"))
+                .fold(String::new(), |text, line| text + line + "\n"),
+            "4: link \"press\": has no keys; add [link.mka] or [link.static]",
+        ),
         (
             double.replace("oven", "press"),
             "20: link \"press\": name = \"press\" is already used on line 5; give each link its own",
