@@ -361,7 +361,7 @@ fn stations_with_macsec_go_on_beside_machines_without() {
     boxes.stop();
 }
 
-/// What a reload makes of a link is inside of the site of its name, and the other way round.
+/// A reload puts a link into the site of its name, and takes it out again.
 #[test]
 fn a_link_becomes_a_site_by_reload_and_a_link_again() {
     let mut boxes = OneBox::configured(2, 1, &SitesChoice { site: MKA, ..SitesChoice::default() });

@@ -221,7 +221,7 @@ mod tests {
         LinkJob::new(slot, slot, |_, _| Progress::Done)
     }
 
-    /// What comes while another job is waited for, of the same kind too, is handled by whoever waited: in its order.
+    /// Events that come while a job is waited for, jobs of its kind too, are handled in their order by the caller that waited.
     #[test]
     fn jobs_that_come_back_beside_the_one_that_is_waited_for_are_held() {
         let mut workers = Workers::new(Polling::Interrupt, Scheduling::Ordinary);

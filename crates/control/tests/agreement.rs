@@ -351,7 +351,7 @@ fn mkpdus_of_other_groups_are_stations_in_a_site() {
     pair.until("each has heard the other one", |pair| {
         pair.status(1).counters.mkpdus_unknown_ckn > 2 && pair.snapshot(0).pipeline.in_pkts_kay > 2
     });
-    // What was on the wire before the change is forgotten by then.
+    // MKPDUs of before the change are forgotten by then.
     pair.until("one of them is alone", |pair| {
         [0, 1].map(|side| pair.status(side).status.fault) == [Some(Fault::Alone), Some(Fault::OtherCkn)]
     });

@@ -69,7 +69,7 @@ pub struct LinkSnapshot {
     pub secy: SecYCounters,
     /// Whose frame was discarded last because there is no SA for it.
     pub stranger: Option<UnmatchedFrame>,
-    /// Whose MACsec frame passed to stations last.
+    /// The sender of the last MACsec frame that passed to stations.
     pub passed: Option<UnmatchedFrame>,
     /// The transmit SC: the sum over its SAs.
     pub transmit: TransmitSaCounters,

@@ -12,7 +12,7 @@ const OLDEST: Duration = Duration::from_secs(4);
 /// A part of what an object says of itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
-    /// What counts as it is.
+    /// Octets that count as they are.
     Plain(u64),
     /// A random name, or a digest of one.
     Name(u64),

@@ -50,7 +50,7 @@ impl<O: Object> Default for Pasts<O> {
 }
 
 impl<O: Object> Pasts<O> {
-    /// What an object did on its way to a place.
+    /// Consequences of an object's last input on its way to a place.
     pub(crate) fn at(&self, place: Place) -> &O::Did {
         &self.nodes[place].did
     }

@@ -29,7 +29,7 @@ const INSTANCES: [u8; 2] = [1, 2];
 /// The last PN of the suite.
 const LAST: u8 = 3;
 
-/// What is changed in the program, so that the search has to find it.
+/// A change of the program that the search has to find.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mutant {
     /// A PN that was taken is used without a second look.
@@ -73,7 +73,7 @@ pub struct State {
     wrong: bool,
 }
 
-/// Whose step it is, and which, if there are several.
+/// Owner of a step, and the step's number if there are several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// A frame's next access.
@@ -87,7 +87,7 @@ pub enum Step {
     Control(u8),
 }
 
-/// What is searched.
+/// Extent of a search.
 #[derive(Clone, Debug)]
 pub struct World {
     /// Frames, each on a CPU of its own.

@@ -239,7 +239,7 @@ fn known_scis(secy: &SecYReport) -> String {
     if here.is_empty() { "none".to_owned() } else { here.join(", ") }
 }
 
-/// Whose frames pass to stations inside of a site, where a peer with another SCI than is configured looks like one. No finding by
+/// The sender of frames that pass to stations inside of a site: a peer with another SCI than is configured looks like one. No finding by
 /// itself: stations are usual there. Key agreement knows its peers' SCIs.
 fn passed(report: &LinkReport, recent: &RecentTraffic) -> Option<String> {
     let (count, last) = recent.passed.zip(report.secy.passed.as_ref())?;

@@ -205,7 +205,7 @@ impl RecentCounters {
         }
     }
 
-    /// What a verdict is made of.
+    /// Figures that a verdict is made of.
     pub fn traffic(&self, now: Duration) -> RecentTraffic {
         let ago = |then: Duration| now.saturating_sub(then);
         let is_waited_for = self.sent.is_some_and(|sent| ago(sent) < FORGOTTEN);

@@ -25,7 +25,7 @@ pub struct SecYReport {
     /// Whose frame was discarded last because there is no SA for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stranger: Option<StrangerReport>,
-    /// Whose MACsec frame passed last to stations with a SecY of their own; only inside of a site.
+    /// The sender of the last MACsec frame that passed to stations with a SecY of their own; only inside of a site.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<StrangerReport>,
     /// The own SC.

@@ -67,7 +67,7 @@ impl Sink {
     }
 }
 
-/// What a generator sends.
+/// Frames of a generator.
 #[derive(Clone, Copy, Debug)]
 pub struct Generated<'f> {
     /// The longest frame, of 60 octets or more.

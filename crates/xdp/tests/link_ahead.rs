@@ -447,7 +447,7 @@ fn frames_of_two_cpus_and_the_thread_do_not_disturb_each_other() {
     }
 }
 
-/// Who disables the SA knows then which PN is the next one, whatever frames do at that moment: none is sent with it afterwards. Moments
+/// A disabled SA has a next PN that no frame is sent with afterwards, whatever frames do at that moment. Moments
 /// between two accesses to memory are hardly ever met here; frameward-models' transmit_pns.rs searches them.
 #[test]
 fn no_frame_takes_a_pn_of_a_disabled_sa() {

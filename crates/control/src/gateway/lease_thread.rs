@@ -1,4 +1,4 @@
-//! What a gateway asks of its thread for leases and floors, and the answers.
+//! Requests of a gateway to its thread for leases and floors, and the answers.
 
 use std::time::{Duration, Instant};
 

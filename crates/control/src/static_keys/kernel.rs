@@ -105,7 +105,7 @@ impl StaticControl {
         why
     }
 
-    /// What its transmit SA needs that was not told yet, if that is in the kernel and it is time to look.
+    /// A need of its transmit SA in the kernel that was not told yet, if it is time to look.
     pub(crate) fn new_need_in_kernel(&mut self, kernel: &mut KernelLink, now: Instant) -> Option<NextAction> {
         if !self.in_kernel || now < self.look_due {
             return None;

@@ -68,7 +68,7 @@ pub(super) struct LanPort {
     before: PortCounters,
 }
 
-/// What is between the tunnel and the LAN.
+/// Way between the tunnel and the LAN.
 #[derive(Default)]
 enum Side {
     #[default]

@@ -34,7 +34,7 @@ pub(super) struct Secured {
     pass: Burst,
 }
 
-/// Who may have sent a frame that goes into the tunnel.
+/// Possible senders of a frame that goes into the tunnel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Sender {
     /// Anybody on the LAN.
@@ -131,7 +131,7 @@ enum Way {
     Verify,
     /// To stations, as it is.
     Pass,
-    /// Whose MKPDU it is stands in its CKN, and the KaY alone knows that.
+    /// An MKPDU of either: its CKN tells, and the KaY alone knows that.
     Both,
 }
 
@@ -197,7 +197,7 @@ fn is_macsec(frame: &[u8]) -> bool {
     }
 }
 
-/// What a station with a SecY of its own sends: MACsec and MKPDUs, also behind VLAN tags.
+/// Frames of a station with a SecY of its own: MACsec and MKPDUs, also behind VLAN tags.
 fn is_of_station(frame: &[u8]) -> bool {
     is_macsec(frame) || is_outer_tagged_eapol_mka(frame)
 }

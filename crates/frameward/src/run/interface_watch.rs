@@ -287,7 +287,7 @@ impl PassageNews {
     }
 }
 
-/// What the kernel says of a link's interfaces, plain and protected. A link inside of a site has the first alone, which stands for
+/// State of a link's interfaces in the kernel, plain and protected. A link inside of a site has the first alone, which stands for
 /// both.
 pub(super) fn seen(link: &Link) -> Result<[Option<LinkState>; 2], InterfaceError> {
     let plain = link_state(&link.plain)?;

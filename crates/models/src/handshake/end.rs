@@ -66,7 +66,7 @@ pub(super) enum Told {
     Ask,
 }
 
-/// What an end did with an input, and what it is then.
+/// Consequences of an input for an end, and its state then.
 pub(super) struct Did {
     pub(super) sent: Vec<Arc<[u8]>>,
     pub(super) entered: Vec<Keys>,

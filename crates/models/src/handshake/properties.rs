@@ -24,7 +24,7 @@ pub enum Wrong {
 }
 
 impl World {
-    /// What is wrong with what an end did; `state` has not heard of it yet.
+    /// The property that an end's last input broke; `state` has not heard of it yet.
     pub(super) fn judge(&self, shared: &Shared, state: &State, end: usize, did: &Did) -> Option<Wrong> {
         let peer = Self::did(shared, state, 1 - end);
         if let Some(wrong) = &did.wrong {

@@ -51,7 +51,7 @@ pub(super) enum Told {
     Timeout,
 }
 
-/// What a session did with an input, and what it is then.
+/// Consequences of an input for a session, and its state then.
 pub(super) struct Did {
     pub(super) control: Vec<Vec<u8>>,
     pub(super) announcements: Vec<Vec<u8>>,

@@ -2,7 +2,7 @@
 
 use super::{FIRST, INSTANCES, LAST, State, World};
 
-/// What control does, in this order.
+/// Steps of control, in this order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Act {
     Lock,

@@ -49,7 +49,7 @@ impl Frame {
         self.at = at;
     }
 
-    /// What was read does not matter any more.
+    /// Values that were read do not matter any more.
     fn forget(&mut self, at: At) {
         *self = Self { at, ..Self::default() };
     }

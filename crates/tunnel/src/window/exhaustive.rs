@@ -19,7 +19,7 @@ const LAST: u64 = 3 * W;
 /// Most packets that are accepted in one order; four with `FRAMEWARD_MODELS=deep`.
 const PACKETS: usize = 2;
 
-/// What tells two states apart: the window, which seqs are in the table, which were accepted.
+/// Marks that tell two states apart: the window, which seqs are in the table, which were accepted.
 type Print = (u64, u64, [u64; 2], u64, Vec<u64>, BTreeSet<u64>);
 
 #[derive(Clone)]

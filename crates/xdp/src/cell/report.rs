@@ -1,4 +1,4 @@
-//! What the programs tell of a relation: its state with events for control, counters and times.
+//! Answers of the programs about a relation: its state with events for control, counters and times.
 
 use std::time::Duration;
 

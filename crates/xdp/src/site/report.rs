@@ -1,4 +1,4 @@
-//! What the programs tell of flows and lanes, and when.
+//! Answers of the programs about flows and lanes, and their time.
 
 use std::time::Duration;
 

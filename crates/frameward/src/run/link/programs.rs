@@ -40,7 +40,7 @@ fn xdp_suits(link: &Link, suite: CipherSuite, mtus: Mtus) -> Result<(), String> 
 
 /// Where a link's frames are to be protected and verified; none without a SecY.
 pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Option<LinkPlaceSettings> {
-    // What is inside of a site stays there.
+    // A link inside of a site stays there.
     if link.in_site {
         return None;
     }
