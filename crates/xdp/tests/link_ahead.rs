@@ -468,6 +468,9 @@ fn no_frame_takes_a_pn_of_a_disabled_sa() {
                     if ran.verdict == Verdict::Redirect {
                         let pn = u32::from_be_bytes(ran.frame[16..20].try_into().unwrap());
                         assert!(sent.lock().unwrap().insert(pn), "a PN comes again");
+                    } else {
+                        // The thread that fills slots gets no CPU that others want.
+                        thread::sleep(Duration::from_millis(1));
                     }
                 }
             });
@@ -481,6 +484,8 @@ fn no_frame_takes_a_pn_of_a_disabled_sa() {
             // One that lost against the change may have spent a PN, and none was sent with it.
             let most = sent.lock().unwrap().iter().max().copied().map(u64::from);
             assert!(most < Some(first), "{most:?} was sent behind the SA's last PN, {first} was the next");
+            // The round's frames find keystream: some before the SA is disabled, some at that moment.
+            wait_for("no slot is ready", || is_ready(&self::sent(sender, first + 40), first + 40));
             sender.enable_transmit(an(0)).unwrap();
         }
         stop.store(true, Ordering::Relaxed);
