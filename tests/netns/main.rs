@@ -21,6 +21,7 @@ mod doctor;
 mod everything;
 mod exchange;
 mod exchanged;
+mod express;
 mod fieldbus;
 mod fragments;
 mod guard;

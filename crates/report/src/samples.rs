@@ -50,6 +50,7 @@ pub fn sample(name: &str) -> GatewayReport {
             counters: Counters::new(&["OutPktsEncrypted"], [4]),
             sas: vec![sa(Some(9), None)],
         },
+        express: None,
         receive: vec![ReceiveScReport {
             sci: "02:00:00:00:00:02/1".into(),
             counters: Counters::new(&["InPktsOK"], [3]),
