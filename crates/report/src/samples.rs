@@ -155,6 +155,7 @@ pub fn sample_site() -> SiteReport {
         name: "berlin".into(),
         mode: "identifier".into(),
         endpoint: Some("berlin.example.net:7787".into()),
+        via: None,
         state: "connected".into(),
         seconds: 61,
         reason: String::new(),

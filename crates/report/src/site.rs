@@ -69,6 +69,9 @@ pub struct SitePeerReport {
     /// Where it is configured to be; none: it connects from anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
+    /// The peer that relays to it, if one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
     /// `plain`, `waiting`, `connecting`, `refused`, `greeting` or `connected`.
     pub state: String,
     /// For so long, in seconds.

@@ -4,7 +4,7 @@
 //! sends its Initial again after 300 and 900 ms and is given up after [`PATIENCE`], so that a peer that starts is met
 //! within about half a second. Tries that fail at once are up to half a second apart.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::shared::{Arrival, DriverEvent, Shared};
 use super::status::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
+use dataplane::site::{relay_address, relayed_peer};
 
 /// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -44,6 +45,8 @@ pub(super) struct Dial {
 #[derive(Debug)]
 pub(super) struct Name {
     host: String,
+    /// The address that stands for a relay, in the place of a name.
+    relay: Option<SocketAddr>,
     local: SocketAddr,
     last: Mutex<Vec<SocketAddr>>,
 }
@@ -87,6 +90,12 @@ impl Dial {
         let connection = match timeout(PATIENCE, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(DisconnectReason::of(&error, shown())),
+            Err(_) if relayed_peer(address).is_some() => {
+                let why = DisconnectReason::silent("no answer through the relay");
+                return Err(why.cured_by(
+                    "see that the relay is connected, has relay = true and the peer among its peers, and that via and public_key are right at both ends",
+                ));
+            }
             Err(_) => {
                 let why = DisconnectReason::silent(format!("no answer from {}", canonical(address)));
                 return Err(why.cured_by(
@@ -106,11 +115,25 @@ impl Dial {
 impl Name {
     /// `local`: where this site's socket is bound.
     pub(super) fn new(host: String, local: SocketAddr) -> Self {
-        Self { host, local, last: Mutex::new(Vec::new()) }
+        Self { host, relay: None, local, last: Mutex::new(Vec::new()) }
+    }
+
+    /// The way to a peer behind a relay.
+    pub(super) fn relayed(peer: PeerId, local: SocketAddr) -> Self {
+        let address = relay_address(peer);
+        let ip = match (address.ip(), local) {
+            (IpAddr::V4(four), SocketAddr::V6(_)) => four.to_ipv6_mapped().into(),
+            (other, _) => other,
+        };
+        let relay = Some(SocketAddr::new(ip, address.port()));
+        Self { host: String::new(), relay, local, last: Mutex::new(Vec::new()) }
     }
 
     /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
     pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, DisconnectReason> {
+        if let Some(relay) = self.relay {
+            return Ok(vec![relay]);
+        }
         let found = match self.host.parse::<SocketAddr>() {
             Ok(address) => Ok(vec![address]),
             Err(_) => match timeout(NAME_PATIENCE, tokio::net::lookup_host(&self.host)).await {

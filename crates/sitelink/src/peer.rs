@@ -4,8 +4,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use suite::identity::PublicKey;
 use tokio::task::AbortHandle;
-use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
+use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, SiteName, Stream};
+use wire::tunnel::SITE_NAME_OCTETS;
 
 use super::connection::{Incoming, PeerConnection};
 use super::dial::Dial;
@@ -17,7 +19,7 @@ use super::status::{ConnState, PeerStatus, canonical};
 use super::tls::{KeyExchange, key_exchange_of};
 use super::transport::code;
 use super::unproved_move::UnprovedMove;
-use dataplane::site::{LanFrame, ToWorker};
+use dataplane::site::{LanFrame, ToWorker, relayed_peer};
 
 /// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
@@ -49,6 +51,10 @@ pub(super) struct Peer {
     reached: Reached,
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
+    /// How relayed packets name it, and which peer relays to it.
+    relay: LastSent<Option<(SiteName, Option<PeerId>)>>,
+    public_key: Option<PublicKey>,
+    via: Option<PublicKey>,
     /// QUIC has seen it at another address, which is not proved yet.
     claimed: Option<UnprovedMove>,
     /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
@@ -102,6 +108,9 @@ impl Peer {
             },
             address: LastSent::default(),
             payload: LastSent::default(),
+            relay: LastSent::default(),
+            public_key: settings.public_key,
+            via: settings.via,
             claimed: None,
             seen_at: None,
             told_seen: None,
@@ -110,6 +119,19 @@ impl Peer {
         };
         peer.call(if caller { Duration::ZERO } else { GRACE });
         peer
+    }
+
+    /// Sets the number of the peer that relays to this one.
+    pub(super) fn set_hub(&mut self, number: impl FnOnce(PublicKey) -> Option<PeerId>) {
+        let Some(PublicKey(key)) = self.public_key else { return };
+        let mut name = [0; SITE_NAME_OCTETS];
+        name.copy_from_slice(&key[..SITE_NAME_OCTETS]);
+        self.relay.is = Some((name, self.via.and_then(number)));
+    }
+
+    /// Whether its packets go through a relay.
+    fn is_relayed(&self) -> bool {
+        self.address.is.is_some_and(|address| relayed_peer(address).is_some())
     }
 
     /// Begins to connect, if the peer has an endpoint.
@@ -363,13 +385,21 @@ impl Peer {
             }
         }
         let at = canonical(channel.connection.remote_address());
-        if self.told_seen != Some(at) && channel.send(Stream::Control, &Message::SeenAt { address: at }) {
+        let relayed = relayed_peer(at).is_some();
+        if !relayed
+            && self.told_seen != Some(at)
+            && channel.send(Stream::Control, &Message::SeenAt { address: at })
+        {
             self.told_seen = Some(at);
         }
         if !channel.greeted {
             channel.greeted = true;
             self.reached = Reached { reach: ConnState::Connected, since: now, why: String::new() };
-            self.notice(format!("connected at {at}"));
+            self.notice(if relayed {
+                "connected through the relay".to_owned()
+            } else {
+                format!("connected at {at}")
+            });
         }
     }
 
@@ -377,7 +407,14 @@ impl Peer {
     pub(super) fn next_command(&mut self) -> Option<ToWorker> {
         if self.address.is != self.address.told {
             self.address.told = self.address.is;
-            return Some(ToWorker::Endpoint { peer: self.id, address: self.address.is });
+            // The worker knows the way to a relay.
+            let address = self.address.is.filter(|address| relayed_peer(*address).is_none());
+            return Some(ToWorker::Endpoint { peer: self.id, address });
+        }
+        if self.relay.is != self.relay.told {
+            self.relay.told = self.relay.is;
+            let (name, hub) = self.relay.is?;
+            return Some(ToWorker::Relay { peer: self.id, name: Some(name), hub });
         }
         if self.payload.is != self.payload.told {
             self.payload.told = self.payload.is;
@@ -403,7 +440,8 @@ impl Peer {
             reach: self.reached.reach,
             since: self.reached.since,
             reason: self.reached.why.clone(),
-            address: self.address.is.map(canonical),
+            relayed: self.is_relayed(),
+            address: self.address.is.filter(|_| !self.is_relayed()).map(canonical),
             round_trip: connected.map(|channel| channel.connection.rtt()),
             path_payload: self.payload.is,
             seen_at: connected.and(self.seen_at),

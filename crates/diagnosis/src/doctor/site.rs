@@ -118,6 +118,9 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
     let (producer, datagrams) = datagrams();
     let settings = settings(site, lan_mtu).map_err(|error| problem(&error))?;
     let mut forwarding = Forwarding::new(settings, wan, worker, producer, site.dscp);
+    if site.relay {
+        forwarding.relay_for_peers();
+    }
     let manager = Manager::start(settings_of_manager, mailbox, datagrams, socket, None)
         .map_err(|error| problem(&error))?;
     let start = Instant::now();
@@ -177,6 +180,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             )];
         }
         "connected" | "greeting" => {
+            let at = peer.via.as_ref().map_or(at, |hub| format!(" through {}", hub.name));
             let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
             findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}")));
         }
@@ -193,6 +197,15 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
                 "peer",
                 format!(
                     "{name} may connect from anywhere, and has not{because}: start its gateway or doctor there"
+                ),
+            )];
+        }
+        _ if peer.via.is_some() => {
+            let hub = peer.via.as_ref().map_or("", |hub| &hub.name);
+            return vec![Finding::problem(
+                "peer",
+                format!(
+                    "{name} does not answer through {hub}{because}: see that {hub} is connected and has relay = true and {name} among its peers; start the gateway of {name} or doctor there, with via for this site"
                 ),
             )];
         }

@@ -36,6 +36,7 @@ pub fn peer_report(
         name: peer.name.clone(),
         mode: peer.mode.name().into(),
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
+        via: peer.via.as_ref().map(|hub| hub.name.clone()),
         state: channel.map_or(if plain { "plain" } else { "down" }, |(_, peer)| state(peer)).into(),
         seconds: channel.map_or(0, |(_, peer)| seconds(peer.since)),
         reason: channel.map(|(_, peer)| peer.reason.clone()).unwrap_or_default(),

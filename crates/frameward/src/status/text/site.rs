@@ -45,10 +45,11 @@ impl StatusText<'_> {
         if !reason.is_empty() {
             writeln!(f, "    {reason}")?;
         }
-        let place = match (&peer.address, &peer.endpoint) {
-            (Some(address), _) => format!("data goes to {address}"),
-            (None, Some(endpoint)) => format!("configured to be at {endpoint}, not found yet"),
-            (None, None) => "may connect from anywhere, and has not yet".to_owned(),
+        let place = match (&peer.via, &peer.address, &peer.endpoint) {
+            (Some(hub), ..) => format!("relayed by {hub}, in user space"),
+            (None, Some(address), _) => format!("data goes to {address}"),
+            (None, None, Some(endpoint)) => format!("configured to be at {endpoint}, not found yet"),
+            (None, None, None) => "may connect from anywhere, and has not yet".to_owned(),
         };
         write!(f, "    {place}")?;
         if let Some(microseconds) = peer.round_trip_us {
