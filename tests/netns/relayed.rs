@@ -6,7 +6,8 @@
 //!                                         │               relays     │
 //! ```
 //!
-//! Each NAT gives each connection a port by chance, and lets nothing in that was not asked for.
+//! Each NAT lets nothing in that was not asked for. Those of one port for all destinations let the sites find a direct way; those that give each
+//! connection a port by chance do not.
 
 use std::time::{Duration, Instant};
 
@@ -14,19 +15,25 @@ use frameward::keygen::{self, KeyLength};
 use lab::plants::{BARE, WAN};
 use lab::topology::{LEFT, RIGHT, WIRE};
 use lab::traffic::{Ip, Until, ping, tcp};
-use lab::{Capture, Machine, Plant, Plants, PlantsShape, Program};
+use lab::{Capture, Direction, Machine, PacketSocket, Plant, Plants, PlantsShape, Program};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Scratch, Station};
 use perf::demo::sites::{PORT, SitesChoice, configure, site_name};
 use report::GatewayReport;
 use report::site::SitePeerReport;
 
-use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};
+use super::sites::is_up;
+use super::{DEADLINE, EXPERIMENT, counter, exchange, is_noise, marked, next, program};
 
 const MKA: &str = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
 
+/// A NAT that keeps the site's port whomever the site sends to, as long as nobody else has it.
+const ONE_PORT: &str = "masquerade";
+/// A NAT with another port for each destination.
+const SYMMETRIC: &str = "masquerade fully-random";
+
 /// Makes a NAT of a plant's line, with the address that its site had.
-fn put_behind_nat(plant: &Plant) {
+fn put_behind_nat(plant: &Plant, nat: &str) {
     let (line, site, number) = (plant.line.as_ref().unwrap(), &plant.site, plant.number);
     let (inside, router) = (format!("192.168.{number}.1"), format!("198.51.100.{}", number * 4 + 1));
     line.ip(&["link", "del", WIRE]).unwrap();
@@ -44,7 +51,7 @@ fn put_behind_nat(plant: &Plant) {
         &format!("add rule ip nat through iifname \"{LEFT}\" accept"),
         "add rule ip nat through ct state established,related accept",
         "add chain ip nat out { type nat hook postrouting priority 100 ; }",
-        &format!("add rule ip nat out oifname \"{RIGHT}\" masquerade fully-random"),
+        &format!("add rule ip nat out oifname \"{RIGHT}\" {nat}"),
     ] {
         line.run(&["nft", command]).unwrap();
     }
@@ -58,13 +65,13 @@ struct Hub {
 }
 
 impl Hub {
-    fn new() -> Self {
+    fn new(nat: &str) -> Self {
         let shape = PlantsShape { plants: 3, machine_mtu: 1500, lan_mtu: 1500, ..PlantsShape::default() };
         let plants = Plants::build(&shape).unwrap();
         for plant in &plants.plants {
             plant.stations[0].gateway.bridge().unwrap();
         }
-        [0, 2].map(|behind| put_behind_nat(&plants.plants[behind]));
+        [0, 2].map(|behind| put_behind_nat(&plants.plants[behind], nat));
         let scratch = Scratch::new().unwrap();
         keygen::cak(KeyLength::Bits128, None, &scratch.path().join("line.cak")).unwrap();
         configure(&scratch, &plants, &SitesChoice { site: MKA, ..SitesChoice::default() }).unwrap();
@@ -164,7 +171,7 @@ impl Hub {
 
 #[test]
 fn machines_behind_two_nats_reach_each_other_through_the_hub() {
-    let mut hub = Hub::new().start();
+    let mut hub = Hub::new(SYMMETRIC).start();
     hub.secured();
     for (from, to) in [(0, 2), (2, 0), (0, 1), (1, 2)] {
         hub.reaches(from, to, 1472);
@@ -198,6 +205,15 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
     for name in ["InRelayedUnknown", "InRelayedQuota"] {
         assert_eq!(counter(&site.path, name), 0, "{name}");
     }
+    // The direct way was looked for: at one end by calls, at the other end by what lets them in.
+    for own in [0, 2] {
+        hub.until(own, "it says why there is no direct way", |report| {
+            report.sites[0]
+                .peers
+                .iter()
+                .any(|peer| peer.relayed && peer.not_direct.starts_with("no direct way: no "))
+        });
+    }
     let status = hub.command(&["status", "site-1"]);
     assert!(status.contains("relayed by plant-2, in user space"), "{status}");
 
@@ -207,6 +223,82 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
         hub.reaches(0, 2, 1472);
         hub.reaches(2, 0, 1472);
     }
+    for site in hub.sites {
+        site.stop().unwrap();
+    }
+}
+
+/// Lets packets between the two NATs pass, or not.
+fn between_nats(hub: &Hub, passes: bool) {
+    let [one, three] = [0, 2].map(|plant: usize| hub.plants.plants[plant].ipv4.to_string());
+    for (from, to) in [(&one, &three), (&three, &one)] {
+        let action = if passes { "del" } else { "add" };
+        let rule = ["rule", action, "from", from, "to", to, "ipproto", "udp", "prio", "10", "blackhole"];
+        hub.plants.internet.ip(&rule).unwrap();
+    }
+}
+
+/// Sends a frame every few milliseconds until it is so, and for a while after it; all arrive, once.
+fn counted_until(hub: &Hub, seed: u64, is: impl Fn() -> bool) {
+    let (from, to) = (hub.machine(0), hub.machine(2));
+    let sender = PacketSocket::open(&from.namespace, from.ifname).unwrap();
+    let mut receiver = PacketSocket::open(&to.namespace, to.ifname).unwrap();
+    let (mut sent, mut came) = (Vec::new(), Vec::new());
+    let (end, mut so_since) = (Instant::now() + 2 * DEADLINE, None::<Instant>);
+    while so_since.is_none_or(|since| since.elapsed() < Duration::from_secs(1)) {
+        assert!(Instant::now() < end, "{:#?}", hub.peer(0, 2));
+        let number = sent.len();
+        let frame = marked(to.mac, from.mac, EXPERIMENT, 46 + number * 97 % 1400, seed + number as u64);
+        sender.send(&frame).unwrap();
+        sent.push(frame);
+        if number % 50 == 0 && so_since.is_none() && is() {
+            so_since = Some(Instant::now());
+        }
+        std::thread::sleep(Duration::from_millis(3));
+        while let Some(frame) = receiver.receive_waiting().unwrap() {
+            came.extend(
+                (frame.direction == Direction::In && !is_noise(&frame.octets)).then_some(frame.octets),
+            );
+        }
+    }
+    while came.len() < sent.len() {
+        let frame = next(&mut receiver);
+        assert!(frame.is_some(), "{} of {} came", came.len(), sent.len());
+        came.extend(frame);
+    }
+    came.sort_unstable();
+    sent.sort_unstable();
+    assert!(came == sent, "something was lost or came twice");
+}
+
+#[test]
+fn a_direct_way_between_two_nats_is_found_while_frames_flow_and_lost_again() {
+    let hub = Hub::new(ONE_PORT).start();
+    between_nats(&hub, false);
+    hub.secured();
+    hub.reaches(0, 2, 1472);
+    assert!(hub.peer(0, 2).relayed && hub.peer(2, 0).relayed);
+    between_nats(&hub, true);
+    let direct = || [(0, 2), (2, 0)].iter().all(|(own, other)| !hub.peer(*own, *other).relayed);
+    counted_until(&hub, 1000, direct);
+    for (own, other) in [(0, 2), (2, 0)] {
+        let peer = hub.peer(own, other);
+        assert_eq!(peer.address, Some(format!("{}:{PORT}", hub.plants.plants[other].ipv4)), "{peer:#?}");
+        assert!(is_up(&peer) && peer.not_direct.is_empty(), "{peer:#?}");
+    }
+    // The hub has nothing to do with frames any more.
+    let relayed = || counter(&hub.peer(1, 0).counters, "InPktsRelayed");
+    std::thread::sleep(Duration::from_millis(500));
+    let before = relayed();
+    counted_until(&hub, 100_000, || true);
+    assert_eq!(relayed(), before);
+    assert!(hub.command(&["status", "site-1"]).contains("data goes directly to 198.51.100.14:7787"));
+
+    between_nats(&hub, false);
+    hub.until(0, "the relay carries again", |report| report.sites[0].peers.iter().any(|peer| peer.relayed));
+    hub.reaches(0, 2, 1472);
+    hub.reaches(2, 0, 1472);
+    hub.secured();
     for site in hub.sites {
         site.stop().unwrap();
     }

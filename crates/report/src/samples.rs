@@ -156,6 +156,8 @@ pub fn sample_site() -> SiteReport {
         mode: "identifier".into(),
         endpoint: Some("berlin.example.net:7787".into()),
         via: None,
+        relayed: false,
+        not_direct: String::new(),
         state: "connected".into(),
         seconds: 61,
         reason: String::new(),

@@ -82,6 +82,20 @@ impl Dial {
         let ips = addresses.iter().map(SocketAddr::ip).collect();
         self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
         let address = addresses[number % addresses.len()];
+        self.attempt_at(address).await.map(|(connection, first)| (connection, address, first))
+    }
+
+    /// The peer may call from here, besides from where its name says.
+    pub(super) fn expect(&self, ip: IpAddr) {
+        let ips = [Some(ip), self.name.relay.map(|relay| relay.ip())].into_iter().flatten().collect();
+        self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
+    }
+
+    /// One try at this address, which is as the socket takes it.
+    pub(super) async fn attempt_at(
+        &self,
+        address: SocketAddr,
+    ) -> Result<(Connection, RecvStream), DisconnectReason> {
         let connecting = self
             .endpoint
             .connect_with(self.config.clone(), address, "site")
@@ -105,7 +119,7 @@ impl Dial {
         };
         // In TLS 1.3 the client is done before the server has looked at its key: only a server that speaks knows us.
         match timeout(DEAD, connection.accept_uni()).await {
-            Ok(Ok(first)) => Ok((connection, address, first)),
+            Ok(Ok(first)) => Ok((connection, first)),
             Ok(Err(error)) => Err(DisconnectReason::of(&error, shown())),
             Err(_) => Err(DisconnectReason::silent("the peer says nothing")),
         }
@@ -127,6 +141,11 @@ impl Name {
         };
         let relay = Some(SocketAddr::new(ip, address.port()));
         Self { host: String::new(), relay, local, last: Mutex::new(Vec::new()) }
+    }
+
+    /// Where this site's socket is bound.
+    pub(super) const fn local(&self) -> SocketAddr {
+        self.local
     }
 
     /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
@@ -170,7 +189,7 @@ impl Name {
 }
 
 /// The address as it is written to a socket that is bound to `local`; `None` if that cannot reach it.
-fn fit(address: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
+pub(super) fn fit(address: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
     match (address, local) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => Some(address),
         // [::] takes both families, unless the system is told otherwise.

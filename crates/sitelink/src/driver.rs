@@ -243,6 +243,7 @@ impl<'r> Driver<'r> {
         if look {
             self.looked = Some(Instant::now());
             self.report_unknocked();
+            self.look_for_direct_ways(now);
         }
         // Another one is first in each turn: a peer that fills the worker's mailbox does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
@@ -304,6 +305,11 @@ impl<'r> Driver<'r> {
                     peer.failed(&why);
                 }
             }
+            DriverEvent::NotDirect { peer, why } => {
+                if let Some(peer) = self.peer(peer) {
+                    peer.not_direct(why);
+                }
+            }
             DriverEvent::Found { peer, addresses } => {
                 if let Some(peer) = self.peer(peer) {
                     peer.addresses_resolved(&addresses);
@@ -318,6 +324,15 @@ impl<'r> Driver<'r> {
                     self.shared.board.notice(&self.shared.shared_counters, None, text);
                 }
             }
+        }
+    }
+
+    /// Has peers behind a relay be told where that sees this site.
+    fn look_for_direct_ways(&mut self, now: wire::Instant) {
+        for at in 0..self.peers.len() {
+            let Some(hub) = self.peers[at].relayed_by() else { continue };
+            let own = self.peer(hub).and_then(|hub| hub.seen_at());
+            self.peers[at].look_for_direct_way(now, own);
         }
     }
 

@@ -38,6 +38,7 @@ mod answer;
 mod connection;
 mod counters;
 mod dial;
+mod direct;
 mod driver;
 mod error;
 mod guard;

@@ -11,6 +11,7 @@ use wire::tunnel::SITE_NAME_OCTETS;
 
 use super::connection::{Incoming, PeerConnection};
 use super::dial::Dial;
+use super::direct::Direct;
 use super::error::DisconnectReason;
 use super::random;
 use super::settings::ManagerPeer;
@@ -55,6 +56,7 @@ pub(super) struct Peer {
     relay: LastSent<Option<(SiteName, Option<PeerId>)>>,
     public_key: Option<PublicKey>,
     via: Option<PublicKey>,
+    direct: Direct,
     /// QUIC has seen it at another address, which is not proved yet.
     claimed: Option<UnprovedMove>,
     /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
@@ -111,6 +113,7 @@ impl Peer {
             relay: LastSent::default(),
             public_key: settings.public_key,
             via: settings.via,
+            direct: Direct::default(),
             claimed: None,
             seen_at: None,
             told_seen: None,
@@ -134,6 +137,38 @@ impl Peer {
         self.address.is.is_some_and(|address| relayed_peer(address).is_some())
     }
 
+    /// The peer through which this one is connected.
+    pub(super) fn relayed_by(&self) -> Option<PeerId> {
+        let (_, hub) = self.relay.is?;
+        hub.filter(|_| self.is_relayed() && self.channel.is_some())
+    }
+
+    /// This site's address as the peer sees it.
+    pub(super) fn seen_at(&self) -> Option<SocketAddr> {
+        self.channel.as_ref().and(self.seen_at)
+    }
+
+    /// Tells the peer where its relay sees this site, and tries what the peer says of itself.
+    pub(super) fn look_for_direct_way(&mut self, now: wire::Instant, own: Option<SocketAddr>) {
+        let (Some(channel), Some(dial), Some(session)) = (&mut self.channel, &self.dial, &self.session)
+        else {
+            return;
+        };
+        let Some(own) = own.filter(|_| session.state().channel == ChannelState::Up) else { return };
+        if self.direct.due(now, own) && channel.send(Stream::Control, &Message::ReachableAt { address: own })
+        {
+            self.direct.told(now, own);
+        }
+        self.direct.try_it(now, own, self.caller, dial);
+    }
+
+    /// The direct way was tried in vain.
+    pub(super) fn not_direct(&mut self, why: String) {
+        if self.is_relayed() {
+            self.direct.why = why;
+        }
+    }
+
     /// Begins to connect, if the peer has an endpoint.
     fn call(&mut self, delay: Duration) {
         self.hang_up();
@@ -152,6 +187,7 @@ impl Peer {
     /// It is a peer no more, and is told.
     pub(super) fn leave(mut self) {
         self.hang_up();
+        self.direct.stop();
         if let Some(following) = self.following.take() {
             following.abort();
         }
@@ -176,6 +212,12 @@ impl Peer {
         if let Some(channel) = self.channel.take() {
             let callers = ours == self.caller;
             let again = ours == channel.ours;
+            // A call through the relay that was under way when the direct one came up.
+            if ours && relayed_peer(address).is_some() && !self.is_relayed() && channel.ended().is_none() {
+                connection.close(code::SUPERSEDED, b"there is a direct way");
+                self.channel = Some(channel);
+                return;
+            }
             if !callers && !again && channel.ended().is_none() && channel.since.elapsed() < MEETING {
                 connection.close(code::SUPERSEDED, b"two connections met");
                 self.channel = Some(channel);
@@ -184,6 +226,8 @@ impl Peer {
             channel.close(code::SUPERSEDED, "another connection");
         }
         self.hang_up();
+        self.direct.stop();
+        self.direct = Direct::default();
         let now = self.shared.now();
         if key_exchange_of(&connection) == KeyExchange::Classical {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
@@ -310,6 +354,9 @@ impl Peer {
                         let before =
                             take_on_moved_peer(self.id, claimed.address, &mut self.address, &self.shared);
                         moves.extend(before.map(|before| ("it is now at", before, claimed.address)));
+                    }
+                    if let Message::ReachableAt { address } = message {
+                        self.direct.peer_says(address);
                     }
                     session.handle_message(now, message)
                 }
@@ -441,6 +488,7 @@ impl Peer {
             since: self.reached.since,
             reason: self.reached.why.clone(),
             relayed: self.is_relayed(),
+            not_direct: if self.is_relayed() { self.direct.why.clone() } else { String::new() },
             address: self.address.is.filter(|_| !self.is_relayed()).map(canonical),
             round_trip: connected.map(|channel| channel.connection.rtt()),
             path_payload: self.payload.is,

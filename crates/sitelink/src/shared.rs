@@ -43,6 +43,11 @@ pub(super) enum DriverEvent {
         peer: PeerId,
         why: DisconnectReason,
     },
+    /// A peer behind a relay could not be reached directly.
+    NotDirect {
+        peer: PeerId,
+        why: String,
+    },
     /// Addresses of a peer with a fixed endpoint.
     Found {
         peer: PeerId,

@@ -142,6 +142,13 @@ impl RingSocket {
         self.receiving().unknocked.take()
     }
 
+    /// Sends a packet that is not QUIC's.
+    pub(super) fn send_beside(&self, contents: &[u8], address: SocketAddr) {
+        if self.socket.send_to(contents, address).is_err() {
+            self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
+        }
+    }
+
     /// The next packet for a relay.
     pub(super) fn poll_relayed(&self) -> Option<RelayedDatagram> {
         self.relayed.lock().unwrap_or_else(PoisonError::into_inner).pop_front()

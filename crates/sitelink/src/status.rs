@@ -38,6 +38,8 @@ pub struct PeerStatus {
     pub reason: String,
     /// Whether the way to it goes through a relay.
     pub relayed: bool,
+    /// Why a relayed peer is not reached directly, in words; empty if that is not known yet.
+    pub not_direct: String,
     /// Destination of its data; none if that is a relay.
     pub address: Option<SocketAddr>,
     /// Round-trip time, smoothed, while connected.
@@ -62,6 +64,7 @@ impl PeerStatus {
             since: wire::Instant::START,
             reason: String::new(),
             relayed: false,
+            not_direct: String::new(),
             address: None,
             round_trip: None,
             path_payload: None,

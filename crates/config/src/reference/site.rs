@@ -156,7 +156,7 @@ section! {
         via: String {
             kind: texts::NAME,
             absent: Means("the peer is reached directly"),
-            meaning: "The peer of this site that relays to this one: no other way is tried. Here and at the peer, each for the other, and `relay = true` at the one that relays. `identifier` mode alone, and without `endpoint`.",
+            meaning: "The peer of this site that relays to this one, unless a direct way is found. Here and at the peer, each for the other, and `relay = true` at the one that relays. `identifier` mode alone, and without `endpoint`.",
             example: "via = \"hub\"",
         }
         mode: String {

@@ -37,6 +37,8 @@ pub fn peer_report(
         mode: peer.mode.name().into(),
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
         via: peer.via.as_ref().map(|hub| hub.name.clone()),
+        relayed: channel.is_some_and(|(_, peer)| peer.relayed),
+        not_direct: channel.map(|(_, peer)| peer.not_direct.clone()).unwrap_or_default(),
         state: channel.map_or(if plain { "plain" } else { "down" }, |(_, peer)| state(peer)).into(),
         seconds: channel.map_or(0, |(_, peer)| seconds(peer.since)),
         reason: channel.map(|(_, peer)| peer.reason.clone()).unwrap_or_default(),
