@@ -24,6 +24,7 @@ impl Kernel {
                 }
                 return Some(word);
             }
+            ToWorker::Relay { .. } => return Some(word),
             ToWorker::Tunnel(command) => command,
         };
         let command = match command {
