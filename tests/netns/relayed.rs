@@ -71,7 +71,9 @@ impl Hub {
         for plant in &plants.plants {
             plant.stations[0].gateway.bridge().unwrap();
         }
-        [0, 2].map(|behind| put_behind_nat(&plants.plants[behind], nat));
+        for behind in [0, 2] {
+            put_behind_nat(&plants.plants[behind], nat);
+        }
         let scratch = Scratch::new().unwrap();
         keygen::cak(KeyLength::Bits128, None, &scratch.path().join("line.cak")).unwrap();
         configure(&scratch, &plants, &SitesChoice { site: MKA, ..SitesChoice::default() }).unwrap();
