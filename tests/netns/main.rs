@@ -47,6 +47,7 @@ mod peers;
 mod plants;
 mod privileges;
 mod protocols;
+mod relayed;
 mod reload;
 mod restored;
 mod rogue;

@@ -437,7 +437,7 @@
       const epoch = (epoch) => (epoch ? `${whole(epoch.epoch)}, for ${since(epoch.seconds)}` : "none");
       const list = [["mode", peer.mode], ["state", peer.state === "plain" ? "NOT PROTECTED" : `${peer.state} for ${since(peer.seconds)}`]];
       if (peer.reason) list.push(["because", peer.reason]);
-      list.push(["address", peer.address || "not known yet"]);
+      list.push(["address", peer.relayed ? `relayed by ${peer.via}` : peer.address || "not known yet"]);
       if (peer.round_trip_us !== undefined) list.push(["round trip", `${whole(peer.round_trip_us)} \u00b5s`]);
       if (peer.key_exchange) list.push(["keys by", peer.key_exchange]);
       if (peer.path_payload !== undefined) list.push(["UDP payload", `${whole(peer.path_payload)} octets`]);
