@@ -93,11 +93,11 @@ mutants=(
     # Any SDU fits.
     'too long|secy/src/sdu_buffer.rs|octets > SDU_OCTETS \|\| full|full'
     # Octets of another fragment are a fragment's.
-    'is what arrived|secy/src/reassemble.rs|octets.copy_within(held.octets.clone(), end);|'
+    'delivered twice|secy/src/reassemble.rs|octets.copy_within(held.octets.clone(), end);|'
     # All go but the oldest.
     'oldest goes|secy/src/reassemble.rs|self.retain(\|_\| !core::mem::take(&mut first));|self.retain(\|_\| core::mem::take(&mut first));'
     # Memory has no end.
-    'memory is bounded|secy/src/reassemble.rs|while self.held.is_full() \|\| self.octets.len() + octets.len() > self.octets.capacity() {|while self.held.is_full() {'
+    'oldest goes|secy/src/reassemble.rs|while self.held.is_full() \|\| self.octets.len() + octets.len() > self.octets.capacity() {|while self.held.is_full() {'
     # Simulation of links. PNs do not go on.
     'nonce comes twice|secy/src/transmit_pns.rs|self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };|'
     # Without an SA frames pass as they are.
