@@ -6,7 +6,8 @@
 //
 // Whole frames in short form alone, on lanes that user space does not use. Outward all else goes to the AF_XDP socket of its queue
 // as it came, and inward to the host's stack: unknown flows and stations, long frames, QUIC, identifiers of other lanes. A flow that
-// had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order.
+// had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order. A peer's flow that
+// begins to come on these lanes goes to the socket, opened, until none of its frames is in front of it there.
 #include "window.h"
 
 // Some milliseconds behind, and far cheaper.
@@ -35,28 +36,44 @@ char licence[] SECTION("license") = "MIT";
 #define FLOW_BITS 0x70
 #define PACKET_BITS 0x0f
 #define STAY 1000000000ull
-// A flow that never pauses waits so long for it.
-#define MOST_SETTLING 1000000000ull
+// A flow waits so long for a pause. Then user space has to be done with its frames, and with what a driver hands over at once. And one
+// with which user space is never done waits so long.
+#define WAIT_FOR_PAUSE 1000000000ull
+#define HANDED_OVER 500000ull
+#define MOST_SETTLING 4000000000ull
+// A flow of a peer's may have been in its user space after a silence this long: user space does not add a flow again within a second.
+#define AWAY 900000000ull
 #define MOST_PAYLOAD 4096
 
 // ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8: an encoded flow.
 struct flow {
     u32 bits, address[3], sci[2];
 };
-// Where a flow's frames are sent: in user space until the flow is added anew, or (SETTLING) until it pauses, so that none overtakes
-// those that user space has still.
+// Where a flow's frames are sent: in user space until the flow is added anew, or (SETTLING) until user space is done with those it has
+// and the flow pauses, so that none overtakes another.
 enum place { KERNEL, USER_SPACE, SETTLING };
 // A flow towards a peer. Its number as it stands in a header; stations that it needs where they are. When it was added, and when frames
-// of it went this way and to user space last.
+// of it went this way and to user space last; the worker's turn then.
 struct outward_flow {
     struct flow flow;
     u32 peer, number, source, destination, place, zero;
-    u64 used, left, added;
+    u64 used, left, added, turn;
 };
-// A flow that a peer has announced, the flow's source, and (peer << 16 | number).
+// Turns of the worker: how many have begun, and the last that found no frame of the LAN, and no packet at the data port. Written by the
+// worker; without one, all is done.
+struct turns {
+    u64 begun, no_frame, no_packet;
+};
+// A flow that a peer has announced, the flow's source, and (peer << 16 | number). KERNEL or SETTLING; when it began to settle, and when a
+// packet of it came on these lanes last.
 struct announced_flow {
     struct flow flow;
-    u32 station, key;
+    u32 station, key, place, zero;
+    u64 began, used;
+};
+// When a packet of a peer's went to the worker's socket last; the worker's turn then.
+struct passed {
+    u64 at, turn;
 };
 // Where a station is: 0 unknown, 1 here, 2 and more: behind this peer, less 2. When it was heard there last. The address, the first octet
 // lowest.
@@ -95,6 +112,8 @@ MAP(HASH, u32, u32, 1) announced SECTION(".maps");
 MAP(ARRAY, u32, struct announced_flow, 1) announced_flows SECTION(".maps");
 MAP(HASH, u64, u32, 1) addresses SECTION(".maps");
 MAP(ARRAY, u32, struct station, 1) stations SECTION(".maps");
+MAPPED_MAP(struct turns, 1) turns SECTION(".maps");
+MAP(ARRAY, u32, struct passed, 1) passed SECTION(".maps");
 MAP(ARRAY, u32, struct peer, 1) peers SECTION(".maps");
 MAP(ARRAY, u32, struct path, 1) paths SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct counters, 1) counters SECTION(".maps");
@@ -193,6 +212,14 @@ INLINE int write_outer(struct xdp_md *ctx, const struct path *path, u32 octets) 
     return 0;
 }
 
+// Whether user space has none of the flow's frames any more. A turn that began after them and found none says so; a pause, that they were
+// handed over before that turn, and that they are through the other end's user space too.
+INLINE int is_settled(const struct outward_flow *flow, const volatile struct turns *worker, u64 quiet, u64 now) {
+    u64 waited = time_since(flow->added, now), pause = waited >= WAIT_FOR_PAUSE ? HANDED_OVER : quiet;
+    if (waited >= MOST_SETTLING) return 1;
+    return worker->no_frame > flow->turn && time_since(flow->left, now) >= pause;
+}
+
 SECTION("xdp") int outward(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *site = map_lookup(&settings, &zero);
@@ -215,10 +242,11 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (!source || !destination || !peer || !count) return to_user_space(ctx, site);
     u64 now = ktime_get_coarse_ns();
     if (flow->place != KERNEL) {
-        int settled = flow->place == SETTLING
-            && (time_since(flow->left, now) >= site->quiet || time_since(flow->added, now) >= MOST_SETTLING);
-        if (!settled) {
-            flow->left = now;
+        u64 exact = ktime_get_ns();
+        const volatile struct turns *worker = map_lookup(&turns, &zero);
+        if (!worker) return XDP_DROP;
+        if (flow->place != SETTLING || !is_settled(flow, worker, site->quiet, exact)) {
+            flow->left = exact, flow->turn = worker->begun;
             hear_here(source, now);
             return to_user_space(ctx, site);
         }
@@ -278,6 +306,42 @@ INLINE int discard(struct counters *count, enum counter reason) {
     return XDP_DROP;
 }
 
+INLINE void note_passed(struct passed *last, const volatile struct turns *worker, u64 exact) {
+    last->turn = worker->begun, last->at = exact;
+}
+
+// Whether a packet of a peer's flow has to go behind those that the worker may have still: this one does then, too.
+INLINE int is_behind(struct announced_flow *flow, struct passed *last, const volatile struct turns *worker, u64 now) {
+    if (time_since(flow->used, now) >= AWAY) flow->place = SETTLING, flow->began = now;
+    flow->used = now;
+    if (flow->place == KERNEL) return 0;
+    u64 exact = ktime_get_ns();
+    int done = worker->no_packet > last->turn && time_since(last->at, exact) >= HANDED_OVER;
+    if (done || !worker->begun || time_since(flow->began, now) >= MOST_SETTLING) {
+        flow->place = KERNEL;
+        return 0;
+    }
+    note_passed(last, worker, exact);
+    return 1;
+}
+
+INLINE u64 half_words(u64 octets) { return (octets & 0xffffffff) + (octets >> 32); }
+
+// Sends a packet to the socket, opened: token 6 | peer 2 | header 8 | body.
+INLINE int pass_opened(struct xdp_md *ctx, const struct settings *site, u32 outer, u32 from, u64 header) {
+    BOUND(outer, 63);
+    u8 *tunnel = start_of(ctx) + outer;
+    if (tunnel + TUNNEL > end_of(ctx)) return XDP_DROP;
+    u64 front = site->token | (u64)BE16(from) << 48;
+    u16 checksum = U16(tunnel - 2);
+    // RFC 1624: what was there is taken out of the sum.
+    u64 sum = (u64)(u16)~checksum + half_words(~U64(tunnel)) + half_words(~U64(tunnel + 8)) + half_words(front) + half_words(header);
+    U64(tunnel) = front, U64(tunnel + 8) = header;
+    u16 new = ~folded(sum);
+    if (checksum) U16(tunnel - 2) = new ? new : 0xffff;
+    return XDP_PASS;
+}
+
 SECTION("xdp") int inward(struct xdp_md *ctx) {
     u32 zero = 0, place = 0;
     struct settings *site = map_lookup(&settings, &zero);
@@ -300,9 +364,16 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL) return XDP_PASS;
     // A packet of QUIC has a bit set that no identifier has.
     u64 word = U64(tunnel), masked = U64(tunnel + 8), where = 0;
+    if ((word & RID_MASK) == site->token) return XDP_DROP;
     struct block block = {};
     struct bucket *bucket = find(site, word & RID_MASK, &place);
-    if (!bucket || !take(bucket, place, &block, &where)) return XDP_PASS;
+    struct passed *last = map_lookup(&passed, &zero);
+    const volatile struct turns *worker = map_lookup(&turns, &zero);
+    if (!last || !worker) return XDP_DROP;
+    if (!bucket || !take(bucket, place, &block, &where)) {
+        if (!(word & QUIC_BIT)) note_passed(last, worker, ktime_get_ns());
+        return XDP_PASS;
+    }
 
     u32 number = where >> SEQ_BITS, entry = 0, open, late, width_bits = site->width_bits;
     u64 seq = where & ((1ull << SEQ_BITS) - 1), missing = 0, more = 0, half = 1ull << ((width_bits - 1) & 63);
@@ -341,6 +412,10 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct station *station = map_lookup(&stations, &at);
     if (!station) return XDP_DROP;
     if (!hear_behind(station, BEHIND + from, now, count)) return discard(count, IN_SOURCE_HERE);
+    if (is_behind(flow, last, worker, now)) {
+        count->of[IN_TUNNELLED]++;
+        return pass_opened(ctx, site, outer, from, header);
+    }
 
     // Padding of a short packet goes, then the headers, whose room the frame's own beginning takes.
     if ((len > udp && adjust_tail(ctx, -(int)(len - udp))) || adjust_head(ctx, (int)(outer + TUNNEL - front))) return XDP_DROP;
