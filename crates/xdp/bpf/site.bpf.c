@@ -8,10 +8,7 @@
 // as it came, and inward to the host's stack: unknown flows and stations, long frames, QUIC, identifiers of other lanes. A flow that
 // had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order. A peer's flow that
 // begins to come on these lanes goes to the socket, opened, until none of its frames is in front of it there.
-#include "window.h"
-
-// Some milliseconds behind, and far cheaper.
-static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
+#include "settling.h"
 
 char licence[] SECTION("license") = "MIT";
 
@@ -36,54 +33,8 @@ char licence[] SECTION("license") = "MIT";
 #define FLOW_BITS 0x70
 #define PACKET_BITS 0x0f
 #define STAY 1000000000ull
-// A flow waits so long for a pause. Then user space has to be done with its frames, and with what a driver hands over at once. And one
-// with which user space is never done waits so long.
-#define WAIT_FOR_PAUSE 1000000000ull
-#define HANDED_OVER 500000ull
-#define MOST_SETTLING 4000000000ull
-// A flow of a peer's may have been in its user space after a silence this long: user space does not add a flow again within a second.
-#define AWAY 900000000ull
 #define MOST_PAYLOAD 4096
 
-// ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8: an encoded flow.
-struct flow {
-    u32 bits, address[3], sci[2];
-};
-// Where a flow's frames are sent: in user space until the flow is added anew, or (SETTLING) until user space is done with those it has
-// and the flow pauses, so that none overtakes another.
-enum place { KERNEL, USER_SPACE, SETTLING };
-// A flow towards a peer. Its number as it stands in a header; stations that it needs where they are. When it was added, and when frames
-// of it went this way and to user space last; the worker's turn then.
-struct outward_flow {
-    struct flow flow;
-    u32 peer, number, source, destination, place, zero;
-    u64 used, left, added, turn;
-};
-// Turns of the worker: how many have begun, and the last that found no frame of the LAN, and no packet at the data port. Written by the
-// worker; without one, all is done.
-struct turns {
-    u64 begun, no_frame, no_packet;
-};
-// A flow that a peer has announced, the flow's source, and (peer << 16 | number). KERNEL or SETTLING; when it began to settle, and when a
-// packet of it came on these lanes last.
-struct announced_flow {
-    struct flow flow;
-    u32 station, key, place, zero;
-    u64 began, used;
-};
-// When a packet of a peer's went to the worker's socket last; the worker's turn then.
-struct passed {
-    u64 at, turn;
-};
-// Where a station is: 0 unknown, 1 here, 2 and more: behind this peer, less 2. When it was heard there last. The address, the first octet
-// lowest.
-#define HERE 1
-#define BEHIND 2
-struct station {
-    u64 heard;
-    u32 where, zero;
-    u64 address;
-};
 // What a peer is sent on. Eight octets, so user space exchanges both at once.
 struct peer {
     u32 lane, path;
@@ -103,17 +54,6 @@ struct counters {
     u64 of[COUNTERS];
 };
 
-// A hash map gives the memory of a deleted element to another key at once, and a program may be reading it still. So hash maps hold
-// numbers alone, each read once. What they number stands in arrays together with its key, which is compared; and user space lets a
-// number rest before it is another key's.
-MAP(HASH, struct flow, u32, 1) flows SECTION(".maps");
-MAP(ARRAY, u32, struct outward_flow, 1) outward_flows SECTION(".maps");
-MAP(HASH, u32, u32, 1) announced SECTION(".maps");
-MAP(ARRAY, u32, struct announced_flow, 1) announced_flows SECTION(".maps");
-MAP(HASH, u64, u32, 1) addresses SECTION(".maps");
-MAP(ARRAY, u32, struct station, 1) stations SECTION(".maps");
-MAPPED_MAP(struct turns, 1) turns SECTION(".maps");
-MAP(ARRAY, u32, struct passed, 1) passed SECTION(".maps");
 MAP(ARRAY, u32, struct peer, 1) peers SECTION(".maps");
 MAP(ARRAY, u32, struct path, 1) paths SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct counters, 1) counters SECTION(".maps");
@@ -130,23 +70,6 @@ INLINE int to_user_space(struct xdp_md *ctx, const struct settings *site) {
 INLINE void hear_here(struct station *station, u64 now) {
     if (station->where > HERE) return;
     station->where = HERE, station->heard = now;
-}
-
-// What a key's number in a hash map stands for; null if there is none. It may be another key's.
-INLINE void *numbered(void *numbers, const void *key, void *array) {
-    volatile u32 *found = map_lookup(numbers, key);
-    u32 number = found ? *found : ~0u;
-    return map_lookup(array, &number);
-}
-
-INLINE struct outward_flow *outward_flow_of(const struct flow *key) {
-    struct outward_flow *found = numbered(&flows, key, &outward_flows);
-    if (!found) return 0;
-    const struct flow *flow = &found->flow;
-    u32 differs = flow->bits ^ key->bits;
-    UNROLLED for (int i = 0; i < 3; i++) differs |= flow->address[i] ^ key->address[i];
-    UNROLLED for (int i = 0; i < 2; i++) differs |= flow->sci[i] ^ key->sci[i];
-    return differs ? 0 : found;
 }
 
 INLINE int unknown(struct xdp_md *ctx, const struct settings *site, const struct flow *key) {
@@ -210,14 +133,6 @@ INLINE int write_outer(struct xdp_md *ctx, const struct path *path, u32 octets) 
     u16 checksum = ~folded((u64)path->sum + 2 * (u64)BE16(udp) + (u32)sum);
     U16(data + 60) = checksum ? checksum : 0xffff;
     return 0;
-}
-
-// Whether user space has none of the flow's frames any more. A turn that began after them and found none says so; a pause, that they were
-// handed over before that turn, and that they are through the other end's user space too.
-INLINE int is_settled(const struct outward_flow *flow, const volatile struct turns *worker, u64 quiet, u64 now) {
-    u64 waited = time_since(flow->added, now), pause = waited >= WAIT_FOR_PAUSE ? HANDED_OVER : quiet;
-    if (waited >= MOST_SETTLING) return 1;
-    return worker->no_frame > flow->turn && time_since(flow->left, now) >= pause;
 }
 
 SECTION("xdp") int outward(struct xdp_md *ctx) {
@@ -304,25 +219,6 @@ INLINE int hear_behind(struct station *station, u32 behind, u64 now, struct coun
 INLINE int discard(struct counters *count, enum counter reason) {
     count->of[reason]++;
     return XDP_DROP;
-}
-
-INLINE void note_passed(struct passed *last, const volatile struct turns *worker, u64 exact) {
-    last->turn = worker->begun, last->at = exact;
-}
-
-// Whether a packet of a peer's flow has to go behind those that the worker may have still: this one does then, too.
-INLINE int is_behind(struct announced_flow *flow, struct passed *last, const volatile struct turns *worker, u64 now) {
-    if (time_since(flow->used, now) >= AWAY) flow->place = SETTLING, flow->began = now;
-    flow->used = now;
-    if (flow->place == KERNEL) return 0;
-    u64 exact = ktime_get_ns();
-    int done = worker->no_packet > last->turn && time_since(last->at, exact) >= HANDED_OVER;
-    if (done || !worker->begun || time_since(flow->began, now) >= MOST_SETTLING) {
-        flow->place = KERNEL;
-        return 0;
-    }
-    note_passed(last, worker, exact);
-    return 1;
 }
 
 INLINE u64 half_words(u64 octets) { return (octets & 0xffffffff) + (octets >> 32); }
