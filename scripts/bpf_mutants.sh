@@ -146,7 +146,7 @@ mutants=(
     'settling.h|worker->no_packet > last->turn|worker->no_packet >= last->turn'
     'settling.h| && time_since(last->at, exact) >= HANDED_OVER|'
     'settling.h|!worker->begun \|\| time_since(flow->began, now) >= MOST_SETTLING|!worker->begun'
-    'settling.h|last->turn = worker->begun, last->at = exact;|last->at = exact;'
+    'settling.h|last->turn = worker->begun, last->at = exact;|last->turn = worker->begun & 0, last->at = exact;'
     'settling.h|    note_passed(last, worker, exact);|'
     'site.bpf.c|if (!(word & QUIC_BIT)) note_passed|note_passed'
     'site.bpf.c|if (!(word & QUIC_BIT)) note_passed(last, worker, ktime_get_ns());|'
