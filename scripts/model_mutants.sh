@@ -112,6 +112,8 @@ mutants=(
     'nonce comes twice|pnstore/src/store.rs|next.ends.insert(name.0, end.number());|next.ends.insert(name.0, first.number());'
     # The last PN is given back, too.
     'nonce comes twice|pnstore/src/store.rs|let used = (next.number() - 1).max(1);|let used = next.number().saturating_sub(2).max(1);'
+    # State of any age is good.
+    'nonce comes twice|pnstore/src/store.rs|age > *max_age|age > Duration::MAX.max(*max_age)'
     # The file's new name is not synced.
     'nonce comes twice|pnstore/src/store.rs|disk.rename(&next, name)?;|disk.rename(&next, name)?; if !name.is_empty() { return Ok(()); }'
     # Floors do not rise.
