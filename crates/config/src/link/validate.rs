@@ -16,7 +16,7 @@ use super::super::reference::{Key, LINK, RawLink, RawSite, SITE};
 use super::super::static_keys::{self, Place};
 use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::words::{AGREED, UNNAMED};
-use super::super::{Keys, Link, LinkLoss, Mtu, Origin};
+use super::super::{Keys, Link, LinkLoss, Mtu, Origin, WholeSdus};
 
 /// The links, and those inside of sites that protect their LANs.
 pub(in super::super) fn validate_all<'r>(
@@ -91,6 +91,8 @@ impl Judge {
         let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);
         let validate_frames = self.validate_frames(raw, findings);
         let keys = self.keys(raw, suite, (protection, sci_inclusion), keys, places, findings);
+        let (fragmentation, whole_sdus) =
+            fragment::validate(label, raw, protection, validate_frames, findings);
         // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Link {
             line: Origin(findings.line(&self.span)),
@@ -103,7 +105,8 @@ impl Judge {
             mtu: mtu(label, LINK.mtu, &raw.mtu, findings),
             clear_vlan: LINK.clear_vlan.choice(label, &raw.clear_vlan, findings),
             bypass: bypass::validate(label, raw, findings),
-            fragmentation: fragment::validate(label, raw, protection, validate_frames, findings),
+            fragmentation,
+            whole_sdus,
             link_loss: LINK.link_loss.choice(label, &raw.link_loss, findings),
             allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
             cell: None,
@@ -150,6 +153,7 @@ impl Judge {
             clear_vlan: ClearVlan::Refuse,
             bypass: Vec::new(),
             fragmentation: None,
+            whole_sdus: WholeSdus::AsConfigured,
             link_loss: LinkLoss::Off,
             allow_addresses: false,
             cell: None,

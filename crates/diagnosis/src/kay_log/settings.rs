@@ -37,6 +37,10 @@ pub struct LoggedSettings {
     peers: Vec<String>,
     #[serde(default)]
     accept_integrity: bool,
+    #[serde(default)]
+    carries_whole: bool,
+    #[serde(default)]
+    in_kernel: bool,
 }
 
 const ANY: &str = "any";
@@ -57,7 +61,7 @@ impl From<&Settings> for LoggedSettings {
             capability,
             confidentiality,
             suite,
-            announced: Announced { reassembles, splits, largest_sdu, suites },
+            announced: Announced { reassembles, splits, carries_whole, in_kernel, largest_sdu, suites },
             fragment,
             concatenate,
             delay_protect,
@@ -90,6 +94,8 @@ impl From<&Settings> for LoggedSettings {
             hold: *on_peer_loss == OnPeerLoss::Hold,
             peers: peers.iter().map(ToString::to_string).collect(),
             accept_integrity: *accept_integrity,
+            carries_whole: *carries_whole,
+            in_kernel: *in_kernel,
         }
     }
 }
@@ -117,6 +123,8 @@ impl LoggedSettings {
             announced: Announced {
                 reassembles: self.reassembles,
                 splits: self.splits,
+                carries_whole: self.carries_whole,
+                in_kernel: self.in_kernel,
                 largest_sdu: self.largest_sdu,
                 suites: self.suites.iter().map(figure).collect::<Option<_>>()?,
             },
