@@ -6,7 +6,7 @@ use lab::{Shape, Topology};
 use perf::demo::pair::{self, Choice, LinkKeys, Pair, Scratch, Station};
 use suite::CipherSuite;
 
-use super::kernel_link::{path, takes_redirected, until_path};
+use super::kernel_link::{path, redirecting, until_path};
 use super::mka::discards;
 use super::reload::{reloaded, while_they_talk};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
@@ -48,10 +48,7 @@ fn edit(scratch: &Scratch, name: &str, lines: &str) {
 }
 
 fn topology(protected_mtu: u32) -> Topology {
-    let topology =
-        Topology::build(&Shape { static_neighbours: true, protected_mtu, ..Shape::default() }).unwrap();
-    takes_redirected(&topology);
-    topology
+    redirecting(&Shape { static_neighbours: true, protected_mtu, ..Shape::default() })
 }
 
 fn set_mtu(gateway: &Gateway, octets: &str) {

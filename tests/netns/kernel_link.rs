@@ -18,17 +18,17 @@ use super::reload::{reloaded, while_they_talk};
 use super::{DEADLINE, EXPERIMENT, MARKER, counter, exchange, marked, program};
 
 fn topology() -> Topology {
-    let topology = Topology::build(&Shape { static_neighbours: true, ..Shape::default() }).unwrap();
-    takes_redirected(&topology);
-    topology
+    redirecting(&Shape { static_neighbours: true, ..Shape::default() })
 }
 
-/// The gateways' ports take redirected frames.
-pub(crate) fn takes_redirected(topology: &Topology) {
+/// Machines and gateways whose interfaces take redirected frames.
+pub(crate) fn redirecting(shape: &Shape) -> Topology {
+    let topology = Topology::build(shape).unwrap();
     for machine in [&topology.machine_a, &topology.machine_b] {
         takes_redirected_frames(&machine.namespace, &[machine.ifname]);
     }
     takes_redirected_frames(&topology.middle, &[LEFT, RIGHT]);
+    topology
 }
 
 fn choice(keys: LinkKeys, suite: CipherSuite) -> Choice {
@@ -56,12 +56,12 @@ pub(crate) fn until_path(station: &Station, begin: &str) {
 }
 
 /// Frames that its machine sent, and that came to user space.
-fn in_user_space(station: &Station) -> u64 {
+pub(crate) fn in_user_space(station: &Station) -> u64 {
     counter(&station.report().unwrap().links[0].plain.counters, "RxFrames")
 }
 
 /// Nothing but MACsec and EAPOL was on the network, and nothing of what machines have written.
-fn all_protected(wire: Capture) -> Captured {
+pub(crate) fn all_protected(wire: Capture) -> Captured {
     let wire = wire.stop().unwrap();
     assert_eq!(wire.find(MARKER), None, "plaintext is on the network");
     let macsec = wire.of_ethertype(EtherType::MACSEC.0).count();

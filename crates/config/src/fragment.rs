@@ -69,8 +69,9 @@ pub(super) fn validate(
     if !fragment && !concatenate {
         return (None, WholeSdus::AsConfigured);
     }
-    // SDUs that are held are to share frames.
-    let left_to_gateway = on.is_none() && hold.is_zero();
+    // SDUs that are held are to share frames, and express frames go ahead of those that are split.
+    let express = LINK.express.switch(&raw.express);
+    let left_to_gateway = on.is_none() && hold.is_zero() && !express;
     let whole = if left_to_gateway { WholeSdus::ForKernel } else { WholeSdus::AsConfigured };
     (Some(FragmentConfig { fragment, concatenate, hold }), whole)
 }

@@ -67,6 +67,9 @@ pub struct Link {
     pub fragmentation: Option<FragmentConfig>,
     /// Whether SDUs stay whole for programs in the kernel.
     pub whole_sdus: WholeSdus,
+    /// Whether express frames have SCs of their own, as long as all peers have announced that they receive them. Only with
+    /// [`Keys::Agreed`].
+    pub express: bool,
     /// Effect of the loss of one side's carrier on the other side.
     pub link_loss: LinkLoss,
     /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
@@ -97,6 +100,7 @@ impl Link {
             bypass: Vec::new(),
             fragmentation: None,
             whole_sdus: WholeSdus::AsConfigured,
+            express: false,
             link_loss: LinkLoss::Forward,
             allow_addresses,
             keys: Keys::None,

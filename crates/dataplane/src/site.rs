@@ -21,6 +21,7 @@ mod lan;
 mod mailbox;
 mod outward;
 mod peers;
+mod relay;
 mod secured;
 mod senders;
 mod snapshot;
@@ -38,12 +39,14 @@ use endpoints::{Endpoints, WanPort};
 use lan::LanPort;
 use netdev::burst::Burst;
 use outward::Outward;
+use relay::Relays;
 
 pub use counters::SitePathCounters;
 pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full, datagrams};
 pub use lan::Lan;
 pub use mailbox::{LanFrame, ManagerMailbox, PACKET_OCTETS, ToWorker, WorkerMailbox, pair as mailboxes};
 pub use peers::PeerChange;
+pub use relay::{RelayedDatagram, relay_address, relayed_peer};
 pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
@@ -61,6 +64,7 @@ pub struct Site {
     wan: Wan,
     lan: LanPort,
     endpoints: Endpoints,
+    relays: Relays,
     /// Of the LAN; empty between turns.
     arrived: Burst,
     outward: Outward,
@@ -83,6 +87,7 @@ impl Site {
     ) -> Self {
         let modes: Vec<Mode> = settings.peers.iter().map(|peer| peer.mode).collect();
         Self {
+            relays: Relays::new(settings.limits.relayed_per_second),
             forwarding: Forwarding::new(settings),
             mailbox,
             datagrams,
@@ -101,6 +106,11 @@ impl Site {
     /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].
     pub const fn carry_cyclic(&mut self, ether_type: EtherType) {
         self.forwarding.carry_cyclic(ether_type);
+    }
+
+    /// Relays packets between peers: [`Forwarding::relay_for_peers`].
+    pub const fn relay_for_peers(&mut self) {
+        self.forwarding.relay_for_peers();
     }
 
     /// Gives the site a LAN port; the one before, if there was one, is returned.
@@ -149,7 +159,7 @@ impl Site {
         for wan_port in WanPort::ALL {
             received += self.inward(now, wan_port);
         }
-        received += self.eapol_inward(now);
+        received += self.eapol_inward(now) + self.relay_datagrams(now);
         self.lan.flush(now, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
@@ -170,6 +180,7 @@ impl Site {
                     }
                 }
                 Some(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
+                Some(ToWorker::Relay { peer, name, hub }) => self.relays.set(peer, name, hub),
                 None => return heeded,
             }
         }

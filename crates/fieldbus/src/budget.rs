@@ -13,6 +13,13 @@
 //! Our frames have the paper's length: the header is FrameID 2, KeyID 1 and Seq 4, the ICV 16
 //! (`wire::fieldbus`). A frame without VLAN tag is 4 octets shorter than the equation says. The payload
 //! stands behind the FrameID: PROFINET's 40 to 1440 octets of IO data and 4 of status.
+//!
+//! The paper's cells stand in one plant. Between plants a [`Path`] has its part too:
+//!
+//! ```text
+//!  on an uplink: Ethernet 26, IPv6 40, UDP 8 | identifier 16 | payload 44 to 1444 | ICV 16 | FCS 4 | gap 12
+//!  receiver:     (lost in a row + 1) cycle + jitter <= data hold factor * cycle
+//! ```
 
 use core::fmt;
 use core::time::Duration;
@@ -23,6 +30,9 @@ use wire::fieldbus::{HEADER_OCTETS, ICV_OCTETS};
 const ETHERNET_HEADER: u32 = 26;
 /// Frame check sequence 4, gap between two frames 12.
 const FCS_AND_GAP: u32 = 4 + 12;
+/// IPv6 header, UDP header, and a site's identifier in the place of addresses, EtherType, FrameID, KeyID and Seq. With IPv4 a packet is 20
+/// octets shorter.
+const TUNNEL: u32 = 40 + 8 + 16;
 /// Octets of FrameID, KeyID, Seq and ICV.
 const FIELDBUS: u32 = (HEADER_OCTETS + ICV_OCTETS) as u32;
 
@@ -65,6 +75,19 @@ pub struct Budget {
     pub load: Load,
 }
 
+/// A path between the gateways of a cell: a provider's network, the internet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Path {
+    /// Time of a frame from one gateway to the other, at the least.
+    pub delay: Duration,
+    /// Time of a slow frame above that: of the slowest that is to be in time.
+    pub jitter: Duration,
+    /// Cycles without a frame after which a device takes its peer for gone (PROFINET: data hold factor).
+    pub data_hold: u16,
+    /// Rate of the slower of the two uplinks.
+    pub uplink: LinkRate,
+}
+
 /// Error N = 0: the share does not carry a single relation in that cycle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoRelation {
@@ -91,6 +114,11 @@ impl Payload {
     /// Octets of its frame on the line (equation 1).
     pub const fn line_octets(self) -> LineOctets {
         LineOctets(ETHERNET_HEADER + FIELDBUS + self.0 as u32 + FCS_AND_GAP)
+    }
+
+    /// Octets of its packet on an uplink, between sites in identifier mode.
+    pub const fn uplink_octets(self) -> LineOctets {
+        LineOctets(ETHERNET_HEADER + TUNNEL + self.0 as u32 + ICV_OCTETS as u32 + FCS_AND_GAP)
     }
 }
 
@@ -169,9 +197,18 @@ impl Picoseconds {
 impl Budget {
     /// Number of relations with this payload that the link carries (equation 2); may be 0.
     pub fn relations(&self, payload: Payload) -> u64 {
-        let bits = u128::from(self.link.0) * u128::from(self.cycle.nanoseconds()) * u128::from(self.load.0);
+        self.carried(self.link, payload.line_octets())
+    }
+
+    /// Number of relations that an uplink carries between sites, with the same share of its rate.
+    pub fn uplink_relations(&self, uplink: LinkRate, payload: Payload) -> u64 {
+        self.carried(uplink, payload.uplink_octets())
+    }
+
+    fn carried(&self, rate: LinkRate, octets: LineOctets) -> u64 {
+        let bits = u128::from(rate.0) * u128::from(self.cycle.nanoseconds()) * u128::from(self.load.0);
         // No link exceeds 64 bits here: 2^64 bits a second are 2^40 frames in half a second.
-        u64::try_from(bits / self.frame_bits(payload)).unwrap_or(u64::MAX)
+        u64::try_from(bits / frame_bits(octets)).unwrap_or(u64::MAX)
     }
 
     /// Maximum time for each of their frames (equation 3).
@@ -182,7 +219,7 @@ impl Budget {
         let frames = 2 * u128::from(self.relations(payload));
         if frames == 0 {
             let each_nanosecond = u128::from(self.link.0) * u128::from(self.load.0);
-            let shortest = self.frame_bits(payload).div_ceil(each_nanosecond);
+            let shortest = frame_bits(payload.line_octets()).div_ceil(each_nanosecond);
             return Err(NoRelation {
                 shortest: Duration::from_nanos(u64::try_from(shortest).unwrap_or(u64::MAX)),
             });
@@ -197,10 +234,25 @@ impl Budget {
         let cycle = Picoseconds::from_nanoseconds(self.cycle.nanoseconds());
         cycle.0.checked_div(each.0).unwrap_or(u64::MAX)
     }
+}
 
-    /// Bits of a frame, in the unit of `rate * nanoseconds * millionths`.
-    fn frame_bits(&self, payload: Payload) -> u128 {
-        u128::from(payload.line_octets().0) * 8 * NANOSECONDS_IN_A_SECOND * u128::from(MILLION)
+/// Bits of a frame, in the unit of `rate * nanoseconds * millionths`.
+const fn frame_bits(octets: LineOctets) -> u128 {
+    octets.0 as u128 * 8 * NANOSECONDS_IN_A_SECOND * MILLION as u128
+}
+
+impl Path {
+    /// Age of the oldest data that is in time.
+    pub fn oldest(&self) -> Duration {
+        self.delay.saturating_add(self.jitter)
+    }
+
+    /// Number of frames in a row that may be lost before a device takes its peer for gone. `None` if jitter alone can be too much.
+    pub fn losses_in_a_row(&self, cycle: Cycle) -> Option<u64> {
+        let hold = u128::from(self.data_hold) * u128::from(cycle.nanoseconds());
+        let left = hold.checked_sub(self.jitter.as_nanos())? / u128::from(cycle.nanoseconds());
+        // At most the factor.
+        left.checked_sub(1).map(|losses| losses as u64)
     }
 }
 
@@ -262,6 +314,41 @@ mod tests {
             // Preamble with its delimiter, FCS and gap are the line's.
             assert_eq!(payload.line_octets().0 as usize, 8 + ours + 4 + 12);
         }
+    }
+
+    /// `cyclic_frames_cross_and_their_headers_do_not_show` in crate `tunnel` has packets of this length.
+    #[test]
+    fn a_packet_has_an_identifier_where_a_frame_has_its_headers() {
+        assert_eq!(Payload::MIN.uplink_octets(), LineOctets(26 + 40 + 8 + (16 + 44 + 16) + 4 + 12));
+        let uplink = LinkRate::new(10_000_000).unwrap();
+        // 5 Mbit/s of 166 octets, 3.76 in a millisecond.
+        assert_eq!(paper().uplink_relations(uplink, Payload::MIN), 3);
+        assert_eq!(paper().uplink_relations(uplink, Payload::MAX), 0);
+    }
+
+    #[test]
+    fn a_path_may_lose_what_the_data_hold_time_leaves() {
+        let cycle = Cycle::new(Duration::from_millis(4)).unwrap();
+        let path = |jitter_us, data_hold| Path {
+            delay: Duration::from_millis(20),
+            jitter: Duration::from_micros(jitter_us),
+            data_hold,
+            uplink: LinkRate::new(1).unwrap(),
+        };
+        for (jitter_us, data_hold, losses) in [
+            (0, 3, Some(2)),
+            (4000, 3, Some(1)),
+            (4001, 3, Some(0)),
+            (8000, 3, Some(0)),
+            (8001, 3, None),
+            (u64::MAX / 1000, 3, None),
+            (0, 1, Some(0)),
+            (0, 0, None),
+            (0, u16::MAX, Some(65_534)),
+        ] {
+            assert_eq!(path(jitter_us, data_hold).losses_in_a_row(cycle), losses, "{jitter_us} {data_hold}");
+        }
+        assert_eq!(path(3000, 3).oldest(), Duration::from_millis(23));
     }
 
     #[test]

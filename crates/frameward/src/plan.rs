@@ -22,7 +22,7 @@ pub use table::{Microseconds, Rate};
 use std::fmt::Display;
 use std::time::Duration;
 
-use fieldbus::budget::{Budget, Cycle, Payload, Picoseconds};
+use fieldbus::budget::{Budget, Cycle, Path, Payload, Picoseconds};
 use serde::{Deserialize, Serialize};
 use speed::cells::Cells;
 use speed::machine;
@@ -54,6 +54,8 @@ pub struct Question {
     pub relations: Option<u64>,
     /// Time of receiving and sending a frame, besides our own work.
     pub port_time: Duration,
+    /// The path between the gateways, if they stand in two plants.
+    pub path: Option<Path>,
     /// Duration of measuring each payload in each mode.
     pub time: Duration,
 }
@@ -63,6 +65,11 @@ impl Question {
     pub const FULL: Duration = Duration::from_millis(600);
     /// About two.
     pub const QUICK: Duration = Duration::from_millis(120);
+
+    /// Relations that the uplink carries, if there is one.
+    fn uplink_relations(&self, payload: Payload) -> Option<u64> {
+        self.path.map(|path| self.budget.uplink_relations(path.uplink, payload))
+    }
 }
 
 /// The answer; also the document of `--json`.
@@ -86,6 +93,8 @@ pub struct Answer {
     pub port_time_us: f64,
     /// Time of reading the clock; it is not in the figures.
     pub clock_ns: u64,
+    /// The path between two plants, if that was asked.
+    pub path: Option<PathAnswer>,
     /// Of all that was asked for: what the command exits with.
     pub verdict: Whole,
     /// Whether every payload fits.
@@ -94,6 +103,21 @@ pub struct Answer {
     pub payloads: Vec<PayloadAnswer>,
     /// For each cycle from 31.25 us to 512 ms, for the least and the greatest payload and each mode.
     pub cycles: Vec<CycleAnswer>,
+}
+
+/// Consequences of a path between two plants.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct PathAnswer {
+    /// Rate of the slower uplink.
+    pub uplink_bits_per_second: u64,
+    /// Cycles without a frame after which a device takes its peer for gone.
+    pub data_hold: u16,
+    /// Age of the oldest data that is in time.
+    pub oldest_us: f64,
+    /// Number of frames in a row that may be lost; none if jitter alone is too much.
+    pub losses_in_a_row: Option<u64>,
+    /// True if the loss of a frame does not stop the devices.
+    pub fits: bool,
 }
 
 /// Answer for a payload.
@@ -105,6 +129,8 @@ pub struct PayloadAnswer {
     pub line_octets: u32,
     /// Relations that the link carries (equation 2).
     pub relations: u64,
+    /// Relations that the uplink carries, if there is one.
+    pub uplink_relations: Option<u64>,
     /// Time a frame may take (equation 3); none if there is not one relation.
     pub t_max_us: Option<f64>,
     /// Then the shortest cycle that carries one.
@@ -169,6 +195,8 @@ pub enum Verdict {
     NoRelation,
     /// The link carries fewer relations than there are to be.
     TooManyRelations,
+    /// The uplink carries fewer.
+    UplinkTooSlow,
     /// One frame in a thousand takes longer than it may, and a loop that does nothing never does; or the frames of all
     /// relations take a core longer than the cycle.
     TooSlow,
@@ -199,7 +227,7 @@ pub struct CycleAnswer {
     pub payload: u16,
     /// `encrypt` or `authenticate`.
     pub mode: String,
-    /// Limit by the link (equation 2).
+    /// Limit by the link (equation 2), or by the uplink.
     pub link_relations: u64,
     /// Limit by one core, at p99.9.
     pub cpu_relations: u64,
@@ -213,7 +241,7 @@ pub struct CycleAnswer {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// The share of the link that cyclic frames may take.
+    /// The share of the link or of the uplink that cyclic frames may take.
     Link,
     /// One core.
     Cpu,
@@ -226,7 +254,9 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
     let clock = Clock::measure();
     let payloads = answers::payloads(question, measure(question, clock, progress));
     let Budget { cycle, link, load } = question.budget;
+    let path = question.path.map(|path| answers::path(cycle, &path));
     let verdict = Whole::of(payloads.iter().flat_map(|payload| &payload.modes).map(|mode| mode.verdict));
+    let verdict = if path.is_some_and(|path| !path.fits) { Whole::DoesNotFit } else { verdict };
     Answer {
         machine: machine::name().into(),
         commit: machine::commit().into(),
@@ -237,6 +267,7 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
         relations: question.relations,
         port_time_us: microseconds(question.port_time),
         clock_ns: clock.nanoseconds,
+        path,
         verdict,
         fits: verdict == Whole::Fits,
         cycles: cycles(question, &payloads),
@@ -344,7 +375,8 @@ fn cycles(question: &Question, payloads: &[PayloadAnswer]) -> Vec<CycleAnswer> {
             let each = protect.p99_9_ns + verify.p99_9_ns + 2.0 * question.port_time.as_nanos() as f64;
             for cycle in Cycle::doubled() {
                 let budget = Budget { cycle, ..question.budget };
-                let link_relations = budget.relations(octets);
+                let uplink = question.path.map(|path| budget.uplink_relations(path.uplink, octets));
+                let link_relations = budget.relations(octets).min(uplink.unwrap_or(u64::MAX));
                 let cpu_relations = budget.relations_in_time(Picoseconds((each * 1e3).ceil() as u64));
                 let relations = link_relations.min(cpu_relations).min(MOST_RELATIONS);
                 answers.push(CycleAnswer {

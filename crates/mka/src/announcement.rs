@@ -21,6 +21,7 @@ pub(crate) struct Announcement {
     pub(crate) misses: bool,
     pub(crate) carries_whole: bool,
     pub(crate) in_kernel: bool,
+    pub(crate) express: bool,
     pub(crate) largest_sdu: u16,
     lists: Vec<CipherSuite>,
     figures: Vec<SuiteTiming>,
@@ -36,8 +37,15 @@ impl Announcement {
                     announcement.lists = known(list.iter().map(|suite| suite.identifier));
                 }
                 Tlv::Extensions(extensions, figures) if !announcement.ours => {
-                    let Extensions { reassembles, splits, misses, carries_whole, in_kernel, largest_sdu } =
-                        extensions;
+                    let Extensions {
+                        reassembles,
+                        splits,
+                        misses,
+                        express,
+                        carries_whole,
+                        in_kernel,
+                        largest_sdu,
+                    } = extensions;
                     let figures = figures
                         .iter()
                         .filter_map(|TimingEntry { identifier, nanoseconds }| {
@@ -51,6 +59,7 @@ impl Announcement {
                         reassembles,
                         splits,
                         misses,
+                        express,
                         carries_whole,
                         in_kernel,
                         largest_sdu,
@@ -126,12 +135,20 @@ pub(crate) fn write<'b>(
             settings.capability.min(Capability::Confidentiality)
         },
     });
-    let Announced { reassembles, splits, carries_whole, in_kernel, largest_sdu, suites: ref figures } =
-        settings.announced;
+    let Announced {
+        reassembles,
+        splits,
+        express,
+        carries_whole,
+        in_kernel,
+        largest_sdu,
+        suites: ref figures,
+    } = settings.announced;
     let extensions = Extensions {
         reassembles: reassembles && !whole,
         splits: splits && !whole,
         misses,
+        express,
         carries_whole,
         in_kernel,
         largest_sdu,

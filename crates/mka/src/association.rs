@@ -44,6 +44,7 @@ pub(crate) fn of_members(
     let whole = keeps_whole(settings, of_members);
     fragmentation.fragment &= all_heard && !whole;
     fragmentation.concatenate &= all_heard && !whole;
+    fragmentation.express &= all_heard;
     let association = Association {
         ki,
         an,

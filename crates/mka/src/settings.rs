@@ -64,6 +64,8 @@ pub struct Announced {
     /// [`Self::reassembles`] nor [`Self::splits`] is announced, unless a live peer needs fragments; with
     /// [`SuiteRule::Any`], unless a live peer has no such programs.
     pub in_kernel: bool,
+    /// Receives express SCs, and wants to send on one of its own.
+    pub express: bool,
     /// Octets of the longest SDU that it accepts, from its EtherType on.
     pub largest_sdu: u16,
     /// Usable suites, with timings where known.

@@ -16,10 +16,10 @@
 
 mod fair;
 mod lies;
-pub mod pasts;
 mod print;
 mod properties;
 mod secy;
+pub mod station;
 mod steps;
 
 use std::collections::HashMap;
@@ -32,12 +32,14 @@ use suite::CipherSuite;
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{Instant, Ki, MacAddr, Sci};
 
+use crate::past::{Past, Pasts, Place};
+
 use fair::Secured;
 pub use lies::Lie;
-use pasts::{Begin, Past, Pasts, Place};
 use print::{Token, frame_tokens};
 pub use properties::Wrong;
 use secy::Begun;
+use station::{Begin, Told};
 
 /// Time within which a fair network leads to one SAK that all use, and keep in use.
 pub const SECURED: Duration = Duration::from_secs(8);
@@ -167,7 +169,7 @@ pub struct World {
 
 #[derive(Default)]
 struct Shared {
-    pasts: Pasts,
+    pasts: Pasts<station::Station>,
     frames: HashMap<Arc<[u8]>, Arc<[Token]>>,
     /// Ends of fair runs from these prints.
     fair: HashMap<u64, Result<Secured, Arc<Wrong>>>,
@@ -190,6 +192,7 @@ fn settings(i: usize, suite: CipherSuite) -> Settings {
             splits: false,
             carries_whole: true,
             in_kernel: false,
+            express: false,
             largest_sdu: 0,
             suites: vec![SuiteTiming { suite, nanoseconds: 100 }],
         },
@@ -350,7 +353,7 @@ impl World {
     }
 
     /// Inputs of each station since its last start, as a log of a KaY has them.
-    pub fn told(&self, state: &State) -> Vec<Past> {
+    pub fn told(&self, state: &State) -> Vec<Past<Begin, Told>> {
         let shared = self.shared();
         state.stations.iter().map(|station| shared.pasts.past(station.place)).collect()
     }

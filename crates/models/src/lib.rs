@@ -2,7 +2,7 @@
 //! first, and leaves out states that it has met.
 //!
 //! A protocol object cannot be copied, and need not be: it is deterministic. A state holds for each station the list of what it was
-//! told ([`kay::pasts`], `past.rs`), and the object is made again from the list. States are compared by a print that leaves out what does not
+//! told (`past.rs`), and the object is made again from the list. States are compared by a print that leaves out what does not
 //! matter: times count from now, random names by their first appearance, message numbers from the newest one.
 //!
 //! **Faults are counted.** Frames of different senders arrive in every order at no cost. A loss, a copy, a delay, a restart, a cut

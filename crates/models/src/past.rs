@@ -24,6 +24,8 @@ pub(crate) trait Object: Sized {
 
 /// Number of a place.
 pub(crate) type Place = usize;
+/// An object's way to a place: its beginning, when, and the inputs with their moments.
+pub(crate) type Past<B, T> = (B, Instant, Vec<(Instant, T)>);
 /// Objects that are kept alive.
 const ALIVE: usize = 4000;
 
@@ -53,6 +55,11 @@ impl<O: Object> Pasts<O> {
     /// Consequences of an object's last input on its way to a place.
     pub(crate) fn at(&self, place: Place) -> &O::Did {
         &self.nodes[place].did
+    }
+
+    /// Beginning of the object at a place.
+    pub(crate) fn begin_of(&self, place: Place) -> &O::Begin {
+        &self.begins[self.nodes[place].begin].0
     }
 
     /// Number of places.
@@ -88,16 +95,23 @@ impl<O: Object> Pasts<O> {
         next
     }
 
-    fn again(&self, mut place: Place) -> O {
-        let begin = self.nodes[place].begin;
+    /// The way to a place.
+    pub(crate) fn past(&self, mut place: Place) -> Past<O::Begin, O::Told> {
+        let begin = self.begin_of(place).clone();
         let mut past = Vec::new();
         while let Node { before: Some((before, told)), at, .. } = &self.nodes[place] {
-            past.push((*at, told));
+            past.push((*at, told.clone()));
             place = *before;
         }
-        let (mut object, _) = O::begin(&self.begins[begin].0, self.nodes[place].at);
-        for (at, told) in past.into_iter().rev() {
-            let _ = object.tell(at, told);
+        past.reverse();
+        (begin, self.nodes[place].at, past)
+    }
+
+    fn again(&self, place: Place) -> O {
+        let (begin, at, past) = self.past(place);
+        let (mut object, _) = O::begin(&begin, at);
+        for (at, told) in &past {
+            let _ = object.tell(*at, told);
         }
         object
     }

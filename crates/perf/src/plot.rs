@@ -209,6 +209,7 @@ mod tests {
             suite: CellSuite::GcmAes128,
             relations: None,
             port_time: Duration::ZERO,
+            path: None,
             time: Duration::from_millis(2),
         };
         let answer = plan::answer(&question, &mut |_| {});

@@ -4,7 +4,7 @@
 //! sends its Initial again after 300 and 900 ms and is given up after [`PATIENCE`], so that a peer that starts is met
 //! within about half a second. Tries that fail at once are up to half a second apart.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ use super::shared::{Arrival, DriverEvent, Shared};
 use super::status::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
+use dataplane::site::{relay_address, relayed_peer};
 
 /// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -44,6 +45,8 @@ pub(super) struct Dial {
 #[derive(Debug)]
 pub(super) struct Name {
     host: String,
+    /// The address that stands for a relay, in the place of a name.
+    relay: Option<SocketAddr>,
     local: SocketAddr,
     last: Mutex<Vec<SocketAddr>>,
 }
@@ -79,6 +82,20 @@ impl Dial {
         let ips = addresses.iter().map(SocketAddr::ip).collect();
         self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
         let address = addresses[number % addresses.len()];
+        self.attempt_at(address).await.map(|(connection, first)| (connection, address, first))
+    }
+
+    /// The peer may call from here, besides from where its name says.
+    pub(super) fn expect(&self, ip: IpAddr) {
+        let ips = [Some(ip), self.name.relay.map(|relay| relay.ip())].into_iter().flatten().collect();
+        self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
+    }
+
+    /// One try at this address, which is as the socket takes it.
+    pub(super) async fn attempt_at(
+        &self,
+        address: SocketAddr,
+    ) -> Result<(Connection, RecvStream), DisconnectReason> {
         let connecting = self
             .endpoint
             .connect_with(self.config.clone(), address, "site")
@@ -87,6 +104,12 @@ impl Dial {
         let connection = match timeout(PATIENCE, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(DisconnectReason::of(&error, shown())),
+            Err(_) if relayed_peer(address).is_some() => {
+                let why = DisconnectReason::silent("no answer through the relay");
+                return Err(why.cured_by(
+                    "see that the relay is connected, has relay = true and the peer among its peers, and that via and public_key are right at both ends",
+                ));
+            }
             Err(_) => {
                 let why = DisconnectReason::silent(format!("no answer from {}", canonical(address)));
                 return Err(why.cured_by(
@@ -96,7 +119,7 @@ impl Dial {
         };
         // In TLS 1.3 the client is done before the server has looked at its key: only a server that speaks knows us.
         match timeout(DEAD, connection.accept_uni()).await {
-            Ok(Ok(first)) => Ok((connection, address, first)),
+            Ok(Ok(first)) => Ok((connection, first)),
             Ok(Err(error)) => Err(DisconnectReason::of(&error, shown())),
             Err(_) => Err(DisconnectReason::silent("the peer says nothing")),
         }
@@ -106,11 +129,30 @@ impl Dial {
 impl Name {
     /// `local`: where this site's socket is bound.
     pub(super) fn new(host: String, local: SocketAddr) -> Self {
-        Self { host, local, last: Mutex::new(Vec::new()) }
+        Self { host, relay: None, local, last: Mutex::new(Vec::new()) }
+    }
+
+    /// The way to a peer behind a relay.
+    pub(super) fn relayed(peer: PeerId, local: SocketAddr) -> Self {
+        let address = relay_address(peer);
+        let ip = match (address.ip(), local) {
+            (IpAddr::V4(four), SocketAddr::V6(_)) => four.to_ipv6_mapped().into(),
+            (other, _) => other,
+        };
+        let relay = Some(SocketAddr::new(ip, address.port()));
+        Self { host: String::new(), relay, local, last: Mutex::new(Vec::new()) }
+    }
+
+    /// Where this site's socket is bound.
+    pub(super) const fn local(&self) -> SocketAddr {
+        self.local
     }
 
     /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
     pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, DisconnectReason> {
+        if let Some(relay) = self.relay {
+            return Ok(vec![relay]);
+        }
         let found = match self.host.parse::<SocketAddr>() {
             Ok(address) => Ok(vec![address]),
             Err(_) => match timeout(NAME_PATIENCE, tokio::net::lookup_host(&self.host)).await {
@@ -147,7 +189,7 @@ impl Name {
 }
 
 /// The address as it is written to a socket that is bound to `local`; `None` if that cannot reach it.
-fn fit(address: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
+pub(super) fn fit(address: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
     match (address, local) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => Some(address),
         // [::] takes both families, unless the system is told otherwise.

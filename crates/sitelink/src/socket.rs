@@ -4,11 +4,13 @@
 //! with a stranger), connection IDs that this site never gave out, and more Initials than can be answered. Nothing that
 //! is dropped here is answered.
 //!
+//! A packet to an address that stands for a relay ([`dataplane::site::relay_address`]) goes to the worker, which has the way to the relay.
+//!
 //! The one connection ID that this site has not given out is in a client's first Initial, where the client draws it. It is
 //! a [`suite::knock`] here, so that who does not know the site's public key finds nobody at its address. After a Retry it
 //! is one that this site gave out, and so it is in all other packets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -20,11 +22,16 @@ use std::task::{Context, Poll, Waker};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use suite::knock::KnockKey;
+use tokio::sync::Notify;
+use tunnel::PeerId;
 
 use super::counters::SharedCounters;
 use super::initials::Initials;
 use super::transport::ConnectionIds;
-use dataplane::site::DatagramConsumer;
+use dataplane::site::{DatagramConsumer, RelayedDatagram, relayed_peer};
+
+/// Packets that can wait for the worker.
+const RELAYED: usize = 256;
 
 /// The socket.
 pub(super) struct RingSocket {
@@ -34,6 +41,10 @@ pub(super) struct RingSocket {
     receiving: Mutex<Receiving>,
     /// Addresses for which somebody wants to know how much is sent there, as long as he does.
     watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
+    /// Packets that wait for the worker to send them to a relay.
+    relayed: Mutex<VecDeque<RelayedDatagram>>,
+    /// Wakes the driver, which hands them over.
+    stir: Arc<Notify>,
     ids: ConnectionIds,
     /// Of this site.
     knock: KnockKey,
@@ -76,6 +87,7 @@ impl RingSocket {
         ids: ConnectionIds,
         knock: KnockKey,
         shared_counters: Arc<SharedCounters>,
+        stir: Arc<Notify>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
         let receiving = Receiving {
@@ -90,6 +102,8 @@ impl RingSocket {
             dual,
             receiving: Mutex::new(receiving),
             watched: Mutex::default(),
+            relayed: Mutex::default(),
+            stir,
             ids,
             knock,
             shared_counters,
@@ -126,6 +140,29 @@ impl RingSocket {
     /// Address of a peer from which an Initial without a knock has come since the last call.
     pub(super) fn unknocked(&self) -> Option<IpAddr> {
         self.receiving().unknocked.take()
+    }
+
+    /// Sends a packet that is not QUIC's.
+    pub(super) fn send_beside(&self, contents: &[u8], address: SocketAddr) {
+        if self.socket.send_to(contents, address).is_err() {
+            self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
+        }
+    }
+
+    /// The next packet for a relay.
+    pub(super) fn poll_relayed(&self) -> Option<RelayedDatagram> {
+        self.relayed.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn relay(&self, peer: PeerId, contents: &[u8]) -> bool {
+        let Ok(octets) = contents.try_into() else { return false };
+        let mut relayed = self.relayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = relayed.len() < RELAYED;
+        if room {
+            relayed.push_back(RelayedDatagram { peer, octets });
+            self.stir.notify_one();
+        }
+        room
     }
 
     fn classify(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> PacketClass {
@@ -194,7 +231,11 @@ impl AsyncUdpSocket for RingSocket {
                 sent.fetch_add(1, Ordering::Relaxed);
             }
         }
-        if self.socket.send_to(transmit.contents, transmit.destination).is_err() {
+        let sent = match relayed_peer(transmit.destination) {
+            Some(peer) => self.relay(peer, transmit.contents),
+            None => self.socket.send_to(transmit.contents, transmit.destination).is_ok(),
+        };
+        if !sent {
             self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
         }
         Ok(())

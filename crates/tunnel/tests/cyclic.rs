@@ -50,6 +50,9 @@ fn cyclic_frames_cross_and_their_headers_do_not_show() {
     // 16 octets in the place of addresses, EtherType and what is in front of the data: 21, and a VLAN tag.
     let longest = sent.iter().map(Vec::len).max().expect("some");
     assert!(last.len() < longest - 4, "{}", last.len());
+    let frame = sent.last().expect("sent");
+    let headers = if frame[12..14] == [0x81, 0] { 25 } else { 21 };
+    assert_eq!(last.len(), 16 + frame.len() - headers, "as fieldbus::budget has it");
     let shown = plants
         .recorded
         .iter()

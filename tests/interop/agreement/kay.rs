@@ -53,6 +53,7 @@ fn settings(number: usize, priority: u8) -> Settings {
             splits: true,
             carries_whole: false,
             in_kernel: false,
+            express: false,
             largest_sdu: 1500,
             suites: Vec::new(),
         },

@@ -8,6 +8,7 @@ use suite::CipherSuite;
 use toml::{Spanned, Value};
 
 use super::super::bypass;
+use super::super::express;
 use super::super::findings::{Findings, list};
 use super::super::fragment;
 use super::super::key_source::KeySource;
@@ -93,6 +94,7 @@ impl Judge {
         let keys = self.keys(raw, suite, (protection, sci_inclusion), keys, places, findings);
         let (fragmentation, whole_sdus) =
             fragment::validate(label, raw, protection, validate_frames, findings);
+        let divides = fragmentation.is_some();
         // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Link {
             line: Origin(findings.line(&self.span)),
@@ -107,6 +109,7 @@ impl Judge {
             bypass: bypass::validate(label, raw, findings),
             fragmentation,
             whole_sdus,
+            express: express::validate(label, raw, (keys.as_ref(), sci_inclusion, divides), findings),
             link_loss: LINK.link_loss.choice(label, &raw.link_loss, findings),
             allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
             cell: None,
@@ -154,6 +157,7 @@ impl Judge {
             bypass: Vec::new(),
             fragmentation: None,
             whole_sdus: WholeSdus::AsConfigured,
+            express: false,
             link_loss: LinkLoss::Off,
             allow_addresses: false,
             cell: None,

@@ -16,7 +16,7 @@ use super::super::reference::{RawSite, SITE};
 use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
 use super::peer::Peers;
-use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect};
+use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay};
 use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
@@ -83,6 +83,7 @@ impl Judge {
             mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
             dscp: self.dscp(raw, findings),
             cells: self.cells(raw, findings),
+            relay: relay::validate(label, raw, peers.as_deref(), findings),
             window: self.window(raw, findings),
             protect: protect::validate(label, raw, self.io, findings),
             limits: limits::validate(label, raw, findings),
@@ -184,12 +185,15 @@ impl Judge {
             findings.error(beyond.span(), text);
         }
         let mut judge = Peers::default();
-        let peers: Vec<_> = raw
+        let mut peers: Vec<_> = raw
             .peer
             .iter()
             .enumerate()
             .filter_map(|(number, peer)| judge.validate(label, number, peer, findings))
             .collect();
+        if peers.len() == raw.peer.len() {
+            relay::find_hubs(label, &raw.peer, &mut peers, findings);
+        }
         (peers.len() == raw.peer.len() && (1..=MOST_PEERS).contains(&peers.len())).then_some(peers)
     }
 

@@ -41,6 +41,8 @@ pub struct LoggedSettings {
     carries_whole: bool,
     #[serde(default)]
     in_kernel: bool,
+    #[serde(default)]
+    express: bool,
 }
 
 const ANY: &str = "any";
@@ -61,7 +63,8 @@ impl From<&Settings> for LoggedSettings {
             capability,
             confidentiality,
             suite,
-            announced: Announced { reassembles, splits, carries_whole, in_kernel, largest_sdu, suites },
+            announced:
+                Announced { reassembles, splits, express, carries_whole, in_kernel, largest_sdu, suites },
             fragment,
             concatenate,
             delay_protect,
@@ -96,6 +99,7 @@ impl From<&Settings> for LoggedSettings {
             accept_integrity: *accept_integrity,
             carries_whole: *carries_whole,
             in_kernel: *in_kernel,
+            express: *express,
         }
     }
 }
@@ -125,6 +129,7 @@ impl LoggedSettings {
                 splits: self.splits,
                 carries_whole: self.carries_whole,
                 in_kernel: self.in_kernel,
+                express: self.express,
                 largest_sdu: self.largest_sdu,
                 suites: self.suites.iter().map(figure).collect::<Option<_>>()?,
             },

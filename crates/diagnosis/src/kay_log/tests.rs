@@ -41,6 +41,7 @@ fn settings(station: u8, priority: u8) -> Settings {
             splits: true,
             carries_whole: false,
             in_kernel: false,
+            express: true,
             largest_sdu: 1500,
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
         },

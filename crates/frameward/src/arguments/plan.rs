@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Payload};
+use fieldbus::budget::{Budget, Cycle, LinkRate, Load, Path, Payload};
 use frameward::plan::{self, MOST_RELATIONS, Question, Whole};
 use wire::fieldbus::{CellSuite, Protect};
 
@@ -24,6 +24,7 @@ Examples:
   frameward plan --cycle 1ms --link 100M --load 0.5 --payload 44..1444
   frameward plan --cycle 31.25us --link 1G --payload 44 --protect authenticate --relations 20
   frameward plan --cycle 1ms --json > budget.json     (frameward-lab plot draws it)
+  frameward plan --cycle 8ms --uplink 20M --path-delay 12ms --path-jitter 6ms --relations 10
 
 Beside each frame, an idle loop of the same length is timed. If something holds up the loop for
 longer than t_max, or a frame for longer than the rest of its cycle, this CPU is too busy to judge.
@@ -57,6 +58,18 @@ pub(crate) struct Plan {
     /// The time that ports and drivers take for a frame, such as 2us
     #[arg(long, value_name = "TIME", default_value = "0us", value_parser = time)]
     port_time: Duration,
+    /// The two gateways stand in two plants: the rate of the slower uplink
+    #[arg(long, value_name = "RATE", value_parser = rate, requires = "path_delay")]
+    uplink: Option<LinkRate>,
+    /// The time from one plant to the other, about half of a round trip, such as 12ms
+    #[arg(long, value_name = "TIME", value_parser = time, requires = "uplink")]
+    path_delay: Option<Duration>,
+    /// The time that slow packets take above that
+    #[arg(long, value_name = "TIME", default_value = "0us", value_parser = time, requires = "uplink")]
+    path_jitter: Duration,
+    /// Cycles without a frame after which devices take their peer for gone (data hold factor)
+    #[arg(long, value_name = "CYCLES", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    data_hold: u16,
     /// Measure for a short time; the figures spread more
     #[arg(long)]
     quick: bool,
@@ -96,6 +109,12 @@ impl Plan {
             },
             relations: self.relations,
             port_time: self.port_time,
+            path: self.uplink.zip(self.path_delay).map(|(uplink, delay)| Path {
+                delay,
+                jitter: self.path_jitter,
+                data_hold: self.data_hold,
+                uplink,
+            }),
             time: if self.quick { Question::QUICK } else { Question::FULL },
         };
         let answer = plan::answer(&question, &mut |line| tell(&format_args!("plan: {line}")));
@@ -108,6 +127,9 @@ impl Plan {
         }
         match answer.verdict {
             Whole::Fits => Ok(()),
+            Whole::DoesNotFit if answer.path.is_some_and(|path| !path.fits) => {
+                Err(told(&"plan: the path between the plants does not fit the cycle", Failure::Failed))
+            }
             Whole::DoesNotFit => Err(told(&"plan: some payloads do not fit", Failure::Failed)),
             Whole::TooBusy => {
                 Err(told(&"plan: this machine is too busy to judge; stop other programs", Failure::Undecided))

@@ -13,12 +13,13 @@
 //! | up to t_max, but a frame was held up for longer than the cycle has left | too busy to judge: no cipher takes so long |
 //! | up to t_max | fits |
 
-use fieldbus::budget::{Payload, Picoseconds};
+use fieldbus::budget::{Cycle, Path, Payload, Picoseconds};
 
 use config::Named as _;
 
 use super::{
-    Cost, IdleLoop, Measured, ModeAnswer, PayloadAnswer, Percentiles, Question, Verdict, Whole, microseconds,
+    Cost, IdleLoop, Measured, ModeAnswer, PathAnswer, PayloadAnswer, Percentiles, Question, Verdict, Whole,
+    microseconds,
 };
 
 /// Payload by payload, as they were asked for.
@@ -31,12 +32,25 @@ pub(super) fn payloads(question: &Question, mut measured: Vec<Measured>) -> Vec<
             payload: payload.octets(),
             line_octets: payload.line_octets().0,
             relations: question.budget.relations(*payload),
+            uplink_relations: question.uplink_relations(*payload),
             t_max_us: longest.ok().map(|longest| longest.nanoseconds() / 1e3),
             shortest_cycle_us: longest.err().map(|none| microseconds(none.shortest)),
             modes: modes.map(|row| answer(question, row)).collect(),
         }
     };
     question.payloads.iter().map(payload).collect()
+}
+
+/// Every network between plants loses a frame now and then: a path on which devices bear no loss does not fit.
+pub(super) fn path(cycle: Cycle, path: &Path) -> PathAnswer {
+    let losses_in_a_row = path.losses_in_a_row(cycle);
+    PathAnswer {
+        uplink_bits_per_second: path.uplink.bits_per_second(),
+        data_hold: path.data_hold,
+        oldest_us: microseconds(path.oldest()),
+        losses_in_a_row,
+        fits: losses_in_a_row.is_some_and(|losses| losses > 0),
+    }
 }
 
 /// Bounds each p99.9 and median by those of the other payloads.
@@ -69,13 +83,15 @@ fn answer(question: &Question, row: &Measured) -> ModeAnswer {
     let ports = question.port_time.as_nanos() as f64;
     let slower = |of: fn(&Percentiles) -> f64| of(protect).max(of(verify)) + ports;
     let (median, most, worst) = (slower(|of| of.single_p50), slower(|of| of.p99_9), slower(|of| of.worst));
-    let wanted = question.relations.unwrap_or(relations);
+    let uplink = question.uplink_relations(*payload).unwrap_or(u64::MAX);
+    let wanted = question.relations.unwrap_or_else(|| relations.min(uplink).max(1));
     let cycle = question.budget.cycle.time().as_nanos() as f64;
     let core_share = wanted as f64 * (protect.p99_9 + verify.p99_9 + 2.0 * ports) / cycle;
     let slack = cycle * (1.0 - core_share);
     let verdict = match t_max {
         None => Verdict::NoRelation,
         Some(_) if wanted > relations => Verdict::TooManyRelations,
+        Some(_) if wanted > uplink => Verdict::UplinkTooSlow,
         Some(t_max) if median > t_max => Verdict::TooSlow,
         Some(t_max) if most > t_max && idle_loop.worst_ns + ports > t_max => Verdict::TooBusy,
         Some(t_max) if most > t_max => Verdict::TooSlow,
@@ -115,7 +131,9 @@ impl Whole {
         let of = |verdict| match verdict {
             Verdict::Fits => Self::Fits,
             Verdict::TooBusy => Self::TooBusy,
-            Verdict::TooSlow | Verdict::TooManyRelations | Verdict::NoRelation => Self::DoesNotFit,
+            Verdict::TooSlow | Verdict::TooManyRelations | Verdict::UplinkTooSlow | Verdict::NoRelation => {
+                Self::DoesNotFit
+            }
         };
         verdicts.map(of).fold(Self::Fits, |whole, one| match (whole, one) {
             (Self::DoesNotFit, _) | (_, Self::DoesNotFit) => Self::DoesNotFit,

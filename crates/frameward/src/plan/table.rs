@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Answer, Limit, MOST_RELATIONS, ModeAnswer, PayloadAnswer, Verdict, Whole};
+use super::{Answer, Limit, MOST_RELATIONS, ModeAnswer, PathAnswer, PayloadAnswer, Verdict, Whole};
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -26,6 +26,7 @@ impl fmt::Display for Answer {
             writeln!(f, "ports are not in them: --port-time adds what they take")?;
         }
         self.payloads(f)?;
+        self.path(f)?;
         self.verdict(f)?;
         self.cycles(f)
     }
@@ -65,7 +66,8 @@ impl Answer {
     }
 
     fn line(&self, f: &mut fmt::Formatter<'_>, payload: &PayloadAnswer, mode: &ModeAnswer) -> fmt::Result {
-        let PayloadAnswer { payload: octets, line_octets, relations, .. } = payload;
+        let PayloadAnswer { payload: octets, line_octets, uplink_relations, .. } = payload;
+        let relations = payload.relations.min(uplink_relations.unwrap_or(u64::MAX));
         let t_max = payload.t_max_us.map_or("-".to_owned(), |t_max| format!("{t_max:.2}"));
         write!(f, "{octets:7} {line_octets:6} {relations:6} {t_max:>10}  {:12}", mode.mode)?;
         for cost in [&mode.protect, &mode.verify] {
@@ -80,9 +82,13 @@ impl Answer {
             Verdict::TooSlow => writeln!(f, "too slow: fewer relations, a longer cycle or a faster CPU"),
             Verdict::TooManyRelations => writeln!(
                 f,
-                "{} are too many for the link, which carries {relations}",
-                self.relations.unwrap_or_default()
+                "{} are too many for the link, which carries {}",
+                self.relations.unwrap_or_default(),
+                payload.relations
             ),
+            Verdict::UplinkTooSlow => {
+                writeln!(f, "the uplink carries {}", payload.uplink_relations.unwrap_or_default())
+            }
             Verdict::NoRelation => writeln!(
                 f,
                 "the link carries none; a cycle of {} carries one",
@@ -91,10 +97,37 @@ impl Answer {
         }
     }
 
+    fn path(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(path) = self.path else { return Ok(()) };
+        let PathAnswer { data_hold, oldest_us, losses_in_a_row, .. } = path;
+        write!(
+            f,
+            "\nbetween plants: uplink {}, data up to {} old; ",
+            Rate(path.uplink_bits_per_second),
+            Microseconds(oldest_us)
+        )?;
+        match losses_in_a_row {
+            Some(0) => writeln!(
+                f,
+                "one lost frame stops devices that wait for {data_hold} cycles: a longer cycle or data hold time"
+            ),
+            Some(losses) => {
+                writeln!(f, "devices that wait for {data_hold} cycles bear the loss of {losses} in a row")
+            }
+            None => writeln!(
+                f,
+                "its jitter alone stops devices that wait for {data_hold} cycles: a longer cycle or data hold time"
+            ),
+        }
+    }
+
     /// One line: what all of it comes to.
     fn verdict(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.verdict {
             Whole::Fits => writeln!(f, "\nverdict: every payload fits"),
+            Whole::DoesNotFit if self.path.is_some_and(|path| !path.fits) => {
+                writeln!(f, "\nverdict: the path between the plants does not fit the cycle")
+            }
             Whole::DoesNotFit => writeln!(f, "\nverdict: some payloads do not fit"),
             Whole::TooBusy => {
                 let modes = self.payloads.iter().flat_map(|payload| &payload.modes);

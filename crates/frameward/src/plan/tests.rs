@@ -16,6 +16,7 @@ fn question(cycle: Duration) -> Question {
         suite: CellSuite::GcmAes128,
         relations: None,
         port_time: Duration::ZERO,
+        path: None,
         time: Duration::ZERO,
     }
 }
@@ -89,6 +90,53 @@ fn the_verdict_is_that_of_the_slower_operation_with_the_ports() {
 }
 
 #[test]
+fn between_plants_uplink_and_path_have_their_part() {
+    // Half of 10 Mbit/s carries 7 packets of 166 octets in two milliseconds; the link carries 114 relations.
+    let path = Path {
+        delay: Duration::from_millis(12),
+        jitter: Duration::from_millis(2),
+        data_hold: 3,
+        uplink: LinkRate::new(10_000_000).unwrap(),
+    };
+    let between = Question { path: Some(path), ..question(Duration::from_millis(2)) };
+    for (wanted, uplink, verdict) in [
+        (None, 10_000_000, Verdict::Fits),
+        (Some(7), 10_000_000, Verdict::Fits),
+        (Some(8), 10_000_000, Verdict::UplinkTooSlow),
+        (Some(115), 10_000_000, Verdict::TooManyRelations),
+        (None, 1_000_000, Verdict::UplinkTooSlow),
+    ] {
+        let path = Path { uplink: LinkRate::new(uplink).unwrap(), ..path };
+        let question = Question { relations: wanted, path: Some(path), ..between.clone() };
+        let answer = of_least(&question, 438.5, 500.0, QUIET);
+        assert_eq!(answer.verdict, verdict, "{wanted:?} {uplink}");
+    }
+    let question = Question { payloads: vec![Payload::MIN], time: Duration::from_millis(20), ..between };
+    let asked = |jitter_ms| {
+        let path = Path { jitter: Duration::from_millis(jitter_ms), ..path };
+        answer(&Question { path: Some(path), ..question.clone() }, &mut |_| {})
+    };
+    for (jitter_ms, losses, words) in [
+        (
+            2,
+            Some(1),
+            "uplink 10 Mbit/s, data up to 14 ms old; devices that wait for 3 cycles bear the loss of 1 in a row",
+        ),
+        (3, Some(0), "data up to 15 ms old; one lost frame stops devices that wait for 3 cycles"),
+        (5, None, "data up to 17 ms old; its jitter alone stops devices that wait for 3 cycles"),
+    ] {
+        let answer = asked(jitter_ms);
+        let path = answer.path.unwrap();
+        assert_eq!((path.losses_in_a_row, path.fits), (losses, losses == Some(1)));
+        assert!(answer.to_string().contains(words), "{answer}");
+        let stops = "verdict: the path between the plants does not fit the cycle";
+        assert_eq!(answer.to_string().contains(stops), !path.fits, "{answer}");
+        assert!(path.fits || answer.verdict == Whole::DoesNotFit);
+        assert!(answer.cycles.iter().all(|cycle| cycle.cycle_us != 2000.0 || cycle.link_relations <= 7));
+    }
+}
+
+#[test]
 fn a_spell_makes_no_payload_slower_than_a_longer_one() {
     let lengths = [44, 200, 400, 1444].map(|octets| Payload::new(octets).unwrap());
     let question = Question { payloads: lengths.to_vec(), ..question(Duration::from_millis(1)) };
@@ -104,7 +152,7 @@ fn a_spell_makes_no_payload_slower_than_a_longer_one() {
 
 #[test]
 fn one_verdict_is_on_all() {
-    use Verdict::{Fits, NoRelation, TooBusy, TooManyRelations, TooSlow};
+    use Verdict::{Fits, NoRelation, TooBusy, TooManyRelations, TooSlow, UplinkTooSlow};
     for (verdicts, whole) in [
         (&[][..], Whole::Fits),
         (&[Fits, Fits], Whole::Fits),
@@ -112,6 +160,7 @@ fn one_verdict_is_on_all() {
         (&[TooBusy, TooSlow], Whole::DoesNotFit),
         (&[TooManyRelations, TooBusy, Fits], Whole::DoesNotFit),
         (&[NoRelation], Whole::DoesNotFit),
+        (&[UplinkTooSlow, Fits], Whole::DoesNotFit),
     ] {
         assert_eq!(Whole::of(verdicts.iter().copied()), whole, "{verdicts:?}");
     }

@@ -48,6 +48,7 @@ pub(super) fn key_agreement(
             splits: concatenate,
             carries_whole: mtus.carry_whole(link),
             in_kernel,
+            express: link.express && sci.express().is_some(),
             largest_sdu: largest_sdu(mtus),
             suites: suites(mka.suite, &measured.speeds),
         },

@@ -62,6 +62,7 @@ pub(crate) fn settings(i: usize) -> Settings {
             splits: true,
             carries_whole: false,
             in_kernel: false,
+            express: true,
             largest_sdu: 2000,
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes128, nanoseconds: 100 }],
         },

@@ -6,7 +6,8 @@ use std::time::Duration;
 use wire::Sci;
 
 use super::properties::Wrong;
-use super::{Shared, State, Step, WATCHED, World, pasts};
+use super::station::Present;
+use super::{Shared, State, Step, WATCHED, World};
 
 /// Security of a group in a fair network, from a state on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,13 +55,13 @@ impl World {
     /// True if all protect with one SAK that all accept, and one of them is key server.
     pub(super) fn is_secured(shared: &Shared, state: &State) -> bool {
         let pasts = &shared.pasts;
-        let all: Vec<(Sci, &pasts::Present)> = state
+        let all: Vec<(Sci, &Present)> = state
             .stations
             .iter()
             .map(|station| (pasts.begin_of(station.place).settings.sci, pasts.at(station.place)))
             .collect();
         let Some(ki) = all[0].1.secy.transmits else { return false };
-        let accepts = |present: &pasts::Present, from: Sci| {
+        let accepts = |present: &Present, from: Sci| {
             present.secy.find(ki).is_some_and(|sas| sas.installed && sas.receive.contains(&from))
         };
         all.iter().filter(|(_, present)| present.is_key_server).count() == 1

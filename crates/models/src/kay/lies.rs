@@ -9,7 +9,7 @@ use wire::mkpdu::{
 };
 use wire::{An, Ki, MacAddr, Mi, Sci};
 
-use super::pasts::cak;
+use super::station::cak;
 
 /// A lie of the member. It always says that it hears all.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

@@ -10,8 +10,8 @@ use suite::{CipherSuite, Sak};
 use wire::mkpdu::{DistributedSak, Mkpdu, ParameterSet};
 use wire::{Ckn, Instant};
 
-use super::pasts::cak;
 use super::secy::Begun;
+use super::station::cak;
 
 /// An age beyond which no timer looks, in microseconds: but those between SAKs for a member that strays, which are kept apart.
 const OLDEST: i64 = 25_000_000;

@@ -3,9 +3,10 @@
 use stateright::{Model, Property};
 use wire::Ki;
 
-use super::pasts::{self, Begin, Pasts};
 use super::secy::Begun;
+use super::station::{Begin, Present, Station};
 use super::{State, Step, TRANSMIT_DELAY, World};
+use crate::past::Pasts;
 
 /// A broken property.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,7 +26,7 @@ pub enum Wrong {
 }
 impl World {
     /// A live member that does not accept a SAK with which a station begins to protect.
-    pub(super) fn unready(&self, pasts: &Pasts, state: &State, i: usize, ki: Ki) -> Option<String> {
+    pub(super) fn unready(&self, pasts: &Pasts<Station>, state: &State, i: usize, ki: Ki) -> Option<String> {
         let present = pasts.at(state.stations[i].place);
         let sas = present.secy.find(ki)?;
         if self.now_of(state, i).since(sas.since) >= TRANSMIT_DELAY {
@@ -38,7 +39,7 @@ impl World {
             return None;
         }
         let own = pasts.begin_of(state.stations[i].place).settings.sci;
-        let is_deaf = |(begin, peer): &(&Begin, &pasts::Present)| {
+        let is_deaf = |(begin, peer): &(&Begin, &Present)| {
             let sci = begin.settings.sci;
             // It is there under the MI that is live here, and was so when the SAK came.
             let is_member = present.live.contains(&(sci, peer.mi)) && sas.live_then.contains(&(sci, peer.mi));

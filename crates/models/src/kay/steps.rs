@@ -6,8 +6,8 @@ use wire::mkpdu::{Mkpdu, ParameterSet};
 use wire::{Ki, Mi};
 
 use super::lies::{self, Lie};
-use super::pasts::Told;
 use super::properties::{Wrong, again};
+use super::station::Told;
 use super::{CUT, Flight, HOLD, Kind, LEAP, Shared, State, Station, Step, World, micros};
 
 impl World {

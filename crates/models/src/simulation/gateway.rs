@@ -11,7 +11,7 @@ use suite::{CipherSuite, Key, Nonce, Sak, Salt};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{An, Instant, Ki, MacAddr, Pn, Sci, Ssci};
 
-use crate::kay::pasts::cak;
+use crate::kay::station::cak;
 use crate::names::digest;
 
 const MTU: usize = 1532;
@@ -73,6 +73,7 @@ impl Gateway {
                 splits: false,
                 carries_whole: true,
                 in_kernel: false,
+                express: false,
                 largest_sdu: 0,
                 suites: vec![timing],
             },

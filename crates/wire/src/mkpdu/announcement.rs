@@ -7,7 +7,8 @@
 //!  127   Organizationally Specific     OUI 3 | subtype 1 | ...                                    clause 11.12.6
 //!        ours: F2-46-57 | 01 | "FWRD" | version 1 | flags 1 | largest SDU 2 | (suite 1 | nanoseconds 2) ...
 //!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame, 04 misses a station under this CAK,
-//!                     08 its network carries its longest SDU whole, 10 has programs in the kernel for whole SDUs
+//!                     08 receives express SCs, 10 its network carries its longest SDU whole,
+//!                     20 has programs in the kernel for whole SDUs
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
 //! ```
 //!
@@ -26,8 +27,9 @@ const VERSION: u8 = 1;
 const REASSEMBLES: u8 = 0x01;
 const SPLITS: u8 = 0x02;
 const MISSES: u8 = 0x04;
-const CARRIES_WHOLE: u8 = 0x08;
-const IN_KERNEL: u8 = 0x10;
+const EXPRESS: u8 = 0x08;
+const CARRIES_WHOLE: u8 = 0x10;
+const IN_KERNEL: u8 = 0x20;
 const SUITE_OCTETS: usize = 10;
 const FIGURE_OCTETS: usize = 3;
 /// Maximum octets of a value: its length has 9 bits.
@@ -79,6 +81,8 @@ pub struct Extensions {
     pub carries_whole: bool,
     /// Programs in its kernel take SAs of ChaCha20-Poly1305 under which nothing is fragmented.
     pub in_kernel: bool,
+    /// Receives express SCs too ([`Sci::express`](crate::Sci::express)).
+    pub express: bool,
     /// Octets of the longest SDU that it accepts, from the SDU's EtherType on: its secure data.
     pub largest_sdu: u16,
 }
@@ -121,6 +125,7 @@ impl<'f> Tlv<'f> {
                 reassembles: is_set(REASSEMBLES),
                 splits: is_set(SPLITS),
                 misses: is_set(MISSES),
+                express: is_set(EXPRESS),
                 carries_whole: is_set(CARRIES_WHOLE),
                 in_kernel: is_set(IN_KERNEL),
                 largest_sdu,
@@ -201,11 +206,13 @@ impl<'b> TlvWriter<'b> {
         extensions: &Extensions,
         figures: impl Iterator<Item = TimingEntry>,
     ) -> Result<(), TooLong> {
-        let Extensions { reassembles, splits, misses, carries_whole, in_kernel, largest_sdu } = *extensions;
+        let Extensions { reassembles, splits, misses, express, carries_whole, in_kernel, largest_sdu } =
+            *extensions;
         let flags = [
             (reassembles, REASSEMBLES),
             (splits, SPLITS),
             (misses, MISSES),
+            (express, EXPRESS),
             (carries_whole, CARRIES_WHOLE),
             (in_kernel, IN_KERNEL),
         ];

@@ -267,12 +267,13 @@ fn announcements_of_others_are_read_as_far_as_they_are_known() {
     assert_eq!(tlvs(older), [other(127, &older[2..])], "version 0");
     let short = b"\xfe\x0b\xf2\x46\x57\x01FWRD\x01\x03\x05";
     assert_eq!(tlvs(short), [other(127, &short[2..])]);
-    let newer = b"\xfe\x14\xf2\x46\x57\x01FWRD\x02\xe9\x05\xdc\x02\x00\x21\x83\xff\xff\x01\x02";
+    let newer = b"\xfe\x14\xf2\x46\x57\x01FWRD\x02\xd9\x05\xdc\x02\x00\x21\x83\xff\xff\x01\x02";
     let [Tlv::Extensions(extensions, figures)] = tlvs(newer)[..] else { panic!("ours") };
     let expected = Extensions {
         reassembles: true,
         splits: false,
         misses: false,
+        express: true,
         carries_whole: true,
         in_kernel: false,
         largest_sdu: 1500,
@@ -296,6 +297,7 @@ fn our_announcement_stands_as_the_module_draws_it() {
         reassembles: true,
         splits: true,
         misses: true,
+        express: true,
         carries_whole: false,
         in_kernel: true,
         largest_sdu: 9000,
@@ -307,7 +309,7 @@ fn our_announcement_stands_as_the_module_draws_it() {
     let tlvs = writer.finish();
     let expected = [
         &[0xe0, 20, 0, 3, 0x00, 0x80, 0xc2, 0, 1, 0, 0, 1, 0, 3, 0xf2, 0x46, 0x57, 0, 0, 0, 0, 2][..],
-        b"\xfe\x12\xf2\x46\x57\x01FWRD\x01\x17\x23\x28\x81\x00\x78\x02\xff\xff",
+        b"\xfe\x12\xf2\x46\x57\x01FWRD\x01\x2f\x23\x28\x81\x00\x78\x02\xff\xff",
     ];
     assert_eq!(tlvs.0, expected.concat());
     let read: Vec<_> = tlvs.iter().collect();

@@ -29,7 +29,9 @@ fn suite(link: &Link) -> Option<CipherSuite> {
 /// Replay windows of the links that may have programs, as far as their configuration says.
 pub(in crate::run) fn replay_windows(links: &[Link]) -> impl Iterator<Item = u32> {
     let may = |link: &&Link| {
-        let suits = |suite| KernelPrograms::suit_link(&place_secy(link, usual_mtus(link)), suite).is_ok();
+        let suits = |suite| {
+            KernelPrograms::suit_link(&place_secy(link, usual_mtus(link)), suite, link.express).is_ok()
+        };
         link.cell.is_none() && !link.in_site && suite(link).is_some_and(suits)
     };
     links.iter().filter(may).map(|link| link.replay_window)
@@ -49,6 +51,7 @@ pub(in crate::run) fn is_for_kernel(link: &Link, mtus: Mtus, io: Io, control: &G
         settings.wanted != PlaceWanted::UserSpace
             && link.cell.is_none()
             && settings.refused.is_none()
+            && !settings.express
             && control.may_set_link_place(&link.name, &settings).is_ok()
     })
 }
@@ -65,6 +68,8 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
         sci,
         refused: mtus.keep_whole(link).err(),
         secy: place_secy(link, mtus),
+        // Where the kernel is demanded, it is for all frames.
+        express: link.express && io != Io::Kernel,
         bypass: link.bypass.clone(),
         replay_window: link.replay_window,
         saks: link.static_sas().map(|sas| saks(link, sas)),
@@ -112,16 +117,20 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
         _ if link.cell.is_some() => return user_space("its cell has the programs in front of its ports"),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }
-    let served = programs.serve_link(&place_secy(link, mtus), suite, link.replay_window);
+    // Where the kernel is demanded, it is for all frames.
+    let (secy, express) = (place_secy(link, mtus), link.express && io != Io::Kernel);
+    let served = programs.serve_link(&secy, suite, express, link.replay_window);
     // A suite without programs needs no other MTU.
-    if let (Err(why), true) =
-        (mtus.keep_whole(link), KernelPrograms::suit_link(&place_secy(link, mtus), suite).is_ok())
-    {
+    let suits = KernelPrograms::suit_link(&secy, suite, express).is_ok();
+    if let (Err(why), true) = (mtus.keep_whole(link), suits) {
         return user_space(&why);
     }
     let agreed = link.mka().is_some_and(|mka| mka.suite == SuiteRule::Any);
     let agreed = if agreed { ", under each SAK of chacha20-poly1305" } else { "" };
     match (served, io) {
+        (Ok(()), _) if express => elsewhere(format!(
+            "express frames: kernel, both ways{agreed}, if all members announce it; all others user space ({engines})"
+        )),
         (Ok(()), _) => {
             let otherwise =
                 if io == Io::Kernel { "no frame passes".into() } else { format!("user space ({engines})") };
@@ -139,6 +148,12 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
 pub(in crate::run) fn log_place(link: &str, place: &LinkPlace) {
     match place {
         LinkPlace::Kernel => info!(event = "link-path", link, "frames go through the kernel, both ways"),
+        LinkPlace::Express => {
+            info!(
+                event = "link-path",
+                link, "express frames go through the kernel, both ways; all others through user space"
+            );
+        }
         LinkPlace::UserSpace(why) => {
             info!(event = "link-path", link, "frames go through user space, both ways: {why}");
         }
@@ -150,6 +165,7 @@ pub(in crate::run) fn log_place(link: &str, place: &LinkPlace) {
 pub(in crate::run) fn words(place: &LinkPlace) -> String {
     match place {
         LinkPlace::Kernel => "kernel".into(),
+        LinkPlace::Express => "kernel for express frames, user space for all others".into(),
         LinkPlace::UserSpace(why) => format!("user space: {why}"),
         LinkPlace::Nowhere(why) => format!("nowhere: {why}"),
     }

@@ -33,6 +33,9 @@ fn peer_line(peer: &SitePeerReport, palette: Palette) -> Line<'static> {
     if let Some(address) = address {
         text += &format!(", at {address}");
     }
+    if let Some(hub) = peer.via.as_ref().filter(|_| peer.relayed) {
+        text += &format!(", through {hub}");
+    }
     if let Some(microseconds) = peer.round_trip_us {
         text += &format!(", {microseconds} us");
     }

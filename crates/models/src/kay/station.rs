@@ -1,0 +1,161 @@
+//! A station: a KaY, and a SecY that does what it is told.
+
+use std::sync::Arc;
+
+use mka::{CakEntry, Input, Kay, Report, Settings};
+use suite::mka::Cak;
+use wire::{Ckn, Instant, Mi, Sci};
+
+use super::print::{self, Token};
+use super::secy::{Done, SecY};
+use crate::past::Object;
+
+/// An input of a station.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// An MKPDU.
+    Frame(Arc<[u8]>),
+    /// A report of its SecY.
+    Report(Report),
+    /// Time.
+    Timeout,
+    /// Another SAK is wanted.
+    Rekey,
+}
+
+/// Beginning of a station.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Begin {
+    /// Its settings.
+    pub settings: Settings,
+    /// Its CAKs: each is 16 times the same octet, under the name of this octet.
+    pub caks: Vec<u8>,
+    /// Seed of its random values.
+    pub seed: [u8; 32],
+}
+
+/// A station, alive.
+pub(super) struct Station {
+    kay: Kay,
+    secy: SecY,
+    sci: Sci,
+}
+
+/// What a station did for an input, and what it is then.
+pub(super) struct Present {
+    pub(super) sent: Vec<Arc<[u8]>>,
+    pub(super) timeout: Option<Instant>,
+    pub(super) secy: SecY,
+    pub(super) done: Done,
+    /// A request that the SecY could not carry out, or a state that cannot be.
+    pub(super) wrong: Option<String>,
+    pub(super) mi: Mi,
+    pub(super) key_server: Option<Sci>,
+    pub(super) is_key_server: bool,
+    pub(super) live: Vec<(Sci, Mi)>,
+    /// SAKs that it says it protects with.
+    pub(super) transmitted: usize,
+    pub(super) tokens: Vec<Token>,
+}
+
+/// The CAK of an octet.
+pub fn cak(octet: u8) -> CakEntry {
+    let ckn = Ckn::new(&[octet]).expect("invariant: one octet is a name");
+    CakEntry { ckn, cak: Cak::new(&[octet; 16]).expect("invariant: 16 octets") }
+}
+
+impl Begin {
+    /// A KaY that begins so.
+    pub fn kay(&self, now: Instant) -> Kay {
+        Kay::new(now, self.settings.clone(), self.caks.iter().map(|octet| cak(*octet)).collect(), &self.seed)
+    }
+}
+
+impl Told {
+    /// Tells a KaY.
+    pub fn tell(&self, kay: &mut Kay, now: Instant) {
+        kay.handle_input(now, self.input());
+    }
+
+    /// As an input.
+    pub fn input(&self) -> Input<'_> {
+        match self {
+            Self::Frame(frame) => Input::Frame(frame),
+            Self::Report(report) => Input::Report(*report),
+            Self::Timeout => Input::Timeout,
+            Self::Rekey => Input::Rekey,
+        }
+    }
+}
+
+impl Present {
+    /// True if this MI is that of its key server.
+    pub(super) fn is_led_by(&self, mi: Mi) -> bool {
+        let is_peer = || self.key_server.is_some_and(|server| self.live.contains(&(server, mi)));
+        if self.is_key_server { mi == self.mi } else { is_peer() }
+    }
+}
+
+impl Object for Station {
+    type Begin = Begin;
+    type Told = Told;
+    type Did = Present;
+
+    fn begin(begin: &Begin, at: Instant) -> (Self, Present) {
+        let mut station = Self { kay: begin.kay(at), secy: SecY::default(), sci: begin.settings.sci };
+        let present = station.follow(at);
+        (station, present)
+    }
+
+    fn tell(&mut self, at: Instant, told: &Told) -> Present {
+        if let Told::Report(_) = told {
+            self.secy.report();
+        }
+        told.tell(&mut self.kay, at);
+        let mut present = self.follow(at);
+        if *told == Told::Timeout && present.timeout.is_some_and(|timeout| timeout <= at) {
+            present.wrong.get_or_insert("a time that has come comes again".to_owned());
+        }
+        present
+    }
+}
+
+impl Station {
+    /// Lets the SecY do what the KaY has asked for.
+    fn follow(&mut self, at: Instant) -> Present {
+        let (mut sent, mut done, mut wrong) = (Vec::new(), Done::default(), None);
+        loop {
+            if let Some(event) = self.kay.poll_event() {
+                if let Err(error) = self.secy.apply(at, self.sci, &self.live(at), event, &mut done) {
+                    wrong.get_or_insert(error);
+                }
+            } else if let Some(frame) = self.kay.poll_transmit(at) {
+                sent.push(Arc::from(&frame[..]));
+            } else {
+                break;
+            }
+        }
+        let timeout = self.kay.poll_timeout();
+        let mut tokens = print::tokens(&format!("{:?}{:?}", self.kay, self.secy));
+        tokens.extend(timeout.map(Token::at));
+        let status = self.kay.status(at);
+        Present {
+            sent,
+            timeout,
+            done,
+            wrong,
+            mi: status.mi,
+            key_server: status.key_server,
+            is_key_server: status.is_key_server,
+            live: self.live(at),
+            transmitted: status.saks.iter().filter(|sak| sak.transmits).count(),
+            tokens,
+            secy: self.secy.clone(),
+        }
+    }
+
+    fn live(&self, at: Instant) -> Vec<(Sci, Mi)> {
+        let members = self.kay.status(at).members.into_iter().filter(|member| member.live);
+        members.map(|member| (member.sci, member.mi)).collect()
+    }
+}
