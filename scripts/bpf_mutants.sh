@@ -104,6 +104,8 @@ mutants=(
     'sa_ahead.h|pn == last ? 0 : pn + 1) != pn) {|pn + 1) != pn) {'
     'link.bpf.c|if (tci & V \|\| (tci & (E \| C)) == E) return 0;|if (tci & V) return 0;'
     'link.bpf.c|given == 1 \|\| |'
+    'link.bpf.c|if (link->shared && has_extension(ctx)) |if (has_extension(ctx)) '
+    'link.bpf.c|(u8 *)end_of(ctx) && data[15] & RESERVED_BITS;|(u8 *)end_of(ctx);'
     'link.bpf.c|tag->sci = source \| 1ull << 56;|tag->sci = source;'
     'link.bpf.c|data[15] = secure_data < SHORT_LENGTH_LIMIT ?|data[15] = secure_data <= SHORT_LENGTH_LIMIT ?'
     'link.bpf.c|if (ethertype == MAC_CONTROL) return discard(count, IN_MAC_CONTROL);|'

@@ -247,7 +247,7 @@ impl SaTable {
     ) -> bool {
         let ki = sak.ki;
         if let Some(kernel) = kernel.as_deref_mut() {
-            match kernel.accepts_suite(sak.suite) {
+            match kernel.accepts_sak(sak.suite, sak.whole) {
                 Ok(()) => {
                     if let Err(error) = self.install_in_kernel(&sak, kernel, tell) {
                         // Its SAs may have had frames: they do not begin again elsewhere.

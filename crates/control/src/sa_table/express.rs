@@ -63,7 +63,9 @@ impl SaTable {
         let receive = sak.receive.iter().copied().filter_map(express).collect();
         let Association { ki, an, suite, confidentiality, xpn, fragmentation, .. } = *sak;
         let sak = sak.sak.express(suite)?;
-        Some(Association { ki, an, suite, sak, confidentiality, xpn, receive, fragmentation })
+        // They are never divided.
+        let whole = true;
+        Some(Association { ki, an, suite, sak, confidentiality, xpn, receive, fragmentation, whole })
     }
 
     fn find_express(&self, ki: Ki) -> Option<&Installed> {

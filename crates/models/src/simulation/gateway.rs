@@ -370,6 +370,8 @@ fn settings(link: &Link, source: MacAddr, sci: Sci) -> mka::Settings {
         announced: Announced {
             reassembles: false,
             splits: false,
+            carries_whole: true,
+            in_kernel: false,
             express: false,
             largest_sdu: 0,
             suites: vec![timing],

@@ -79,6 +79,7 @@ fn programs() -> KernelLink {
         wanted: PlaceWanted::Auto,
         suite: CipherSuite::ChaCha20Poly1305,
         sci: OWN,
+        refused: None,
         secy,
         express: true,
         bypass: vec![],
