@@ -4,8 +4,8 @@
 //! sends its Initial again after 300 and 900 ms and is given up after [`PATIENCE`], so that a peer that starts is met
 //! within about half a second. Tries that fail at once are up to half a second apart.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint, RecvStream};
@@ -14,11 +14,15 @@ use tokio::time::{sleep, timeout};
 use tunnel::PeerId;
 
 use super::error::DisconnectReason;
+use super::paths::{is_of_version, source_of};
 use super::random;
+use super::routes::Route;
+use super::settings::ManagerPath;
 use super::shared::{Arrival, DriverEvent, Shared};
 use super::status::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
+use dataplane::site::Place;
 
 /// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -32,7 +36,8 @@ const RESOLVE: &str = "correct the name, or this box's resolver: 'getent ahosts 
 #[derive(Debug)]
 pub(super) struct Dial {
     pub(super) peer: PeerId,
-    pub(super) name: Name,
+    /// The ways to it, tried in turn.
+    pub(super) ways: Vec<Way>,
     pub(super) endpoint: Endpoint,
     pub(super) config: ClientConfig,
     pub(super) verifier: Arc<Verifier>,
@@ -40,11 +45,20 @@ pub(super) struct Dial {
     pub(super) news: mpsc::Sender<DriverEvent>,
 }
 
+/// An endpoint of a peer, and the path on which it is, if the peer has several.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) name: Name,
+    pub(super) path: Option<ManagerPath>,
+}
+
 /// `host:port`, and where it was last time.
 #[derive(Debug)]
 pub(super) struct Name {
     host: String,
     local: SocketAddr,
+    /// The IP version that is wanted, by an address of it.
+    version: Option<IpAddr>,
     last: Mutex<Vec<SocketAddr>>,
 }
 
@@ -75,10 +89,15 @@ impl Dial {
     }
 
     async fn attempt(&self, number: usize) -> Result<(Connection, SocketAddr, RecvStream), DisconnectReason> {
-        let addresses = self.name.addresses().await?;
-        let ips = addresses.iter().map(SocketAddr::ip).collect();
-        self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
-        let address = addresses[number % addresses.len()];
+        let way = &self.ways[number % self.ways.len()];
+        let addresses = way.name.addresses().await?;
+        self.shared.with_roster(|roster| roster.expect_from(self.peer, self.all_addresses()));
+        let address = addresses[number / self.ways.len() % addresses.len()];
+        if let Some(path) = &way.path {
+            let source = source_of(path).map_err(DisconnectReason::plain)?;
+            let places = vec![Place { to: address, source }];
+            self.shared.socket.routes().set(self.peer, Some(Route { seen: address, places }));
+        }
         let connecting = self
             .endpoint
             .connect_with(self.config.clone(), address, "site")
@@ -103,10 +122,27 @@ impl Dial {
     }
 }
 
+impl Dial {
+    /// Addresses of all endpoints, as they were found last.
+    fn all_addresses(&self) -> Vec<IpAddr> {
+        let of = |way: &Way| way.name.last().iter().map(SocketAddr::ip).collect::<Vec<_>>();
+        self.ways.iter().flat_map(of).collect()
+    }
+}
+
 impl Name {
     /// `local`: where this site's socket is bound.
     pub(super) fn new(host: String, local: SocketAddr) -> Self {
-        Self { host, local, last: Mutex::new(Vec::new()) }
+        Self { host, local, version: None, last: Mutex::new(Vec::new()) }
+    }
+
+    /// The same, with addresses of the IP version of a path's own address alone.
+    pub(super) fn on_path(host: String, local: SocketAddr, path: &ManagerPath) -> Self {
+        Self { version: path.local, ..Self::new(host, local) }
+    }
+
+    fn last(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
@@ -123,16 +159,22 @@ impl Name {
                     .cured_by(RESOLVE)),
             },
         };
-        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match found {
             Ok(found) => found,
             Err(why) => {
-                let last = last().clone();
+                let last = self.last().clone();
                 return if last.is_empty() { Err(why) } else { Ok(last) };
             }
         };
         let mut fit: Vec<SocketAddr> = found.iter().filter_map(|address| fit(*address, self.local)).collect();
         fit.dedup();
+        fit.retain(|address| is_of_version(*address, self.version));
+        if let (true, Some(version)) = (fit.is_empty(), self.version) {
+            return Err(DisconnectReason::plain(format!(
+                "{} has no address that can be reached from {version}",
+                self.host
+            )));
+        }
         if fit.is_empty() {
             let family = if self.local.is_ipv4() { "IPv4" } else { "IPv6" };
             let bound = self.local.ip();
@@ -141,7 +183,7 @@ impl Name {
                 self.host
             )));
         }
-        last().clone_from(&fit);
+        self.last().clone_from(&fit);
         Ok(fit)
     }
 }

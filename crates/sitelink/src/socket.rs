@@ -14,7 +14,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use quinn::udp::{RecvMeta, Transmit};
@@ -23,8 +23,13 @@ use suite::knock::KnockKey;
 
 use super::counters::SharedCounters;
 use super::initials::Initials;
-use super::transport::ConnectionIds;
-use dataplane::site::DatagramConsumer;
+use super::probes::{ProbeOutcome, Probes};
+use super::random;
+use super::routes::Routes;
+use super::status::canonical;
+use super::transport::{ConnectionIds, FLOOR};
+use dataplane::site::{DatagramConsumer, Place};
+use netdev::udp::send_one;
 
 /// The socket.
 pub(super) struct RingSocket {
@@ -32,6 +37,8 @@ pub(super) struct RingSocket {
     /// Of both families: QUIC knows IPv4 addresses as mapped ones then, the worker does not.
     dual: bool,
     receiving: Mutex<Receiving>,
+    probes: Mutex<Probes>,
+    routes: Mutex<Routes>,
     /// Addresses for which somebody wants to know how much is sent there, as long as he does.
     watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
     ids: ConnectionIds,
@@ -89,6 +96,8 @@ impl RingSocket {
             socket,
             dual,
             receiving: Mutex::new(receiving),
+            probes: Mutex::default(),
+            routes: Mutex::default(),
             watched: Mutex::default(),
             ids,
             knock,
@@ -98,7 +107,7 @@ impl RingSocket {
         }
     }
 
-    fn receiving(&self) -> std::sync::MutexGuard<'_, Receiving> {
+    fn receiving(&self) -> MutexGuard<'_, Receiving> {
         self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -116,6 +125,41 @@ impl RingSocket {
         watched.retain(|(_, sent)| sent.strong_count() > 0);
         watched.push((address, Arc::downgrade(&sent)));
         sent
+    }
+
+    /// Probes of the peers' paths.
+    pub(super) fn probes(&self) -> MutexGuard<'_, Probes> {
+        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ways to peers with several paths.
+    pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a probe. What the kernel does not take is lost, as on a network.
+    pub(super) fn send_probe(&self, place: Place, packet: &[u8]) {
+        let sent = send_one(&self.socket, place.to, place.source, packet);
+        self.shared_counters.count(|counters| match sent {
+            true => counters.out_probes += 1,
+            false => counters.out_datagrams_refused += 1,
+        });
+    }
+
+    /// Takes a probe of a path, and answers it. False if the packet is none.
+    fn take_probe(&self, from: SocketAddr, packet: &mut [u8]) -> bool {
+        let random = random::number() as u8;
+        let outcome = self.probes().take(std::time::Instant::now(), canonical(from), packet, random);
+        match outcome {
+            ProbeOutcome::Other => return false,
+            ProbeOutcome::Invalid => self.shared_counters.count(|counters| counters.in_probes_not_valid += 1),
+            ProbeOutcome::Taken => self.shared_counters.count(|counters| counters.in_probes += 1),
+            ProbeOutcome::Answer(source) => {
+                self.shared_counters.count(|counters| counters.in_probes += 1);
+                self.send_probe(Place { to: from, source }, packet);
+            }
+        }
+        true
     }
 
     /// Sets the known addresses of the peers.
@@ -194,7 +238,15 @@ impl AsyncUdpSocket for RingSocket {
                 sent.fetch_add(1, Ordering::Relaxed);
             }
         }
-        if self.socket.send_to(transmit.contents, transmit.destination).is_err() {
+        let sent = match self.routes().of(transmit.destination) {
+            Some(places) => {
+                let all = if transmit.contents.len() <= usize::from(FLOOR) { places.len() } else { 1 };
+                let send = |place: &Place| send_one(&self.socket, place.to, place.source, transmit.contents);
+                places.iter().take(all).filter(|place| send(place)).count() > 0
+            }
+            None => self.socket.send_to(transmit.contents, transmit.destination).is_ok(),
+        };
+        if !sent {
             self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
         }
         Ok(())
@@ -219,6 +271,10 @@ impl AsyncUdpSocket for RingSocket {
                 }
                 other => other,
             };
+            if self.take_probe(from, &mut buffer[..octets]) {
+                continue;
+            }
+            let from = self.routes().seen(from);
             match self.classify(receiving, from.ip(), &buffer[..octets]) {
                 PacketClass::Take => {
                     *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };

@@ -86,6 +86,8 @@ impl End {
                 public_key: Some(peer.public()),
                 mode: Mode::Identifier,
                 classical: false,
+                paths: Vec::new(),
+                copies: dataplane::site::Copies::None,
             }],
             lanes: 1,
             window: Settings::WINDOW,

@@ -62,6 +62,8 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
         public_key: Some(identity.public()),
         mode: Mode::Identifier,
         classical: false,
+        paths: Vec::new(),
+        copies: dataplane::site::Copies::None,
     }
 }
 

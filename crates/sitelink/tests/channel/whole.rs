@@ -98,6 +98,8 @@ fn peer(identity: &Identity, endpoint: SocketAddr, mode: Mode) -> ManagerPeer {
         public_key: Some(identity.public()),
         mode,
         classical: false,
+        paths: Vec::new(),
+        copies: dataplane::site::Copies::None,
     }
 }
 

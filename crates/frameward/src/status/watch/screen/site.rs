@@ -39,9 +39,14 @@ fn peer_line(peer: &SitePeerReport, palette: Palette) -> Line<'static> {
     if let Some(octets) = peer.path_payload {
         text += &format!(", payload {octets}");
     }
+    let up = peer.paths.iter().filter(|path| path.up).count();
+    if !peer.paths.is_empty() {
+        text += &format!(", paths {up} of {} up", peer.paths.len());
+    }
     if let Some(EpochReport { epoch, seconds }) = peer.transmit_epoch {
         text += &format!(", epoch {epoch} for {}", Uptime(seconds));
     }
     text += &format!(", flows {} out, {} in", peer.flows_acknowledged, peer.peer_flows);
-    Line::from(palette.span(if state == "connected" { Look::Plain } else { Look::Warn }, text))
+    let well = state == "connected" && up == peer.paths.len();
+    Line::from(palette.span(if well { Look::Plain } else { Look::Warn }, text))
 }
