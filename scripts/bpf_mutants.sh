@@ -108,6 +108,12 @@ mutants=(
     'link.bpf.c|data[15] = secure_data < SHORT_LENGTH_LIMIT ?|data[15] = secure_data <= SHORT_LENGTH_LIMIT ?'
     'link.bpf.c|if (ethertype == MAC_CONTROL) return discard(count, IN_MAC_CONTROL);|'
     'link.bpf.c|if (!link->strip_vlan) return discard(count, IN_CLEAR_VLAN);|'
+    'link.bpf.c|return priority >= 6 \|\| |return priority >= 5 \|\| '
+    'link.bpf.c|ethertype == ETHERCAT \|\| ethertype == GOOSE;|ethertype == ETHERCAT;'
+    'link.bpf.c|(link->express && (header + secure_data + ICV > link->longest \|\| !is_express(ctx)))|(link->express && !is_express(ctx))'
+    'link.bpf.c|(link->express && !names_sc(ctx))|0'
+    'link.bpf.c|U16(at) != MACSEC \|\| !(at[2] & SC)) return 0;|U16(at) != MACSEC) return 0;'
+    'link.bpf.c|if (at + VLAN_TAG <= end && is_vlan(U16(at))) at += VLAN_TAG;|'
     'link.bpf.c|job.from = clear ? 0 : ICV;|job.from = ICV;'
     'link.bpf.c|freshness == DELAYED ? IN_DELAYED : IN_OK|IN_OK'
     'siphash.h|v0 ^= end, v2 ^= 0xee;|v0 ^= end, v2 ^= 0xff;'
@@ -132,7 +138,11 @@ mutants=(
     'site.bpf.c| \|\| time_since(flow->added, now) >= MOST_SETTLING|'
     'site.bpf.c|            flow->left = now;|'
     'site.bpf.c|if (station->where > HERE) return;|'
-    'site.bpf.c|if (station) hear_here(station, ktime_get_coarse_ns());|if (station && station->where > HERE) hear_here(station, ktime_get_coarse_ns());'
+    'site.bpf.c|if (station && station->address == address) hear_here(station, ktime_get_coarse_ns());|if (station && station->where > HERE) hear_here(station, ktime_get_coarse_ns());'
+    'site.bpf.c|if (station && station->address == address) hear|if (station) hear'
+    'site.bpf.c|differs \|= flow->address[i] ^ key->address[i];|(void)i;'
+    'site.bpf.c|differs \|= flow->sci[i] ^ key->sci[i];|(void)i;'
+    'site.bpf.c|if (!flow \|\| flow->key != key) {|if (!flow) {'
     'site.bpf.c|source->where != HERE \|\| |'
     'site.bpf.c|destination->where != BEHIND + number|0'
     'site.bpf.c|time_since(destination->heard, now) >= site->station_age|0'
@@ -149,7 +159,7 @@ mutants=(
 place=$(mktemp -d)
 trap 'rm -r "$place"' EXIT
 # Built once; each mutant is another object that they load. Of the whole workspace, whose features are those of make test.
-suites=(vectors watch ahead same same_secy two_cpus link_ahead site)
+suites=(vectors watch ahead same same_secy express_sc two_cpus link_ahead site)
 mapfile -t tests < <(cargo test --locked --workspace "${suites[@]/#/--test=}" --no-run --message-format=json 2>/dev/null |
     jq -r 'select(.executable and (.manifest_path | endswith("/crates/xdp/Cargo.toml"))) | .executable')
 ((${#tests[@]} == ${#suites[@]})) || {
@@ -178,7 +188,7 @@ for mutant in "${mutants[@]}"; do
     survives=1
     # Of a SecY's programs and SAs the tests of cells know nothing.
     for test in "${tests[@]}"; do
-        [[ $file != link.bpf.c && $file != sa*.h || $test == */same_secy-* || $test == */two_cpus-* || $test == */link_ahead-* ]] || continue
+        [[ $file != link.bpf.c && $file != sa*.h || $test == */same_secy-* || $test == */express_sc-* || $test == */two_cpus-* || $test == */link_ahead-* ]] || continue
         (cd crates/xdp && "$test" >>"$place/log" 2>&1) || {
             survives=0
             break

@@ -6,7 +6,7 @@
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
 #
 # A mutant of crates/mka is shown to the model of the KaY, one of crates/fieldbus to that of the handshake, one of crates/tunnel to that
-# of the sessions of sites, one of crates/secy to the simulation of links, one of a site's window to the search beside it. The sources are changed in a copy, target/model-mutants.
+# of the sessions of sites, one of crates/secy to the simulation of links, one of a window of sites or of reassembly to the search beside it. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -70,6 +70,34 @@ mutants=(
     'older than|tunnel/src/window.rs|seq + self.half() < self.newest|seq + self.width < self.newest'
     # A late packet moves the window back.
     'goes back|tunnel/src/window.rs|self.newest = self.newest.max(seq);|self.newest = seq;'
+    # Window of header encryption. Each PN of a block makes the others new.
+    'stays so|tunnel/src/header_encryption/window.rs|self.bits[self.slot(place)] \|= kind.bits() << shift(pn);|self.bits[self.slot(place)] = kind.bits() << shift(pn);'
+    # A frame that came in fragments comes whole, too.
+    'stays so|tunnel/src/header_encryption/window.rs|Self::Whole => 0b11,|Self::Whole => 0b01,'
+    # The lowest block is not found.
+    'accepted twice|tunnel/src/header_encryption/window.rs|let (mut low, mut high) = (0, len - 1);|let (mut low, mut high) = (1, len - 1);'
+    # The lowest block stays, and the highest goes.
+    'stays so|tunnel/src/header_encryption/window.rs|self.head = (self.head + 1) % BLOCKS as u8;|'
+    # A block evicts another one though there is room.
+    'stays so|tunnel/src/header_encryption/window.rs|if self.len() == BLOCKS {|if self.len() == BLOCKS \|\| place == self.len() && place > 8 {'
+    # A sender sends a PN again.
+    'accepted twice|tunnel/src/header_encryption/window.rs|return freshness;|return Freshness::New;'
+    # Reassembly. Whose SDU it is does not matter.
+    'join|secy/src/reassemble.rs|other.addresses == fragment.addresses && towards.answers(other)|towards.answers(other)'
+    # A neighbour need not say that it has one.
+    'join|secy/src/reassemble.rs|other.addresses == fragment.addresses && towards.answers(other)|other.addresses == fragment.addresses'
+    # All SAs have the same PNs.
+    'join|secy/src/reassemble.rs|held.fragment.an == an && held.fragment.pn == pn|held.fragment.pn == pn'
+    # What lies behind stays after it was delivered.
+    'delivered twice|secy/src/reassemble.rs|let used = before.contains(&index) \|\| behind.contains(&index);|let used = before.contains(&index);'
+    # Any SDU fits.
+    'too long|secy/src/sdu_buffer.rs|octets > SDU_OCTETS \|\| full|full'
+    # Octets of another fragment are a fragment's.
+    'is what arrived|secy/src/reassemble.rs|octets.copy_within(held.octets.clone(), end);|'
+    # All go but the oldest.
+    'oldest goes|secy/src/reassemble.rs|self.retain(\|_\| !core::mem::take(&mut first));|self.retain(\|_\| core::mem::take(&mut first));'
+    # Memory has no end.
+    'memory is bounded|secy/src/reassemble.rs|while self.held.is_full() \|\| self.octets.len() + octets.len() > self.octets.capacity() {|while self.held.is_full() {'
     # Simulation of links. PNs do not go on.
     'nonce comes twice|secy/src/transmit_pns.rs|self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };|'
     # Without an SA frames pass as they are.
@@ -107,6 +135,8 @@ for mutant in "${mutants[@]}"; do
     depth=quick
     case ${parts[1]} in
     tunnel/src/window.rs) search=(frameward-tunnel --lib window::exhaustive) ;;
+    tunnel/src/header_encryption/window.rs) search=(frameward-tunnel --lib header_encryption::window::exhaustive) ;;
+    secy/src/reassemble.rs | secy/src/sdu_buffer.rs) search=(frameward-secy --lib reassemble::exhaustive) ;;
     fieldbus/*) search=(frameward-models --test handshake) ;;
     tunnel/*) search=(frameward-models --test session) depth=deep ;;
     secy/*) search=(frameward-models --test simulation) ;;

@@ -211,6 +211,7 @@ fn settings(setup: &Setup, number: usize) -> Settings {
         announced: Announced {
             reassembles: setup.suites[number] & 1 == 0,
             splits: setup.suites[number] & 2 == 0,
+            express: setup.suites[number] & 4 == 0,
             largest_sdu: 1500,
             suites: announced.map(|suite| SuiteTiming { suite, nanoseconds: 100 }).collect(),
         },

@@ -304,7 +304,7 @@ impl Run {
         let frame = match self.to.handle_packet(self.now, PacketSource::From(PEER), packet) {
             Ok(Delivery::Frame { prefix, body, .. }) => [&prefix[..], &packet[body]].concat(),
             Ok(Delivery::Joined { prefix, first, second, .. }) => [&prefix[..], first, second].concat(),
-            Ok(Delivery::Pending) | Err(_) => return,
+            Ok(Delivery::Relayed { .. } | Delivery::Pending) | Err(_) => return,
         };
         let number = number.expect("noise is not delivered");
         let sent = &self.sent[&number];

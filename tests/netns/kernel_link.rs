@@ -20,7 +20,12 @@ use super::{DEADLINE, EXPERIMENT, MARKER, counter, exchange, marked, program};
 const WHOLE: &str = "fragment = \"off\"\nconcatenate = \"off\"";
 
 fn topology() -> Topology {
-    let topology = Topology::build(&Shape { static_neighbours: true, ..Shape::default() }).unwrap();
+    redirecting(&Shape { static_neighbours: true, ..Shape::default() })
+}
+
+/// Machines and gateways whose interfaces take redirected frames.
+pub(crate) fn redirecting(shape: &Shape) -> Topology {
+    let topology = Topology::build(shape).unwrap();
     for machine in [&topology.machine_a, &topology.machine_b] {
         takes_redirected_frames(&machine.namespace, &[machine.ifname]);
     }
@@ -40,11 +45,11 @@ fn fixed() -> Choice {
     choice(LinkKeys::Static, CipherSuite::ChaCha20Poly1305)
 }
 
-fn path(station: &Station) -> String {
+pub(crate) fn path(station: &Station) -> String {
     station.report().unwrap().links[0].secy.path.clone().unwrap_or_default()
 }
 
-fn until_path(station: &Station, begin: &str) {
+pub(crate) fn until_path(station: &Station, begin: &str) {
     let end = Instant::now() + DEADLINE;
     while !path(station).starts_with(begin) {
         assert!(Instant::now() < end, "{begin:?} is not {:?}", path(station));
@@ -53,12 +58,12 @@ fn until_path(station: &Station, begin: &str) {
 }
 
 /// Frames that its machine sent, and that came to user space.
-fn in_user_space(station: &Station) -> u64 {
+pub(crate) fn in_user_space(station: &Station) -> u64 {
     counter(&station.report().unwrap().links[0].plain.counters, "RxFrames")
 }
 
 /// Nothing but MACsec and EAPOL was on the network, and nothing of what machines have written.
-fn all_protected(wire: Capture) -> Captured {
+pub(crate) fn all_protected(wire: Capture) -> Captured {
     let wire = wire.stop().unwrap();
     assert_eq!(wire.find(MARKER), None, "plaintext is on the network");
     let macsec = wire.of_ethertype(EtherType::MACSEC.0).count();

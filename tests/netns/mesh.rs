@@ -6,7 +6,7 @@
 //!                                      [site-2: run] ── press-2-1 ── machine 2
 //! ```
 //!
-//! Sites do not relay for each other: who is at the two ends of the broken path hears nothing of the other any more.
+//! Sites do not relay unless they are told to: who is at the two ends of the broken path hears nothing of the other any more.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};

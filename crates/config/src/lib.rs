@@ -11,6 +11,7 @@
 pub mod bypass;
 pub mod check;
 pub mod cpus;
+mod express;
 pub mod fieldbus;
 mod findings;
 mod fragment;

@@ -65,6 +65,9 @@ pub struct Link {
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
     /// they do so as long as not all peers have announced that they understand it.
     pub fragmentation: Option<FragmentConfig>,
+    /// Whether express frames have SCs of their own, as long as all peers have announced that they receive them. Only with
+    /// [`Keys::Agreed`].
+    pub express: bool,
     /// Effect of the loss of one side's carrier on the other side.
     pub link_loss: LinkLoss,
     /// Whether its interfaces may carry addresses or default routes of this box, which are cut off.
@@ -94,6 +97,7 @@ impl Link {
             clear_vlan: ClearVlan::Refuse,
             bypass: Vec::new(),
             fragmentation: None,
+            express: false,
             link_loss: LinkLoss::Forward,
             allow_addresses,
             keys: Keys::None,

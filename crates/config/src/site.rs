@@ -17,6 +17,7 @@ mod path;
 mod peer;
 mod ports;
 mod protect;
+mod relay;
 pub mod settings;
 mod validate;
 
@@ -59,6 +60,8 @@ pub struct Site {
     pub dscp: u8,
     /// EtherType of cells' protected frames, if they cross.
     pub cells: Option<EtherType>,
+    /// Whether it relays between its peers.
+    pub relay: bool,
     /// Seqs of a lane's window: see [`tunnel::Settings::window`].
     pub window: u64,
     /// Bounds of memory and work.
@@ -76,6 +79,8 @@ pub struct SitePeer {
     pub line: Origin<usize>,
     /// Where it is; none: it connects from wherever it is.
     pub endpoint: Option<Endpoint>,
+    /// The peer that relays to this one, which then has no endpoint.
+    pub via: Option<Hub>,
     /// Public key of the peer; none if it is plain.
     pub public_key: Option<PublicKey>,
     /// Mode in which headers are protected.
@@ -112,6 +117,15 @@ impl SitePeer {
     pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
         self.endpoint.iter().chain(self.paths.iter().filter_map(|path| path.endpoint.as_ref()))
     }
+}
+
+/// A peer that relays to others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Hub {
+    /// Its name.
+    pub name: String,
+    /// Its public key.
+    pub public_key: PublicKey,
 }
 
 /// Peers of a site.

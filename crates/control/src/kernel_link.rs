@@ -10,6 +10,8 @@
 //! An SA is in one place at a time. It leaves one place, and its PNs are read there, before it enters the other: so no PN is taken twice,
 //! and no frame is accepted twice. What has no SA in the kernel goes to the worker while that has SAs. Receive SCs are in both places, and
 //! counters are the sum.
+//!
+//! Of a link that splits frames the programs are the express SCs, with SAs of their own; the worker has all other SCs.
 
 mod figures;
 
@@ -26,6 +28,9 @@ use crate::static_keys::StaticSaks;
 /// Why the SAs of a link with a cell stay in the worker.
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
 
+/// Setting that leaves a station without an express SC.
+const NO_EXPRESS_SCI: &str = "a port number of the SCI above 32767";
+
 /// How a link may use programs in the kernel.
 pub struct LinkPlaceSettings {
     /// Where its frames are to be protected and verified.
@@ -36,6 +41,8 @@ pub struct LinkPlaceSettings {
     pub sci: Sci,
     /// Settings of the SecY.
     pub secy: Settings,
+    /// The programs are to be the express SCs alone.
+    pub express: bool,
     /// EtherTypes that go around the SecY.
     pub bypass: Vec<EtherType>,
     /// Of receive SAs, in PNs.
@@ -49,6 +56,8 @@ pub struct LinkPlaceSettings {
 pub enum LinkPlace {
     /// In the kernel.
     Kernel,
+    /// Express frames in the kernel, all others in user space.
+    Express,
     /// In user space, for this reason.
     UserSpace(String),
     /// Nowhere: the kernel is wanted, and does not take them for this reason; or there are no ports.
@@ -60,6 +69,8 @@ pub(crate) struct KernelLink {
     programs: xdp::Link,
     wanted: PlaceWanted,
     replay_window: u32,
+    /// The programs are the express SCs.
+    express: bool,
     state: State,
     /// Of the ports that there are.
     interfaces: Option<Interfaces>,
@@ -96,6 +107,7 @@ impl KernelLink {
             programs,
             wanted: PlaceWanted::Auto,
             replay_window: 0,
+            express: false,
             state: State::NoPorts,
             interfaces: None,
             replay_protect: true,
@@ -106,6 +118,11 @@ impl KernelLink {
     /// The programs, for another link.
     pub(crate) fn into_programs(self) -> xdp::Link {
         self.programs
+    }
+
+    /// Whether the programs are the express SCs, and not all SCs of their link.
+    pub(crate) const fn is_express(&self) -> bool {
+        self.express
     }
 
     pub(crate) const fn replay_window(&self) -> u32 {
@@ -209,8 +226,9 @@ impl KernelLink {
         scs: &[Sci],
         shared: bool,
     ) -> Result<(), XdpError> {
-        let LinkPlaceSettings { wanted, sci, secy, bypass, replay_window, .. } = settings;
+        let LinkPlaceSettings { wanted, sci, secy, express, bypass, replay_window, .. } = settings;
         self.wanted = *wanted;
+        self.express = *express;
         if self.is_idle() {
             self.state = State::NoPorts;
         }
@@ -220,8 +238,13 @@ impl KernelLink {
         // Without replay protection no PN was marked: what is behind the newest one would count as new.
         let begins = secy.replay_protect && !std::mem::replace(&mut self.replay_protect, secy.replay_protect);
         let raised = if begins { self.stand_still(scs)? } else { Vec::new() };
-        self.programs.configure(*sci, secy, bypass, Unclaimed::Drop)?;
-        self.programs.share(shared)?;
+        if *express {
+            let own = sci.express().ok_or(XdpError::Setting(NO_EXPRESS_SCI))?;
+            self.programs.configure_express(own, secy, bypass, Unclaimed::Drop)?;
+        } else {
+            self.programs.configure(*sci, secy, bypass, Unclaimed::Drop)?;
+            self.programs.share(shared)?;
+        }
         for (sci, an, lowest) in raised {
             self.programs.raise_lowest(sci, an, lowest)?;
             self.programs.enable_receive(sci, an)?;
@@ -254,7 +277,8 @@ impl KernelLink {
 
     /// Whether the worker has SAs too.
     pub(crate) fn share(&mut self, shared: bool) -> Result<(), XdpError> {
-        self.programs.share(shared)
+        // What is of no express SC is the worker's at all times.
+        self.programs.share(shared || self.express)
     }
 
     /// Makes a receive SC, unless it is there.

@@ -70,12 +70,12 @@ impl KernelPrograms {
         self
     }
 
-    /// Whether there are programs for such a SecY at all.
+    /// Whether there are programs for such a SecY at all; `express`: for its express SCs.
     ///
     /// # Errors
     /// Why not.
-    pub fn suit_link(settings: &Settings, suite: CipherSuite) -> Result<(), XdpError> {
-        xdp::Link::suits(settings, suite)
+    pub fn suit_link(settings: &Settings, suite: CipherSuite, express: bool) -> Result<(), XdpError> {
+        if express { xdp::Link::suits_express(settings, suite) } else { xdp::Link::suits(settings, suite) }
     }
 
     /// Whether a link whose SecY is like this can go through the kernel, as far as programs and kernel are concerned.
@@ -86,9 +86,10 @@ impl KernelPrograms {
         &self,
         settings: &Settings,
         suite: CipherSuite,
+        express: bool,
         replay_window: u32,
     ) -> Result<(), XdpError> {
-        xdp::Link::suits(settings, suite)?;
+        Self::suit_link(settings, suite, express)?;
         self.find_link(replay_window).map(drop)
     }
 

@@ -128,8 +128,9 @@ impl Agreement {
         if let Some(record) = &mut record {
             record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
         }
+        let express = settings.announced.express;
         let kay = Kay::new(moment, settings, caks, &seed);
-        let table = SaTable::new(&link.pipeline().secy, replay_window, hold, antedate);
+        let table = SaTable::new(&link.pipeline().secy, replay_window, hold, antedate, express);
         let mailbox = link.pipeline_mut().connect_kay();
         Ok(Self { kay, mailbox, table, pns_due: now, own_ckns, record })
     }
@@ -155,7 +156,7 @@ impl Agreement {
     pub(crate) fn change(&mut self, agreement: KeyAgreement, around: &mut Context<'_>) {
         let KeyAgreement { settings, caks, replay_window, hold, antedate, beside_stations, record: _ } =
             agreement;
-        self.table.set(replay_window, hold, antedate);
+        self.table.set(replay_window, hold, antedate, settings.announced.express);
         let ckns = names(&caks);
         self.own_ckns = beside_stations.then(|| ckns.clone());
         self.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });
@@ -234,6 +235,9 @@ impl Agreement {
             self.pns_due = now + PN_PERIOD;
             let in_kernel = around.kernel.as_deref().map(|kernel| self.table.next_pns(kernel));
             in_kernel.into_iter().flatten().for_each(|next| self.tell(around.now, mka::Input::Report(next)));
+            if around.kernel.as_deref_mut().is_some_and(|kernel| self.table.express_wants_sak(kernel)) {
+                self.tell(around.now, mka::Input::Rekey);
+            }
         }
         for _ in 0..self.mailbox.waiting() {
             let Some(frame) = self.mailbox.receive() else { break };
@@ -277,9 +281,9 @@ impl Agreement {
         }
     }
 
-    /// The receive SCs.
-    pub(crate) fn scs(&self) -> &[Sci] {
-        self.table.scs()
+    /// The receive SCs that the programs have, all or the express ones.
+    pub(crate) fn kernel_scs(&self, express: bool) -> Vec<Sci> {
+        if express { self.table.express_scs() } else { self.table.scs().to_vec() }
     }
 
     /// Whether the worker has SAs.
@@ -287,8 +291,11 @@ impl Agreement {
         self.table.is_shared()
     }
 
-    /// Where the SAK that protects is, with programs that stand.
-    pub(crate) fn link_place(&self) -> LinkPlace {
+    /// Where the SAK that protects is, with programs that stand for all SCs or for the express ones.
+    pub(crate) fn link_place(&self, express: bool) -> LinkPlace {
+        if express {
+            return self.table.express_place();
+        }
         self.table.why_user_space().map_or(LinkPlace::Kernel, |why| LinkPlace::UserSpace(why.to_owned()))
     }
 

@@ -155,7 +155,7 @@ impl LinkControl {
             (State::Unfit(why), _) => LinkPlace::UserSpace(why.clone()),
             (State::NoPorts, _) => LinkPlace::Nowhere(NO_PORTS.into()),
             (State::Attached, _) => match &self.keys {
-                Keys::Agreed(agreement) => agreement.link_place(),
+                Keys::Agreed(agreement) => agreement.link_place(kernel.is_express()),
                 Keys::Static(keys) if !keys.is_in_kernel() => {
                     LinkPlace::UserSpace("its keys are changed".into())
                 }

@@ -10,10 +10,11 @@
 //! | raise the lowest PN | the same |
 //!
 //! Where programs in the kernel take a SAK, its SAs are there from its first frame to its last (kernel_link.rs), and the worker hears of
-//! its receive SCs alone.
+//! its receive SCs alone. A station that announces express SCs has a second set of SAs under each SAK (express.rs).
 //!
 //! The table is that after all changes that were made, also those still under way: the worker carries them out in order.
 
+mod express;
 mod kernel;
 
 use std::mem;
@@ -48,6 +49,8 @@ pub(super) enum SaNotice {
 /// A SAK that is installed. Kept with its key, since a peer may be admitted later.
 struct Installed {
     sak: Association,
+    /// These are the SAs of the express SCs.
+    express: bool,
     in_kernel: bool,
 }
 
@@ -59,6 +62,8 @@ pub(super) struct SaTable {
     hold: Duration,
     /// Whether the keys to come antedate.
     antedate: bool,
+    /// Whether the SAKs to come are used on express SCs too.
+    express: bool,
     saks: Vec<Installed>,
     scs: Vec<Sci>,
     /// The SAK that protects.
@@ -71,13 +76,20 @@ pub(super) struct SaTable {
 
 impl SaTable {
     /// The table of a SecY without SCs and SAs.
-    pub(super) fn new(secy: &SecY, replay_window: u32, hold: Duration, antedate: bool) -> Self {
+    pub(super) fn new(
+        secy: &SecY,
+        replay_window: u32,
+        hold: Duration,
+        antedate: bool,
+        express: bool,
+    ) -> Self {
         Self {
             sci: secy.sci(),
             settings: *secy.settings(),
             replay_window,
             hold,
             antedate,
+            express,
             saks: Vec::new(),
             scs: Vec::new(),
             enabled: None,
@@ -87,51 +99,49 @@ impl SaTable {
     }
 
     /// For SAs and fragmenters to come.
-    pub(super) const fn set(&mut self, replay_window: u32, hold: Duration, antedate: bool) {
+    pub(super) const fn set(&mut self, replay_window: u32, hold: Duration, antedate: bool, express: bool) {
         (self.replay_window, self.hold, self.antedate) = (replay_window, hold, antedate);
+        self.express = express;
     }
 
     /// Makes changes of an event. What the kernel takes is done at once.
     pub(super) fn apply_event(
         &mut self,
         event: Event,
-        kernel: Option<&mut KernelLink>,
+        mut kernel: Option<&mut KernelLink>,
         tell: &mut impl FnMut(SaNotice),
     ) {
         let mut done = Ok(());
         match event {
             Event::Notice(reason) => tell(SaNotice::Reason(reason)),
-            Event::Install(association) => self.install(*association, kernel, tell),
+            Event::Install(association) => self.install_all(*association, kernel, tell),
             Event::Admit { ki, admission } => {
-                let Some(index) = self.saks.iter().position(|of| of.sak.ki == ki) else { return };
-                let mut installed = self.saks.swap_remove(index);
-                self.admit(&installed.sak, &admission, kernel.filter(|_| installed.in_kernel), tell);
-                installed.sak.receive.push(admission);
-                self.saks.push(installed);
+                let mut saks = mem::take(&mut self.saks);
+                for of in saks.iter_mut().filter(|of| of.sak.ki == ki) {
+                    let Some(admission) = of.admission(admission) else { continue };
+                    self.admit(&of.sak, &admission, kernel.as_deref_mut().filter(|_| of.in_kernel), tell);
+                    of.sak.receive.push(admission);
+                }
+                self.saks = saks;
             }
             Event::EnableTransmit(ki) => done = self.enable(ki, kernel),
             Event::Retire(ki) => {
-                let Some(index) = self.saks.iter().position(|of| of.sak.ki == ki) else { return };
-                let Installed { sak, in_kernel } = self.saks.swap_remove(index);
                 self.enabled = self.enabled.filter(|enabled| *enabled != ki);
-                match kernel {
-                    Some(kernel) if in_kernel => done = kernel.retire(sak.an, &self.scs),
-                    kernel => {
-                        self.changes.list.push(SaChange::Retire { an: sak.an, out: Box::default() });
-                        done = kernel.map_or(Ok(()), |kernel| kernel.share(self.is_shared()));
-                    }
+                while let Some(index) = self.saks.iter().position(|of| of.sak.ki == ki) {
+                    let of = self.saks.swap_remove(index);
+                    done = done.and(self.retire(&of, kernel.as_deref_mut()));
                 }
             }
             Event::Expel(sci) => {
-                let Some(index) = self.scs.iter().position(|sc| *sc == sci) else { return };
-                self.scs.swap_remove(index);
-                self.saks.iter_mut().for_each(|of| of.sak.receive.retain(|admission| admission.sci != sci));
-                self.changes.list.push(SaChange::RetireReceiveSc { sci, out: Box::new(None) });
-                done = kernel.map_or(Ok(()), |kernel| kernel.retire_sc(sci));
+                for sci in [Some(sci), sci.express()].into_iter().flatten() {
+                    done = done.and(self.expel(sci, kernel.as_deref_mut()));
+                }
             }
             Event::RaiseLowest { ki, sci, lowest_pn } => {
-                let found = self.saks.iter().find(|of| of.sak.ki == ki);
-                if let (Some(Installed { sak, in_kernel }), Some(lowest_pn)) = (found, Pn::new(lowest_pn)) {
+                // It is the PN of a frame on this SC: of the peer's express SC nothing is said.
+                let found = self.saks.iter().find(|of| of.sak.ki == ki && !of.express);
+                if let (Some(Installed { sak, in_kernel, .. }), Some(lowest_pn)) = (found, Pn::new(lowest_pn))
+                {
                     match kernel {
                         // The SA may be gone by now.
                         Some(kernel) if *in_kernel => drop(kernel.raise_lowest(sci, sak.an, lowest_pn)),
@@ -143,6 +153,27 @@ impl SaTable {
         if let Err(error) = done {
             tell(SaNotice::Kernel(error));
         }
+    }
+
+    /// Takes the SAs of a SAK out.
+    fn retire(&mut self, of: &Installed, kernel: Option<&mut KernelLink>) -> Result<(), XdpError> {
+        let an = of.sak.an;
+        match kernel {
+            Some(kernel) if of.in_kernel => kernel.retire(an, &self.scs),
+            kernel => {
+                self.changes.list.push(SaChange::Retire { an, out: Box::default() });
+                kernel.map_or(Ok(()), |kernel| kernel.share(self.is_shared()))
+            }
+        }
+    }
+
+    /// Takes a receive SC out.
+    fn expel(&mut self, sci: Sci, kernel: Option<&mut KernelLink>) -> Result<(), XdpError> {
+        let Some(index) = self.scs.iter().position(|sc| *sc == sci) else { return Ok(()) };
+        self.scs.swap_remove(index);
+        self.saks.iter_mut().for_each(|of| of.sak.receive.retain(|admission| admission.sci != sci));
+        self.changes.list.push(SaChange::RetireReceiveSc { sci, out: Box::new(None) });
+        kernel.map_or(Ok(()), |kernel| kernel.retire_sc(sci))
     }
 
     /// Whether the worker has SAs.
@@ -157,7 +188,7 @@ impl SaTable {
 
     /// Why the SAK that protects is in user space, if it is.
     pub(super) fn why_user_space(&self) -> Option<&str> {
-        let enabled = self.saks.iter().find(|of| Some(of.sak.ki) == self.enabled)?;
+        let enabled = self.find(self.enabled?)?;
         let why = self.why_user_space.as_deref().unwrap_or("its SAK began there");
         (!enabled.in_kernel).then_some(why)
     }
@@ -178,7 +209,7 @@ impl SaTable {
     /// The SAK of each AN, of those in the worker.
     pub(super) fn by_an(&self) -> [Option<Ki>; An::COUNT] {
         let mut by_an = [None; An::COUNT];
-        for Installed { sak, .. } in self.saks.iter().filter(|of| !of.in_kernel) {
+        for Installed { sak, .. } in self.saks.iter().filter(|of| !of.in_kernel && !of.express) {
             by_an[sak.an.index()] = Some(sak.ki);
         }
         by_an
@@ -196,21 +227,24 @@ impl SaTable {
             pipeline.secy.install_receive_sc(*sci)?;
         }
         self.settings = *pipeline.secy.settings();
-        pipeline.replace_fragmenter(
-            self.saks
-                .iter()
-                .find(|of| Some(of.sak.ki) == self.enabled)
-                .and_then(|of| self.fragmenter(&of.sak)),
-        );
+        let enabled = self.enabled.and_then(|ki| self.find(ki));
+        pipeline.replace_fragmenter(enabled.and_then(|of| self.fragmenter(&of.sak)));
         Ok(())
     }
 
+    /// A SAK that is installed, with its SAs of other than express SCs.
+    fn find(&self, ki: Ki) -> Option<&Installed> {
+        self.saks.iter().find(|of| of.sak.ki == ki && !of.express)
+    }
+
+    /// Installs the SAs of one kind of SCs; false if the SAK cannot be used. `kernel`: programs for this kind.
     fn install(
         &mut self,
         sak: Association,
+        express: bool,
         mut kernel: Option<&mut KernelLink>,
         tell: &mut impl FnMut(SaNotice),
-    ) {
+    ) -> bool {
         let ki = sak.ki;
         if let Some(kernel) = kernel.as_deref_mut() {
             match kernel.accepts_suite(sak.suite) {
@@ -219,28 +253,34 @@ impl SaTable {
                         // Its SAs may have had frames: they do not begin again elsewhere.
                         let retired = kernel.retire(sak.an, &self.scs).err();
                         tell(SaNotice::SakRefused(ki, retired.unwrap_or(error).to_string()));
-                        return;
+                        return false;
                     }
-                    self.changes.reports.push(Report::Installed(ki));
-                    self.saks.push(Installed { sak, in_kernel: true });
-                    return;
+                    self.saks.push(Installed { sak, express, in_kernel: true });
+                    return true;
                 }
-                Err(why) if kernel.is_demanded() => return tell(SaNotice::SakRefused(ki, why)),
+                Err(why) if kernel.is_demanded() => {
+                    tell(SaNotice::SakRefused(ki, why));
+                    return false;
+                }
                 Err(why) => self.why_user_space = Some(why),
             }
         }
-        match self.transmit_sa(&sak, Pn::FIRST) {
-            Ok(sa) => {
-                sak.receive.iter().for_each(|admission| self.admit(&sak, admission, None, tell));
-                self.changes.list.push(SaChange::InstallTransmit { sa: Some(sa) });
-                self.changes.reports.push(Report::Installed(ki));
-                self.saks.push(Installed { sak, in_kernel: false });
-                if let Err(error) = kernel.map_or(Ok(()), |kernel| kernel.share(true)) {
-                    tell(SaNotice::Kernel(error));
-                }
+        // The worker sends express frames as all others.
+        let transmit = if express { Ok(None) } else { self.transmit_sa(&sak, Pn::FIRST).map(Some) };
+        let transmit = match transmit {
+            Ok(transmit) => transmit,
+            Err(why) => {
+                tell(SaNotice::SakRefused(ki, why.into()));
+                return false;
             }
-            Err(why) => tell(SaNotice::SakRefused(ki, why.into())),
+        };
+        sak.receive.iter().for_each(|admission| self.admit(&sak, admission, None, tell));
+        self.changes.list.extend(transmit.map(|sa| SaChange::InstallTransmit { sa: Some(sa) }));
+        self.saks.push(Installed { sak, express, in_kernel: false });
+        if let Err(error) = kernel.map_or(Ok(()), |kernel| kernel.share(true)) {
+            tell(SaNotice::Kernel(error));
         }
+        true
     }
 
     /// Whether there is a receive SC for this peer, or is one now.
@@ -283,13 +323,18 @@ impl SaTable {
     }
 
     fn enable(&mut self, ki: Ki, kernel: Option<&mut KernelLink>) -> Result<(), XdpError> {
-        let Some(of) = self.saks.iter().find(|of| of.sak.ki == ki) else { return Ok(()) };
+        let Some(of) = self.find(ki) else { return Ok(()) };
         let (an, fragmenter) = (of.sak.an, self.fragmenter(&of.sak));
         match kernel {
             // Frames that wait for the worker go out under the SAK before, which stays for seconds.
             Some(kernel) if of.in_kernel => kernel.enable_transmit(an)?,
-            // The kernel's SAK protects until the worker's does: see `worker_protects`.
-            _ => self.changes.list.push(SaChange::EnableTransmit { an, fragmenter }),
+            kernel => {
+                if let Some(kernel) = kernel.filter(|kernel| kernel.is_express()) {
+                    self.enable_express(ki, kernel)?;
+                }
+                // The kernel's SAK protects until the worker's does: see `worker_protects`.
+                self.changes.list.push(SaChange::EnableTransmit { an, fragmenter });
+            }
         }
         self.enabled = Some(ki);
         self.changes.reports.push(Report::Transmitting(ki));
@@ -298,7 +343,7 @@ impl SaTable {
 
     /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
     fn fragmenter(&self, sak: &Association) -> Option<Box<Fragmenter>> {
-        let mka::FragmentAgreement { fragment, concatenate, largest_sdu } = sak.fragmentation;
+        let mka::FragmentAgreement { fragment, concatenate, largest_sdu, express: _ } = sak.fragmentation;
         let fragments = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
         let fragmentation = FragmentConfig { fragment, concatenate, hold: self.hold };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);

@@ -22,6 +22,7 @@ mod lan;
 mod mailbox;
 mod outward;
 mod peers;
+mod relay;
 mod secured;
 mod senders;
 mod snapshot;
@@ -39,6 +40,7 @@ use endpoints::{Endpoints, WanPort};
 use lan::LanPort;
 use netdev::burst::Burst;
 use outward::Outward;
+use relay::Relays;
 
 pub use copies::Copies;
 pub use counters::SitePathCounters;
@@ -47,6 +49,7 @@ pub use endpoints::{PATHS, Place};
 pub use lan::Lan;
 pub use mailbox::{LanFrame, ManagerMailbox, PACKET_OCTETS, ToWorker, WorkerMailbox, pair as mailboxes};
 pub use peers::PeerChange;
+pub use relay::{RelayedDatagram, relay_address, relayed_peer};
 pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
@@ -64,6 +67,7 @@ pub struct Site {
     wan: Wan,
     lan: LanPort,
     endpoints: Endpoints,
+    relays: Relays,
     /// Of the LAN; empty between turns.
     arrived: Burst,
     outward: Outward,
@@ -86,6 +90,7 @@ impl Site {
     ) -> Self {
         let modes: Vec<Mode> = settings.peers.iter().map(|peer| peer.mode).collect();
         Self {
+            relays: Relays::new(settings.limits.relayed_per_second),
             forwarding: Forwarding::new(settings),
             mailbox,
             datagrams,
@@ -104,6 +109,11 @@ impl Site {
     /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].
     pub const fn carry_cyclic(&mut self, ether_type: EtherType) {
         self.forwarding.carry_cyclic(ether_type);
+    }
+
+    /// Relays packets between peers: [`Forwarding::relay_for_peers`].
+    pub const fn relay_for_peers(&mut self) {
+        self.forwarding.relay_for_peers();
     }
 
     /// Gives the site a LAN port; the one before, if there was one, is returned.
@@ -152,7 +162,7 @@ impl Site {
         for wan_port in WanPort::ALL {
             received += self.inward(now, wan_port);
         }
-        received += self.eapol_inward(now);
+        received += self.eapol_inward(now) + self.relay_datagrams(now);
         self.lan.flush(now, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
@@ -176,6 +186,7 @@ impl Site {
                 Some(ToWorker::Path { peer, number, place }) => self.endpoints.set_path(peer, number, place),
                 Some(ToWorker::Prefer { peer, number }) => self.endpoints.prefer(peer, number),
                 Some(ToWorker::Copies { peer, copies }) => self.endpoints.set_copies(peer, copies),
+                Some(ToWorker::Relay { peer, name, hub }) => self.relays.set(peer, name, hub),
                 None => return heeded,
             }
         }

@@ -30,6 +30,17 @@ pub struct TransmitSaSnapshot {
     pub counters: TransmitSaCounters,
 }
 
+/// A transmit SC with its SAs.
+#[derive(Clone, Debug)]
+pub struct TransmitScSnapshot {
+    /// Its SCI.
+    pub sci: Sci,
+    /// The sum over its SAs, retired ones included.
+    pub counters: TransmitSaCounters,
+    /// The SAs that are installed.
+    pub sas: ArrayVec<TransmitSaSnapshot, { An::COUNT }>,
+}
+
 /// A receive SA.
 #[derive(Clone, Debug)]
 pub struct ReceiveSaSnapshot {
@@ -75,6 +86,8 @@ pub struct LinkSnapshot {
     pub transmit: TransmitSaCounters,
     /// The transmit SAs.
     pub transmit_sas: ArrayVec<TransmitSaSnapshot, { An::COUNT }>,
+    /// The express SC, on which programs in the kernel send; the worker has none.
+    pub express: Option<TransmitScSnapshot>,
     /// The receive SCs.
     pub receive_scs: ArrayVec<ReceiveScSnapshot, { SecY::RECEIVE_SCS }>,
     /// Chunks of the frame pool that are free; 0 of 0 while the link has no ports.

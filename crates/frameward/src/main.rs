@@ -145,7 +145,12 @@ fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
             run::RunError::Configuration(errors) => (errors, Failure::Failed),
             // They stay so until somebody changes the configuration.
             run::RunError::Misused(errors) => (errors, Failure::Usage),
-            run::RunError::Lease(error @ LeaseError::Restored { .. }) => {
+            run::RunError::Lease(
+                error @ (LeaseError::Restored { .. }
+                | LeaseError::KeyUsed { .. }
+                | LeaseError::Received { .. }
+                | LeaseError::Sent { .. }),
+            ) => {
                 log.last_words("frameward: ", &error);
                 return Failure::Usage;
             }

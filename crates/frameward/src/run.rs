@@ -245,7 +245,7 @@ impl Running {
         info!(event = "antedating", "antedate: {antedating}");
         for RunningLink { config, .. } in &self.links {
             // Programs in the kernel have this suite alone, and gain more than another cipher does.
-            if self.control.link_place(&config.name) == Some(LinkPlace::Kernel) {
+            if matches!(self.control.link_place(&config.name), Some(LinkPlace::Kernel | LinkPlace::Express)) {
                 continue;
             }
             let Some(suite) = config.suite() else { continue };

@@ -19,6 +19,7 @@ pub(crate) struct Announcement {
     pub(crate) splits: bool,
     /// True if it misses a station under this CAK.
     pub(crate) misses: bool,
+    pub(crate) express: bool,
     pub(crate) largest_sdu: u16,
     lists: Vec<CipherSuite>,
     figures: Vec<SuiteTiming>,
@@ -34,9 +35,10 @@ impl Announcement {
                     announcement.lists = known(list.iter().map(|suite| suite.identifier));
                 }
                 Tlv::Extensions(extensions, figures) if !announcement.ours => {
-                    let Extensions { reassembles, splits, misses, largest_sdu } = extensions;
+                    let Extensions { reassembles, splits, misses, express, largest_sdu } = extensions;
+                    let ours = true;
                     announcement =
-                        Self { ours: true, reassembles, splits, misses, largest_sdu, ..announcement };
+                        Self { ours, reassembles, splits, misses, express, largest_sdu, ..announcement };
                     announcement.figures = figures
                         .iter()
                         .filter_map(|TimingEntry { identifier, nanoseconds }| {
@@ -102,14 +104,13 @@ pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; 
             settings.capability.min(Capability::Confidentiality)
         },
     });
-    let Announced { reassembles, splits, largest_sdu, suites: ref figures } = settings.announced;
+    let Announced { reassembles, splits, express, largest_sdu, suites: ref figures } = settings.announced;
     let figures = figures.iter().filter(|figure| lists.contains(&figure.suite));
     let figures = figures
         .map(|figure| TimingEntry { identifier: figure.suite.identifier(), nanoseconds: figure.nanoseconds });
+    let extensions = Extensions { reassembles, splits, misses, express, largest_sdu };
     let mut writer = TlvWriter::new(buffer);
-    let written = writer
-        .cipher_suites(suites)
-        .and_then(|()| writer.extensions(&Extensions { reassembles, splits, misses, largest_sdu }, figures));
+    let written = writer.cipher_suites(suites).and_then(|()| writer.extensions(&extensions, figures));
     debug_assert!(written.is_ok(), "all suites there are fit");
     writer.finish()
 }

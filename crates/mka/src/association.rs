@@ -41,6 +41,7 @@ pub(crate) fn of_members(
     let mut fragmentation = fragmentation(settings, peers.iter().copied());
     fragmentation.fragment &= all_heard;
     fragmentation.concatenate &= all_heard;
+    fragmentation.express &= all_heard;
     let association = Association {
         ki,
         an,

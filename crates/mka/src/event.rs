@@ -18,13 +18,15 @@ use wire::{An, Instant, Ki, Sci, Ssci};
 
 use crate::reason::Reason;
 
-/// Fragmentation under a SAK: all live peers announced it when the SAK was installed.
+/// Fragmentation and express SCs under a SAK: all live peers announced it when the SAK was installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentAgreement {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
+    /// Express frames may be sent on an SC of their own.
+    pub express: bool,
     /// Octets of the longest SDU that all peers accept, from its EtherType on.
     pub largest_sdu: u16,
 }
@@ -55,7 +57,7 @@ pub struct Association {
     pub xpn: Option<(Salt, Ssci)>,
     /// The peers' SCs.
     pub receive: Vec<Admission>,
-    /// Fragmentation of SDUs when it protects.
+    /// Fragmentation of SDUs when it protects, and the use of express SCs.
     pub fragmentation: FragmentAgreement,
 }
 

@@ -34,7 +34,8 @@ fn admit_members(station: &mut Station, participants: &mut Participants, cp: &mu
     let incomplete = !latest.tx && to_come;
     // The missing members are out of reach: SDUs may be fragmented under the next SAK.
     let out_of_reach = || others().any(|mi| participant.is_out_of_reach(station.now(), *mi));
-    let wanted = station.settings().fragment || station.settings().concatenate;
+    let wanted =
+        station.settings().fragment || station.settings().concatenate || station.settings().announced.express;
     let divides = wanted && latest.unheard && !to_come && out_of_reach();
     let mut too_much = false;
     let mut missing: Vec<(Sci, Mi)> = Vec::new();
@@ -44,7 +45,8 @@ fn admit_members(station: &mut Station, participants: &mut Participants, cp: &mu
             // It was out of reach, and would not understand frames under this SAK.
             let bearable = fragmentation(station.settings(), [peer].into_iter());
             too_much |= latest.fragmentation.fragment && !bearable.fragment
-                || latest.fragmentation.concatenate && !bearable.concatenate;
+                || latest.fragmentation.concatenate && !bearable.concatenate
+                || latest.fragmentation.express && !bearable.express;
             if !missing.iter().any(|(sci, _)| *sci == peer.sci) {
                 missing.push((peer.sci, peer.mi));
             }

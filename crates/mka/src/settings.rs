@@ -58,6 +58,8 @@ pub struct Announced {
     pub reassembles: bool,
     /// Splits frames that hold several SDUs.
     pub splits: bool,
+    /// Receives express SCs, and wants to send on one of its own.
+    pub express: bool,
     /// Octets of the longest SDU that it accepts, from its EtherType on.
     pub largest_sdu: u16,
     /// Usable suites, with timings where known.

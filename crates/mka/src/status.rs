@@ -44,7 +44,7 @@ pub struct SakStatus {
     pub suite: CipherSuite,
     /// Confidentiality of its frames.
     pub confidentiality: Confidentiality,
-    /// Fragmentation of SDUs.
+    /// Fragmentation of SDUs, and the use of express SCs.
     pub fragmentation: FragmentAgreement,
     /// Time of its installation.
     pub since: Instant,

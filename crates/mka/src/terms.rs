@@ -15,7 +15,7 @@ use wire::mkpdu::{Capability, Confidentiality};
 
 use crate::announcement::listed;
 use crate::event::FragmentAgreement;
-use crate::peer::Peer;
+use crate::peer::{LIVE, Peer};
 use crate::settings::{Settings, SuiteRule};
 
 /// Properties of a SAK that depend on the live members. A change of them requires another SAK.
@@ -27,6 +27,8 @@ pub(crate) struct Terms {
     whole_sdus: u8,
     /// Number of stations that do not split shared frames, up to two.
     single_sdus: u8,
+    /// Number of stations that do not receive express SCs, up to two.
+    without_express: u8,
     /// The two smallest of the members' longest SDUs.
     largest_sdus: [u16; 2],
 }
@@ -36,12 +38,12 @@ pub(crate) fn terms<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Pee
     let suite = suite_for(settings, peers.clone());
     let own = &settings.announced;
     let all = || {
-        let own = (own.reassembles, own.splits, own.largest_sdu);
+        let own = (own.reassembles, own.splits, own.express, own.largest_sdu);
         let others = peers.clone().map(|peer| &peer.announcement);
-        others.map(|a| (a.reassembles, a.splits, a.largest_sdu)).chain([own])
+        others.map(|a| (a.reassembles, a.splits, a.express, a.largest_sdu)).chain([own])
     };
     let up_to_two = |count: usize| count.min(2) as u8;
-    let mut largest: Vec<u16> = all().map(|(_, _, largest)| largest).collect();
+    let mut largest: Vec<u16> = all().map(|(.., largest)| largest).collect();
     largest.sort_unstable();
     let offsets = suite.allows_confidentiality_offset()
         && peers.clone().all(|peer| peer.capability == Capability::Offsets)
@@ -54,7 +56,8 @@ pub(crate) fn terms<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Pee
             other => other,
         },
         whole_sdus: up_to_two(all().filter(|(reassembles, ..)| !reassembles).count()),
-        single_sdus: up_to_two(all().filter(|(_, splits, _)| !splits).count()),
+        single_sdus: up_to_two(all().filter(|(_, splits, ..)| !splits).count()),
+        without_express: up_to_two(all().filter(|(_, _, express, _)| !express).count()),
         largest_sdus: [0, 1].map(|i| largest.get(i).copied().unwrap_or(u16::MAX)),
     }
 }
@@ -92,7 +95,10 @@ pub(crate) fn is_eligible(settings: &Settings, peer: &Peer) -> bool {
         }
 }
 
-/// Fragmentation and concatenation that these peers permit.
+/// Number of peers up to which express SCs are used: half of the SCs that a SecY receives.
+pub(crate) const MOST_EXPRESS_PEERS: usize = LIVE / 2;
+
+/// Fragmentation, concatenation and express SCs that these peers permit.
 pub(crate) fn fragmentation<'p>(
     settings: &Settings,
     peers: impl Iterator<Item = &'p Peer>,
@@ -100,15 +106,21 @@ pub(crate) fn fragmentation<'p>(
     let mut fragmentation = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
+        express: settings.announced.express,
         largest_sdu: settings.announced.largest_sdu,
     };
+    let mut express_scs = 0;
     for peer in peers {
         let announced = &peer.announcement;
         fragmentation.fragment &= announced.reassembles;
         fragmentation.concatenate &= announced.splits;
+        fragmentation.express &= announced.express && peer.sci.express().is_some();
+        express_scs += 1;
         if announced.ours {
             fragmentation.largest_sdu = fragmentation.largest_sdu.min(announced.largest_sdu);
         }
     }
+    // Every station has two receive SCs for each other one.
+    fragmentation.express &= express_scs <= MOST_EXPRESS_PEERS;
     fragmentation
 }

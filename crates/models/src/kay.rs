@@ -190,6 +190,7 @@ fn settings(i: usize, suite: CipherSuite) -> Settings {
         announced: Announced {
             reassembles: false,
             splits: false,
+            express: false,
             largest_sdu: 0,
             suites: vec![SuiteTiming { suite, nanoseconds: 100 }],
         },

@@ -125,9 +125,11 @@ fn of_link(link: &mut LinkReport, visit: Visit<'_>) {
         ("SecY".to_owned(), &mut secy.counters),
     ];
     let of_sa = |sc: &str, sa: &SaReport| format!("{sc} SA {} {}", sa.an, sa.key);
-    let sc = format!("transmit {}", secy.transmit.sci);
-    counters.extend(secy.transmit.sas.iter_mut().map(|sa| (of_sa(&sc, sa), &mut sa.counters)));
-    counters.push((sc, &mut secy.transmit.counters));
+    for sc in std::iter::once(&mut secy.transmit).chain(&mut secy.express) {
+        let place = format!("transmit {}", sc.sci);
+        counters.extend(sc.sas.iter_mut().map(|sa| (of_sa(&place, sa), &mut sa.counters)));
+        counters.push((place, &mut sc.counters));
+    }
     for sc in &mut secy.receive {
         let place = format!("receive {}", sc.sci);
         counters.extend(sc.sas.iter_mut().map(|sa| (of_sa(&place, sa), &mut sa.counters)));

@@ -180,8 +180,10 @@ impl LinkReport {
         if self.has_secy() {
             let secy = &self.secy;
             groups.push(("SecY".to_owned(), &secy.counters, table::counter));
-            let place = format!("transmit SC {}", secy.transmit.sci);
-            groups.push((place, &secy.transmit.counters, table::counter));
+            groups.extend(secy.transmit_scs().map(|sc| {
+                let row: Row = table::counter;
+                (format!("transmit SC {}", sc.sci), &sc.counters, row)
+            }));
             let receive = secy.receive.iter();
             groups.extend(receive.map(|sc| {
                 let row: Row = table::counter;

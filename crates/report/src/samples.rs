@@ -52,6 +52,7 @@ pub fn sample(name: &str) -> GatewayReport {
             counters: Counters::new(&["OutPktsEncrypted"], [4]),
             sas: vec![sa(Some(9), None)],
         },
+        express: None,
         receive: vec![ReceiveScReport {
             sci: "02:00:00:00:00:02/1".into(),
             counters: Counters::new(&["InPktsOK"], [3]),
@@ -157,6 +158,9 @@ pub fn sample_site() -> SiteReport {
         name: "berlin".into(),
         mode: "identifier".into(),
         endpoint: Some("berlin.example.net:7787".into()),
+        via: None,
+        relayed: false,
+        not_direct: String::new(),
         state: "connected".into(),
         seconds: 61,
         reason: String::new(),

@@ -17,7 +17,8 @@ pub struct SecYReport {
     pub replay_protect: bool,
     /// In PNs.
     pub replay_window: u32,
-    /// Where frames are protected and verified, both ways: `kernel`, `user space: ` and why, or `nowhere: ` and why.
+    /// Where frames are protected and verified, both ways: `kernel`, `user space: ` and why, or `nowhere: ` and why; or `kernel for express
+    /// frames, user space for all others`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
     /// Of the SecY, those of no SC.
@@ -30,8 +31,18 @@ pub struct SecYReport {
     pub passed: Option<StrangerReport>,
     /// The own SC.
     pub transmit: TransmitScReport,
+    /// The own express SC, where programs in the kernel send on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub express: Option<TransmitScReport>,
     /// The peers' SCs.
     pub receive: Vec<ReceiveScReport>,
+}
+
+impl SecYReport {
+    /// The own SCs.
+    pub fn transmit_scs(&self) -> impl Iterator<Item = &TransmitScReport> {
+        std::iter::once(&self.transmit).chain(&self.express)
+    }
 }
 
 /// A frame for which there is no SA.

@@ -69,6 +69,15 @@ pub struct SitePeerReport {
     /// Where it is configured to be; none: it connects from anywhere.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<String>,
+    /// The peer that relays to it, if one is configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub via: Option<String>,
+    /// Whether that one relays to it now.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub relayed: bool,
+    /// Why there is no direct way to it meanwhile; empty if that is not known.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub not_direct: String,
     /// `plain`, `waiting`, `connecting`, `refused`, `greeting` or `connected`.
     pub state: String,
     /// For so long, in seconds.

@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::{Endpoint, Incoming, ServerConfig};
+use quinn::{ConnectionError, Endpoint, Incoming, ServerConfig, TransportErrorCode};
 use suite::knock::KnockKey;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
@@ -108,7 +108,15 @@ impl Answer {
         config.crypto = crypto;
         config.transport_config(transport::transport(most_payload));
         let connection = async { incoming.accept_with(Arc::new(config))?.await };
-        if let Ok(Ok(connection)) = timeout(PATIENCE, connection).await {
+        let connection = timeout(PATIENCE, connection).await;
+        if let Ok(Err(error)) = &connection
+            && verifier.shown().is_none()
+            && is_ended_by_caller(error)
+        {
+            self.shared.shared_counters.count(|counters| counters.in_handshakes_ended += 1);
+            return;
+        }
+        if let Ok(Ok(connection)) = connection {
             match key_of(&connection).and_then(|key| peers.get(&key)) {
                 // Allowed for another peer.
                 Some((peer, false)) if key_exchange_of(&connection) == KeyExchange::Classical => {
@@ -135,5 +143,14 @@ impl Answer {
             let _ = self.news.try_send(DriverEvent::Stranger { address, key });
             self.shared.stir.notify_one();
         }
+    }
+}
+
+/// Before a caller has keys, its close says no more than that an application asked for it (RFC 9000, 10.2.3).
+fn is_ended_by_caller(error: &ConnectionError) -> bool {
+    match error {
+        ConnectionError::ApplicationClosed(_) => true,
+        ConnectionError::ConnectionClosed(close) => close.error_code == TransportErrorCode::APPLICATION_ERROR,
+        _ => false,
     }
 }

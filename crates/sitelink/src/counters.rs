@@ -29,6 +29,8 @@ wire::counters! {
         in_handshakes_retried = "InHandshakesRetried",
         /// Handshakes that gave way, or were not begun, since too many were under way.
         in_handshakes_crowded = "InHandshakesCrowded" [discard],
+        /// Handshakes that the caller ended before it showed a key. When both sites call at once one of them does.
+        in_handshakes_ended = "InHandshakesEnded",
         /// Handshakes that failed: another key, no key, or none at all in time.
         in_handshakes_failed = "InHandshakesFailed" [discard],
         /// Handshakes with a public key that no peer has.

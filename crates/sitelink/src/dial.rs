@@ -22,7 +22,7 @@ use super::shared::{Arrival, DriverEvent, Shared};
 use super::status::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
-use dataplane::site::Place;
+use dataplane::site::{Place, relay_address, relayed_peer};
 
 /// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -36,7 +36,7 @@ const RESOLVE: &str = "correct the name, or this box's resolver: 'getent ahosts 
 #[derive(Debug)]
 pub(super) struct Dial {
     pub(super) peer: PeerId,
-    /// The ways to it, tried in turn.
+    /// The ways to it, at least one, tried in turn.
     pub(super) ways: Vec<Way>,
     pub(super) endpoint: Endpoint,
     pub(super) config: ClientConfig,
@@ -56,6 +56,8 @@ pub(super) struct Way {
 #[derive(Debug)]
 pub(super) struct Name {
     host: String,
+    /// The address that stands for a relay, in the place of a name.
+    relay: Option<SocketAddr>,
     local: SocketAddr,
     /// The IP version that is wanted, by an address of it.
     version: Option<IpAddr>,
@@ -98,6 +100,21 @@ impl Dial {
             let places = vec![Place { to: address, source }];
             self.shared.socket.routes().set(self.peer, Some(Route { seen: address, places }));
         }
+        self.attempt_at(address).await.map(|(connection, first)| (connection, address, first))
+    }
+
+    /// The peer may call from here, besides from where its name says.
+    pub(super) fn expect(&self, ip: IpAddr) {
+        let relays = self.ways.iter().filter_map(|way| way.name.relay.map(|relay| relay.ip()));
+        let ips = [ip].into_iter().chain(relays).collect();
+        self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
+    }
+
+    /// One try at this address, which is as the socket takes it.
+    pub(super) async fn attempt_at(
+        &self,
+        address: SocketAddr,
+    ) -> Result<(Connection, RecvStream), DisconnectReason> {
         let connecting = self
             .endpoint
             .connect_with(self.config.clone(), address, "site")
@@ -106,6 +123,12 @@ impl Dial {
         let connection = match timeout(PATIENCE, connecting).await {
             Ok(Ok(connection)) => connection,
             Ok(Err(error)) => return Err(DisconnectReason::of(&error, shown())),
+            Err(_) if relayed_peer(address).is_some() => {
+                let why = DisconnectReason::silent("no answer through the relay");
+                return Err(why.cured_by(
+                    "see that the relay is connected, has relay = true and the peer among its peers, and that via and public_key are right at both ends",
+                ));
+            }
             Err(_) => {
                 let why = DisconnectReason::silent(format!("no answer from {}", canonical(address)));
                 return Err(why.cured_by(
@@ -115,7 +138,7 @@ impl Dial {
         };
         // In TLS 1.3 the client is done before the server has looked at its key: only a server that speaks knows us.
         match timeout(DEAD, connection.accept_uni()).await {
-            Ok(Ok(first)) => Ok((connection, address, first)),
+            Ok(Ok(first)) => Ok((connection, first)),
             Ok(Err(error)) => Err(DisconnectReason::of(&error, shown())),
             Err(_) => Err(DisconnectReason::silent("the peer says nothing")),
         }
@@ -123,6 +146,11 @@ impl Dial {
 }
 
 impl Dial {
+    /// Where this site's socket is bound.
+    pub(super) fn local(&self) -> SocketAddr {
+        self.ways[0].name.local
+    }
+
     /// Addresses of all endpoints, as they were found last.
     fn all_addresses(&self) -> Vec<IpAddr> {
         let of = |way: &Way| way.name.last().iter().map(SocketAddr::ip).collect::<Vec<_>>();
@@ -133,12 +161,23 @@ impl Dial {
 impl Name {
     /// `local`: where this site's socket is bound.
     pub(super) fn new(host: String, local: SocketAddr) -> Self {
-        Self { host, local, version: None, last: Mutex::new(Vec::new()) }
+        Self { host, relay: None, local, version: None, last: Mutex::new(Vec::new()) }
     }
 
     /// The same, with addresses of the IP version of a path's own address alone.
     pub(super) fn on_path(host: String, local: SocketAddr, path: &ManagerPath) -> Self {
         Self { version: path.local, ..Self::new(host, local) }
+    }
+
+    /// The way to a peer behind a relay.
+    pub(super) fn relayed(peer: PeerId, local: SocketAddr) -> Self {
+        let address = relay_address(peer);
+        let ip = match (address.ip(), local) {
+            (IpAddr::V4(four), SocketAddr::V6(_)) => four.to_ipv6_mapped().into(),
+            (other, _) => other,
+        };
+        let relay = Some(SocketAddr::new(ip, address.port()));
+        Self { relay, ..Self::new(String::new(), local) }
     }
 
     fn last(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
@@ -147,6 +186,9 @@ impl Name {
 
     /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
     pub(super) async fn addresses(&self) -> Result<Vec<SocketAddr>, DisconnectReason> {
+        if let Some(relay) = self.relay {
+            return Ok(vec![relay]);
+        }
         let found = match self.host.parse::<SocketAddr>() {
             Ok(address) => Ok(vec![address]),
             Err(_) => match timeout(NAME_PATIENCE, tokio::net::lookup_host(&self.host)).await {
@@ -189,7 +231,7 @@ impl Name {
 }
 
 /// The address as it is written to a socket that is bound to `local`; `None` if that cannot reach it.
-fn fit(address: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
+pub(super) fn fit(address: SocketAddr, local: SocketAddr) -> Option<SocketAddr> {
     match (address, local) {
         (SocketAddr::V4(_), SocketAddr::V4(_)) | (SocketAddr::V6(_), SocketAddr::V6(_)) => Some(address),
         // [::] takes both families, unless the system is told otherwise.

@@ -155,6 +155,11 @@ impl<'r> Driver<'r> {
                 self.peers.push(peer);
             }
         }
+        // Hubs may have come anew, under another number.
+        let by_key = self.shared.with_roster(|roster| roster.by_key());
+        for peer in &mut self.peers {
+            peer.set_hub(|key| by_key.get(&key).map(|(hub, _)| *hub));
+        }
         (self.first, self.changes, self.published) = (0, changes, None);
     }
 
@@ -229,6 +234,7 @@ impl<'r> Driver<'r> {
         if look {
             self.looked = Some(Instant::now());
             self.report_unknocked();
+            self.look_for_direct_ways(now);
         }
         // Another one is first in each turn: a peer that fills the worker's mailbox does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
@@ -263,6 +269,7 @@ impl<'r> Driver<'r> {
                 events.into_iter().for_each(|event| peer.handle_event(now, event));
             }
         }
+        self.relay(mailbox);
         self.turn_kernel(mailbox, now);
         self.first = if self.first + 1 < self.peers.len() { self.first + 1 } else { 0 };
         if mailbox.take_wake_flag() {
@@ -289,6 +296,11 @@ impl<'r> Driver<'r> {
                     peer.failed(&why);
                 }
             }
+            DriverEvent::NotDirect { peer, why } => {
+                if let Some(peer) = self.peer(peer) {
+                    peer.not_direct(why);
+                }
+            }
             DriverEvent::Found { peer, addresses } => {
                 if let Some(peer) = self.peer(peer) {
                     peer.addresses_resolved(&addresses);
@@ -308,6 +320,15 @@ impl<'r> Driver<'r> {
                     self.shared.board.notice(&self.shared.shared_counters, None, text);
                 }
             }
+        }
+    }
+
+    /// Has peers behind a relay be told where that sees this site.
+    fn look_for_direct_ways(&mut self, now: wire::Instant) {
+        for at in 0..self.peers.len() {
+            let Some(hub) = self.peers[at].relayed_by() else { continue };
+            let own = self.peer(hub).and_then(|hub| hub.seen_at());
+            self.peers[at].look_for_direct_way(now, own);
         }
     }
 
@@ -354,6 +375,15 @@ impl<'r> Driver<'r> {
         while mailbox.messages.has_room() {
             let Some(command) = kernel.poll_command() else { break };
             mailbox.messages.send(ToWorker::Tunnel(command));
+        }
+    }
+
+    /// Hands packets for a relay to the worker. What finds no room is lost, as on a network.
+    fn relay(&self, mailbox: &mut ManagerMailbox) {
+        while let Some(datagram) = self.shared.socket.poll_relayed() {
+            if !mailbox.relayed.send(datagram) {
+                self.shared.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
+            }
         }
     }
 

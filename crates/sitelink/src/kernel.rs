@@ -16,7 +16,7 @@
 //! | file | |
 //! |---|---|
 //! | `lan.rs`, `wans.rs` | ports at which programs stand |
-//! | `numbers.rs` | numbers of lanes and paths, which rest before they are used again |
+//! | `numbers.rs` | numbers of lanes, paths, stations and flows, which rest before they are used again |
 //! | `lanes.rs`, `paths.rs`, `flows.rs` | of each peer: keys, the way to it, flows |
 //! | `stations.rs` | stations that flows need |
 //! | `handle_command.rs`, `handle_event.rs` | the order in which they act on words of sessions, and of the half |
@@ -51,11 +51,11 @@ use xdp::site::{Room, Settings, Site};
 
 pub use lan::PlaceState;
 
-use flows::{FlowSweep, PeerFlows};
+use flows::{FlowRoom, FlowSweep, PeerFlows};
 use lan::Lan;
 use lanes::{Lanes, PeerLanes};
 use paths::{Paths, PeerPath};
-use stations::{Stations, USED};
+use stations::USED;
 use wans::Wans;
 
 /// Lanes of a site that has programs.
@@ -87,7 +87,7 @@ struct Kernel {
     wans: Wans,
     lanes: Lanes,
     paths: Paths,
-    stations: Stations,
+    room: FlowRoom,
     peers: BTreeMap<PeerId, Peer>,
     /// For the half.
     commands: VecDeque<Command>,
@@ -132,7 +132,7 @@ impl KernelSite {
             wans: Wans::new(),
             lanes: Lanes::new(room.lanes, window),
             paths: Paths::new(room.lanes, bind),
-            stations: Stations::new(room.stations),
+            room: FlowRoom::new(room.flows, room.stations),
             peers: BTreeMap::new(),
             commands: VecDeque::new(),
             asked: false,
@@ -239,11 +239,11 @@ impl Kernel {
 
     /// Voids keys, windows and flows of a peer.
     fn void(&mut self, peer: PeerId) {
-        let Self { site, lanes, stations, peers, .. } = self;
+        let Self { site, lanes, room, peers, .. } = self;
         let Some(known) = peers.get_mut(&peer) else { return };
         let _ = site.set_peer(u32::from(peer.0), NONE, NONE);
         known.lanes.void(lanes, site);
-        known.flows.void(site, stations, peer);
+        known.flows.void(site, room, peer);
     }
 
     /// Reason why no peer at all is received by a program.
@@ -270,16 +270,16 @@ impl Kernel {
     }
 
     fn remove_flow(&mut self, peer: PeerId, generation: Generation, index: FlowIndex) {
-        let Self { site, stations, peers, .. } = self;
+        let Self { site, room, peers, .. } = self;
         if let Some(known) = of(peers, peer, generation) {
-            known.flows.remove(site, stations, index);
+            known.flows.remove(site, room, index);
         }
     }
 
     fn withdraw(&mut self, peer: PeerId, generation: Generation, index: FlowIndex) {
-        let Self { site, stations, peers, .. } = self;
+        let Self { site, room, peers, .. } = self;
         if let Some(known) = of(peers, peer, generation) {
-            known.flows.withdraw(site, stations, peer, index);
+            known.flows.withdraw(site, room, peer, index);
         }
     }
 
@@ -293,6 +293,7 @@ impl Kernel {
         self.looked = Some(now);
         self.lanes.reuse(&mut self.site);
         self.paths.reuse();
+        self.room.reuse();
         let mut events = Vec::new();
         for peer in self.peers.keys().copied().collect::<Vec<_>>() {
             self.renew_path(now, peer);
@@ -308,7 +309,7 @@ impl Kernel {
         }
         // A half that is behind is told nothing more: what is used is found again in the next round.
         if self.commands.is_empty() {
-            self.stations.sweep(&self.site, now, &mut self.commands);
+            self.room.stations.sweep(&self.site, now, &mut self.commands);
             let flows = self.peers.iter().map(|(&peer, known)| (peer, known.generation, &known.flows));
             self.flow_sweep.look(&self.site, now, flows, &mut self.commands);
         }

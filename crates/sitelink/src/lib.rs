@@ -24,6 +24,9 @@
 //! sends it from elsewhere. So here a peer that has moved is taken on at its new address after it has answered a Ping that was
 //! sent there and nowhere else ([`unproved_move`]). No data packet moves a peer.
 //!
+//! **A peer behind a relay** ([`dataplane::site::relay_address`]) is connected to like any other, at an address that stands for the relay. Both
+//! ends have the other one's public key; the relay learns nothing, and can only lose what it should pass on.
+//!
 //! Left out on purpose: what is agreed on with a peer ([`tunnel::Session`]), and identity files (the program's).
 
 // The tests of threads have their sites from the directory of tests, where this crate has its name.
@@ -35,6 +38,7 @@ mod answer;
 mod connection;
 mod counters;
 mod dial;
+mod direct;
 mod driver;
 mod error;
 mod guard;
@@ -67,6 +71,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 use suite::knock::KnockKey;
+use tokio::sync::Notify;
 use tunnel::PeerId;
 
 use counters::SharedCounters;
@@ -112,10 +117,11 @@ impl Manager {
         let key = settings.identity.recognition_key();
         let ids = transport::ConnectionIds::new(&key);
         let knock = KnockKey::of(settings.identity.public());
-        let socket = Arc::new(RingSocket::new(socket, datagrams, ids, knock, Arc::clone(&shared_counters)));
+        let (counters, stir) = (Arc::clone(&shared_counters), Arc::new(Notify::new()));
+        let socket = RingSocket::new(socket, datagrams, ids, knock, counters, Arc::clone(&stir));
         let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
         let roster = Roster::new(&settings.peers, settings.most_payload);
-        let shared = Shared::new(roster, socket, shared_counters, kernel);
+        let shared = Shared::new(roster, Arc::new(socket), shared_counters, kernel, stir);
         let mailbox = Mutex::new(mailbox);
         let thread =
             thread::start(Parts { settings, tls, key, mailbox, bell, local, shared: Arc::clone(&shared) })?;

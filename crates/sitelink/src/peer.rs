@@ -4,11 +4,14 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use suite::identity::PublicKey;
 use tokio::task::AbortHandle;
-use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, Stream};
+use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, SiteName, Stream};
+use wire::tunnel::SITE_NAME_OCTETS;
 
 use super::connection::{Incoming, PeerConnection};
 use super::dial::Dial;
+use super::direct::Direct;
 use super::error::DisconnectReason;
 use super::paths::PeerPaths;
 use super::random;
@@ -18,7 +21,7 @@ use super::status::{ConnState, PeerStatus, canonical};
 use super::tls::{KeyExchange, key_exchange_of};
 use super::transport::code;
 use super::unproved_move::UnprovedMove;
-use dataplane::site::{LanFrame, ToWorker};
+use dataplane::site::{LanFrame, ToWorker, relayed_peer};
 
 /// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
@@ -50,6 +53,11 @@ pub(super) struct Peer {
     reached: Reached,
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
+    /// How relayed packets name it, and which peer relays to it.
+    relay: LastSent<Option<(SiteName, Option<PeerId>)>>,
+    public_key: Option<PublicKey>,
+    via: Option<PublicKey>,
+    direct: Direct,
     /// QUIC has seen it at another address, which is not proved yet.
     claimed: Option<UnprovedMove>,
     /// This site's address as the peer sees it; and the address of the peer that it was told on this connection.
@@ -105,6 +113,10 @@ impl Peer {
             },
             address: LastSent::default(),
             payload: LastSent::default(),
+            relay: LastSent::default(),
+            public_key: settings.public_key,
+            via: settings.via,
+            direct: Direct::default(),
             claimed: None,
             seen_at: None,
             told_seen: None,
@@ -119,6 +131,51 @@ impl Peer {
     /// The same with several paths, if there are some.
     pub(super) fn with_paths(self, paths: Option<PeerPaths>) -> Self {
         Self { paths, ..self }
+    }
+
+    /// Sets the number of the peer that relays to this one.
+    pub(super) fn set_hub(&mut self, number: impl FnOnce(PublicKey) -> Option<PeerId>) {
+        let Some(PublicKey(key)) = self.public_key else { return };
+        let mut name = [0; SITE_NAME_OCTETS];
+        name.copy_from_slice(&key[..SITE_NAME_OCTETS]);
+        self.relay.is = Some((name, self.via.and_then(number)));
+    }
+
+    /// Whether its packets go through a relay.
+    fn is_relayed(&self) -> bool {
+        self.address.is.is_some_and(|address| relayed_peer(address).is_some())
+    }
+
+    /// The peer through which this one is connected.
+    pub(super) fn relayed_by(&self) -> Option<PeerId> {
+        let (_, hub) = self.relay.is?;
+        hub.filter(|_| self.is_relayed() && self.channel.is_some())
+    }
+
+    /// This site's address as the peer sees it.
+    pub(super) fn seen_at(&self) -> Option<SocketAddr> {
+        self.channel.as_ref().and(self.seen_at)
+    }
+
+    /// Tells the peer where its relay sees this site, and tries what the peer says of itself.
+    pub(super) fn look_for_direct_way(&mut self, now: wire::Instant, own: Option<SocketAddr>) {
+        let (Some(channel), Some(dial), Some(session)) = (&mut self.channel, &self.dial, &self.session)
+        else {
+            return;
+        };
+        let Some(own) = own.filter(|_| session.state().channel == ChannelState::Up) else { return };
+        if self.direct.due(now, own) && channel.send(Stream::Control, &Message::ReachableAt { address: own })
+        {
+            self.direct.told(now, own);
+        }
+        self.direct.try_it(now, own, self.caller, dial);
+    }
+
+    /// The direct way was tried in vain.
+    pub(super) fn not_direct(&mut self, why: String) {
+        if self.is_relayed() {
+            self.direct.why = why;
+        }
     }
 
     /// Begins to connect, if the peer has an endpoint.
@@ -139,6 +196,7 @@ impl Peer {
     /// It is a peer no more, and is told.
     pub(super) fn leave(mut self) {
         self.hang_up();
+        self.direct.stop();
         if let Some(following) = self.following.take() {
             following.abort();
         }
@@ -199,6 +257,12 @@ impl Peer {
         if let Some(channel) = self.channel.take() {
             let callers = ours == self.caller;
             let again = ours == channel.ours;
+            // A call through the relay that was under way when the direct one came up.
+            if ours && relayed_peer(address).is_some() && !self.is_relayed() && channel.ended().is_none() {
+                connection.close(code::SUPERSEDED, b"there is a direct way");
+                self.channel = Some(channel);
+                return;
+            }
             if !callers && !again && channel.ended().is_none() && channel.since.elapsed() < MEETING {
                 connection.close(code::SUPERSEDED, b"two connections met");
                 self.channel = Some(channel);
@@ -207,6 +271,8 @@ impl Peer {
             channel.close(code::SUPERSEDED, "another connection");
         }
         self.hang_up();
+        self.direct.stop();
+        self.direct = Direct::default();
         let now = self.shared.now();
         if key_exchange_of(&connection) == KeyExchange::Classical {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
@@ -339,6 +405,9 @@ impl Peer {
                             take_on_moved_peer(self.id, claimed.address, &mut self.address, &self.shared);
                         moves.extend(before.map(|before| ("it is now at", before, claimed.address)));
                     }
+                    if let Message::ReachableAt { address } = message {
+                        self.direct.peer_says(address);
+                    }
                     session.handle_message(now, message)
                 }
                 Ok(Incoming::Malformed(error)) => Err(session.handle_malformed(now, error)),
@@ -420,13 +489,21 @@ impl Peer {
             }
         }
         let at = canonical(channel.connection.remote_address());
-        if self.told_seen != Some(at) && channel.send(Stream::Control, &Message::SeenAt { address: at }) {
+        let relayed = relayed_peer(at).is_some();
+        if !relayed
+            && self.told_seen != Some(at)
+            && channel.send(Stream::Control, &Message::SeenAt { address: at })
+        {
             self.told_seen = Some(at);
         }
         if !channel.greeted {
             channel.greeted = true;
             self.reached = Reached { reach: ConnState::Connected, since: now, why: String::new() };
-            self.notice(format!("connected at {at}"));
+            self.notice(if relayed {
+                "connected through the relay".to_owned()
+            } else {
+                format!("connected at {at}")
+            });
         }
     }
 
@@ -437,7 +514,14 @@ impl Peer {
         }
         if self.address.is != self.address.told {
             self.address.told = self.address.is;
-            return Some(ToWorker::Endpoint { peer: self.id, address: self.address.is });
+            // The worker knows the way to a relay.
+            let address = self.address.is.filter(|address| relayed_peer(*address).is_none());
+            return Some(ToWorker::Endpoint { peer: self.id, address });
+        }
+        if self.relay.is != self.relay.told {
+            self.relay.told = self.relay.is;
+            let (name, hub) = self.relay.is?;
+            return Some(ToWorker::Relay { peer: self.id, name: Some(name), hub });
         }
         if self.payload.is != self.payload.told {
             self.payload.told = self.payload.is;
@@ -465,7 +549,12 @@ impl Peer {
             reach: self.reached.reach,
             since: self.reached.since,
             reason: self.reached.why.clone(),
-            address: paths.map_or(self.address.is, PeerPaths::address).map(canonical),
+            relayed: self.is_relayed(),
+            not_direct: if self.is_relayed() { self.direct.why.clone() } else { String::new() },
+            address: paths
+                .map_or(self.address.is, PeerPaths::address)
+                .filter(|_| !self.is_relayed())
+                .map(canonical),
             round_trip: paths.and(connected).and_then(|_| paths?.round_trip(now)).or(quic),
             path_payload: paths.map_or(self.payload.is, PeerPaths::payload),
             seen_at: connected.and(self.seen_at),

@@ -36,6 +36,8 @@ pub struct ManagerPeer {
     pub endpoint: Option<String>,
     /// Its public key; none for a plain peer, which has no management channel.
     pub public_key: Option<PublicKey>,
+    /// Public key of the peer that relays to this one, which then has no endpoint.
+    pub via: Option<PublicKey>,
     /// Protection of headers.
     pub mode: Mode,
     /// Whether keys may be agreed on with it by X25519 alone, if it does not know X25519MLKEM768.

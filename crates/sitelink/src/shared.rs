@@ -24,7 +24,7 @@ pub(super) struct Shared {
     pub(super) shared_counters: Arc<SharedCounters>,
     pub(super) board: SharedStatus,
     /// Wakes the driver.
-    pub(super) stir: Notify,
+    pub(super) stir: Arc<Notify>,
     pub(super) stop: AtomicBool,
     roster: Mutex<Roster>,
     pub(super) socket: Arc<RingSocket>,
@@ -42,6 +42,11 @@ pub(super) enum DriverEvent {
     Failed {
         peer: PeerId,
         why: DisconnectReason,
+    },
+    /// A peer behind a relay could not be reached directly.
+    NotDirect {
+        peer: PeerId,
+        why: String,
     },
     /// Addresses of a peer with a fixed endpoint.
     Found {
@@ -80,12 +85,13 @@ impl Shared {
         socket: Arc<RingSocket>,
         shared_counters: Arc<SharedCounters>,
         kernel: Option<Arc<KernelSite>>,
+        stir: Arc<Notify>,
     ) -> Arc<Self> {
         Arc::new(Self {
             start: Instant::now(),
             shared_counters,
             board: SharedStatus::new(roster.statuses()),
-            stir: Notify::new(),
+            stir,
             stop: AtomicBool::new(false),
             roster: Mutex::new(roster),
             socket,

@@ -4,11 +4,13 @@
 //! with a stranger), connection IDs that this site never gave out, and more Initials than can be answered. Nothing that
 //! is dropped here is answered.
 //!
+//! A packet to an address that stands for a relay ([`dataplane::site::relay_address`]) goes to the worker, which has the way to the relay.
+//!
 //! The one connection ID that this site has not given out is in a client's first Initial, where the client draws it. It is
 //! a [`suite::knock`] here, so that who does not know the site's public key finds nobody at its address. After a Retry it
 //! is one that this site gave out, and so it is in all other packets.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -20,6 +22,8 @@ use std::task::{Context, Poll, Waker};
 use quinn::udp::{RecvMeta, Transmit};
 use quinn::{AsyncUdpSocket, UdpPoller};
 use suite::knock::KnockKey;
+use tokio::sync::Notify;
+use tunnel::PeerId;
 
 use super::counters::SharedCounters;
 use super::initials::Initials;
@@ -28,8 +32,11 @@ use super::random;
 use super::routes::Routes;
 use super::status::canonical;
 use super::transport::{ConnectionIds, FLOOR};
-use dataplane::site::{DatagramConsumer, Place};
+use dataplane::site::{DatagramConsumer, Place, RelayedDatagram, relayed_peer};
 use netdev::udp::send_one;
+
+/// Packets that can wait for the worker.
+const RELAYED: usize = 256;
 
 /// The socket.
 pub(super) struct RingSocket {
@@ -41,6 +48,10 @@ pub(super) struct RingSocket {
     routes: Mutex<Routes>,
     /// Addresses for which somebody wants to know how much is sent there, as long as he does.
     watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
+    /// Packets that wait for the worker to send them to a relay.
+    relayed: Mutex<VecDeque<RelayedDatagram>>,
+    /// Wakes the driver, which hands them over.
+    stir: Arc<Notify>,
     ids: ConnectionIds,
     /// Of this site.
     knock: KnockKey,
@@ -83,6 +94,7 @@ impl RingSocket {
         ids: ConnectionIds,
         knock: KnockKey,
         shared_counters: Arc<SharedCounters>,
+        stir: Arc<Notify>,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
         let receiving = Receiving {
@@ -99,6 +111,8 @@ impl RingSocket {
             probes: Mutex::default(),
             routes: Mutex::default(),
             watched: Mutex::default(),
+            relayed: Mutex::default(),
+            stir,
             ids,
             knock,
             shared_counters,
@@ -172,6 +186,29 @@ impl RingSocket {
         self.receiving().unknocked.take()
     }
 
+    /// Sends a packet that is not QUIC's.
+    pub(super) fn send_beside(&self, contents: &[u8], address: SocketAddr) {
+        if self.socket.send_to(contents, address).is_err() {
+            self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
+        }
+    }
+
+    /// The next packet for a relay.
+    pub(super) fn poll_relayed(&self) -> Option<RelayedDatagram> {
+        self.relayed.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
+    }
+
+    fn relay(&self, peer: PeerId, contents: &[u8]) -> bool {
+        let Ok(octets) = contents.try_into() else { return false };
+        let mut relayed = self.relayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = relayed.len() < RELAYED;
+        if room {
+            relayed.push_back(RelayedDatagram { peer, octets });
+            self.stir.notify_one();
+        }
+        room
+    }
+
     fn classify(&self, receiving: &mut Receiving, from: IpAddr, octets: &[u8]) -> PacketClass {
         const LONG: u8 = 0x80;
         match octets {
@@ -238,13 +275,14 @@ impl AsyncUdpSocket for RingSocket {
                 sent.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let sent = match self.routes().of(transmit.destination) {
-            Some(places) => {
+        let sent = match (relayed_peer(transmit.destination), self.routes().of(transmit.destination)) {
+            (Some(peer), _) => self.relay(peer, transmit.contents),
+            (None, Some(places)) => {
                 let all = if transmit.contents.len() <= usize::from(FLOOR) { places.len() } else { 1 };
                 let send = |place: &Place| send_one(&self.socket, place.to, place.source, transmit.contents);
                 places.iter().take(all).filter(|place| send(place)).count() > 0
             }
-            None => self.socket.send_to(transmit.contents, transmit.destination).is_ok(),
+            (None, None) => self.socket.send_to(transmit.contents, transmit.destination).is_ok(),
         };
         if !sent {
             self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);

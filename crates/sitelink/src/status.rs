@@ -36,7 +36,11 @@ pub struct PeerStatus {
     pub since: wire::Instant,
     /// Why the channel was lost, or could not be had, in words. Empty while it is there, and as long as nothing went wrong.
     pub reason: String,
-    /// Destination of its data.
+    /// Whether the way to it goes through a relay.
+    pub relayed: bool,
+    /// Why a relayed peer is not reached directly, in words; empty if that is not known yet.
+    pub not_direct: String,
+    /// Destination of its data; none if that is a relay.
     pub address: Option<SocketAddr>,
     /// Round-trip time, smoothed, while connected.
     pub round_trip: Option<Duration>,
@@ -80,6 +84,8 @@ impl PeerStatus {
             reach: ConnState::at_first(settings),
             since: wire::Instant::START,
             reason: String::new(),
+            relayed: false,
+            not_direct: String::new(),
             address: None,
             round_trip: None,
             path_payload: None,
@@ -110,9 +116,9 @@ impl ConnState {
     pub(super) fn at_first(peer: &ManagerPeer) -> Self {
         match peer {
             ManagerPeer { mode: Mode::Plain { .. }, .. } => Self::Without,
-            ManagerPeer { endpoint: Some(_), .. } => Self::Connecting,
+            ManagerPeer { endpoint: Some(_), .. } | ManagerPeer { via: Some(_), .. } => Self::Connecting,
             ManagerPeer { paths, .. } if paths.iter().any(|path| path.endpoint.is_some()) => Self::Connecting,
-            ManagerPeer { endpoint: None, .. } => Self::Waiting,
+            ManagerPeer { endpoint: None, via: None, .. } => Self::Waiting,
         }
     }
 }

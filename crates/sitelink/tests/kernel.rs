@@ -84,6 +84,7 @@ impl End {
             peers: vec![ManagerPeer {
                 endpoint: Some(format!("{}:{PORT}", there.ipv4)),
                 public_key: Some(peer.public()),
+                via: None,
                 mode: Mode::Identifier,
                 classical: false,
                 paths: Vec::new(),

@@ -3,7 +3,7 @@
 //! ```text
 //!  CAK ─┬─ KDF "IEEE8021 ICK" | CKN ──▶ ICK ── AES-CMAC ──▶ ICV of an MKPDU
 //!       ├─ KDF "IEEE8021 KEK" | CKN ──▶ KEK ── AES key wrap (RFC 3394) ──▶ SAK, CAK on the wire
-//!       └─ KDF "IEEE8021 SAK" | nonce, MIs, KN ──▶ SAK
+//!       └─ KDF "IEEE8021 SAK" | nonce, MIs, KN ──▶ SAK ── KDF "Frameward express" | suite ──▶ SAK of the express SCs
 //!
 //!  KDF (clause 6.2.1, NIST SP 800-108 in counter mode): for i = 1, 2, ... as many blocks as are needed of
 //!      AES-CMAC(key, i 1 | label | 00 | context | bits 2)
@@ -127,6 +127,24 @@ impl Cak {
         let context = [nonce, &members, &kn.to_be_bytes()];
         scrubbed(|| kdf(&prf(&self.0), "IEEE8021 SAK", &context, secret.octets_mut()));
         Sak::of(suite, secret).expect("invariant: as long as the suite wants it")
+    }
+}
+
+impl Sak {
+    /// Key of the express SCs whose stations use this SAK on their other SCs. `None` for a suite without express SCs.
+    ///
+    /// Nonces under it never meet those under this SAK, whatever SCIs, SSCIs and PNs are. Only suites of ChaCha20 have one: a
+    /// key of AES would be both the cipher's and the KDF's, which is AES-CMAC.
+    pub fn express(&self, suite: CipherSuite) -> Option<Self> {
+        if !matches!(suite, CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn) {
+            return None;
+        }
+        let mut secret = Secret::zeros(suite.key_octets());
+        scrubbed(|| {
+            let own = Secret::new(self.octets());
+            kdf(&prf(&own), "Frameward express", &[&suite.identifier()], secret.octets_mut());
+        });
+        Self::of(suite, secret).ok()
     }
 }
 

@@ -82,6 +82,10 @@ wire::counters! {
         out_pkts_tagged = "OutPktsTagged" [discard],
         /// Discarded: a cyclic frame of a cell, and the peer takes none, or is not in identifier mode.
         out_pkts_cyclic = "OutPktsCyclic" [discard],
+        /// Packets of this site for another one that the peer relays, and packets of other sites that this one relays to the peer.
+        out_pkts_relayed = "OutPktsRelayed",
+        /// Discarded: a packet to relay, and the peer does not relay, or its version takes no relayed packets.
+        out_pkts_not_relayed = "OutPktsNotRelayed" [discard],
         /// Discarded: with extension headers, and the peer's version does not know those in header encryption.
         out_pkts_extended = "OutPktsExtended" [discard],
         /// Discarded: less than four octets behind the SecTAG (header encryption).
@@ -106,6 +110,8 @@ wire::counters! {
         in_pkts_long_form = "InPktsLongForm",
         /// Frames delivered that came in two packets.
         in_pkts_joined = "InPktsJoined",
+        /// Packets of the peer for another site, and those of other sites that the peer relays.
+        in_pkts_relayed = "InPktsRelayed",
         /// Discarded: the identifier was unused, and has expired; or the PN is below the window (header encryption).
         in_pkts_late = "InPktsLate" [discard],
         /// Copies of packets that had come over another path already; replays count here too (identifier mode, several paths).
@@ -209,6 +215,8 @@ pub(crate) enum OutDiscard {
     Tagged,
     /// A cyclic frame of a cell, which the peer does not take, or not in this mode.
     Cyclic,
+    /// A packet for or of another site, and the peer relays none, or takes none, or not in this mode.
+    NotRelayed,
     /// The frame has less than four octets behind the SecTAG.
     TooShort,
     /// Its SA begins again, and the next epoch is not acknowledged yet, or the previous one is younger than a
@@ -317,6 +325,7 @@ impl PeerCounters {
             OutDiscard::NotEncrypted => &mut self.out_pkts_not_encrypted,
             OutDiscard::Tagged => &mut self.out_pkts_tagged,
             OutDiscard::Cyclic => &mut self.out_pkts_cyclic,
+            OutDiscard::NotRelayed => &mut self.out_pkts_not_relayed,
             OutDiscard::Extended => &mut self.out_pkts_extended,
             OutDiscard::TooShort => &mut self.out_pkts_too_short,
             OutDiscard::EpochAwaited => &mut self.out_pkts_epoch_awaited,

@@ -19,7 +19,7 @@ use alloc::vec::Vec;
 
 use arrayvec::ArrayVec;
 use wire::time::Instant;
-use wire::tunnel::{ParseFrameError, ParsedFrame};
+use wire::tunnel::{ParseFrameError, ParsedFrame, RelayLeg, SiteName};
 use wire::{EtherType, MacAddr};
 
 use crate::counters::{OutDiscard, PeerCounters, SiteCounters, Unrouted};
@@ -27,7 +27,7 @@ use crate::exchange::{Event, Generation};
 use crate::flows::{Flows, NumberedFlow};
 use crate::header_encryption::HeaderEncryption;
 use crate::identifier::{Identifier, Outward};
-use crate::packet::{Destination, Packet, Released, Route};
+use crate::packet::{Destination, PACKET_HEADER_OCTETS, Packet, Released, Route};
 use crate::plain;
 use crate::receive::ReceiveLanes;
 use crate::settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
@@ -136,6 +136,12 @@ impl Forwarding {
     /// this says so in the session's settings.
     pub const fn carry_cyclic(&mut self, ether_type: EtherType) {
         self.state.cyclic = Some(ether_type);
+    }
+
+    /// Takes packets of peers in identifier mode for other sites: [`Delivery::Relayed`](crate::Delivery). Whoever calls this says so in the
+    /// session's settings.
+    pub const fn relay_for_peers(&mut self) {
+        self.state.relays = true;
     }
 
     /// Adds a peer under the next number. The number of a departed peer is not used again, so messages in
@@ -277,6 +283,36 @@ impl Forwarding {
             Err(reason) => {
                 counters.count_out(reason);
                 ArrayVec::new()
+            }
+        }
+    }
+
+    /// Header of a packet of so many octets that is relayed, on its way to `peer`. `None` if it cannot go, which is counted: a relayed packet
+    /// is never split.
+    pub fn relay(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        (leg, site): (RelayLeg, SiteName),
+        octets: usize,
+    ) -> Option<ArrayVec<u8, PACKET_HEADER_OCTETS>> {
+        let Peer { context, counters, transport } = self.peers.get_mut(peer.index())?.as_mut()?;
+        let Transport::Identifier(identifier) = transport else {
+            counters.count_out(OutDiscard::NotRelayed);
+            return None;
+        };
+        // Nobody else forwards relayed packets: there is nothing to offer.
+        let route = Route { taken: ParsedFrame::relayed(leg, site), destination: Destination::All };
+        match identifier.dispatch(now, context, counters, &mut self.state, &route, octets) {
+            Ok(packets) => {
+                let packet = packets.into_iter().next()?;
+                counters.out_pkts_relayed += 1;
+                counters.out_octets_tunnelled += packet.octets() as u64;
+                Some(packet.header)
+            }
+            Err(reason) => {
+                counters.count_out(reason);
+                None
             }
         }
     }

@@ -51,3 +51,4 @@ pub use session::{
 };
 pub use settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 pub use stations::{Location, Station};
+pub use wire::tunnel::{RelayLeg, SiteName};

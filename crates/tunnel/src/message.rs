@@ -21,6 +21,7 @@
 //!  13 Ping        12 token                         control         Pong
 //!  14 Pong        12 token                         control
 //!  15 SeenAt      13 address                       control
+//!  16 ReachableAt 13 address                       control
 //! ```
 //!
 //! Encoding is the core deterministic one (RFC 8949, 4.2.1). Parsing is lenient where a later version may
@@ -188,6 +189,11 @@ pub enum Message {
         /// The address. On the wire an IPv6 one, or an IPv4 one as mapped (RFC 4291, 2.5.5.2): 16 octets, and the port.
         address: SocketAddr,
     },
+    /// The sender's address as a third site sees it, for a peer that is reached through that site: where the sender can be tried directly.
+    ReachableAt {
+        /// The address, as in [`Message::SeenAt`].
+        address: SocketAddr,
+    },
 }
 
 /// Error of octets that are no message. Closes the connection.
@@ -313,7 +319,7 @@ impl Message {
                 writer.number(key::SEQ, *seq);
             }
             Self::Ping { token } | Self::Pong { token } => writer.number(key::TOKEN, *token),
-            Self::SeenAt { address } => {
+            Self::SeenAt { address } | Self::ReachableAt { address } => {
                 let mut octets = [0; ADDRESS_OCTETS];
                 let (ip, port) = octets.split_at_mut(16);
                 ip.copy_from_slice(&match address.ip() {
@@ -361,11 +367,8 @@ impl Message {
             12 => Self::Position { epoch: epoch()?, lane: lane()?, seq: fields.number(key::SEQ)? },
             13 => Self::Ping { token: fields.number(key::TOKEN)? },
             14 => Self::Pong { token: fields.number(key::TOKEN)? },
-            15 => {
-                let [ip @ .., high, low] = *fields.octets::<ADDRESS_OCTETS>(key::ADDRESS)?;
-                let ip = IpAddr::from(ip).to_canonical();
-                Self::SeenAt { address: SocketAddr::new(ip, u16::from_be_bytes([high, low])) }
-            }
+            15 => Self::SeenAt { address: Self::address(&fields)? },
+            16 => Self::ReachableAt { address: Self::address(&fields)? },
             _ => return Ok(None),
         }))
     }
@@ -383,6 +386,12 @@ impl Message {
             mode: HelloMode(fields.number(key::MODE)?),
             frames: FrameKinds(if fields.has(key::FRAMES) { fields.number(key::FRAMES)? } else { 0 }),
         })
+    }
+
+    fn address(fields: &Fields<'_>) -> Result<SocketAddr, MessageError> {
+        let [ip @ .., high, low] = *fields.octets::<ADDRESS_OCTETS>(key::ADDRESS)?;
+        let ip = IpAddr::from(ip).to_canonical();
+        Ok(SocketAddr::new(ip, u16::from_be_bytes([high, low])))
     }
 
     /// A flow, with VLAN tags if it is so long.
@@ -410,6 +419,7 @@ impl Message {
             Self::Ping { .. } => 13,
             Self::Pong { .. } => 14,
             Self::SeenAt { .. } => 15,
+            Self::ReachableAt { .. } => 16,
         }
     }
 }

@@ -4,7 +4,7 @@
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
-use wire::tunnel::{LONGEST_HEADER_OCTETS, OuterTags, ParsedFrame};
+use wire::tunnel::{LONGEST_HEADER_OCTETS, OuterTags, ParsedFrame, RelayLeg, SiteName};
 
 use crate::settings::PeerId;
 
@@ -79,6 +79,17 @@ pub enum Delivery<'a> {
         first: &'a [u8],
         /// The second fragment.
         second: &'a [u8],
+    },
+    /// A packet for another site, or of one: `packet[body]`.
+    Relayed {
+        /// The sender.
+        from: PeerId,
+        /// Whether the packet is to be relayed, or was.
+        leg: RelayLeg,
+        /// The other site.
+        site: SiteName,
+        /// Range of the packet's octets.
+        body: Range<usize>,
     },
     /// A fragment whose other half has not arrived yet.
     Pending,

@@ -43,10 +43,20 @@ impl FrameKinds {
     pub const TAGGED: Self = Self(2);
     /// Cyclic frames of cells, in identifier mode; only if the site is configured to carry them.
     pub const CYCLIC: Self = Self(4);
+    /// Packets for other sites, in identifier mode, which this site relays; only if it is configured to.
+    pub const TO_SITES: Self = Self(8);
+    /// Packets of other sites, in identifier mode, which the peer relays.
+    pub const FROM_SITES: Self = Self(16);
     /// All that this version takes without being told to.
-    pub const ALWAYS: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0);
+    pub const ALWAYS: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0 | Self::FROM_SITES.0);
     /// All that this version knows.
-    pub const ALL: Self = Self(Self::ALWAYS.0 | Self::CYCLIC.0);
+    pub const ALL: Self = Self(Self::ALWAYS.0 | Self::CYCLIC.0 | Self::TO_SITES.0);
+
+    /// Both.
+    #[must_use]
+    pub const fn and(self, kinds: Self) -> Self {
+        Self(self.0 | kinds.0)
+    }
 
     /// True if all of `kinds` are among these.
     pub const fn has(self, kinds: Self) -> bool {
@@ -80,6 +90,8 @@ pub struct Limits {
     pub stations: usize,
     /// Age of an unheard station at which it is forgotten.
     pub station_age: Duration,
+    /// Packets of one peer that are relayed to other sites in a second.
+    pub relayed_per_second: u32,
 }
 
 impl Limits {
@@ -92,6 +104,7 @@ impl Limits {
         flow_age: Duration::from_secs(300),
         stations: 8192,
         station_age: Duration::from_secs(300),
+        relayed_per_second: 100_000,
     };
 }
 

@@ -5,7 +5,7 @@ use alloc::collections::VecDeque;
 
 use wire::EtherType;
 use wire::time::Instant;
-use wire::tunnel::Flow;
+use wire::tunnel::{Flow, RelayLeg};
 
 use crate::counters::OutDiscard;
 use crate::exchange::{Event, Generation};
@@ -27,6 +27,8 @@ pub(crate) struct SiteState {
     pub(crate) watch: bool,
     /// EtherType of cells' cyclic frames, if they are carried.
     pub(crate) cyclic: Option<EtherType>,
+    /// Packets for other sites are taken.
+    pub(crate) relays: bool,
     /// Somebody else forwards flows too: [`Command::OfferFlows`](crate::Command::OfferFlows).
     pub(crate) offers: bool,
 }
@@ -71,6 +73,7 @@ impl SiteState {
             new_flows: NewFlowLimit::new(new_flows_per_second),
             watch: false,
             cyclic: None,
+            relays: false,
             offers: false,
         }
     }
@@ -105,6 +108,15 @@ impl SiteState {
         if flow.cyclic().is_some() && !context.frames.has(FrameKinds::CYCLIC) {
             return Err(OutDiscard::Cyclic);
         }
+        if let Some((leg, _)) = flow.relay() {
+            let kind = match leg {
+                RelayLeg::To => FrameKinds::TO_SITES,
+                RelayLeg::From => FrameKinds::FROM_SITES,
+            };
+            if !context.frames.has(kind) {
+                return Err(OutDiscard::NotRelayed);
+            }
+        }
         flows.admits(&self.hasher, flow).map_err(|refusal| match refusal {
             FlowRefusal::Table => OutDiscard::FlowQuota,
             FlowRefusal::Sci => OutDiscard::FlowQuotaSci,
@@ -118,8 +130,12 @@ impl SiteState {
         flows.find(hash, flow).ok_or(OutDiscard::FlowQuota)
     }
 
-    /// True if frames of a peer's flow may come out here: cyclic ones only with the EtherType that this site carries.
+    /// True if frames of a peer's flow may come out here: cyclic ones only with the EtherType that this site carries, and packets for
+    /// other sites only if it relays.
     pub(crate) fn takes(&self, flow: &Flow) -> bool {
+        if let Some((leg, _)) = flow.relay() {
+            return leg == RelayLeg::From || self.relays;
+        }
         flow.cyclic().is_none() || flow.cyclic() == self.cyclic
     }
 

@@ -50,6 +50,9 @@ fn message() -> impl Strategy<Value = Message> {
         any::<u64>().prop_map(|token| Message::Pong { token }),
         any::<(IpAddr, u16)>()
             .prop_map(|(ip, port)| Message::SeenAt { address: SocketAddr::new(ip.to_canonical(), port) }),
+        (any::<IpAddr>(), any::<u16>()).prop_map(|(ip, port)| Message::ReachableAt {
+            address: SocketAddr::new(ip.to_canonical(), port)
+        }),
     ]
 }
 

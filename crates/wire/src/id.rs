@@ -82,6 +82,9 @@ impl Sci {
     /// The reserved port identifier of EPON's Single Copy Broadcast channel (clause 9.5).
     pub const PORT_SINGLE_COPY_BROADCAST: u16 = 0;
 
+    /// The bit of a port identifier that an express SC has, and no other SC of its station.
+    const PORT_EXPRESS: u16 = 0x8000;
+
     /// Builds an SCI from its two parts.
     pub const fn new(system: MacAddr, port: u16) -> Self {
         let [a, b, c, d, e, f] = system.0;
@@ -108,6 +111,15 @@ impl Sci {
     /// The Port Identifier.
     pub const fn port(self) -> u16 {
         u16::from_be_bytes([self.0[6], self.0[7]])
+    }
+
+    /// SCI of the express SC of the station whose other frames have this SCI: the highest bit of the port identifier is set. `None`
+    /// if it is set here already: such a station has no express SC.
+    pub const fn express(self) -> Option<Self> {
+        if self.port() & Self::PORT_EXPRESS != 0 {
+            return None;
+        }
+        Some(Self::new(self.system(), self.port() | Self::PORT_EXPRESS))
     }
 }
 
@@ -302,6 +314,16 @@ mod tests {
             assert_eq!(sci.to_string(), text);
             assert_eq!(Sci::from_octets(sci.octets()), sci);
             assert_eq!(Sci::new(sci.system(), sci.port()), sci);
+        }
+    }
+
+    #[test]
+    fn an_express_sc_has_a_port_that_no_other_sc_has() {
+        for (text, express) in [("02:00:00:00:00:01/1", 32769), ("02:00:00:00:00:01/32767", 65535)] {
+            let sci: Sci = text.parse().expect(text);
+            let of = sci.express().expect("a port below 32768");
+            assert_eq!((of.system(), of.port()), (sci.system(), express));
+            assert_eq!(of.express(), None);
         }
     }
 

@@ -19,6 +19,8 @@
 //!
 //! VLAN tags in front of the SecTAG belong to the flow, priority included: they cost no octet once the peer knows it.
 //!
+//! A packet for a site that this one does not reach goes whole, as the body, to a peer that relays it. Its flow names that site.
+//!
 //! The tunnel checks only the bits that it must know: V and the length. The stations check everything else,
 //! which arrives as it left. Left out on purpose: identifiers, masks and keys (crates `suite` and `tunnel`).
 
@@ -26,7 +28,7 @@ mod flow;
 mod frame;
 mod header;
 
-pub use flow::{Flow, OuterTags};
+pub use flow::{Flow, OuterTags, RelayLeg, SITE_NAME_OCTETS, SiteName};
 pub use frame::{PacketFields, ParseFrameError, ParsedFrame};
 pub use header::{
     CHECK_OCTETS, FlowIndex, HEADER_OCTETS, Header, HeaderError, LONG_FORM_OCTETS, LONG_HEADER_OCTETS,

@@ -140,6 +140,7 @@ INLINE void add_residence(void *histograms, u32 number, u64 came) {
     add_time(histograms, number, time_since(came, ktime_get_ns()));
 }
 
+// An element that was deleted may give the number of another relation, whose addresses are others: its keys fit neither way.
 INLINE struct relation *find(void *table, const struct address *address, u32 *number) {
     u32 *found = map_lookup(table, address);
     if (!found) return 0;

@@ -6,6 +6,9 @@
 //
 // What a KaY has to hear goes to the AF_XDP socket of its queue; without one, wherever the link's settings say. So do frames without
 // an SA here, while user space has SAs of the link too. Frames are strictly validated, and hold one SDU each.
+//
+// Of a link that splits frames the programs are the express SCs alone: express SDUs outward, frames with the SCI of an express SC inward.
+// All else goes to the sockets.
 #include "sa_change.h"
 #include "sa_ahead.h"
 #include "room.h"
@@ -26,16 +29,20 @@ char licence[] SECTION("license") = "MIT";
 #define MAC_CONTROL BE16(0x8808)
 #define EAPOL BE16(0x888e)
 #define MACSEC BE16(0x88e5)
+#define PROFINET BE16(0x8892)
+#define ETHERCAT BE16(0x88a4)
+#define GOOSE BE16(0x88b8)
 // The third and fourth octet of a SecTAG.
 enum { V = 0x80, ES = 0x40, SC = 0x20, SCB = 0x10, E = 0x08, C = 0x04, AN = 0x03 };
 enum { SL = 0x3f, RESERVED_BITS = 0xc0 };
 
 // longest: of a frame on the protected side. tci: how frames name the SC; sci as it stands in a frame. bypass: EtherTypes, of which
 // there are so many. rest: the verdict on what is user space's, where that has no socket. ring: blocks of each window, a power of two.
-// shared: user space has SAs of the link too.
+// shared: user space has SAs of the link too. express: the SCs here are express SCs.
 struct settings {
     u32 longest, tci, replay_protect, strip_vlan;
     u32 rest, bypasses, ring, shared;
+    u32 express, unused;
     u64 sci;
     u16 bypass[BYPASS];
 };
@@ -142,6 +149,23 @@ GLOBAL int settle(u32 place, const struct opening *opening) {
     return block ? commit(sa, opening, block, &link->replay_protect) : GONE;
 }
 
+// Whether an SDU is express, by the rules of secy's `Sdu`.
+GLOBAL int is_express(struct xdp_md *ctx) {
+    u8 *data = start_of(ctx), *end = end_of(ctx);
+    if (data + HEADER > end) return 0;
+    u16 ethertype = U16(data + 12);
+    u32 priority = 0;
+    if (is_vlan(ethertype)) {
+        if (data + HEADER + VLAN_TAG > end) return 0;
+        priority = data[HEADER] >> 5, ethertype = U16(data + HEADER + 2);
+        if (is_vlan(ethertype)) {
+            if (data + HEADER + 2 * VLAN_TAG > end) return 0;
+            ethertype = U16(data + HEADER + VLAN_TAG + 2);
+        }
+    }
+    return priority >= 6 || ethertype == PROFINET || ethertype == ETHERCAT || ethertype == GOOSE;
+}
+
 SECTION("xdp") int outward(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *link = map_lookup(&settings, &zero);
@@ -158,11 +182,11 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         count->of[OUT_BYPASS]++;
         return redirect_map(&ports, PROTECTED_PORT, XDP_DROP);
     }
-    if (!has_sa(sc))
-        return link->shared ? redirect_map(&plain_sockets, ctx->rx_queue_index, link->rest) : discard(count, OUT_NO_SA);
-
     u32 secure_data = octets_of(ctx) - ADDRESSES, tag = link->tci & SC ? SECTAG_SCI : SECTAG;
     u32 header = ADDRESSES + tag;
+    // An express SDU that fits no frame is split like any other.
+    if (!has_sa(sc) || (link->express && (header + secure_data + ICV > link->longest || !is_express(ctx))))
+        return link->shared ? redirect_map(&plain_sockets, ctx->rx_queue_index, link->rest) : discard(count, OUT_NO_SA);
     if (header + secure_data + ICV > link->longest || header + secure_data + ICV > MOST_OCTETS
         || adjust_head(ctx, -(int)(tag + ICV)))
         return discard(count, OUT_TOO_LONG);
@@ -258,6 +282,17 @@ GLOBAL int search_sc(const struct channels *table, u64 sci) {
 // The place of a receive SC; RECEIVE_SCS or more if there is none. Mostly there is one, in the first place.
 INLINE u32 find_sc(const struct channels *table, u64 sci) { return table->count && table->scis[0] == sci ? 0 : (u32)search_sc(table, sci); }
 
+// Whether a frame names an SC that is here, with or without VLAN tags in front of its SecTAG.
+GLOBAL int names_sc(struct xdp_md *ctx) {
+    u32 zero = 0;
+    struct channels *table = map_lookup(&channels, &zero);
+    u8 *at = start_of(ctx) + ADDRESSES, *end = end_of(ctx);
+    if (at + VLAN_TAG <= end && is_vlan(U16(at))) at += VLAN_TAG;
+    if (at + VLAN_TAG <= end && is_vlan(U16(at))) at += VLAN_TAG;
+    if (!table || at + SECTAG_SCI > end || U16(at) != MACSEC || !(at[2] & SC)) return 0;
+    return find_sc(table, U64(at + 8)) < RECEIVE_SCS;
+}
+
 GLOBAL int no_sa(struct xdp_md *ctx) {
     u32 zero = 0;
     struct sectag tag = {};
@@ -341,7 +376,8 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
         count->of[IN_BYPASS]++;
         return redirect_map(&ports, PLAIN_PORT, XDP_DROP);
     }
-    if (ethertype == EAPOL) return redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest);
+    if (ethertype == EAPOL || (link->express && !names_sc(ctx)))
+        return redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest);
     u32 tags = 0;
     if (is_vlan(ethertype)) {
         if (data + HEADER + VLAN_TAG > end) return discard(count, IN_TOO_SHORT);

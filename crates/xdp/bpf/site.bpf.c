@@ -49,20 +49,23 @@ enum place { KERNEL, USER_SPACE, SETTLING };
 // A flow towards a peer. Its number as it stands in a header; stations that it needs where they are. When it was added, and when frames
 // of it went this way and to user space last.
 struct outward_flow {
+    struct flow flow;
     u32 peer, number, source, destination, place, zero;
     u64 used, left, added;
 };
-// A flow that a peer has announced, by (peer << 16 | number): the flow, and its source.
+// A flow that a peer has announced, the flow's source, and (peer << 16 | number).
 struct announced_flow {
     struct flow flow;
-    u32 station, zero;
+    u32 station, key;
 };
-// Where a station is: 0 unknown, 1 here, 2 and more: behind this peer, less 2. When it was heard there last.
+// Where a station is: 0 unknown, 1 here, 2 and more: behind this peer, less 2. When it was heard there last. The address, the first octet
+// lowest.
 #define HERE 1
 #define BEHIND 2
 struct station {
     u64 heard;
-    u32 where, moved;
+    u32 where, zero;
+    u64 address;
 };
 // What a peer is sent on. Eight octets, so user space exchanges both at once.
 struct peer {
@@ -83,11 +86,15 @@ struct counters {
     u64 of[COUNTERS];
 };
 
-MAP(HASH, struct flow, struct outward_flow, 1) flows SECTION(".maps");
-MAP(HASH, u32, struct announced_flow, 1) announced SECTION(".maps");
-MAP(ARRAY, u32, struct station, 1) stations SECTION(".maps");
-// Numbers of stations by address, the first octet lowest.
+// A hash map gives the memory of a deleted element to another key at once, and a program may be reading it still. So hash maps hold
+// numbers alone, each read once. What they number stands in arrays together with its key, which is compared; and user space lets a
+// number rest before it is another key's.
+MAP(HASH, struct flow, u32, 1) flows SECTION(".maps");
+MAP(ARRAY, u32, struct outward_flow, 1) outward_flows SECTION(".maps");
+MAP(HASH, u32, u32, 1) announced SECTION(".maps");
+MAP(ARRAY, u32, struct announced_flow, 1) announced_flows SECTION(".maps");
 MAP(HASH, u64, u32, 1) addresses SECTION(".maps");
+MAP(ARRAY, u32, struct station, 1) stations SECTION(".maps");
 MAP(ARRAY, u32, struct peer, 1) peers SECTION(".maps");
 MAP(ARRAY, u32, struct path, 1) paths SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct counters, 1) counters SECTION(".maps");
@@ -106,11 +113,27 @@ INLINE void hear_here(struct station *station, u64 now) {
     station->where = HERE, station->heard = now;
 }
 
+// What a key's number in a hash map stands for; null if there is none. It may be another key's.
+INLINE void *numbered(void *numbers, const void *key, void *array) {
+    volatile u32 *found = map_lookup(numbers, key);
+    u32 number = found ? *found : ~0u;
+    return map_lookup(array, &number);
+}
+
+INLINE struct outward_flow *outward_flow_of(const struct flow *key) {
+    struct outward_flow *found = numbered(&flows, key, &outward_flows);
+    if (!found) return 0;
+    const struct flow *flow = &found->flow;
+    u32 differs = flow->bits ^ key->bits;
+    UNROLLED for (int i = 0; i < 3; i++) differs |= flow->address[i] ^ key->address[i];
+    UNROLLED for (int i = 0; i < 2; i++) differs |= flow->sci[i] ^ key->sci[i];
+    return differs ? 0 : found;
+}
+
 INLINE int unknown(struct xdp_md *ctx, const struct settings *site, const struct flow *key) {
     u64 address = key->address[1] >> 16 | (u64)key->address[2] << 16;
-    u32 *number = map_lookup(&addresses, &address);
-    struct station *station = number ? map_lookup(&stations, number) : 0;
-    if (station) hear_here(station, ktime_get_coarse_ns());
+    struct station *station = numbered(&addresses, &address, &stations);
+    if (station && station->address == address) hear_here(station, ktime_get_coarse_ns());
     return to_user_space(ctx, site);
 }
 
@@ -183,7 +206,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         if (data + SECTAG_SCI_FRAME > end) return to_user_space(ctx, site);
         key.sci[0] = U32(data + 20), key.sci[1] = U32(data + 24), front = SECTAG_SCI_FRAME;
     }
-    struct outward_flow *flow = map_lookup(&flows, &key);
+    struct outward_flow *flow = outward_flow_of(&key);
     if (!flow) return unknown(ctx, site, &key);
     u32 number = flow->peer, at = flow->source, to = flow->destination;
     struct station *source = map_lookup(&stations, &at), *destination = map_lookup(&stations, &to);
@@ -245,7 +268,7 @@ INLINE int hear_behind(struct station *station, u32 behind, u64 now, struct coun
         return 1;
     }
     if (station->where && time_since(station->heard, now) < STAY) return station->where != HERE;
-    station->where = behind, station->heard = now, station->moved++;
+    station->where = behind, station->heard = now;
     count->of[STATIONS_MOVED]++;
     return 1;
 }
@@ -307,8 +330,8 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (header >> 52 & 0xf) return discard(count, IN_BAD_HEADER);
     if (!lane->used) lane->used = now;
     u32 index = BE16((u16)header), key = from << 16 | index;
-    struct announced_flow *flow = map_lookup(&announced, &key);
-    if (!flow) {
+    struct announced_flow *flow = numbered(&announced, &key, &announced_flows);
+    if (!flow || flow->key != key) {
         lane->unknown = index + 1;
         return discard(count, IN_UNKNOWN_FLOW);
     }

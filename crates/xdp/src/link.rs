@@ -6,7 +6,9 @@
 //! Keystream and Poly1305 keys of the next PNs are made ahead by a thread of the link's own ([`Link::keep_filling`]), for at most eight SAs. A
 //! frame whose slot is not ready is computed whole, octet by octet the same.
 //!
-//! User space keeps fragments, `validate_frames` other than strict, and other suites. [`Link::suits`] says so.
+//! User space keeps fragments, `validate_frames` other than strict, and other suites. [`Link::suits`] says so. Of a link that splits frames
+//! the programs can be the express SCs ([`Link::suits_express`]): the frames that secy's `Sdu` calls express, and those of the peers' express SCs.
+//! User space keeps the other SCs then.
 //!
 //! Work for a frame: the lock of its SA inward, and once more each way where no keystream is ready; a search among at most
 //! [`SecY::RECEIVE_SCS`] SCs; and Poly1305, with ChaCha20 where no keystream is ready. A window's update is a write to one block of 64 PNs, however far it moves. Room: 6.6 MB
@@ -151,7 +153,19 @@ impl Link {
     ///
     /// # Errors
     /// Why not.
-    pub const fn suits(settings: &Settings, suite: CipherSuite) -> Result<(), XdpError> {
+    pub fn suits(settings: &Settings, suite: CipherSuite) -> Result<(), XdpError> {
+        Self::suits_express(settings, suite)?;
+        if settings.reassemble {
+            return Err(XdpError::Setting("fragments; set fragment = \"off\" and concatenate = \"off\""));
+        }
+        Ok(())
+    }
+
+    /// Whether the programs can be the express SCs of a SecY of these settings, under SAKs of this suite.
+    ///
+    /// # Errors
+    /// Why not.
+    pub const fn suits_express(settings: &Settings, suite: CipherSuite) -> Result<(), XdpError> {
         if !is_for_kernel(suite) {
             return Err(XdpError::LinkSuite(suite.name()));
         }
@@ -160,9 +174,6 @@ impl Link {
         }
         if !matches!(settings.validate_frames, ValidateFrames::Strict) {
             return Err(XdpError::Setting("validate_frames other than strict"));
-        }
-        if settings.reassemble {
-            return Err(XdpError::Setting("fragments; set fragment = \"off\" and concatenate = \"off\""));
         }
         if settings.mtu > Self::MOST_MTU {
             return Err(XdpError::Mtu { mtu: settings.mtu, most: Self::MOST_MTU });
@@ -197,7 +208,27 @@ impl Link {
         unclaimed: Unclaimed,
     ) -> Result<(), XdpError> {
         Self::suits(settings, CipherSuite::ChaCha20Poly1305)?;
-        let octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring);
+        let octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring, false);
+        self.write_settings(octets)?;
+        self.sci = sci;
+        Ok(())
+    }
+
+    /// [`Link::configure`] for the express SCs of a link, of which `sci` is the own one. All SCs that are installed are taken for express
+    /// SCs. Frames of no express SC are the sockets', and all of them while no SA protects.
+    ///
+    /// # Errors
+    /// As [`Link::configure`].
+    pub fn configure_express(
+        &mut self,
+        sci: Sci,
+        settings: &Settings,
+        bypass: &[EtherType],
+        unclaimed: Unclaimed,
+    ) -> Result<(), XdpError> {
+        Self::suits_express(settings, CipherSuite::ChaCha20Poly1305)?;
+        let mut octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring, true);
+        layout::set_shared(&mut octets, true);
         self.write_settings(octets)?;
         self.sci = sci;
         Ok(())
@@ -319,6 +350,11 @@ impl Link {
         }
         self.scis[place] = Some(sci);
         self.write_channels()
+    }
+
+    /// The transmit SC.
+    pub const fn sci(&self) -> Sci {
+        self.sci
     }
 
     /// The receive SCs.

@@ -3,8 +3,8 @@
 //!
 //! The programs decide nothing that lasts. User space says which flows they may send, what peers have announced, where stations are,
 //! and on which lanes; those lanes are the kernel's alone, in both directions. What the programs do not know is user space's: outward
-//! by the AF_XDP socket of the queue, inward by the host's stack. Peers, lanes, paths and stations are numbers that the caller gives,
-//! each below its room.
+//! by the AF_XDP socket of the queue, inward by the host's stack. Peers, lanes, paths, stations and the flows of each direction are numbers
+//! that the caller gives, each below its room. One that is given up is another's only after a rest: a program may be at work with it.
 //!
 //! Work for a frame: outward a look-up in a hash map and one SipHash; inward a look-up in a table of identifiers, a lock, a look-up in
 //! a hash map, and one SipHash for the identifier that enters the window.
@@ -90,7 +90,9 @@ impl Site {
             ("peers", room.peers),
             ("counters", room.peers),
             ("flows", room.flows),
+            ("outward_flows", room.flows),
             ("announced", room.flows),
+            ("announced_flows", room.flows),
             ("stations", room.stations),
             ("addresses", room.stations),
         ];
@@ -192,16 +194,18 @@ impl Site {
         Ok(Array::<_, [u8; layout::PEER]>::try_from(peers)?.set(peer, layout::peer(lane, path), 0)?)
     }
 
-    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's: from its next pause on.
+    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's: from its next pause on. `number` is the
+    /// flow's own.
     ///
     /// # Errors
     /// If there is no room.
-    pub fn add_flow(&mut self, flow: &Flow, path: &FlowPath) -> Result<(), XdpError> {
-        let now = self.now()?;
-        let mut flows = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(
-            self.programs.map("flows")?,
-        )?;
-        Ok(flows.insert(flow.encode(), layout::outward_flow(path, now.0), 0)?)
+    pub fn add_flow(&mut self, number: u32, flow: &Flow, path: &FlowPath) -> Result<(), XdpError> {
+        let octets = layout::outward_flow(flow, path, self.now()?.0);
+        let flows = self.programs.map("outward_flows")?;
+        Array::<_, [u8; layout::OUTWARD_FLOW]>::try_from(flows)?.set(number, octets, 0)?;
+        // Last: now the program finds it.
+        let mut numbers = HashMap::<_, [u8; Flow::OCTETS], u32>::try_from(self.programs.map("flows")?)?;
+        Ok(numbers.insert(flow.encode(), number, 0)?)
     }
 
     /// Leaves a flow's frames to user space.
@@ -209,39 +213,38 @@ impl Site {
     /// # Errors
     /// If it is not there.
     pub fn remove_flow(&mut self, flow: &Flow) -> Result<(), XdpError> {
-        let mut flows = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(
-            self.programs.map("flows")?,
-        )?;
-        Ok(flows.remove(&flow.encode())?)
+        let mut numbers = HashMap::<_, [u8; Flow::OCTETS], u32>::try_from(self.programs.map("flows")?)?;
+        Ok(numbers.remove(&flow.encode())?)
     }
 
     /// Use of a flow until now.
     ///
     /// # Errors
-    /// If it is not there.
-    pub fn flow_use(&self, flow: &Flow, now: KernelTime) -> Result<FlowUse, XdpError> {
-        let flows = self.programs.map_ref("flows")?;
-        let octets = HashMap::<_, [u8; Flow::OCTETS], [u8; layout::OUTWARD_FLOW]>::try_from(flows)?
-            .get(&flow.encode(), 0)?;
-        let used = crate::octets::long(&octets, 24);
-        let idle = (used != 0).then(|| now.since(used));
-        Ok(FlowUse { idle, in_user_space: layout::is_in_user_space(&octets) })
+    /// If there is no such number.
+    pub fn flow_use(&self, number: u32, now: KernelTime) -> Result<FlowUse, XdpError> {
+        let flows = self.programs.map_ref("outward_flows")?;
+        let octets = Array::<_, [u8; layout::OUTWARD_FLOW]>::try_from(flows)?.get(&number, 0)?;
+        let (used, in_user_space) = layout::flow_use(&octets);
+        Ok(FlowUse { idle: (used != 0).then(|| now.since(used)), in_user_space })
     }
 
-    /// Delivers the frames of a flow that a peer has announced; `station` is its source address.
+    /// Delivers the frames of a flow that a peer has announced; `station` is its source address, and `number` its own.
     ///
     /// # Errors
     /// If there is no room.
     pub fn announce(
         &mut self,
-        peer: u32,
-        index: FlowIndex,
+        number: u32,
+        (peer, index): (u32, FlowIndex),
         flow: &Flow,
         station: u32,
     ) -> Result<(), XdpError> {
-        let mut announced =
-            HashMap::<_, u32, [u8; layout::ANNOUNCED_FLOW]>::try_from(self.programs.map("announced")?)?;
-        Ok(announced.insert(layout::announced_key(peer, index), layout::announced_flow(flow, station), 0)?)
+        let key = layout::announced_key(peer, index);
+        let flows = self.programs.map("announced_flows")?;
+        let octets = layout::announced_flow(key, flow, station);
+        Array::<_, [u8; layout::ANNOUNCED_FLOW]>::try_from(flows)?.set(number, octets, 0)?;
+        let mut numbers = HashMap::<_, u32, u32>::try_from(self.programs.map("announced")?)?;
+        Ok(numbers.insert(key, number, 0)?)
     }
 
     /// Forgets a flow that a peer has withdrawn.
@@ -249,12 +252,11 @@ impl Site {
     /// # Errors
     /// If it is not there.
     pub fn withdraw(&mut self, peer: u32, index: FlowIndex) -> Result<(), XdpError> {
-        let mut announced =
-            HashMap::<_, u32, [u8; layout::ANNOUNCED_FLOW]>::try_from(self.programs.map("announced")?)?;
-        Ok(announced.remove(&layout::announced_key(peer, index))?)
+        let mut numbers = HashMap::<_, u32, u32>::try_from(self.programs.map("announced")?)?;
+        Ok(numbers.remove(&layout::announced_key(peer, index))?)
     }
 
-    /// Says which address a station has: it is then heard on this LAN in frames of unknown flows too.
+    /// Has a station, whose number and address [`Site::set_station`] has told, be heard on this LAN in frames of unknown flows too.
     ///
     /// # Errors
     /// If there is no room.
@@ -263,7 +265,7 @@ impl Site {
         Ok(addresses?.insert(layout::address(address), number, 0)?)
     }
 
-    /// Forgets an address: its number is another's from now on.
+    /// Forgets an address.
     ///
     /// # Errors
     /// If it is not there.
@@ -272,18 +274,19 @@ impl Site {
         Ok(addresses?.remove(&layout::address(address))?)
     }
 
-    /// Says where a station is and that it was heard there now, or that nobody knows.
+    /// Says which station a number is, where it is and that it was heard there now, or that nobody knows where.
     ///
     /// # Errors
     /// If there is no such number.
-    pub fn set_station(&mut self, number: u32, location: Option<Location>) -> Result<(), XdpError> {
-        let heard = self.now()?;
+    pub fn set_station(
+        &mut self,
+        number: u32,
+        address: MacAddr,
+        location: Option<Location>,
+    ) -> Result<(), XdpError> {
+        let octets = layout::station(address, location, self.now()?.0);
         let stations = self.programs.map("stations")?;
-        Ok(Array::<_, [u8; layout::STATION]>::try_from(stations)?.set(
-            number,
-            layout::station(location, heard.0),
-            0,
-        )?)
+        Ok(Array::<_, [u8; layout::STATION]>::try_from(stations)?.set(number, octets, 0)?)
     }
 
     /// Where a station is, as frames have told since, and how long ago it was heard there.

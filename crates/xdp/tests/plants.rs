@@ -85,8 +85,8 @@ fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<S
     let mut site = Site::load(&room, &settings, Unclaimed::Drop)?;
     site.attach(0, lan)?;
     site.attach(WAN_PORT, wan)?;
-    site.set_station(0, Some(Location::Here))?;
-    site.set_station(1, Some(Location::Behind(PeerId(0))))?;
+    site.set_station(0, station(here), Some(Location::Here))?;
+    site.set_station(1, station(there), Some(Location::Behind(PeerId(0))))?;
     site.open_transmit(0, &secret(here.number).lane_key(LANE))?;
     site.open_receive(0, 0, &secret(there.number).lane_key(LANE))?;
     while site.fill(0)?.missing > 0 {}
@@ -101,8 +101,12 @@ fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<S
     };
     site.set_path(0, &path)?;
     site.set_peer(0, 0, 0)?;
-    site.add_flow(&flow(here, there), &FlowPath { peer: 0, index: FlowIndex(3), source: 0, destination: 1 })?;
-    site.announce(0, FlowIndex(3), &flow(there, here), 1)?;
+    site.add_flow(
+        0,
+        &flow(here, there),
+        &FlowPath { peer: 0, index: FlowIndex(3), source: 0, destination: 1 },
+    )?;
+    site.announce(0, (0, FlowIndex(3)), &flow(there, here), 1)?;
     Ok(site)
 }
 

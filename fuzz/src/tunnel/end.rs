@@ -189,7 +189,7 @@ impl Ends {
         let frame = match forwarding.handle_packet(now, arrival, &packet) {
             Ok(Delivery::Frame { prefix, body, .. }) => Some([&prefix[..], &packet[body]].concat()),
             Ok(Delivery::Joined { prefix, first, second, .. }) => Some([&prefix[..], first, second].concat()),
-            Ok(Delivery::Pending) => None,
+            Ok(Delivery::Relayed { .. } | Delivery::Pending) => None,
             Err(_) => {
                 let after = (forwarding.peer_counters(P0), *forwarding.counters());
                 assert!(discards(&after) > discards(&before), "a discard that nobody counted");

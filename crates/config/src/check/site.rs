@@ -14,7 +14,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use dataplane::site::Copies;
+use dataplane::site::{Copies, PACKET_OCTETS};
 use netdev::interface::InterfaceError;
 use tunnel::Mode;
 use wire::ethernet::HEADER_OCTETS;
@@ -118,7 +118,10 @@ impl Sums {
 
 /// Octets of the largest UDP payload that a path may carry.
 pub fn path_payload(peer: &SitePeer, version: IpVersion) -> usize {
-    usize::from(peer.path_mtu) - version.octets() - UDP_OCTETS
+    // A relayed packet is the body of another one. The channel's own packets are no longer than a mailbox takes.
+    let relayed = |payload: usize| (payload - SHORT_HEADER_OCTETS).min(PACKET_OCTETS);
+    let payload = usize::from(peer.path_mtu) - version.octets() - UDP_OCTETS;
+    if peer.via.is_some() { relayed(payload) } else { payload }
 }
 
 /// The MTU of a site's LAN, in octets: of the frames that the tunnel carries, so with what the SecY of a site that protects its LAN adds.
@@ -218,6 +221,13 @@ pub(super) fn write_site(
         )?;
     }
     let limits = &site.limits;
+    if site.relay {
+        writeln!(
+            f,
+            "  relays     between its peers, in user space, packets that it cannot open: {} a second of each",
+            limits.relayed_per_second
+        )?;
+    }
     writeln!(
         f,
         "  limits     {} flows to a peer, {} of an SCI, {} of a source; {} new ones a second; forgotten after {} s",
@@ -248,10 +258,11 @@ fn write_peer(
     if let Mode::Plain { vni } = peer.mode {
         write!(f, ", VNI {vni}, NOT PROTECTED")?;
     }
-    match &peer.endpoint {
-        Some(endpoint) => writeln!(f, ", at {endpoint}")?,
-        None if peer.endpoints().next().is_some() => writeln!(f)?,
-        None => writeln!(f, ", connects from anywhere")?,
+    match (&peer.endpoint, &peer.via) {
+        (Some(endpoint), _) => writeln!(f, ", at {endpoint}")?,
+        (None, Some(hub)) => writeln!(f, ", relayed by {}, in user space", hub.name)?,
+        (None, None) if peer.endpoints().next().is_some() => writeln!(f)?,
+        (None, None) => writeln!(f, ", connects from anywhere")?,
     }
     write_paths(f, peer)?;
     if let Some(key) = peer.public_key {
@@ -298,10 +309,11 @@ fn write_sums(
     let known = if matches!(peer.mode, Mode::Plain { .. }) { "assumed" } else { "if probes find no less" };
     writeln!(
         f,
-        "    path       {} octets ({known}) - {} {} - UDP {UDP_OCTETS} = payload {payload}",
+        "    path       {} octets ({known}) - {} {} - UDP {UDP_OCTETS}{} = payload {payload}",
         peer.path_mtu,
         version.name(),
-        version.octets()
+        version.octets(),
+        if peer.via.is_some() { format!(" - relay {SHORT_HEADER_OCTETS}") } else { String::new() }
     )?;
     writeln!(f, "                                  LAN MTU unsplit  machines' MTU  LAN MTU in two packets")?;
     for mode in [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 0 }] {

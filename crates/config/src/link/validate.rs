@@ -8,6 +8,7 @@ use suite::CipherSuite;
 use toml::{Spanned, Value};
 
 use super::super::bypass;
+use super::super::express;
 use super::super::findings::{Findings, list};
 use super::super::fragment;
 use super::super::key_source::KeySource;
@@ -91,6 +92,8 @@ impl Judge {
         let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);
         let validate_frames = self.validate_frames(raw, findings);
         let keys = self.keys(raw, suite, (protection, sci_inclusion), keys, places, findings);
+        let fragmentation = fragment::validate(label, raw, protection, validate_frames, findings);
+        let divides = fragmentation.is_some();
         // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Link {
             line: Origin(findings.line(&self.span)),
@@ -103,7 +106,8 @@ impl Judge {
             mtu: mtu(label, LINK.mtu, &raw.mtu, findings),
             clear_vlan: LINK.clear_vlan.choice(label, &raw.clear_vlan, findings),
             bypass: bypass::validate(label, raw, findings),
-            fragmentation: fragment::validate(label, raw, protection, validate_frames, findings),
+            fragmentation,
+            express: express::validate(label, raw, (keys.as_ref(), sci_inclusion, divides), findings),
             link_loss: LINK.link_loss.choice(label, &raw.link_loss, findings),
             allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
             cell: None,
@@ -150,6 +154,7 @@ impl Judge {
             clear_vlan: ClearVlan::Refuse,
             bypass: Vec::new(),
             fragmentation: None,
+            express: false,
             link_loss: LinkLoss::Off,
             allow_addresses: false,
             cell: None,

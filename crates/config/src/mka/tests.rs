@@ -117,6 +117,38 @@ fn frames_are_fragmented_where_it_is_safe_and_not_switched_off() {
 }
 
 #[test]
+fn express_scs_need_what_programs_and_mkpdus_can_do() {
+    let rows = [
+        ("chacha20-poly1305", "", "", None),
+        ("chacha20-poly1305-xpn", "sci = \"end-station\"", "sci = \"02:00:00:00:00:01/1\"", None),
+        ("chacha20-poly1305", "", "sci = \"02:00:00:00:00:01/32767\"", None),
+        ("any", "fragment = \"off\"", "", None),
+        ("auto", "", "", Some("needs suite = ")),
+        ("gcm-aes-256", "", "", Some("needs suite = ")),
+        ("any", "fragment = \"off\"\nconcatenate = \"off\"", "", Some("remove express")),
+        ("any", "sci = \"never\"", "", Some("remove sci = \"never\"")),
+        ("any", "", "delay_protect = true", Some("remove one of them")),
+        ("any", "", "sci = \"02:00:00:00:00:01/32768\"", Some("below 32768")),
+    ];
+    for (suite, of_link, of_mka, why) in rows {
+        let text = VALID.replace("suite = \"auto\"", &format!("suite = \"{suite}\""));
+        let text = text.replace("mtu = \"interface\"", &format!("express = true\n{of_link}"));
+        match validated(&(text + of_mka)) {
+            Ok((config, _)) => {
+                assert!(why.is_none() && config.links[0].express, "{suite} {of_link} {of_mka}")
+            }
+            Err(errors) => {
+                let said = lines(&errors);
+                let [one] = &said[..] else { panic!("{said:?}") };
+                assert!(why.is_some_and(|why| one.contains(why)), "{suite} {of_link} {of_mka}: {one}");
+                assert!(one.starts_with("gw.toml:9: link \"press\": express = true "), "{one}");
+            }
+        }
+    }
+    assert!(!link(VALID).0.express, "not unless it is asked for");
+}
+
+#[test]
 fn lives_and_destinations() {
     for (text, seconds) in
         [("30s", Some(30)), ("2m", Some(120)), ("1h", Some(3600)), ("7d", Some(604_800)), ("off", None)]

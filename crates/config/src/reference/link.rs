@@ -120,6 +120,12 @@ section! {
             meaning: "How long a payload may wait for others to share its frame. Cyclic process data never waits.",
             example: "concatenate = \"on\"\nhold = \"250us\"",
         }
+        express: bool {
+            kind: Kind::Switch,
+            absent: Switch(false),
+            meaning: "Whether express frames (cyclic frames, GOOSE, PCP 6 and 7) go through the kernel under a channel and keys of their own, while all others are split in user space. If all members announce it; with MKA and ChaCha20-Poly1305 only.",
+            example: "suite = \"chacha20-poly1305\"\nexpress = true",
+        }
         clear_vlan: String {
             kind: Kind::Choice(words::<ClearVlan>),
             absent: Word("refuse"),

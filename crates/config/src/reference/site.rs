@@ -78,6 +78,12 @@ section! {
             meaning: "The `ethertype` of cells whose protected frames cross to peers in identifier mode. The same at both ends.",
             example: "cells = 0x88b5",
         }
+        relay: bool {
+            kind: Kind::Switch,
+            absent: Switch(false),
+            meaning: "Whether this site relays between its peers in identifier mode, for those that have `via` with its name. It relays packets that it cannot open.",
+            example: "relay = true",
+        }
         window: i64 {
             kind: Kind::Numbers(&[64, 128, 256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536]),
             absent: Number(Settings::WINDOW as i64),
@@ -147,6 +153,12 @@ section! {
             absent: NeededIf("unless `mode` is `\"identifier\"`: then the peer connects"),
             meaning: "Where the peer is.",
             example: r#"endpoint = "berlin.example.net:7787""#,
+        }
+        via: String {
+            kind: texts::NAME,
+            absent: Means("the peer is reached directly"),
+            meaning: "The peer of this site that relays to this one, unless a direct way is found. Here and at the peer, each for the other, and `relay = true` at the one that relays. `identifier` mode alone, and without `endpoint`.",
+            example: "via = \"hub\"",
         }
         mode: String {
             kind: Kind::Choice(words::<Mode>),
@@ -267,6 +279,12 @@ section! {
             absent: Word("300s"),
             meaning: "How long a silent station is remembered.",
             example: r#"station_age = "1h""#,
+        }
+        relayed_per_second: i64 {
+            kind: Kind::Number { from: 1, to: 10_000_000 },
+            absent: Number(Limits::DEFAULT.relayed_per_second as i64),
+            meaning: "Packets of one peer that are relayed to other sites in a second, with `relay = true`.",
+            example: "relayed_per_second = 20000",
         }
     }
     sections {}

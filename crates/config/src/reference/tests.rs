@@ -34,7 +34,8 @@ fn base() -> Vec<Block> {
         keys.chain(more.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))).collect()
     };
     let salt = "\"00112233445566778899aabb\"";
-    let (plain, key) = ("\"198.51.100.8:4789\"", format!("\"{}\"", "ab".repeat(32)));
+    let plain = "\"198.51.100.8:4789\"";
+    let [key, hub] = ["ab", "cd"].map(|octet| format!("\"{}\"", octet.repeat(32)));
     vec![
         block(&["gateway"], &[("name", "\"a\"")]),
         block(&["link"], &[("name", "\"cell\""), ("plain", "\"e0\""), ("protected", "\"e1\"")]),
@@ -76,6 +77,7 @@ fn base() -> Vec<Block> {
         ),
         block(&["site", "limits"], &[]),
         block(&["site", "peer"], &[("name", "\"hidden\""), ("public_key", &key)]),
+        block(&["site", "peer"], &[("name", "\"hub\""), ("public_key", &hub)]),
         block(
             &["site", "peer"],
             &[("name", "\"plain\""), ("mode", "\"plain\""), ("endpoint", plain), ("vni", "1")],

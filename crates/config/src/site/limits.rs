@@ -31,6 +31,9 @@ pub(super) fn validate(label: &str, site: &RawSite, findings: &mut Findings) -> 
         flow_age: age(label, LIMITS.flow_age, &raw.flow_age, findings),
         stations,
         station_age: age(label, LIMITS.station_age, &raw.station_age, findings),
+        relayed_per_second: {
+            LIMITS.relayed_per_second.number_or_default(label, &raw.relayed_per_second, findings)
+        },
     }
 }
 

@@ -78,6 +78,8 @@ impl<'r> Peers<'r> {
             copies,
             name: name?,
             endpoint: endpoint?,
+            // Found out when all peers are judged.
+            via: None,
             public_key: public_key?,
             mode: if is_plain(mode) { Mode::Plain { vni: vni? } } else { mode },
         })

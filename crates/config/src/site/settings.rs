@@ -49,10 +49,17 @@ pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings
         identity: config.identity.clone()?,
         peers: config.peers.iter().map(manager_peer).collect(),
         lanes: LANES,
-        frames: if config.cells.is_some() { FrameKinds::ALL } else { FrameKinds::ALWAYS },
+        frames: frame_kinds(config),
         window: config.window,
         epoch_life: EPOCH_LIFE,
     })
+}
+
+/// Kinds of frames that a site takes.
+fn frame_kinds(config: &Site) -> FrameKinds {
+    let only_if = |condition, kinds| if condition { kinds } else { FrameKinds::default() };
+    let cyclic = only_if(config.cells.is_some(), FrameKinds::CYCLIC);
+    FrameKinds::ALWAYS.and(cyclic).and(only_if(config.relay, FrameKinds::TO_SITES))
 }
 
 /// Settings of the manager for a peer.
@@ -60,6 +67,7 @@ pub fn manager_peer(peer: &SitePeer) -> ManagerPeer {
     ManagerPeer {
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
         public_key: peer.public_key,
+        via: peer.via.as_ref().map(|hub| hub.public_key),
         mode: peer.mode,
         classical: peer.classical,
         paths: peer.paths.iter().map(manager_path).collect(),

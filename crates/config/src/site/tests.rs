@@ -75,6 +75,7 @@ fn every_key_of_a_site_is_understood() {
 mtu = 1400
 dscp = 46
 cells = "0x88b6"
+relay = true
 window = 1024
 [site.limits]
 flows = 100
@@ -84,6 +85,7 @@ new_flows_per_second = 12
 flow_age = "90s"
 stations = 200
 station_age = "1h"
+relayed_per_second = 13
 "#,
     );
     let text = text.replacen("[[site.peer]]\n", "[[site.peer]]\npath_mtu = 9000\n", 1);
@@ -96,6 +98,7 @@ station_age = "1h"
         flow_age: Duration::from_secs(90),
         stations: 200,
         station_age: Duration::from_secs(3600),
+        relayed_per_second: 13,
     };
     assert_eq!((site.mtu, site.dscp, site.window, site.limits), (Mtu::Octets(1400), 46, 1024, limits));
     assert_eq!(site.cells, Some(EtherType(0x88b6)));
@@ -130,6 +133,25 @@ vni = 16777215
     let site = validated(text).unwrap().0.sites.remove(0);
     assert_eq!((site.identity.as_ref(), site.peers[0].mode), (None, Mode::Plain { vni: 0xff_ffff }));
     assert_eq!(sockets(&site).len(), 1);
+}
+
+#[test]
+fn a_peer_behind_a_relay_has_the_key_of_its_relay() {
+    let far = format!("[[site.peer]]\nname = \"far\"\nvia = \"berlin\"\npublic_key = \"{}\"\n", key("d"));
+    let (config, warnings) = validated(&format!("{}{far}", valid())).unwrap();
+    assert_eq!(warnings.len(), 1, "of the plain peer alone");
+    let site = &config.sites[0];
+    let (berlin, far) = (&site.peers[0], &site.peers[3]);
+    let hub = Hub { name: "berlin".into(), public_key: berlin.public_key.unwrap() };
+    assert_eq!((far.via.as_ref(), far.endpoint.as_ref()), (Some(&hub), None));
+    assert_eq!(settings::manager_peer(far).via, berlin.public_key);
+    assert!(site.peers[..3].iter().all(|peer| peer.via.is_none()));
+    // Who relays for one peer alone relays nothing.
+    let (_, warnings) = validated(&valid().replace("identity =", "relay = true\nidentity =")).unwrap();
+    assert_eq!(
+        lines(&warnings)[0],
+        "gw.toml:7: site \"dresden\": relay = true does nothing with 1 peers in identifier mode and without via; it needs two"
+    );
 }
 
 #[test]
@@ -195,12 +217,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, cells, window, allow_addresses, static, mka, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, cells, relay, window, allow_addresses, static, mka, limits, peer",
         ),
         (
             "vni = 7",
             "vnid = 7",
-            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, mode, vni, path_mtu, classical, copies, paths",
+            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, via, mode, vni, path_mtu, classical, copies, paths",
         ),
         ("name = \"dresden\"\n", "", "3: site 1: name is missing; add name = \"NAME\""),
         (
@@ -351,6 +373,26 @@ fn mistakes() -> Vec<(String, String, String)> {
             "24: site \"dresden\": peer \"also\": endpoint = \"198.51.100.9:4790\": the plain peer of line 19 already has this host, and the host tells packets apart; give each peer its own\n24: site \"dresden\": peer \"also\": endpoint = \"198.51.100.9:4790\": the plain peer of line 19 has port 4789, and all plain peers of a site share one; use 4789",
         ),
         (
+            "vni = 7",
+            "vni = 7\nvia = \"nobody\"",
+            "22: site \"dresden\": peer \"dump\": via = \"nobody\": no peer of the site has that name; write the name of the one that relays",
+        ),
+        (
+            "vni = 7",
+            "vni = 7\nvia = \"dump\"",
+            "22: site \"dresden\": peer \"dump\": via = \"dump\": a peer does not relay to itself; write the name of the one that relays",
+        ),
+        (
+            "vni = 7",
+            "vni = 7\nvia = \"berlin\"",
+            "22: site \"dresden\": peer \"dump\": via = \"berlin\": both need mode = \"identifier\"; use it, or remove via",
+        ),
+        (
+            "mode = \"header-encryption\"",
+            "via = \"berlin\"",
+            "16: site \"dresden\": peer \"celle\": via = \"berlin\": the peer has an endpoint, so it is reached directly; remove one of the two",
+        ),
+        (
             "[gateway]\nname = \"edge\"\n",
             "[gateway]\nname = \"edge\"\n[[site]]\nname = \"dresden\"\nlan = \"eth2\"\nbind = \"127.0.0.1:7788\"\nidentity = \"a.key\"\n[[site.peer]]\nname = \"x\"\npublic_key = \"0000000000000000000000000000000000000000000000000000000000000000\"\n",
             "12: site \"dresden\": name = \"dresden\" is already used on line 4; give each link and site its own\n13: site \"dresden\": lan = \"eth2\" is already used on line 5; an interface serves one site, or one side of one link\n14: site \"dresden\": UDP 0.0.0.0:7788 (header encryption) is UDP 127.0.0.1:7788 (data and management channel) of site \"dresden\" already; give bind another port\n15: site \"dresden\": identity is that of the site of line 3; give each site its own",
@@ -364,6 +406,15 @@ fn mistakes() -> Vec<(String, String, String)> {
     let mut rows: Vec<_> =
         rows.into_iter().map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())).collect();
     let (b, c) = (key("b"), key("c"));
+    let via = |name: &str, letter: &str, hub: &str| {
+        format!("[[site.peer]]\nname = \"{name}\"\npublic_key = \"{}\"\nvia = \"{hub}\"\n", key(letter))
+    };
+    rows.push((
+        "vni = 7\n".into(),
+        format!("vni = 7\n{}{}", via("far", "d", "berlin"), via("farther", "e", "far")),
+        "29: site \"dresden\": peer \"farther\": via = \"far\": that peer has via itself, and a packet is relayed once; use one that is reached directly"
+            .into(),
+    ));
     rows.push((
         format!("public_key = \"{c}\""),
         format!("public_key = \"{b}\""),

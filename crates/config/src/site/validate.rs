@@ -17,7 +17,7 @@ use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
 use super::path::Around;
 use super::peer::Peers;
-use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect};
+use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay};
 use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
@@ -84,6 +84,7 @@ impl Judge {
             mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
             dscp: self.dscp(raw, findings),
             cells: self.cells(raw, findings),
+            relay: relay::validate(label, raw, peers.as_deref(), findings),
             window: self.window(raw, findings),
             protect: protect::validate(label, raw, self.io, findings),
             limits: limits::validate(label, raw, findings),
@@ -186,12 +187,15 @@ impl Judge {
         }
         let bind = raw.bind.as_ref().and_then(|bind| bind.get_ref().parse().ok());
         let mut judge = Peers::new(Around { bind, io: self.io });
-        let peers: Vec<_> = raw
+        let mut peers: Vec<_> = raw
             .peer
             .iter()
             .enumerate()
             .filter_map(|(number, peer)| judge.validate(label, number, peer, findings))
             .collect();
+        if peers.len() == raw.peer.len() {
+            relay::find_hubs(label, &raw.peer, &mut peers, findings);
+        }
         (peers.len() == raw.peer.len() && (1..=MOST_PEERS).contains(&peers.len())).then_some(peers)
     }
 

@@ -17,7 +17,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "mtuu = 1",
-        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, clear_vlan, bypass, link_loss, allow_addresses, static, mka",
+        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, express, clear_vlan, bypass, link_loss, allow_addresses, static, mka",
     ),
     (
         "[gateway]",
@@ -105,6 +105,11 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "mtu = \"interface\"",
         "fragment = \"on\"\nconfidentiality_offset = 30",
         "9: link \"press\": fragment = \"on\" is not safe with these settings; set confidentiality_offset = 0",
+    ),
+    (
+        "mtu = \"interface\"",
+        "express = true",
+        "9: link \"press\": express = true needs key agreement; use [link.mka], or remove express",
     ),
     (
         "mtu = \"interface\"",

@@ -6,6 +6,7 @@ use xdp::XdpError;
 use super::Gateway;
 use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPlace, LinkPlaceSettings, State};
 use crate::kernel_ports::PlaceWanted;
+use crate::kernel_programs::KernelPrograms;
 use crate::link::Keys;
 
 impl Gateway {
@@ -43,10 +44,11 @@ impl Gateway {
     /// # Errors
     /// Why not.
     pub fn may_set_link_place(&self, name: &str, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
-        xdp::Link::suits(&settings.secy, settings.suite)?;
+        let LinkPlaceSettings { secy, suite, express, replay_window, .. } = settings;
+        KernelPrograms::suit_link(secy, *suite, *express)?;
         match self.number(name).and_then(|number| self.links[number].kernel()) {
-            Some(kernel) => kernel.has_room(settings.replay_window),
-            None => self.kernel_programs.serve_link(&settings.secy, settings.suite, settings.replay_window),
+            Some(kernel) => kernel.has_room(*replay_window),
+            None => self.kernel_programs.serve_link(secy, *suite, *express, *replay_window),
         }
     }
 
@@ -54,6 +56,10 @@ impl Gateway {
     fn configure_link(&mut self, number: usize, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
         let name = self.links[number].name().to_owned();
         self.may_set_link_place(&name, settings)?;
+        if self.links[number].kernel().is_some_and(|kernel| kernel.is_express() != settings.express) {
+            // The SAs that the programs have are none of those that they are for from here on.
+            self.move_to_worker(number);
+        }
         let link = &mut self.links[number];
         if link.kernel().is_none() {
             let programs = self.kernel_programs.take_for_link(settings.replay_window)?;
@@ -63,7 +69,7 @@ impl Gateway {
             keys.set_saks(settings.saks.clone());
         }
         let (scs, shared) = match link.keys() {
-            Keys::Agreed(agreement) => (agreement.scs().to_vec(), agreement.is_shared()),
+            Keys::Agreed(agreement) => (agreement.kernel_scs(settings.express), agreement.is_shared()),
             Keys::Static(keys) => (keys.scs(), !keys.is_in_kernel()),
             Keys::None => (Vec::new(), false),
         };

@@ -1,6 +1,7 @@
 //! Figures of a link whose frames go through the kernel: the sum of what programs and worker count.
 
-use dataplane::snapshot::{LinkSnapshot, ReceiveSaSnapshot, TransmitSaSnapshot};
+use arrayvec::ArrayVec;
+use dataplane::snapshot::{LinkSnapshot, ReceiveSaSnapshot, TransmitSaSnapshot, TransmitScSnapshot};
 use wire::An;
 use xdp::XdpError;
 
@@ -16,24 +17,18 @@ impl KernelLink {
         snapshot.pipeline.out_pkts_mac_control += around.out_mac_control;
         snapshot.pipeline.in_pkts_mac_control += around.in_mac_control;
         snapshot.stranger = self.programs.last_unmatched()?.or(snapshot.stranger);
-        snapshot.transmit.add(&self.programs.transmit_counters()?);
-        for an in An::ALL {
-            let Some((pns, enabled)) = self.pns(an)? else { continue };
-            if enabled {
+        let (sas, counters) = (self.transmit_sas()?, self.programs.transmit_counters()?);
+        if self.express {
+            snapshot.express = Some(TransmitScSnapshot { sci: self.programs.sci(), counters, sas });
+        } else {
+            snapshot.transmit.add(&counters);
+            if sas.iter().any(|sa| sa.enabled) {
                 snapshot.transmit_sas.iter_mut().for_each(|sa| sa.enabled = false);
             }
-            let counters = self.programs.transmit_sa_counters(an)?;
-            let (next_pn, reserved) = (pns.next(), pns.reserved());
             // An AN is in one place, so there is room.
-            let _ = snapshot.transmit_sas.try_push(TransmitSaSnapshot {
-                an,
-                enabled,
-                next_pn,
-                reserved,
-                counters,
-            });
+            snapshot.transmit_sas.extend(sas);
+            snapshot.transmit_sas.sort_by_key(|sa| sa.an.index());
         }
-        snapshot.transmit_sas.sort_by_key(|sa| sa.an.index());
         for sc in &mut snapshot.receive_scs {
             if !self.programs.receive_scs().any(|sci| sci == sc.sci) {
                 continue;
@@ -48,5 +43,16 @@ impl KernelLink {
             sc.sas.sort_by_key(|sa| sa.an.index());
         }
         Ok(())
+    }
+
+    fn transmit_sas(&self) -> Result<ArrayVec<TransmitSaSnapshot, { An::COUNT }>, XdpError> {
+        let mut sas = ArrayVec::new();
+        for an in An::ALL {
+            let Some((pns, enabled)) = self.pns(an)? else { continue };
+            let counters = self.programs.transmit_sa_counters(an)?;
+            let (next_pn, reserved) = (pns.next(), pns.reserved());
+            sas.push(TransmitSaSnapshot { an, enabled, next_pn, reserved, counters });
+        }
+        Ok(sas)
     }
 }

@@ -18,7 +18,7 @@ impl SaTable {
             let exhausted = pns.reserved().number().saturating_add(1);
             Some(Report::NextPn { ki: of.sak.ki, next_pn: pns.next().map_or(exhausted, Pn::number) })
         };
-        self.saks.iter().filter(|of| of.in_kernel).filter_map(next).collect()
+        self.saks.iter().filter(|of| of.in_kernel && !of.express).filter_map(next).collect()
     }
 
     /// Takes all SAs out of the kernel, and has the worker go on with them: each behind the last PN that it had there.
@@ -39,7 +39,7 @@ impl SaTable {
         };
         self.why_user_space = None;
         let mut saks = mem::take(&mut self.saks);
-        for Installed { sak, in_kernel } in saks.iter_mut().filter(|of| of.in_kernel) {
+        for Installed { sak, express, in_kernel } in saks.iter_mut().filter(|of| of.in_kernel) {
             *in_kernel = false;
             for (sci, _, lowest) in standing.receive.iter().filter(|(_, an, _)| *an == sak.an) {
                 let Some(admission) = sak.receive.iter().find(|of| of.sci == *sci) else { continue };
@@ -48,7 +48,8 @@ impl SaTable {
                     Err(why) => done = Err(why.into()),
                 }
             }
-            for (an, next, ..) in standing.transmit.iter().filter(|(an, ..)| *an == sak.an) {
+            // The worker sends express frames on its one transmit SC.
+            for (an, next, ..) in standing.transmit.iter().filter(|(an, ..)| !*express && *an == sak.an) {
                 // Without a PN it protects nothing any more.
                 let Some(next) = next else { continue };
                 match self.transmit_sa(sak, *next) {
@@ -83,7 +84,8 @@ impl SaTable {
 
     /// The worker protects with this SAK: the kernel does with none any more.
     pub(crate) fn worker_protects(&self, ki: Ki, kernel: &mut KernelLink) -> Result<(), XdpError> {
-        let is_so = self.enabled == Some(ki) && self.saks.iter().any(|of| of.sak.ki == ki && !of.in_kernel);
+        let is_so =
+            self.enabled == Some(ki) && !kernel.is_express() && self.find(ki).is_some_and(|of| !of.in_kernel);
         if is_so { kernel.disable_transmit() } else { Ok(()) }
     }
 }

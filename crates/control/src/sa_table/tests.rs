@@ -1,3 +1,5 @@
+mod express;
+
 use super::*;
 use mka::FragmentAgreement;
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
@@ -5,9 +7,10 @@ use suite::{CipherSuite, Sak, Salt};
 use wire::{MacAddr, Mi, Ssci};
 
 const OWN: Sci = sci(0);
-const WHOLE: FragmentAgreement = FragmentAgreement { fragment: false, concatenate: false, largest_sdu: 1518 };
+const WHOLE: FragmentAgreement =
+    FragmentAgreement { fragment: false, concatenate: false, express: false, largest_sdu: 1518 };
 const FRAGMENTED: FragmentAgreement =
-    FragmentAgreement { fragment: true, concatenate: true, largest_sdu: 9000 };
+    FragmentAgreement { fragment: true, concatenate: true, express: false, largest_sdu: 9000 };
 
 const fn sci(number: u8) -> Sci {
     Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
@@ -42,7 +45,11 @@ struct Ends {
 impl Ends {
     fn new() -> Self {
         let pipeline = pipeline(OWN);
-        Self { table: SaTable::new(&pipeline.secy, 64, Duration::ZERO, false), pipeline, notices: vec![] }
+        Self {
+            table: SaTable::new(&pipeline.secy, 64, Duration::ZERO, false, false),
+            pipeline,
+            notices: vec![],
+        }
     }
 
     /// Carries an event out; returns what the KaY hears.
@@ -54,7 +61,7 @@ impl Ends {
         changes.reports
     }
 
-    /// Contents of the SecY: ANs of transmit SAs, the enabled one marked, and of receive SAs by the number of their SC.
+    /// Contents of the SecY: ANs of transmit SAs, the enabled one marked, and of receive SAs by the number of their SC, express ones marked.
     fn installed(&self) -> String {
         let secy = &self.pipeline.secy;
         let enabled = |an| if secy.encoding_sa() == Some(an) { "*" } else { "" };
@@ -63,7 +70,8 @@ impl Ends {
         for sc in secy.receive_scs() {
             assert!(sc.sas().all(ReceiveSa::in_use));
             let ans: Vec<_> = sc.sas().map(|sa| sa.an().to_string()).collect();
-            all.push(format!("{}:{}", sc.sci().system().0[5], ans.join("+")));
+            let express = if sc.sci().express().is_none() { "x" } else { "" };
+            all.push(format!("{express}{}:{}", sc.sci().system().0[5], ans.join("+")));
         }
         all.join(" ")
     }

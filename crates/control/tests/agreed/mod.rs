@@ -52,7 +52,13 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
         capability: Capability::Offsets,
         confidentiality: Confidentiality::Zero,
         suite: SuiteRule::Any,
-        announced: Announced { reassembles: true, splits: true, largest_sdu: 9000, suites: vec![] },
+        announced: Announced {
+            reassembles: true,
+            splits: true,
+            express: false,
+            largest_sdu: 9000,
+            suites: vec![],
+        },
         fragment: true,
         concatenate: true,
         delay_protect: false,
@@ -65,7 +71,8 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
 
 /// One that neither announces nor uses what the standard does not have.
 pub(crate) fn plain_kay(side: usize) -> mka::Settings {
-    let announced = Announced { reassembles: false, splits: false, largest_sdu: 1518, suites: vec![] };
+    let announced =
+        Announced { reassembles: false, splits: false, express: false, largest_sdu: 1518, suites: vec![] };
     mka::Settings { announced, fragment: false, concatenate: false, ..kay(side) }
 }
 

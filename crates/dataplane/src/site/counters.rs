@@ -23,6 +23,11 @@ wire::counters! {
         out_pkts_copies = "OutPktsCopies",
         /// Frames for a peer whose address is not known.
         out_pkts_no_endpoint = "OutPktsNoEndpoint" [discard],
+        /// Packets to relay, but no peer has that name, or it is itself behind a relay; relayed packets of a site for which
+        /// the peer is not the relay; and packets in relayed ones that are to be relayed again.
+        in_relayed_unknown = "InRelayedUnknown" [discard],
+        /// Packets to relay beyond what a peer may send in a second, or than fits a turn.
+        in_relayed_quota = "InRelayedQuota" [discard],
         /// Packets of the management channel.
         in_datagrams = "InDatagrams",
         /// Packets with the management channel's mark, but too many waited for it.

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!  worker ── Event,    LanFrame (EAPOL) ▶ manager
-//!  worker ◀─ ToWorker, LanFrame (EAPOL) ─ manager
+//!  worker ◀─ ToWorker, LanFrame (EAPOL), RelayedDatagram ─ manager
 //! ```
 //!
 //! An end without room keeps what it has to say (the halves of the tunnel do), or drops and counts it (packets: QUIC and MKA
@@ -15,10 +15,11 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use arrayvec::ArrayVec;
-use tunnel::{Command, Event, PeerId};
+use tunnel::{Command, Event, PeerId, SiteName};
 
 use super::copies::Copies;
 use super::endpoints::Place;
+use super::relay::RelayedDatagram;
 use crate::mailbox::{self, Mailbox};
 
 /// Octets of the longest EAPOL frame that a mailbox takes.
@@ -64,6 +65,15 @@ pub enum ToWorker {
         /// Which frames.
         copies: Copies,
     },
+    /// How relayed packets name a peer, and which peer relays to it.
+    Relay {
+        /// Who.
+        peer: PeerId,
+        /// The beginning of its public key; none if it has left.
+        name: Option<SiteName>,
+        /// The peer that relays to it while its address is not known.
+        hub: Option<PeerId>,
+    },
 }
 
 /// An EAPOL frame of the LAN, from its destination address on, without FCS.
@@ -76,6 +86,8 @@ pub struct SiteMailbox<Out, In> {
     pub messages: Mailbox<Out, In>,
     /// EAPOL frames of the LAN, and for it.
     pub eapol: Mailbox<LanFrame, LanFrame>,
+    /// Packets of the management channel that are to be relayed: from the manager alone.
+    pub relayed: Mailbox<RelayedDatagram, RelayedDatagram>,
     bell: UnixStream,
 }
 
@@ -94,16 +106,22 @@ pub fn pair() -> io::Result<(WorkerMailbox, ManagerMailbox)> {
     managers_bell.set_nonblocking(true)?;
     let (messages, managers_messages) = mailbox::pair(MESSAGES, MESSAGES);
     let (eapol, managers_eapol) = mailbox::pair(PACKETS, PACKETS);
+    let (relayed, managers_relayed) = mailbox::pair(0, PACKETS);
     Ok((
-        SiteMailbox { messages, eapol, bell: workers_bell },
-        SiteMailbox { messages: managers_messages, eapol: managers_eapol, bell: managers_bell },
+        SiteMailbox { messages, eapol, relayed, bell: workers_bell },
+        SiteMailbox {
+            messages: managers_messages,
+            eapol: managers_eapol,
+            relayed: managers_relayed,
+            bell: managers_bell,
+        },
     ))
 }
 
 impl<Out, In> SiteMailbox<Out, In> {
     /// Whether the other end is to be woken for what was sent since this was asked last.
     pub const fn take_wake_flag(&mut self) -> bool {
-        self.messages.take_wake_flag() | self.eapol.take_wake_flag()
+        self.messages.take_wake_flag() | self.eapol.take_wake_flag() | self.relayed.take_wake_flag()
     }
 
     /// Wakes the other end.

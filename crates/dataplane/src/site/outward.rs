@@ -19,6 +19,7 @@ use super::Site;
 use super::copies::Copies;
 use super::endpoints::{PATHS, Place, WanPort};
 use super::lan::LanFrameKind;
+use super::relay::{RelayedDatagram, Relays};
 use super::secured::Sender;
 use super::senders::{Admission, Senders};
 use super::wan::Wan;
@@ -75,6 +76,11 @@ impl Outward {
         }
     }
 
+    /// Sends the packets that wait for a relay, or to be relayed.
+    pub(super) fn send_relayed(&self, relays: &mut Relays, wan: &mut Wan) {
+        send_relayed(relays, wan, self.dscp);
+    }
+
     /// Notes where a frame goes.
     fn note(&mut self, number: usize, route: Route) {
         match route.destination {
@@ -93,7 +99,19 @@ impl Site {
     /// Takes a burst from the LAN to the peers, and says how many frames came. Work: one route a frame, and one dispatch
     /// for each peer that it goes to.
     pub(super) fn outward(&mut self, now: Instant) -> usize {
-        let Self { forwarding, mailbox, senders, wan, lan, endpoints, arrived, outward, counters, .. } = self;
+        let Self {
+            forwarding,
+            mailbox,
+            senders,
+            wan,
+            lan,
+            endpoints,
+            relays,
+            arrived,
+            outward,
+            counters,
+            ..
+        } = self;
         let Some((pool, sender)) = lan.receive(arrived) else { return 0 };
         let received = arrived.len();
         if received == 0 {
@@ -147,21 +165,52 @@ impl Site {
                 if route.destination != Destination::All && route.destination != Destination::Peer(peer) {
                     continue;
                 }
-                let Some(place) = place else {
-                    counters.out_pkts_no_endpoint += 1;
-                    continue;
-                };
                 let frame = pool.frame(&arrived.slots()[*number]);
-                for packet in forwarding.dispatch(now, route, peer, frame) {
-                    batch.push(place, packet.header, &frame[packet.body]);
-                    batch.copy_last(&route.taken.flow);
+                match (place, relays.hub_of(peer)) {
+                    (Some(place), _) => {
+                        for packet in forwarding.dispatch(now, route, peer, frame) {
+                            batch.push(place, packet.header, &frame[packet.body]);
+                            batch.copy_last(&route.taken.flow);
+                        }
+                    }
+                    (None, Some(hub)) => {
+                        for packet in forwarding.dispatch(now, route, peer, frame) {
+                            if relays.is_full() {
+                                send_relayed(relays, batch.wan, batch.dscp);
+                            }
+                            let pieces = [packet.header.as_slice(), &frame[packet.body]];
+                            relays.put_for(now, (peer, hub), pieces, (forwarding, endpoints), counters);
+                        }
+                    }
+                    (None, None) => counters.out_pkts_no_endpoint += 1,
                 }
             }
         }
         counters.out_pkts_copies += batch.finish();
+        outward.send_relayed(relays, wan);
         outward.routes.clear();
         arrived.give_all(pool);
         received
+    }
+
+    /// Sends packets of the management channel that are to be relayed. Returns how many there were.
+    pub(super) fn relay_datagrams(&mut self, now: Instant) -> usize {
+        let Self { forwarding, mailbox, wan, endpoints, relays, outward, counters, .. } = self;
+        let mut sent = 0;
+        while !relays.is_full()
+            && sent < BURST_FRAMES
+            && let Some(RelayedDatagram { peer, octets }) = mailbox.relayed.receive()
+        {
+            sent += 1;
+            match relays.hub_of(peer) {
+                Some(hub) => {
+                    relays.put_for(now, (peer, hub), [&octets, &[]], (forwarding, endpoints), counters);
+                }
+                None => counters.out_pkts_no_endpoint += 1,
+            }
+        }
+        outward.send_relayed(relays, wan);
+        sent
     }
 
     /// Sends frames that waited for their flow to be announced: all of them, since a frame that comes now must not
@@ -180,6 +229,13 @@ impl Site {
             let _ = batch.finish();
         }
     }
+}
+
+/// Sends the packets that wait for a relay, or to be relayed.
+fn send_relayed(relays: &mut Relays, wan: &mut Wan, dscp: u8) {
+    let mut batch = Batch::new(wan, dscp);
+    relays.drain(|to, head, body| batch.push((WanPort::Data, to), head, body));
+    batch.finish();
 }
 
 /// Packets that leave through one port with one system call.

@@ -41,6 +41,7 @@ impl Site {
     pub fn change_peers(&mut self, change: &mut PeerChange) {
         for peer in change.leave.drain(..) {
             self.endpoints.set(peer, None);
+            self.relays.set(peer, None, None);
             self.outward.remove(peer);
             change.left.extend(self.forwarding.remove_peer(peer));
         }

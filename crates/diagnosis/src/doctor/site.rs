@@ -118,6 +118,9 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
     let (producer, datagrams) = datagrams();
     let settings = settings(site, lan_mtu).map_err(|error| problem(&error))?;
     let mut forwarding = Forwarding::new(settings, wan, worker, producer, site.dscp);
+    if site.relay {
+        forwarding.relay_for_peers();
+    }
     let manager = Manager::start(settings_of_manager, mailbox, datagrams, socket, None)
         .map_err(|error| problem(&error))?;
     let start = Instant::now();
@@ -180,6 +183,8 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             )];
         }
         "connected" | "greeting" => {
+            let hub = peer.via.as_ref().filter(|_| report.relayed);
+            let at = hub.map_or(at, |hub| format!(" through {}", hub.name));
             let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
             findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}")));
             findings.extend(of_paths(site, name, &report.paths));
@@ -200,6 +205,15 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
                 ),
             )];
         }
+        _ if peer.via.is_some() => {
+            let hub = peer.via.as_ref().map_or("", |hub| &hub.name);
+            return vec![Finding::problem(
+                "peer",
+                format!(
+                    "{name} does not answer through {hub}{because}: see that {hub} is connected and has relay = true and {name} among its peers; start the gateway of {name} or doctor there, with via for this site"
+                ),
+            )];
+        }
         _ => {
             return vec![Finding::problem(
                 "peer",
@@ -211,6 +225,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             )];
         }
     }
+    findings.extend(of_relay(peer, report));
     findings.extend(of_nat(site, peer, report));
     findings.extend(of_path(site, peer, report, lan_mtu));
     if let (Mode::HeaderEncryption, Some(Endpoint { port, .. })) = (peer.mode, &peer.endpoint) {
@@ -243,6 +258,24 @@ fn of_paths(site: &Site, name: &str, paths: &[SitePathReport]) -> Vec<Finding> {
         )
     };
     paths.iter().zip(1..).map(of).collect()
+}
+
+/// Whether a relay is needed.
+fn of_relay(peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
+    let (name, hub) = (&peer.name, &peer.via.as_ref()?.name);
+    if !report.relayed {
+        return Some(Finding::ok("relay", format!("{name} is reached directly: {hub} does not relay")));
+    }
+    let because = match report.not_direct.as_str() {
+        "" => String::new(),
+        why => format!(" ({why})"),
+    };
+    Some(Finding::note(
+        "relay",
+        format!(
+            "{name} is relayed by {hub}{because}: that costs a round trip more; for a direct way let the NAT of one of the two sites keep the port of bind, or forward it"
+        ),
+    ))
 }
 
 /// Whether somebody on the way changes this site's address.

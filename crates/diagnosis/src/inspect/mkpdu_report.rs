@@ -137,6 +137,8 @@ pub enum TlvReport {
         splits: bool,
         /// It misses a station under this CAK.
         misses: bool,
+        /// It receives express SCs.
+        express: bool,
         /// Octets of the longest SDU that it takes.
         largest_sdu: u16,
         /// Suites, and nanoseconds for a frame of 512 octets.
@@ -273,9 +275,9 @@ fn tlvs(list: Tlvs<'_>) -> Vec<TlvReport> {
 }
 
 fn frameward(extensions: Extensions, figures: TimingList<'_>) -> TlvReport {
-    let Extensions { reassembles, splits, misses, largest_sdu } = extensions;
+    let Extensions { reassembles, splits, misses, express, largest_sdu } = extensions;
     let figures = figures.iter().map(|figure| (suite_name(figure.identifier), figure.nanoseconds)).collect();
-    TlvReport::Frameward { reassembles, splits, misses, largest_sdu, figures }
+    TlvReport::Frameward { reassembles, splits, misses, express, largest_sdu, figures }
 }
 
 /// The suite's name, or the identifier of one that is not known.
@@ -380,8 +382,13 @@ impl fmt::Display for TlvReport {
                 let names: Vec<_> = suites.iter().map(|(name, _)| name.as_str()).collect();
                 write!(f, "has {}", names.join(", "))
             }
-            Self::Frameward { reassembles, splits, misses, largest_sdu, .. } => {
-                let said = [(reassembles, "reassembles"), (splits, "splits"), (misses, "misses a station")];
+            Self::Frameward { reassembles, splits, misses, express, largest_sdu, .. } => {
+                let said = [
+                    (reassembles, "reassembles"),
+                    (splits, "splits"),
+                    (misses, "misses a station"),
+                    (express, "receives express SCs"),
+                ];
                 let said: Vec<_> = said.iter().filter(|(is, _)| **is).map(|(_, word)| *word).collect();
                 let comma = if said.is_empty() { "" } else { ", " };
                 write!(f, "{}{comma}largest payload {largest_sdu}", said.join(", "))

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  MKPDU ── CKN, ICV ──▶ who has which MI and SCI ─────┐
-//!             └── Distributed SAK ── KEK ──▶ SAK, members ──▶ an SA for each SC that has the SAK
+//!             └── Distributed SAK ── KEK ──▶ SAK, members ──▶ an SA for each SC that has the SAK, and for its express SC
 //! ```
 //!
 //! SSCIs of an XPN suite are places in the order of the members' SCIs (IEEE 802.1AE-2018 clause 10.7.13). So its SAs are
@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use secy::{ConfidentialityOffset, XpnBinding};
 use suite::mka::{self, Cak, Ick, Kek};
 use suite::{CipherSuite, Sak};
-use wire::mkpdu::{ALGORITHM_AGILITY, Confidentiality, DistributedSak, KeyUse, Mkpdu, ParameterSet};
+use wire::mkpdu::{ALGORITHM_AGILITY, Confidentiality, DistributedSak, KeyUse, Mkpdu, ParameterSet, Tlv};
 use wire::{An, Ckn, Ki, Mi, Sci, Ssci};
 
 use super::keys::{KeyedCak, KeyedSa};
@@ -118,6 +118,8 @@ struct Actor {
     verified: u64,
     /// The keys that it uses.
     uses: [Option<KeyUse>; 2],
+    /// It announced express SCs, so it may have one.
+    express: bool,
 }
 
 /// A SAK that was handed out.
@@ -228,12 +230,17 @@ impl Overheard {
             Some(index) if self.actors[index].mn >= mn => return Err(self.actors[index].mn),
             // It goes to the end: who speaks is not the oldest.
             Some(index) => self.actors.remove(index).expect("invariant: it was found there"),
-            None => Actor { interface, cak, mi, sci, mn, verified: 0, uses: [None; 2] },
+            None => Actor { interface, cak, mi, sci, mn, verified: 0, uses: [None; 2], express: false },
         };
         (actor.sci, actor.mn, actor.verified, actor.uses) = (sci, mn, actor.verified + 1, [None; 2]);
         for set in mkpdu.sets() {
-            if let ParameterSet::SakUse(sak_use) = set {
-                actor.uses = [sak_use.latest, sak_use.old];
+            match set {
+                ParameterSet::SakUse(sak_use) => actor.uses = [sak_use.latest, sak_use.old],
+                ParameterSet::Announcement(tlvs) => {
+                    let express = |tlv| matches!(tlv, Tlv::Extensions(extensions, _) if extensions.express);
+                    actor.express = tlvs.iter().any(express);
+                }
+                _ => {}
             }
         }
         if self.actors.len() == ACTORS {
@@ -305,7 +312,13 @@ impl Overheard {
             for (ssci, sci) in (1..).zip(scis) {
                 if !sak.scis.contains(&sci) {
                     sak.scis.push(sci);
-                    sas.push(sak.sa(&caks[sak.cak].keyed, sci, Ssci(ssci)));
+                    let keyed = &caks[sak.cak].keyed;
+                    sas.push(sak.sa(keyed, sci, Ssci(ssci), sak.key.clone()));
+                    // An express SC has the SSCI of the other one, and another key.
+                    if of_cak().any(|actor| actor.sci == sci && actor.express) {
+                        let express = sci.express().zip(sak.key.express(sak.suite));
+                        sas.extend(express.map(|(sci, key)| sak.sa(keyed, sci, Ssci(ssci), key)));
+                    }
                 }
             }
         }
@@ -334,7 +347,7 @@ impl Overheard {
 }
 
 impl HandedOut {
-    fn sa(&self, cak: &KeyedCak, sci: Sci, ssci: Ssci) -> KeyedSa {
+    fn sa(&self, cak: &KeyedCak, sci: Sci, ssci: Ssci, key: Sak) -> KeyedSa {
         let xpn = self.suite.is_xpn().then(|| XpnBinding { ssci, salt: mka::salt(&self.ki) });
         KeyedSa {
             from: format!("SAK {}", self.ki),
@@ -343,7 +356,7 @@ impl HandedOut {
             sa: StaticSa {
                 an: self.an,
                 sci,
-                key: self.key.clone(),
+                key,
                 key_file: Origin(PathBuf::new()),
                 line: Origin(0),
                 xpn,

@@ -37,6 +37,8 @@ pub struct LoggedSettings {
     peers: Vec<String>,
     #[serde(default)]
     accept_integrity: bool,
+    #[serde(default)]
+    express: bool,
 }
 
 const ANY: &str = "any";
@@ -57,7 +59,7 @@ impl From<&Settings> for LoggedSettings {
             capability,
             confidentiality,
             suite,
-            announced: Announced { reassembles, splits, largest_sdu, suites },
+            announced: Announced { reassembles, splits, express, largest_sdu, suites },
             fragment,
             concatenate,
             delay_protect,
@@ -90,6 +92,7 @@ impl From<&Settings> for LoggedSettings {
             hold: *on_peer_loss == OnPeerLoss::Hold,
             peers: peers.iter().map(ToString::to_string).collect(),
             accept_integrity: *accept_integrity,
+            express: *express,
         }
     }
 }
@@ -117,6 +120,7 @@ impl LoggedSettings {
             announced: Announced {
                 reassembles: self.reassembles,
                 splits: self.splits,
+                express: self.express,
                 largest_sdu: self.largest_sdu,
                 suites: self.suites.iter().map(figure).collect::<Option<_>>()?,
             },

@@ -39,6 +39,7 @@ fn settings(station: u8, priority: u8) -> Settings {
         announced: Announced {
             reassembles: true,
             splits: true,
+            express: true,
             largest_sdu: 1500,
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
         },

@@ -194,10 +194,12 @@ impl Families {
         if let Some(mka) = &link.mka {
             self.mka(&of_link, mka);
         }
-        let of_sc = with(&of_link, &[("sc", &secy.transmit.sci)]);
-        self.counters("transmit_sc", &of_sc, &secy.transmit.counters);
-        for sa in &secy.transmit.sas {
-            self.sa("transmit_sa", &with(&of_sc, &[("sa", &sa.an.to_string())]), sa);
+        for sc in secy.transmit_scs() {
+            let of_sc = with(&of_link, &[("sc", &sc.sci)]);
+            self.counters("transmit_sc", &of_sc, &sc.counters);
+            for sa in &sc.sas {
+                self.sa("transmit_sa", &with(&of_sc, &[("sa", &sa.an.to_string())]), sa);
+            }
         }
         for sc in &secy.receive {
             let of_sc = with(&of_link, &[("sc", &sc.sci)]);

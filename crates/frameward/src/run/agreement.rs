@@ -44,6 +44,7 @@ pub(super) fn key_agreement(
         announced: Announced {
             reassembles: fragment,
             splits: concatenate,
+            express: link.express && sci.express().is_some(),
             largest_sdu: largest_sdu(mtus),
             suites: suites(mka.suite, &measured.speeds),
         },

@@ -9,7 +9,7 @@ use std::time::Instant;
 use control::{CellStatus, Gateway as Control, KeyAgreementStatus};
 use dataplane::fragmenter::FragmenterCounters;
 use dataplane::pipeline::PipelineCounters;
-use dataplane::snapshot::{LinkSnapshot, ReceiveScSnapshot};
+use dataplane::snapshot::{LinkSnapshot, ReceiveScSnapshot, TransmitScSnapshot};
 use netdev::port::PortCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters, UnmatchedFrame};
 use suite::CipherSuite;
@@ -178,6 +178,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
         stranger: snapshot.stranger.map(stranger_report),
         passed: snapshot.passed.map(stranger_report),
         transmit: transmit_report(link, about, snapshot, agreement),
+        express: snapshot.express.as_ref().map(|sc| express_report(sc, agreement)),
         receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc, agreement)).collect(),
     }
 }
@@ -216,6 +217,25 @@ fn transmit_report(
     TransmitScReport {
         sci: about.sci.to_string(),
         counters: Counters::new(TransmitSaCounters::NAMES, snapshot.transmit.values()),
+        sas: sas.collect(),
+    }
+}
+
+/// The express SC, whose keys are derived from agreed ones.
+fn express_report(sc: &TransmitScSnapshot, agreement: Agreement<'_>) -> TransmitScReport {
+    let sas = sc.sas.iter().map(|sa| SaReport {
+        an: sa.an.number(),
+        in_use: sa.enabled,
+        key: ki(agreement, sa.an).unwrap_or_default(),
+        next_pn: sa.next_pn.map(Pn::number),
+        pns_left: None,
+        pns_last_seconds: None,
+        lowest_pn: None,
+        counters: Counters::new(TransmitSaCounters::NAMES, sa.counters.values()),
+    });
+    TransmitScReport {
+        sci: sc.sci.to_string(),
+        counters: Counters::new(TransmitSaCounters::NAMES, sc.counters.values()),
         sas: sas.collect(),
     }
 }

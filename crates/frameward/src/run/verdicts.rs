@@ -19,7 +19,7 @@ use report::link_verdict::{Facts, link_verdict};
 use report::recent::{Counted, CountedSc, RecentCounters, RecentTraffic};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
 use report::site::{SitePeerReport, SiteReport};
-use report::{Counters, LinkReport, Verdict};
+use report::{Counters, LinkReport, TransmitScReport, Verdict};
 
 /// Interval between looks at counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -253,9 +253,10 @@ fn discards(
 
 fn of_link(link: &LinkReport) -> Counted {
     let secy = &link.secy;
-    let transmit = &secy.transmit.counters;
+    let sent =
+        |sc: &TransmitScReport| sc.counters.value("OutPktsProtected") + sc.counters.value("OutPktsEncrypted");
     let mut counted = Counted {
-        sent: transmit.value("OutPktsProtected") + transmit.value("OutPktsEncrypted"),
+        sent: secy.transmit_scs().map(sent).sum(),
         clear: secy.counters.value("InPktsNoTag"),
         no_sa: secy.counters.value("InPktsNoSAError"),
         passed: secy.counters.value("InPktsOtherSci"),

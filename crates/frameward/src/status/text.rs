@@ -119,9 +119,11 @@ impl StatusText<'_> {
             self.mka(f, mka)?;
         }
         self.counters(f, 4, &secy.counters)?;
-        writeln!(f, "    transmit SC {}", secy.transmit.sci)?;
-        self.counters(f, 6, &secy.transmit.counters)?;
-        secy.transmit.sas.iter().try_for_each(|sa| self.sa(f, sa))?;
+        for sc in secy.transmit_scs() {
+            writeln!(f, "    transmit SC {}", sc.sci)?;
+            self.counters(f, 6, &sc.counters)?;
+            sc.sas.iter().try_for_each(|sa| self.sa(f, sa))?;
+        }
         for sc in &secy.receive {
             writeln!(f, "    receive SC {}", sc.sci)?;
             self.counters(f, 6, &sc.counters)?;

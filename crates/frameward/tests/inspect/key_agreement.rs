@@ -194,6 +194,7 @@ fn line_caks() -> Vec<KeyedCak> {
 struct Station {
     kay: Kay,
     sci: Sci,
+    express: bool,
     secy: SecY,
     saks: BTreeMap<Ki, Box<Association>>,
     transmitting: Option<Ki>,
@@ -212,6 +213,7 @@ fn settings(station: u8, priority: u8, suite: SuiteRule) -> mka::Settings {
         announced: Announced {
             reassembles: true,
             splits: false,
+            express: station == 2,
             largest_sdu: 1500,
             suites: CipherSuite::ALL.map(|suite| SuiteTiming { suite, nanoseconds: 120 }).to_vec(),
         },
@@ -230,9 +232,9 @@ impl Station {
         let entry =
             |keyed: &KeyedCak| CakEntry { ckn: keyed.cak.ckn(), cak: Cak::new(keyed.cak.octets()).unwrap() };
         let settings = settings(number, 16 * number, suite);
-        let sci = settings.sci;
+        let (sci, express) = (settings.sci, settings.announced.express);
         let kay = Kay::new(Instant::START, settings, caks.iter().map(entry).collect(), &[number; 32]);
-        Self { kay, sci, secy: SecY::new(sci, SETTINGS), saks: BTreeMap::new(), transmitting: None }
+        Self { kay, sci, express, secy: SecY::new(sci, SETTINGS), saks: BTreeMap::new(), transmitting: None }
     }
 
     fn told(&mut self, now: Instant, input: Input<'_>, sent: &mut VecDeque<Vec<u8>>) {
@@ -262,14 +264,17 @@ impl Station {
 
     fn transmit(&mut self, ki: Ki) {
         let sak = &self.saks[&ki];
-        let key = Key::prepare(sak.suite, &sak.sak).unwrap();
+        // One of them sends on its express SC alone.
+        let express = self.sci.express().zip(sak.sak.express(sak.suite)).filter(|_| self.express);
+        let (sci, key) = express.unwrap_or_else(|| (self.sci, sak.sak.clone()));
+        let key = Key::prepare(sak.suite, &key).unwrap();
         let xpn = sak.xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
         let protection = match sak.confidentiality {
             Confidentiality::Integrity => Protection::Integrity,
             _ => Protection::Encrypt(ConfidentialityOffset::Zero),
         };
         let sa = TransmitSa::new(sak.an, key, xpn, protection, Pn::FIRST, Pn::LAST_64).unwrap();
-        self.secy = SecY::new(self.sci, SETTINGS);
+        self.secy = SecY::new(sci, SETTINGS);
         self.secy.install_transmit(Box::new(sa)).unwrap();
         self.secy.enable_transmit(sak.an).unwrap();
         self.transmitting = Some(ki);
@@ -341,6 +346,8 @@ fn our_gateways_captures_decrypt_over_rekeys_and_key_servers() {
         (SuiteRule::Only(CipherSuite::GcmAes128), "gcm-aes-128"),
         (SuiteRule::Only(CipherSuite::GcmAesXpn256), "gcm-aes-xpn-256"),
         (SuiteRule::Only(CipherSuite::Aegis256), "aegis-256"),
+        (SuiteRule::Only(CipherSuite::ChaCha20Poly1305), "chacha20-poly1305"),
+        (SuiteRule::Only(CipherSuite::ChaCha20Poly1305Xpn), "chacha20-poly1305-xpn"),
     ] {
         let caks = line_caks();
         let mut stations = [1, 2, 3].map(|number| Station::new(number, suite, &caks));

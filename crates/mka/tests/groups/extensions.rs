@@ -14,7 +14,8 @@ fn stranger(i: usize) -> mka::Settings {
     let mut settings = settings(i);
     settings.priority = 100;
     settings.capability = Capability::Confidentiality;
-    settings.announced = Announced { reassembles: false, splits: false, largest_sdu: 1500, suites: vec![] };
+    settings.announced =
+        Announced { reassembles: false, splits: false, express: false, largest_sdu: 1500, suites: vec![] };
     settings
 }
 
@@ -22,6 +23,7 @@ fn fragmented(world: &World, i: usize) -> bool {
     let secy = &world.stations[i].secy;
     let fragmentation = secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation;
     assert_eq!(fragmentation.fragment, fragmentation.concatenate);
+    assert_eq!(fragmentation.fragment, fragmentation.express);
     fragmentation.fragment
 }
 
@@ -204,6 +206,26 @@ fn a_stranger_switches_the_extensions_off_and_on_again() {
     world.run(seconds(1));
     assert!((0..3).all(|i| fragmented(&world, i)), "it has gone");
     assert_eq!(world.lost, 0);
+}
+
+/// Each peer takes two receive SCs then, and a SecY has 32: a larger group has no express SCs.
+#[test]
+fn a_group_of_more_than_17_has_no_express_scs() {
+    let mut world = World::group(8, 17);
+    let express = |world: &World, i: usize| {
+        let secy = &world.stations[i].secy;
+        secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation.express
+    };
+    let all = world.all();
+    world.secure(&all, seconds(20));
+    world.run(seconds(5));
+    assert!((0..17).all(|i| express(&world, i)));
+    let last = world.add(settings(17));
+    world.switch_on(last, vec![cak(1)]);
+    let all = world.all();
+    world.secure(&all, seconds(20));
+    world.run(seconds(5));
+    assert!((0..18).all(|i| !express(&world, i)));
 }
 
 #[test]

@@ -48,23 +48,19 @@ impl Driver<'_> {
         Some(following.abort_handle())
     }
 
-    /// Ways to a peer's endpoints, if it has one.
-    fn ways(&self, peer: &ManagerPeer) -> Vec<Way> {
-        let single = peer.endpoint.iter().map(|host| (host, None));
-        let of = |path: &ManagerPath| path.endpoint.clone().map(|host| (host, path.clone()));
-        let paths = peer.paths.iter().filter_map(of);
-        single
-            .map(|(host, path)| Way { name: Name::new(host.clone(), self.local), path })
-            .chain(
-                paths.map(|(host, path)| Way {
-                    name: Name::on_path(host, self.local, &path),
-                    path: Some(path),
-                }),
-            )
-            .collect()
+    /// Ways to a peer: to its endpoint, those of its paths, or its relay.
+    fn ways(&self, id: PeerId, peer: &ManagerPeer) -> Vec<Way> {
+        let single = peer.endpoint.iter().map(|host| Name::new(host.clone(), self.local));
+        let relay = (peer.endpoint.is_none() && peer.via.is_some()).then(|| Name::relayed(id, self.local));
+        let of_path = |path: &ManagerPath| {
+            let name = Name::on_path(path.endpoint.clone()?, self.local, path);
+            Some(Way { name, path: Some(path.clone()) })
+        };
+        let direct = single.chain(relay).map(|name| Way { name, path: None });
+        direct.chain(peer.paths.iter().filter_map(of_path)).collect()
     }
 
-    /// What connects to a peer, if it has an endpoint.
+    /// What connects to a peer, if there is a way to it.
     pub(super) fn dial(
         &self,
         id: PeerId,
@@ -72,7 +68,7 @@ impl Driver<'_> {
         public_key: PublicKey,
         transport: &Arc<TransportConfig>,
     ) -> Option<Arc<Dial>> {
-        let ways = self.ways(peer);
+        let ways = self.ways(id, peer);
         if ways.is_empty() {
             return None;
         }

@@ -26,6 +26,7 @@ impl Kernel {
             }
             // Of peers with several paths, which the programs have nothing to do with.
             ToWorker::Path { .. } | ToWorker::Prefer { .. } | ToWorker::Copies { .. } => return Some(word),
+            ToWorker::Relay { .. } => return Some(word),
             ToWorker::Tunnel(command) => command,
         };
         let command = match command {
@@ -143,9 +144,9 @@ impl Kernel {
         index: FlowIndex,
         flow: &Flow,
     ) -> bool {
-        let Self { site, stations, peers, flows_of_peer, .. } = self;
+        let Self { site, room, peers, flows_of_peer, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return true };
-        let has_room = known.flows.announce(site, stations, now, peer, (index, flow), *flows_of_peer);
+        let has_room = known.flows.announce(site, room, now, peer, (index, flow), *flows_of_peer);
         let asks_half = has_room || !known.lanes.receives_newest();
         if asks_half {
             known.flows.ask(now, index);

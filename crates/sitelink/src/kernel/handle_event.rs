@@ -20,7 +20,7 @@ impl Kernel {
             Event::StationMoves { address, to, .. } => {
                 // The half asks again if there is no answer.
                 if self.commands.len() < MOST_COMMANDS {
-                    let location = self.stations.move_to(&mut self.site, address, to);
+                    let location = self.room.stations.move_to(&mut self.site, address, to);
                     self.commands.push_back(Command::StationHeard { address, location });
                 }
                 [None, None]
@@ -65,11 +65,11 @@ impl Kernel {
         {
             self.renew_path(now, peer);
         }
-        let Self { site, stations, peers, .. } = self;
+        let Self { site, room, peers, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return };
         let leaves = known.path.number().is_some() && known.lanes.transmit().is_some();
         if leaves && !flow.destination.is_group() {
-            known.flows.add(site, stations, peer, index, flow);
+            known.flows.add(site, room, peer, index, flow);
         }
     }
 
@@ -81,9 +81,9 @@ impl Kernel {
         index: FlowIndex,
         source: Option<Location>,
     ) -> bool {
-        let Self { site, stations, peers, .. } = self;
+        let Self { site, room, peers, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return true };
         known.flows.answered(index);
-        known.flows.deliver(site, stations, peer, index, source) || !known.lanes.receives_newest()
+        known.flows.deliver(site, room, peer, index, source) || !known.lanes.receives_newest()
     }
 }

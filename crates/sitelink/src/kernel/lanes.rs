@@ -73,9 +73,7 @@ impl Lanes {
                 self.transmit.put_back(lane);
             }
         }
-        for lane in self.receive.rested() {
-            self.receive.put_back(lane);
-        }
+        self.receive.reuse();
     }
 
     /// No peer is sent to on this lane any more.

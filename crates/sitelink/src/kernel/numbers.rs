@@ -1,4 +1,4 @@
-//! Numbers of lanes and paths. One that is given up rests for [`GRACE`]: a program may be at work with it still.
+//! Numbers of lanes, paths, stations and flows. One that is given up rests for [`GRACE`]: a program may be at work with it still.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -20,6 +20,18 @@ impl Numbers {
 
     pub(super) fn take(&mut self) -> Option<u32> {
         self.free.pop()
+    }
+
+    /// Numbers that there are to be had.
+    pub(super) const fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// Numbers that have rested may be used again.
+    pub(super) fn reuse(&mut self) {
+        for number in self.rested() {
+            self.put_back(number);
+        }
     }
 
     /// A number that nobody uses any more.

@@ -49,9 +49,7 @@ impl Paths {
 
     /// Paths that have rested may be used again.
     pub(super) fn reuse(&mut self) {
-        for number in self.numbers.rested() {
-            self.numbers.put_back(number);
-        }
+        self.numbers.reuse();
     }
 
     fn find(

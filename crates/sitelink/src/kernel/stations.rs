@@ -8,6 +8,8 @@ use tunnel::{Command, Location};
 use wire::{Instant, MacAddr};
 use xdp::site::Site;
 
+use super::numbers::Numbers;
+
 /// Time for which a station stays where it was heard, as in the half.
 const STAY: Duration = Duration::from_secs(1);
 /// Interval at which the half is told that a station or a flow is used.
@@ -18,7 +20,7 @@ pub(super) const SWEPT: usize = 512;
 #[derive(Debug)]
 pub(super) struct Stations {
     known: BTreeMap<MacAddr, Station>,
-    free: Vec<u32>,
+    numbers: Numbers,
     /// Station that was looked at last.
     swept: MacAddr,
 }
@@ -34,12 +36,22 @@ struct Station {
 
 impl Stations {
     pub(super) fn new(room: u32) -> Self {
-        Self { known: BTreeMap::new(), free: (0..room).rev().collect(), swept: MacAddr::default() }
+        Self { known: BTreeMap::new(), numbers: Numbers::new(room), swept: MacAddr::default() }
     }
 
     /// Stations that there is room for.
     pub(super) const fn free(&self) -> usize {
-        self.free.len()
+        self.numbers.free()
+    }
+
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 2] {
+        self.numbers.counts()
+    }
+
+    /// Numbers that have rested may be used again.
+    pub(super) fn reuse(&mut self) {
+        self.numbers.reuse();
     }
 
     /// Number of a station, which one more flow needs from here on.
@@ -48,9 +60,12 @@ impl Stations {
             known.flows += 1;
             return Some(known.number);
         }
-        let number = *self.free.last()?;
-        site.set_station(number, None).and_then(|()| site.set_address(address, number)).ok()?;
-        self.free.pop();
+        let number = self.numbers.take()?;
+        let set = site.set_station(number, address, None).and_then(|()| site.set_address(address, number));
+        if set.is_err() {
+            self.numbers.put_back(number);
+            return None;
+        }
         self.known.insert(address, Station { number, flows: 1, told: None, told_at: None });
         Some(number)
     }
@@ -63,7 +78,7 @@ impl Stations {
             let number = known.number;
             let _ = site.remove_address(address);
             self.known.remove(&address);
-            self.free.push(number);
+            self.numbers.rest(number);
         }
     }
 
@@ -84,7 +99,7 @@ impl Stations {
         let known = self.known.get_mut(&address)?;
         let (heard, _) = site.now().and_then(|now| site.station(known.number, now)).ok()?;
         if heard.is_none() && location.is_some() {
-            site.set_station(known.number, location).ok()?;
+            site.set_station(known.number, address, location).ok()?;
             known.told = location;
         }
         Some(known.number)
@@ -98,7 +113,7 @@ impl Stations {
         {
             match place {
                 Some(place) if place != to && since < STAY => location = place,
-                _ => drop(site.set_station(known.number, Some(to))),
+                _ => drop(site.set_station(known.number, address, Some(to))),
             }
             known.told = Some(location);
         }

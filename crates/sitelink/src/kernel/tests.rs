@@ -80,6 +80,17 @@ fn announce(kernel: &KernelSite, peer: u16, index: u16, flow: Flow) -> bool {
     true
 }
 
+fn withdraw(kernel: &KernelSite, peer: u16, index: u16) {
+    let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
+    command(kernel, Command::WithdrawFlow { peer, generation, index });
+}
+
+/// All that was given up is free again.
+fn rest(kernel: &KernelSite) {
+    std::thread::sleep(flows::RESTED);
+    kernel.lock().room.reuse();
+}
+
 fn use_flow(kernel: &KernelSite, peer: u16, index: u16, flow: Flow) {
     let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
     assert_eq!(kernel.handle_event(NOW, Event::FlowInUse { peer, generation, index, flow }), [None, None]);
@@ -121,7 +132,7 @@ fn flows_behind_vlan_tags_are_left_to_user_space() {
     begin(&kernel, 0);
     transmit(&kernel, 0, 0);
     give_path(&kernel, 0);
-    let free = || kernel.lock().stations.free();
+    let free = || kernel.lock().room.counts()[0].iter().sum::<usize>();
     let all = free();
     let untagged = flow(1, 2, 3);
     let tagged = [&frame(1, 2, 3)[..12], &[0x81, 0, 0, 7], &frame(1, 2, 3)[12..]].concat();
@@ -220,18 +231,14 @@ fn a_peer_that_announces_much_leaves_room_for_others() {
         let all = 0..100;
         all.filter(|index| announce(&kernel, peer, *index, flow_of(*index))).count()
     };
-    let withdraw = |peer: u16| {
-        for index in (0..100).map(FlowIndex) {
-            let (peer, generation) = (PeerId(peer), Generation::default());
-            command(&kernel, Command::WithdrawFlow { peer, generation, index });
-        }
-    };
+    let withdraw = |peer: u16| (0..100).for_each(|index| withdraw(&kernel, peer, index));
     // Flows of one station.
     for peer in 0..2 {
         assert_eq!(accepted(peer, &|index| flow(peer, 9, index)), 64, "peer {peer}");
         assert!(announce(&kernel, peer, 63, flow(peer, 9, 63)), "one that is there already");
     }
     (0..2).for_each(withdraw);
+    rest(&kernel);
     // A station for each flow: as many as stay free.
     assert_eq!(accepted(0, &|index| flow(index, 9, 0)), 16);
     assert!(announce(&kernel, 0, 99, flow(0, 9, 1)), "another flow of a station");
@@ -239,9 +246,59 @@ fn a_peer_that_announces_much_leaves_room_for_others() {
     transmit(&kernel, 0, 0);
     give_path(&kernel, 0);
     use_flow(&kernel, 0, 0, flow(200, 201, 0));
-    assert_eq!(kernel.lock().stations.free(), 6, "those of this LAN find room");
+    assert_eq!(kernel.lock().room.stations.free(), 6, "those of this LAN find room");
     (0..2).for_each(withdraw);
+    rest(&kernel);
     assert_eq!(accepted(1, &|index| flow(index, 9, 0)), 15);
+}
+
+#[test]
+fn a_peer_that_withdraws_much_leaves_room_for_others() {
+    let kernel = limited(2, &Limits { flows: 64, stations: 32, ..Limits::DEFAULT });
+    (0..2).for_each(|peer| begin(&kernel, peer));
+    let churned = |flow_of: &dyn Fn(u16) -> Flow| {
+        let all = 0..500;
+        all.filter(|&number| {
+            let accepted = announce(&kernel, 0, 0, flow_of(number));
+            withdraw(&kernel, 0, 0);
+            accepted
+        })
+        .count()
+    };
+    // Flows of one station, which has another flow.
+    assert!(announce(&kernel, 0, 1, flow(1, 9, 1000)));
+    assert_eq!(churned(&|number| flow(1, 9, number)), 63);
+    assert_eq!((0..100).filter(|&index| announce(&kernel, 1, index, flow(2, 9, index))).count(), 64);
+    (0..100).for_each(|index| withdraw(&kernel, 1, index));
+    withdraw(&kernel, 0, 1);
+    rest(&kernel);
+    // A station for each.
+    assert_eq!(churned(&|number| flow(number, 9, 0)), 16);
+    assert_eq!((0..100).filter(|&index| announce(&kernel, 1, index, flow(600 + index, 9, 0))).count(), 8);
+}
+
+/// A program may be at work with them still.
+#[test]
+fn what_a_flow_had_rests_before_it_is_anothers() {
+    let kernel = kernel(1);
+    begin(&kernel, 0);
+    transmit(&kernel, 0, 0);
+    give_path(&kernel, 0);
+    let counts = || kernel.lock().room.counts();
+    let all = counts();
+    use_flow(&kernel, 0, 0, flow(1, 2, 0));
+    assert!(announce(&kernel, 0, 5, flow(3, 1, 0)));
+    let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(0));
+    kernel.handle_event(NOW, Event::Withdraw { peer, generation, index });
+    withdraw(&kernel, 0, 5);
+    let resting = |counts: [[usize; 2]; 3]| counts.map(|[_, resting]| resting);
+    assert_eq!(resting(counts()), [3, 1, 1]);
+    assert_eq!(counts().map(|[free, resting]| free + resting), all.map(|[free, _]| free));
+    kernel.handle_timeout(NOW);
+    assert_eq!(resting(counts()), [3, 1, 1]);
+    std::thread::sleep(GRACE);
+    kernel.handle_timeout(NOW + LOOK);
+    assert_eq!(counts(), all);
 }
 
 #[test]
@@ -251,13 +308,15 @@ fn a_flow_that_finds_room_for_one_station_leaves_it_to_others() {
     transmit(&kernel, 0, 0);
     give_path(&kernel, 0);
     use_flow(&kernel, 0, 0, flow(1, 2, 0));
-    assert_eq!(kernel.lock().stations.free(), 1);
+    assert_eq!(kernel.lock().room.stations.free(), 1);
     use_flow(&kernel, 0, 1, flow(3, 4, 0));
-    assert_eq!(kernel.lock().stations.free(), 1);
+    rest(&kernel);
+    assert_eq!(kernel.lock().room.stations.free(), 1);
     use_flow(&kernel, 0, 2, flow(1, 3, 0));
-    assert_eq!(kernel.lock().stations.free(), 0);
+    assert_eq!(kernel.lock().room.stations.free(), 0);
     kernel.retain(|_| false);
-    assert_eq!(kernel.lock().stations.free(), 3);
+    rest(&kernel);
+    assert_eq!(kernel.lock().room.stations.free(), 3);
 }
 
 /// Programs beside a real half, which receive a peer's lane 1.

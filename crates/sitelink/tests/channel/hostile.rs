@@ -1,8 +1,11 @@
 //! Those who are no peers, and peers that break the rules.
 
+use std::future::poll_fn;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -94,6 +97,32 @@ fn a_key_that_is_shown_and_not_had_opens_nothing() {
     let (reach, reason) = (near.status().peers[0].reach, near.status().peers[0].reason.clone());
     assert_eq!(reach, ConnState::Refused, "{reason}");
     assert!(reason.contains("the signature is wrong"), "{reason}");
+}
+
+/// As one of two sites that call each other at once.
+#[test]
+fn a_caller_that_ends_its_call_has_not_failed() {
+    let [low, _, high] = identities();
+    let far = Site::start(&high, socket(), vec![peer(&low, None)]);
+    let end = Instant::now() + LIMIT;
+    while counters(&far).in_handshakes_ended == 0 {
+        assert!(Instant::now() < end, "{:?}", counters(&far));
+        raw::runtime().block_on(async {
+            {
+                let mut call = pin!(raw::connect(Shown::Key(low.public(), &low), PROTOCOL, far.known()));
+                for _ in 0..10 {
+                    if poll_fn(|context| Poll::Ready(call.as_mut().poll(context).is_ready())).await {
+                        break;
+                    }
+                    tokio::task::yield_now().await;
+                }
+                // The site answers. Nothing is read here meanwhile.
+                std::thread::sleep(Duration::from_millis(50));
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        });
+    }
+    assert_eq!(counters(&far).in_handshakes_failed, 0);
 }
 
 /// Takes connections in a thread of its own.

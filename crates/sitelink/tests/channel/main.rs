@@ -9,6 +9,7 @@ mod path;
 #[path = "../../../dataplane/tests/plants/mod.rs"]
 mod plants;
 mod raw;
+mod relayed;
 mod restart;
 mod roster;
 mod scan;
@@ -127,6 +128,7 @@ fn header_encryption_and_plain_peers_are_where_their_endpoints_are() {
     let plain = sitelink::ManagerPeer {
         endpoint: Some("127.0.0.9:4789".to_owned()),
         public_key: None,
+        via: None,
         mode: tunnel::Mode::Plain { vni: 7 },
         classical: false,
         paths: Vec::new(),

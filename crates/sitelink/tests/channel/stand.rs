@@ -60,6 +60,7 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
     ManagerPeer {
         endpoint: endpoint.map(|endpoint| endpoint.to_string()),
         public_key: Some(identity.public()),
+        via: None,
         mode: Mode::Identifier,
         classical: false,
         paths: Vec::new(),

@@ -198,3 +198,23 @@ fn secrets_are_not_shown() {
         format!("{cak:?} {:?} {:?} {:?}", cak.ick(&ckn), cak.kek(&ckn), Drbg::new(&[0xab; 32]));
     assert_eq!(text, "Cak(16 octets) Ick Kek Drbg");
 }
+
+/// Keys that Python's cryptography made: two blocks of AES-CMAC, by the sentence in the module.
+#[test]
+fn express_scs_have_a_key_of_their_own_under_a_sak_of_chacha20_alone() {
+    let sak: Vec<u8> = (0..32).collect();
+    for suite in CipherSuite::ALL {
+        let expected = match suite {
+            CipherSuite::ChaCha20Poly1305 => {
+                Some("b250e348b09eb36ccd1087fed165f2f8758c6912cb365c44d091841f15fe5d0c")
+            }
+            CipherSuite::ChaCha20Poly1305Xpn => {
+                Some("15bafe5c9327167722559b2c6d554fb8e185dccdcbad33d9de48cfbc752b9015")
+            }
+            _ => None,
+        };
+        let sak = Sak::new(suite, &sak[..suite.key_octets()]).expect("its length");
+        let derived = sak.express(suite);
+        assert_eq!(derived.map(|derived| hex::encode(derived.octets())).as_deref(), expected, "{suite}");
+    }
+}

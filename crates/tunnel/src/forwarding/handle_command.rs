@@ -134,7 +134,9 @@ impl Forwarding {
         let added = match transport {
             _ if !self.state.takes(&flow) => false,
             Transport::Identifier(mode) => mode.announced.add(index, flow),
-            Transport::HeaderEncryption(mode) => mode.known.add(&self.state.hasher, index, flow),
+            Transport::HeaderEncryption(mode) => {
+                flow.relay().is_none() && mode.known.add(&self.state.hasher, index, flow)
+            }
             Transport::Plain { .. } => return,
         };
         let event = if added {

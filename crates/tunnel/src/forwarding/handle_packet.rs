@@ -93,6 +93,16 @@ impl Forwarding {
                 (taken, body.len() + self.receive.lanes[lane].fragments.octets(at).len())
             }
         };
+        if let Some((leg, site)) = taken.flow.relay() {
+            // Nobody splits a relayed packet.
+            let Rebuilt::Whole { body, .. } = rebuilt else {
+                return Err(self.discard(from, InDiscard::BadHeader));
+            };
+            if let Some(counters) = counters_of(&mut self.peers, from) {
+                counters.in_pkts_relayed += 1;
+            }
+            return Ok(Delivery::Relayed { from, leg, site, body });
+        }
         let prefix = prefix(taken);
         if self.is_too_long(prefix.len() + octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));

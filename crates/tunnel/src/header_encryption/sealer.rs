@@ -116,6 +116,8 @@ impl Sealer {
         if !carries(taken) {
             return Err(if taken.flow.cyclic().is_some() {
                 OutDiscard::Cyclic
+            } else if taken.flow.relay().is_some() {
+                OutDiscard::NotRelayed
             } else if taken.flow.sci().is_none() {
                 OutDiscard::NoSci
             } else {

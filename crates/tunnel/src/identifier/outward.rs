@@ -61,6 +61,9 @@ impl Identifier {
             if state.offers && route.destination != Destination::All {
                 state.offer(now, context, given);
             }
+        } else if taken.flow.relay().is_some() {
+            // The sites at both ends find out what fits the way, as without a relay.
+            return Err(OutDiscard::TooLong);
         } else {
             let first = body.len().div_ceil(2).min(room(header)?);
             if body.len() - first > room(SHORT)? {

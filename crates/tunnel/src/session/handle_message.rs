@@ -111,7 +111,7 @@ impl Session {
             Message::Position { epoch, lane, seq } => return self.handle_position(epoch, lane, seq),
             Message::Ping { token } => self.due.pong = Some(token),
             // The channel has handled them already.
-            Message::Pong { .. } | Message::SeenAt { .. } => {}
+            Message::Pong { .. } | Message::SeenAt { .. } | Message::ReachableAt { .. } => {}
         }
         Ok(())
     }

@@ -98,7 +98,7 @@ pub(crate) fn delivered(arrived: &Delivery<'_>, packet: &[u8]) -> Option<Vec<u8>
     match arrived {
         Delivery::Frame { prefix, body, .. } => Some([&prefix[..], &packet[body.clone()]].concat()),
         Delivery::Joined { prefix, first, second, .. } => Some([&prefix[..], first, second].concat()),
-        Delivery::Pending => None,
+        Delivery::Relayed { .. } | Delivery::Pending => None,
     }
 }
 

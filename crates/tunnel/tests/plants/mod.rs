@@ -221,7 +221,7 @@ impl Plants {
                 let frame = match arrived {
                     Delivery::Frame { prefix, body, .. } => [&prefix[..], &packet[body]].concat(),
                     Delivery::Joined { prefix, first, second, .. } => [&prefix[..], first, second].concat(),
-                    Delivery::Pending => return None,
+                    Delivery::Relayed { .. } | Delivery::Pending => return None,
                 };
                 self.lans[site].push((self.now, frame.clone()));
                 Some(frame)

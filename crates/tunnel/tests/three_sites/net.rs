@@ -162,7 +162,7 @@ impl Net {
             match self.sites[to].forwarding.handle_packet(self.now, PacketSource::Identifier, &packet) {
                 Ok(Delivery::Frame { prefix, body, .. }) => [&prefix[..], &packet[body]].concat(),
                 Ok(Delivery::Joined { prefix, first, second, .. }) => [&prefix[..], first, second].concat(),
-                Ok(Delivery::Pending) | Err(_) => return,
+                Ok(Delivery::Relayed { .. } | Delivery::Pending) | Err(_) => return,
             };
         assert_eq!(self.sent.get(&arrived), Some(&from), "a frame that no station behind it sent");
         assert!(self.delivered_once[to].insert(arrived.clone()), "a frame twice");

@@ -6,7 +6,8 @@
 //!  112   MACsec Cipher Suites          (implementation capability 2 | identifier 8) ...           figure 11-24
 //!  127   Organizationally Specific     OUI 3 | subtype 1 | ...                                    clause 11.12.6
 //!        ours: F2-46-57 | 01 | "FWRD" | version 1 | flags 1 | largest SDU 2 | (suite 1 | nanoseconds 2) ...
-//!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame, 04 misses a station under this CAK
+//!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame, 04 misses a station under this CAK,
+//!                     08 receives express SCs
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
 //! ```
 //!
@@ -25,6 +26,7 @@ const VERSION: u8 = 1;
 const REASSEMBLES: u8 = 0x01;
 const SPLITS: u8 = 0x02;
 const MISSES: u8 = 0x04;
+const EXPRESS: u8 = 0x08;
 const SUITE_OCTETS: usize = 10;
 const FIGURE_OCTETS: usize = 3;
 /// Maximum octets of a value: its length has 9 bits.
@@ -72,6 +74,8 @@ pub struct Extensions {
     pub splits: bool,
     /// Hears a member of the group under another CAK, but not under this one.
     pub misses: bool,
+    /// Receives express SCs too ([`Sci::express`](crate::Sci::express)).
+    pub express: bool,
     /// Octets of the longest SDU that it accepts, from the SDU's EtherType on: its secure data.
     pub largest_sdu: u16,
 }
@@ -109,8 +113,9 @@ impl<'f> Tlv<'f> {
             let mut fields = Fields(value.strip_prefix(&OURS).filter(|_| kind == ORGANIZATIONALLY_SPECIFIC)?);
             let [version, flags] = fields.take()?;
             let largest_sdu = u16::from_be_bytes(fields.take()?);
-            let [reassembles, splits, misses] = [REASSEMBLES, SPLITS, MISSES].map(|flag| flags & flag != 0);
-            let extensions = Extensions { reassembles, splits, misses, largest_sdu };
+            let [reassembles, splits, misses, express] =
+                [REASSEMBLES, SPLITS, MISSES, EXPRESS].map(|flag| flags & flag != 0);
+            let extensions = Extensions { reassembles, splits, misses, express, largest_sdu };
             (version >= VERSION).then_some(Self::Extensions(extensions, TimingList(fields.0)))
         };
         match kind {
@@ -187,8 +192,8 @@ impl<'b> TlvWriter<'b> {
         extensions: &Extensions,
         figures: impl Iterator<Item = TimingEntry>,
     ) -> Result<(), TooLong> {
-        let Extensions { reassembles, splits, misses, largest_sdu } = *extensions;
-        let flags = [(reassembles, REASSEMBLES), (splits, SPLITS), (misses, MISSES)];
+        let Extensions { reassembles, splits, misses, express, largest_sdu } = *extensions;
+        let flags = [(reassembles, REASSEMBLES), (splits, SPLITS), (misses, MISSES), (express, EXPRESS)];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let [high, low] = largest_sdu.to_be_bytes();
         let mut head = [0; OURS.len() + 4];

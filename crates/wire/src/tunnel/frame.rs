@@ -1,6 +1,6 @@
 //! A MACsec frame, split for the tunnel and rebuilt behind it.
 
-use super::flow::{CYCLIC, FLOW_BITS, Flow, OuterTags, SC};
+use super::flow::{CYCLIC, FLOW_BITS, Flow, OuterTags, RelayLeg, SC, SiteName};
 use crate::ethernet::{ADDRESSES_OCTETS, EtherType, HEADER_OCTETS, Header};
 use crate::fieldbus;
 use crate::id::{An, MacAddr, Sci};
@@ -136,6 +136,11 @@ impl ParsedFrame {
         Ok(Self { flow, fields: PacketFields { tci_low: 0, octet_3: key_id, pn: u32::from_be_bytes(seq) } })
     }
 
+    /// A packet that is relayed to or from a site: all of it is body.
+    pub const fn relayed(leg: RelayLeg, site: SiteName) -> Self {
+        Self { flow: Flow::relayed(leg, site), fields: PacketFields { tci_low: 0, octet_3: 0, pn: 0 } }
+    }
+
     /// Writes addresses, VLAN tags and SecTAG, [`Flow::prefix_octets`] octets, to the beginning of `out`.
     ///
     /// # Panics
@@ -159,6 +164,9 @@ impl ParsedFrame {
     #[cold]
     #[inline(never)]
     fn encode_other_prefix(&self, out: &mut [u8]) {
+        if self.flow.relay().is_some() {
+            return;
+        }
         let flow = self.flow.with_tags(OuterTags::default());
         let mut untagged = [0; ADDRESSES_OCTETS + SECTAG_SCI_OCTETS];
         if flow.sc_bits == CYCLIC {

@@ -17,7 +17,7 @@ use wire::{EtherType, Sci};
 use super::{RECEIVE_SCS, SaKey};
 use crate::octets::{long, put, word};
 
-pub(super) const SETTINGS: usize = 56;
+pub(super) const SETTINGS: usize = 64;
 pub(super) const CHANNELS: usize = 8 + 8 * RECEIVE_SCS;
 /// Octets of a command; a report stands at its beginning.
 pub(super) const COMMAND: usize = KEY_IN_COMMAND + 48;
@@ -58,16 +58,19 @@ pub(super) enum About {
     Receive,
 }
 
-/// Settings of a link; whether user space has SAs too is set apart. `ring`: blocks of each window.
+/// Settings of a link; whether user space has SAs too is set apart. `ring`: blocks of each window. `express`: its SCs are express SCs,
+/// whose frames always have the SCI.
 pub(super) fn settings(
     sci: Sci,
     of: &Settings,
     bypass: &[EtherType],
     rest: u32,
     ring: u32,
+    express: bool,
 ) -> [u8; SETTINGS] {
     let mut octets = [0; SETTINGS];
     let tci = match of.sci_inclusion {
+        _ if express => SC,
         SciInclusion::Always => SC,
         SciInclusion::Never => 0,
         SciInclusion::EndStation => ES,
@@ -79,9 +82,10 @@ pub(super) fn settings(
     for (at, word) in words.into_iter().enumerate() {
         put(&mut octets, 4 * at, &word.to_ne_bytes());
     }
-    put(&mut octets, 32, &sci.octets());
+    put(&mut octets, 32, &u32::from(express).to_ne_bytes());
+    put(&mut octets, 40, &sci.octets());
     for (at, ethertype) in bypass.iter().enumerate() {
-        put(&mut octets, 40 + 2 * at, &ethertype.0.to_be_bytes());
+        put(&mut octets, 48 + 2 * at, &ethertype.0.to_be_bytes());
     }
     octets
 }

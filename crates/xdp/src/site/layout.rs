@@ -16,9 +16,9 @@ use crate::octets::{long, nanoseconds, put, word};
 
 pub(super) const SETTINGS: usize = 40;
 pub(super) const TRANSMIT_LANE: usize = 56;
-pub(super) const OUTWARD_FLOW: usize = 48;
+pub(super) const OUTWARD_FLOW: usize = 72;
 pub(super) const ANNOUNCED_FLOW: usize = 32;
-pub(super) const STATION: usize = 16;
+pub(super) const STATION: usize = 24;
 pub(super) const PEER: usize = 8;
 pub(super) const PATH: usize = 80;
 pub(super) const COMMAND: usize = 64;
@@ -102,36 +102,38 @@ pub(super) fn is_open(lane: &[u8; TRANSMIT_LANE]) -> bool {
 }
 
 /// A flow that is added now, by the kernel's clock.
-pub(super) fn outward_flow(flow: &FlowPath, now: u64) -> [u8; OUTWARD_FLOW] {
+pub(super) fn outward_flow(flow: &Flow, path: &FlowPath, now: u64) -> [u8; OUTWARD_FLOW] {
     let mut octets = [0; OUTWARD_FLOW];
-    let numbers = [flow.peer, as_read(flow.index.0), flow.source, flow.destination];
+    put(&mut octets, 0, &flow.encode());
+    let numbers = [path.peer, as_read(path.index.0), path.source, path.destination, SETTLING];
     for (at, number) in numbers.into_iter().enumerate() {
-        put(&mut octets, 4 * at, &number.to_ne_bytes());
+        put(&mut octets, 24 + 4 * at, &number.to_ne_bytes());
     }
-    put(&mut octets, 16, &SETTLING.to_ne_bytes());
-    put(&mut octets, 32, &now.to_ne_bytes());
-    put(&mut octets, 40, &now.to_ne_bytes());
+    put(&mut octets, 56, &now.to_ne_bytes());
+    put(&mut octets, 64, &now.to_ne_bytes());
     octets
 }
 
-/// Whether a flow's frames are user space's until it is added anew.
-pub(super) fn is_in_user_space(flow: &[u8; OUTWARD_FLOW]) -> bool {
-    word(flow, 16) == USER_SPACE
+/// When a flow's last frame went through the program, on the kernel's clock; 0: none did. And whether its frames are user space's until it
+/// is added anew.
+pub(super) fn flow_use(flow: &[u8; OUTWARD_FLOW]) -> (u64, bool) {
+    (long(flow, 48), word(flow, 40) == USER_SPACE)
 }
 
 pub(super) fn announced_key(peer: u32, index: FlowIndex) -> u32 {
     peer << 16 | u32::from(index.0)
 }
 
-pub(super) fn announced_flow(flow: &Flow, station: u32) -> [u8; ANNOUNCED_FLOW] {
+pub(super) fn announced_flow(key: u32, flow: &Flow, station: u32) -> [u8; ANNOUNCED_FLOW] {
     let mut octets = [0; ANNOUNCED_FLOW];
     put(&mut octets, 0, &flow.encode());
     put(&mut octets, Flow::OCTETS, &station.to_ne_bytes());
+    put(&mut octets, Flow::OCTETS + 4, &key.to_ne_bytes());
     octets
 }
 
 /// A station that was heard at a time of the kernel's clock.
-pub(super) fn station(location: Option<Location>, heard: u64) -> [u8; STATION] {
+pub(super) fn station(of: MacAddr, location: Option<Location>, heard: u64) -> [u8; STATION] {
     let mut octets = [0; STATION];
     let place = match location {
         None => 0,
@@ -140,6 +142,7 @@ pub(super) fn station(location: Option<Location>, heard: u64) -> [u8; STATION] {
     };
     put(&mut octets, 0, &heard.to_ne_bytes());
     put(&mut octets, 8, &place.to_ne_bytes());
+    put(&mut octets, 16, &address(of).to_ne_bytes());
     octets
 }
 

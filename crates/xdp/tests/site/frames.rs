@@ -68,9 +68,9 @@ fn a_frame_that_does_not_fit_the_path_takes_its_flow_with_it() {
     assert!(matches!(world.send(&frame(2, 5, true, 1, 40)), Outcome::Sent(_)), "other flows go on");
     let (flow, path, _) = world.flows[0];
     let now = world.kernel.now().unwrap();
-    let used = [0, 1].map(|number| world.kernel.flow_use(&world.flows[number].0, now).unwrap());
+    let used = [0, 1].map(|number| world.kernel.flow_use(number, now).unwrap());
     assert!(used[0].in_user_space && !used[1].in_user_space && used[1].idle.is_some());
-    world.kernel.add_flow(&flow, &path).unwrap();
+    world.kernel.add_flow(0, &flow, &path).unwrap();
     world.flows[0].2 = false;
     assert!(matches!(world.send(&frame(1, 5, true, 4, 40)), Outcome::Sent(_)));
     world.kernel.remove_flow(&flow).unwrap();

@@ -35,6 +35,8 @@ pub(crate) struct World {
     pub(crate) sent: Vec<(u32, u64)>,
     /// Flows that the kernel has, and whether their frames are user space's until they are added anew.
     pub(crate) flows: Vec<(Flow, FlowPath, bool)>,
+    /// Announced flows that the kernel has.
+    pub(crate) announced: Vec<(u32, FlowIndex)>,
 }
 
 /// What became of a packet.
@@ -106,6 +108,7 @@ impl World {
             window,
             sent: vec![(0, 1); PEERS.into()],
             flows: Vec::new(),
+            announced: Vec::new(),
         };
         for peer in 0..PEERS {
             world.rust.handle_command(
@@ -163,7 +166,7 @@ impl World {
     pub(crate) fn tell_station(&mut self, number: u8) {
         let known =
             self.rust.stations().find(|known| known.address == station(number)).map(|known| known.location);
-        self.kernel.set_station(number.into(), known).unwrap();
+        self.kernel.set_station(number.into(), station(number), known).unwrap();
     }
 
     pub(crate) fn location(&self, number: u8) -> Option<Location> {
@@ -186,8 +189,8 @@ impl World {
         self.tell_station(destination);
         let path =
             FlowPath { peer: peer.into(), index, source: source.into(), destination: destination.into() };
-        self.kernel.add_flow(&flow, &path).unwrap();
         self.flows.retain(|known| known.0 != flow);
+        self.kernel.add_flow(self.flows.len() as u32, &flow, &path).unwrap();
         self.flows.push((flow, path, false));
     }
 
@@ -200,7 +203,12 @@ impl World {
             Command::AddFlow { peer: PeerId(peer), generation: GENERATION, index, flow },
         );
         while self.rust.poll_event().is_some() {}
-        self.kernel.announce(peer.into(), index, &flow, source.into()).unwrap();
+        let key = (u32::from(peer), index);
+        let number = self.announced.iter().position(|known| *known == key).unwrap_or_else(|| {
+            self.announced.push(key);
+            self.announced.len() - 1
+        });
+        self.kernel.announce(number as u32, key, &flow, source.into()).unwrap();
     }
 
     /// A station is heard behind a peer, so that frames for it go there: by a packet that user space takes.

@@ -52,6 +52,36 @@ fn every_state_has_its_cure() {
 }
 
 #[test]
+fn a_peer_behind_a_relay_is_told_of_with_its_relay() {
+    let found = |state: &str, relayed: bool, why: &str| {
+        let mut site = site("");
+        let hub = config::site::Hub { name: "hub".into(), public_key: Identity::new(&[3; 32]).public() };
+        site.peers[0].via = Some(hub);
+        let mut report = peer_report(&site.peers[0], None, None, None);
+        (report.state, report.relayed, report.not_direct) = (state.into(), relayed, why.into());
+        report.reason =
+            if state == "connected" { String::new() } else { "no answer through the relay".into() };
+        let findings = of_peer(&site, &site.peers[0], &report, Some(1470));
+        findings.into_iter().map(|finding| (finding.level, finding.text)).collect::<Vec<_>>()
+    };
+    let [(level, text)] = &found("connecting", false, "")[..] else { panic!("one finding") };
+    let words = [
+        "does not answer through hub (no answer through the relay)",
+        "relay = true",
+        "with via for this site",
+    ];
+    assert!(*level == Level::Problem && words.iter().all(|word| text.contains(word)), "{text}");
+    let relayed = found("connected", true, "no direct way: no answer from 203.0.113.9:7787");
+    assert_eq!(relayed[0], (Level::Ok, "berlin answers through hub".into()));
+    assert!(
+        relayed[1].0 == Level::Note && relayed[1].1.contains("relayed by hub (no direct way: no answer"),
+        "{relayed:?}"
+    );
+    let direct = found("connected", false, "");
+    assert_eq!(direct[1], (Level::Ok, "berlin is reached directly: hub does not relay".into()));
+}
+
+#[test]
 fn what_the_path_carries_is_held_against_the_lan() {
     for (payload, lan_mtu, level, words) in [
         (1472, 1470, Level::Ok, "up to 1470 go unsplit"),

@@ -88,12 +88,14 @@
       [`${receives} from ${peer}`, receive, TABLES.fieldbus_receive],
     ]),
   ];
+  // The own SCs: that of all frames, and that of express frames if there is one.
+  const transmitScs = ({ transmit, express }) => (express ? [transmit, express] : [transmit]);
   const macsecGroups = (link) => [
     [`plain port ${link.plain.interface}`, link.plain.counters],
     [`protected port ${link.protected.interface}`, link.protected.counters],
     ["SecY", link.secy.counters],
     ...(link.mka ? [["key agreement", link.mka.counters]] : []),
-    [`transmit SC ${link.secy.transmit.sci}`, link.secy.transmit.counters],
+    ...transmitScs(link.secy).map((sc) => [`transmit SC ${sc.sci}`, sc.counters]),
     ...link.secy.receive.map((sc) => [`receive SC ${sc.sci}`, sc.counters]),
   ].map(([where, counters]) => [where, counters, TABLES.link]);
   const siteGroups = (site) => [
@@ -238,9 +240,9 @@
     return [make("strong", "", title), pairs(list)];
   };
   const drawSas = (parent, link) => {
-    const { transmit, receive } = link.secy;
-    const entries = transmit.sas.map((sa) => [`own ${sa.an}`, `Own SA ${sa.an}, SCI ${transmit.sci}`, sa, false]);
-    for (const sc of receive) {
+    const entries = transmitScs(link.secy).flatMap(({ sci, sas }) =>
+      sas.map((sa) => [`own ${sci} ${sa.an}`, `Own SA ${sa.an}, SCI ${sci}`, sa, false]));
+    for (const sc of link.secy.receive) {
       for (const sa of sc.sas) entries.push([`${sc.sci} ${sa.an}`, `Peer's SA ${sa.an}, SCI ${sc.sci}`, sa, true]);
     }
     keep(parent, entries.map(([key, title, sa, peer]) => [key, () => make("div", "tile"), (tile) => {
@@ -435,7 +437,7 @@
       const epoch = (epoch) => (epoch ? `${whole(epoch.epoch)}, for ${since(epoch.seconds)}` : "none");
       const list = [["mode", peer.mode], ["state", peer.state === "plain" ? "NOT PROTECTED" : `${peer.state} for ${since(peer.seconds)}`]];
       if (peer.reason) list.push(["because", peer.reason]);
-      list.push(["address", peer.address || "not known yet"]);
+      list.push(["address", peer.relayed ? `relayed by ${peer.via}` : peer.address || "not known yet"]);
       if (peer.round_trip_us !== undefined) list.push(["round trip", `${whole(peer.round_trip_us)} \u00b5s`]);
       (peer.paths || []).forEach((path, at) => list.push([`path ${at + 1}`, path.up
         ? `up${path.preferred ? ", preferred" : ""}, ${whole(path.round_trip_us)} \u00b5s (${path.settings})`

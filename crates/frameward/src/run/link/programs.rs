@@ -35,7 +35,8 @@ pub(in crate::run) fn replay_windows(links: &[Link]) -> impl Iterator<Item = u32
 }
 
 fn xdp_suits(link: &Link, suite: CipherSuite, mtus: Mtus) -> Result<(), String> {
-    KernelPrograms::suit_link(&secy_settings(link, mtus), suite).map_err(|error| error.to_string())
+    KernelPrograms::suit_link(&secy_settings(link, mtus), suite, link.express)
+        .map_err(|error| error.to_string())
 }
 
 /// Where a link's frames are to be protected and verified; none without a SecY.
@@ -49,6 +50,8 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
         suite: suite(link)?,
         sci,
         secy: secy_settings(link, mtus),
+        // Where the kernel is demanded, it is for all frames.
+        express: link.express && io != Io::Kernel,
         bypass: link.bypass.clone(),
         replay_window: link.replay_window,
         saks: link.static_sas().map(|sas| saks(link, sas)),
@@ -97,7 +100,11 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
     }
     let agreed = link.mka().is_some_and(|mka| mka.suite == SuiteRule::Any);
     let agreed = if agreed { ", under each SAK of chacha20-poly1305" } else { "" };
-    match (programs.serve_link(&secy_settings(link, mtus), suite, link.replay_window), io) {
+    let express = link.express && io != Io::Kernel;
+    match (programs.serve_link(&secy_settings(link, mtus), suite, express, link.replay_window), io) {
+        (Ok(()), _) if express => format!(
+            "express frames: kernel, both ways{agreed}, if all members announce it; all others user space ({engines})"
+        ),
         (Ok(()), Io::Kernel) => {
             format!("kernel, both ways{agreed}; if the drivers do not take its programs, no frame passes")
         }
@@ -116,6 +123,12 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
 pub(in crate::run) fn log_place(link: &str, place: &LinkPlace) {
     match place {
         LinkPlace::Kernel => info!(event = "link-path", link, "frames go through the kernel, both ways"),
+        LinkPlace::Express => {
+            info!(
+                event = "link-path",
+                link, "express frames go through the kernel, both ways; all others through user space"
+            );
+        }
         LinkPlace::UserSpace(why) => {
             info!(event = "link-path", link, "frames go through user space, both ways: {why}");
         }
@@ -127,6 +140,7 @@ pub(in crate::run) fn log_place(link: &str, place: &LinkPlace) {
 pub(in crate::run) fn words(place: &LinkPlace) -> String {
     match place {
         LinkPlace::Kernel => "kernel".into(),
+        LinkPlace::Express => "kernel for express frames, user space for all others".into(),
         LinkPlace::UserSpace(why) => format!("user space: {why}"),
         LinkPlace::Nowhere(why) => format!("nowhere: {why}"),
     }

@@ -272,6 +272,9 @@ impl Bound {
         let (producer, datagrams) = datagrams();
         let mut forwarding =
             Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
+        if config.relay {
+            forwarding.relay_for_peers();
+        }
         if config.protect {
             // Interface and port are those of the link inside of it.
             let about = About { lan_mtu, engine: "by its SecY".to_owned(), udp };

@@ -47,10 +47,13 @@ impl StatusText<'_> {
         if !reason.is_empty() {
             writeln!(f, "    {reason}")?;
         }
-        let place = match (&peer.address, &peer.endpoint) {
-            (Some(address), _) => format!("data goes to {address}"),
-            (None, Some(endpoint)) => format!("configured to be at {endpoint}, not found yet"),
-            (None, None) => "may connect from anywhere, and has not yet".to_owned(),
+        let place = match (&peer.via, &peer.address, &peer.endpoint) {
+            (Some(hub), ..) if peer.relayed => format!("relayed by {hub}, in user space"),
+            (Some(_), Some(address), _) => format!("data goes directly to {address}"),
+            (Some(hub), None, _) => format!("to be relayed by {hub}, not found yet"),
+            (None, Some(address), _) => format!("data goes to {address}"),
+            (None, None, Some(endpoint)) => format!("configured to be at {endpoint}, not found yet"),
+            (None, None, None) => "may connect from anywhere, and has not yet".to_owned(),
         };
         write!(f, "    {place}")?;
         if let Some(microseconds) = peer.round_trip_us {
@@ -63,6 +66,9 @@ impl StatusText<'_> {
             write!(f, ", running for {} at least", Uptime(seconds))?;
         }
         writeln!(f)?;
+        if !peer.not_direct.is_empty() {
+            writeln!(f, "    {}", peer.not_direct)?;
+        }
         if let Some(path) = &peer.path {
             writeln!(f, "    known flows: {path}")?;
         }

@@ -227,7 +227,7 @@ fn discards(activity: &Activity, palette: Palette) -> Vec<Line<'static>> {
 
 fn sas(link: &LinkReport, palette: Palette) -> Vec<Line<'static>> {
     let secy = &link.secy;
-    let transmit = secy.transmit.sas.iter().map(|sa| ("transmit", &secy.transmit.sci, sa));
+    let transmit = secy.transmit_scs().flat_map(|sc| sc.sas.iter().map(|sa| ("transmit", &sc.sci, sa)));
     let receive = secy.receive.iter().flat_map(|sc| sc.sas.iter().map(|sa| ("receive", &sc.sci, sa)));
     let line = |(word, sci, sa): (&str, &String, &SaReport)| {
         let pn = match (sa.next_pn, sa.lowest_pn) {

@@ -113,9 +113,9 @@ fn end(side: usize) -> Result<Site, XdpError> {
     let mut site = Site::load(&room, &settings, Unclaimed::Pass)?;
     site.set_lan(LOOPBACK)?;
     site.set_wan(WAN, LOOPBACK)?;
-    for station in 0..STATIONS.len() {
-        let location = if station == side { Location::Here } else { Location::Behind(PeerId(0)) };
-        site.set_station(station as u32, Some(location))?;
+    for (number, address) in STATIONS.into_iter().enumerate() {
+        let location = if number == side { Location::Here } else { Location::Behind(PeerId(0)) };
+        site.set_station(number as u32, address, Some(location))?;
     }
     Ok(site)
 }
@@ -139,9 +139,9 @@ fn prepare([sends, receives]: &mut [Site; 2], v6: bool, octets: usize) -> Result
     sends.open_transmit(0, &key)?;
     sends.set_path(0, &path)?;
     sends.set_peer(0, 0, 0)?;
-    sends.add_flow(&flow, &FlowPath { peer: 0, index: FlowIndex(0), source: 0, destination: 1 })?;
+    sends.add_flow(0, &flow, &FlowPath { peer: 0, index: FlowIndex(0), source: 0, destination: 1 })?;
     receives.open_receive(0, 0, &key)?;
-    receives.announce(0, FlowIndex(0), &flow, 0)?;
+    receives.announce(0, (0, FlowIndex(0)), &flow, 0)?;
     while receives.fill(0)?.missing > 0 {}
     Ok(())
 }

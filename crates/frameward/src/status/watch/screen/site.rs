@@ -33,15 +33,18 @@ fn peer_line(peer: &SitePeerReport, palette: Palette) -> Line<'static> {
     if let Some(address) = address {
         text += &format!(", at {address}");
     }
+    if let Some(hub) = peer.via.as_ref().filter(|_| peer.relayed) {
+        text += &format!(", through {hub}");
+    }
     if let Some(microseconds) = peer.round_trip_us {
         text += &format!(", {microseconds} us");
     }
-    if let Some(octets) = peer.path_payload {
-        text += &format!(", payload {octets}");
-    }
     let up = peer.paths.iter().filter(|path| path.up).count();
     if !peer.paths.is_empty() {
-        text += &format!(", paths {up} of {} up", peer.paths.len());
+        text += &format!(", paths {up}/{}", peer.paths.len());
+    }
+    if let Some(octets) = peer.path_payload {
+        text += &format!(", payload {octets}");
     }
     if let Some(EpochReport { epoch, seconds }) = peer.transmit_epoch {
         text += &format!(", epoch {epoch} for {}", Uptime(seconds));

@@ -1,0 +1,111 @@
+//! SAs of express SCs: a second set under each SAK, with a key that is derived from it.
+//!
+//! ```text
+//!  own SCI, port p            SAs under the SAK                            in the worker
+//!  express SCI, port p + 8000 SAs under the express key, the same AN       transmit: programs in the kernel alone
+//!                                                                          receive: there too, else in the worker
+//! ```
+//!
+//! A station that announces express SCs receives them from the beginning of each SAK. It sends on its own if all live peers announced
+//! them when the SAK was installed, and programs stand in front of its ports. Until then, and else, its express frames are the worker's, as
+//! all others.
+//!
+//! An SC is in one place, so its frames keep their order, and a replay window of 0 is enough. SSCIs and salt of XPN are those of
+//! the SAK: the key is another one.
+
+use mka::{Admission, Association, Report};
+use secy::{NextAction, SecY};
+use wire::{Ki, Sci};
+use xdp::XdpError;
+
+use super::{Installed, SaNotice, SaTable};
+use crate::kernel_link::{KernelLink, LinkPlace};
+
+/// The most peers whose express SCs are received: each has two SCs then.
+const MOST_PEERS: usize = SecY::RECEIVE_SCS / 2;
+
+impl Installed {
+    /// The SC of this peer among SCs of this kind.
+    pub(super) fn admission(&self, peer: Admission) -> Option<Admission> {
+        if self.express { express(peer) } else { Some(peer) }
+    }
+}
+
+/// A peer's express SC.
+fn express(peer: Admission) -> Option<Admission> {
+    Some(Admission { sci: peer.sci.express()?, ..peer })
+}
+
+impl SaTable {
+    /// Installs a SAK for all SCs. The KaY hears of it if it can be used.
+    pub(super) fn install_all(
+        &mut self,
+        sak: Association,
+        mut kernel: Option<&mut KernelLink>,
+        tell: &mut impl FnMut(SaNotice),
+    ) {
+        let ki = sak.ki;
+        let express = self.express_association(&sak).map(|sak| (sak, true));
+        let installed = express.into_iter().chain([(sak, false)]).all(|(sak, express)| {
+            let programs = kernel.as_deref_mut().filter(|kernel| kernel.is_express() == express);
+            self.install(sak, express, programs, tell)
+        });
+        if installed {
+            self.changes.reports.push(Report::Installed(ki));
+        }
+    }
+
+    /// The SAs of the express SCs under a SAK; none for a suite without, or for more peers than there is room for.
+    fn express_association(&self, sak: &Association) -> Option<Association> {
+        if !self.express || sak.receive.len() > MOST_PEERS {
+            return None;
+        }
+        let receive = sak.receive.iter().copied().filter_map(express).collect();
+        let Association { ki, an, suite, confidentiality, xpn, fragmentation, .. } = *sak;
+        let sak = sak.sak.express(suite)?;
+        Some(Association { ki, an, suite, sak, confidentiality, xpn, receive, fragmentation })
+    }
+
+    fn find_express(&self, ki: Ki) -> Option<&Installed> {
+        self.saks.iter().find(|of| of.sak.ki == ki && of.express)
+    }
+
+    /// Has the programs send express frames under this SAK if it is there and all peers receive them; else they are the worker's.
+    pub(super) fn enable_express(&self, ki: Ki, kernel: &mut KernelLink) -> Result<(), XdpError> {
+        match self.find_express(ki).filter(|of| of.in_kernel && of.sak.fragmentation.express) {
+            Some(of) => kernel.enable_transmit(of.sak.an),
+            None => kernel.disable_transmit(),
+        }
+    }
+
+    /// Whether PNs of the express SC are running out under the SAK that protects. True once for each SAK.
+    pub(crate) fn express_wants_sak(&self, kernel: &mut KernelLink) -> bool {
+        let of = self.enabled.and_then(|ki| self.find_express(ki)).filter(|of| of.in_kernel);
+        of.is_some_and(|of| {
+            matches!(kernel.new_need(of.sak.an), Some(NextAction::Rekey | NextAction::Exhausted))
+        })
+    }
+
+    /// The peers' express SCs.
+    pub(crate) fn express_scs(&self) -> Vec<Sci> {
+        let mut scs = Vec::new();
+        for Installed { sak, .. } in self.saks.iter().filter(|of| of.express) {
+            scs.extend(sak.receive.iter().map(|admission| admission.sci));
+        }
+        scs.sort_unstable();
+        scs.dedup();
+        scs
+    }
+
+    /// Where frames go, with programs that stand for the express SCs.
+    pub(crate) fn express_place(&self) -> LinkPlace {
+        let Some(ki) = self.enabled else { return LinkPlace::Express };
+        let why = match self.find_express(ki) {
+            Some(of) if !of.sak.fragmentation.express => "not all of the group announce express SCs",
+            Some(of) if of.in_kernel => return LinkPlace::Express,
+            Some(_) => self.why_user_space.as_deref().unwrap_or("its SAK began there"),
+            None => "its SAK has no express SCs",
+        };
+        LinkPlace::UserSpace(why.to_owned())
+    }
+}

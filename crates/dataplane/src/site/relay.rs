@@ -1,0 +1,257 @@
+//! Packets of sites that do not reach each other, through a third one.
+//!
+//! ```text
+//!  spoke A ── [A's packet for C] in a packet for the hub ──▶ hub ── the same in a packet for C ──▶ spoke C
+//!               its flow: To, C                                     its flow: From, A
+//! ```
+//!
+//! What is relayed are packets that A and C have made for each other, with keys that the hub does not have: those of frames, and those of
+//! their management channel. The hub sees neither frames nor stations. To A and C the hub is a path like any other.
+//!
+//! **No loop.** A hub takes packets on the leg To alone, and sends them on the leg From alone; what comes on the leg From is opened here
+//! and nowhere sent. So a packet is relayed once at most, whoever relays. A packet inside of a relayed one that is to be relayed, or was,
+//! is discarded. **No copy.** A packet goes to one site, over one hub: the one that stands in the configuration. A and C take it once by
+//! the windows that they have for each other.
+//!
+//! A packet goes to the peer whose public key begins as the flow says. A site that has no such peer, or does not reach it itself, discards it.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use arrayvec::ArrayVec;
+use netdev::udp::HEAD_OCTETS;
+use tunnel::{Forwarding, PeerId, RelayLeg, SiteName};
+use wire::Instant;
+use wire::time::TokenBucket;
+
+use super::counters::SitePathCounters;
+use super::datagrams::DATAGRAM_OCTETS;
+use super::endpoints::{Endpoints, Place, WanPort};
+use netdev::burst::BURST_FRAMES;
+
+/// The port of addresses that stand for a relay.
+const PORT: u16 = 1;
+
+/// The address that stands for a peer behind a relay in the management channel: of the network 0.0.0.0/8, from which no packet comes
+/// (RFC 1122, 3.2.1.3).
+pub const fn relay_address(peer: PeerId) -> SocketAddr {
+    let [high, low] = peer.0.to_be_bytes();
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::new(0, 1, high, low)), PORT)
+}
+
+/// The peer for which such an address stands, also as a mapped one (RFC 4291, 2.5.5.2). `None` for any other address.
+pub fn relayed_peer(address: SocketAddr) -> Option<PeerId> {
+    match (address.ip().to_canonical(), address.port()) {
+        (IpAddr::V4(ip), PORT) => match ip.octets() {
+            [0, 1, high, low] => Some(PeerId(u16::from_be_bytes([high, low]))),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A packet of the management channel for a peer behind a relay.
+#[derive(Clone, Debug)]
+pub struct RelayedDatagram {
+    /// The peer.
+    pub peer: PeerId,
+    /// The UDP payload.
+    pub octets: ArrayVec<u8, { super::PACKET_OCTETS }>,
+}
+
+/// What is known of a peer.
+#[derive(Debug)]
+struct RelayPeer {
+    name: Option<SiteName>,
+    /// The peer that relays to it.
+    hub: Option<PeerId>,
+    /// Packets of it that are relayed.
+    quota: TokenBucket,
+}
+
+/// A packet that waits for the end of the burst.
+#[derive(Debug)]
+struct Waiting {
+    to: Place,
+    head: ArrayVec<u8, HEAD_OCTETS>,
+    end: usize,
+}
+
+/// Names and hubs of the peers, and packets on their way to or from a hub. Allocates when a peer is named, and not else.
+#[derive(Debug)]
+pub(super) struct Relays {
+    per_second: u32,
+    /// By number.
+    peers: Vec<RelayPeer>,
+    /// Sorted.
+    by_name: Vec<(SiteName, PeerId)>,
+    waiting: ArrayVec<Waiting, BURST_FRAMES>,
+    /// Bodies of those that wait, one behind the other.
+    octets: Box<[u8]>,
+}
+
+impl Relays {
+    /// `per_second`: the packets of one peer that are relayed in a second.
+    pub(super) fn new(per_second: u32) -> Self {
+        Self {
+            per_second,
+            peers: Vec::new(),
+            by_name: Vec::new(),
+            waiting: ArrayVec::new(),
+            // Memory that nothing was written to is not there.
+            octets: vec![0; BURST_FRAMES * DATAGRAM_OCTETS].into_boxed_slice(),
+        }
+    }
+
+    /// Sets the name of a peer, and the peer that relays to it. Without a name it is forgotten.
+    pub(super) fn set(&mut self, peer: PeerId, name: Option<SiteName>, hub: Option<PeerId>) {
+        while self.peers.len() <= peer.index() {
+            let quota = TokenBucket::per_second(self.per_second);
+            self.peers.push(RelayPeer { name: None, hub: None, quota });
+        }
+        self.peers[peer.index()].name = name;
+        self.peers[peer.index()].hub = hub;
+        self.by_name.retain(|&(_, known)| known != peer);
+        if let Some(name) = name {
+            let at = self.by_name.partition_point(|&entry| entry < (name, peer));
+            self.by_name.insert(at, (name, peer));
+        }
+    }
+
+    fn named(&self, name: SiteName) -> Option<PeerId> {
+        let at = self.by_name.partition_point(|(known, _)| *known < name);
+        self.by_name.get(at).filter(|(known, _)| *known == name).map(|(_, peer)| *peer)
+    }
+
+    fn name_of(&self, peer: PeerId) -> Option<SiteName> {
+        self.peers.get(peer.index())?.name
+    }
+
+    /// The peer that relays to this one.
+    pub(super) fn hub_of(&self, peer: PeerId) -> Option<PeerId> {
+        self.peers.get(peer.index())?.hub
+    }
+
+    /// Whether [`Relays::send`] is due before another packet is put.
+    pub(super) const fn is_full(&self) -> bool {
+        self.waiting.is_full()
+    }
+
+    /// Puts a packet for a peer behind a hub, in pieces. What cannot go is counted.
+    pub(super) fn put_for(
+        &mut self,
+        now: Instant,
+        (peer, hub): (PeerId, PeerId),
+        pieces: [&[u8]; 2],
+        (forwarding, endpoints): (&mut Forwarding, &Endpoints),
+        counters: &mut SitePathCounters,
+    ) {
+        let Some(name) = self.name_of(peer) else { return counters.out_pkts_no_endpoint += 1 };
+        self.put(now, hub, (RelayLeg::To, name), pieces, (forwarding, endpoints), counters);
+    }
+
+    /// Puts a packet of `from` for the site of this name: the hub's part.
+    pub(super) fn put_on(
+        &mut self,
+        now: Instant,
+        (from, site): (PeerId, SiteName),
+        packet: &[u8],
+        (forwarding, endpoints): (&mut Forwarding, &Endpoints),
+        counters: &mut SitePathCounters,
+    ) {
+        let (Some(to), Some(name)) = (self.named(site), self.name_of(from)) else {
+            return counters.in_relayed_unknown += 1;
+        };
+        // A peer behind a relay has no relay here: a packet is relayed once.
+        if to == from || self.hub_of(to).is_some() || self.hub_of(from).is_some() {
+            return counters.in_relayed_unknown += 1;
+        }
+        if !self.peers[from.index()].quota.take(now) {
+            return counters.in_relayed_quota += 1;
+        }
+        self.put(now, to, (RelayLeg::From, name), [packet, &[]], (forwarding, endpoints), counters);
+    }
+
+    /// The peer that a relayed packet is of. `None` if `hub` relays for no such peer, which is counted.
+    pub(super) fn origin(
+        &self,
+        hub: PeerId,
+        site: SiteName,
+        counters: &mut SitePathCounters,
+    ) -> Option<PeerId> {
+        let origin = self.named(site).filter(|peer| self.hub_of(*peer) == Some(hub));
+        counters.in_relayed_unknown += u64::from(origin.is_none());
+        origin
+    }
+
+    fn put(
+        &mut self,
+        now: Instant,
+        to: PeerId,
+        leg: (RelayLeg, SiteName),
+        pieces: [&[u8]; 2],
+        (forwarding, endpoints): (&mut Forwarding, &Endpoints),
+        counters: &mut SitePathCounters,
+    ) {
+        let Some((WanPort::Data, place)) = endpoints.of(to) else {
+            return counters.out_pkts_no_endpoint += 1;
+        };
+        let octets = pieces.iter().map(|piece| piece.len()).sum();
+        let begin = self.waiting.last().map_or(0, |last| last.end);
+        let Some(room) = self.octets.get_mut(begin..begin + octets).filter(|_| !self.waiting.is_full())
+        else {
+            return counters.in_relayed_quota += 1;
+        };
+        let Some(head) = forwarding.relay(now, to, leg, octets) else { return };
+        let (first, second) = room.split_at_mut(pieces[0].len());
+        first.copy_from_slice(pieces[0]);
+        second.copy_from_slice(pieces[1]);
+        self.waiting.push(Waiting { to: place, head, end: begin + octets });
+    }
+
+    /// Gives the packets that wait to `send`, in their order, and forgets them.
+    pub(super) fn drain<'s>(&'s mut self, mut send: impl FnMut(Place, ArrayVec<u8, HEAD_OCTETS>, &'s [u8])) {
+        let mut begin = 0;
+        let Self { waiting, octets, .. } = self;
+        for Waiting { to, head, end } in waiting.drain(..) {
+            send(to, head, &octets[begin..end]);
+            begin = end;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_of_a_relay_is_no_other_address() {
+        for number in [0, 1, 0x1234, 0xffff] {
+            let address = relay_address(PeerId(number));
+            assert_eq!(relayed_peer(address), Some(PeerId(number)));
+            let IpAddr::V4(ip) = address.ip() else { panic!("IPv4") };
+            let mapped = SocketAddr::new(ip.to_ipv6_mapped().into(), address.port());
+            assert_eq!(relayed_peer(mapped), Some(PeerId(number)));
+        }
+        for other in ["0.0.0.1:1", "0.1.0.1:2", "10.1.0.1:1", "[::1:0:1]:1", "[2001:db8::1]:1"] {
+            assert_eq!(relayed_peer(other.parse().expect("an address")), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn peers_are_known_by_name_and_forgotten_without() {
+        let mut relays = Relays::new(10);
+        let mut counters = SitePathCounters::default();
+        relays.set(PeerId(3), Some([3; 20]), Some(PeerId(1)));
+        relays.set(PeerId(1), Some([1; 20]), None);
+        assert_eq!(relays.hub_of(PeerId(3)), Some(PeerId(1)));
+        assert_eq!((relays.hub_of(PeerId(1)), relays.hub_of(PeerId(9))), (None, None));
+        assert_eq!(relays.origin(PeerId(1), [3; 20], &mut counters), Some(PeerId(3)));
+        assert_eq!(counters.in_relayed_unknown, 0);
+        // Another hub than the configured one, and a peer that needs none.
+        assert_eq!(relays.origin(PeerId(2), [3; 20], &mut counters), None);
+        assert_eq!(relays.origin(PeerId(1), [1; 20], &mut counters), None);
+        relays.set(PeerId(3), None, None);
+        assert_eq!(relays.origin(PeerId(1), [3; 20], &mut counters), None);
+        assert_eq!(counters.in_relayed_unknown, 3);
+    }
+}
