@@ -13,6 +13,7 @@
 //!
 //! A site that protects its LAN has a SecY between LAN port and forwarding half ([`secured`]).
 
+mod copies;
 mod counters;
 mod datagrams;
 mod endpoints;
@@ -43,8 +44,10 @@ use outward::Outward;
 use relay::Relays;
 use turns::Place;
 
+pub use copies::Copies;
 pub use counters::SitePathCounters;
 pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full, datagrams};
+pub use endpoints::{PATHS, Place};
 pub use lan::Lan;
 pub use mailbox::{LanFrame, ManagerMailbox, PACKET_OCTETS, ToWorker, WorkerMailbox, pair as mailboxes};
 pub use peers::PeerChange;
@@ -201,6 +204,9 @@ impl Site {
                     }
                 }
                 Some(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
+                Some(ToWorker::Path { peer, number, place }) => self.endpoints.set_path(peer, number, place),
+                Some(ToWorker::Prefer { peer, number }) => self.endpoints.prefer(peer, number),
+                Some(ToWorker::Copies { peer, copies }) => self.endpoints.set_copies(peer, copies),
                 Some(ToWorker::Relay { peer, name, hub }) => self.relays.set(peer, name, hub),
                 None => return heeded,
             }

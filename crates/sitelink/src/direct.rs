@@ -72,7 +72,7 @@ impl Direct {
         if self.tried.is_some_and(|tried| now.since(tried) < SPACING) {
             return;
         }
-        let Some(address) = fit(theirs, dial.name.local()).filter(|_| is_plausible(theirs, own)) else {
+        let Some(address) = fit(theirs, dial.local()).filter(|_| is_plausible(theirs, own)) else {
             self.why =
                 format!("no direct way: {theirs}, where the relay sees the peer, is not reached from here");
             return;

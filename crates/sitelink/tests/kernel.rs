@@ -88,6 +88,8 @@ impl End {
                 via: None,
                 mode: Mode::Identifier,
                 classical: false,
+                paths: Vec::new(),
+                copies: dataplane::site::Copies::None,
             }],
             lanes: 1,
             window: Settings::WINDOW,

@@ -12,7 +12,7 @@ use crate::header_encryption::{HEADER_OCTETS as DECRYPTED_OCTETS, Rebuilt as Dec
 use crate::identifier::{Rebuilt, Received, prefix};
 use crate::packet::{Delivery, PREFIX_OCTETS, PacketSource};
 use crate::plain::{Inner, VXLAN_OCTETS, parse};
-use crate::receive::Owner;
+use crate::receive::{Found, Owner};
 use crate::settings::PeerId;
 use crate::stations::{LearnOutcome, Location};
 use crate::window::LaneNumber;
@@ -61,11 +61,14 @@ impl Forwarding {
             _ => None,
         };
         let Some(rid) = rid else { return Err(self.unknown(UnknownDiscard::TooShort)) };
-        let Some((number, seq)) = self.receive.find(rid) else {
+        let Some(Found { number, seq, used }) = self.receive.find(rid) else {
             self.state.watch = true;
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
         };
         let lane = &mut self.receive.lanes[usize::from(number.0)];
+        if used && let Some(Owner { peer, .. }) = lane.owner {
+            return Err(self.discard(peer, InDiscard::Duplicate));
+        }
         let block = lane.window.take(&mut self.receive.table, rid.number(), seq);
         let Some(Owner { peer, epoch }) = lane.owner else {
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
