@@ -61,7 +61,8 @@ fn meet(plants: &Plants, other: usize, pn: &mut u32) {
 fn peers_come_and_go(mode: &'static str, other_mode: &str) {
     let shape = PlantsShape { plants: 3, stations: 0, lan_mtu: 1500, ..PlantsShape::default() };
     let plants = Plants::build(&shape).unwrap();
-    let mut sites = Sites::start(program(), &plants, &SitesChoice { mode, ..SitesChoice::default() }).unwrap();
+    let mut sites =
+        Sites::start(program(), &plants, &SitesChoice { mode, ..SitesChoice::default() }).unwrap();
     all_up(&sites);
     let mut pn = 1;
     meet(&plants, 1, &mut pn);
@@ -146,7 +147,10 @@ fn peers_come_and_go(mode: &'static str, other_mode: &str) {
         log.lines().filter(|line| line.contains(&peer) && line.contains("lost: nothing heard for")).count()
     };
     let begun = sessions(&after) - sessions(&before);
-    assert!(begun <= (silent(0, 2) + silent(1, 1)) as u64, "its connection is not the one of before: {begun} new");
+    assert!(
+        begun <= (silent(0, 2) + silent(1, 1)) as u64,
+        "its connection is not the one of before: {begun} new"
+    );
     assert!(counter(&after.peers[0].counters, "OutPktsTunnelled") >= sent, "its counters go on");
     sites.stop().unwrap();
 }
