@@ -42,7 +42,6 @@ use lan::LanPort;
 use netdev::burst::Burst;
 use outward::Outward;
 use relay::Relays;
-use turns::Place;
 
 pub use copies::Copies;
 pub use counters::SitePathCounters;
@@ -163,14 +162,14 @@ impl Site {
         self.release(now);
         let (taken_in, next) = self.lan.take_in(now, read, &mut self.counters);
         let outward = self.outward(now);
-        self.tell_programs(Place::Lan, outward);
+        self.tell_programs(turns::Place::Lan, outward);
         received += taken_in + outward;
         // A SecY may make several bursts of one; what it made goes in this turn, and its queue is soon empty.
         while self.lan.link().is_some() && self.outward(now) > 0 {}
         for wan_port in WanPort::ALL {
             let inward = self.inward(now, wan_port);
             if wan_port == WanPort::Data {
-                self.tell_programs(Place::DataPort, inward);
+                self.tell_programs(turns::Place::DataPort, inward);
             }
             received += inward;
         }
@@ -183,7 +182,7 @@ impl Site {
     }
 
     /// Tells programs in the kernel if nothing came.
-    fn tell_programs(&mut self, place: Place, came: usize) {
+    fn tell_programs(&mut self, place: turns::Place, came: usize) {
         if let Some(turns) = self.lan.turns()
             && came == 0
         {
