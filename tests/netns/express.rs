@@ -191,16 +191,22 @@ fn a_peer_in_user_space_receives_express_scs_too() {
 fn with_a_member_that_announces_no_express_scs_there_are_none() {
     let topology = topology();
     let pair = start(&topology, CipherSuite::ChaCha20Poly1305);
-    let file = pair.scratch.path().join("b.toml");
     let none = "user space: not all of the group announce express SCs";
-    for (from, to, way) in [("true", "false", none), ("false", "true", EXPRESS)] {
-        let line = |word: &str| format!("express = {word}");
-        edit(&file, &line(from), &line(to));
-        reloaded(&pair.scratch, "b");
-        until_path(&pair.a, way);
-        let before = sent_express(&pair.a);
-        cyclic_both_ways(&topology, 300, || ());
-        assert_eq!(sent_express(&pair.a) - before, if way == EXPRESS { 300 } else { 0 });
+    // One of the two is the key server, and makes a SAK as soon as it is told.
+    for (reloads, [own, other]) in [("a", [&pair.a, &pair.b]), ("b", [&pair.b, &pair.a])] {
+        let file = pair.scratch.path().join(format!("{reloads}.toml"));
+        for (from, to, way) in [("true", "false", none), ("false", "true", EXPRESS)] {
+            let line = |word: &str| format!("express = {word}");
+            edit(&file, &line(from), &line(to));
+            reloaded(&pair.scratch, reloads);
+            until_path(other, way);
+            if way == EXPRESS {
+                until_path(own, way);
+            }
+            let before = sent_express(&pair.a);
+            cyclic_both_ways(&topology, 300, || ());
+            assert_eq!(sent_express(&pair.a) - before, if way == EXPRESS { 300 } else { 0 }, "{reloads}");
+        }
     }
     pair.stop().unwrap();
 }
@@ -273,10 +279,18 @@ fn nothing_passes_behind_a_killed_gateway() {
     for _ in 0..100 {
         sender.send(&frame).unwrap();
     }
-    assert!(
-        wire.since(before).iter().all(|frame| frame.ethertype() != Some(EtherType::MACSEC.0)),
-        "it forwards"
-    );
+    // Behind them on the same wire: when it is seen, they would have been.
+    let (to, from) = (topology.machine_b.mac, topology.machine_a.mac);
+    let marker = [&to[..], &from, &EtherType::EAPOL.0.to_be_bytes(), &[7; 46]].concat();
+    let gateway = PacketSocket::open(&topology.gateway_a.namespace, lab::topology::PROTECTED).unwrap();
+    gateway.send(&marker).unwrap();
+    let end = Instant::now() + DEADLINE;
+    while wire.since(before).iter().all(|frame| frame.octets != marker) {
+        assert!(Instant::now() < end, "the marker does not come");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let behind = wire.since(before);
+    assert!(behind.iter().all(|frame| frame.ethertype() != Some(EtherType::MACSEC.0)), "it forwards");
     all_protected(wire);
     a = Station::start(program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
     let pair = Pair { a, b, scratch };

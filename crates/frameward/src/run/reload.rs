@@ -227,6 +227,8 @@ impl Running {
         let same_cell = running.config.cell == link.cell && running.about.mtus == mtus && same_place;
         let before = std::mem::replace(&mut running.config, link);
         running.about.mtus = mtus;
+        // A SAK that this station makes at once goes where the link is then.
+        running.set_place(&mut self.control, self.gateway.io)?;
         self.renew_agreement(running)?;
         let renewed = if same_cell { Ok(None) } else { self.renew_cell(running, before.cell.as_deref()) };
         if renewed.is_err() {
