@@ -461,7 +461,7 @@ impl Peer {
         if self.relay.is != self.relay.told {
             self.relay.told = self.relay.is;
             let (name, hub) = self.relay.is?;
-            return Some(ToWorker::Relay { peer: self.id, name: Some(name), hub });
+            return Some(ToWorker::Relay { peer: self.id, name, hub });
         }
         if self.payload.is != self.payload.told {
             self.payload.told = self.payload.is;

@@ -28,7 +28,7 @@ use super::relay::relay_address;
 use netdev::burst::BURST_FRAMES;
 
 /// QUIC's fixed bit (RFC 9000, section 17), which no identifier has.
-const QUIC: u8 = 0x40;
+pub(super) const QUIC: u8 = 0x40;
 
 impl Site {
     /// Takes packets of one port to the LAN, at most as many as a burst has. Returns the number that came.
