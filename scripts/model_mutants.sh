@@ -6,7 +6,7 @@
 #   scripts/model_mutants.sh WORD     those whose line has the word in it
 #
 # A mutant of crates/mka is shown to the model of the KaY, one of crates/fieldbus to that of the handshake, one of crates/tunnel to that
-# of the sessions of sites, one of crates/secy to the simulation of links, one of a window of sites or of reassembly to the search beside it. The sources are changed in a copy, target/model-mutants.
+# of the sessions of sites, one of crates/secy or crates/pnstore to the simulation of links, one of a window of sites or of reassembly to the search beside it. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -93,11 +93,11 @@ mutants=(
     # Any SDU fits.
     'too long|secy/src/sdu_buffer.rs|octets > SDU_OCTETS \|\| full|full'
     # Octets of another fragment are a fragment's.
-    'is what arrived|secy/src/reassemble.rs|octets.copy_within(held.octets.clone(), end);|'
+    'delivered twice|secy/src/reassemble.rs|octets.copy_within(held.octets.clone(), end);|'
     # All go but the oldest.
     'oldest goes|secy/src/reassemble.rs|self.retain(\|_\| !core::mem::take(&mut first));|self.retain(\|_\| core::mem::take(&mut first));'
     # Memory has no end.
-    'memory is bounded|secy/src/reassemble.rs|while self.held.is_full() \|\| self.octets.len() + octets.len() > self.octets.capacity() {|while self.held.is_full() {'
+    'oldest goes|secy/src/reassemble.rs|while self.held.is_full() \|\| self.octets.len() + octets.len() > self.octets.capacity() {|while self.held.is_full() {'
     # Simulation of links. PNs do not go on.
     'nonce comes twice|secy/src/transmit_pns.rs|self.next = if pn == self.last { None } else { pn.number().checked_add(1).and_then(Pn::new) };|'
     # Without an SA frames pass as they are.
@@ -108,6 +108,18 @@ mutants=(
     'delivered twice|secy/src/replay_window.rs|} else if self.blocks[self.block(pn)] & bit(pn) != 0 {|} else if self.blocks[self.block(pn)] & bit(pn) > bit(pn) {'
     # A retired SA stays.
     'can do|secy/src/table.rs|let sa = self.transmit[an.index()].take()?;|let sa = self.transmit[an.index()].take_if(\|_\| false)?;'
+    # Leases and floors of static keys. A block is used that is not on disk.
+    'nonce comes twice|pnstore/src/store.rs|next.ends.insert(name.0, end.number());|next.ends.insert(name.0, first.number());'
+    # The last PN is given back, too.
+    'nonce comes twice|pnstore/src/store.rs|let used = (next.number() - 1).max(1);|let used = next.number().saturating_sub(2).max(1);'
+    # State of any age is good.
+    'nonce comes twice|pnstore/src/store.rs|age > *max_age|age > Duration::MAX.max(*max_age)'
+    # The file's new name is not synced.
+    'nonce comes twice|pnstore/src/store.rs|disk.rename(&next, name)?;|disk.rename(&next, name)?; if !name.is_empty() { return Ok(()); }'
+    # Floors do not rise.
+    'delivered twice|pnstore/src/store.rs|known.insert(name.0, lowest.number());|known.insert(name.0, 1);'
+    # A file is overwritten in place.
+    'outlives a crash|pnstore/src/store.rs|disk.write_synced(&next, octets)?;|disk.write_synced(name, octets)?; disk.write_synced(&next, octets)?;'
     # Another SA protects only where none did.
     'outages heal|secy/src/table.rs|self.encoding_sa = Some(an);|self.encoding_sa = self.encoding_sa.or(Some(an));'
 )
@@ -139,7 +151,7 @@ for mutant in "${mutants[@]}"; do
     secy/src/reassemble.rs | secy/src/sdu_buffer.rs) search=(frameward-secy --lib reassemble::exhaustive) ;;
     fieldbus/*) search=(frameward-models --test handshake) ;;
     tunnel/*) search=(frameward-models --test session) depth=deep ;;
-    secy/*) search=(frameward-models --test simulation) ;;
+    secy/* | pnstore/*) search=(frameward-models --test simulation) ;;
     *) search=(frameward-models --test kay) ;;
     esac
     test=(cargo test --manifest-path "$copy/Cargo.toml" --target-dir "$built" --locked -p "${search[@]}")

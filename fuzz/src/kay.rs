@@ -211,6 +211,8 @@ fn settings(setup: &Setup, number: usize) -> Settings {
         announced: Announced {
             reassembles: setup.suites[number] & 1 == 0,
             splits: setup.suites[number] & 2 == 0,
+            carries_whole: setup.suites[number] & 8 == 0,
+            in_kernel: setup.suites[number] & 24 == 0,
             express: setup.suites[number] & 4 == 0,
             largest_sdu: 1500,
             suites: announced.map(|suite| SuiteTiming { suite, nanoseconds: 100 }).collect(),

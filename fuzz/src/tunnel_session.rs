@@ -288,7 +288,7 @@ impl Bench {
             | Command::Unknown { generation, .. }
             | Command::AddFlow { generation, .. }
             | Command::WithdrawFlow { generation, .. } => assert_eq!(generation, self.generation),
-            Command::PathPayload { .. } => panic!("that is the channel's"),
+            Command::PathPayload { .. } | Command::ExpectCopies { .. } => panic!("that is the channel's"),
             Command::OfferFlows | Command::FlowUsed { .. } | Command::StationHeard { .. } => {
                 panic!("that is said by those who forward flows too")
             }

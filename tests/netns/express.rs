@@ -8,7 +8,7 @@ use lab::topology::LEFT;
 use lab::traffic::{self, Ip, Until};
 use lab::{Capture, Captured, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
-use perf::demo::pair::{Choice, LinkKeys, Pair, Station};
+use perf::demo::pair::{Choice, LinkKeys, Pair, PairError, Station};
 use report::LinkReport;
 use suite::CipherSuite;
 use testkit::frames::tagged;
@@ -209,6 +209,15 @@ fn edit(file: &std::path::Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "{from}");
     std::fs::write(file, text.replace(from, to)).unwrap();
+}
+
+/// With `io = "kernel"` all frames of a link are to be there, and programs do not split.
+#[test]
+fn a_demanded_kernel_is_for_all_frames() {
+    let choice = Choice { io: "kernel", ..choice(CipherSuite::ChaCha20Poly1305) };
+    let refused = Pair::start(program(), &topology(), &choice).unwrap_err();
+    let PairError::Lab(error) = refused else { panic!("{refused}") };
+    assert!(error.to_string().contains("fragments; set fragment = \"off\""), "{error}");
 }
 
 /// A port that takes no redirected frames: all frames go through user space, and nothing is taken twice. The next SAK brings the programs

@@ -28,6 +28,7 @@ mod guard;
 mod hostile;
 mod http;
 mod init;
+mod kernel_default;
 mod kernel_link;
 mod kernel_path;
 mod kernel_site;

@@ -14,6 +14,7 @@ mod held;
 mod impaired;
 mod impostor;
 mod nat;
+mod providers;
 mod scan;
 mod tagged;
 

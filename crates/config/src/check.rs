@@ -20,7 +20,7 @@ use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use crate::worker_scheduling::{Machine, WorkerScheduling};
-use crate::{Config, Finding, Link, LinkLoss, Named as _};
+use crate::{Config, Finding, Link, LinkLoss, Named as _, WholeSdus};
 use crate::{bypass, datapaths, fieldbus, interfaces};
 pub use engine::engines;
 use mtus::sectag_octets;
@@ -38,6 +38,15 @@ fn link_loss(Link { link_loss, plain, protected, .. }: &Link) -> String {
         }
     };
     format!("{}: {means}", link_loss.name())
+}
+
+/// Where a link's frames will be protected and verified.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LinkPath {
+    /// In the kernel, as far as can be told.
+    pub kernel: bool,
+    /// The same for people, with the reason.
+    pub words: String,
 }
 
 /// The plan of a gateway: prints as text for people.
@@ -58,7 +67,7 @@ pub struct Plan<'c> {
     /// For each link, where its cell's frames go, if that was looked at.
     cell_places: Vec<Option<String>>,
     /// For each link, where its frames go, if that was looked at.
-    link_places: Vec<String>,
+    link_places: Vec<LinkPath>,
     /// For each link, what the protected side's interface says of its line rate, in Mbit/s.
     mbits: Vec<Option<u32>>,
 }
@@ -175,7 +184,7 @@ impl<'c> Plan<'c> {
 
     /// The same of links' frames.
     #[must_use]
-    pub fn with_link_places(self, path: &dyn Fn(&Link, Mtus) -> String) -> Self {
+    pub fn with_link_places(self, path: &dyn Fn(&Link, Mtus) -> LinkPath) -> Self {
         let mtus = self.mtus.as_deref().unwrap_or_default();
         let link_places = self.config.links.iter().zip(mtus).map(|(link, mtus)| path(link, *mtus)).collect();
         Self { link_places, ..self }
@@ -219,7 +228,7 @@ impl fmt::Display for Plan<'_> {
         for (at, link) in self.config.links.iter().enumerate() {
             let mtus = self.mtus.as_ref().and_then(|mtus| mtus.get(at));
             if link.has_secy() {
-                let path = self.link_places.get(at).map(String::as_str);
+                let path = self.link_places.get(at);
                 write_link(f, link, mtus, path)?;
             }
             if let Some(cell) = &link.cell {
@@ -245,7 +254,7 @@ fn write_link(
     f: &mut fmt::Formatter<'_>,
     link: &Link,
     mtus: Option<&Mtus>,
-    path: Option<&str>,
+    path: Option<&LinkPath>,
 ) -> fmt::Result {
     let overhead = overhead_octets(link);
     writeln!(f, "\nlink {}", link.name)?;
@@ -267,8 +276,8 @@ fn write_link(
             writeln!(f, "  protected  {}, MTU {}", link.protected, mtus.protected)?;
         }
     }
-    if let Some(path) = path {
-        writeln!(f, "  frames     {path}")?;
+    if let Some(LinkPath { words, .. }) = path {
+        writeln!(f, "  frames     {words}")?;
     }
     writeln!(f, "  suite      {}, {}", keys::suite(link), protection(link))?;
     let validate = link.validate_frames.name();
@@ -284,13 +293,14 @@ fn write_link(
             sectag_octets(link)
         )?;
     }
+    let whole = path.is_some_and(|path| path.kernel) && link.whole_sdus == WholeSdus::ForKernel;
     if let Some(mtus) = mtus {
         let room = mtus.protected - overhead;
         let tagged = |tags: usize| mtus.plain.min(room.saturating_sub(tags * VLAN_TAG_OCTETS));
         writeln!(
             f,
             "  {}  payload {} octets; {} behind a VLAN tag, {} behind two",
-            if link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment) {
+            if link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment) && !whole {
                 "unsplit  "
             } else {
                 "largest  "
@@ -300,7 +310,7 @@ fn write_link(
             tagged(2)
         )?;
     }
-    write_fragmentation(f, link, mtus)?;
+    write_fragmentation(f, link, mtus, path.is_some_and(|path| path.kernel))?;
     if !link.in_site {
         writeln!(f, "  link loss  {}", link_loss(link))?;
     }
@@ -310,8 +320,22 @@ fn write_link(
     keys::write(f, link)
 }
 
-fn write_fragmentation(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
+fn write_fragmentation(
+    f: &mut fmt::Formatter<'_>,
+    link: &Link,
+    mtus: Option<&Mtus>,
+    kernel: bool,
+) -> fmt::Result {
+    if link.whole_sdus == WholeSdus::Demanded {
+        return writeln!(f, "  fragment   off, concatenate off: io = \"kernel\" takes whole frames alone");
+    }
     let Some(FragmentConfig { fragment, concatenate, hold }) = link.fragmentation else { return Ok(()) };
+    if kernel && link.whole_sdus == WholeSdus::ForKernel {
+        return writeln!(
+            f,
+            "  fragment   off, concatenate off, for the kernel takes whole frames alone; on in user space while a peer needs fragments"
+        );
+    }
     let agreed = link.mka().is_some();
     let on = |on| match on {
         true if agreed => "if all peers announce it",

@@ -3,6 +3,9 @@
 //! All three need peers that understand it. With MKA they announce it, and `auto`, the default, means: under each SAK
 //! that all live peers announced it for. `on` can promise no more; it means that status says so where peers do not. With
 //! static keys nobody announces anything, so `auto` means off, and `on` is a promise that both ends are configured alike.
+//!
+//! Programs in the kernel take whole SDUs alone. So where the three keys leave it to the gateway, SDUs stay whole while a
+//! link's SAs can be in the kernel ([`WholeSdus`]).
 
 use std::time::Duration;
 
@@ -14,6 +17,17 @@ use super::findings::Findings;
 use super::reference::{Key, LINK, RawLink};
 use super::words::Division;
 
+/// Whether SDUs stay whole for programs in the kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WholeSdus {
+    /// As [`super::Link::fragmentation`] says, whatever the kernel has.
+    AsConfigured,
+    /// While the programs have the link's SAs, and its network and those of its peers carry SDUs whole.
+    ForKernel,
+    /// Always: `io = "kernel"` demands it.
+    Demanded,
+}
+
 /// Judges the three keys of a link; `None` if frames stay as the standard has them.
 pub(super) fn validate(
     label: &str,
@@ -21,7 +35,7 @@ pub(super) fn validate(
     protection: Protection,
     validate_frames: ValidateFrames,
     findings: &mut Findings,
-) -> Option<FragmentConfig> {
+) -> (Option<FragmentConfig>, WholeSdus) {
     let offset = match protection {
         Protection::Encrypt(offset) => offset,
         Protection::Integrity => ConfidentialityOffset::Zero,
@@ -53,9 +67,13 @@ pub(super) fn validate(
         }
     }
     if !fragment && !concatenate {
-        return None;
+        return (None, WholeSdus::AsConfigured);
     }
-    Some(FragmentConfig { fragment, concatenate, hold })
+    // SDUs that are held are to share frames, and express frames go ahead of those that are split.
+    let express = LINK.express.switch(&raw.express);
+    let left_to_gateway = on.is_none() && hold.is_zero() && !express;
+    let whole = if left_to_gateway { WholeSdus::ForKernel } else { WholeSdus::AsConfigured };
+    (Some(FragmentConfig { fragment, concatenate, hold }), whole)
 }
 
 /// `250us` or `2ms`.

@@ -44,6 +44,7 @@ use zeroize::Zeroizing;
 pub use self::fieldbus::{Cell, CellRelation};
 pub use findings::Finding;
 use findings::Findings;
+pub use fragment::WholeSdus;
 pub use gateway::{Antedate, DEFAULT_STATE, Gateway, Http, Io, LogFormat, Polling, Realtime};
 pub use key_source::{KeyFiles, ReadFile, ReadKey};
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
@@ -154,6 +155,9 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
         in_sites.iter_mut().filter(|link| link.name == site.name).for_each(|link| link.take_from_site(site));
     }
     links.append(&mut in_sites);
+    if io == Io::Kernel {
+        links.iter_mut().for_each(Link::demand_kernel);
+    }
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);
     match judged {

@@ -9,7 +9,7 @@ use wire::ethernet::EtherType;
 
 pub(super) use validate::{mtu, validate_all};
 
-use super::{Cell, Keys, Mka, Origin, Site, StaticSas};
+use super::{Cell, Keys, Mka, Origin, Site, StaticSas, WholeSdus};
 
 /// The MTU of a link's protected side.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -65,6 +65,8 @@ pub struct Link {
     /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
     /// they do so as long as not all peers have announced that they understand it.
     pub fragmentation: Option<FragmentConfig>,
+    /// Whether SDUs stay whole for programs in the kernel.
+    pub whole_sdus: WholeSdus,
     /// Whether express frames have SCs of their own, as long as all peers have announced that they receive them. Only with
     /// [`Keys::Agreed`].
     pub express: bool,
@@ -97,6 +99,7 @@ impl Link {
             clear_vlan: ClearVlan::Refuse,
             bypass: Vec::new(),
             fragmentation: None,
+            whole_sdus: WholeSdus::AsConfigured,
             express: false,
             link_loss: LinkLoss::Forward,
             allow_addresses,
@@ -110,6 +113,22 @@ impl Link {
         self.mtu = site.mtu;
         self.allow_addresses = site.allow_addresses;
         self.replay_window = u32::try_from(site.window).unwrap_or(u32::MAX);
+    }
+
+    /// Decides what is left to the gateway as programs in the kernel need it, for `io = "kernel"` lets no frame go another
+    /// way. A link with a cell, or inside of a site, stays in user space all the same.
+    pub(super) fn demand_kernel(&mut self) {
+        if self.cell.is_some() || self.in_site {
+            return;
+        }
+        if self.whole_sdus == WholeSdus::ForKernel {
+            (self.fragmentation, self.whole_sdus) = (None, WholeSdus::Demanded);
+        }
+        if let Keys::Agreed(mka) = &mut self.keys
+            && mka.suite == ::mka::SuiteRule::Any
+        {
+            mka.suite = ::mka::SuiteRule::Only(CipherSuite::ChaCha20Poly1305);
+        }
     }
 
     /// The interfaces of this box that it has: the plain one, then the protected one.

@@ -13,6 +13,7 @@
 mod endpoint;
 mod limits;
 mod misfit;
+mod path;
 mod peer;
 mod ports;
 mod protect;
@@ -20,8 +21,9 @@ mod relay;
 pub mod settings;
 mod validate;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
+use dataplane::site::Copies;
 use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
 use wire::EtherType;
@@ -87,6 +89,34 @@ pub struct SitePeer {
     pub path_mtu: u16,
     /// Whether keys may be agreed on with it by X25519 alone: `classical = "allow"`.
     pub classical: bool,
+    /// Paths to it, in place of an endpoint: at most [`dataplane::site::PATHS`].
+    pub paths: Vec<SitePath>,
+    /// Which frames go over all of them.
+    pub copies: Copies,
+}
+
+/// One of a peer's `paths`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SitePath {
+    /// Where the peer is on it; none: the peer is heard there.
+    pub endpoint: Option<Endpoint>,
+    /// Address of this box from which packets leave. An unspecified one says the IP version alone.
+    pub local: Option<IpAddr>,
+    /// Interface by which they leave.
+    pub interface: Option<String>,
+}
+
+impl SitePeer {
+    /// Whether both say the same but for paths, of which both have some.
+    pub fn is_like_but_for_paths(&self, other: &Self) -> bool {
+        let others = |peer: &Self| Self { paths: Vec::new(), copies: Copies::None, ..peer.clone() };
+        !self.paths.is_empty() && !other.paths.is_empty() && others(self) == others(other)
+    }
+
+    /// Its endpoints, on all paths.
+    pub fn endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.endpoint.iter().chain(self.paths.iter().filter_map(|path| path.endpoint.as_ref()))
+    }
 }
 
 /// A peer that relays to others.

@@ -1,6 +1,7 @@
 //! Words of the configuration: for each enum one list, which parsing, errors, the reference, `check` and `status` share.
 
 use dataplane::cell::OtherFrames;
+use dataplane::site::Copies;
 use fieldbus::Mode as RelationMode;
 use mka::{OnPeerLoss, SuiteRule};
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
@@ -86,6 +87,7 @@ named!(Protect { Encrypt = "encrypt", Authenticate = "authenticate" });
 named!(RelationMode { Protect = "protect", Shadow = "shadow" });
 named!(Division { Auto = "auto", On = "on", Off = "off" });
 named!(ReplayFloor { On = "on", Off = "off" });
+named!(Copies { All = "all", Express = "express", None = "none" });
 named!(Classical { Refuse = "refuse", Allow = "allow" });
 
 impl Named for CellSuite {

@@ -28,6 +28,9 @@ use crate::static_keys::StaticSaks;
 /// Why the SAs of a link with a cell stay in the worker.
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
 
+/// Why a SAK stays in the worker under which members may send fragments.
+const NEEDS_FRAGMENTS: &str = "a peer needs fragments, for its network does not carry whole frames; set the MTU of its protected side to its machine's plus 32";
+
 /// Setting that leaves a station without an express SC.
 const NO_EXPRESS_SCI: &str = "a port number of the SCI above 32767";
 
@@ -39,7 +42,9 @@ pub struct LinkPlaceSettings {
     pub suite: CipherSuite,
     /// SCI of the transmit SC.
     pub sci: Sci,
-    /// Settings of the SecY.
+    /// Why frames are not for programs, whatever those have.
+    pub refused: Option<String>,
+    /// Settings of the SecY, as the programs are to have them.
     pub secy: Settings,
     /// The programs are to be the express SCs alone.
     pub express: bool,
@@ -205,16 +210,22 @@ impl KernelLink {
         self.wanted == PlaceWanted::Kernel && self.is_place_of_sas()
     }
 
-    /// Whether SAs of this suite belong here.
+    /// Whether the programs are in front of the ports, or will be as soon as there are some.
+    pub(crate) const fn is_ready(&self) -> bool {
+        matches!(self.state, State::Attached | State::NoPorts)
+    }
+
+    /// Whether a SAK of this suite belongs here. `whole`: each of its frames holds one whole SDU.
     ///
     /// # Errors
     /// Why not.
-    pub(crate) fn accepts_suite(&self, suite: CipherSuite) -> Result<(), String> {
+    pub(crate) fn accepts_sak(&self, suite: CipherSuite, whole: bool) -> Result<(), String> {
         if let (false, State::Idle(why) | State::Unfit(why)) = (self.is_place_of_sas(), &self.state) {
             return Err(why.clone());
         }
         match suite {
-            CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn => Ok(()),
+            CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn if whole => Ok(()),
+            CipherSuite::ChaCha20Poly1305 | CipherSuite::ChaCha20Poly1305Xpn => Err(NEEDS_FRAGMENTS.into()),
             other => Err(XdpError::LinkSuite(other.name()).to_string()),
         }
     }

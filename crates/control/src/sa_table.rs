@@ -37,6 +37,8 @@ use dataplane::pipeline::Pipeline;
 use xdp::XdpError;
 use xdp::link::SaKey;
 
+use express::express_or_not;
+
 /// Something that a person has to know.
 #[derive(Debug)]
 pub(super) enum SaNotice {
@@ -117,10 +119,29 @@ impl SaTable {
             Event::Install(association) => self.install_all(*association, kernel, tell),
             Event::Admit { ki, admission } => {
                 let mut saks = mem::take(&mut self.saks);
+                // An SC is of one kind: who comes second with an SCI is left out.
+                let is_taken = |express: bool, sci: Sci| {
+                    let others = saks.iter().filter(|of| of.express != express);
+                    others.flat_map(|of| &of.sak.receive).any(|admission| admission.sci == sci)
+                };
+                let taken = [false, true].map(|express| {
+                    express_or_not(express, admission).is_some_and(|of| is_taken(express, of.sci))
+                });
                 for of in saks.iter_mut().filter(|of| of.sak.ki == ki) {
-                    let Some(admission) = of.admission(admission) else { continue };
-                    self.admit(&of.sak, &admission, kernel.as_deref_mut().filter(|_| of.in_kernel), tell);
-                    of.sak.receive.push(admission);
+                    let Some(admission) = express_or_not(of.express, admission) else { continue };
+                    if taken[usize::from(of.express)] {
+                        tell(SaNotice::TooManyPeers(admission.sci));
+                        continue;
+                    }
+                    let is_known = of.sak.receive.iter().any(|peer| peer.sci == admission.sci);
+                    if is_known && self.scs.contains(&admission.sci) {
+                        continue;
+                    }
+                    let kernel = kernel.as_deref_mut().filter(|_| of.in_kernel);
+                    self.admit((&of.sak, of.express), &admission, kernel, tell);
+                    if !is_known {
+                        of.sak.receive.push(admission);
+                    }
                 }
                 self.saks = saks;
             }
@@ -131,11 +152,16 @@ impl SaTable {
                     let of = self.saks.swap_remove(index);
                     done = done.and(self.retire(&of, kernel.as_deref_mut()));
                 }
+                for sci in self.unused_express_scs() {
+                    done = done.and(self.expel(sci, kernel.as_deref_mut()));
+                }
+                self.admit_left_out(kernel, tell);
             }
             Event::Expel(sci) => {
                 for sci in [Some(sci), sci.express()].into_iter().flatten() {
                     done = done.and(self.expel(sci, kernel.as_deref_mut()));
                 }
+                self.admit_left_out(kernel, tell);
             }
             Event::RaiseLowest { ki, sci, lowest_pn } => {
                 // It is the PN of a frame on this SC: of the peer's express SC nothing is said.
@@ -174,6 +200,22 @@ impl SaTable {
         self.saks.iter_mut().for_each(|of| of.sak.receive.retain(|admission| admission.sci != sci));
         self.changes.list.push(SaChange::RetireReceiveSc { sci, out: Box::new(None) });
         kernel.map_or(Ok(()), |kernel| kernel.retire_sc(sci))
+    }
+
+    /// Admits peers for which there was no SC, and is one now.
+    fn admit_left_out(&mut self, mut kernel: Option<&mut KernelLink>, tell: &mut impl FnMut(SaNotice)) {
+        let saks = mem::take(&mut self.saks);
+        let before = self.scs.clone();
+        for of in &saks {
+            for admission in of.sak.receive.iter().filter(|admission| !before.contains(&admission.sci)) {
+                if self.scs.len() == SecY::RECEIVE_SCS && !self.scs.contains(&admission.sci) {
+                    break;
+                }
+                let kernel = kernel.as_deref_mut().filter(|_| of.in_kernel);
+                self.admit((&of.sak, of.express), admission, kernel, tell);
+            }
+        }
+        self.saks = saks;
     }
 
     /// Whether the worker has SAs.
@@ -247,9 +289,9 @@ impl SaTable {
     ) -> bool {
         let ki = sak.ki;
         if let Some(kernel) = kernel.as_deref_mut() {
-            match kernel.accepts_suite(sak.suite) {
+            match kernel.accepts_sak(sak.suite, sak.whole) {
                 Ok(()) => {
-                    if let Err(error) = self.install_in_kernel(&sak, kernel, tell) {
+                    if let Err(error) = self.install_in_kernel((&sak, express), kernel, tell) {
                         // Its SAs may have had frames: they do not begin again elsewhere.
                         let retired = kernel.retire(sak.an, &self.scs).err();
                         tell(SaNotice::SakRefused(ki, retired.unwrap_or(error).to_string()));
@@ -274,7 +316,7 @@ impl SaTable {
                 return false;
             }
         };
-        sak.receive.iter().for_each(|admission| self.admit(&sak, admission, None, tell));
+        sak.receive.iter().for_each(|admission| self.admit((&sak, express), admission, None, tell));
         self.changes.list.extend(transmit.map(|sa| SaChange::InstallTransmit { sa: Some(sa) }));
         self.saks.push(Installed { sak, express, in_kernel: false });
         if let Err(error) = kernel.map_or(Ok(()), |kernel| kernel.share(true)) {
@@ -283,17 +325,19 @@ impl SaTable {
         true
     }
 
-    /// Whether there is a receive SC for this peer, or is one now.
-    fn has_sc(&mut self, sci: Sci, tell: &mut impl FnMut(SaNotice)) -> bool {
+    /// Whether there is a receive SC for this peer, or is one now. `express`: for its express frames.
+    fn has_sc(&mut self, sci: Sci, express: bool, tell: &mut impl FnMut(SaNotice)) -> bool {
         if self.scs.contains(&sci) {
             return true;
         }
-        if self.scs.len() == SecY::RECEIVE_SCS || sci == self.sci {
+        let is_own = sci == self.sci || (self.express && self.sci.express() == Some(sci));
+        if self.scs.len() == SecY::RECEIVE_SCS || is_own {
             tell(SaNotice::TooManyPeers(sci));
             return false;
         }
         self.scs.push(sci);
-        let sc = ReceiveSc::new(sci, self.settings.reassemble);
+        // Express frames are whole.
+        let sc = ReceiveSc::new(sci, self.settings.reassemble && !express);
         self.changes.list.push(SaChange::InstallReceiveSc(Box::new(Some(sc))));
         true
     }
@@ -301,13 +345,13 @@ impl SaTable {
     /// Admits a peer under a SAK, in the kernel if it is there.
     fn admit(
         &mut self,
-        sak: &Association,
+        (sak, express): (&Association, bool),
         admission: &Admission,
         kernel: Option<&mut KernelLink>,
         tell: &mut impl FnMut(SaNotice),
     ) {
         let &Admission { sci, .. } = admission;
-        if !self.has_sc(sci, tell) {
+        if !self.has_sc(sci, express, tell) {
             return;
         }
         if let Some(kernel) = kernel {
@@ -325,20 +369,19 @@ impl SaTable {
     fn enable(&mut self, ki: Ki, kernel: Option<&mut KernelLink>) -> Result<(), XdpError> {
         let Some(of) = self.find(ki) else { return Ok(()) };
         let (an, fragmenter) = (of.sak.an, self.fragmenter(&of.sak));
+        let mut express = None;
         match kernel {
             // Frames that wait for the worker go out under the SAK before, which stays for seconds.
             Some(kernel) if of.in_kernel => kernel.enable_transmit(an)?,
             kernel => {
-                if let Some(kernel) = kernel.filter(|kernel| kernel.is_express()) {
-                    self.enable_express(ki, kernel)?;
-                }
                 // The kernel's SAK protects until the worker's does: see `worker_protects`.
                 self.changes.list.push(SaChange::EnableTransmit { an, fragmenter });
+                express = kernel.filter(|kernel| kernel.is_express());
             }
         }
         self.enabled = Some(ki);
         self.changes.reports.push(Report::Transmitting(ki));
-        Ok(())
+        express.map_or(Ok(()), |kernel| self.enable_express(ki, kernel))
     }
 
     /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.

@@ -94,7 +94,7 @@ pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenErr
 /// [`OpenError`].
 pub fn open_lan(prepared: &Prepared, io: Io) -> Result<OpenLan, OpenError> {
     let (pool, [port], fallback) = open([prepared], io, 0)?;
-    Ok(OpenLan { lan: Lan { pool, port }, fallback })
+    Ok(OpenLan { lan: Lan { pool, port, turns: None }, fallback })
 }
 
 /// Opens a port on the interface of a LAN that a site protects, and a way into the site's tunnel. A frame out of the tunnel is up to

@@ -13,6 +13,7 @@
 //!
 //! A site that protects its LAN has a SecY between LAN port and forwarding half ([`secured`]).
 
+mod copies;
 mod counters;
 mod datagrams;
 mod endpoints;
@@ -25,6 +26,7 @@ mod relay;
 mod secured;
 mod senders;
 mod snapshot;
+mod turns;
 mod wan;
 
 use std::os::fd::RawFd;
@@ -41,14 +43,17 @@ use netdev::burst::Burst;
 use outward::Outward;
 use relay::Relays;
 
+pub use copies::Copies;
 pub use counters::SitePathCounters;
 pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full, datagrams};
+pub use endpoints::{PATHS, Place};
 pub use lan::Lan;
 pub use mailbox::{LanFrame, ManagerMailbox, PACKET_OCTETS, ToWorker, WorkerMailbox, pair as mailboxes};
 pub use peers::PeerChange;
 pub use relay::{RelayedDatagram, relay_address, relayed_peer};
 pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
+pub use turns::Turns;
 pub use wan::{VXLAN_PORT, Wan};
 
 /// Limit on commands of the manager that are carried out in a turn, and on events that leave.
@@ -149,15 +154,24 @@ impl Site {
     /// words came, and the need of the SecY's transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
         self.now = now;
+        if let Some(turns) = self.lan.turns() {
+            turns.begin();
+        }
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
         let (taken_in, next) = self.lan.take_in(now, read, &mut self.counters);
-        received += taken_in + self.outward(now);
+        let outward = self.outward(now);
+        self.tell_programs(turns::Place::Lan, outward);
+        received += taken_in + outward;
         // A SecY may make several bursts of one; what it made goes in this turn, and its queue is soon empty.
         while self.lan.link().is_some() && self.outward(now) > 0 {}
         for wan_port in WanPort::ALL {
-            received += self.inward(now, wan_port);
+            let inward = self.inward(now, wan_port);
+            if wan_port == WanPort::Data {
+                self.tell_programs(turns::Place::DataPort, inward);
+            }
+            received += inward;
         }
         received += self.eapol_inward(now) + self.relay_datagrams(now);
         self.lan.flush(now, &mut self.counters);
@@ -165,6 +179,15 @@ impl Site {
         self.tell();
         self.lan.housekeep();
         (received, next)
+    }
+
+    /// Tells programs in the kernel if nothing came.
+    fn tell_programs(&mut self, place: turns::Place, came: usize) {
+        if let Some(turns) = self.lan.turns()
+            && came == 0
+        {
+            turns.find_none(place);
+        }
     }
 
     /// Does what the manager says; what voids or fills tables as a whole, once a turn: when many peers restart at once,
@@ -180,6 +203,9 @@ impl Site {
                     }
                 }
                 Some(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
+                Some(ToWorker::Path { peer, number, place }) => self.endpoints.set_path(peer, number, place),
+                Some(ToWorker::Prefer { peer, number }) => self.endpoints.prefer(peer, number),
+                Some(ToWorker::Copies { peer, copies }) => self.endpoints.set_copies(peer, copies),
                 Some(ToWorker::Relay { peer, name, hub }) => self.relays.set(peer, name, hub),
                 None => return heeded,
             }

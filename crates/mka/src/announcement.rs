@@ -19,6 +19,8 @@ pub(crate) struct Announcement {
     pub(crate) splits: bool,
     /// True if it misses a station under this CAK.
     pub(crate) misses: bool,
+    pub(crate) carries_whole: bool,
+    pub(crate) in_kernel: bool,
     pub(crate) express: bool,
     pub(crate) largest_sdu: u16,
     lists: Vec<CipherSuite>,
@@ -35,11 +37,16 @@ impl Announcement {
                     announcement.lists = known(list.iter().map(|suite| suite.identifier));
                 }
                 Tlv::Extensions(extensions, figures) if !announcement.ours => {
-                    let Extensions { reassembles, splits, misses, express, largest_sdu } = extensions;
-                    let ours = true;
-                    announcement =
-                        Self { ours, reassembles, splits, misses, express, largest_sdu, ..announcement };
-                    announcement.figures = figures
+                    let Extensions {
+                        reassembles,
+                        splits,
+                        misses,
+                        express,
+                        carries_whole,
+                        in_kernel,
+                        largest_sdu,
+                    } = extensions;
+                    let figures = figures
                         .iter()
                         .filter_map(|TimingEntry { identifier, nanoseconds }| {
                             let suite = CipherSuite::from_identifier(identifier)?;
@@ -47,6 +54,18 @@ impl Announcement {
                         })
                         .take(CipherSuite::ALL.len())
                         .collect();
+                    announcement = Self {
+                        ours: true,
+                        reassembles,
+                        splits,
+                        misses,
+                        express,
+                        carries_whole,
+                        in_kernel,
+                        largest_sdu,
+                        figures,
+                        ..announcement
+                    };
                 }
                 Tlv::CipherSuites(_) | Tlv::Extensions(..) | Tlv::Other { .. } => {}
             }
@@ -57,6 +76,12 @@ impl Announcement {
     /// True if it lists this suite.
     pub(crate) fn has(&self, suite: CipherSuite) -> bool {
         self.lists.contains(&suite)
+    }
+
+    /// True if it cannot do without fragments: its network does not carry the SDUs of its machine whole. One that
+    /// takes no fragments makes none.
+    pub(crate) const fn needs_fragments(&self) -> bool {
+        self.reassembles && !self.carries_whole
     }
 
     /// Nanoseconds that the peer needs for a frame with this suite, as it announced.
@@ -93,8 +118,14 @@ pub(crate) fn listed(settings: &Settings) -> Vec<CipherSuite> {
     }
 }
 
-/// Writes this station's announcement. `misses`: a station is heard under another CAK only.
-pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; OCTETS]) -> Tlvs<'b> {
+/// Writes this station's announcement. `whole`: it keeps SDUs whole; `misses`: a station is heard under another
+/// CAK only.
+pub(crate) fn write<'b>(
+    settings: &Settings,
+    whole: bool,
+    misses: bool,
+    buffer: &'b mut [u8; OCTETS],
+) -> Tlvs<'b> {
     let lists = listed(settings);
     let suites = lists.iter().map(|suite| CapableSuite {
         identifier: suite.identifier(),
@@ -104,11 +135,27 @@ pub(crate) fn write<'b>(settings: &Settings, misses: bool, buffer: &'b mut [u8; 
             settings.capability.min(Capability::Confidentiality)
         },
     });
-    let Announced { reassembles, splits, express, largest_sdu, suites: ref figures } = settings.announced;
+    let Announced {
+        reassembles,
+        splits,
+        express,
+        carries_whole,
+        in_kernel,
+        largest_sdu,
+        suites: ref figures,
+    } = settings.announced;
+    let extensions = Extensions {
+        reassembles: reassembles && !whole,
+        splits: splits && !whole,
+        misses,
+        express,
+        carries_whole,
+        in_kernel,
+        largest_sdu,
+    };
     let figures = figures.iter().filter(|figure| lists.contains(&figure.suite));
     let figures = figures
         .map(|figure| TimingEntry { identifier: figure.suite.identifier(), nanoseconds: figure.nanoseconds });
-    let extensions = Extensions { reassembles, splits, misses, express, largest_sdu };
     let mut writer = TlvWriter::new(buffer);
     let written = writer.cipher_suites(suites).and_then(|()| writer.extensions(&extensions, figures));
     debug_assert!(written.is_ok(), "all suites there are fit");

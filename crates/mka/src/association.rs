@@ -1,4 +1,4 @@
-//! Parameters of a SAK's SAs: who is admitted under it, with which SSCI, and whether SDUs are fragmented.
+//! Parameters of a SAK's SAs: who is admitted under it, with which SSCI, and whether SDUs are fragmented or whole.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,7 @@ use crate::event::{Admission, Association};
 use crate::participant::Participant;
 use crate::peer::Peer;
 use crate::station::Station;
-use crate::terms::fragmentation;
+use crate::terms::{fragmentation, keeps_whole};
 
 /// Parameters of a SAK for these members (without us), as far as they were heard; and their MIs.
 pub(crate) fn of_members(
@@ -39,8 +39,11 @@ pub(crate) fn of_members(
     // Only the members that receive the SAK. A station that has just gone may still be live here, and not
     // for the key server.
     let mut fragmentation = fragmentation(settings, peers.iter().copied());
-    fragmentation.fragment &= all_heard;
-    fragmentation.concatenate &= all_heard;
+    // What was announced depends on live peers, and what peers send on the members.
+    let of_members = peers.iter().copied().chain(participant.peers().live());
+    let whole = keeps_whole(settings, of_members);
+    fragmentation.fragment &= all_heard && !whole;
+    fragmentation.concatenate &= all_heard && !whole;
     fragmentation.express &= all_heard;
     let association = Association {
         ki,
@@ -51,6 +54,7 @@ pub(crate) fn of_members(
         xpn: suite.is_xpn().then(|| (mka::salt(&ki), ssci(settings.sci))),
         receive: receive.collect(),
         fragmentation,
+        whole: whole || !settings.announced.reassembles && !settings.announced.splits,
     };
     (association, peers.iter().map(|peer| peer.mi).collect())
 }

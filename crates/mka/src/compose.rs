@@ -13,6 +13,7 @@ use crate::participants::Participants;
 use crate::peer::LIVE;
 use crate::peers::POTENTIAL;
 use crate::station::Station;
+use crate::terms::keeps_whole;
 use crate::{announcement, interop, key_server};
 
 /// The state of a KaY that its MKPDUs show.
@@ -71,8 +72,9 @@ impl Contents<'_> {
             writer.push(&ParameterSet::DistributedSak(Some(distribution.parameter_set())))?;
         }
         let mut room = [0; announcement::OCTETS];
+        let whole = keeps_whole(settings, participant.peers().live());
         let misses = self.participants.says_that_it_misses(settings, participant);
-        writer.push(&ParameterSet::Announcement(announcement::write(settings, misses, &mut room)))?;
+        writer.push(&ParameterSet::Announcement(announcement::write(settings, whole, misses, &mut room)))?;
         self.push_xpn(participant, &mut writer)?;
         writer.finish(false, |octets| participant.keys().icv(octets))
     }

@@ -80,6 +80,8 @@ pub(crate) struct InstalledSak {
     pub(crate) suite: CipherSuite,
     pub(crate) confidentiality: Confidentiality,
     pub(crate) fragmentation: FragmentAgreement,
+    /// Every frame under it holds one whole SDU, also those of peers.
+    pub(crate) whole: bool,
     pub(crate) since: Instant,
     /// The participant under which it was agreed on.
     pub(crate) owner: u32,
@@ -278,6 +280,7 @@ impl Cp {
             suite: association.suite,
             confidentiality: association.confidentiality,
             fragmentation: association.fragmentation,
+            whole: association.whole,
             since: station.now(),
             owner,
             phase: Phase::Receive,

@@ -59,6 +59,8 @@ pub struct Association {
     pub receive: Vec<Admission>,
     /// Fragmentation of SDUs when it protects, and the use of express SCs.
     pub fragmentation: FragmentAgreement,
+    /// Every frame holds one whole SDU, also those of peers: this station has announced to take no others.
+    pub whole: bool,
 }
 
 /// Request to the SecY.

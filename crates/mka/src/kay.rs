@@ -23,6 +23,7 @@ use crate::reason::{NewMiReason, Reason, SakReason};
 use crate::settings::{CakEntry, OnPeerLoss, Settings};
 use crate::station::Station;
 use crate::status::Status;
+use crate::terms::keeps_whole;
 use crate::timers::{BOUNDED_HELLO, Earliest, HELLO, TRANSMIT_DELAY};
 use crate::{cp_inputs, receive_scs};
 
@@ -58,6 +59,8 @@ pub struct Kay {
     listeners: SakListeners,
     /// True if all members are gone and the SAK is held.
     alone: bool,
+    /// True if it keeps SDUs whole, as its MKPDUs announce.
+    whole: bool,
 }
 
 impl fmt::Debug for Kay {
@@ -65,7 +68,7 @@ impl fmt::Debug for Kay {
     /// in `crates/models` compare states so.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // No field is left out by accident: a new one has to be named here.
-        let Self { station, participants, cp, key_server, foreign, listeners, alone } = self;
+        let Self { station, participants, cp, key_server, foreign, listeners, alone, whole } = self;
         f.debug_struct("Kay")
             .field("station", station)
             .field("participants", participants)
@@ -74,6 +77,7 @@ impl fmt::Debug for Kay {
             .field("foreign", foreign)
             .field("listeners", listeners)
             .field("alone", alone)
+            .field("whole", whole)
             .finish()
     }
 }
@@ -90,6 +94,7 @@ impl Kay {
             foreign: ForeignMkpdus::default(),
             listeners: SakListeners::default(),
             alone: false,
+            whole: false,
         };
         kay.participants.configure(&mut kay.station, caks);
         kay.settle();
@@ -222,6 +227,7 @@ impl Kay {
         self.choose_principal();
         self.elect();
         self.check_peer_loss();
+        self.announce_whole();
         let Self { station, participants, cp, .. } = self;
         let made = self.key_server.run(station, participants, cp);
         if let (Some(ki), Some(principal)) = (made, participants.principal()) {
@@ -259,6 +265,15 @@ impl Kay {
             self.cp.retire_all(&mut self.station);
             // They may still have us live, and the SAK in use, which we never accept again.
             self.participants.begin_anew(&mut self.station, NewMiReason::Blocked);
+        }
+    }
+
+    /// Announces at once whether SDUs stay whole, if that has changed with the live peers.
+    fn announce_whole(&mut self) {
+        let Some(principal) = self.participants.principal() else { return };
+        let whole = keeps_whole(self.station.settings(), principal.peers().live());
+        if core::mem::replace(&mut self.whole, whole) != whole {
+            self.participants.request_mkpdus();
         }
     }
 

@@ -6,11 +6,12 @@ use wire::{Mi, Sci};
 
 use crate::cp::Cp;
 use crate::election::ElectedServer;
+use crate::event::FragmentAgreement;
 use crate::participants::Participants;
 use crate::reason::SakReason;
 use crate::settings::OnPeerLoss;
 use crate::station::Station;
-use crate::terms::fragmentation;
+use crate::terms::{fragmentation, keeps_whole};
 
 /// Admits members that are heard only now, and removes those that are gone.
 pub(crate) fn sync(station: &mut Station, participants: &mut Participants, cp: &mut Cp) {
@@ -34,19 +35,23 @@ fn admit_members(station: &mut Station, participants: &mut Participants, cp: &mu
     let incomplete = !latest.tx && to_come;
     // The missing members are out of reach: SDUs may be fragmented under the next SAK.
     let out_of_reach = || others().any(|mi| participant.is_out_of_reach(station.now(), *mi));
-    let wanted =
-        station.settings().fragment || station.settings().concatenate || station.settings().announced.express;
+    let wanted = (station.settings().fragment || station.settings().concatenate)
+        && !keeps_whole(station.settings(), participant.peers().live())
+        || station.settings().announced.express;
     let divides = wanted && latest.unheard && !to_come && out_of_reach();
-    let mut too_much = false;
+    let is_too_much = |bearable: FragmentAgreement| {
+        latest.fragmentation.fragment && !bearable.fragment
+            || latest.fragmentation.concatenate && !bearable.concatenate
+            || latest.fragmentation.express && !bearable.express
+    };
+    // A member takes whole SDUs alone by now, and what it announced was lost when the SAK came.
+    let heard = || others().filter_map(|mi| participant.peers().find(*mi));
+    let mut too_much = latest.tx && is_too_much(fragmentation(station.settings(), heard()));
     let mut missing: Vec<(Sci, Mi)> = Vec::new();
     if !latest.suite.is_xpn() {
-        let heard = others().filter_map(|mi| participant.peers().find(*mi));
-        for peer in heard.filter(|peer| !latest.knows(peer.sci)) {
+        for peer in heard().filter(|peer| !latest.knows(peer.sci)) {
             // It was out of reach, and would not understand frames under this SAK.
-            let bearable = fragmentation(station.settings(), [peer].into_iter());
-            too_much |= latest.fragmentation.fragment && !bearable.fragment
-                || latest.fragmentation.concatenate && !bearable.concatenate
-                || latest.fragmentation.express && !bearable.express;
+            too_much |= is_too_much(fragmentation(station.settings(), [peer].into_iter()));
             if !missing.iter().any(|(sci, _)| *sci == peer.sci) {
                 missing.push((peer.sci, peer.mi));
             }

@@ -25,8 +25,8 @@ pub enum SuiteRule {
     /// This standard suite if all announced it, else GCM-AES-128. SAKs of the other standard suites are
     /// accepted.
     Standard(CipherSuite),
-    /// The suite that is fastest for the slowest member with announced timings, including ours. GCM-AES-128
-    /// with anybody else.
+    /// ChaCha20-Poly1305, if all members announced that programs in their kernels take it. Else the suite that
+    /// is fastest for the slowest member with announced timings, including ours. GCM-AES-128 with anybody else.
     Any,
     /// This one; SAKs of other suites are rejected.
     Only(CipherSuite),
@@ -58,6 +58,12 @@ pub struct Announced {
     pub reassembles: bool,
     /// Splits frames that hold several SDUs.
     pub splits: bool,
+    /// Its network carries its machine's longest SDU in one frame: it needs no fragments.
+    pub carries_whole: bool,
+    /// Programs in its kernel take SAs of ChaCha20-Poly1305 under which nothing is fragmented. Then neither
+    /// [`Self::reassembles`] nor [`Self::splits`] is announced, unless a live peer needs fragments; with
+    /// [`SuiteRule::Any`], unless a live peer has no such programs.
+    pub in_kernel: bool,
     /// Receives express SCs, and wants to send on one of its own.
     pub express: bool,
     /// Octets of the longest SDU that it accepts, from its EtherType on.

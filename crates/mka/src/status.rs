@@ -46,6 +46,8 @@ pub struct SakStatus {
     pub confidentiality: Confidentiality,
     /// Fragmentation of SDUs, and the use of express SCs.
     pub fragmentation: FragmentAgreement,
+    /// Every frame holds one whole SDU, also those of peers.
+    pub whole: bool,
     /// Time of its installation.
     pub since: Instant,
     /// True if it protects transmitted frames.
@@ -135,6 +137,7 @@ fn sak(sak: &InstalledSak) -> SakStatus {
         suite: sak.suite,
         confidentiality: sak.confidentiality,
         fragmentation: sak.fragmentation,
+        whole: sak.whole,
         since: sak.since,
         transmits: sak.tx,
     }

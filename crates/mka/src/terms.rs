@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  rule            peers                                   suite
-//!  Auto            all announced figures                   the fastest for the slowest of them, of those that all have
-//!  Auto            anybody else                            GCM-AES-128
+//!  Any             all have programs in the kernel         ChaCha20-Poly1305, which the programs have
+//!  Any             all announced figures                   the fastest for the slowest of them, of those that all have
+//!  Any             anybody else                            GCM-AES-128
 //!  Only(standard)  any                                     this one: switches have it and announce nothing
 //!  Only(ours)      those who list it                       this one; the others are left out
 //! ```
@@ -37,8 +38,9 @@ pub(crate) struct Terms {
 pub(crate) fn terms<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer> + Clone) -> Terms {
     let suite = suite_for(settings, peers.clone());
     let own = &settings.announced;
+    let divides = !keeps_whole(settings, peers.clone());
     let all = || {
-        let own = (own.reassembles, own.splits, own.express, own.largest_sdu);
+        let own = (own.reassembles && divides, own.splits && divides, own.express, own.largest_sdu);
         let others = peers.clone().map(|peer| &peer.announcement);
         others.map(|a| (a.reassembles, a.splits, a.express, a.largest_sdu)).chain([own])
     };
@@ -76,6 +78,13 @@ fn suite_for<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Peer> + Cl
             let have_it = peers.clone().all(|peer| peer.announcement.has(suite));
             if have_it && listed(settings).contains(&suite) { suite } else { CipherSuite::GcmAes128 }
         }
+        SuiteRule::Any
+            if settings.announced.in_kernel
+                && slowest(CipherSuite::ChaCha20Poly1305).is_some()
+                && peers.clone().all(|peer| peer.announcement.in_kernel) =>
+        {
+            CipherSuite::ChaCha20Poly1305
+        }
         SuiteRule::Any => CipherSuite::ALL
             .into_iter()
             .filter(|suite| !suite.is_experimental())
@@ -95,10 +104,23 @@ pub(crate) fn is_eligible(settings: &Settings, peer: &Peer) -> bool {
         }
 }
 
+/// True if this station takes whole SDUs alone, each in a frame of its own, and sends no others: programs in the
+/// kernel protect and verify such frames only, and none of these peers needs fragments.
+pub(crate) fn keeps_whole<'p>(settings: &Settings, mut peers: impl Iterator<Item = &'p Peer>) -> bool {
+    settings.announced.in_kernel
+        && match settings.suite {
+            SuiteRule::Only(_) => peers.all(|peer| !peer.announcement.needs_fragments()),
+            // Otherwise the suite is one that the programs may not have.
+            SuiteRule::Any => peers.all(|peer| peer.announcement.in_kernel),
+            SuiteRule::Standard(_) => false,
+        }
+}
+
 /// Number of peers up to which express SCs are used: half of the SCs that a SecY receives.
 pub(crate) const MOST_EXPRESS_PEERS: usize = LIVE / 2;
 
-/// Fragmentation, concatenation and express SCs that these peers permit.
+/// Fragmentation, concatenation and express SCs that these peers permit, if this station does not keep SDUs
+/// whole.
 pub(crate) fn fragmentation<'p>(
     settings: &Settings,
     peers: impl Iterator<Item = &'p Peer>,

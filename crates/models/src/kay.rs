@@ -190,6 +190,8 @@ fn settings(i: usize, suite: CipherSuite) -> Settings {
         announced: Announced {
             reassembles: false,
             splits: false,
+            carries_whole: true,
+            in_kernel: false,
             express: false,
             largest_sdu: 0,
             suites: vec![SuiteTiming { suite, nanoseconds: 100 }],

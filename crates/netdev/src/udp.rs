@@ -22,9 +22,11 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 
+use arrayvec::ArrayVec;
+
 pub use counters::UdpCounters;
 pub use receive::Packet;
-pub use send::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
+pub use send::{HEAD_OCTETS, Outgoing, SEND_PACKETS, Source};
 
 use receive::Inbox;
 use send::Sender;
@@ -165,6 +167,23 @@ impl UdpPort {
     /// Descriptor to poll for readability.
     pub fn descriptor(&self) -> RawFd {
         self.socket.as_fd().as_raw_fd()
+    }
+}
+
+/// Sends one packet on a hold on a port's socket ([`UdpPort::socket`]). Never blocks. False if the kernel did not take it.
+pub fn send_one(socket: &UdpSocket, to: SocketAddr, source: Source, payload: &[u8]) -> bool {
+    let six = socket.local_addr().is_ok_and(|local| local.is_ipv6());
+    let mut counters = UdpCounters::default();
+    let packet = Outgoing { to: unmapped(to), source, dscp: 0, head: ArrayVec::new(), body: payload };
+    Sender { six, segmentation: false }.send(socket.as_raw_fd(), &[packet], &mut counters);
+    counters.tx_packets == 1
+}
+
+/// An address as packets have it: an IPv4 address is never mapped.
+fn unmapped(address: SocketAddr) -> SocketAddr {
+    match address {
+        SocketAddr::V6(six) if six.ip().to_ipv4_mapped().is_none() => address,
+        _ => SocketAddr::new(address.ip().to_canonical(), address.port()),
     }
 }
 

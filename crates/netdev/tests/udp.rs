@@ -8,7 +8,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use arrayvec::ArrayVec;
-use netdev::udp::{HEAD_OCTETS, Offloads, Outgoing, UdpPort};
+use netdev::udp::{HEAD_OCTETS, Offloads, Outgoing, Source, UdpPort, send_one};
 use netns::{Machine, PATIENCE, in_namespace, run, wire};
 use testkit::frames::payload;
 
@@ -21,7 +21,8 @@ fn open(address: &str, offloads: Offloads) -> UdpPort {
 
 fn outgoing(to: SocketAddr, head: usize, octets: &[u8]) -> Outgoing<'_> {
     let (head, body) = octets.split_at(head.min(octets.len()));
-    Outgoing { to, dscp: 0, head: head.iter().copied().collect::<ArrayVec<_, HEAD_OCTETS>>(), body }
+    let source = Source::default();
+    Outgoing { to, source, dscp: 0, head: head.iter().copied().collect::<ArrayVec<_, HEAD_OCTETS>>(), body }
 }
 
 /// Receives so many packets.
@@ -109,6 +110,28 @@ fn another_hold_on_the_socket_sends_from_the_same_address() {
     for sent in [b"quic", b"data"] {
         assert_eq!(to.recv_from(&mut octets).unwrap(), (4, port.address()));
         assert_eq!(&octets[..4], sent);
+    }
+}
+
+/// Packets leave from the source that they name, those of one source together; from an address of somebody else nothing leaves.
+#[test]
+fn packets_leave_from_the_source_that_they_name() {
+    for bind in ["0.0.0.0:0", "[::]:0"] {
+        let (mut receiver, mut sender) =
+            (open("127.0.0.1:0", Offloads::default()), open(bind, Offloads::default()));
+        let (to, octets) = (receiver.address(), [7; 100]);
+        let from = |address: &str| Source { address: Some(address.parse().unwrap()), interface: 0 };
+        let packet = |source| Outgoing { source, ..outgoing(to, 16, &octets) };
+        let [two, three] = [from("127.0.0.2"), from("127.0.0.3")];
+        sender.send(&[packet(two), packet(two), packet(three), packet(from("192.0.2.1")), packet(two)]);
+        let loopback = Source { address: None, interface: 1 };
+        assert!(send_one(&sender.socket().unwrap(), to, loopback, &octets));
+        let seen: Vec<_> =
+            collect(&mut receiver, 5).into_iter().map(|(from, _)| from.ip().to_string()).collect();
+        assert_eq!(seen, ["127.0.0.2", "127.0.0.2", "127.0.0.3", "127.0.0.2", "127.0.0.1"], "{bind}");
+        let counters = sender.counters();
+        assert_eq!((counters.tx_packets, counters.tx_unreachable), (4, 1), "{bind}: {counters:?}");
+        assert!(!send_one(&sender.socket().unwrap(), to, Source { address: None, interface: 9999 }, &octets));
     }
 }
 

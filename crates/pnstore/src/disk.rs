@@ -1,19 +1,32 @@
-//! The four things that leases ask of a disk. The second implementor is the disk in the tests, which forgets
-//! what was not synced.
+//! The four things that leases ask of a disk. The other implementors are disks that forget what was not synced: in the tests, and in
+//! the simulation of crate `models`.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-pub(super) trait Disk {
+/// A directory of a disk.
+pub trait Disk {
     /// The content of a file, or nothing if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
     fn read(&mut self, name: &str) -> io::Result<Option<Vec<u8>>>;
     /// Writes a file anew. Its content is durable at return; its name only after [`Disk::sync_directory`].
+    ///
+    /// # Errors
+    /// If it cannot be written or synced. Any part of it may be there.
     fn write_synced(&mut self, name: &str, content: &[u8]) -> io::Result<()>;
     /// Renames a file over another, at once or, at a crash, not at all.
+    ///
+    /// # Errors
+    /// If it cannot be renamed.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
     /// Makes names durable.
+    ///
+    /// # Errors
+    /// If it cannot be synced.
     fn sync_directory(&mut self) -> io::Result<()>;
 }
 

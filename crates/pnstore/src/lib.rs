@@ -62,13 +62,14 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 use wire::Pn;
 
-use disk::{Directory, Disk as _};
+use disk::Directory;
+pub use disk::Disk;
 pub use error::LeaseError;
 pub use lease::{BLOCK_PNS, LeaseName, PnBlock, Reservation, UnusedPns};
 pub use record::RecordError;
 use roles::KnownName;
 pub use roles::{Role, StateView};
-use store::{Opening, Store};
+pub use store::{Opening, Store};
 pub use use_marks::UnmarkedKey;
 use use_marks::{LockedMarks, UseMark};
 

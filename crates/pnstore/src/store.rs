@@ -28,17 +28,18 @@ pub(super) const RESTORED_TEXT: &[u8] =
     were used that the files leases and floors may not know. Change all static keys; then, and only then, remove all four.\n";
 
 /// Time of opening a state directory, and the age that it may have.
-#[derive(Clone, Copy)]
-pub(super) struct Opening {
+#[derive(Clone, Copy, Debug)]
+pub struct Opening {
     /// The machine, as its hash.
-    pub(super) machine: [u8; 32],
+    pub machine: [u8; 32],
     /// Seconds since 1970.
-    pub(super) now: u64,
+    pub now: u64,
     /// The oldest heartbeat that is accepted.
-    pub(super) max_age: Option<Duration>,
+    pub max_age: Option<Duration>,
 }
 
-pub(super) struct Store<D> {
+/// Leases and floors on a disk, without the marks of keys. [`LeaseStore`](crate::LeaseStore) has one in a directory.
+pub struct Store<D> {
     disk: D,
     path: PathBuf,
     leases: Leases,
@@ -49,7 +50,11 @@ pub(super) struct Store<D> {
 }
 
 impl<D: Disk> Store<D> {
-    pub(super) fn open(mut disk: D, path: &Path, opening: Opening) -> Result<Self, LeaseError> {
+    /// Reads what the directory knows, makes its files if there are none, and writes the heartbeat.
+    ///
+    /// # Errors
+    /// As [`LeaseStore::open`](crate::LeaseStore::open) says.
+    pub fn open(mut disk: D, path: &Path, opening: Opening) -> Result<Self, LeaseError> {
         let Opening { machine, now, max_age } = opening;
         let write_error = |source| LeaseError::Write { path: path.to_owned(), source };
         let mut read = |name| {
@@ -120,7 +125,10 @@ impl<D: Disk> Store<D> {
 
     /// Writes down that frames may be received under these names from now on: a floor of 1 for those without one. If one
     /// of them was ever sent under, nothing is written. True if something was.
-    pub(super) fn receive(&mut self, names: &[LeaseName], now: u64) -> Result<bool, LeaseError> {
+    ///
+    /// # Errors
+    /// `Sent`, `Full` and `Write`.
+    pub fn receive(&mut self, names: &[LeaseName], now: u64) -> Result<bool, LeaseError> {
         if names.iter().any(|name| self.knows(*name)) {
             return Err(LeaseError::Sent { record: self.path.join(LEASES) });
         }
@@ -135,12 +143,11 @@ impl<D: Disk> Store<D> {
         self.keep_floors(&[], now)
     }
 
-    pub(super) fn reserve(
-        &mut self,
-        name: LeaseName,
-        last: Pn,
-        pns: NonZeroU64,
-    ) -> Result<Reservation, LeaseError> {
+    /// Reserves PNs, as [`LeaseStore::reserve`](crate::LeaseStore::reserve) says.
+    ///
+    /// # Errors
+    /// `Received`, `Full` and `Write`.
+    pub fn reserve(&mut self, name: LeaseName, last: Pn, pns: NonZeroU64) -> Result<Reservation, LeaseError> {
         if self.received(name) {
             return Err(LeaseError::Received { record: self.path.join(FLOORS) });
         }
@@ -166,7 +173,10 @@ impl<D: Disk> Store<D> {
 
     /// Takes PNs back that nobody has used and nobody can use any more, unless others were reserved behind them. One
     /// write for all of them.
-    pub(super) fn give_back(&mut self, unused: &[UnusedPns]) -> Result<(), LeaseError> {
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn give_back(&mut self, unused: &[UnusedPns]) -> Result<(), LeaseError> {
         let mut leases = self.leases.clone();
         for UnusedPns { name, next, through } in unused {
             // A record is never 0, so a key whose SA has sent nothing loses its first PN.
@@ -191,12 +201,15 @@ impl<D: Disk> Store<D> {
     }
 
     /// The lowest PN that is accepted after a start.
-    pub(super) fn floor(&self, name: LeaseName) -> Pn {
+    pub fn floor(&self, name: LeaseName) -> Pn {
         self.floors.lowest.get(&name.0).and_then(|&lowest| Pn::new(lowest)).unwrap_or(Pn::FIRST)
     }
 
     /// Raises floors, and writes them if one was raised, or if the heartbeat is due. True if something was written.
-    pub(super) fn keep_floors(&mut self, floors: &[(LeaseName, Pn)], now: u64) -> Result<bool, LeaseError> {
+    ///
+    /// # Errors
+    /// `Full` and `Write`.
+    pub fn keep_floors(&mut self, floors: &[(LeaseName, Pn)], now: u64) -> Result<bool, LeaseError> {
         let mut full = false;
         for &(name, lowest) in floors {
             if lowest <= self.floor(name) {

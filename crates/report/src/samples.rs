@@ -10,7 +10,9 @@ use suite::CipherSuite::{Aegis128L, GcmAes128};
 use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
 use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
 use super::recent::RecentTraffic;
-use super::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
+use super::site::{
+    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StationReport, UdpReport,
+};
 use super::*;
 use config::Antedate;
 use config::suite_speed::AesInstructions;
@@ -166,6 +168,28 @@ pub fn sample_site() -> SiteReport {
         round_trip_us: Some(812),
         path: None,
         path_payload: Some(1472),
+        paths: vec![
+            SitePathReport {
+                settings: "wan1 to 198.51.100.7:7787".into(),
+                up: true,
+                preferred: true,
+                reason: String::new(),
+                address: Some("198.51.100.7:7787".into()),
+                round_trip_us: Some(9120),
+                loss_per_mille: Some(20),
+                payload: Some(1464),
+            },
+            SitePathReport {
+                settings: "wan2".into(),
+                up: false,
+                preferred: false,
+                reason: "the peer was not heard on it".into(),
+                address: None,
+                round_trip_us: None,
+                loss_per_mille: None,
+                payload: None,
+            },
+        ],
         seen_at: Some("203.0.113.9:20007".into()),
         key_exchange: Some("X25519MLKEM768".into()),
         instance_seconds: Some(3600),

@@ -97,6 +97,9 @@ pub struct SitePeerReport {
     /// Octets of the largest UDP payload towards it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path_payload: Option<u16>,
+    /// Its paths, if it is configured with several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub paths: Vec<SitePathReport>,
     /// Where this site is, as the peer sees it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_at: Option<String>,
@@ -123,6 +126,32 @@ pub struct SitePeerReport {
     /// Counters of the session with it; none if it is plain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<Counters>,
+}
+
+/// One of several paths to a peer. A number is its place in the list, from 1.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SitePathReport {
+    /// Interface, own address and endpoint, in words.
+    pub settings: String,
+    /// Whether it carries packets both ways.
+    pub up: bool,
+    /// Whether frames that go over one path go over this one.
+    pub preferred: bool,
+    /// Why it carries no packets; empty if it does.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Where the peer is proved to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
+    /// Microseconds of a round trip of probes, smoothed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trip_us: Option<u64>,
+    /// Of a thousand probes, those that are lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub loss_per_mille: Option<u16>,
+    /// Octets of the largest UDP payload.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub payload: Option<u16>,
 }
 
 impl SitePeerReport {

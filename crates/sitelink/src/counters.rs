@@ -17,6 +17,12 @@ wire::counters! {
         in_initials_flood = "InInitialsFlood" [discard],
         /// Datagrams that the kernel did not take: too long for the interface, no route, no room.
         out_datagrams_refused = "OutDatagramsRefused" [discard],
+        /// Probes of peers' paths that were taken.
+        in_probes = "InProbes",
+        /// Probes that were forged, changed on the way or recorded.
+        in_probes_not_valid = "InProbesNotValid" [discard],
+        /// Probes of paths that were sent, and answers.
+        out_probes = "OutProbes",
         /// Times that the channel failed by a defect, or could not start, and was started anew.
         channel_failures = "ChannelFailures",
         /// Handshakes that were made to prove their address first.

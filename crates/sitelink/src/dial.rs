@@ -5,7 +5,7 @@
 //! within about half a second. Tries that fail at once are up to half a second apart.
 
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint, RecvStream};
@@ -14,12 +14,15 @@ use tokio::time::{sleep, timeout};
 use tunnel::PeerId;
 
 use super::error::DisconnectReason;
+use super::paths::{is_of_version, source_of};
 use super::random;
+use super::routes::Route;
+use super::settings::ManagerPath;
 use super::shared::{Arrival, DriverEvent, Shared};
 use super::status::canonical;
 use super::tls::Verifier;
 use super::transport::DEAD;
-use dataplane::site::{relay_address, relayed_peer};
+use dataplane::site::{Place, relay_address, relayed_peer};
 
 /// Limit on the wait for an answer.
 const PATIENCE: Duration = Duration::from_millis(1400);
@@ -33,12 +36,20 @@ const RESOLVE: &str = "correct the name, or this box's resolver: 'getent ahosts 
 #[derive(Debug)]
 pub(super) struct Dial {
     pub(super) peer: PeerId,
-    pub(super) name: Name,
+    /// The ways to it, at least one, tried in turn.
+    pub(super) ways: Vec<Way>,
     pub(super) endpoint: Endpoint,
     pub(super) config: ClientConfig,
     pub(super) verifier: Arc<Verifier>,
     pub(super) shared: Arc<Shared>,
     pub(super) news: mpsc::Sender<DriverEvent>,
+}
+
+/// An endpoint of a peer, and the path on which it is, if the peer has several.
+#[derive(Debug)]
+pub(super) struct Way {
+    pub(super) name: Name,
+    pub(super) path: Option<ManagerPath>,
 }
 
 /// `host:port`, and where it was last time.
@@ -48,6 +59,8 @@ pub(super) struct Name {
     /// The address that stands for a relay, in the place of a name.
     relay: Option<SocketAddr>,
     local: SocketAddr,
+    /// The IP version that is wanted, by an address of it.
+    version: Option<IpAddr>,
     last: Mutex<Vec<SocketAddr>>,
 }
 
@@ -78,16 +91,22 @@ impl Dial {
     }
 
     async fn attempt(&self, number: usize) -> Result<(Connection, SocketAddr, RecvStream), DisconnectReason> {
-        let addresses = self.name.addresses().await?;
-        let ips = addresses.iter().map(SocketAddr::ip).collect();
-        self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
-        let address = addresses[number % addresses.len()];
+        let way = &self.ways[number % self.ways.len()];
+        let addresses = way.name.addresses().await?;
+        self.shared.with_roster(|roster| roster.expect_from(self.peer, self.all_addresses()));
+        let address = addresses[number / self.ways.len() % addresses.len()];
+        if let Some(path) = &way.path {
+            let source = source_of(path).map_err(DisconnectReason::plain)?;
+            let places = vec![Place { to: address, source }];
+            self.shared.socket.routes().set(self.peer, Some(Route { seen: address, places }));
+        }
         self.attempt_at(address).await.map(|(connection, first)| (connection, address, first))
     }
 
     /// The peer may call from here, besides from where its name says.
     pub(super) fn expect(&self, ip: IpAddr) {
-        let ips = [Some(ip), self.name.relay.map(|relay| relay.ip())].into_iter().flatten().collect();
+        let relays = self.ways.iter().filter_map(|way| way.name.relay.map(|relay| relay.ip()));
+        let ips = [ip].into_iter().chain(relays).collect();
         self.shared.with_roster(|roster| roster.expect_from(self.peer, ips));
     }
 
@@ -126,10 +145,28 @@ impl Dial {
     }
 }
 
+impl Dial {
+    /// Where this site's socket is bound.
+    pub(super) fn local(&self) -> SocketAddr {
+        self.ways[0].name.local
+    }
+
+    /// Addresses of all endpoints, as they were found last.
+    fn all_addresses(&self) -> Vec<IpAddr> {
+        let of = |way: &Way| way.name.last().iter().map(SocketAddr::ip).collect::<Vec<_>>();
+        self.ways.iter().flat_map(of).collect()
+    }
+}
+
 impl Name {
     /// `local`: where this site's socket is bound.
     pub(super) fn new(host: String, local: SocketAddr) -> Self {
-        Self { host, relay: None, local, last: Mutex::new(Vec::new()) }
+        Self { host, relay: None, local, version: None, last: Mutex::new(Vec::new()) }
+    }
+
+    /// The same, with addresses of the IP version of a path's own address alone.
+    pub(super) fn on_path(host: String, local: SocketAddr, path: &ManagerPath) -> Self {
+        Self { version: path.local, ..Self::new(host, local) }
     }
 
     /// The way to a peer behind a relay.
@@ -140,12 +177,11 @@ impl Name {
             (other, _) => other,
         };
         let relay = Some(SocketAddr::new(ip, address.port()));
-        Self { host: String::new(), relay, local, last: Mutex::new(Vec::new()) }
+        Self { relay, ..Self::new(String::new(), local) }
     }
 
-    /// Where this site's socket is bound.
-    pub(super) const fn local(&self) -> SocketAddr {
-        self.local
+    fn last(&self) -> MutexGuard<'_, Vec<SocketAddr>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Its addresses, as this site's socket can reach them; those of last time if names cannot be resolved now.
@@ -165,16 +201,22 @@ impl Name {
                     .cured_by(RESOLVE)),
             },
         };
-        let last = || self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let found = match found {
             Ok(found) => found,
             Err(why) => {
-                let last = last().clone();
+                let last = self.last().clone();
                 return if last.is_empty() { Err(why) } else { Ok(last) };
             }
         };
         let mut fit: Vec<SocketAddr> = found.iter().filter_map(|address| fit(*address, self.local)).collect();
         fit.dedup();
+        fit.retain(|address| is_of_version(*address, self.version));
+        if let (true, Some(version)) = (fit.is_empty(), self.version) {
+            return Err(DisconnectReason::plain(format!(
+                "{} has no address that can be reached from {version}",
+                self.host
+            )));
+        }
         if fit.is_empty() {
             let family = if self.local.is_ipv4() { "IPv4" } else { "IPv6" };
             let bound = self.local.ip();
@@ -183,7 +225,7 @@ impl Name {
                 self.host
             )));
         }
-        last().clone_from(&fit);
+        self.last().clone_from(&fit);
         Ok(fit)
     }
 }

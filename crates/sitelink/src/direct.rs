@@ -114,7 +114,7 @@ impl Direct {
     /// Begins to try what the peer said, if it said something.
     pub(super) fn try_it(&mut self, now: wire::Instant, own: SocketAddr, dial: &Arc<Dial>) {
         let Some(theirs) = self.theirs.take().filter(|_| self.may_try(now)) else { return };
-        let Some(address) = fit(theirs, dial.name.local()).filter(|_| is_plausible(theirs, own)) else {
+        let Some(address) = fit(theirs, dial.local()).filter(|_| is_plausible(theirs, own)) else {
             self.why =
                 format!("no direct way: {theirs}, where the relay sees the peer, is not reached from here");
             return;

@@ -1,5 +1,7 @@
 //! The manager's one loop: what the worker says goes to the sessions, what they say to the worker and the peers.
 
+mod ways;
+
 use std::collections::BTreeSet;
 use std::io;
 use std::net::SocketAddr;
@@ -20,9 +22,10 @@ use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
 use super::answer::Answer;
-use super::dial::{Dial, Name};
+use super::dial::Name;
 use super::guard;
 use super::kernel::{self, KernelSite};
+use super::paths::PeerPaths;
 use super::peer::Peer;
 use super::random;
 use super::settings::{ManagerPeer, ManagerSettings};
@@ -139,6 +142,7 @@ impl<'r> Driver<'r> {
             std::mem::take(&mut self.peers).into_iter().partition(|peer| configured.contains_key(&peer.id()));
         self.peers = stay;
         let leave: Vec<Peer> = leave;
+        self.change_paths(&configured);
         // Peers of a driver before this one, which a defect ended, may have left too.
         if let Some(kernel) = &self.kernel {
             kernel.retain(|peer| configured.contains_key(&peer));
@@ -171,7 +175,7 @@ impl<'r> Driver<'r> {
                 peer: id,
                 instance: Instance(random::octets()),
                 mode: peer.mode,
-                lanes: if self.kernel.is_some() { kernel::LANES } else { settings.lanes },
+                lanes: if self.has_programs(peer) { kernel::LANES } else { settings.lanes },
                 window: settings.window,
                 frames: settings.frames,
                 epoch_life: settings.epoch_life,
@@ -180,25 +184,12 @@ impl<'r> Driver<'r> {
             shared.now(),
         );
         session.continue_after(shared.with_roster(|roster| roster.begun(id)));
-        let name = match (&peer.endpoint, peer.via) {
-            (Some(host), _) => Some(Name::new(host.clone(), self.local)),
-            (None, Some(_)) => Some(Name::relayed(id, self.local)),
-            (None, None) => None,
-        };
-        let dial = name.map(|name| {
-            let (crypto, verifier) = self.tls.client(public_key, peer.classical);
-            Arc::new(Dial {
-                peer: id,
-                name,
-                endpoint: self.endpoint.clone(),
-                config: transport::client(crypto, Arc::clone(transport), public_key),
-                verifier,
-                shared: Arc::clone(shared),
-                news: self.tell.clone(),
-            })
-        });
+        let dial = self.dial(id, peer, public_key, transport);
         let caller = settings.identity.public() < public_key;
-        Peer::new(id, peer, caller, Some(session), dial, following, shared)
+        let paths = PeerPaths::new(id, peer, settings.most_payload, |number, path| {
+            self.follow_path(id, number, path)
+        });
+        Peer::new(id, peer, caller, Some(session), dial, following, shared).with_paths(paths)
     }
 
     /// The peer of this number, if it has not left.
@@ -267,7 +258,7 @@ impl<'r> Driver<'r> {
             peer.send_messages(now);
             while mailbox.messages.has_room() {
                 let Some(command) = peer.next_command() else { break };
-                let Some(kernel) = &self.kernel else {
+                let Some(kernel) = self.kernel.as_ref().filter(|_| !peer.has_paths()) else {
                     mailbox.messages.send(command);
                     continue;
                 };
@@ -313,6 +304,11 @@ impl<'r> Driver<'r> {
             DriverEvent::Found { peer, addresses } => {
                 if let Some(peer) = self.peer(peer) {
                     peer.addresses_resolved(&addresses);
+                }
+            }
+            DriverEvent::PathFound { peer, number, found } => {
+                if let Some(peer) = self.peer(peer) {
+                    peer.path_resolved(number, found);
                 }
             }
             DriverEvent::Stranger { address, key } => {

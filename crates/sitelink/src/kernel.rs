@@ -41,16 +41,17 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dataplane::site::ToWorker;
+use dataplane::site::{ToWorker, Turns};
 use netdev::port::KernelSide;
 use tunnel::{Command, Event, Generation, Limits, PeerCounters, PeerId};
 use wire::Instant;
-use wire::tunnel::FlowIndex;
+use wire::tunnel::{FlowIndex, RID_OCTETS};
 use xdp::Unclaimed;
 use xdp::site::{Room, Settings, Site};
 
 pub use lan::PlaceState;
 
+use super::random;
 use flows::{FlowRoom, FlowSweep, PeerFlows};
 use lan::Lan;
 use lanes::{Lanes, PeerLanes};
@@ -64,10 +65,12 @@ pub(super) const LANES: u8 = 2;
 const NONE: u32 = u32::MAX;
 /// Interval of looks at paths and lanes.
 const LOOK: Duration = Duration::from_millis(250);
-/// Pause of a flow after which user space has none of its frames any more, at either end.
+/// Pause of a flow after which the peer's user space has none of its frames any more.
 const QUIET: Duration = Duration::from_millis(10);
 /// Peers since the start: those of higher numbers are user space's.
 const PEERS: u32 = 1024;
+/// A packet of QUIC has it in its first octet, and no identifier has.
+const QUIC_BIT: u8 = 0x40;
 /// Flows of all peers, in each direction.
 const MOST_FLOWS: usize = 1 << 16;
 /// Commands that wait for the half: those of one look, and as many answers.
@@ -80,6 +83,7 @@ pub struct KernelSite(Mutex<Kernel>);
 #[derive(Debug)]
 struct Kernel {
     site: Site,
+    token: [u8; RID_OCTETS],
     peers_at_most: u16,
     /// Flows that one peer may announce.
     flows_of_peer: usize,
@@ -116,16 +120,20 @@ impl KernelSite {
         let flows_of_peer = limits.flows.min(MOST_FLOWS / peers.max(1)).max(1);
         let flows = peers.max(1) * flows_of_peer;
         let room = Room { peers: PEERS, lanes, flows: flows as u32, stations: limits.stations as u32 };
+        let mut token: [u8; RID_OCTETS] = random::octets();
+        token[0] &= !QUIC_BIT;
         let settings = Settings {
             window,
             lan_frame: 0,
             port: bind.port(),
             station_age: limits.station_age,
             quiet: QUIET,
+            token,
         };
         let site = Site::load(&room, &settings, Unclaimed::Drop).map_err(|error| error.to_string())?;
         Ok(Self(Mutex::new(Kernel {
             site,
+            token,
             peers_at_most: room.peers as u16,
             flows_of_peer,
             lan: Lan::none(),
@@ -154,6 +162,16 @@ impl KernelSite {
     pub fn set_lan(&self, side: Result<&KernelSide, String>, lan_frame: usize) -> Result<OwnedFd, String> {
         let Kernel { site, lan, .. } = &mut *self.lock();
         lan.open(site, side, lan_frame)
+    }
+
+    /// What the worker that has the LAN's port tells the programs: how far it is.
+    ///
+    /// # Errors
+    /// If the kernel does not share the memory.
+    pub fn turns(&self) -> Result<Turns, String> {
+        let kernel = self.lock();
+        let words = kernel.site.turns().map_err(|error| error.to_string())?;
+        Ok(Turns::new(words, kernel.token))
     }
 
     /// Another site begins, of the same name, whose packets have this DSCP.

@@ -45,9 +45,12 @@ mod guard;
 mod initials;
 mod kernel;
 mod mkpdus;
+mod paths;
 mod peer;
+mod probes;
 mod random;
 mod roster;
+mod routes;
 mod settings;
 mod shared;
 mod socket;
@@ -80,8 +83,8 @@ use thread::Parts;
 
 pub use counters::ChannelCounters;
 pub use kernel::{KernelSite, PlaceState};
-pub use settings::{ManagerPeer, ManagerSettings};
-pub use status::{ConnState, ManagerStatus, Notice, PeerStatus};
+pub use settings::{ManagerPath, ManagerPeer, ManagerSettings};
+pub use status::{ConnState, ManagerStatus, Notice, PathStatus, PeerStatus};
 pub use tls::KeyExchange;
 
 /// A running manager. It stops when this is dropped.
@@ -139,6 +142,13 @@ impl Manager {
     /// are told. `most_payload` is as in [`ManagerSettings`], for connections from here on.
     pub fn change_peers(&self, leave: &[PeerId], come: Vec<(PeerId, ManagerPeer)>, most_payload: u16) {
         self.shared.with_roster(|roster| roster.change(leave, come, most_payload));
+        self.shared.stir.notify_one();
+    }
+
+    /// Lets peers with several paths have other paths, or other frames go over all of them. A path that is as before goes on. Nothing is
+    /// done for peers of another kind.
+    pub fn change_paths(&self, changes: Vec<(PeerId, ManagerPeer)>) {
+        self.shared.with_roster(|roster| roster.change_paths(changes));
         self.shared.stir.notify_one();
     }
 

@@ -13,8 +13,9 @@ use super::connection::{Incoming, PeerConnection};
 use super::dial::Dial;
 use super::direct::Direct;
 use super::error::DisconnectReason;
+use super::paths::PeerPaths;
 use super::random;
-use super::settings::ManagerPeer;
+use super::settings::{ManagerPath, ManagerPeer};
 use super::shared::{Arrival, Shared};
 use super::status::{ConnState, PeerStatus, canonical};
 use super::tls::{KeyExchange, key_exchange_of};
@@ -64,6 +65,8 @@ pub(super) struct Peer {
     told_seen: Option<SocketAddr>,
     /// Moment of the last notice of a move.
     move_told: Option<wire::Instant>,
+    /// Several paths to it, if it is configured so.
+    paths: Option<PeerPaths>,
     shared: Arc<Shared>,
 }
 
@@ -118,10 +121,16 @@ impl Peer {
             seen_at: None,
             told_seen: None,
             move_told: None,
+            paths: None,
             shared: Arc::clone(shared),
         };
         peer.call(if caller { Duration::ZERO } else { GRACE });
         peer
+    }
+
+    /// The same with several paths, if there are some.
+    pub(super) fn with_paths(self, paths: Option<PeerPaths>) -> Self {
+        Self { paths, ..self }
     }
 
     /// Sets the number of the peer that relays to this one.
@@ -201,6 +210,42 @@ impl Peer {
         if let Some(channel) = self.channel.take() {
             channel.close(code::REMOVED, "configured otherwise");
         }
+        if let Some(paths) = &self.paths {
+            paths.forget(&self.shared);
+        }
+    }
+
+    /// Whether it has several paths.
+    pub(super) const fn has_paths(&self) -> bool {
+        self.paths.is_some()
+    }
+
+    /// Whether it has paths, and the settings say other ones.
+    pub(super) fn has_other_paths(&self, settings: &ManagerPeer) -> bool {
+        self.paths.as_ref().is_some_and(|paths| !paths.are_as(settings))
+    }
+
+    /// Takes other paths; one that is as before goes on.
+    pub(super) fn change_paths(
+        &mut self,
+        settings: &ManagerPeer,
+        dial: Option<Arc<Dial>>,
+        follow: impl Fn(u8, &ManagerPath) -> Option<AbortHandle>,
+    ) {
+        if let Some(paths) = &mut self.paths {
+            paths.change(settings, follow);
+        }
+        self.dial = dial;
+        if self.channel.is_none() {
+            self.call(Duration::ZERO);
+        }
+    }
+
+    /// The endpoint of a path was looked up.
+    pub(super) fn path_resolved(&mut self, number: u8, found: Result<Vec<SocketAddr>, DisconnectReason>) {
+        if let Some(paths) = &mut self.paths {
+            paths.resolved(number, found);
+        }
     }
 
     pub(super) const fn id(&self) -> PeerId {
@@ -245,11 +290,13 @@ impl Peer {
         if key_exchange_of(&connection) == KeyExchange::Classical {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
         }
+        match &mut self.paths {
+            Some(paths) => paths.connected(&connection, ours, address, &self.shared),
+            None if self.mode == Mode::Identifier => self.address.is = Some(address),
+            None => {}
+        }
         self.channel = Some(PeerConnection::start(connection, ours, first, &self.shared));
         (self.claimed, self.seen_at, self.told_seen) = (None, None, None);
-        if self.mode == Mode::Identifier {
-            self.address.is = Some(address);
-        }
         self.shared.with_roster(|roster| roster.expect_connection(self.id, address.ip()));
         self.shared.shared_counters.count(|counters| counters.connections += 1);
         if let Some(session) = &mut self.session {
@@ -303,6 +350,9 @@ impl Peer {
         self.shared.shared_counters.count(|counters| counters.connections_lost += 1);
         if let Some(session) = &mut self.session {
             session.handle_disconnected(self.shared.now());
+        }
+        if let Some(paths) = &mut self.paths {
+            paths.disconnected(&self.shared);
         }
         self.claimed = None;
         // A reason for which a peer is refused again and again is said once.
@@ -398,7 +448,14 @@ impl Peer {
             return false;
         }
         if path {
-            self.note_new_address(&channel);
+            match &mut self.paths {
+                Some(paths) => {
+                    let seen = channel.connection.remote_address();
+                    let notices = paths.look(now, seen, &self.shared);
+                    notices.into_iter().for_each(|text| self.notice(text));
+                }
+                None => self.note_new_address(&channel),
+            }
         }
         self.channel = Some(channel);
         left == 0
@@ -471,6 +528,9 @@ impl Peer {
 
     /// The next command for the worker.
     pub(super) fn next_command(&mut self) -> Option<ToWorker> {
+        if let Some(command) = self.paths.as_mut().and_then(PeerPaths::next_command) {
+            return Some(command);
+        }
         if self.address.is != self.address.told {
             self.address.told = self.address.is;
             // The worker knows the way to a relay.
@@ -501,6 +561,8 @@ impl Peer {
 
     pub(super) fn status(&self) -> PeerStatus {
         let connected = self.channel.as_ref();
+        let (paths, now) = (self.paths.as_ref(), self.shared.now());
+        let quic = connected.map(|channel| channel.connection.rtt());
         PeerStatus {
             peer: self.id,
             reach: self.reached.reach,
@@ -508,12 +570,16 @@ impl Peer {
             reason: self.reached.why.clone(),
             relayed: self.is_relayed(),
             not_direct: if self.is_relayed() { self.direct.why.clone() } else { String::new() },
-            address: self.address.is.filter(|_| !self.is_relayed()).map(canonical),
-            round_trip: connected.map(|channel| channel.connection.rtt()),
-            path_payload: self.payload.is,
+            address: paths
+                .map_or(self.address.is, PeerPaths::address)
+                .filter(|_| !self.is_relayed())
+                .map(canonical),
+            round_trip: paths.and(connected).and_then(|_| paths?.round_trip(now)).or(quic),
+            path_payload: paths.map_or(self.payload.is, PeerPaths::payload),
             seen_at: connected.and(self.seen_at),
             key_exchange: connected.map(|channel| key_exchange_of(&channel.connection)),
             session: self.session.as_ref().map(Session::state),
+            paths: paths.map(|paths| paths.statuses(now)).unwrap_or_default(),
         }
     }
 }

@@ -50,6 +50,18 @@ impl Roster {
         self.addresses_changed = true;
     }
 
+    pub(super) fn change_paths(&mut self, changes: Vec<(PeerId, ManagerPeer)>) {
+        for (number, settings) in changes {
+            if let Some(known) = self.peers.get_mut(&number)
+                && !known.settings.paths.is_empty()
+                && !settings.paths.is_empty()
+            {
+                known.settings = settings;
+                self.changes += 1;
+            }
+        }
+    }
+
     /// Number of changes.
     pub(super) const fn changes(&self) -> u64 {
         self.changes
@@ -154,6 +166,8 @@ mod tests {
             via,
             mode: Mode::Identifier,
             classical: false,
+            copies: dataplane::site::Copies::None,
+            paths: Vec::new(),
         };
         let peers = [peer(hub, None), peer(one, Some(hub)), peer(other, Some(hub))];
         let mut roster = Roster::new(&peers, 1472);

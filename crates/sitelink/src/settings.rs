@@ -1,7 +1,10 @@
 //! Settings of a manager and of its peers.
 
+use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
+use dataplane::site::Copies;
 use suite::identity::{Identity, PublicKey};
 use tunnel::{FrameKinds, Mode};
 
@@ -39,4 +42,32 @@ pub struct ManagerPeer {
     pub mode: Mode,
     /// Whether keys may be agreed on with it by X25519 alone, if it does not know X25519MLKEM768.
     pub classical: bool,
+    /// Paths to it, in identifier mode and in place of an endpoint; at most [`dataplane::site::PATHS`].
+    pub paths: Vec<ManagerPath>,
+    /// Which frames go over all of them.
+    pub copies: Copies,
+}
+
+/// One of several paths to a peer. Its number, which is its place in the list, is the same at both ends.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct ManagerPath {
+    /// `host:port`, or nothing if the peer is heard on it.
+    pub endpoint: Option<String>,
+    /// Address of this box from which its packets leave. An unspecified one says the IP version alone.
+    pub local: Option<IpAddr>,
+    /// Interface by which they leave.
+    pub interface: Option<String>,
+}
+
+impl fmt::Display for ManagerPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let local = self.local.map(|local| format!("from {local}"));
+        let endpoint = self.endpoint.as_ref().map(|endpoint| format!("to {endpoint}"));
+        let words: Vec<String> = [self.interface.clone(), local, endpoint].into_iter().flatten().collect();
+        if words.is_empty() {
+            f.write_str("by the routes of this box")
+        } else {
+            f.write_str(&words.join(" "))
+        }
+    }
 }

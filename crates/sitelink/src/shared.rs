@@ -53,6 +53,12 @@ pub(super) enum DriverEvent {
         peer: PeerId,
         addresses: Vec<SocketAddr>,
     },
+    /// Addresses of the endpoint of one of a peer's paths.
+    PathFound {
+        peer: PeerId,
+        number: u8,
+        found: Result<Vec<SocketAddr>, DisconnectReason>,
+    },
     /// Somebody with a key that no peer has.
     Stranger {
         address: IpAddr,
@@ -98,6 +104,11 @@ impl Shared {
     /// The time of sessions.
     pub(super) fn now(&self) -> wire::Instant {
         wire::Instant::after_start(self.start.elapsed())
+    }
+
+    /// A moment as a time of sessions.
+    pub(super) fn moment(&self, at: Instant) -> wire::Instant {
+        wire::Instant::after_start(at.saturating_duration_since(self.start))
     }
 
     pub(super) fn with_roster<T>(&self, with: impl FnOnce(&mut Roster) -> T) -> T {

@@ -16,7 +16,7 @@ use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll, Waker};
 
 use quinn::udp::{RecvMeta, Transmit};
@@ -27,8 +27,13 @@ use tunnel::PeerId;
 
 use super::counters::SharedCounters;
 use super::initials::Initials;
-use super::transport::ConnectionIds;
-use dataplane::site::{DatagramConsumer, RelayedDatagram, relayed_peer};
+use super::probes::{ProbeOutcome, Probes};
+use super::random;
+use super::routes::Routes;
+use super::status::canonical;
+use super::transport::{ConnectionIds, FLOOR};
+use dataplane::site::{DatagramConsumer, Place, RelayedDatagram, relayed_peer};
+use netdev::udp::send_one;
 
 /// Packets that can wait for the worker.
 const RELAYED: usize = 256;
@@ -39,6 +44,8 @@ pub(super) struct RingSocket {
     /// Of both families: QUIC knows IPv4 addresses as mapped ones then, the worker does not.
     dual: bool,
     receiving: Mutex<Receiving>,
+    probes: Mutex<Probes>,
+    routes: Mutex<Routes>,
     /// Addresses for which somebody wants to know how much is sent there, as long as he does.
     watched: Mutex<Vec<(SocketAddr, Weak<AtomicU64>)>>,
     /// Packets that wait for the worker to send them to a relay.
@@ -101,6 +108,8 @@ impl RingSocket {
             socket,
             dual,
             receiving: Mutex::new(receiving),
+            probes: Mutex::default(),
+            routes: Mutex::default(),
             watched: Mutex::default(),
             relayed: Mutex::default(),
             stir,
@@ -112,7 +121,7 @@ impl RingSocket {
         }
     }
 
-    fn receiving(&self) -> std::sync::MutexGuard<'_, Receiving> {
+    fn receiving(&self) -> MutexGuard<'_, Receiving> {
         self.receiving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -130,6 +139,41 @@ impl RingSocket {
         watched.retain(|(_, sent)| sent.strong_count() > 0);
         watched.push((address, Arc::downgrade(&sent)));
         sent
+    }
+
+    /// Probes of the peers' paths.
+    pub(super) fn probes(&self) -> MutexGuard<'_, Probes> {
+        self.probes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ways to peers with several paths.
+    pub(super) fn routes(&self) -> MutexGuard<'_, Routes> {
+        self.routes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Sends a probe. What the kernel does not take is lost, as on a network.
+    pub(super) fn send_probe(&self, place: Place, packet: &[u8]) {
+        let sent = send_one(&self.socket, place.to, place.source, packet);
+        self.shared_counters.count(|counters| match sent {
+            true => counters.out_probes += 1,
+            false => counters.out_datagrams_refused += 1,
+        });
+    }
+
+    /// Takes a probe of a path, and answers it. False if the packet is none.
+    fn take_probe(&self, from: SocketAddr, packet: &mut [u8]) -> bool {
+        let random = random::number() as u8;
+        let outcome = self.probes().take(std::time::Instant::now(), canonical(from), packet, random);
+        match outcome {
+            ProbeOutcome::Other => return false,
+            ProbeOutcome::Invalid => self.shared_counters.count(|counters| counters.in_probes_not_valid += 1),
+            ProbeOutcome::Taken => self.shared_counters.count(|counters| counters.in_probes += 1),
+            ProbeOutcome::Answer(source) => {
+                self.shared_counters.count(|counters| counters.in_probes += 1);
+                self.send_probe(Place { to: from, source }, packet);
+            }
+        }
+        true
     }
 
     /// Sets the known addresses of the peers, each with the one whose share it has.
@@ -225,9 +269,14 @@ impl AsyncUdpSocket for RingSocket {
                 sent.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let sent = match relayed_peer(transmit.destination) {
-            Some(peer) => self.relay(peer, transmit.contents),
-            None => self.socket.send_to(transmit.contents, transmit.destination).is_ok(),
+        let sent = match (relayed_peer(transmit.destination), self.routes().of(transmit.destination)) {
+            (Some(peer), _) => self.relay(peer, transmit.contents),
+            (None, Some(places)) => {
+                let all = if transmit.contents.len() <= usize::from(FLOOR) { places.len() } else { 1 };
+                let send = |place: &Place| send_one(&self.socket, place.to, place.source, transmit.contents);
+                places.iter().take(all).filter(|place| send(place)).count() > 0
+            }
+            (None, None) => self.socket.send_to(transmit.contents, transmit.destination).is_ok(),
         };
         if !sent {
             self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
@@ -254,6 +303,10 @@ impl AsyncUdpSocket for RingSocket {
                 }
                 other => other,
             };
+            if self.take_probe(from, &mut buffer[..octets]) {
+                continue;
+            }
+            let from = self.routes().seen(from);
             match self.classify(receiving, from.ip(), &buffer[..octets]) {
                 PacketClass::Take => {
                     *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };

@@ -53,11 +53,32 @@ pub struct PeerStatus {
     pub key_exchange: Option<KeyExchange>,
     /// State of the session; `None` without a channel.
     pub session: Option<SessionState>,
+    /// Its paths, in the order of their numbers; none of a peer with an endpoint.
+    pub paths: Vec<PathStatus>,
+}
+
+/// One of several paths to a peer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathStatus {
+    /// Interface, own address and endpoint, in words.
+    pub settings: String,
+    /// Why it carries no packets, in words; empty if it does.
+    pub reason: String,
+    /// Whether frames that go over one path go over this one.
+    pub preferred: bool,
+    /// Where the peer is proved to be.
+    pub address: Option<SocketAddr>,
+    /// Round-trip time of probes, smoothed, while it carries packets.
+    pub round_trip: Option<Duration>,
+    /// Of a thousand probes, those that are lost, while it carries packets.
+    pub loss_per_mille: Option<u16>,
+    /// Octets of the largest UDP payload on it, while it carries packets.
+    pub payload: Option<u16>,
 }
 
 impl PeerStatus {
     /// Before its channel has begun.
-    pub(super) const fn at_first(peer: PeerId, settings: &ManagerPeer) -> Self {
+    pub(super) fn at_first(peer: PeerId, settings: &ManagerPeer) -> Self {
         Self {
             peer,
             reach: ConnState::at_first(settings),
@@ -71,6 +92,7 @@ impl PeerStatus {
             seen_at: None,
             key_exchange: None,
             session: None,
+            paths: Vec::new(),
         }
     }
 }
@@ -91,10 +113,11 @@ pub enum ConnState {
 }
 
 impl ConnState {
-    pub(super) const fn at_first(peer: &ManagerPeer) -> Self {
+    pub(super) fn at_first(peer: &ManagerPeer) -> Self {
         match peer {
             ManagerPeer { mode: Mode::Plain { .. }, .. } => Self::Without,
             ManagerPeer { endpoint: Some(_), .. } | ManagerPeer { via: Some(_), .. } => Self::Connecting,
+            ManagerPeer { paths, .. } if paths.iter().any(|path| path.endpoint.is_some()) => Self::Connecting,
             ManagerPeer { endpoint: None, via: None, .. } => Self::Waiting,
         }
     }

@@ -77,6 +77,7 @@ impl End {
         let side = lan.port.kernel_side().unwrap();
         let program = kernel.set_lan(Ok(&side), LAN_FRAME).unwrap();
         lan.port.set_program(Some(std::os::fd::AsFd::as_fd(&program))).unwrap();
+        lan.turns = Some(kernel.turns().unwrap());
         assert!(site.open(Box::new(lan)).is_none());
         let settings = ManagerSettings {
             name: format!("end-{}", here.number),
@@ -87,6 +88,8 @@ impl End {
                 via: None,
                 mode: Mode::Identifier,
                 classical: false,
+                paths: Vec::new(),
+                copies: dataplane::site::Copies::None,
             }],
             lanes: 1,
             window: Settings::WINDOW,

@@ -14,7 +14,7 @@
 //! Modules for other keys:
 //!
 //! - [`tunnel`]: headers between sites. [`identity`]: who a site is. [`knock`]: proof of knowing a site's
-//!   public key.
+//!   public key. [`path_probe`]: probes of the paths between two sites.
 //! - [`fieldbus`]: each direction of a cyclic relation.
 //! - [`mka`]: key agreement (CAK, ICK, KEK).
 //! - [`antedated`]: GCM keystreams made ahead, for CPUs without AES instructions.
@@ -37,6 +37,7 @@ mod morus640;
 mod nonce;
 #[cfg(fuzzing)]
 mod null;
+pub mod path_probe;
 mod sak;
 mod secret;
 pub mod tunnel;

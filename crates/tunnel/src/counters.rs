@@ -114,6 +114,8 @@ wire::counters! {
         in_pkts_relayed = "InPktsRelayed",
         /// Discarded: the identifier was unused, and has expired; or the PN is below the window (header encryption).
         in_pkts_late = "InPktsLate" [discard],
+        /// Copies of packets that had come over another path already; replays count here too (identifier mode, several paths).
+        in_pkts_duplicate = "InPktsDuplicate",
         /// Discarded: the PN is in the window, and was used (header encryption).
         in_pkts_replayed = "InPktsReplayed" [discard],
         /// Discarded: forged, damaged, of an epoch that is gone, or of an unknown flow with VLAN tags (header encryption).
@@ -251,6 +253,8 @@ pub enum UnknownDiscard {
 pub enum InDiscard {
     /// The identifier was unused, and has expired; or the PN is below the window.
     Late,
+    /// The identifier was used: a copy of a packet that came over another path before.
+    Duplicate,
     /// The PN is in the window, and was used.
     Replayed,
     /// No known key decrypts it to a header: forged, damaged, or of an expired epoch.
@@ -342,6 +346,7 @@ impl PeerCounters {
     pub(crate) const fn count_in_times(&mut self, reason: InDiscard, times: u64) {
         let counter = match reason {
             InDiscard::Late => &mut self.in_pkts_late,
+            InDiscard::Duplicate => &mut self.in_pkts_duplicate,
             InDiscard::Replayed => &mut self.in_pkts_replayed,
             InDiscard::NotValid => &mut self.in_pkts_not_valid,
             InDiscard::NoEpoch => &mut self.in_pkts_no_epoch,

@@ -150,6 +150,12 @@ pub enum Command {
         /// Its location.
         location: Location,
     },
+    /// Packets of this peer may come over several paths, each twice: the second copy is told from a stranger's packet, in epochs
+    /// that are installed from here on. Without effect but in identifier mode.
+    ExpectCopies {
+        /// The peer.
+        peer: PeerId,
+    },
     /// Largest UDP payload towards this peer, in octets: never fragmented by IP.
     PathPayload {
         /// The peer.

@@ -41,6 +41,8 @@ const VALID_FOR_EACH_UNKNOWN: u64 = 4;
 pub(crate) struct Identifier {
     pub(crate) flows: Flows,
     pub(crate) announced: AnnouncedFlows,
+    /// Packets of epochs that are installed from here on may come twice.
+    pub(crate) several_paths: bool,
     transmit: Option<Lane>,
     /// Time of the last request for an epoch.
     wanted: Option<Instant>,
@@ -83,6 +85,7 @@ impl Identifier {
         Self {
             flows: Flows::new(limits),
             announced: AnnouncedFlows::new(limits.flows),
+            several_paths: false,
             transmit: None,
             wanted: None,
             epochs: ArrayVec::new(),
@@ -131,7 +134,7 @@ impl Identifier {
             fragments = self.retire(receive, 0);
         }
         let lanes = (0..lanes.clamp(1, Settings::LANES))
-            .map_while(|lane| receive.open(owner, secret.lane_key(lane)))
+            .map_while(|lane| receive.open(owner, secret.lane_key(lane), self.several_paths))
             .collect();
         self.epochs.push(ReceiveEpoch { epoch: owner.epoch, lanes, ready: false, used: false, until: None });
         self.last_sample = None;

@@ -54,6 +54,8 @@ pub enum PacketSource {
     Identifier,
     /// Header encryption or plain: this peer's UDP address.
     From(PeerId),
+    /// Somebody else's lane, who has received and counted this peer's packet, and put its header in the clear.
+    Opened(PeerId),
 }
 
 /// Result of a packet.

@@ -7,7 +7,7 @@ use suite::tunnel::{LaneKey, Rid};
 use crate::fragments::FragmentBuffer;
 use crate::settings::PeerId;
 use crate::table::Table;
-use crate::window::{LaneNumber, Window, parse_value};
+use crate::window::{LANES, LaneNumber, Window, is_used, parse_value};
 
 /// Identifiers that one call of [`ReceiveLanes::fill`] puts into the table or removes.
 const FILL: usize = 256;
@@ -17,6 +17,15 @@ const FILL: usize = 256;
 pub(crate) struct Owner {
     pub(crate) peer: PeerId,
     pub(crate) epoch: u32,
+}
+
+/// A known identifier.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) number: LaneNumber,
+    pub(crate) seq: u64,
+    /// A packet with it has come before.
+    pub(crate) used: bool,
 }
 
 /// A receive lane.
@@ -59,7 +68,8 @@ impl ReceiveLanes {
     }
 
     fn push(&mut self) -> Option<usize> {
-        let number = LaneNumber(u16::try_from(self.lanes.len()).ok()?);
+        let number = u16::try_from(self.lanes.len()).ok().filter(|number| usize::from(*number) < LANES)?;
+        let number = LaneNumber(number);
         let window = Window::new(number, self.width);
         self.lanes.push(ReceiveLane {
             owner: None,
@@ -76,8 +86,8 @@ impl ReceiveLanes {
     }
 
     /// Opens a lane. If no clear one is at hand, it clears a closed one at once, or makes another: not for
-    /// the frame path. `None` if there are 65,536.
-    pub(crate) fn open(&mut self, owner: Owner, key: LaneKey) -> Option<LaneNumber> {
+    /// the frame path. `None` if there are [`LANES`]. `keeps_used`: packets may come twice.
+    pub(crate) fn open(&mut self, owner: Owner, key: LaneKey, keeps_used: bool) -> Option<LaneNumber> {
         let closed = |lane: &ReceiveLane| lane.owner.is_none();
         let number = self
             .lanes
@@ -89,7 +99,7 @@ impl ReceiveLanes {
         if !lane.window.is_clear() {
             lane.window.fill(&mut self.table, Window::capacity(self.width));
         }
-        lane.window.open(key);
+        lane.window.open(key, keeps_used);
         lane.owner = Some(owner);
         self.unfilled = true;
         u16::try_from(number).ok().map(LaneNumber)
@@ -109,9 +119,11 @@ impl ReceiveLanes {
         &mut self.lanes[usize::from(number.0)]
     }
 
-    /// Lane and seq of an identifier in the table.
-    pub(crate) fn find(&self, rid: Rid) -> Option<(LaneNumber, u64)> {
-        self.table.find(rid.number()).map(parse_value)
+    /// An identifier in the table.
+    pub(crate) fn find(&self, rid: Rid) -> Option<Found> {
+        let value = self.table.find(rid.number())?;
+        let (number, seq) = parse_value(value);
+        Some(Found { number, seq, used: is_used(value) })
     }
 
     /// True if the window is completely filled.

@@ -18,6 +18,9 @@
 //!
 //! Expired identifiers leave the table when their slot in the ring is needed, at most W/2 seqs later. Until
 //! then they are known, and rejected.
+//!
+//! A window may keep used identifiers as well, marked: those of a peer whose packets come over several paths.
+//! The second copy of a packet is then known as one, until W later seqs have come.
 
 use alloc::boxed::Box;
 use alloc::vec;
@@ -31,6 +34,10 @@ use crate::table::Table;
 pub(crate) const ANCHORS: u64 = 1024;
 /// Bits of a seq in the table's values; the lane's number stands above them.
 const SEQ_BITS: u32 = 48;
+/// Mark of a value whose identifier was used.
+const USED: u64 = 1 << 63;
+/// Lanes whose numbers leave room for the mark.
+pub(crate) const LANES: usize = 1 << 15;
 /// Last seq in use. It is so far below the table's maximum that windows need no boundary, even if a peer
 /// jumps from anchor to anchor on purpose.
 pub(crate) const LAST_SEQ: u64 = (1 << SEQ_BITS) - (1 << 32);
@@ -47,7 +54,12 @@ impl LaneNumber {
 
 /// Lane and seq of a found identifier.
 pub(crate) const fn parse_value(value: u64) -> (LaneNumber, u64) {
-    (LaneNumber((value >> SEQ_BITS) as u16), value & ((1 << SEQ_BITS) - 1))
+    (LaneNumber(((value & !USED) >> SEQ_BITS) as u16), value & ((1 << SEQ_BITS) - 1))
+}
+
+/// True if the identifier of this value was used, and is kept to tell copies of its packet.
+pub(crate) const fn is_used(value: u64) -> bool {
+    value & USED != 0
 }
 
 /// An unused identifier, with the pad of its check and its mask.
@@ -90,6 +102,8 @@ pub(crate) struct Window {
     number: LaneNumber,
     /// Without a key the window is closed: it accepts nothing, and its identifiers leave the table.
     key: Option<LaneKey>,
+    /// Whether used identifiers stay in the table.
+    keeps_used: bool,
     /// W.
     width: u64,
     /// Highest seq accepted, or announced by the peer; 0 before that.
@@ -114,6 +128,7 @@ impl Window {
         Self {
             number,
             key: None,
+            keeps_used: false,
             width,
             newest: 0,
             high: 1,
@@ -130,10 +145,10 @@ impl Window {
         (2 * width + ANCHORS) as usize
     }
 
-    /// Opens a clear window. It accepts nothing yet; all is to be filled.
-    pub(crate) fn open(&mut self, key: LaneKey) {
+    /// Opens a clear window. It accepts nothing yet; all is to be filled. `keeps_used`: packets may come twice.
+    pub(crate) fn open(&mut self, key: LaneKey, keeps_used: bool) {
         debug_assert!(self.is_clear(), "identifiers of another key are in the table");
-        self.key = Some(key);
+        (self.key, self.keeps_used) = (Some(key), keeps_used);
         (self.newest, self.high, self.gap, self.anchors_high) = (0, 1, 0..0, 1);
     }
 
@@ -158,16 +173,9 @@ impl Window {
         self.width / 2
     }
 
-    /// Uses up an identifier found in the table, and returns its block.
+    /// Uses up an unused identifier found in the table, and returns its block.
     pub(crate) fn take(&mut self, table: &mut Table, rid: u64, seq: u64) -> Result<IdentifierBlock, Late> {
-        table.remove(rid);
-        let place = self.place(seq);
-        let held = if self.ring[place].rid() == rid {
-            core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE)
-        } else {
-            let anchor = self.anchor_place(seq / self.half());
-            core::mem::replace(&mut self.anchors[anchor], HeldIdentifier::NONE)
-        };
+        let held = if self.keeps_used { self.mark(table, rid, seq) } else { self.withdraw(table, rid, seq) };
         debug_assert_eq!(held.rid(), rid, "the table and the lane know the same identifiers");
         let expired = seq + self.half() < self.newest || seq > LAST_SEQ;
         if self.key.is_none() || held.rid() != rid || expired {
@@ -180,6 +188,35 @@ impl Window {
         }
         self.newest = self.newest.max(seq);
         Ok(held.block())
+    }
+
+    /// Removes an identifier.
+    fn withdraw(&mut self, table: &mut Table, rid: u64, seq: u64) -> HeldIdentifier {
+        table.remove(rid);
+        let place = self.place(seq);
+        if self.ring[place].rid() == rid {
+            core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE)
+        } else {
+            let anchor = self.anchor_place(seq / self.half());
+            core::mem::replace(&mut self.anchors[anchor], HeldIdentifier::NONE)
+        }
+    }
+
+    /// Marks an identifier as used. It leaves the table as expired ones do, an anchor among them.
+    fn mark(&mut self, table: &mut Table, rid: u64, seq: u64) -> HeldIdentifier {
+        if let Some(value) = table.find_mut(rid) {
+            *value |= USED;
+        }
+        let place = self.place(seq);
+        if self.ring[place].rid() != rid {
+            let anchor = self.anchor_place(seq / self.half());
+            let held = core::mem::replace(&mut self.anchors[anchor], HeldIdentifier::NONE);
+            let expired = core::mem::replace(&mut self.ring[place], held);
+            if expired.is_some() {
+                table.remove(expired.rid());
+            }
+        }
+        self.ring[place]
     }
 
     /// True if an unused packet with this seq would be accepted without an anchor.
@@ -276,6 +313,10 @@ impl Window {
     /// one out.
     fn put(&mut self, table: &mut Table, seq: u64) {
         let place = self.place(seq);
+        // An anchor in a gap that was used before the gap was filled.
+        if self.keeps_used && table.find(self.ring[place].rid()) == Some(self.number.value(seq) | USED) {
+            return;
+        }
         let expired = core::mem::replace(&mut self.ring[place], HeldIdentifier::NONE);
         if expired.is_some() {
             table.remove(expired.rid());

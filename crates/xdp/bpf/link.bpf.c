@@ -271,6 +271,12 @@ INLINE int parse_sectag(struct xdp_md *ctx, struct sectag *tag) {
     return 1;
 }
 
+// A SecTAG's reserved bits are set, which say that extension headers follow, or more fragments.
+INLINE int has_extension(struct xdp_md *ctx) {
+    u8 *data = start_of(ctx);
+    return data + ADDRESSES + SECTAG <= (u8 *)end_of(ctx) && data[15] & RESERVED_BITS;
+}
+
 GLOBAL int search_sc(const struct channels *table, u64 sci) {
     if (!table) return RECEIVE_SCS;
     EACH_ONE_BY_ONE for (u32 place = 0; place < RECEIVE_SCS && place < table->count; place++) {
@@ -393,7 +399,11 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
         if (strip(ctx, tags)) return XDP_DROP;
     }
     struct sectag tag = {};
-    if (!parse_sectag(ctx, &tag)) return discard(count, IN_BAD_TAG);
+    if (!parse_sectag(ctx, &tag)) {
+        // Fragments and shared frames: SAs that allow them are in user space.
+        if (link->shared && has_extension(ctx)) return redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest);
+        return discard(count, IN_BAD_TAG);
+    }
 
     u32 sc = tag.names_sci ? find_sc(table, tag.sci) : table->only, place = sc * ANS + tag.an;
     struct received_counters *of_sa = map_lookup(&received, &place);

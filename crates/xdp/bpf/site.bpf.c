@@ -6,11 +6,9 @@
 //
 // Whole frames in short form alone, on lanes that user space does not use. Outward all else goes to the AF_XDP socket of its queue
 // as it came, and inward to the host's stack: unknown flows and stations, long frames, QUIC, identifiers of other lanes. A flow that
-// had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order.
-#include "window.h"
-
-// Some milliseconds behind, and far cheaper.
-static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
+// had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order. A peer's flow that
+// begins to come on these lanes goes to the socket, opened, until none of its frames is in front of it there.
+#include "settling.h"
 
 char licence[] SECTION("license") = "MIT";
 
@@ -35,38 +33,8 @@ char licence[] SECTION("license") = "MIT";
 #define FLOW_BITS 0x70
 #define PACKET_BITS 0x0f
 #define STAY 1000000000ull
-// A flow that never pauses waits so long for it.
-#define MOST_SETTLING 1000000000ull
 #define MOST_PAYLOAD 4096
 
-// ES/SC/SCB 1 | reserved 3 | DA 6 | SA 6 | SCI 8: an encoded flow.
-struct flow {
-    u32 bits, address[3], sci[2];
-};
-// Where a flow's frames are sent: in user space until the flow is added anew, or (SETTLING) until it pauses, so that none overtakes
-// those that user space has still.
-enum place { KERNEL, USER_SPACE, SETTLING };
-// A flow towards a peer. Its number as it stands in a header; stations that it needs where they are. When it was added, and when frames
-// of it went this way and to user space last.
-struct outward_flow {
-    struct flow flow;
-    u32 peer, number, source, destination, place, zero;
-    u64 used, left, added;
-};
-// A flow that a peer has announced, the flow's source, and (peer << 16 | number).
-struct announced_flow {
-    struct flow flow;
-    u32 station, key;
-};
-// Where a station is: 0 unknown, 1 here, 2 and more: behind this peer, less 2. When it was heard there last. The address, the first octet
-// lowest.
-#define HERE 1
-#define BEHIND 2
-struct station {
-    u64 heard;
-    u32 where, zero;
-    u64 address;
-};
 // What a peer is sent on. Eight octets, so user space exchanges both at once.
 struct peer {
     u32 lane, path;
@@ -86,15 +54,6 @@ struct counters {
     u64 of[COUNTERS];
 };
 
-// A hash map gives the memory of a deleted element to another key at once, and a program may be reading it still. So hash maps hold
-// numbers alone, each read once. What they number stands in arrays together with its key, which is compared; and user space lets a
-// number rest before it is another key's.
-MAP(HASH, struct flow, u32, 1) flows SECTION(".maps");
-MAP(ARRAY, u32, struct outward_flow, 1) outward_flows SECTION(".maps");
-MAP(HASH, u32, u32, 1) announced SECTION(".maps");
-MAP(ARRAY, u32, struct announced_flow, 1) announced_flows SECTION(".maps");
-MAP(HASH, u64, u32, 1) addresses SECTION(".maps");
-MAP(ARRAY, u32, struct station, 1) stations SECTION(".maps");
 MAP(ARRAY, u32, struct peer, 1) peers SECTION(".maps");
 MAP(ARRAY, u32, struct path, 1) paths SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct counters, 1) counters SECTION(".maps");
@@ -111,23 +70,6 @@ INLINE int to_user_space(struct xdp_md *ctx, const struct settings *site) {
 INLINE void hear_here(struct station *station, u64 now) {
     if (station->where > HERE) return;
     station->where = HERE, station->heard = now;
-}
-
-// What a key's number in a hash map stands for; null if there is none. It may be another key's.
-INLINE void *numbered(void *numbers, const void *key, void *array) {
-    volatile u32 *found = map_lookup(numbers, key);
-    u32 number = found ? *found : ~0u;
-    return map_lookup(array, &number);
-}
-
-INLINE struct outward_flow *outward_flow_of(const struct flow *key) {
-    struct outward_flow *found = numbered(&flows, key, &outward_flows);
-    if (!found) return 0;
-    const struct flow *flow = &found->flow;
-    u32 differs = flow->bits ^ key->bits;
-    UNROLLED for (int i = 0; i < 3; i++) differs |= flow->address[i] ^ key->address[i];
-    UNROLLED for (int i = 0; i < 2; i++) differs |= flow->sci[i] ^ key->sci[i];
-    return differs ? 0 : found;
 }
 
 INLINE int unknown(struct xdp_md *ctx, const struct settings *site, const struct flow *key) {
@@ -215,10 +157,11 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (!source || !destination || !peer || !count) return to_user_space(ctx, site);
     u64 now = ktime_get_coarse_ns();
     if (flow->place != KERNEL) {
-        int settled = flow->place == SETTLING
-            && (time_since(flow->left, now) >= site->quiet || time_since(flow->added, now) >= MOST_SETTLING);
-        if (!settled) {
-            flow->left = now;
+        u64 exact = ktime_get_ns();
+        const volatile struct turns *worker = map_lookup(&turns, &zero);
+        if (!worker) return XDP_DROP;
+        if (flow->place != SETTLING || !is_settled(flow, worker, site->quiet, exact)) {
+            flow->left = exact, flow->turn = worker->begun;
             hear_here(source, now);
             return to_user_space(ctx, site);
         }
@@ -278,6 +221,23 @@ INLINE int discard(struct counters *count, enum counter reason) {
     return XDP_DROP;
 }
 
+INLINE u64 half_words(u64 octets) { return (octets & 0xffffffff) + (octets >> 32); }
+
+// Sends a packet to the socket, opened: token 6 | peer 2 | header 8 | body.
+INLINE int pass_opened(struct xdp_md *ctx, const struct settings *site, u32 outer, u32 from, u64 header) {
+    BOUND(outer, 63);
+    u8 *tunnel = start_of(ctx) + outer;
+    if (tunnel + TUNNEL > end_of(ctx)) return XDP_DROP;
+    u64 front = site->token | (u64)BE16(from) << 48;
+    u16 checksum = U16(tunnel - 2);
+    // RFC 1624: what was there is taken out of the sum.
+    u64 sum = (u64)(u16)~checksum + half_words(~U64(tunnel)) + half_words(~U64(tunnel + 8)) + half_words(front) + half_words(header);
+    U64(tunnel) = front, U64(tunnel + 8) = header;
+    u16 new = ~folded(sum);
+    if (checksum) U16(tunnel - 2) = new ? new : 0xffff;
+    return XDP_PASS;
+}
+
 SECTION("xdp") int inward(struct xdp_md *ctx) {
     u32 zero = 0, place = 0;
     struct settings *site = map_lookup(&settings, &zero);
@@ -300,9 +260,16 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL) return XDP_PASS;
     // A packet of QUIC has a bit set that no identifier has.
     u64 word = U64(tunnel), masked = U64(tunnel + 8), where = 0;
+    if ((word & RID_MASK) == site->token) return XDP_DROP;
     struct block block = {};
     struct bucket *bucket = find(site, word & RID_MASK, &place);
-    if (!bucket || !take(bucket, place, &block, &where)) return XDP_PASS;
+    struct passed *last = map_lookup(&passed, &zero);
+    const volatile struct turns *worker = map_lookup(&turns, &zero);
+    if (!last || !worker) return XDP_DROP;
+    if (!bucket || !take(bucket, place, &block, &where)) {
+        if (!(word & QUIC_BIT)) note_passed(last, worker, ktime_get_ns());
+        return XDP_PASS;
+    }
 
     u32 number = where >> SEQ_BITS, entry = 0, open, late, width_bits = site->width_bits;
     u64 seq = where & ((1ull << SEQ_BITS) - 1), missing = 0, more = 0, half = 1ull << ((width_bits - 1) & 63);
@@ -341,6 +308,10 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct station *station = map_lookup(&stations, &at);
     if (!station) return XDP_DROP;
     if (!hear_behind(station, BEHIND + from, now, count)) return discard(count, IN_SOURCE_HERE);
+    if (is_behind(flow, last, worker, now)) {
+        count->of[IN_TUNNELLED]++;
+        return pass_opened(ctx, site, outer, from, header);
+    }
 
     // Padding of a short packet goes, then the headers, whose room the frame's own beginning takes.
     if ((len > udp && adjust_tail(ctx, -(int)(len - udp))) || adjust_head(ctx, (int)(outer + TUNNEL - front))) return XDP_DROP;

@@ -43,10 +43,11 @@ struct transmit_lane {
     u32 open, zero;
 };
 // buckets and lanes: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets. quiet: a pause
-// behind which no frame of a flow is in user space any more.
+// behind which no frame of a flow is in the other end's user space any more.
+// token: the first six octets of packets that the program has opened for user space.
 struct settings {
     u32 width_bits, buckets, lan_frame, port, rest, zero;
-    u64 station_age, quiet;
+    u64 station_age, quiet, token;
 };
 
 MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");

@@ -9,6 +9,7 @@ use aya::programs::xdp::XdpLinkId;
 use aya::programs::{Xdp, XdpMode};
 use aya::{Ebpf, EbpfLoader};
 use fieldbus::Direction;
+use netdev::shared::SharedWords;
 
 use crate::error::XdpError;
 
@@ -173,6 +174,12 @@ impl Programs {
         let values = PerCpuValues::try_from(vec![value; cpus]).map_err(XdpError::Cpus)?;
         Ok(PerCpuArray::<_, [u64; N]>::try_from(self.map(name)?)?.set(place, values, 0)?)
     }
+}
+
+/// The first words of a map that is made to be shared.
+pub(crate) fn shared(map: &Map, words: usize) -> Result<SharedWords, XdpError> {
+    let Map::Array(data) = map else { return Err(XdpError::Malformed) };
+    SharedWords::map(data.fd().as_fd(), words).map_err(XdpError::Shared)
 }
 
 pub(crate) fn program<'e>(ebpf: &'e Ebpf, program: &'static str) -> Result<&'e Xdp, XdpError> {

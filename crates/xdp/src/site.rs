@@ -22,12 +22,13 @@ use std::time::Duration;
 
 use aya::maps::{Array, DevMap, HashMap, XskMap};
 use aya::programs::xdp::XdpLinkId;
+use netdev::shared::SharedWords;
 use tunnel::{Location, PeerCounters};
 use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
 
 use crate::error::XdpError;
-use crate::programs::{Programs, Unclaimed};
+use crate::programs::{Programs, Unclaimed, shared};
 use crate::run::Ran;
 pub use flow_path::FlowPath;
 pub use report::{FlowUse, KernelTime, LaneReport};
@@ -99,6 +100,8 @@ impl Site {
         let mut programs = Programs::load(object, &PROGRAMS, &rooms)?;
         let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(programs.map("settings")?)?;
         common.set(0, layout::settings(settings, buckets, unclaimed.verdict()), 0)?;
+        let turns = programs.map("turns")?;
+        Array::<_, [u8; layout::TURNS]>::try_from(turns)?.set(0, layout::no_turns(), 0)?;
         Ok(Self { programs, settings: *settings, lanes: room.lanes, attached: BTreeMap::new() })
     }
 
@@ -165,6 +168,15 @@ impl Site {
         Ok(XskMap::try_from(self.programs.map("sockets")?)?.set(queue, socket, 0)?)
     }
 
+    /// Memory in which the worker tells how far it is: how many turns it has begun, the last one that found no frame of the LAN, and the last
+    /// one that found no packet at the data port. Until somebody writes it, user space is taken to be done with all.
+    ///
+    /// # Errors
+    /// If the kernel does not share it.
+    pub fn turns(&self) -> Result<SharedWords, XdpError> {
+        shared(self.programs.map_ref("turns")?, layout::TURNS / size_of::<u64>())
+    }
+
     /// The programs, for links of somebody else's: that of the LAN, and that of WAN interfaces.
     ///
     /// # Errors
@@ -194,13 +206,14 @@ impl Site {
         Ok(Array::<_, [u8; layout::PEER]>::try_from(peers)?.set(peer, layout::peer(lane, path), 0)?)
     }
 
-    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's: from its next pause on. `number` is the
-    /// flow's own.
+    /// Sends a flow's frames to a peer, or sends them anew after one of them was user space's: once the worker is done with those before
+    /// ([`Site::turns`]), from the flow's next pause on. `number` is the flow's own.
     ///
     /// # Errors
     /// If there is no room.
     pub fn add_flow(&mut self, number: u32, flow: &Flow, path: &FlowPath) -> Result<(), XdpError> {
-        let octets = layout::outward_flow(flow, path, self.now()?.0);
+        let turns = Array::<_, [u8; layout::TURNS]>::try_from(self.programs.map_ref("turns")?)?.get(&0, 0)?;
+        let octets = layout::outward_flow(flow, path, self.now()?.0, layout::begun(&turns));
         let flows = self.programs.map("outward_flows")?;
         Array::<_, [u8; layout::OUTWARD_FLOW]>::try_from(flows)?.set(number, octets, 0)?;
         // Last: now the program finds it.

@@ -77,6 +77,7 @@ fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<S
         port: PORT,
         station_age: Limits::DEFAULT.station_age,
         quiet: Duration::ZERO,
+        token: [0; 6],
     };
     let flow = |from: &Plant, to: &Plant| {
         let frame = macsec::Prepared::new(station(from).0, station(to).0, 60, 1).next_frame();

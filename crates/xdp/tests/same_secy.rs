@@ -324,6 +324,32 @@ fn frames_without_an_sa_are_user_spaces_while_that_has_some() {
     assert_eq!(peer.gateways[1].kernel.run_inward(&protected, 1).unwrap().verdict, Verdict::Drop);
 }
 
+/// Fragments and frames that several SDUs share are user space's while that has SAs: only there any may be allowed. Whatever breaks
+/// another rule is discarded here.
+#[test]
+fn frames_with_extension_headers_are_user_spaces_while_that_has_some() {
+    let mut world = world(0);
+    let protected = world.protect(0, &sdu(0, IPV4, &payload(100))).sent();
+    let receiver = &mut world.gateways[1].kernel;
+    let marked = |bits: u8| {
+        let mut frame = protected.clone();
+        frame[15] |= bits;
+        frame
+    };
+    for (shared, verdict, counted) in [(false, Verdict::Drop, 3), (true, Verdict::Pass, 3)] {
+        receiver.share(shared).unwrap();
+        for bits in [0x40, 0x80, 0xc0] {
+            let ran = receiver.run_inward(&marked(bits), 1).unwrap();
+            assert_eq!((ran.verdict, ran.frame.len()), (verdict, protected.len()), "{bits:#x} {shared}");
+        }
+        assert_eq!(receiver.counters().unwrap().0.in_pkts_bad_tag, counted, "{shared}");
+    }
+    // A length of one octet, which is never.
+    assert_eq!(receiver.run_inward(&marked(1), 1).unwrap().verdict, Verdict::Drop);
+    assert_eq!(receiver.counters().unwrap().0.in_pkts_bad_tag, 4);
+    assert_eq!(receiver.run_inward(&protected, 1).unwrap().verdict, Verdict::Redirect);
+}
+
 /// A rekey: frames in flight under the old SA still arrive, and none after it is retired.
 #[test]
 fn another_an_takes_over_without_a_lost_frame() {

@@ -51,6 +51,8 @@ fn settings(number: usize, priority: u8) -> Settings {
         announced: Announced {
             reassembles: true,
             splits: true,
+            carries_whole: false,
+            in_kernel: false,
             express: false,
             largest_sdu: 1500,
             suites: Vec::new(),

@@ -39,7 +39,7 @@ pub fn suite(link: &Link) -> String {
             SuiteRule::Standard(CipherSuite::GcmAes128) => "auto (gcm-aes-128)".into(),
             SuiteRule::Standard(suite) => format!("auto ({suite} if all have it, else gcm-aes-128)"),
             SuiteRule::Any => {
-                "any (the key server chooses the fastest suite that all live peers announced, standard or not; else gcm-aes-128)".into()
+                "any (the key server chooses chacha20-poly1305 if the frames of all live peers can go through the kernel; else the fastest suite that all of them announced, standard or not; else gcm-aes-128)".into()
             }
         },
         Keys::Static(sas) => sas.suite.to_string(),

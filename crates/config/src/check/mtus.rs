@@ -18,7 +18,7 @@ use secy::SciInclusion;
 use suite::ICV_OCTETS;
 use wire::ethernet::{VLAN_TAG_OCTETS, VLAN_TAGS};
 
-use crate::{Finding, Keys, Link, Mtu};
+use crate::{Finding, Keys, Link, Mtu, WholeSdus};
 
 /// Reads the MTU of an interface, in octets.
 pub type ReadMtu<'m> = &'m dyn Fn(&str) -> Result<usize, InterfaceError>;
@@ -63,6 +63,31 @@ pub struct Mtus {
     pub plain: usize,
     /// Of the protected side: the interface's, or what is configured.
     pub protected: usize,
+}
+
+impl Mtus {
+    /// Whether the protected side carries the longest payload of the plain side in one frame of this link.
+    pub fn carry_whole(&self, link: &Link) -> bool {
+        self.protected >= self.plain + overhead_octets(link)
+    }
+
+    /// Why SDUs do not stay whole for programs in the kernel, where that is left to the gateway.
+    ///
+    /// # Errors
+    /// The reason, and what to set.
+    pub fn keep_whole(&self, link: &Link) -> Result<(), String> {
+        let overhead = overhead_octets(link);
+        if link.whole_sdus != WholeSdus::ForKernel || self.carry_whole(link) {
+            return Ok(());
+        }
+        Err(format!(
+            "the protected side's MTU of {} splits payloads of {} octets; set it to {}, or the machine's MTU to {}",
+            self.protected,
+            self.plain,
+            self.plain + overhead,
+            self.protected.saturating_sub(overhead)
+        ))
+    }
 }
 
 /// Octets that a LAN's frame grows by on its way into a tunnel: SecTAG and ICV, and two VLAN tags that stand in front of its EtherType,
@@ -134,9 +159,11 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
         ))]);
     }
     // Frames that are too long for a cell keep no link from starting: `Plan` reports them.
-    if link.has_secy() && !fragment && protected < plain + overhead {
-        let fragment = match link.keys {
-            Keys::Static(_) => "fragment = \"on\" at both ends",
+    let mtus = Mtus { plain, protected };
+    if link.has_secy() && !fragment && !mtus.carry_whole(link) {
+        let fragment = match (link.whole_sdus, &link.keys) {
+            (WholeSdus::Demanded, _) => "io = \"auto\" instead of \"kernel\", which splits nothing",
+            (_, Keys::Static(_)) => "fragment = \"on\" at both ends",
             _ => "fragment = \"auto\" if all peers are Frameward's",
         };
         return Err(vec![finding(format!(
@@ -145,5 +172,5 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
             protected.saturating_sub(overhead)
         ))]);
     }
-    Ok(Mtus { plain, protected })
+    Ok(mtus)
 }

@@ -14,7 +14,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use dataplane::site::PACKET_OCTETS;
+use dataplane::site::{Copies, PACKET_OCTETS};
 use netdev::interface::InterfaceError;
 use tunnel::Mode;
 use wire::ethernet::HEADER_OCTETS;
@@ -22,6 +22,7 @@ use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::engine::engines;
 use super::mtus::{IN_SITE_OCTETS, ReadMtu};
+use crate::site::settings::manager_path;
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
 use crate::words::Named as _;
 use crate::{Config, Finding, Io, Mtu, Site, SitePeer};
@@ -61,6 +62,18 @@ impl IpVersion {
     /// Those in which a peer can be reached.
     pub fn towards(peer: &SitePeer, bind: SocketAddr) -> Vec<Self> {
         let both = bind.is_ipv6() && bind.ip().is_unspecified();
+        let is_four = |endpoint: &Endpoint| match endpoint.host {
+            Host::Address(address) => Some(address.is_ipv4()),
+            Host::Name(_) => None,
+        };
+        if let Some(versions) = peer.endpoints().map(is_four).collect::<Option<Vec<_>>>()
+            && !versions.is_empty()
+        {
+            let mut versions = versions;
+            versions.sort_unstable_by(|a, b| b.cmp(a));
+            versions.dedup();
+            return versions.into_iter().map(|four| if four { Self::V4 } else { Self::V6 }).collect();
+        }
         match peer.endpoint.as_ref().map(|Endpoint { host, .. }| host) {
             Some(Host::Address(IpAddr::V4(_))) => vec![Self::V4],
             Some(Host::Address(IpAddr::V6(_))) => vec![Self::V6],
@@ -248,8 +261,10 @@ fn write_peer(
     match (&peer.endpoint, &peer.via) {
         (Some(endpoint), _) => writeln!(f, ", at {endpoint}")?,
         (None, Some(hub)) => writeln!(f, ", relayed by {}, in user space", hub.name)?,
+        (None, None) if peer.endpoints().next().is_some() => writeln!(f)?,
         (None, None) => writeln!(f, ", connects from anywhere")?,
     }
+    write_paths(f, peer)?;
     if let Some(key) = peer.public_key {
         writeln!(f, "    public key {key}")?;
     }
@@ -265,6 +280,23 @@ fn write_peer(
         }
     }
     Ok(())
+}
+
+fn write_paths(f: &mut fmt::Formatter<'_>, peer: &SitePeer) -> fmt::Result {
+    for (path, number) in peer.paths.iter().zip(1..) {
+        writeln!(f, "    path {number}     {}", manager_path(path))?;
+    }
+    if peer.paths.is_empty() {
+        return Ok(());
+    }
+    let copies = match peer.copies {
+        Copies::All => "all frames go over all paths",
+        Copies::Express => {
+            "cyclic frames of cells, GOOSE, sampled values and VLAN priorities 6 and 7 in front of the SecTAG go over all paths, all others over the better one"
+        }
+        Copies::None => "frames go over the better path",
+    };
+    writeln!(f, "    so         {copies}; all of them pass through user space")
 }
 
 fn write_sums(

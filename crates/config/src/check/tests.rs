@@ -233,3 +233,64 @@ fn without_fragmentation_the_protected_side_must_take_all_with_mka_too() {
         ]
     );
 }
+
+/// What is left to the gateway, by the MTUs, with the reason and the cure.
+#[test]
+fn frames_stay_whole_where_the_protected_side_carries_them() {
+    let left = agreed("suite = \"chacha20-poly1305\"", "");
+    let with = |protected| judged(&left, 1500, protected).unwrap();
+    assert_eq!(with(1532).keep_whole(&left.links[0]), Ok(()));
+    for (protected, cure) in [(1531, 1499), (1500, 1468)] {
+        let mtus = with(protected);
+        assert!(!mtus.carry_whole(&left.links[0]));
+        let why = format!(
+            "the protected side's MTU of {protected} splits payloads of 1500 octets; set it to 1532, or the machine's MTU to {cure}"
+        );
+        assert_eq!(mtus.keep_whole(&left.links[0]), Err(why));
+    }
+    // Eight octets less, without SCI.
+    let short = agreed("suite = \"chacha20-poly1305\"\nsci = \"never\"", "");
+    assert_eq!(judged(&short, 1500, 1524).unwrap().keep_whole(&short.links[0]), Ok(()));
+    // Who insists is not asked.
+    let on = agreed("suite = \"chacha20-poly1305\"\nfragment = \"on\"", "");
+    assert_eq!(judged(&on, 1500, 1500).unwrap().keep_whole(&on.links[0]), Ok(()));
+}
+
+#[test]
+fn the_plan_tells_whether_frames_stay_whole() {
+    let text = |io: &str| {
+        format!(
+            "[gateway]\nname = \"press-line\"\nio = \"{io}\"\n[[link]]\nname = \"press\"\nplain = \"eth0\"\nprotected = \"eth1\"\n\
+             suite = \"chacha20-poly1305\"\n[link.mka]\ncak_file = \"a.cak\"\n"
+        )
+    };
+    let plan = |io: &str, kernel: bool| {
+        let config = parsed(&text(io));
+        let mtu = |name: &str| Ok(if name == "eth0" { 1500 } else { 1532 });
+        let path = |_: &Link, _| LinkPath { kernel, words: "this way".into() };
+        Plan::new(&config, Some(&mtu)).unwrap().with_link_places(&path).to_string()
+    };
+    for (io, kernel, words) in [
+        ("auto", true, "\n  frames     this way\n"),
+        ("auto", true, "\n  largest    payload 1500 octets; 1496 behind a VLAN tag, 1492 behind two\n"),
+        (
+            "auto",
+            true,
+            "\n  fragment   off, concatenate off, for the kernel takes whole frames alone; on in user space while a peer needs fragments\n",
+        ),
+        ("auto", false, "\n  unsplit    payload 1500"),
+        ("auto", false, "\n  fragment   if all peers announce it"),
+        ("kernel", true, "\n  fragment   off, concatenate off: io = \"kernel\" takes whole frames alone\n"),
+    ] {
+        let plan = plan(io, kernel);
+        assert!(plan.contains(words), "{words} is not in\n{plan}");
+    }
+    let config = parsed(&text("kernel"));
+    let too_small = judged(&config, 1500, 1500).unwrap_err();
+    assert_eq!(
+        too_small,
+        [
+            "gw.toml:4: link \"press\": MTU too small: payloads of the machine have up to 1500 octets, the overhead is 32, and the protected side has 1500; set the protected side's MTU to 1532, the machine's to 1468, or io = \"auto\" instead of \"kernel\", which splits nothing"
+        ]
+    );
+}

@@ -17,7 +17,7 @@ use super::super::reference::{Key, LINK, RawLink, RawSite, SITE};
 use super::super::static_keys::{self, Place};
 use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::words::{AGREED, UNNAMED};
-use super::super::{Keys, Link, LinkLoss, Mtu, Origin};
+use super::super::{Keys, Link, LinkLoss, Mtu, Origin, WholeSdus};
 
 /// The links, and those inside of sites that protect their LANs.
 pub(in super::super) fn validate_all<'r>(
@@ -92,7 +92,8 @@ impl Judge {
         let sci_inclusion = LINK.sci.choice(label, &raw.sci, findings);
         let validate_frames = self.validate_frames(raw, findings);
         let keys = self.keys(raw, suite, (protection, sci_inclusion), keys, places, findings);
-        let fragmentation = fragment::validate(label, raw, protection, validate_frames, findings);
+        let (fragmentation, whole_sdus) =
+            fragment::validate(label, raw, protection, validate_frames, findings);
         let divides = fragmentation.is_some();
         // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Link {
@@ -107,6 +108,7 @@ impl Judge {
             clear_vlan: LINK.clear_vlan.choice(label, &raw.clear_vlan, findings),
             bypass: bypass::validate(label, raw, findings),
             fragmentation,
+            whole_sdus,
             express: express::validate(label, raw, (keys.as_ref(), sci_inclusion, divides), findings),
             link_loss: LINK.link_loss.choice(label, &raw.link_loss, findings),
             allow_addresses: LINK.allow_addresses.switch(&raw.allow_addresses),
@@ -154,6 +156,7 @@ impl Judge {
             clear_vlan: ClearVlan::Refuse,
             bypass: Vec::new(),
             fragmentation: None,
+            whole_sdus: WholeSdus::AsConfigured,
             express: false,
             link_loss: LinkLoss::Off,
             allow_addresses: false,

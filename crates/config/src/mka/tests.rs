@@ -116,6 +116,46 @@ fn frames_are_fragmented_where_it_is_safe_and_not_switched_off() {
     }
 }
 
+/// What is left to the gateway stays whole where the kernel takes it, and is decided where the kernel is demanded.
+#[test]
+fn sdus_stay_whole_for_the_kernel_where_nobody_insists() {
+    use super::super::WholeSdus::{AsConfigured, Demanded, ForKernel};
+    for (of_link, expected, demanded) in [
+        ("", ForKernel, Demanded),
+        ("fragment = \"auto\"\nconcatenate = \"auto\"", ForKernel, Demanded),
+        ("fragment = \"off\"", ForKernel, Demanded),
+        ("concatenate = \"off\"", ForKernel, Demanded),
+        ("fragment = \"on\"", AsConfigured, AsConfigured),
+        ("concatenate = \"on\"", AsConfigured, AsConfigured),
+        // Held to share frames.
+        ("hold = \"250us\"", AsConfigured, AsConfigured),
+        // Nothing is fragmented anyway.
+        ("fragment = \"off\"\nconcatenate = \"off\"", AsConfigured, AsConfigured),
+        ("validate_frames = \"check\"", AsConfigured, AsConfigured),
+    ] {
+        let text = VALID.replace("suite = \"auto\"\n", "").replace("mtu = \"interface\"", of_link);
+        let left = link(&text).0;
+        assert_eq!(left.whole_sdus, expected, "{of_link}");
+        let kernel = link(&text.replace("[gateway]", "[gateway]\nio = \"kernel\"")).0;
+        assert_eq!(kernel.whole_sdus, demanded, "{of_link}");
+        let whole = kernel.fragmentation.is_none();
+        assert_eq!(whole, demanded == Demanded || left.fragmentation.is_none(), "{of_link}");
+    }
+}
+
+/// Of all suites the kernel has one: where it is demanded no other can be agreed on.
+#[test]
+fn any_suite_is_that_of_the_kernel_where_that_is_demanded() {
+    let rule = |io: &str, suite: &str| {
+        let text = VALID.replace("\"auto\"", &format!("{suite:?}"));
+        mka(&text.replace("[gateway]", &format!("[gateway]\nio = {io:?}"))).suite
+    };
+    assert_eq!(rule("kernel", "any"), SuiteRule::Only(CipherSuite::ChaCha20Poly1305));
+    assert_eq!(rule("auto", "any"), SuiteRule::Any);
+    // An audit wants the standard's: these are refused by the kernel instead.
+    assert_eq!(rule("kernel", "auto"), SuiteRule::Standard(CipherSuite::GcmAes128));
+}
+
 #[test]
 fn express_scs_need_what_programs_and_mkpdus_can_do() {
     let rows = [

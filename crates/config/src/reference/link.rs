@@ -45,7 +45,7 @@ section! {
         suite: String {
             kind: Kind::Choice(|| AGREED.iter().map(|(word, _)| *word).chain(CipherSuite::ALL.map(CipherSuite::name)).collect()),
             absent: NeededIf("with static keys; with MKA `\"auto\"`"),
-            meaning: "The cipher suite. With MKA, `auto` lets the key server choose among the standard's suites, and `any` among all. The four GCM suites are the standard's; the others are understood by Frameward only.",
+            meaning: "The cipher suite. With MKA, `auto` lets the key server choose among the standard's suites, and `any` among all: ChaCha20-Poly1305 where the kernel has the frames of all members. The four GCM suites are the standard's; the others are understood by Frameward only.",
             example: r#"suite = "gcm-aes-256""#,
         }
         encrypt: bool {
@@ -99,7 +99,7 @@ section! {
         fragment: String {
             kind: Kind::Choice(words::<Division>),
             absent: Word("auto"),
-            meaning: "Whether payloads that do not fit a frame are split. `auto`: with MKA, if all members announce it; with static keys never. With static keys both ends have to say the same.",
+            meaning: "Whether payloads that do not fit a frame are split. `auto`: with MKA, if all members announce it, and not while frames go through the kernel; with static keys never. With static keys both ends have to say the same.",
             example: r#"fragment = "on""#,
         }
         concatenate: String {

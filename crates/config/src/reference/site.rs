@@ -1,7 +1,8 @@
-//! `[[site]]`, `[[site.peer]]` and `[site.limits]`.
+//! `[[site]]`, `[[site.peer]]`, `[[site.peer.paths]]` and `[site.limits]`.
 
 use std::time::Duration;
 
+use dataplane::site::Copies;
 use toml::{Spanned, Value};
 use tunnel::{Limits, Mode, Settings};
 
@@ -184,6 +185,45 @@ section! {
             absent: Word("refuse"),
             meaning: "Whether keys may be agreed on by X25519 alone with a peer that does not know X25519MLKEM768. Then a quantum computer may open later what is recorded now. Not with `mode = \"plain\"`.",
             example: r#"classical = "allow""#,
+        }
+        copies: String {
+            kind: Kind::Choice(words::<Copies>),
+            absent: Word("all"),
+            meaning: "Which frames go over all of `paths` at once; the first copy counts. `express`: cells' cyclic frames, GOOSE and sampled values (by their destination), and what has a VLAN tag of priority 6 or 7 in front of the SecTAG. The others go over the better path.",
+            example: r#"copies = "express""#,
+        }
+    }
+    sections {
+        #[serde(default)]
+        paths: Vec<Spanned<RawSitePath>>,
+    }
+}
+
+section! {
+    SITE_PATH: RawSitePath, SitePathKeys {
+        path: &["site", "peer", "paths"],
+        many: true,
+        needed: false,
+        meaning: "In place of `endpoint`, with `mode = \"identifier\"`: 1 to 4 paths to the peer, over several providers or IP versions. They are numbered in their order, and the peer has to list them in the same one. As a list: `paths = [{ ... }, { ... }]`.",
+    }
+    keys {
+        endpoint: String {
+            kind: Kind::Text { what: "IP address or host name, and port", pattern: r"^\S+:[0-9]+$" },
+            absent: Means("the peer is heard on this path"),
+            meaning: "Where the peer is on this path.",
+            example: r#"endpoint = "198.51.100.7:7787""#,
+        }
+        local: String {
+            kind: Kind::Text { what: "an IP address", pattern: r"^[0-9a-fA-F.:]+$" },
+            absent: Means("as this box's routes say"),
+            meaning: "Address of this box from which packets leave. `0.0.0.0` or `::` only choose the IP version of a host name.",
+            example: r#"local = "192.0.2.7""#,
+        }
+        interface: String {
+            kind: texts::INTERFACE,
+            absent: Means("as this box's routes say"),
+            meaning: "Interface by which packets leave, by its routes.",
+            example: r#"interface = "wan2""#,
         }
     }
     sections {}

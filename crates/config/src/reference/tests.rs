@@ -83,6 +83,11 @@ fn base() -> Vec<Block> {
             &[("name", "\"plain\""), ("mode", "\"plain\""), ("endpoint", plain), ("vni", "1")],
         ),
         block(
+            &["site", "peer"],
+            &[("name", "\"paths\""), ("public_key", &format!("\"{}\"", "2".repeat(64)))],
+        ),
+        block(&["site", "peer", "paths"], &[("endpoint", "\"198.51.100.3:7787\"")]),
+        block(
             &["site"],
             &[
                 ("name", "\"t\""),
@@ -288,6 +293,7 @@ fn takes(section: &Section, key: &Key, value: &str) -> bool {
                 && !error.text.contains("less than a second")
                 && !error.text.contains("experimental")
                 && !error.text.contains("protect = true does not go with")
+                && !error.text.contains("paths do not go with")
         }),
     })
 }

@@ -12,11 +12,12 @@ use super::super::findings::Findings;
 use super::super::reference::{RawSitePeer, SITE_PEER};
 use super::super::unique_names::{UniqueNames, label, name};
 use super::super::words::{Classical, Named as _};
+use super::path::{self, Around};
 use super::{Endpoint, Host, SitePeer};
 
 /// Judges the peers of one site.
-#[derive(Default)]
 pub(super) struct Peers<'r> {
+    around: Around,
     names: UniqueNames<'r>,
     keys: BTreeMap<PublicKey, usize>,
     endpoints: BTreeMap<Endpoint, usize>,
@@ -33,6 +34,17 @@ struct Place {
 }
 
 impl<'r> Peers<'r> {
+    pub(super) fn new(around: Around) -> Self {
+        Self {
+            around,
+            names: UniqueNames::default(),
+            keys: BTreeMap::new(),
+            endpoints: BTreeMap::new(),
+            plain_hosts: BTreeMap::new(),
+            plain_port: None,
+        }
+    }
+
     pub(super) fn validate(
         &mut self,
         site: &str,
@@ -48,6 +60,8 @@ impl<'r> Peers<'r> {
         let public_key = self.public_key(&place, raw, mode, findings);
         let endpoint = self.endpoint(&place, raw, mode, findings);
         let vni = place.vni(raw, mode, findings);
+        let (paths, copies) =
+            path::validate(&place.label, raw, mode, self.around, &mut self.endpoints, findings);
         if is_plain(mode) {
             let text = format!(
                 "{}mode = \"plain\": a stranger on the path reads all addresses of the LAN's frames, and can put frames of any sender into the LAN; only MACsec at the stations protects their content",
@@ -60,6 +74,8 @@ impl<'r> Peers<'r> {
             line: Origin(findings.line(&place.span)),
             path_mtu: SITE_PEER.path_mtu.number_or_default(&place.label, &raw.path_mtu, findings),
             classical: place.classical(raw, mode, findings),
+            paths,
+            copies,
             name: name?,
             endpoint: endpoint?,
             // Found out when all peers are judged.

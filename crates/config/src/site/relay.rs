@@ -58,6 +58,9 @@ pub(super) fn find_hubs(
             Some(_) if raw_peer.get_ref().endpoint.is_some() => {
                 "the peer has an endpoint, so it is reached directly; remove one of the two".to_owned()
             }
+            Some(_) if !raw_peer.get_ref().paths.is_empty() => {
+                "the peer has paths, so it is reached directly; remove one of the two".to_owned()
+            }
             Some((hub, _)) => {
                 let hub = &peers[hub];
                 let via = hub.public_key.map(|public_key| Hub { name: hub.name.clone(), public_key });

@@ -2,11 +2,11 @@
 
 use dataplane::site::{VXLAN_PORT, Wan};
 use netdev::udp::{Offloads, UdpError};
-use sitelink::{ManagerPeer, ManagerSettings};
+use sitelink::{ManagerPath, ManagerPeer, ManagerSettings};
 use tunnel::{EPOCH_LIFE, FrameKinds, Mode, PeerSettings, Settings};
 use wire::ethernet::HEADER_OCTETS;
 
-use super::{Site, SitePeer, sockets};
+use super::{Site, SitePath, SitePeer, sockets};
 use crate::check::site::{IpVersion, path_payload};
 
 /// Octets of UDP payload that every path carries (RFC 9000, 14): what QUIC begins with.
@@ -72,6 +72,17 @@ pub fn manager_peer(peer: &SitePeer) -> ManagerPeer {
         via: peer.via.as_ref().map(|hub| hub.public_key),
         mode: peer.mode,
         classical: peer.classical,
+        paths: peer.paths.iter().map(manager_path).collect(),
+        copies: peer.copies,
+    }
+}
+
+/// Settings of the manager for one path of a peer.
+pub fn manager_path(path: &SitePath) -> ManagerPath {
+    ManagerPath {
+        endpoint: path.endpoint.as_ref().map(ToString::to_string),
+        local: path.local,
+        interface: path.interface.clone(),
     }
 }
 

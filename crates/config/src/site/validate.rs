@@ -15,6 +15,7 @@ use super::super::link::mtu;
 use super::super::reference::{RawSite, SITE};
 use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
+use super::path::Around;
 use super::peer::Peers;
 use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay};
 use crate::key_file::is_zeros;
@@ -184,7 +185,8 @@ impl Judge {
             );
             findings.error(beyond.span(), text);
         }
-        let mut judge = Peers::default();
+        let bind = raw.bind.as_ref().and_then(|bind| bind.get_ref().parse().ok());
+        let mut judge = Peers::new(Around { bind, io: self.io });
         let mut peers: Vec<_> = raw
             .peer
             .iter()

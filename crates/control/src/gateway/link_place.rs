@@ -25,6 +25,7 @@ impl Gateway {
             PlaceWanted::UserSpace => Err("io says so".to_owned()),
             // The programs of its cell stand in front of its ports.
             _ if has_cell => Err(CELL_HAS_PROGRAMS.to_owned()),
+            _ if let Some(why) = &settings.refused => Err(why.clone()),
             _ => self.configure_link(number, settings).map_err(|error| error.to_string()),
         };
         match set {
@@ -37,6 +38,12 @@ impl Gateway {
             }
         }
         Ok(())
+    }
+
+    /// Whether programs take a link's SAs if they suit them: they are in front of its ports, or will be when there are some.
+    pub fn takes_in_kernel(&self, name: &str) -> bool {
+        let kernel = self.number(name).and_then(|number| self.links[number].kernel());
+        kernel.is_some_and(KernelLink::is_ready)
     }
 
     /// Whether a link of this name may have programs that do what is wanted, as far as programs and kernel are concerned.

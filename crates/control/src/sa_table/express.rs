@@ -24,16 +24,9 @@ use crate::kernel_link::{KernelLink, LinkPlace};
 /// The most peers whose express SCs are received: each has two SCs then.
 const MOST_PEERS: usize = SecY::RECEIVE_SCS / 2;
 
-impl Installed {
-    /// The SC of this peer among SCs of this kind.
-    pub(super) fn admission(&self, peer: Admission) -> Option<Admission> {
-        if self.express { express(peer) } else { Some(peer) }
-    }
-}
-
-/// A peer's express SC.
-fn express(peer: Admission) -> Option<Admission> {
-    Some(Admission { sci: peer.sci.express()?, ..peer })
+/// A peer's express SC, or its other one.
+pub(super) fn express_or_not(express: bool, peer: Admission) -> Option<Admission> {
+    if express { Some(Admission { sci: peer.sci.express()?, ..peer }) } else { Some(peer) }
 }
 
 impl SaTable {
@@ -46,13 +39,32 @@ impl SaTable {
     ) {
         let ki = sak.ki;
         let express = self.express_association(&sak).map(|sak| (sak, true));
-        let installed = express.into_iter().chain([(sak, false)]).all(|(sak, express)| {
+        // Those of the express SCs come last: they take no place of the others.
+        for (sak, express) in [(sak, false)].into_iter().chain(express) {
             let programs = kernel.as_deref_mut().filter(|kernel| kernel.is_express() == express);
-            self.install(sak, express, programs, tell)
-        });
-        if installed {
-            self.changes.reports.push(Report::Installed(ki));
+            if !self.install(sak, express, programs, tell) {
+                self.take_out(ki, kernel, tell);
+                return;
+            }
         }
+        self.changes.reports.push(Report::Installed(ki));
+    }
+
+    /// Takes the SAs out again of a SAK that cannot be used as a whole.
+    fn take_out(&mut self, ki: Ki, mut kernel: Option<&mut KernelLink>, tell: &mut impl FnMut(SaNotice)) {
+        while let Some(index) = self.saks.iter().position(|of| of.sak.ki == ki) {
+            let of = self.saks.swap_remove(index);
+            if let Err(error) = self.retire(&of, kernel.as_deref_mut()) {
+                tell(SaNotice::Kernel(error));
+            }
+        }
+    }
+
+    /// Express SCs of peers under no SAK any more.
+    pub(super) fn unused_express_scs(&self) -> Vec<Sci> {
+        let used = |sci: Sci| self.saks.iter().any(|of| of.sak.receive.iter().any(|peer| peer.sci == sci));
+        let of_peer = |sci: Sci| self.scs.iter().any(|other| other.express() == Some(sci));
+        self.scs.iter().copied().filter(|sci| of_peer(*sci) && !used(*sci)).collect()
     }
 
     /// The SAs of the express SCs under a SAK; none for a suite without, or for more peers than there is room for.
@@ -60,10 +72,16 @@ impl SaTable {
         if !self.express || sak.receive.len() > MOST_PEERS {
             return None;
         }
-        let receive = sak.receive.iter().copied().filter_map(express).collect();
+        // A station whose SCI is another's express SCI is received as itself.
+        let is_free =
+            |of: &Admission| of.sci != self.sci && sak.receive.iter().all(|peer| peer.sci != of.sci);
+        let receive =
+            sak.receive.iter().filter_map(|peer| express_or_not(true, *peer)).filter(is_free).collect();
         let Association { ki, an, suite, confidentiality, xpn, fragmentation, .. } = *sak;
         let sak = sak.sak.express(suite)?;
-        Some(Association { ki, an, suite, sak, confidentiality, xpn, receive, fragmentation })
+        // They are never divided.
+        let whole = true;
+        Some(Association { ki, an, suite, sak, confidentiality, xpn, receive, fragmentation, whole })
     }
 
     fn find_express(&self, ki: Ki) -> Option<&Installed> {

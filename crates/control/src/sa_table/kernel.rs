@@ -70,12 +70,12 @@ impl SaTable {
     /// Installs the SAs of a SAK there, those of the peers in use.
     pub(crate) fn install_in_kernel(
         &mut self,
-        sak: &Association,
+        (sak, express): (&Association, bool),
         kernel: &mut KernelLink,
         tell: &mut impl FnMut(SaNotice),
     ) -> Result<(), XdpError> {
         for admission in &sak.receive {
-            if self.has_sc(admission.sci, tell) {
+            if self.has_sc(admission.sci, express, tell) {
                 kernel.install_receive(admission.sci, sak.an, &receive_key(sak, admission), Pn::FIRST)?;
             }
         }

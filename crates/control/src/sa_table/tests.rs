@@ -32,6 +32,7 @@ fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<
         xpn: ssci(0).map(|own| (Salt([3; 12]), own)),
         receive: peers.into_iter().map(admission).collect(),
         fragmentation: WHOLE,
+        whole: true,
     })
 }
 

@@ -55,6 +55,8 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
         announced: Announced {
             reassembles: true,
             splits: true,
+            carries_whole: false,
+            in_kernel: false,
             express: false,
             largest_sdu: 9000,
             suites: vec![],
@@ -71,8 +73,13 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
 
 /// One that neither announces nor uses what the standard does not have.
 pub(crate) fn plain_kay(side: usize) -> mka::Settings {
-    let announced =
-        Announced { reassembles: false, splits: false, express: false, largest_sdu: 1518, suites: vec![] };
+    let announced = Announced {
+        reassembles: false,
+        splits: false,
+        express: false,
+        largest_sdu: 1518,
+        ..kay(side).announced
+    };
     mka::Settings { announced, fragment: false, concatenate: false, ..kay(side) }
 }
 

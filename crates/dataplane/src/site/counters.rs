@@ -19,6 +19,8 @@ wire::counters! {
         /// MACsec frames and MKPDUs of the LAN under the SCI of the SecY that protects it: no station's, but a forger's, or
         /// recorded.
         out_pkts_own_sci = "OutPktsOwnSci" [discard],
+        /// Packets that went over another path of their peer as well, once for each such path.
+        out_pkts_copies = "OutPktsCopies",
         /// Frames for a peer whose address is not known.
         out_pkts_no_endpoint = "OutPktsNoEndpoint" [discard],
         /// Packets to relay, but no peer has that name, it is itself behind a relay, or it has sent nothing to that peer

@@ -47,7 +47,10 @@ impl Site {
             };
             let octets = packet.octets;
             let relayed = if wan_port == WanPort::Data {
-                ways.take(forwarding, packet.from, octets)
+                match ways.lan.turns().and_then(|turns| turns.opened(octets)) {
+                    Some(peer) => ways.take_frame(forwarding, PacketSource::Opened(peer), octets),
+                    None => ways.take(forwarding, packet.from, octets),
+                }
             } else if let Some(peer) = endpoints.peer_at(wan_port, packet.from) {
                 ways.take_frame(forwarding, PacketSource::From(peer), octets)
             } else {

@@ -10,6 +10,7 @@ use wire::{EtherType, Instant};
 
 use super::counters::SitePathCounters;
 use super::secured::{Secured, Sender};
+use super::turns::Turns;
 use crate::link::Link;
 use netdev::burst::Burst;
 use netdev::pool::Pool;
@@ -21,6 +22,8 @@ pub struct Lan {
     pub pool: Pool,
     /// Towards the machines.
     pub port: Box<dyn Port>,
+    /// How far the worker is, for programs in the kernel that stand at the port.
+    pub turns: Option<Turns>,
 }
 
 /// Kind of a frame of the LAN, by its EtherType, behind up to two VLAN tags.
@@ -148,6 +151,14 @@ impl LanPort {
         match &mut self.side {
             Side::Secured(secured) => secured.take_in(now, read, counters),
             Side::Nothing | Side::Port(_) => (0, NextAction::Continue),
+        }
+    }
+
+    /// How far the worker is, if programs ask.
+    pub(super) fn turns(&mut self) -> Option<&mut Turns> {
+        match &mut self.side {
+            Side::Port(lan) => lan.turns.as_mut(),
+            Side::Nothing | Side::Secured(_) => None,
         }
     }
 

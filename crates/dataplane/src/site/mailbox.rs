@@ -17,6 +17,8 @@ use std::os::unix::net::UnixStream;
 use arrayvec::ArrayVec;
 use tunnel::{Command, Event, PeerId, SiteName};
 
+use super::copies::Copies;
+use super::endpoints::Place;
 use super::relay::RelayedDatagram;
 use crate::mailbox::{self, Mailbox};
 
@@ -39,6 +41,29 @@ pub enum ToWorker {
         /// Where data goes and, but for identifier mode, comes from: the address that the management channel validated
         /// last; header encryption's, the port above the endpoint's; a plain peer's, its endpoint.
         address: Option<SocketAddr>,
+    },
+    /// One of several paths to a peer in identifier mode is there, or is not to be used any more.
+    Path {
+        /// Who.
+        peer: PeerId,
+        /// Number of the path, below [`super::PATHS`].
+        number: u8,
+        /// Where its packets go.
+        place: Option<Place>,
+    },
+    /// Frames that go over one path go over this one from here on.
+    Prefer {
+        /// Who.
+        peer: PeerId,
+        /// Number of the path.
+        number: u8,
+    },
+    /// These frames go over all paths from here on.
+    Copies {
+        /// Who.
+        peer: PeerId,
+        /// Which frames.
+        copies: Copies,
     },
     /// How relayed packets name a peer, and which peer relays to it.
     Relay {

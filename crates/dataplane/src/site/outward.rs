@@ -10,14 +10,14 @@
 //! copied here, whether a frame goes to one peer, to all, or in two parts. Peer by peer, so that packets for one address
 //! follow each other and leave together.
 
-use std::net::SocketAddr;
-
 use arrayvec::ArrayVec;
 use tunnel::{Destination, Mode, PeerId, Route};
 use wire::Instant;
+use wire::tunnel::Flow;
 
 use super::Site;
-use super::endpoints::WanPort;
+use super::copies::Copies;
+use super::endpoints::{PATHS, Place, WanPort};
 use super::lan::LanFrameKind;
 use super::relay::{RelayedDatagram, Relays};
 use super::secured::Sender;
@@ -159,6 +159,8 @@ impl Site {
                 continue;
             }
             let place = endpoints.of(peer);
+            let (copies, others) = endpoints.others(peer);
+            batch.begin(copies, others);
             for (number, route) in &outward.routes {
                 if route.destination != Destination::All && route.destination != Destination::Peer(peer) {
                     continue;
@@ -168,6 +170,7 @@ impl Site {
                     (Some(place), _) => {
                         for packet in forwarding.dispatch(now, route, peer, frame) {
                             batch.push(place, packet.header, &frame[packet.body]);
+                            batch.copy_last(&route.taken.flow);
                         }
                     }
                     (None, Some(hub)) => {
@@ -183,7 +186,7 @@ impl Site {
                 }
             }
         }
-        batch.finish();
+        counters.out_pkts_copies += batch.finish();
         outward.send_relayed(relays, wan);
         outward.routes.clear();
         arrived.give_all(pool);
@@ -223,7 +226,7 @@ impl Site {
             for packet in released.packets {
                 batch.push(place, packet.header, &released.frame[packet.body]);
             }
-            batch.finish();
+            let _ = batch.finish();
         }
     }
 }
@@ -241,16 +244,48 @@ struct Batch<'b> {
     wan_port: WanPort,
     dscp: u8,
     packets: ArrayVec<Outgoing<'b>, SEND_PACKETS>,
+    /// Of the peer whose packets come now: which go over its other paths as well, and these paths.
+    copies: Copies,
+    others: ArrayVec<Place, { PATHS - 1 }>,
+    /// A bit for each packet: whether it goes over the other paths.
+    copied: u64,
+    /// Copies that were sent.
+    sent: u64,
 }
 
 impl<'b> Batch<'b> {
     fn new(wan: &'b mut Wan, dscp: u8) -> Self {
-        Self { wan, wan_port: WanPort::Data, dscp, packets: ArrayVec::new() }
+        let (copies, others) = (Copies::None, ArrayVec::new());
+        Self {
+            wan,
+            wan_port: WanPort::Data,
+            dscp,
+            packets: ArrayVec::new(),
+            copies,
+            others,
+            copied: 0,
+            sent: 0,
+        }
+    }
+
+    /// Packets of another peer come now.
+    fn begin(&mut self, copies: Copies, others: ArrayVec<Place, { PATHS - 1 }>) {
+        if self.copied != 0 {
+            self.flush();
+        }
+        (self.copies, self.others) = (copies, others);
+    }
+
+    /// The last packet goes over the other paths as well, if those of its flow do.
+    fn copy_last(&mut self, flow: &Flow) {
+        if !self.others.is_empty() && self.copies.has(flow) {
+            self.copied |= 1 << (self.packets.len() - 1);
+        }
     }
 
     fn push(
         &mut self,
-        (wan_port, to): (WanPort, SocketAddr),
+        (wan_port, Place { to, source }): (WanPort, Place),
         head: ArrayVec<u8, HEAD_OCTETS>,
         body: &'b [u8],
     ) {
@@ -258,11 +293,13 @@ impl<'b> Batch<'b> {
             self.flush();
             self.wan_port = wan_port;
         }
-        self.packets.push(Outgoing { to, dscp: self.dscp, head, body });
+        self.packets.push(Outgoing { to, source, dscp: self.dscp, head, body });
     }
 
-    fn finish(mut self) {
+    /// Sends what is left, and says how many copies went over other paths.
+    fn finish(mut self) -> u64 {
         self.flush();
+        self.sent
     }
 
     fn flush(&mut self) {
@@ -271,7 +308,21 @@ impl<'b> Batch<'b> {
             && !self.packets.is_empty()
         {
             port.send(&self.packets);
+            if self.copied != 0 {
+                let mut copied = self.copied;
+                self.packets.retain(|_| {
+                    let copy = copied & 1 == 1;
+                    copied >>= 1;
+                    copy
+                });
+                for Place { to, source } in &self.others {
+                    self.packets.iter_mut().for_each(|packet| (packet.to, packet.source) = (*to, *source));
+                    port.send(&self.packets);
+                    self.sent += self.packets.len() as u64;
+                }
+            }
         }
         self.packets.clear();
+        self.copied = 0;
     }
 }

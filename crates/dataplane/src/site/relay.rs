@@ -29,7 +29,7 @@ use wire::time::TokenBucket;
 
 use super::counters::SitePathCounters;
 use super::datagrams::DATAGRAM_OCTETS;
-use super::endpoints::{Endpoints, WanPort};
+use super::endpoints::{Endpoints, Place, WanPort};
 use super::inward::QUIC;
 use netdev::burst::BURST_FRAMES;
 
@@ -120,7 +120,7 @@ impl RelayPeer {
 /// A packet that waits for the end of the burst.
 #[derive(Debug)]
 struct Waiting {
-    to: SocketAddr,
+    to: Place,
     head: ArrayVec<u8, HEAD_OCTETS>,
     end: usize,
 }
@@ -262,7 +262,7 @@ impl Relays {
         (forwarding, endpoints): (&mut Forwarding, &Endpoints),
         counters: &mut SitePathCounters,
     ) {
-        let Some((WanPort::Data, address)) = endpoints.of(to) else {
+        let Some((WanPort::Data, place)) = endpoints.of(to) else {
             return counters.out_pkts_no_endpoint += 1;
         };
         let octets = pieces.iter().map(|piece| piece.len()).sum();
@@ -275,14 +275,11 @@ impl Relays {
         let (first, second) = room.split_at_mut(pieces[0].len());
         first.copy_from_slice(pieces[0]);
         second.copy_from_slice(pieces[1]);
-        self.waiting.push(Waiting { to: address, head, end: begin + octets });
+        self.waiting.push(Waiting { to: place, head, end: begin + octets });
     }
 
     /// Gives the packets that wait to `send`, in their order, and forgets them.
-    pub(super) fn drain<'s>(
-        &'s mut self,
-        mut send: impl FnMut(SocketAddr, ArrayVec<u8, HEAD_OCTETS>, &'s [u8]),
-    ) {
+    pub(super) fn drain<'s>(&'s mut self, mut send: impl FnMut(Place, ArrayVec<u8, HEAD_OCTETS>, &'s [u8])) {
         let mut begin = 0;
         let Self { waiting, octets, .. } = self;
         for Waiting { to, head, end } in waiting.drain(..) {

@@ -83,7 +83,7 @@ impl SiteSnapshot {
         self.tunnel = *forwarding.counters();
         let peers = || (0..site.peers()).map(|number| PeerId(number as u16));
         let peer = |peer| SitePeerSnapshot {
-            endpoint: site.endpoints.of(peer).map(|(_, address)| address),
+            endpoint: site.endpoints.of(peer).map(|(_, place)| place.to),
             transmit_epoch: forwarding.transmit_epoch(peer),
             receive_epochs: forwarding.receive_epochs(peer).take(3).collect(),
             announced_flows: forwarding.announced_flows(peer),

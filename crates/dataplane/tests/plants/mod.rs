@@ -77,7 +77,7 @@ pub fn settings(mode: Mode, peers: usize) -> Settings {
 pub fn lan() -> (Box<Lan>, MemoryPort) {
     let (port, lan) = MemoryPort::pair(LAN_FRAMES);
     let pool = Pool::new(ChunkOctets::Octets2048, 256).unwrap();
-    (Box::new(Lan { pool, port: Box::new(port) }), lan)
+    (Box::new(Lan { pool, port: Box::new(port), turns: None }), lan)
 }
 
 impl Plants {

@@ -21,7 +21,7 @@ use config::check::site::{IpVersion, Sums, lan_mtu, not_carried, path_payload};
 use config::site::settings::{manager_settings, open_wan, settings};
 use config::site::{Endpoint, Host};
 use config::{Config, Site, SitePeer};
-use report::site::{SitePeerReport, SiteReport as Report, peer_report};
+use report::site::{SitePathReport, SitePeerReport, SiteReport as Report, peer_report};
 
 /// Time peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -148,7 +148,7 @@ fn all_answered(status: &ManagerStatus) -> bool {
         .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
 }
 
-/// Sum of what the paths carry, and since when it has not grown.
+/// Sum of what the paths carry and of those of several that are up, and since when it has not grown.
 struct Steady {
     since: Instant,
     sum: u64,
@@ -156,7 +156,10 @@ struct Steady {
 
 impl Steady {
     fn is(&mut self, now: Instant, status: &ManagerStatus) -> bool {
-        let sum = status.peers.iter().filter_map(|peer| peer.path_payload).map(u64::from).sum();
+        let payloads = status.peers.iter().filter_map(|peer| peer.path_payload).map(u64::from);
+        let paths = status.peers.iter().flat_map(|peer| &peer.paths);
+        let up = paths.filter(|path| path.round_trip.is_some()).count() as u64;
+        let sum = payloads.sum::<u64>() + up;
         if sum != self.sum {
             (self.since, self.sum) = (now, sum);
         }
@@ -184,6 +187,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             let at = hub.map_or(at, |hub| format!(" through {}", hub.name));
             let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
             findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}")));
+            findings.extend(of_paths(site, name, &report.paths));
         }
         "refused" => {
             return vec![Finding::problem(
@@ -235,6 +239,25 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
         ));
     }
     findings
+}
+
+/// Findings of the paths of a peer with several.
+fn of_paths(site: &Site, name: &str, paths: &[SitePathReport]) -> Vec<Finding> {
+    let of = |(path, number): (&SitePathReport, usize)| {
+        let SitePathReport { settings, reason, .. } = path;
+        if path.up {
+            let trip = path.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
+            return Finding::ok("path", format!("path {number} to {name} ({settings}) is up{trip}"));
+        }
+        Finding::problem(
+            "path",
+            format!(
+                "path {number} to {name} ({settings}) is down: {reason}; list the paths in the same order at both ends, give its interface a route there, and let UDP {} pass at the firewalls",
+                site.bind.port()
+            ),
+        )
+    };
+    paths.iter().zip(1..).map(of).collect()
 }
 
 /// Whether a relay is needed.

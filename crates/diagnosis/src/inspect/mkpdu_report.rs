@@ -137,6 +137,10 @@ pub enum TlvReport {
         splits: bool,
         /// It misses a station under this CAK.
         misses: bool,
+        /// Its network carries its longest SDU whole.
+        carries_whole: bool,
+        /// It has programs in the kernel, which take whole SDUs.
+        in_kernel: bool,
         /// It receives express SCs.
         express: bool,
         /// Octets of the longest SDU that it takes.
@@ -275,9 +279,19 @@ fn tlvs(list: Tlvs<'_>) -> Vec<TlvReport> {
 }
 
 fn frameward(extensions: Extensions, figures: TimingList<'_>) -> TlvReport {
-    let Extensions { reassembles, splits, misses, express, largest_sdu } = extensions;
+    let Extensions { reassembles, splits, misses, express, carries_whole, in_kernel, largest_sdu } =
+        extensions;
     let figures = figures.iter().map(|figure| (suite_name(figure.identifier), figure.nanoseconds)).collect();
-    TlvReport::Frameward { reassembles, splits, misses, express, largest_sdu, figures }
+    TlvReport::Frameward {
+        reassembles,
+        splits,
+        misses,
+        carries_whole,
+        in_kernel,
+        express,
+        largest_sdu,
+        figures,
+    }
 }
 
 /// The suite's name, or the identifier of one that is not known.
@@ -382,11 +396,22 @@ impl fmt::Display for TlvReport {
                 let names: Vec<_> = suites.iter().map(|(name, _)| name.as_str()).collect();
                 write!(f, "has {}", names.join(", "))
             }
-            Self::Frameward { reassembles, splits, misses, express, largest_sdu, .. } => {
+            Self::Frameward {
+                reassembles,
+                splits,
+                misses,
+                carries_whole,
+                in_kernel,
+                express,
+                largest_sdu,
+                ..
+            } => {
                 let said = [
                     (reassembles, "reassembles"),
                     (splits, "splits"),
                     (misses, "misses a station"),
+                    (carries_whole, "carries whole payloads"),
+                    (in_kernel, "kernel path"),
                     (express, "receives express SCs"),
                 ];
                 let said: Vec<_> = said.iter().filter(|(is, _)| **is).map(|(_, word)| *word).collect();

@@ -38,6 +38,10 @@ pub struct LoggedSettings {
     #[serde(default)]
     accept_integrity: bool,
     #[serde(default)]
+    carries_whole: bool,
+    #[serde(default)]
+    in_kernel: bool,
+    #[serde(default)]
     express: bool,
 }
 
@@ -59,7 +63,8 @@ impl From<&Settings> for LoggedSettings {
             capability,
             confidentiality,
             suite,
-            announced: Announced { reassembles, splits, express, largest_sdu, suites },
+            announced:
+                Announced { reassembles, splits, express, carries_whole, in_kernel, largest_sdu, suites },
             fragment,
             concatenate,
             delay_protect,
@@ -92,6 +97,8 @@ impl From<&Settings> for LoggedSettings {
             hold: *on_peer_loss == OnPeerLoss::Hold,
             peers: peers.iter().map(ToString::to_string).collect(),
             accept_integrity: *accept_integrity,
+            carries_whole: *carries_whole,
+            in_kernel: *in_kernel,
             express: *express,
         }
     }
@@ -120,6 +127,8 @@ impl LoggedSettings {
             announced: Announced {
                 reassembles: self.reassembles,
                 splits: self.splits,
+                carries_whole: self.carries_whole,
+                in_kernel: self.in_kernel,
                 express: self.express,
                 largest_sdu: self.largest_sdu,
                 suites: self.suites.iter().map(figure).collect::<Option<_>>()?,

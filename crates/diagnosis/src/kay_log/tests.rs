@@ -39,6 +39,8 @@ fn settings(station: u8, priority: u8) -> Settings {
         announced: Announced {
             reassembles: true,
             splits: true,
+            carries_whole: false,
+            in_kernel: false,
             express: true,
             largest_sdu: 1500,
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
@@ -207,6 +209,7 @@ fn settings_are_read_as_they_were_written() {
     other.suite = SuiteRule::Only(CipherSuite::GcmAesXpn256);
     (other.confidentiality, other.on_peer_loss) = (Confidentiality::Integrity, OnPeerLoss::Block);
     (other.sak_lifetime, other.delay_protect, other.announced.splits) = (None, true, false);
+    (other.announced.carries_whole, other.announced.in_kernel) = (true, true);
     for settings in [settings(1, 16), other] {
         let text = serde_json::to_string(&LoggedSettings::from(&settings)).expect("settings");
         let read: LoggedSettings = serde_json::from_str(&text).expect("settings");

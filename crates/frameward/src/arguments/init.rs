@@ -19,10 +19,14 @@ carry it to the other box over a secret channel, and use it there with --join.
 
 Examples:
   frameward init link --plain enp1s0 --protected enp2s0 --name press
+  frameward init link --plain enp1s0 --protected enp2s0 --name press --kernel
   frameward init link --join press.bundle --plain enp1s0 --protected enp2s0")]
     Link {
         #[command(flatten)]
         ports: Ports,
+        /// Choose the suite with which the kernel protects and verifies frames; the bundle carries it
+        #[arg(long, conflicts_with = "join")]
+        kernel: bool,
         #[command(flatten)]
         place: Place,
     },
@@ -129,10 +133,14 @@ impl Init {
     pub(crate) fn run(self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
         let made = match self {
-            Self::Link { ports, place } => {
+            Self::Link { ports, kernel, place } => {
                 let asks = Asks::new("link", place.offline);
                 let (name, plain, protected, bundle) = ports.answer(asks)?;
-                init::link(&place.setting()?, &LinkAnswers { name, plain, protected }, bundle.as_ref())
+                init::link(
+                    &place.setting()?,
+                    &LinkAnswers { name, plain, protected, kernel },
+                    bundle.as_ref(),
+                )
             }
             Self::Cell { ports, local, relation, place } => {
                 let mut asks = Asks::new("cell", place.offline);

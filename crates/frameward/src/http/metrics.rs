@@ -165,7 +165,7 @@ impl Families {
         let secy = &link.secy;
         let help = "Whether frames are protected and verified in the kernel: /status says why not.";
         if let Some(path) = &secy.path {
-            self.gauge("link_in_kernel", help, &of_link, path.starts_with("kernel").into());
+            self.gauge("link_in_kernel", help, &of_link, (path == "kernel").into());
         }
         let with = |labels: &Labels, more: &[(&'static str, &str)]| -> Labels {
             labels

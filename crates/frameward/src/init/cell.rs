@@ -64,7 +64,7 @@ pub fn cell(
     let what = format!("the cell's master key, fingerprint {}", fingerprint(master_key.octets()));
     files.secret("key", &[("", master_key.octets())], &what)?;
     let rest = format!("{name}-rest");
-    let link = section(&rest, &answers.plain, &answers.protected, &files);
+    let link = section(&rest, &answers.plain, &answers.protected, None, &files);
     let text = format!("{}\n{link}\n{}", files.gateway(), fieldbus(name, &rest, suite, &local, &relations));
     files.text("toml", &text, "the configuration")?;
     if join.is_none() {

@@ -7,6 +7,9 @@ use super::{Files, InitError, Setting, quoted};
 use crate::keygen::{self, KeyLength};
 use config::key_file::fingerprint;
 
+/// The suite of a link whose frames are to go through the kernel.
+const KERNEL_SUITE: &str = "chacha20-poly1305";
+
 /// Answers for a link.
 #[derive(Clone, Debug)]
 pub struct LinkAnswers {
@@ -16,6 +19,8 @@ pub struct LinkAnswers {
     pub plain: String,
     /// The interface towards the network.
     pub protected: String,
+    /// Its frames are to go through the kernel. On another box the bundle says so.
+    pub kernel: bool,
 }
 
 /// Sets a link up, on the first box or, with the bundle of the first one, on another. What was done and what comes
@@ -32,17 +37,25 @@ pub fn link(
     let mut files = Files::new(setting, &answers.name, endings)?;
     let cak = Cak::drawn_or_of(join)?;
     cak.write(&mut files, "cak", "", &cak.what())?;
-    let LinkAnswers { name, plain, protected } = answers;
-    let text = format!("{}\n{}", files.gateway(), section(name, plain, protected, &files));
+    let LinkAnswers { name, plain, protected, kernel } = answers;
+    let own = kernel.then_some(KERNEL_SUITE);
+    let suite = join.map_or(own, |bundle| bundle.values("suite").next());
+    let text = format!("{}\n{}", files.gateway(), section(name, plain, protected, suite, &files));
     files.text("toml", &text, "the configuration")?;
     if join.is_none() {
+        let suite = suite.map_or(String::new(), |suite| format!("suite = {suite}\n"));
         let head = format!(
             "# Frameward: the other box's part of link {name}. A SECRET: carry it over a channel that is itself\n\
-             # secret, and delete it when both boxes run.\ninit = link\nname = {name}\n"
+             # secret, and delete it when both boxes run.\ninit = link\nname = {name}\n{suite}"
         );
         cak.write(&mut files, "bundle", &head, "a SECRET, for the other box")?;
     }
     files.check()?;
+    if suite.is_some() {
+        files.say(format!(
+            "for the kernel: the MTU of {protected}, and of every switch on the path, has to be that of the machine plus 32: ip link set {protected} mtu 1532; check says which way frames go"
+        ));
+    }
     finish(files, "link", "--plain IF --protected IF", join)
 }
 
@@ -66,10 +79,22 @@ pub(super) fn finish(
     files.keep()
 }
 
-/// `[[link]]` under [link.mka], whose CAK is in the file of its gateway.
-pub(super) fn section(name: &str, plain: &str, protected: &str, files: &Files<'_>) -> String {
+/// `[[link]]` under [link.mka], whose CAK is in the file of its gateway. Without a suite the key server chooses one.
+pub(super) fn section(
+    name: &str,
+    plain: &str,
+    protected: &str,
+    suite: Option<&str>,
+    files: &Files<'_>,
+) -> String {
+    let suite = suite.map_or(String::new(), |suite| {
+        format!(
+            "suite     = {}   # the same on both boxes; with it frames can stay in the kernel\n",
+            quoted(suite)
+        )
+    });
     format!(
-        "[[link]]\nname      = {}\nplain     = {}   # towards the machine\nprotected = {}   # towards the insecure network\n\n\
+        "[[link]]\nname      = {}\nplain     = {}   # towards the machine\nprotected = {}   # towards the insecure network\n{suite}\n\
          [link.mka]\ncak_file = {}\n",
         quoted(name),
         quoted(plain),

@@ -25,7 +25,25 @@ fn all_are_private(directory: &TestDirectory) {
 }
 
 fn answers(name: &str) -> LinkAnswers {
-    LinkAnswers { name: name.into(), plain: "eth0".into(), protected: "eth1".into() }
+    LinkAnswers { name: name.into(), plain: "eth0".into(), protected: "eth1".into(), kernel: false }
+}
+
+/// One word on the first box, and the bundle tells the other one.
+#[test]
+fn a_link_for_the_kernel_has_its_suite_on_both_boxes() {
+    let (here, there) = (TestDirectory::new("init-kernel-a"), TestDirectory::new("init-kernel-b"));
+    let lines = link(&setting(&here), &LinkAnswers { kernel: true, ..answers("press") }, None).unwrap();
+    assert!(lines.iter().any(|line| line.contains("ip link set eth1 mtu 1532")), "{lines:#?}");
+    let bundle = Bundle::read(&here.path().join("press.bundle"), "link").unwrap();
+    let joined = link(&setting(&there), &answers("press"), Some(&bundle)).unwrap();
+    assert!(joined.iter().any(|line| line.contains("ip link set eth1 mtu 1532")), "{joined:#?}");
+    for at in [&here, &there] {
+        let (config, warnings) = config::load(&at.path().join("press.toml")).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let link = &config.links[0];
+        assert_eq!(link.suite(), Some(suite::CipherSuite::ChaCha20Poly1305));
+        assert_eq!(link.whole_sdus, config::WholeSdus::ForKernel);
+    }
 }
 
 #[test]

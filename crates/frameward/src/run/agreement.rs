@@ -13,7 +13,7 @@ use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, VLAN_TAG_OCTETS};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{MacAddr, Sci};
 
-use super::link::{RunningLink, bare_secy, pipeline};
+use super::link::{RunningLink, bare_secy, is_for_kernel, pipeline};
 use super::{Measured, Running};
 use config::check::Mtus;
 use config::suite_speed::SuiteSpeeds;
@@ -23,13 +23,15 @@ use diagnosis::kay_log::KayLog;
 /// VLAN tags that a machine's frame may have beyond the MTU of its side.
 const VLAN_TAGS: usize = 2;
 
-/// Settings of a link's key agreement. `sci` is its SecY's, `source` the address of its protected interface.
+/// Settings of a link's key agreement. `sci` is its SecY's, `source` the address of its protected interface. `in_kernel`: programs
+/// take its SAs.
 pub(super) fn key_agreement(
     link: &Link,
     mka: &Mka,
     (sci, source): (Sci, MacAddr),
     mtus: Mtus,
     measured: &Measured,
+    in_kernel: bool,
 ) -> KeyAgreement {
     let fragments = |which: fn(&FragmentConfig) -> bool| link.fragmentation.as_ref().is_some_and(which);
     let (fragment, concatenate) = (fragments(|how| how.fragment), fragments(|how| how.concatenate));
@@ -44,6 +46,8 @@ pub(super) fn key_agreement(
         announced: Announced {
             reassembles: fragment,
             splits: concatenate,
+            carries_whole: mtus.carry_whole(link),
+            in_kernel,
             express: link.express && sci.express().is_some(),
             largest_sdu: largest_sdu(mtus),
             suites: suites(mka.suite, &measured.speeds),
@@ -94,13 +98,28 @@ pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String
 
 impl Running {
     /// Tells a link's KaY what it is configured with now, if it has one.
-    pub(super) fn renew_agreement(&mut self, link: &RunningLink) -> Result<(), String> {
+    pub(super) fn renew_agreement(&mut self, link: &mut RunningLink) -> Result<(), String> {
+        let in_kernel = self.takes_in_kernel(link);
+        link.kay_in_kernel = in_kernel;
         let RunningLink { config, about, .. } = link;
         let Some(mka) = config.mka() else { return Ok(()) };
         let addresses = (about.sci, about.source);
-        let agreement = key_agreement(config, mka, addresses, about.mtus, &self.measured);
+        let agreement = key_agreement(config, mka, addresses, about.mtus, &self.measured, in_kernel);
         let renewed = self.control.change_key_agreement(&config.name, agreement);
         renewed.map_err(|error| format!("link {:?}: {error}", config.name))
+    }
+
+    /// Tells a link's KaY whether programs take its SAs, if that has changed: peers and suites depend on it.
+    pub(super) fn tell_kay_of_place(&mut self, link: &mut RunningLink) -> Result<(), String> {
+        if link.config.mka().is_none() || link.kay_in_kernel == self.takes_in_kernel(link) {
+            return Ok(());
+        }
+        self.renew_agreement(link)
+    }
+
+    fn takes_in_kernel(&self, RunningLink { config, about, .. }: &RunningLink) -> bool {
+        is_for_kernel(config, about.mtus, self.gateway.io, &self.control)
+            && self.control.takes_in_kernel(&config.name)
     }
 
     /// Leaves every fallback CAK whose time is over, and says so.
@@ -152,7 +171,8 @@ impl Running {
         if link.about.source != before {
             self.renew_agreement(link)?;
         }
-        self.control.open(&link.config.name, Box::new(ports)).map_err(|error| error.to_string())
+        self.control.open(&link.config.name, Box::new(ports)).map_err(|error| error.to_string())?;
+        self.tell_kay_of_place(link)
     }
 }
 

@@ -108,6 +108,9 @@ impl Running {
         if link.is_open() {
             if link.is_on(seen) {
                 self.control.check_kernel_ports(&link.config.name);
+                if let Err(error) = self.tell_kay_of_place(link) {
+                    error!(event = "key-agreement-not-changed", "{error}");
+                }
                 return None;
             }
             // A worker that does not answer has its own notice.
@@ -171,7 +174,8 @@ impl Running {
     fn start_link(&mut self, link: &mut RunningLink) -> Result<(), String> {
         let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(lines)?;
         self.control.probe_disk().map_err(|error| error.to_string())?;
-        let ready = ReadyLink::open(&self.gateway, &link.config, mtus).map_err(|error| error.to_string())?;
+        let ready = ReadyLink::open(&self.gateway, &link.config, mtus, &self.control)
+            .map_err(|error| error.to_string())?;
         self.begin(link, ready).map_err(|error| error.to_string())
     }
 
@@ -222,7 +226,7 @@ impl Running {
     }
 
     /// Gives a link's key agreement, cell and programs the MTUs that it has now.
-    fn renew_for_mtus(&mut self, link: &RunningLink) -> Result<(), String> {
+    fn renew_for_mtus(&mut self, link: &mut RunningLink) -> Result<(), String> {
         self.renew_agreement(link)?;
         self.renew_cell(link, link.config.cell.as_deref())?;
         link.set_place(&mut self.control, self.gateway.io)

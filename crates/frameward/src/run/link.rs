@@ -17,7 +17,7 @@ use super::carrier_loss::{LossForwarding, Side};
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
 pub use programs::planned_link_place;
-pub(super) use programs::{judge as judge_place, replay_windows, words as place_words};
+pub(super) use programs::{is_for_kernel, judge as judge_place, replay_windows, words as place_words};
 use start::open_sides;
 pub(super) use start::{NO_SITE, ReadyLink, allowed, bare_secy, io, pipeline};
 
@@ -39,6 +39,8 @@ pub(super) struct RunningLink {
     pub(super) not_held: Option<(String, Instant)>,
     fallback: Option<String>,
     unmarked: Option<UnmarkedKey>,
+    /// Whether its KaY was told that programs take its SAs.
+    pub(super) kay_in_kernel: bool,
     /// Where it was said that its frames are protected and verified.
     place_said: Option<LinkPlace>,
 }
@@ -112,6 +114,7 @@ impl RunningLink {
             not_held: None,
             fallback: None,
             unmarked: None,
+            kay_in_kernel: false,
             place_said: None,
             config: link,
         }

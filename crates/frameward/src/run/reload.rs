@@ -233,6 +233,7 @@ impl Running {
             running.config.cell = before.cell;
         }
         running.set_place(&mut self.control, self.gateway.io)?;
+        self.tell_kay_of_place(running)?;
         renewed
     }
 
@@ -282,7 +283,7 @@ impl Running {
         if link.in_site {
             return Ok(RunningLink::absent(link, NO_SITE.to_owned()));
         }
-        let ready = ReadyLink::open(&self.gateway, &link, mtus)?;
+        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control)?;
         let mut running = RunningLink::absent(link, String::new());
         self.begin(&mut running, ready)?;
         Ok(running)

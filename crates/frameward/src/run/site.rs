@@ -158,6 +158,9 @@ impl RunningSite {
             Ok(kernel) => kernel,
             Err(why) => return Some(format!("user space: {why}")),
         };
+        if !peer.paths.is_empty() {
+            return Some("user space: it has several paths".to_owned());
+        }
         let way = |state: PlaceState| match state {
             Ok(()) => "kernel".to_owned(),
             Err(why) => format!("user space: {why}"),

@@ -153,6 +153,7 @@ impl Running {
                 }
                 Some(started) => started
                     .give_to(&mut running, &mut self.control, self.gateway.io)
+                    .and_then(|()| self.tell_kay_of_place(&mut running).map_err(RunError::LinkPlace))
                     .map(|()| running.announce()),
             };
             self.links.push(running);
@@ -186,7 +187,7 @@ impl Running {
             return Ok((RunningLink::absent(link, missing), None));
         }
         let mtus = link_mtus(&self.file, &link, &interface_mtu).map_err(RunError::Configuration)?;
-        let ready = ReadyLink::open(&self.gateway, &link, mtus)?;
+        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control)?;
         Ok((RunningLink::absent(link, String::new()), Some(ready)))
     }
 
@@ -194,6 +195,7 @@ impl Running {
     pub(super) fn begin(&mut self, link: &mut RunningLink, ready: ReadyLink) -> Result<(), RunError> {
         let grant = |sas: &StaticSas| Granted::of(sas, true, &mut self.control);
         let started = ready.begin(&link.config, grant, &self.measured)?;
-        started.give_to(link, &mut self.control, self.gateway.io)
+        started.give_to(link, &mut self.control, self.gateway.io)?;
+        self.tell_kay_of_place(link).map_err(RunError::LinkPlace)
     }
 }

@@ -258,6 +258,8 @@ fn a_site_as_text() {
     Connections                                         1
   peer berlin, identifier, connected for 00:01:01
     data goes to 198.51.100.7:7787, round trip 812 us, UDP payload up to 1472, running for 01:00:00 at least
+    path 1 (wan1 to 198.51.100.7:7787): up, preferred, at 198.51.100.7:7787, round trip 9120 us, 2.0 % of probes lost, UDP payload up to 1464
+    path 2 (wan2): down: the peer was not heard on it
     sees this site at 203.0.113.9:20007
     keys agreed on by X25519MLKEM768
     sends under epoch 3, 00:00:12 old; receives under no epoch

@@ -213,6 +213,8 @@ fn settings(station: u8, priority: u8, suite: SuiteRule) -> mka::Settings {
         announced: Announced {
             reassembles: true,
             splits: false,
+            carries_whole: false,
+            in_kernel: false,
             express: station == 2,
             largest_sdu: 1500,
             suites: CipherSuite::ALL.map(|suite| SuiteTiming { suite, nanoseconds: 120 }).to_vec(),

@@ -14,8 +14,14 @@ fn stranger(i: usize) -> mka::Settings {
     let mut settings = settings(i);
     settings.priority = 100;
     settings.capability = Capability::Confidentiality;
-    settings.announced =
-        Announced { reassembles: false, splits: false, express: false, largest_sdu: 1500, suites: vec![] };
+    settings.announced = Announced {
+        reassembles: false,
+        splits: false,
+        express: false,
+        largest_sdu: 1500,
+        suites: vec![],
+        ..settings.announced
+    };
     settings
 }
 
@@ -289,4 +295,137 @@ fn only_suites_of_the_standard_are_agreed_on_unless_any_is_allowed() {
             assert_eq!(world.lost, 0);
         }
     }
+}
+
+/// A station with programs in the kernel for ChaCha20-Poly1305. Its network carries SDUs whole.
+fn in_kernel(i: usize, suite: SuiteRule) -> mka::Settings {
+    let mut settings = settings(i);
+    settings.suite = suite;
+    settings.announced.suites.push(SuiteTiming { suite: CipherSuite::ChaCha20Poly1305, nanoseconds: 300 });
+    (settings.announced.carries_whole, settings.announced.in_kernel) = (true, true);
+    settings
+}
+
+/// The same station without programs.
+fn without_programs(mut settings: mka::Settings) -> mka::Settings {
+    settings.announced.in_kernel = false;
+    settings
+}
+
+const CHACHA: SuiteRule = SuiteRule::Only(CipherSuite::ChaCha20Poly1305);
+
+fn whole(world: &World, i: usize) -> bool {
+    let secy = &world.stations[i].secy;
+    secy.find(secy.transmits.expect("it transmits")).expect("installed").whole
+}
+
+/// Programs take whole SDUs alone: nobody sends them others, from the first SAK on.
+#[test]
+fn for_programs_in_the_kernel_sdus_stay_whole() {
+    for server in [0, 1] {
+        let mut world = World::new(40);
+        // The other one fragments where it may.
+        for (i, mut settings) in
+            [in_kernel(0, CHACHA), without_programs(in_kernel(1, CHACHA))].into_iter().enumerate()
+        {
+            settings.priority = if i == server { 1 } else { 200 };
+            world.add(settings);
+            world.switch_on(i, vec![cak(1)]);
+        }
+        world.secure(&[0, 1], seconds(6));
+        world.run(seconds(5));
+        assert!(whole(&world, 0) && !fragmented(&world, 0) && !fragmented(&world, 1));
+        assert!(!whole(&world, 1), "it takes others");
+        assert_eq!(world.ki(0).kn, 1, "the first SAK was that");
+    }
+}
+
+/// A member whose network does not carry whole SDUs needs fragments: all understand them until it has left.
+#[test]
+fn a_member_that_needs_fragments_gets_them_until_it_leaves() {
+    for needy_first in [false, true] {
+        let mut world = World::new(41);
+        world.add(in_kernel(0, CHACHA));
+        world.add(in_kernel(1, CHACHA));
+        let mut needy = without_programs(in_kernel(2, CHACHA));
+        needy.announced.carries_whole = false;
+        world.add(needy);
+        world.data_each = Some(ms(5));
+        let first: &[usize] = if needy_first { &[0, 2] } else { &[0, 1] };
+        first.iter().for_each(|i| world.switch_on(*i, vec![cak(1)]));
+        world.secure(first, seconds(6));
+        world.run(seconds(1));
+        assert_eq!(whole(&world, 0), !needy_first);
+        world.switch_on(if needy_first { 1 } else { 2 }, vec![cak(1)]);
+        world.secure(&[0, 1, 2], seconds(6));
+        world.run(seconds(1));
+        assert!((0..3).all(|i| fragmented(&world, i) && !whole(&world, i)));
+        world.switch_off(2);
+        world.secure(&[0, 1], seconds(9));
+        world.run(seconds(2));
+        assert!((0..2).all(|i| !fragmented(&world, i) && whole(&world, i)), "it has gone");
+        assert_eq!(world.lost, 0);
+    }
+}
+
+/// Programs that come and go, as when a port takes none any more, with an MKPDU lost on the way to a third member.
+#[test]
+fn a_member_that_misses_an_announcement_sends_no_fragments_for_long() {
+    for server in [0, 1, 2] {
+        let mut world = World::new(42);
+        for i in 0..3 {
+            let mut settings = without_programs(in_kernel(i, CHACHA));
+            settings.priority = if i == server { 1 } else { 200 };
+            world.add(settings);
+            world.switch_on(i, vec![cak(1)]);
+        }
+        world.data_each = Some(ms(5));
+        world.secure(&[0, 1, 2], seconds(6));
+        world.run(seconds(1));
+        assert!((0..3).all(|i| fragmented(&world, i)));
+        world.deaf.insert((0, 2));
+        let mut with_programs = world.stations[0].settings.clone();
+        with_programs.announced.in_kernel = true;
+        world.with(0, |kay, now| kay.change(now, with_programs, vec![cak(1)]));
+        world.run(ms(500));
+        world.deaf.clear();
+        world.run(seconds(6));
+        assert!(whole(&world, 0), "server {server}");
+        assert!((0..3).all(|i| !fragmented(&world, i)), "server {server}");
+        assert_eq!(world.lost, 0);
+    }
+}
+
+#[test]
+fn any_takes_the_suite_of_the_programs_if_all_have_some() {
+    let mut world = World::new(43);
+    let mut second = in_kernel(1, SuiteRule::Any);
+    for settings in [in_kernel(0, SuiteRule::Any), second.clone()] {
+        world.add(settings);
+    }
+    world.data_each = Some(ms(5));
+    (0..2).for_each(|i| world.switch_on(i, vec![cak(1)]));
+    world.secure(&[0, 1], seconds(6));
+    world.run(seconds(1));
+    let suite = |world: &World| world.stations[0].secy.find(world.ki(0)).unwrap().suite;
+    assert_eq!(suite(&world), CipherSuite::ChaCha20Poly1305, "the other one is faster in user space");
+    assert!((0..2).all(|i| whole(&world, i)));
+    // One has none any more: as without them, with fragments.
+    second.announced.in_kernel = false;
+    world.with(1, |kay, now| kay.change(now, second, vec![cak(1)]));
+    world.run(seconds(5));
+    world.secure(&[0, 1], seconds(6));
+    assert_eq!(suite(&world), CipherSuite::GcmAes128);
+    assert!((0..2).all(|i| fragmented(&world, i)));
+    assert_eq!(world.lost, 0);
+    // Nobody chooses a suite that a member does not have, whatever it says of programs.
+    let mut third = in_kernel(2, SuiteRule::Any);
+    third.announced.suites.pop();
+    let mut world = World::new(44);
+    for (i, settings) in [in_kernel(0, SuiteRule::Any), third].into_iter().enumerate() {
+        world.add(settings);
+        world.switch_on(i, vec![cak(1)]);
+    }
+    world.secure(&[0, 1], seconds(6));
+    assert_eq!(suite(&world), CipherSuite::GcmAes128);
 }

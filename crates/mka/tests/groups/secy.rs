@@ -14,6 +14,7 @@ pub(crate) struct Sas {
     pub(crate) an: An,
     pub(crate) suite: CipherSuite,
     pub(crate) fragmentation: FragmentAgreement,
+    pub(crate) whole: bool,
     pub(crate) key: Vec<u8>,
     pub(crate) xpn: Option<(Salt, Ssci)>,
     pub(crate) asked: Instant,
@@ -117,7 +118,7 @@ impl SecY {
     }
 
     fn install(&mut self, now: Instant, association: Association) {
-        let Association { ki, an, suite, sak, xpn, receive, fragmentation, .. } = association;
+        let Association { ki, an, suite, sak, xpn, receive, fragmentation, whole, .. } = association;
         assert!(self.saks.iter().all(|sas| sas.an != an), "AN {an} is in use");
         assert_eq!(suite.is_xpn(), xpn.is_some());
         self.scs.extend(receive.iter().map(|admission| admission.sci));
@@ -127,6 +128,7 @@ impl SecY {
             an,
             suite,
             fragmentation,
+            whole,
             key: sak.octets().to_vec(),
             xpn,
             asked: now,

@@ -60,6 +60,8 @@ pub(crate) fn settings(i: usize) -> Settings {
         announced: Announced {
             reassembles: true,
             splits: true,
+            carries_whole: false,
+            in_kernel: false,
             express: true,
             largest_sdu: 2000,
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes128, nanoseconds: 100 }],

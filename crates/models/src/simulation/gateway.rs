@@ -1,16 +1,20 @@
-//! A gateway: a KaY, its SecY, and what control does between them.
+//! A gateway: a KaY or static keys, its SecY, and what control does between them.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use mka::{Admission, Announced, Association, Event, Input, Kay, OnPeerLoss, Report, SuiteRule, SuiteTiming};
+use pnstore::LeaseError;
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Frame, Incoming, Outgoing, Protection, ReceiveSa,
-    SciInclusion, SduBuffer, SecY, TransmitSa, ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Delivered, Frame, Incoming, NextAction, Outgoing, Protection,
+    ReceiveSa, SciInclusion, SduBuffer, SecY, TransmitSa, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Key, Nonce, Sak, Salt};
 use wire::mkpdu::{Capability, Confidentiality};
-use wire::{An, Instant, Ki, MacAddr, Pn, Sci, Ssci};
+use wire::{An, Instant, Ki, MacAddr, Mi, Pn, Sci, Ssci};
 
+use super::disk::Disk;
+use super::static_keys::{self, StaticKeys};
 use crate::kay::station::cak;
 use crate::names::digest;
 
@@ -25,13 +29,27 @@ pub(super) type Used = (u64, [u8; Nonce::OCTETS]);
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) number: u8,
+    pub(super) members: u8,
     pub(super) suite: CipherSuite,
+    /// Keys are static, and no MKA is spoken.
+    pub(super) is_static: bool,
+    /// Time that a disk takes for a block of PNs.
+    pub(super) disk_delay: Duration,
     pub(super) delay_protect: bool,
     pub(super) replay_window: u32,
 }
 
+/// Where a gateway's keys come from.
+enum Keys {
+    Agreed(Box<Kay>),
+    Static(Box<StaticKeys>),
+    /// A start was refused. It is tried again then; never, where its state cannot be trusted.
+    Refused(Option<Instant>),
+}
+
 /// A SAK as this gateway has it.
 struct Sas {
+    /// Of static keys, which have none: that of nobody.
     ki: Ki,
     an: An,
     suite: CipherSuite,
@@ -44,45 +62,24 @@ struct Sas {
 /// One start of a gateway.
 pub(super) struct Gateway {
     pub(super) link: Link,
-    pub(super) sci: Sci,
-    kay: Kay,
+    sci: Sci,
+    number: u8,
+    keys: Keys,
+    disk: Disk,
     secy: SecY,
     saks: Vec<Sas>,
     scs: Vec<Sci>,
     reports: VecDeque<Report>,
     /// Polls until it is killed.
-    pub(super) lives: Option<u64>,
+    lives: Option<u64>,
+    /// Floors above all that was received are on disk.
+    kept: bool,
 }
 
 impl Gateway {
-    pub(super) fn new(now: Instant, link: Link, number: u8, seed: &[u8; 32]) -> Self {
+    pub(super) fn new(now: Instant, link: Link, number: u8, seed: &[u8; 32], disk: &Disk) -> Self {
         let source = MacAddr([2, 0, 0, 0, link.number, number]);
         let sci = Sci::new(source, 1);
-        let suite = link.suite;
-        let timing = SuiteTiming { suite, nanoseconds: 100 };
-        let settings = mka::Settings {
-            sci,
-            source,
-            destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
-            priority: 16,
-            capability: Capability::Offsets,
-            confidentiality: Confidentiality::Zero,
-            suite: SuiteRule::Only(suite),
-            announced: Announced {
-                reassembles: false,
-                splits: false,
-                express: false,
-                largest_sdu: 0,
-                suites: vec![timing],
-            },
-            fragment: false,
-            concatenate: false,
-            delay_protect: link.delay_protect,
-            sak_lifetime: None,
-            on_peer_loss: OnPeerLoss::Block,
-            peers: vec![],
-            accept_integrity: false,
-        };
         let secy = secy::Settings {
             protect_frames: true,
             sci_inclusion: SciInclusion::Always,
@@ -92,40 +89,145 @@ impl Gateway {
             mtu: MTU,
             reassemble: false,
         };
-        Self {
+        let mut gateway = Self {
             link,
             sci,
-            kay: Kay::new(now, settings, vec![cak(link.number)], seed),
+            number,
+            keys: Keys::Refused(Some(now)),
+            disk: disk.clone(),
             secy: SecY::new(sci, secy),
             saks: vec![],
             scs: vec![],
             reports: VecDeque::new(),
             lives: None,
+            kept: false,
+        };
+        if !link.is_static {
+            let settings = settings(&link, source, sci);
+            gateway.keys = Keys::Agreed(Box::new(Kay::new(now, settings, vec![cak(link.number)], seed)));
         }
+        gateway
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
-        self.kay.poll_timeout()
+        match &self.keys {
+            Keys::Agreed(kay) => kay.poll_timeout(),
+            Keys::Static(keys) => Some(keys.poll_timeout()),
+            Keys::Refused(again) => *again,
+        }
     }
 
     pub(super) fn handle_mkpdu(&mut self, now: Instant, frame: &[u8]) {
-        self.kay.handle_input(now, Input::Frame(frame));
+        if let Keys::Agreed(kay) = &mut self.keys {
+            kay.handle_input(now, Input::Frame(frame));
+        }
     }
 
+    /// A wish for another SAK. With static keys: a restart in order.
     pub(super) fn rekey(&mut self, now: Instant) {
-        self.kay.handle_input(now, Input::Rekey);
+        match &mut self.keys {
+            Keys::Agreed(kay) => drop(kay.handle_input(now, Input::Rekey)),
+            Keys::Static(_) => self.stop(now),
+            Keys::Refused(_) => {}
+        }
+    }
+
+    /// It is killed after so many polls, or within so many operations on its disk.
+    pub(super) fn kill_within(&mut self, count: u64) {
+        if self.link.is_static { self.disk.kill_within(count) } else { self.lives = Some(count) }
+    }
+
+    pub(super) fn is_killed(&self) -> bool {
+        self.lives == Some(0) || self.disk.has_killed()
+    }
+
+    /// Its state cannot be trusted, so it never starts.
+    pub(super) const fn is_refused(&self) -> bool {
+        matches!(self.keys, Keys::Refused(None))
+    }
+
+    /// True once after floors above all that was received were written.
+    pub(super) const fn take_kept(&mut self) -> bool {
+        std::mem::replace(&mut self.kept, false)
     }
 
     /// Handles its timer. The next PNs are reported before.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        for sa in self.secy.transmit_sas() {
-            let ki = self.saks.iter().find(|sas| sas.an == sa.an()).map(|sas| sas.ki);
-            let next_pn = sa.pns().next().map_or(u64::MAX, Pn::number);
-            if let Some(ki) = ki {
-                self.kay.handle_input(now, Input::Report(Report::NextPn { ki, next_pn }));
+    pub(super) fn handle_timeout(&mut self, now: Instant) -> Result<(), String> {
+        match &mut self.keys {
+            Keys::Agreed(kay) => {
+                for sa in self.secy.transmit_sas() {
+                    let ki = self.saks.iter().find(|sas| sas.an == sa.an()).map(|sas| sas.ki);
+                    let next_pn = sa.pns().next().map_or(u64::MAX, Pn::number);
+                    if let Some(ki) = ki {
+                        kay.handle_input(now, Input::Report(Report::NextPn { ki, next_pn }));
+                    }
+                }
+                kay.handle_input(now, Input::Timeout);
             }
+            Keys::Static(keys) => {
+                if let Some(last) = keys.take_block(now, &self.link) {
+                    self.secy.reserve_through(STATIC_AN, last).map_err(|error| format!("{error:?}"))?;
+                }
+                if keys.wants_floors(now) {
+                    self.keep_floors(now);
+                }
+            }
+            Keys::Refused(_) => self.start(now)?,
         }
-        self.kay.handle_input(now, Input::Timeout);
+        Ok(())
+    }
+
+    /// Starts with static keys. A disk that fails is asked again in a second.
+    fn start(&mut self, now: Instant) -> Result<(), String> {
+        let keys = match StaticKeys::start(&self.disk, &self.link, self.number, now) {
+            Ok(keys) => keys,
+            Err(LeaseError::Write { .. } | LeaseError::Read { .. }) => {
+                self.keys = Keys::Refused(Some(now + Duration::from_secs(1)));
+                return Ok(());
+            }
+            Err(_) => {
+                self.keys = Keys::Refused(None);
+                return Ok(());
+            }
+        };
+        let (sak, salt) = static_keys::key(&self.link)?;
+        let key = digest(format!("{:?}", sak.octets()));
+        let ki = Ki { server: Mi([0; 12]), kn: 0 };
+        let xpn = salt.map(|salt| (salt, Ssci(self.number.into())));
+        self.saks.push(Sas { ki, an: STATIC_AN, suite: self.link.suite, sak, xpn, key });
+        for (sci, ssci, name) in &keys.peers {
+            self.admit(0, Admission { sci: *sci, ssci: Some(*ssci) }, keys.floor(*name))?;
+        }
+        let binding = xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
+        let (first, last) = (keys.block.first, keys.block.last);
+        let sa = TransmitSa::new(STATIC_AN, self.saks[0].prepare()?, binding, PROTECTION, first, last);
+        let sa = Box::new(sa.map_err(|error| format!("{error:?}"))?);
+        self.secy.install_transmit(sa).map_err(|(error, _)| format!("transmit SA: {error:?}"))?;
+        self.secy.enable_transmit(STATIC_AN).map_err(|error| format!("{error:?}"))?;
+        self.keys = Keys::Static(Box::new(keys));
+        Ok(())
+    }
+
+    /// Writes the PN above the highest received one of each peer.
+    fn keep_floors(&mut self, now: Instant) {
+        let Keys::Static(keys) = &mut self.keys else { return };
+        let above = |sci: Sci| {
+            let sc = self.secy.receive_scs().find(|sc| sc.sci() == sci)?;
+            Pn::new(sc.sas().next()?.window().highest().saturating_add(1))
+        };
+        let floors: Vec<_> =
+            keys.peers.iter().filter_map(|(sci, _, name)| Some((*name, above(*sci)?))).collect();
+        self.kept = keys.keep_floors(&floors, now);
+    }
+
+    /// Ends in order: writes floors, and gives unused PNs back. It is to start again.
+    fn stop(&mut self, now: Instant) {
+        self.keep_floors(now);
+        let pns = self.secy.transmit_sas().next().map(|sa| (sa.pns().next(), sa.pns().reserved()));
+        if let (Keys::Static(keys), Some((Some(next), through))) = (&mut self.keys, pns) {
+            keys.give_back(next, through);
+        }
+        self.lives = Some(0);
     }
 
     /// Carries out what the KaY says, and returns its MKPDUs. It may be killed between any two of these.
@@ -136,11 +238,12 @@ impl Gateway {
                 Some(0) => return Ok(sent),
                 lives => *lives = lives.map(|lives| lives - 1),
             }
-            if let Some(event) = self.kay.poll_event() {
+            let Keys::Agreed(kay) = &mut self.keys else { return Ok(sent) };
+            if let Some(event) = kay.poll_event() {
                 self.handle(event)?;
             } else if let Some(report) = self.reports.pop_front() {
-                self.kay.handle_input(now, Input::Report(report));
-            } else if let Some(frame) = self.kay.poll_transmit(now) {
+                kay.handle_input(now, Input::Report(report));
+            } else if let Some(frame) = kay.poll_transmit(now) {
                 sent.push(frame.to_vec());
             } else {
                 return Ok(sent);
@@ -153,7 +256,7 @@ impl Gateway {
             Event::Install(association) => self.install(*association)?,
             Event::Admit { ki, admission } => {
                 let at = self.saks.iter().position(|sas| sas.ki == ki).ok_or("a peer under no SAK")?;
-                self.admit(at, admission)?;
+                self.admit(at, admission, Pn::FIRST)?;
             }
             Event::EnableTransmit(ki) => {
                 let sas = self.saks.iter().find(|sas| sas.ki == ki).ok_or("no SAK to protect with")?;
@@ -191,7 +294,7 @@ impl Gateway {
         self.saks.push(Sas { ki, an, suite, sak, xpn, key });
         let at = self.saks.len() - 1;
         for admission in receive {
-            self.admit(at, admission)?;
+            self.admit(at, admission, Pn::FIRST)?;
         }
         let binding = xpn.map(|(salt, ssci)| XpnBinding { ssci, salt });
         let prepared = self.saks[at].prepare()?;
@@ -202,22 +305,21 @@ impl Gateway {
         Ok(())
     }
 
-    fn admit(&mut self, at: usize, Admission { sci, ssci }: Admission) -> Result<(), String> {
+    fn admit(&mut self, at: usize, Admission { sci, ssci }: Admission, lowest: Pn) -> Result<(), String> {
         if !self.scs.contains(&sci) {
             self.secy.install_receive_sc(sci).map_err(|error| format!("SC {sci}: {error:?}"))?;
             self.scs.push(sci);
         }
         let sas = &self.saks[at];
         let binding = sas.xpn.zip(ssci).map(|((salt, _), ssci)| XpnBinding { ssci, salt });
-        let sa =
-            ReceiveSa::new(sas.an, sas.prepare()?, binding, PROTECTION, Pn::FIRST, self.link.replay_window);
+        let sa = ReceiveSa::new(sas.an, sas.prepare()?, binding, PROTECTION, lowest, self.link.replay_window);
         let sa = Box::new(sa.map_err(|error| format!("{error:?}"))?);
         self.secy.install_receive(sci, sa).map_err(|(error, _)| format!("receive SA: {error:?}"))?;
         self.secy.enable_receive(sci, self.saks[at].an).map_err(|error| format!("{error:?}"))
     }
 
     /// Protects a frame. Returns it with the key and the nonce that it took, if it took any; nothing if it may not pass.
-    pub(super) fn protect(&mut self, sdu: &[u8]) -> Option<(Vec<u8>, Option<Used>)> {
+    pub(super) fn protect(&mut self, now: Instant, sdu: &[u8]) -> Option<(Vec<u8>, Option<Used>)> {
         let used = self.secy.encoding_sa().and_then(|an| {
             let pn = self.secy.transmit_sas().find(|sa| sa.an() == an)?.pns().next()?;
             let sas = self.saks.iter().find(|sas| sas.an == an)?;
@@ -230,7 +332,12 @@ impl Gateway {
         let mut chunk = vec![0; ROOM + sdu.len() + ROOM];
         chunk[ROOM..ROOM + sdu.len()].copy_from_slice(sdu);
         let mut burst = [Outgoing::new(Frame::new(&mut chunk, ROOM, sdu.len())?)];
-        self.secy.protect(&mut burst);
+        let action = self.secy.protect(&mut burst);
+        if let (Keys::Static(keys), NextAction::Reserve | NextAction::AwaitReservation) =
+            (&mut self.keys, action)
+        {
+            keys.ask(now, &self.link);
+        }
         let [outgoing] = burst;
         let octets = outgoing.frame().octets().to_vec();
         outgoing.into_outcome().ok()?;
@@ -249,6 +356,38 @@ impl Gateway {
     }
 }
 
+/// Settings of a gateway's KaY.
+fn settings(link: &Link, source: MacAddr, sci: Sci) -> mka::Settings {
+    let timing = SuiteTiming { suite: link.suite, nanoseconds: 100 };
+    mka::Settings {
+        sci,
+        source,
+        destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
+        priority: 16,
+        capability: Capability::Offsets,
+        confidentiality: Confidentiality::Zero,
+        suite: SuiteRule::Only(link.suite),
+        announced: Announced {
+            reassembles: false,
+            splits: false,
+            carries_whole: true,
+            in_kernel: false,
+            express: false,
+            largest_sdu: 0,
+            suites: vec![timing],
+        },
+        fragment: false,
+        concatenate: false,
+        delay_protect: link.delay_protect,
+        sak_lifetime: None,
+        on_peer_loss: OnPeerLoss::Block,
+        peers: vec![],
+        accept_integrity: false,
+    }
+}
+
+/// The AN of static keys.
+const STATIC_AN: An = An::ALL[1];
 const PROTECTION: Protection = Protection::Encrypt(ConfidentialityOffset::Zero);
 
 impl Sas {

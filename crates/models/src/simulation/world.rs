@@ -10,7 +10,9 @@ use suite::CipherSuite;
 use wire::Instant;
 
 use super::chance::Chance;
+use super::disk::{Disk, Files};
 use super::gateway::{Gateway, Link, Used};
+use super::static_keys::long_ago;
 
 /// Time within which a fair network delivers all frames after the last fault.
 pub const HEALED: Duration = Duration::from_secs(12);
@@ -18,7 +20,7 @@ pub const HEALED: Duration = Duration::from_secs(12);
 const CALM: u64 = 20_000_000;
 /// Time for which a healed network is watched.
 const WATCHED: u64 = 2_000_000;
-/// Interval between two frames of a machine.
+/// Interval between two frames of a machine, in a small world.
 const CYCLE: u64 = 50_000;
 /// Delay of a fair network.
 const WAY: u64 = 100;
@@ -42,6 +44,8 @@ pub enum Wrong {
     Twice(String),
     /// A SecY cannot do what its KaY says.
     Impossible(String),
+    /// A crash leaves state that a start refuses.
+    Refused(String),
     /// Frames are lost though the network has been fair for long.
     NotHealed(String),
 }
@@ -54,6 +58,7 @@ impl fmt::Display for Wrong {
             Self::Forged(why) => ("only what was sent is delivered", why),
             Self::Twice(why) => ("no frame is delivered twice", why),
             Self::Impossible(why) => ("a SecY can do what it is told", why),
+            Self::Refused(why) => ("state outlives a crash", why),
             Self::NotHealed(why) => ("outages heal", why),
         };
         write!(f, "NOT SO: {what}: {why}")
@@ -76,11 +81,18 @@ pub struct Told {
 struct Place {
     gateway: Gateway,
     number: u8,
+    /// Its disk, what that had long ago, the moment until which it is full, and whether it went back.
+    disk: Disk,
+    image: Files,
+    full_until: u64,
+    went_back: bool,
     /// Asleep until then.
     asleep: u64,
     /// Frames that were sent, by their numbers, and those of others that were delivered: over all starts.
     sent: u64,
     delivered: HashSet<(u8, u64)>,
+    /// With static keys: what was delivered since floors were written. After a kill it may be delivered again.
+    unkept: Vec<(u8, u64)>,
     /// First number that was sent after the network had healed.
     healed: Option<u64>,
 }
@@ -97,6 +109,8 @@ type Flight = (u64, u64, usize, Vec<u8>);
 
 struct World {
     chance: Chance,
+    /// Interval between two frames of a machine.
+    cycle: u64,
     now: u64,
     places: Vec<Place>,
     wire: BinaryHeap<Reverse<Flight>>,
@@ -109,7 +123,7 @@ struct World {
     print: DefaultHasher,
 }
 
-fn instant(now: u64) -> Instant {
+pub(super) fn instant(now: u64) -> Instant {
     Instant::after_start(Duration::from_micros(1_000_000_000 + now))
 }
 
@@ -131,7 +145,7 @@ fn sdu(link: u8, number: u8, count: u64) -> Vec<u8> {
 /// # Errors
 /// The first broken promise.
 pub fn run(seed: u64) -> Result<Told, Wrong> {
-    let mut world = World::new(seed);
+    let mut world = World::new(seed)?;
     let healed = CALM + HEALED.as_micros() as u64;
     let end = healed + WATCHED;
     let (mut cycle, mut fault) = (0, 0);
@@ -145,7 +159,7 @@ pub fn run(seed: u64) -> Result<Told, Wrong> {
         }
         if cycle <= world.now {
             world.machines(healed)?;
-            cycle = world.now + CYCLE;
+            cycle = world.now + world.cycle;
         }
         world.arrivals()?;
         world.timers()?;
@@ -156,21 +170,47 @@ pub fn run(seed: u64) -> Result<Told, Wrong> {
 }
 
 impl World {
-    fn new(seed: u64) -> Self {
+    fn new(seed: u64) -> Result<Self, Wrong> {
         let mut chance = Chance::new(seed);
         let mut places = Vec::new();
+        // Few worlds are large: a link of up to 18 beside others.
+        let is_large = chance.happens(20);
         for number in 1..=1 + chance.below(3) as u8 {
             let suites = &CipherSuite::ALL[..6];
+            let members = if is_large && number == 1 { 4 + chance.below(15) } else { 2 + chance.below(2) };
             let link = Link {
                 number,
+                members: members as u8,
                 suite: chance.pick(suites),
+                is_static: chance.happens(333),
+                disk_delay: Duration::from_millis(chance.pick(&[1, 50, 800])),
                 delay_protect: chance.happens(300),
                 replay_window: chance.pick(&[0, 1, 32, 1000]),
             };
-            for number in 1..=2 + chance.below(2) as u8 {
-                let gateway = Gateway::new(instant(0), link, number, &chance.octets());
-                let delivered = HashSet::new();
-                places.push(Place { gateway, number, asleep: 0, sent: 0, delivered, healed: None });
+            for number in 1..=link.members {
+                let disk = Disk::new(chance.draw());
+                let image = match link.is_static {
+                    true => {
+                        long_ago(&disk, &link, number).map_err(|why| Wrong::Impossible(why.to_string()))?
+                    }
+                    false => Files::new(),
+                };
+                let gateway = Gateway::new(instant(0), link, number, &chance.octets(), &disk);
+                let (delivered, unkept) = (HashSet::new(), vec![]);
+                let (asleep, full_until, sent, healed) = (0, 0, 0, None);
+                places.push(Place {
+                    gateway,
+                    number,
+                    disk,
+                    image,
+                    full_until,
+                    went_back: false,
+                    asleep,
+                    sent,
+                    delivered,
+                    unkept,
+                    healed,
+                });
             }
         }
         let network = Network {
@@ -179,7 +219,8 @@ impl World {
             flips: chance.pick(&[0, 10, 50]),
             delay: chance.pick(&[WAY, 2_000, 80_000, 600_000]),
         };
-        Self {
+        Ok(Self {
+            cycle: if is_large { 5 * CYCLE } else { CYCLE },
             chance,
             now: 0,
             places,
@@ -191,7 +232,7 @@ impl World {
             network,
             counts: [0; 3],
             print: DefaultHasher::new(),
-        }
+        })
     }
 
     fn name(&self, at: usize) -> String {
@@ -260,7 +301,7 @@ impl World {
             }
             place.sent += 1;
             let sdu = sdu(place.gateway.link.number, place.number, place.sent);
-            let Some((frame, used)) = place.gateway.protect(&sdu) else { continue };
+            let Some((frame, used)) = place.gateway.protect(instant(now), &sdu) else { continue };
             self.counts[0] += 1;
             if used.is_some_and(|used| !self.nonces.insert(used)) {
                 return Err(Wrong::NonceTwice(self.name(at)));
@@ -308,6 +349,9 @@ impl World {
         if !self.places[to].delivered.insert(id) {
             return Err(Wrong::Twice(format!("{}: number {} of {}", self.name(to), id.1, id.0)));
         }
+        if self.places[to].gateway.link.is_static {
+            self.places[to].unkept.push(id);
+        }
         Ok(())
     }
 
@@ -319,12 +363,32 @@ impl World {
         for frame in sent {
             self.send(at, &frame)?;
         }
-        if self.places[at].gateway.lives == Some(0) {
-            let seed = self.chance.octets();
-            let place = &mut self.places[at];
-            place.gateway = Gateway::new(now, place.gateway.link, place.number, &seed);
+        let place = &mut self.places[at];
+        if place.gateway.take_kept() {
+            place.unkept.clear();
+        }
+        if place.gateway.is_refused() && !place.went_back {
+            return Err(Wrong::Refused(self.name(at)));
+        }
+        if place.gateway.is_killed() {
+            self.restart(at);
         }
         Ok(())
+    }
+
+    /// Begins anew after a kill, or after a loss of power. The start may end alike.
+    fn restart(&mut self, at: usize) {
+        let (now, seed) = (instant(self.now), self.chance.octets());
+        let power_lost = self.chance.happens(500);
+        let place = &mut self.places[at];
+        place.disk.restart(power_lost);
+        for id in place.unkept.drain(..) {
+            place.delivered.remove(&id);
+        }
+        if self.now < CALM && self.chance.happens(300) {
+            place.disk.kill_within(1 + self.chance.below(12));
+        }
+        place.gateway = Gateway::new(now, place.gateway.link, place.number, &seed, &place.disk);
     }
 
     fn timers(&mut self) -> Result<(), Wrong> {
@@ -332,7 +396,9 @@ impl World {
             let place = &mut self.places[at];
             let is_due = place.gateway.poll_timeout().is_some_and(|due| micros(due) <= self.now);
             if is_due && place.asleep <= self.now {
-                place.gateway.handle_timeout(instant(self.now));
+                place.disk.set_full(place.full_until > self.now);
+                let handled = place.gateway.handle_timeout(instant(self.now));
+                handled.map_err(|why| Wrong::Impossible(format!("{}: {why}", self.name(at))))?;
                 self.turn(at)?;
             }
         }
@@ -345,12 +411,13 @@ impl World {
         let count = self.places.len() as u64;
         let (at, other) = (self.chance.below(count) as usize, self.chance.below(count) as usize);
         let until = (self.now + self.chance.below(8_000_000)).min(CALM);
-        match self.chance.below(6) {
+        match self.chance.below(7) {
             0 => self.cuts.push((at, other, until)),
             1 => self.cuts.extend([(at, other, until), (other, at, until)]),
-            2 => self.places[at].gateway.lives = Some(1 + self.chance.below(12)),
+            2 => self.places[at].gateway.kill_within(1 + self.chance.below(12)),
             3 => self.places[at].asleep = until,
-            4 => {
+            4 => self.fail_disk(at, until),
+            5 => {
                 self.places[at].gateway.rekey(instant(self.now));
                 self.turn(at)?;
             }
@@ -367,13 +434,31 @@ impl World {
         Ok(self.now + self.chance.below(800_000))
     }
 
+    /// A disk is full for a while, or goes back to what it was long ago, as with an image that somebody restores.
+    fn fail_disk(&mut self, at: usize, until: u64) {
+        let goes_back = self.chance.happens(100);
+        let place = &mut self.places[at];
+        if goes_back && place.gateway.link.is_static {
+            place.disk.roll_back(&place.image);
+            place.went_back = true;
+            self.restart(at);
+        } else {
+            place.full_until = until;
+        }
+    }
+
     fn is_healed(&self) -> Result<(), Wrong> {
         for (at, place) in self.places.iter().enumerate() {
             let link = place.gateway.link.number;
+            // Whose state cannot be trusted stays away.
+            if place.gateway.is_refused() {
+                continue;
+            }
             let peers = self
                 .places
                 .iter()
-                .filter(|peer| peer.gateway.link.number == link && peer.number != place.number);
+                .filter(|peer| peer.gateway.link.number == link && peer.number != place.number)
+                .filter(|peer| !peer.gateway.is_refused());
             for peer in peers {
                 // The last one is on its way.
                 let expected = peer.healed.unwrap_or(peer.sent)..peer.sent;

@@ -6,12 +6,18 @@
 //! | octets of each segment | SOL_UDP, UDP_SEGMENT | 2 | sent |
 //! | octets of each segment | SOL_UDP, UDP_GRO | 4 | received |
 //! | type of service | IPPROTO_IP, IP_TOS; IPPROTO_IPV6, IPV6_TCLASS | 4 | sent |
+//! | interface and source address | IPPROTO_IP, IP_PKTINFO | interface 4, source 4, 4 without meaning | sent |
+//! | source address and interface | IPPROTO_IPV6, IPV6_PKTINFO | source 16, interface 4 | sent |
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use super::send::Source;
 
 const WORD: usize = size_of::<usize>();
 /// Octets in front of the data: a length and two numbers.
 const HEADER: usize = WORD + 8;
 /// Room for all that is sent.
-pub(super) const SENT: usize = 48;
+pub(super) const SENT: usize = 88;
 /// Room for what is received, and for what others may have switched on at the same socket.
 pub(super) const RECEIVED: usize = 192;
 
@@ -54,6 +60,30 @@ impl<const ROOM: usize> Ancillary<ROOM> {
             true => (libc::IPPROTO_IPV6, libc::IPV6_TCLASS),
         };
         self.push(level, kind, &libc::c_int::from(dscp << 2).to_ne_bytes());
+    }
+
+    /// The packet leaves from this source; `six`: it is of IPv6. An address of the other version counts as none.
+    pub(super) fn push_source(&mut self, source: Source, six: bool) {
+        let interface = source.interface.to_ne_bytes();
+        if six {
+            let address = match source.address {
+                Some(IpAddr::V6(address)) => address,
+                _ => Ipv6Addr::UNSPECIFIED,
+            };
+            let mut data = [0; 20];
+            data[..16].copy_from_slice(&address.octets());
+            data[16..].copy_from_slice(&interface);
+            self.push(libc::IPPROTO_IPV6, libc::IPV6_PKTINFO, &data);
+        } else {
+            let address = match source.address {
+                Some(IpAddr::V4(address)) => address,
+                _ => Ipv4Addr::UNSPECIFIED,
+            };
+            let mut data = [0; 12];
+            data[..4].copy_from_slice(&interface);
+            data[4..8].copy_from_slice(&address.octets());
+            self.push(libc::IPPROTO_IP, libc::IP_PKTINFO, &data);
+        }
     }
 
     /// Octets that are used.
@@ -122,5 +152,14 @@ mod tests {
         data.push_dscp(46, true);
         assert_eq!(data.octets[24..24 + WORD], (HEADER + 4).to_ne_bytes());
         assert_eq!(data.octets[24 + HEADER..24 + HEADER + 4], 0xb8_i32.to_ne_bytes());
+        let source = Source { address: Some("2001:db8::7".parse().unwrap()), interface: 5 };
+        data.push_source(source, true);
+        assert_eq!(data.len(), SENT, "the longest list fills the room");
+        assert_eq!(data.octets[48 + HEADER + 15], 7);
+        assert_eq!(data.octets[48 + HEADER + 16..48 + HEADER + 20], 5_i32.to_ne_bytes());
+        let mut data = Ancillary::<SENT>::EMPTY;
+        data.push_source(Source { address: Some("192.0.2.7".parse().unwrap()), interface: 5 }, false);
+        let expected = [&5_i32.to_ne_bytes()[..], &[192, 0, 2, 7], &[0; 4]].concat();
+        assert_eq!(data.octets[HEADER..HEADER + 12], expected);
     }
 }

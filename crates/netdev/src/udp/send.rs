@@ -10,7 +10,7 @@
 
 use std::io;
 use std::mem;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::RawFd;
 
 use arrayvec::ArrayVec;
@@ -29,11 +29,29 @@ const MOST_SEGMENTS: usize = 64;
 /// The most octets of one message: an IPv4 packet is no longer than 65,535 with its headers.
 const MOST_OCTETS: usize = 65_507;
 
+/// Where a packet leaves; the system's routes say so where nothing is set.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
+pub struct Source {
+    /// Source address. Routes that depend on the source are found with it.
+    pub address: Option<IpAddr>,
+    /// Index of the interface, whose routes alone count; 0: any.
+    pub interface: u32,
+}
+
+impl Source {
+    /// True if the system decides everything.
+    pub fn is_any(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A packet to be sent: its payload is the head and then the body, wherever that lies.
 #[derive(Clone, Debug)]
 pub struct Outgoing<'b> {
     /// Destination.
     pub to: SocketAddr,
+    /// Where it leaves.
+    pub source: Source,
     /// Its differentiated services code point, 6 bits; 0 as without.
     pub dscp: u8,
     /// The first octets.
@@ -162,13 +180,13 @@ struct Group {
 impl Group {
     /// The longest group at the beginning of `packets`, which are not none, of at most `most`.
     fn first_of(packets: &[Outgoing<'_>], first: usize, most: usize, six: bool) -> Self {
-        let Outgoing { to, dscp, .. } = packets[0];
+        let Outgoing { to, source, dscp, .. } = packets[0];
         let segment = packets[0].len();
         let (mut count, mut octets, mut last) = (1, segment, segment);
         for packet in packets.iter().take(most).skip(1) {
             let len = packet.len();
             let fits = last == segment && len <= segment && len > 0 && octets + len <= MOST_OCTETS;
-            if !fits || packet.to != to || packet.dscp != dscp {
+            if !fits || (packet.to, packet.source, packet.dscp) != (to, source, dscp) {
                 break;
             }
             (count, octets, last) = (count + 1, octets + len, len);
@@ -179,6 +197,9 @@ impl Group {
         }
         if dscp != 0 {
             data.push_dscp(dscp, to.is_ipv6());
+        }
+        if !source.is_any() {
+            data.push_source(source, to.is_ipv6());
         }
         let (name, name_octets) = SockAddr::new(to, six);
         Self { first, packets: count, name, name_octets, data }
@@ -209,6 +230,7 @@ mod tests {
             .iter()
             .map(|(to, len, dscp)| Outgoing {
                 to: to.parse().unwrap(),
+                source: Source::default(),
                 dscp: *dscp,
                 head: ArrayVec::new(),
                 body: &octets[..*len],

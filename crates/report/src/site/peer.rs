@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use dataplane::site::SitePeerSnapshot;
-use sitelink::{ConnState, ManagerStatus, PeerStatus};
+use sitelink::{ConnState, ManagerStatus, PathStatus, PeerStatus};
 use tunnel::{ChannelState, EpochAge, PeerCounters, PeerId, SessionCounters, SessionState};
 use wire::Instant;
 
-use super::{EpochReport, SitePeerReport};
+use super::{EpochReport, SitePathReport, SitePeerReport};
 use crate::Counters;
 use config::{Named as _, SitePeer};
 
@@ -43,11 +43,10 @@ pub fn peer_report(
         seconds: channel.map_or(0, |(_, peer)| seconds(peer.since)),
         reason: channel.map(|(_, peer)| peer.reason.clone()).unwrap_or_default(),
         address: address.map(|address| address.to_string()),
-        round_trip_us: channel
-            .and_then(|(_, peer)| peer.round_trip)
-            .map(|round_trip: Duration| u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX)),
+        round_trip_us: channel.and_then(|(_, peer)| peer.round_trip).map(microseconds),
         path: None,
         path_payload: channel.and_then(|(_, peer)| peer.path_payload),
+        paths: channel.map(|(_, peer)| peer.paths.iter().map(path_report).collect()).unwrap_or_default(),
         seen_at: channel.and_then(|(_, peer)| peer.seen_at).map(|address| address.to_string()),
         key_exchange: channel.and_then(|(_, peer)| peer.key_exchange).map(|by| by.name().into()),
         instance_seconds: session.and_then(|session| session.instance).map(|(_, since)| seconds(since)),
@@ -60,6 +59,23 @@ pub fn peer_report(
         session: session
             .map(|SessionState { counters, .. }| Counters::new(SessionCounters::NAMES, counters.values())),
     }
+}
+
+fn path_report(path: &PathStatus) -> SitePathReport {
+    SitePathReport {
+        settings: path.settings.clone(),
+        up: path.round_trip.is_some(),
+        preferred: path.preferred,
+        reason: path.reason.clone(),
+        address: path.address.map(|address| address.to_string()),
+        round_trip_us: path.round_trip.map(microseconds),
+        loss_per_mille: path.loss_per_mille,
+        payload: path.payload,
+    }
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// A word for how the channel to a peer is.

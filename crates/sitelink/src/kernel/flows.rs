@@ -6,7 +6,7 @@ use std::time::{self, Duration};
 use tunnel::{Command, Generation, Location, PeerId};
 use wire::tunnel::{Flow, FlowIndex};
 use wire::{Instant, MacAddr};
-use xdp::site::{FlowPath, Site};
+use xdp::site::{FlowPath, FlowUse, Site};
 
 use super::LOOK;
 use super::numbers::{GRACE, Numbers};
@@ -18,6 +18,8 @@ pub(super) const SWEPT: usize = 2048;
 /// Time after which a number that was given up may be used again for sure: it has rested, and a look has found it.
 pub(super) const RESTED: Duration = Duration::from_secs(2);
 const _: () = assert!(RESTED.as_millis() > GRACE.as_millis() + LOOK.as_millis());
+/// Time for which a flow stays in user space that had a frame for it: so the peer's programs see that it was away.
+const AWAY: Duration = Duration::from_secs(1);
 /// Time after which an answer of the half is lost: there was no room for it.
 const LOST: Duration = Duration::from_secs(10);
 
@@ -110,9 +112,12 @@ impl PeerFlows {
         flow: &Flow,
     ) {
         let there = self.sent.get(&index).map(|sent| sent.number);
-        let in_user_space = |number| site.now().and_then(|now| site.flow_use(number, now));
-        if there.is_some_and(|number| in_user_space(number).map_or(true, |used| !used.in_user_space)) {
-            return;
+        if let Some(number) = there {
+            let used = site.now().and_then(|now| site.flow_use(number, now));
+            let returns = |used: FlowUse| used.in_user_space && used.idle.is_none_or(|idle| idle >= AWAY);
+            if !used.is_ok_and(returns) {
+                return;
+            }
         }
         let Some([source, destination]) = room.take_stations(site, flow) else { return };
         if there.is_some() {

@@ -277,6 +277,32 @@ fn a_peer_that_withdraws_much_leaves_room_for_others() {
     assert_eq!((0..100).filter(|&index| announce(&kernel, 1, index, flow(600 + index, 9, 0))).count(), 8);
 }
 
+/// The peer's programs see by the silence that the flow was in user space, and let none of its frames overtake others there.
+#[test]
+fn a_flow_comes_back_after_a_second() {
+    let kernel = kernel(1);
+    begin(&kernel, 0);
+    transmit(&kernel, 0, 0);
+    give_path(&kernel, 0);
+    use_flow(&kernel, 0, 0, flow(1, 2, 0));
+    std::thread::sleep(2 * QUIET);
+    let long = [frame(1, 2, 0), vec![7; 1200]].concat();
+    let run = |frame: &[u8]| kernel.lock().site.run_outward(frame, 1).unwrap();
+    run(&frame(1, 2, 0));
+    let last = std::time::Instant::now();
+    run(&long);
+    let in_user_space = || {
+        let kernel = kernel.lock();
+        (0..8).any(|flow| kernel.site.flow_use(flow, kernel.site.now().unwrap()).unwrap().in_user_space)
+    };
+    assert!(in_user_space());
+    while in_user_space() {
+        std::thread::sleep(QUIET);
+        use_flow(&kernel, 0, 0, flow(1, 2, 0));
+    }
+    assert!(last.elapsed() >= Duration::from_millis(980), "{:?}", last.elapsed());
+}
+
 /// A program may be at work with them still.
 #[test]
 fn what_a_flow_had_rests_before_it_is_anothers() {

@@ -131,6 +131,8 @@ fn header_encryption_and_plain_peers_are_where_their_endpoints_are() {
         via: None,
         mode: tunnel::Mode::Plain { vni: 7 },
         classical: false,
+        paths: Vec::new(),
+        copies: dataplane::site::Copies::None,
     };
     let first = Site::start(&low, first, vec![other, plain]);
     until("known before there is a channel", || {

@@ -63,6 +63,8 @@ pub(crate) fn peer(identity: &Identity, endpoint: Option<SocketAddr>) -> Manager
         via: None,
         mode: Mode::Identifier,
         classical: false,
+        paths: Vec::new(),
+        copies: dataplane::site::Copies::None,
     }
 }
 

@@ -119,6 +119,8 @@ fn peer(identity: &Identity, endpoint: SocketAddr, mode: Mode) -> ManagerPeer {
         via: None,
         mode,
         classical: false,
+        paths: Vec::new(),
+        copies: dataplane::site::Copies::None,
     }
 }
 

@@ -69,6 +69,11 @@ impl Forwarding {
             Command::StationHeard { address, location } => {
                 self.learn_station(now, address, location, false);
             }
+            Command::ExpectCopies { peer } => {
+                if let Some(Peer { transport: Transport::Identifier(mode), .. }) = self.peer_mut(peer) {
+                    mode.several_paths = true;
+                }
+            }
             Command::PathPayload { peer, octets } => {
                 if let Some(peer) = self.peer_mut(peer) {
                     peer.context.path_payload = octets;

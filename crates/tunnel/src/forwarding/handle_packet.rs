@@ -4,7 +4,7 @@ use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::time::Instant;
-use wire::tunnel::{OuterTags, ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
+use wire::tunnel::{self, CHECK_OCTETS, OuterTags, PacketForm, ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{Discard, InDiscard, PeerCounters, UnknownDiscard};
@@ -12,7 +12,7 @@ use crate::header_encryption::{HEADER_OCTETS as DECRYPTED_OCTETS, Rebuilt as Dec
 use crate::identifier::{Rebuilt, Received, prefix};
 use crate::packet::{Delivery, PREFIX_OCTETS, PacketSource};
 use crate::plain::{Inner, VXLAN_OCTETS, parse};
-use crate::receive::Owner;
+use crate::receive::{Found, Owner};
 use crate::settings::PeerId;
 use crate::stations::{LearnOutcome, Location};
 use crate::window::LaneNumber;
@@ -34,7 +34,25 @@ impl Forwarding {
         match from {
             PacketSource::Identifier => self.inward_identifier(now, packet),
             PacketSource::From(peer) => self.inward_from(now, peer, packet),
+            PacketSource::Opened(peer) => self.inward_opened(peer, packet),
         }
+    }
+
+    /// A whole frame in short form, whose source was heard already.
+    fn inward_opened(&mut self, from: PeerId, packet: &[u8]) -> Result<Delivery<'static>, Discard> {
+        let Some(Transport::Identifier(mode)) = self.transport(from) else {
+            return Err(self.unknown(UnknownDiscard::WrongMode));
+        };
+        let header = packet.get(RID_OCTETS + CHECK_OCTETS..).and_then(<[u8]>::first_chunk);
+        let header = header.and_then(|octets| tunnel::Header::parse(*octets).ok());
+        let Some(header) = header.filter(|header| header.form == PacketForm::Whole) else {
+            return Err(self.discard(from, InDiscard::BadHeader));
+        };
+        let Some(flow) = mode.announced.find(header.flow) else {
+            return Err(self.discard(from, InDiscard::UnknownFlow));
+        };
+        let prefix = prefix(&ParsedFrame { flow, fields: header.fields });
+        Ok(Delivery::Frame { from, prefix, body: SHORT_HEADER_OCTETS..packet.len() })
     }
 
     fn inward_identifier<'a>(&'a mut self, now: Instant, packet: &'a [u8]) -> Result<Delivery<'a>, Discard> {
@@ -43,11 +61,14 @@ impl Forwarding {
             _ => None,
         };
         let Some(rid) = rid else { return Err(self.unknown(UnknownDiscard::TooShort)) };
-        let Some((number, seq)) = self.receive.find(rid) else {
+        let Some(Found { number, seq, used }) = self.receive.find(rid) else {
             self.state.watch = true;
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));
         };
         let lane = &mut self.receive.lanes[usize::from(number.0)];
+        if used && let Some(Owner { peer, .. }) = lane.owner {
+            return Err(self.discard(peer, InDiscard::Duplicate));
+        }
         let block = lane.window.take(&mut self.receive.table, rid.number(), seq);
         let Some(Owner { peer, epoch }) = lane.owner else {
             return Err(self.unknown(UnknownDiscard::UnknownIdentifier));

@@ -37,14 +37,19 @@ struct Search {
 }
 
 impl One {
-    fn new(key: LaneKey) -> Self {
+    fn new(key: LaneKey, keeps_used: bool) -> Self {
         let mut window = Window::new(LaneNumber(3), W);
-        window.open(key);
+        window.open(key, keeps_used);
         Self { table: Table::new(Window::capacity(W)), window, used: BTreeSet::new() }
     }
 
     fn holds(&self, blocks: &[IdentifierBlock], seq: u64) -> bool {
-        self.table.find(blocks[seq as usize].rid.number()).is_some()
+        self.table.find(blocks[seq as usize].rid.number()).is_some_and(|value| !is_used(value))
+    }
+
+    /// True if a packet with this seq is known as a copy.
+    fn knows_copy(&self, blocks: &[IdentifierBlock], seq: u64) -> bool {
+        self.table.find(blocks[seq as usize].rid.number()).is_some_and(is_used)
     }
 
     /// True if nothing is missing that the search looks at. Anchors beyond it are all alike.
@@ -67,6 +72,11 @@ impl Search {
         let again = one.used.iter().find(|seq| one.holds(&self.blocks, **seq));
         assert_eq!(again, None, "NOT SO: no seq is accepted twice: {:?}", self.print(one));
         assert!(one.table.len() <= Window::capacity(W));
+        if one.window.keeps_used {
+            let young = one.used.iter().filter(|seq| **seq + W > newest);
+            let unknown = young.clone().find(|seq| !one.knows_copy(&self.blocks, **seq));
+            assert_eq!(unknown, None, "NOT SO: a copy is known as one: {:?}", self.print(one));
+        }
         // The identifiers ahead of the newest are filled first. Then whatever comes next is accepted.
         let mut filled = one.clone();
         filled.window.fill(&mut filled.table, 4 * W as usize);
@@ -120,7 +130,10 @@ fn in_no_order_of_packets_is_a_seq_accepted_twice_or_the_next_one_lost() {
     let is_deep = std::env::var("FRAMEWARD_MODELS").is_ok_and(|depth| depth == "deep");
     let packets = if is_deep { 4 } else { PACKETS };
     let mut search = Search { blocks, met: BTreeSet::new(), packets, accepted: 0 };
-    search.visit(&One::new(key));
-    std::println!("{} states, {} packets accepted", search.met.len(), search.accepted);
-    assert!(search.met.len() > 1_000, "the search has ended early");
+    for keeps_used in [false, true] {
+        (search.met, search.accepted) = (BTreeSet::new(), 0);
+        search.visit(&One::new(key.clone(), keeps_used));
+        std::println!("{} states, {} packets accepted", search.met.len(), search.accepted);
+        assert!(search.met.len() > 1_000, "the search has ended early");
+    }
 }

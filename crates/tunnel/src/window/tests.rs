@@ -26,13 +26,18 @@ struct One {
 
 impl One {
     fn new() -> Self {
+        Self::keeping(false)
+    }
+
+    /// One whose used identifiers stay known, if so.
+    fn keeping(used: bool) -> Self {
         let mut one = Self {
             table: Table::new(Window::capacity(W)),
             window: Window::new(LaneNumber(3), W),
             key: key(1),
             used: BTreeSet::new(),
         };
-        one.window.open(one.key.clone());
+        one.window.open(one.key.clone(), used);
         one
     }
 
@@ -52,6 +57,9 @@ impl One {
         let rid = block.rid.number();
         let Some(value) = self.table.find(rid) else { return false };
         assert_eq!(parse_value(value), (LaneNumber(3), seq));
+        if is_used(value) {
+            return false;
+        }
         let taken = self.window.take(&mut self.table, rid, seq);
         assert!(taken.is_err() || taken == Ok(block));
         if taken.is_ok() {
@@ -109,6 +117,35 @@ fn rows() {
     }
 }
 
+/// The copy of a packet is known as one, also of an anchor that was used, and of one inside a gap. Without copies nothing is kept.
+#[test]
+fn a_copy_is_known_until_w_later_seqs_have_come() {
+    for keeps in [false, true] {
+        let mut one = One::keeping(keeps);
+        one.fill(usize::MAX);
+        let known =
+            |one: &One, seq: u64| one.table.find(one.key.block(seq).rid.number()).is_some_and(is_used);
+        assert!(one.arrive(1) && one.arrive(3200) && one.arrive(3168), "two anchors, the second in the gap");
+        assert!(!one.arrive(3200) && !one.arrive(3168));
+        one.fill(usize::MAX);
+        one.check();
+        for seq in [3168, 3200] {
+            assert_eq!(known(&one, seq), keeps, "{seq}");
+        }
+        for seq in 3201..3200 + W {
+            assert!(one.arrive(seq) && !one.arrive(seq), "{seq}");
+            one.fill(8);
+            assert_eq!(known(&one, seq), keeps);
+        }
+        assert_eq!(known(&one, 3200), keeps, "W - 1 later");
+        one.fill(usize::MAX);
+        one.check();
+        one.window.close();
+        while one.fill(100) > 0 {}
+        assert_eq!(one.table.len(), 0, "a closed window leaves nothing in the table");
+    }
+}
+
 #[test]
 fn a_position_moves_the_window_forward_alone() {
     let mut one = One::filled();
@@ -162,7 +199,7 @@ fn a_closed_window_leaves_nothing_in_the_table() {
     while one.fill(100) > 0 {}
     assert!(one.window.is_clear());
     assert_eq!(one.table.len(), 0);
-    one.window.open(key(2));
+    one.window.open(key(2), false);
     one.key = key(2);
     one.used.clear();
     one.fill(usize::MAX);
@@ -224,8 +261,9 @@ proptest! {
 
     /// A window that is always filled accepts exactly what the format says.
     #[test]
-    fn a_filled_window_is_the_set_of_the_format(steps in list(step(), 0..120)) {
-        let (mut one, mut past) = (One::filled(), Vec::new());
+    fn a_filled_window_is_the_set_of_the_format(steps in list(step(), 0..120), keeps in any::<bool>()) {
+        let (mut one, mut past) = (One::keeping(keeps), Vec::new());
+        one.fill(usize::MAX);
         for step in steps {
             match step {
                 Step::Fill(_) => {}
@@ -246,15 +284,16 @@ proptest! {
         let newest = one.window.newest();
         for seq in newest.saturating_sub(W)..newest + 3 * W {
             let holds = one.should_hold(seq);
-            prop_assert_eq!(one.table.find(one.key.block(seq).rid.number()).is_some() && seq + HALF >= newest, holds);
+            let found = one.table.find(one.key.block(seq).rid.number()).is_some_and(|value| !is_used(value));
+            prop_assert_eq!(found && seq + HALF >= newest, holds);
         }
     }
 
     /// However little of it is filled, and whatever comes when: no seq is accepted twice, none from outside, and the
     /// debt can be paid.
     #[test]
-    fn no_seq_is_accepted_twice(steps in list(step(), 0..200), budget in 0..40_usize) {
-        let (mut one, mut past) = (One::new(), Vec::new());
+    fn no_seq_is_accepted_twice(steps in list(step(), 0..200), budget in 0..40_usize, keeps in any::<bool>()) {
+        let (mut one, mut past) = (One::keeping(keeps), Vec::new());
         for step in steps {
             match step {
                 Step::Fill(budget) => { one.fill(budget); }

@@ -7,7 +7,8 @@
 //!  127   Organizationally Specific     OUI 3 | subtype 1 | ...                                    clause 11.12.6
 //!        ours: F2-46-57 | 01 | "FWRD" | version 1 | flags 1 | largest SDU 2 | (suite 1 | nanoseconds 2) ...
 //!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame, 04 misses a station under this CAK,
-//!                     08 receives express SCs
+//!                     08 receives express SCs, 10 its network carries its longest SDU whole,
+//!                     20 has programs in the kernel for whole SDUs
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
 //! ```
 //!
@@ -27,6 +28,8 @@ const REASSEMBLES: u8 = 0x01;
 const SPLITS: u8 = 0x02;
 const MISSES: u8 = 0x04;
 const EXPRESS: u8 = 0x08;
+const CARRIES_WHOLE: u8 = 0x10;
+const IN_KERNEL: u8 = 0x20;
 const SUITE_OCTETS: usize = 10;
 const FIGURE_OCTETS: usize = 3;
 /// Maximum octets of a value: its length has 9 bits.
@@ -74,6 +77,10 @@ pub struct Extensions {
     pub splits: bool,
     /// Hears a member of the group under another CAK, but not under this one.
     pub misses: bool,
+    /// Its network carries its machine's longest SDU in one frame: it needs no fragments.
+    pub carries_whole: bool,
+    /// Programs in its kernel take SAs of ChaCha20-Poly1305 under which nothing is fragmented.
+    pub in_kernel: bool,
     /// Receives express SCs too ([`Sci::express`](crate::Sci::express)).
     pub express: bool,
     /// Octets of the longest SDU that it accepts, from the SDU's EtherType on: its secure data.
@@ -113,9 +120,16 @@ impl<'f> Tlv<'f> {
             let mut fields = Fields(value.strip_prefix(&OURS).filter(|_| kind == ORGANIZATIONALLY_SPECIFIC)?);
             let [version, flags] = fields.take()?;
             let largest_sdu = u16::from_be_bytes(fields.take()?);
-            let [reassembles, splits, misses, express] =
-                [REASSEMBLES, SPLITS, MISSES, EXPRESS].map(|flag| flags & flag != 0);
-            let extensions = Extensions { reassembles, splits, misses, express, largest_sdu };
+            let is_set = |flag: u8| flags & flag != 0;
+            let extensions = Extensions {
+                reassembles: is_set(REASSEMBLES),
+                splits: is_set(SPLITS),
+                misses: is_set(MISSES),
+                express: is_set(EXPRESS),
+                carries_whole: is_set(CARRIES_WHOLE),
+                in_kernel: is_set(IN_KERNEL),
+                largest_sdu,
+            };
             (version >= VERSION).then_some(Self::Extensions(extensions, TimingList(fields.0)))
         };
         match kind {
@@ -192,8 +206,16 @@ impl<'b> TlvWriter<'b> {
         extensions: &Extensions,
         figures: impl Iterator<Item = TimingEntry>,
     ) -> Result<(), TooLong> {
-        let Extensions { reassembles, splits, misses, express, largest_sdu } = *extensions;
-        let flags = [(reassembles, REASSEMBLES), (splits, SPLITS), (misses, MISSES), (express, EXPRESS)];
+        let Extensions { reassembles, splits, misses, express, carries_whole, in_kernel, largest_sdu } =
+            *extensions;
+        let flags = [
+            (reassembles, REASSEMBLES),
+            (splits, SPLITS),
+            (misses, MISSES),
+            (express, EXPRESS),
+            (carries_whole, CARRIES_WHOLE),
+            (in_kernel, IN_KERNEL),
+        ];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let [high, low] = largest_sdu.to_be_bytes();
         let mut head = [0; OURS.len() + 4];

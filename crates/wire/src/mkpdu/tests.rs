@@ -267,11 +267,18 @@ fn announcements_of_others_are_read_as_far_as_they_are_known() {
     assert_eq!(tlvs(older), [other(127, &older[2..])], "version 0");
     let short = b"\xfe\x0b\xf2\x46\x57\x01FWRD\x01\x03\x05";
     assert_eq!(tlvs(short), [other(127, &short[2..])]);
-    let newer = b"\xfe\x14\xf2\x46\x57\x01FWRD\x02\xf9\x05\xdc\x02\x00\x21\x83\xff\xff\x01\x02";
+    let newer = b"\xfe\x14\xf2\x46\x57\x01FWRD\x02\xd9\x05\xdc\x02\x00\x21\x83\xff\xff\x01\x02";
     let [Tlv::Extensions(extensions, figures)] = tlvs(newer)[..] else { panic!("ours") };
-    let expected =
-        Extensions { reassembles: true, splits: false, misses: false, express: true, largest_sdu: 1500 };
-    assert_eq!(extensions, expected);
+    let expected = Extensions {
+        reassembles: true,
+        splits: false,
+        misses: false,
+        express: true,
+        carries_whole: true,
+        in_kernel: false,
+        largest_sdu: 1500,
+    };
+    assert_eq!(extensions, expected, "flags of later versions are skipped");
     let figure =
         |identifier: u64, nanoseconds| TimingEntry { identifier: identifier.to_be_bytes(), nanoseconds };
     let expected = [figure(0xf246_5700_0000_0002, 33), figure(0x0080_c200_0100_0003, 65535)];
@@ -286,8 +293,15 @@ fn our_announcement_stands_as_the_module_draws_it() {
     let mut writer = TlvWriter::new(&mut buffer);
     let capable = |identifier| CapableSuite { identifier, capability: Capability::Offsets };
     writer.cipher_suites([gcm, aegis].map(capable).into_iter()).expect("room");
-    let extensions =
-        Extensions { reassembles: true, splits: true, misses: true, express: true, largest_sdu: 9000 };
+    let extensions = Extensions {
+        reassembles: true,
+        splits: true,
+        misses: true,
+        express: true,
+        carries_whole: false,
+        in_kernel: true,
+        largest_sdu: 9000,
+    };
     let stranger = identifier(0x0123_4567_89ab_cdef);
     let figures = [(gcm, 120), (stranger, 1), (aegis, u16::MAX)];
     let figures = figures.map(|(identifier, nanoseconds)| TimingEntry { identifier, nanoseconds });
@@ -295,7 +309,7 @@ fn our_announcement_stands_as_the_module_draws_it() {
     let tlvs = writer.finish();
     let expected = [
         &[0xe0, 20, 0, 3, 0x00, 0x80, 0xc2, 0, 1, 0, 0, 1, 0, 3, 0xf2, 0x46, 0x57, 0, 0, 0, 0, 2][..],
-        b"\xfe\x12\xf2\x46\x57\x01FWRD\x01\x0f\x23\x28\x81\x00\x78\x02\xff\xff",
+        b"\xfe\x12\xf2\x46\x57\x01FWRD\x01\x2f\x23\x28\x81\x00\x78\x02\xff\xff",
     ];
     assert_eq!(tlvs.0, expected.concat());
     let read: Vec<_> = tlvs.iter().collect();

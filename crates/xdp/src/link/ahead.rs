@@ -29,6 +29,7 @@ use wire::{Pn, Sci};
 use super::SaKey;
 use super::layout::{MOST_AHEAD, RING, RINGS, SLOT, SLOTS};
 use crate::error::XdpError;
+use crate::programs::shared;
 
 const WORD: usize = size_of::<u64>();
 const SLOT_WORDS: usize = SLOT / WORD;
@@ -414,9 +415,4 @@ fn try_wipe(slot: &[AtomicU64]) -> bool {
     slot[PN..].iter().for_each(|word| word.store(0, Ordering::Relaxed));
     slot[ID].store(EMPTY, Ordering::Release);
     true
-}
-
-fn shared(map: &Map, words: usize) -> Result<SharedWords, XdpError> {
-    let Map::Array(data) = map else { return Err(XdpError::Malformed) };
-    SharedWords::map(data.fd().as_fd(), words).map_err(XdpError::Shared)
 }

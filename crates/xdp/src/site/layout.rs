@@ -14,10 +14,11 @@ use super::settings::Settings;
 use super::udp_path::UdpPath;
 use crate::octets::{long, nanoseconds, put, word};
 
-pub(super) const SETTINGS: usize = 40;
+pub(super) const SETTINGS: usize = 48;
 pub(super) const TRANSMIT_LANE: usize = 56;
-pub(super) const OUTWARD_FLOW: usize = 72;
-pub(super) const ANNOUNCED_FLOW: usize = 32;
+pub(super) const OUTWARD_FLOW: usize = 80;
+pub(super) const TURNS: usize = 24;
+pub(super) const ANNOUNCED_FLOW: usize = 56;
 pub(super) const STATION: usize = 24;
 pub(super) const PEER: usize = 8;
 pub(super) const PATH: usize = 80;
@@ -58,6 +59,8 @@ pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SET
     put(&mut octets, 16, &rest.to_ne_bytes());
     put(&mut octets, 24, &nanoseconds(settings.station_age).to_ne_bytes());
     put(&mut octets, 32, &nanoseconds(settings.quiet).to_ne_bytes());
+    let [a, b, c, d, e, f] = settings.token;
+    put(&mut octets, 40, &u64::from_le_bytes([a, b, c, d, e, f, 0, 0]).to_ne_bytes());
     octets
 }
 
@@ -101,8 +104,20 @@ pub(super) fn is_open(lane: &[u8; TRANSMIT_LANE]) -> bool {
     word(lane, 48) != 0
 }
 
-/// A flow that is added now, by the kernel's clock.
-pub(super) fn outward_flow(flow: &Flow, path: &FlowPath, now: u64) -> [u8; OUTWARD_FLOW] {
+/// Turns of no worker: what user space has is always done.
+pub(super) fn no_turns() -> [u8; TURNS] {
+    let mut octets = [0; TURNS];
+    put(&mut octets, 8, &[0xff; TURNS - 8]);
+    octets
+}
+
+/// How many turns have begun.
+pub(super) fn begun(turns: &[u8; TURNS]) -> u64 {
+    long(turns, 0)
+}
+
+/// A flow that is added now, by the kernel's clock, in this turn of the worker.
+pub(super) fn outward_flow(flow: &Flow, path: &FlowPath, now: u64, turn: u64) -> [u8; OUTWARD_FLOW] {
     let mut octets = [0; OUTWARD_FLOW];
     put(&mut octets, 0, &flow.encode());
     let numbers = [path.peer, as_read(path.index.0), path.source, path.destination, SETTLING];
@@ -111,6 +126,7 @@ pub(super) fn outward_flow(flow: &Flow, path: &FlowPath, now: u64) -> [u8; OUTWA
     }
     put(&mut octets, 56, &now.to_ne_bytes());
     put(&mut octets, 64, &now.to_ne_bytes());
+    put(&mut octets, 72, &turn.to_ne_bytes());
     octets
 }
 

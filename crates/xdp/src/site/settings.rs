@@ -26,6 +26,9 @@ pub struct Settings {
     pub port: u16,
     /// Age of an unheard station at which its place is not known any more.
     pub station_age: Duration,
-    /// Pause of a flow after which no frame of it is in user space any more: only then does an added flow go through the kernel.
+    /// Pause of a flow after which no frame of it is in the peer's user space any more: only then does an added flow go through the kernel.
     pub quiet: Duration,
+    /// First octets of packets that the program has opened for user space, since they must not overtake others there. No identifier: QUIC's
+    /// bit 0x40 of the first one is clear. A random number, that nobody on the network knows.
+    pub token: [u8; 6],
 }

@@ -7,7 +7,7 @@ use xdp::site::{Room, Settings, Site};
 use xdp::{Unclaimed, Verdict};
 
 use crate::packets::{PORT, frame, receive_lane, secret};
-use crate::world::{GENERATION, LAN_FRAME, LANE, Outcome, WINDOW, World, load};
+use crate::world::{GENERATION, LAN_FRAME, LANE, Outcome, TOKEN, WINDOW, World, load};
 
 /// Opened anew, a lane begins at seq 1: under the same key each identifier would come twice, and old ones would be taken again.
 #[test]
@@ -126,6 +126,7 @@ fn more_lanes_than_there_is_room_for_are_refused() {
         port: PORT,
         station_age: Duration::ZERO,
         quiet: Duration::ZERO,
+        token: TOKEN,
     };
     let with = |lanes, settings: &Settings| {
         Site::load(&Room { peers: 1, lanes, flows: 1, stations: 1 }, settings, Unclaimed::Pass).map(drop)

@@ -1,14 +1,18 @@
 //! Stations: where they are, who tells, and how flows wait for them.
 
+use std::cell::Cell;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant as Clock};
 
-use tunnel::{InDiscard, Location, PeerId};
-use wire::tunnel::{FlowIndex, ParsedFrame};
-use xdp::site::{Room, Settings, Site};
+use tunnel::{Delivery, Discard, InDiscard, Location, PacketSource, PeerId};
+use wire::tunnel::{Flow, FlowIndex, PacketForm, ParsedFrame};
+use xdp::site::{FlowPath, Room, Settings, Site};
 use xdp::{Unclaimed, Verdict};
 
-use crate::packets::{PORT, frame, secret, station};
-use crate::world::{LAN_FRAME, LANE, LOOPBACK, Outcome, STATIONS, WINDOW, World, load, load_with, udp_path};
+use crate::packets::{PORT, datagram, frame, secret, station};
+use crate::world::{
+    LAN_FRAME, LANE, LOOPBACK, Outcome, STATIONS, TOKEN, WINDOW, World, load, load_with, udp_path,
+};
 
 #[test]
 fn a_station_moves_after_a_second_of_silence() {
@@ -59,6 +63,7 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
         port: PORT,
         station_age: age,
         quiet: Duration::ZERO,
+        token: TOKEN,
     };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Drop),
@@ -98,10 +103,8 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     assert_eq!(site.next_seq(0).unwrap(), 0);
 }
 
-/// Frames of an added flow stay behind those that user space has still.
-#[test]
-fn an_added_flow_waits_for_a_pause() {
-    let (quiet, step) = (Duration::from_millis(300), Duration::from_millis(15));
+/// Programs with one lane, and a flow for them.
+fn with_a_flow(quiet: Duration) -> (Site, Flow, FlowPath) {
     let mut world = World::new(false);
     world.hear(0, 1, 5, 1);
     world.send_known(0, 1, 5, true);
@@ -113,13 +116,29 @@ fn an_added_flow_waits_for_a_pause() {
     site.open_transmit(0, &secret(0, 1, false).lane_key(LANE)).unwrap();
     site.set_station(1, station(1), Some(Location::Here)).unwrap();
     site.set_station(5, station(5), Some(Location::Behind(PeerId(0)))).unwrap();
+    (site, flow, path)
+}
+
+/// Frames of an added flow stay behind those that the peer's user space has still.
+#[test]
+fn an_added_flow_waits_for_a_pause() {
+    let (quiet, step) = (Duration::from_millis(300), Duration::from_millis(15));
+    let (mut site, flow, path) = with_a_flow(quiet);
     let whole = frame(1, 5, true, 1, 40);
     let ran = |site: &Site| site.run_outward(&whole, 1).unwrap();
     site.add_flow(0, &flow, &path).unwrap();
-    // A pause since the last frame, not since the flow was added.
-    for _ in 0..2 * quiet.as_millis() / step.as_millis() {
-        assert_eq!(ran(&site).verdict, Verdict::Pass);
+    // A pause since the last frame, not since the flow was added. A busy machine makes pauses of its own.
+    let (mut added, mut last) = (Clock::now(), Clock::now());
+    while added.elapsed() < 2 * quiet {
         std::thread::sleep(step);
+        let verdict = ran(&site).verdict;
+        if last.elapsed() < quiet && added.elapsed() < 3 * quiet {
+            assert_eq!(verdict, Verdict::Pass);
+        } else {
+            site.add_flow(0, &flow, &path).unwrap();
+            added = Clock::now();
+        }
+        last = Clock::now();
     }
     let used = site.flow_use(0, site.now().unwrap()).unwrap();
     assert_eq!((used.idle, used.in_user_space), (None, false), "it is not to be added anew");
@@ -133,7 +152,8 @@ fn an_added_flow_waits_for_a_pause() {
     site.add_flow(0, &flow, &path).unwrap();
     loop {
         let verdict = ran(&site).verdict;
-        if added.elapsed() >= Duration::from_secs(1) {
+        // By a clock of coarse ticks.
+        if added.elapsed() >= Duration::from_millis(980) {
             break;
         }
         assert_eq!(verdict, Verdict::Pass);
@@ -143,6 +163,162 @@ fn an_added_flow_waits_for_a_pause() {
     while ran(&site).verdict == Verdict::Pass {
         assert!(Clock::now() < end, "it waits for ever");
         std::thread::sleep(step);
+    }
+}
+
+/// However late the worker is, no frame overtakes those that it has still.
+#[test]
+fn an_added_flow_waits_for_the_worker() {
+    let quiet = Duration::from_millis(10);
+    let (mut site, flow, path) = with_a_flow(quiet);
+    let turns = site.turns().unwrap();
+    let tell = |begun, no_frame| {
+        let to = [begun, no_frame, 0];
+        turns.words().iter().zip(to).for_each(|(word, to): (_, u64)| word.store(to, Ordering::SeqCst));
+    };
+    let whole = frame(1, 5, true, 1, 40);
+    let verdict = |site: &Site, pause| {
+        std::thread::sleep(pause);
+        site.run_outward(&whole, 1).unwrap().verdict
+    };
+    tell(7, 7);
+    site.add_flow(0, &flow, &path).unwrap();
+    // (turns begun, the last that found no frame): that turn has to have begun behind the last frame, which was handed over in the turns
+    // before these, beginning with 7.
+    for (begun, empty) in [(7, 7), (8, 7), (9, 8), (9, 9), (10, 9)] {
+        tell(begun, empty);
+        assert_eq!(verdict(&site, 3 * quiet), Verdict::Pass, "{begun} {empty}");
+    }
+    tell(11, 11);
+    assert_eq!(verdict(&site, 3 * quiet), Verdict::Redirect);
+    // A flow without a pause waits for the worker too, and for the driver.
+    let mut added = Clock::now();
+    site.add_flow(0, &flow, &path).unwrap();
+    loop {
+        while added.elapsed() < Duration::from_millis(1300) {
+            assert_eq!(verdict(&site, quiet / 2), Verdict::Pass);
+        }
+        tell(12, 12);
+        let last = Clock::now();
+        let soon = [verdict(&site, Duration::ZERO), verdict(&site, Duration::ZERO)];
+        if last.elapsed() < Duration::from_micros(400) {
+            assert_eq!(soon[1], Verdict::Pass);
+            break;
+        }
+        tell(11, 11);
+        added = Clock::now();
+        site.add_flow(0, &flow, &path).unwrap();
+    }
+    tell(13, 13);
+    assert_eq!(verdict(&site, Duration::from_millis(1)), Verdict::Redirect);
+    // A worker that is never done does not keep it for ever.
+    tell(14, 13);
+    added = Clock::now();
+    site.add_flow(0, &flow, &path).unwrap();
+    while verdict(&site, 2 * quiet) == Verdict::Pass {
+        assert!(added.elapsed() < Duration::from_secs(30), "it waits for ever");
+    }
+    assert!(added.elapsed() >= Duration::from_millis(3980), "{:?}", added.elapsed());
+}
+
+/// Frames of a peer's flow that begins to come on these lanes stay behind those that the worker may have still, however late it is.
+#[test]
+fn a_peers_flow_begins_behind_the_worker() {
+    for v6 in [false, true] {
+        let mut world = World::new(v6);
+        (7..=8).for_each(|index| world.announce(0, index, 5, 1, true));
+        let turns = world.kernel.turns().unwrap();
+        let tell = |begun, no_packet| {
+            let to = [begun, 0, no_packet];
+            turns.words().iter().zip(to).for_each(|(word, to): (_, u64)| word.store(to, Ordering::SeqCst));
+        };
+        let (outer, seq) = (if v6 { 62 } else { 42 }, Cell::new(0));
+        // A packet that begins with this octet, for the socket.
+        let pass = |world: &World, first: u8| {
+            let mut packet = world.of_peer((0, 9, 1), 7, 1, true, 41);
+            packet[outer] = first;
+            assert_eq!(world.kernel.run_inward(&packet, 1).unwrap().verdict, Verdict::Pass);
+        };
+        let opened = |world: &mut World, index: u16, pause: u64| {
+            std::thread::sleep(Duration::from_millis(pause));
+            seq.set(seq.get() + 1);
+            let packet = world.of_peer((0, 1, seq.get()), index, seq.get() as u32, true, 41);
+            let ran = world.kernel.run_inward(&packet, 1).unwrap();
+            if ran.verdict == Verdict::Redirect {
+                return false;
+            }
+            // Token, peer, and the header as it was before it was masked.
+            let header = world.header(index, PacketForm::Whole, seq.get() as u32, true).encode();
+            let front = [&TOKEN[..], &[0, 0], &header].concat();
+            assert_eq!(ran.verdict, Verdict::Pass);
+            let body = &packet[outer + 16..];
+            assert_eq!(ran.frame, datagram(v6, false, &[&front, body].concat()));
+            // What user space makes of it.
+            let payload = &ran.frame[outer..];
+            let delivered = world.rust.handle_packet(world.now(), PacketSource::Opened(PeerId(0)), payload);
+            let Ok(Delivery::Frame { prefix, body: at, .. }) = delivered else { panic!("{delivered:?}") };
+            let front = frame(5, 1, true, seq.get() as u32, 0);
+            assert_eq!([&prefix, &payload[at]].concat(), [&front, body].concat());
+            true
+        };
+        tell(7, 7);
+        pass(&world, 0x41);
+        assert!(!opened(&mut world, 8, 0), "QUIC has no frames");
+        pass(&world, 1);
+        // (turns begun, the last that found no packet): that turn has to have begun behind the last packet, which was handed over in the
+        // turns before these, beginning with 7.
+        for (begun, no_packet) in [(7, 7), (8, 7), (9, 8), (9, 9), (10, 9)] {
+            tell(begun, no_packet);
+            assert!(opened(&mut world, 7, 5), "{begun} {no_packet}");
+        }
+        let last = Clock::now();
+        assert!(opened(&mut world, 7, 0));
+        tell(11, 11);
+        let soon = opened(&mut world, 7, 0);
+        assert!(soon || last.elapsed() > Duration::from_micros(400), "a driver may have it still");
+        tell(12, 12);
+        assert!(!opened(&mut world, 7, 5));
+        let last = Clock::now();
+        pass(&world, 1);
+        let began = opened(&mut world, 7, 400);
+        assert!(!began || last.elapsed() > Duration::from_millis(880), "it has begun");
+        assert!(opened(&mut world, 7, 1000), "it may have been in user space");
+        tell(13, 13);
+        assert!(!opened(&mut world, 7, 5));
+        assert!(!opened(&mut world, 7, 1000), "user space has nothing");
+        assert_eq!(world.kernel.counters(0).unwrap().0.in_pkts_tunnelled, seq.get());
+        // A worker that is never done does not keep it for ever.
+        std::thread::sleep(Duration::from_secs(1));
+        pass(&world, 1);
+        let began = Clock::now();
+        while opened(&mut world, 7, 20) {
+            assert!(began.elapsed() < Duration::from_secs(30), "it waits for ever");
+        }
+        assert!(began.elapsed() >= Duration::from_millis(3980), "{:?}", began.elapsed());
+        // Nobody on the network opens packets.
+        let mut forged = world.of_peer((0, 1, seq.get() + 1), 7, 1, true, 41);
+        forged[outer..outer + 6].copy_from_slice(&TOKEN);
+        assert_eq!(world.kernel.run_inward(&forged, 1).unwrap().verdict, Verdict::Drop);
+    }
+}
+
+/// Packets that no program of this version opens.
+#[test]
+fn opened_packets_that_fit_no_flow_are_discarded() {
+    let mut world = World::new(false);
+    world.announce(0, 7, 5, 1, true);
+    let rows = [
+        (0, 7, PacketForm::Whole, None),
+        (0, 8, PacketForm::Whole, Some(InDiscard::UnknownFlow)),
+        (1, 7, PacketForm::Whole, Some(InDiscard::UnknownFlow)),
+        (0, 7, PacketForm::First, Some(InDiscard::BadHeader)),
+        (0, 7, PacketForm::LongForm, Some(InDiscard::BadHeader)),
+    ];
+    for (peer, index, form, discarded) in rows {
+        let header = world.header(index, form, 1, true).encode();
+        let payload = [&TOKEN[..], &[0, 0], &header, &[7; 41]].concat();
+        let delivered = world.rust.handle_packet(world.now(), PacketSource::Opened(PeerId(peer)), &payload);
+        assert_eq!(delivered.err(), discarded.map(|reason| Discard::Of(PeerId(peer), reason)));
     }
 }
 

@@ -22,6 +22,7 @@ pub(crate) const STATIONS: u8 = 12;
 pub(crate) const LANE: u8 = 1;
 pub(crate) const GENERATION: Generation = Generation(1);
 pub(crate) const LOOPBACK: u32 = 1;
+pub(crate) const TOKEN: [u8; 6] = [0x3c, 1, 2, 3, 4, 5];
 pub(crate) const LONGEST_BODY: usize = PAYLOAD - SHORT_HEADER_OCTETS;
 
 /// One site twice, and peers whose packets are made here.
@@ -67,6 +68,7 @@ pub(crate) fn load_with(window: u64, quiet: Duration) -> Site {
         port: PORT,
         station_age: Limits::DEFAULT.station_age,
         quiet,
+        token: TOKEN,
     };
     let loaded = match std::env::var_os("FRAMEWARD_SITE_OBJECT") {
         Some(file) => Site::load_object(&std::fs::read(file).unwrap(), &room, &settings, Unclaimed::Pass),

@@ -14,26 +14,76 @@ fn express_scs_are_received_beside_the_others() {
         assert_eq!(ends.apply_event(Event::Install(sak(kn, suite, [1, 2]))), [Report::Installed(ki(kn))]);
         assert_eq!(ends.apply_event(Event::EnableTransmit(ki(kn))), [Report::Transmitting(ki(kn))]);
     }
-    assert_eq!(ends.installed(), "1 2* x1:1+2 x2:1+2 1:1+2 2:1+2");
+    assert_eq!(ends.installed(), "1 2* 1:1+2 2:1+2 x1:1+2 x2:1+2");
     assert_eq!(ends.table.by_an(), [None, Some(ki(1)), Some(ki(2)), None], "one transmit SA for each SAK");
     ends.apply_event(Event::Expel(sci(2)));
     ends.apply_event(Event::Admit { ki: ki(1), admission: Admission { sci: sci(4), ssci: None } });
     ends.apply_event(Event::RaiseLowest { ki: ki(1), sci: sci(4), lowest_pn: 1000 });
-    assert_eq!(ends.installed(), "1 2* x1:1+2 1:1+2 x4:1 4:1");
+    assert_eq!(ends.installed(), "1 2* 1:1+2 x1:1+2 4:1 x4:1");
     let lowest = |of: Sci| {
         let sc = ends.pipeline.secy.receive_scs().find(|sc| sc.sci() == of).unwrap();
         sc.sas().next().unwrap().window().lowest()
     };
     assert_eq!((lowest(sci(4)), lowest(sci(4).express().unwrap())), (1000, 1));
     ends.apply_event(Event::Retire(ki(1)));
-    assert_eq!(ends.installed(), "2* x1:2 1:2 x4: 4:");
+    assert_eq!(ends.installed(), "2* 1:2 x1:2 4:", "an express SC goes with its last SA");
     // Suites without express SCs, and groups too large for them.
     ends.apply_event(Event::Install(sak(3, GcmAes256, [1, 4])));
-    assert_eq!(ends.installed(), "2* 3 x1:2 1:2+3 x4: 4:3");
+    assert_eq!(ends.installed(), "2* 3 1:2+3 x1:2 4:3");
     let mut ends = Ends::new();
     ends.table.set(64, Duration::ZERO, false, true);
     ends.apply_event(Event::Install(sak(1, ChaCha20Poly1305, 1..=17)));
     assert_eq!((ends.pipeline.secy.receive_scs().count(), ends.notices.len()), (17, 0));
+}
+
+/// A group grows until there are no SCs for express frames any more: each peer is received with the SAK behind at the latest.
+#[test]
+fn a_group_that_outgrows_express_scs_receives_all_peers() {
+    let mut ends = Ends::new();
+    ends.table.set(64, Duration::ZERO, false, true);
+    ends.apply_event(Event::Install(sak(1, CipherSuite::ChaCha20Poly1305, 1..=16)));
+    assert_eq!(ends.pipeline.secy.receive_scs().count(), SecY::RECEIVE_SCS);
+    let done = ends.apply_event(Event::Install(sak(2, CipherSuite::ChaCha20Poly1305, 1..=18)));
+    assert_eq!(done, [Report::Installed(ki(2))]);
+    assert_eq!(ends.notices.len(), 2, "no room for 17 and 18 yet: {:?}", ends.notices);
+    ends.apply_event(Event::Retire(ki(1)));
+    let all: Vec<_> = (1..=18).map(|number| format!("{number}:2")).collect();
+    assert_eq!(ends.installed(), format!("2 {}", all.join(" ")));
+    // A peer that begins anew, under another SCI, in a full table.
+    let mut ends = Ends::new();
+    ends.table.set(64, Duration::ZERO, false, true);
+    ends.apply_event(Event::Install(sak(1, CipherSuite::ChaCha20Poly1305, 1..=16)));
+    ends.apply_event(Event::Admit { ki: ki(1), admission: Admission { sci: sci(17), ssci: None } });
+    assert!(!ends.installed().contains("17:1"));
+    ends.apply_event(Event::Expel(sci(3)));
+    assert!(
+        ends.installed().ends_with(" 17:1 x17:1") || ends.installed().ends_with(" x17:1 17:1"),
+        "{}",
+        ends.installed()
+    );
+}
+
+/// Two members of which one has the SCI that the other's express frames have: both are received, and the SAK is used.
+#[test]
+fn an_express_sci_that_a_member_has_is_that_members() {
+    let both = |first: Sci, second: Sci| {
+        let mut ends = Ends::new();
+        ends.table.set(64, Duration::ZERO, false, true);
+        let of = |sci| Admission { sci, ssci: None };
+        let mut association = sak(1, CipherSuite::ChaCha20Poly1305, []);
+        association.receive = vec![of(first)];
+        ends.apply_event(Event::Install(association));
+        ends.apply_event(Event::Admit { ki: ki(1), admission: of(second) });
+        let mut association = sak(2, CipherSuite::ChaCha20Poly1305, []);
+        association.receive = vec![of(first), of(second)];
+        let done = ends.apply_event(Event::Install(association));
+        assert_eq!(done, [Report::Installed(ki(2))]);
+        (ends.installed(), ends.notices.len())
+    };
+    let (own, other) = (sci(1), sci(1).express().unwrap());
+    // Under the first SAK who came first has the SCI, under the second its owner.
+    assert_eq!(both(own, other), ("1 2 1:1+2 x1:1+2".into(), 1));
+    assert_eq!(both(other, own), ("1 2 x1:1+2 1:1+2".into(), 1));
 }
 
 /// A peer's frame on its express SC is opened with the key that is derived from the SAK, and with no other.
@@ -79,6 +129,7 @@ fn programs() -> KernelLink {
         wanted: PlaceWanted::Auto,
         suite: CipherSuite::ChaCha20Poly1305,
         sci: OWN,
+        refused: None,
         secy,
         express: true,
         bypass: vec![],
@@ -128,17 +179,17 @@ fn programs_have_the_express_sas_and_the_worker_all_others() {
         assert_eq!(in_kernel(&kernel, 1), place);
         assert_eq!(ends.table.express_place() == LinkPlace::Express, express);
     }
-    assert_eq!(ends.installed(), "1 2 3* x1: x2: 1:1+2+3 2:1+2+3", "the worker has the SCs, too");
+    assert_eq!(ends.installed(), "1 2 3* 1:1+2+3 2:1+2+3 x1: x2:", "the worker has the SCs, too");
     assert_eq!(ends.table.next_pns(&kernel).len(), 0, "the KaY hears PNs of the other SC");
     ends.apply_in_kernel(Event::Expel(sci(2)), &mut kernel);
     ends.apply_in_kernel(Event::Retire(ki(1)), &mut kernel);
     ends.apply_in_kernel(Event::Retire(ki(3)), &mut kernel);
     assert_eq!((in_kernel(&kernel, 1).as_str(), in_kernel(&kernel, 2).as_str()), ("2 1:2", "2 2:"));
-    assert_eq!(ends.installed(), "2 x1: 1:2");
+    assert_eq!(ends.installed(), "2 1:2 x1:");
     // Out of the kernel: received by the worker from then on, and sent by it on its one SC.
     ends.table.leave_kernel(&mut kernel).unwrap();
     assert!(ends.apply_in_kernel(Event::EnableTransmit(ki(2)), &mut kernel).len() == 1);
-    assert_eq!((in_kernel(&kernel, 1).as_str(), ends.installed().as_str()), (" 1:", "2* x1:2 1:2"));
+    assert_eq!((in_kernel(&kernel, 1).as_str(), ends.installed().as_str()), (" 1:", "2* 1:2 x1:2"));
     assert_ne!(ends.table.express_place(), LinkPlace::Express);
     assert_eq!(ends.notices, [""; 0]);
 }

@@ -45,6 +45,18 @@ impl Families {
         self.known("site_peer_round_trip_microseconds", help, &labels, peer.round_trip_us);
         let help = "Octets of the largest UDP payload towards the peer.";
         self.known("site_peer_path_payload_octets", help, &labels, peer.path_payload.map(u64::from));
+        for (path, number) in peer.paths.iter().zip(1..) {
+            let mut labels = labels.clone();
+            labels.push(("path", number.to_string()));
+            let help = "Whether this path to the peer carries packets both ways.";
+            self.gauge("site_peer_path_up", help, &labels, path.up.into());
+            let help = "Whether frames that go over one path go over this one.";
+            self.gauge("site_peer_path_preferred", help, &labels, path.preferred.into());
+            let help = "A round trip of probes on this path, in microseconds.";
+            self.known("site_peer_path_round_trip_microseconds", help, &labels, path.round_trip_us);
+            let help = "Of a thousand probes on this path, those that are lost.";
+            self.known("site_peer_path_loss_per_mille", help, &labels, path.loss_per_mille.map(u64::from));
+        }
         let age = |epoch: Option<EpochReport>| epoch.map(|epoch| epoch.seconds);
         let help = "Age of the epoch in use for sending, in seconds.";
         self.known("site_peer_transmit_epoch_seconds", help, &labels, age(peer.transmit_epoch));

@@ -439,6 +439,9 @@
       if (peer.reason) list.push(["because", peer.reason]);
       list.push(["address", peer.relayed ? `relayed by ${peer.via}` : peer.address || "not known yet"]);
       if (peer.round_trip_us !== undefined) list.push(["round trip", `${whole(peer.round_trip_us)} \u00b5s`]);
+      (peer.paths || []).forEach((path, at) => list.push([`path ${at + 1}`, path.up
+        ? `up${path.preferred ? ", preferred" : ""}, ${whole(path.round_trip_us)} \u00b5s (${path.settings})`
+        : `down: ${path.reason} (${path.settings})`]));
       if (peer.key_exchange) list.push(["keys by", peer.key_exchange]);
       if (peer.path_payload !== undefined) list.push(["UDP payload", `${whole(peer.path_payload)} octets`]);
       if (peer.mode !== "plain") {

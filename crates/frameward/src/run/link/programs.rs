@@ -4,14 +4,15 @@ use std::fmt;
 
 use control::{Gateway, KernelPrograms, LinkPlace, LinkPlaceSettings, PlaceWanted, StaticSak, StaticSaks};
 use mka::SuiteRule;
+use secy::Settings;
 use suite::CipherSuite;
 use tracing::{info, warn};
 use wire::Sci;
 
 use super::super::kernel_programs::place_wanted;
 use super::start::secy_settings;
-use config::check::{Mtus, engines, usual_mtus};
-use config::{Io, Keys, Link, StaticSa, StaticSas};
+use config::check::{LinkPath, Mtus, engines, usual_mtus};
+use config::{Io, Keys, Link, StaticSa, StaticSas, WholeSdus};
 
 /// A suite that the link's keys may have: of several that which has programs.
 fn suite(link: &Link) -> Option<CipherSuite> {
@@ -28,15 +29,31 @@ fn suite(link: &Link) -> Option<CipherSuite> {
 /// Replay windows of the links that may have programs, as far as their configuration says.
 pub(in crate::run) fn replay_windows(links: &[Link]) -> impl Iterator<Item = u32> {
     let may = |link: &&Link| {
-        let suits = |suite| xdp_suits(link, suite, usual_mtus(link)).is_ok();
+        let suits = |suite| {
+            KernelPrograms::suit_link(&place_secy(link, usual_mtus(link)), suite, link.express).is_ok()
+        };
         link.cell.is_none() && !link.in_site && suite(link).is_some_and(suits)
     };
     links.iter().filter(may).map(|link| link.replay_window)
 }
 
-fn xdp_suits(link: &Link, suite: CipherSuite, mtus: Mtus) -> Result<(), String> {
-    KernelPrograms::suit_link(&secy_settings(link, mtus), suite, link.express)
-        .map_err(|error| error.to_string())
+/// Settings of a link's SecY where programs have its SAs: nothing is fragmented there, unless the configuration insists.
+fn place_secy(link: &Link, mtus: Mtus) -> Settings {
+    let settings = secy_settings(link, mtus);
+    Settings { reassemble: settings.reassemble && link.whole_sdus == WholeSdus::AsConfigured, ..settings }
+}
+
+/// Whether a link's KaY may say that programs take its SAs, as far as configuration, MTUs and loaded programs tell.
+pub(in crate::run) fn is_for_kernel(link: &Link, mtus: Mtus, io: Io, control: &Gateway) -> bool {
+    // The SCI does not matter for that.
+    let settings = settings(link, Sci::from_octets([0; 8]), mtus, io);
+    settings.is_some_and(|settings| {
+        settings.wanted != PlaceWanted::UserSpace
+            && link.cell.is_none()
+            && settings.refused.is_none()
+            && !settings.express
+            && control.may_set_link_place(&link.name, &settings).is_ok()
+    })
 }
 
 /// Where a link's frames are to be protected and verified; none without a SecY.
@@ -49,7 +66,8 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
         wanted: place_wanted(io),
         suite: suite(link)?,
         sci,
-        secy: secy_settings(link, mtus),
+        refused: mtus.keep_whole(link).err(),
+        secy: place_secy(link, mtus),
         // Where the kernel is demanded, it is for all frames.
         express: link.express && io != Io::Kernel,
         bypass: link.bypass.clone(),
@@ -86,9 +104,10 @@ fn saks(link: &Link, sas: &StaticSas) -> StaticSaks {
 }
 
 /// Where a link's frames will be protected and verified, for `check`.
-pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> String {
+pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> LinkPath {
     let engines = engines(io);
-    let user_space = |why: &str| format!("user space ({engines}), both ways: {why}");
+    let elsewhere = |words: String| LinkPath { kernel: false, words };
+    let user_space = |why: &str| elsewhere(format!("user space ({engines}), both ways: {why}"));
     let Some(suite) = suite(link) else { return user_space("it has no keys") };
     if link.in_site {
         return user_space("it is inside of a site");
@@ -98,23 +117,29 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
         _ if link.cell.is_some() => return user_space("its cell has the programs in front of its ports"),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }
+    // Where the kernel is demanded, it is for all frames.
+    let (secy, express) = (place_secy(link, mtus), link.express && io != Io::Kernel);
+    let served = programs.serve_link(&secy, suite, express, link.replay_window);
+    // A suite without programs needs no other MTU.
+    let suits = KernelPrograms::suit_link(&secy, suite, express).is_ok();
+    if let (Err(why), true) = (mtus.keep_whole(link), suits) {
+        return user_space(&why);
+    }
     let agreed = link.mka().is_some_and(|mka| mka.suite == SuiteRule::Any);
     let agreed = if agreed { ", under each SAK of chacha20-poly1305" } else { "" };
-    let express = link.express && io != Io::Kernel;
-    match (programs.serve_link(&secy_settings(link, mtus), suite, express, link.replay_window), io) {
-        (Ok(()), _) if express => format!(
+    match (served, io) {
+        (Ok(()), _) if express => elsewhere(format!(
             "express frames: kernel, both ways{agreed}, if all members announce it; all others user space ({engines})"
-        ),
-        (Ok(()), Io::Kernel) => {
-            format!("kernel, both ways{agreed}; if the drivers do not take its programs, no frame passes")
-        }
+        )),
         (Ok(()), _) => {
-            format!(
-                "kernel, both ways{agreed}; if the drivers do not take its programs, user space ({engines})"
-            )
+            let otherwise =
+                if io == Io::Kernel { "no frame passes".into() } else { format!("user space ({engines})") };
+            let words =
+                format!("kernel, both ways{agreed}; if the drivers do not take its programs, {otherwise}");
+            LinkPath { kernel: true, words }
         }
-        (Err(why), _) if why.is_of_rights() => format!("not looked at: {why}; run as root"),
-        (Err(why), Io::Kernel) => format!("NONE, and run does not start: {why}"),
+        (Err(why), _) if why.is_of_rights() => elsewhere(format!("not looked at: {why}; run as root")),
+        (Err(why), Io::Kernel) => elsewhere(format!("NONE, and run does not start: {why}")),
         (Err(why), _) => user_space(&why.to_string()),
     }
 }

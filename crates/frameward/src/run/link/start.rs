@@ -17,7 +17,7 @@ use super::super::carrier_loss::LossForwarding;
 use super::super::cell::settings;
 use super::super::static_keys::{Begun, Granted, floors, secy};
 use super::super::{Measured, RunError};
-use super::{About, RunningLink};
+use super::{About, RunningLink, is_for_kernel};
 use config::check::{IN_SITE_OCTETS, Mtus};
 use config::{Gateway, Io, Keys, Link, StaticSas};
 
@@ -31,6 +31,8 @@ pub(in crate::run) struct ReadyLink {
     source: MacAddr,
     fallback: Option<String>,
     record: Option<Recorder>,
+    /// Programs are expected to take its SAs.
+    in_kernel: bool,
 }
 
 /// A link that is ready to be given to a worker.
@@ -39,6 +41,7 @@ pub(in crate::run) struct StartedLink {
     ports: Box<Ports>,
     keys: StartedKeys,
     about: About,
+    in_kernel: bool,
     /// Behind the ports: they are closed before their interfaces are put back.
     prepared: [Option<Prepared>; 2],
     fallback: Option<String>,
@@ -69,7 +72,12 @@ pub(super) fn open_sides(
 
 impl ReadyLink {
     /// Prepares a link's interfaces and opens its ports.
-    pub(in crate::run) fn open(gateway: &Gateway, link: &Link, mtus: Mtus) -> Result<Self, RunError> {
+    pub(in crate::run) fn open(
+        gateway: &Gateway,
+        link: &Link,
+        mtus: Mtus,
+        control: &control::Gateway,
+    ) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
         let allowed = allowed(gateway, link.allow_addresses);
         let prepare =
@@ -90,6 +98,7 @@ impl ReadyLink {
             source,
             fallback,
             record,
+            in_kernel: is_for_kernel(link, mtus, gateway.io, control),
         })
     }
 
@@ -100,7 +109,7 @@ impl ReadyLink {
         grant: impl FnOnce(&StaticSas) -> Result<Granted, LeaseError>,
         measured: &Measured,
     ) -> Result<StartedLink, RunError> {
-        let Self { ports, prepared, mtus, source, fallback, record } = self;
+        let Self { ports, prepared, mtus, source, fallback, record, in_kernel } = self;
         let (secy, keys, began, unmarked) = match &link.keys {
             Keys::Static(sas) => {
                 let mut granted = grant(sas)?;
@@ -113,8 +122,8 @@ impl ReadyLink {
             }
             Keys::Agreed(mka) => {
                 let sci = mka.sci_on(source);
-                let agreement =
-                    KeyAgreement { record, ..key_agreement(link, mka, (sci, source), mtus, measured) };
+                let agreement = key_agreement(link, mka, (sci, source), mtus, measured, in_kernel);
+                let agreement = KeyAgreement { record, ..agreement };
                 let keys = StartedKeys::Agreed(Box::new(agreement));
                 (bare_secy(link, sci, mtus), keys, Pn::FIRST, None)
             }
@@ -125,7 +134,8 @@ impl ReadyLink {
             }
         };
         let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
-        Ok(StartedLink { pipeline: pipeline(link, secy), ports, keys, about, prepared, fallback, unmarked })
+        let pipeline = pipeline(link, secy);
+        Ok(StartedLink { pipeline, ports, keys, about, in_kernel, prepared, fallback, unmarked })
     }
 }
 
@@ -145,10 +155,10 @@ impl StartedLink {
         control: &mut control::Gateway,
         io: Io,
     ) -> Result<(), RunError> {
-        let Self { pipeline, ports, keys, about, prepared, fallback, unmarked } = self;
+        let Self { pipeline, ports, keys, about, in_kernel, prepared, fallback, unmarked } = self;
         let name = running.config.name.clone();
         (running.about, running.prepared) = (about, prepared);
-        (running.fallback, running.unmarked) = (fallback, unmarked);
+        (running.fallback, running.unmarked, running.kay_in_kernel) = (fallback, unmarked, in_kernel);
         running.loss = LossForwarding::new(running.config.link_loss, Instant::now());
         if running.config.in_site && !control.has_site(&name) {
             // Its ports are closed before their interface is put back.

@@ -119,7 +119,7 @@ const fn confidentiality(confidentiality: Confidentiality) -> &'static str {
 }
 
 fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport {
-    let Some(SakStatus { fragmentation, .. }) = transmitting(agreement) else {
+    let Some(SakStatus { fragmentation, whole, .. }) = transmitting(agreement) else {
         return FragmentReport { fragment: false, concatenate: false, why_not: None };
     };
     let (fragment, concatenate) = (fragmentation.fragment, fragmentation.concatenate);
@@ -129,7 +129,11 @@ fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport 
     let strangers: Vec<_> = strangers.map(|member| member.sci.to_string()).collect();
     let why_not = match (as_wished, strangers.as_slice()) {
         (true, _) => None,
-        (false, []) => Some("a peer has it switched off, or had it off when the key was made".into()),
+        (false, _) if *whole => Some("frames stay whole for the kernel".into()),
+        (false, []) => Some(
+            "a peer has it switched off or sends its frames through the kernel, or did so when the key was made"
+                .into(),
+        ),
         (false, [one]) => Some(format!("{one} is a plain MACsec station, which cannot do it")),
         (false, all) => Some(format!("{} are plain MACsec stations, which cannot do it", all.join(", "))),
     };

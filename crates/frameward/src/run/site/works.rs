@@ -310,6 +310,7 @@ fn give_program(kernel: &KernelSite, lan: &mut Lan, lan_mtu: usize, io: Io) -> R
     let side = lan.port.kernel_side().map_err(|_| "its LAN port is not on AF_XDP".to_owned());
     let program = kernel.set_lan(side.as_ref().map_err(Clone::clone), lan_frame(lan_mtu));
     let set = program.and_then(|program| {
+        lan.turns = Some(kernel.turns()?);
         let set = lan.port.set_program(Some(program.as_fd()));
         set.map_err(|error| format!("its LAN port refuses the program: {error}"))
     });

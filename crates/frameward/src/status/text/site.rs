@@ -3,7 +3,9 @@
 use std::fmt;
 
 use super::{Detail, StatusText, Uptime};
-use report::site::{EpochReport, FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport};
+use report::site::{
+    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StationReport, UdpReport,
+};
 
 /// Stations and flows that are shown; all of them with [`Detail::All`].
 const SHOWN: usize = 20;
@@ -70,6 +72,7 @@ impl StatusText<'_> {
         if let Some(path) = &peer.path {
             writeln!(f, "    known flows: {path}")?;
         }
+        peer.paths.iter().zip(1..).try_for_each(|(path, number)| write_path(f, number, path))?;
         if let Some(address) = &peer.seen_at {
             writeln!(f, "    sees this site at {address}")?;
         }
@@ -139,4 +142,29 @@ impl StatusText<'_> {
             more => writeln!(f, "    and {more} more: --all shows them"),
         }
     }
+}
+
+fn write_path(f: &mut fmt::Formatter<'_>, number: usize, path: &SitePathReport) -> fmt::Result {
+    let state = match (path.up, path.preferred) {
+        (true, true) => "up, preferred",
+        (true, false) => "up",
+        (false, _) => "down",
+    };
+    write!(f, "    path {number} ({}): {state}", path.settings)?;
+    if !path.reason.is_empty() {
+        write!(f, ": {}", path.reason)?;
+    }
+    if let (true, Some(address)) = (path.up, &path.address) {
+        write!(f, ", at {address}")?;
+    }
+    if let Some(microseconds) = path.round_trip_us {
+        write!(f, ", round trip {microseconds} us")?;
+    }
+    if let Some(lost) = path.loss_per_mille {
+        write!(f, ", {}.{} % of probes lost", lost / 10, lost % 10)?;
+    }
+    if let Some(octets) = path.payload {
+        write!(f, ", UDP payload up to {octets}")?;
+    }
+    writeln!(f)
 }

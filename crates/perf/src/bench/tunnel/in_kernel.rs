@@ -109,6 +109,7 @@ fn end(side: usize) -> Result<Site, XdpError> {
         port: 4790,
         station_age: Limits::DEFAULT.station_age,
         quiet: Duration::ZERO,
+        token: [0; 6],
     };
     let mut site = Site::load(&room, &settings, Unclaimed::Pass)?;
     site.set_lan(LOOPBACK)?;

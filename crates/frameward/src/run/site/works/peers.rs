@@ -36,7 +36,8 @@ impl RunningSite {
     ) -> Result<(), String> {
         let Some(works) = &mut self.works else { return Ok(()) };
         let (before, site) = (&self.config.peers, &config.name);
-        let stays = |peer: &SitePeer| Some(works.numbers[before.iter().position(|old| old == peer)?]);
+        let goes_on = |old: &SitePeer, peer: &SitePeer| old == peer || old.is_like_but_for_paths(peer);
+        let stays = |peer: &SitePeer| Some(works.numbers[before.iter().position(|old| goes_on(old, peer))?]);
         let stay: Vec<Option<PeerId>> = config.peers.iter().map(stays).collect();
         let leave: Vec<PeerId> =
             works.numbers.iter().filter(|number| !stay.contains(&Some(**number))).copied().collect();
@@ -52,6 +53,11 @@ impl RunningSite {
                 let most_payload = most_payload(config, works.about.lan_mtu).unwrap_or_default();
                 let come = come.iter().map(|(number, peer)| (*number, manager_peer(peer))).collect();
                 manager.change_peers(&leave, come, most_payload);
+                let other_paths = stay.iter().zip(&config.peers).filter_map(|(stays, peer)| {
+                    let known = before.contains(peer);
+                    stays.filter(|_| !known).map(|number| (number, manager_peer(peer)))
+                });
+                manager.change_paths(other_paths.collect());
             }
             Channel::Plain(peers) => peers.change(&leave, come.iter().copied()),
         }

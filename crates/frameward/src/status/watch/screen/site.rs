@@ -39,6 +39,10 @@ fn peer_line(peer: &SitePeerReport, palette: Palette) -> Line<'static> {
     if let Some(microseconds) = peer.round_trip_us {
         text += &format!(", {microseconds} us");
     }
+    let up = peer.paths.iter().filter(|path| path.up).count();
+    if !peer.paths.is_empty() {
+        text += &format!(", paths {up}/{}", peer.paths.len());
+    }
     if let Some(octets) = peer.path_payload {
         text += &format!(", payload {octets}");
     }
@@ -46,5 +50,6 @@ fn peer_line(peer: &SitePeerReport, palette: Palette) -> Line<'static> {
         text += &format!(", epoch {epoch} for {}", Uptime(seconds));
     }
     text += &format!(", flows {} out, {} in", peer.flows_acknowledged, peer.peer_flows);
-    Line::from(palette.span(if state == "connected" { Look::Plain } else { Look::Warn }, text))
+    let well = state == "connected" && up == peer.paths.len();
+    Line::from(palette.span(if well { Look::Plain } else { Look::Warn }, text))
 }

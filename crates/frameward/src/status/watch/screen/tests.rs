@@ -159,7 +159,7 @@ fn a_site_on_the_screen() {
     for words in [
         "^ InPktsUnknownIdentifier          30  rising 20.0/s",
         &format!("  {:<22}{:>12}", "InPktsLate", 2),
-        "peer         berlin, identifier, connected for 00:01:01, at 198.51.100.7:7787, 812 us, payload 1472, epoch 3",
+        "peer         berlin, identifier, connected for 00:01:01, at 198.51.100.7:7787, 812 us, paths 1/2, payload",
     ] {
         assert!(lines.iter().any(|line| line.contains(words)), "{words:?} is not in {lines:#?}");
     }

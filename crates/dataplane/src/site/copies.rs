@@ -1,0 +1,77 @@
+//! Frames that go to a peer over all of its paths at once, so that the first copy arrives even if a path loses the other.
+//!
+//! A site sees frames as MACsec leaves them. What is behind the SecTAG does not say here what a frame is for; its addresses and
+//! the VLAN tags in front of the SecTAG do.
+
+use wire::MacAddr;
+use wire::tunnel::Flow;
+
+/// Priority of VLAN tags (PCP) from which on a frame is express.
+const EXPRESS_PRIORITY: u8 = 6;
+/// Group addresses of GOOSE and of sampled values (IEC 61850-8-1, annex B): the first four octets.
+const GROUPS: [[u8; 4]; 2] = [[0x01, 0x0c, 0xcd, 0x01], [0x01, 0x0c, 0xcd, 0x04]];
+
+/// Which frames go over all paths of a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
+pub enum Copies {
+    /// None: each frame goes over the better path.
+    #[default]
+    None,
+    /// Cyclic frames of cells, GOOSE and sampled values by their destination, and what has a VLAN tag of priority 6 or 7 in front
+    /// of the SecTAG.
+    Express,
+    /// All.
+    All,
+}
+
+impl Copies {
+    pub(super) fn has(self, flow: &Flow) -> bool {
+        match self {
+            Self::None => false,
+            Self::Express => is_express(flow),
+            Self::All => true,
+        }
+    }
+}
+
+fn is_express(flow: &Flow) -> bool {
+    let MacAddr(destination) = flow.destination;
+    let [_, _, tci, ..] = flow.tags.encode();
+    flow.cyclic().is_some()
+        || tci >> 5 >= EXPRESS_PRIORITY
+        || GROUPS.iter().any(|group| destination.starts_with(group))
+}
+
+#[cfg(test)]
+mod tests {
+    use wire::EtherType;
+    use wire::tunnel::ParsedFrame;
+
+    use super::*;
+
+    #[test]
+    fn a_frame_is_express_by_what_is_in_front_of_its_sectag() {
+        const STATION: [u8; 6] = [2, 0, 0, 0, 0, 1];
+        let macsec = [0x88, 0xe5, 0x2c, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 1, 0, 1, 9, 9, 9, 9];
+        let flow = |destination: [u8; 6], tags: &[u8]| {
+            let frame = [&destination[..], &STATION, tags, &macsec].concat();
+            ParsedFrame::parse(&frame).expect("a frame").flow
+        };
+        for (destination, tags, express) in [
+            (STATION, &[][..], false),
+            ([1, 0x0c, 0xcd, 1, 0, 7], &[], true),
+            ([1, 0x0c, 0xcd, 4, 0, 7], &[], true),
+            ([1, 0x0c, 0xcd, 2, 0, 7], &[], false),
+            (STATION, &[0x81, 0, 0xc0, 5], true),
+            (STATION, &[0x81, 0, 0xa0, 5], false),
+            (STATION, &[0x81, 0, 0xff, 0xff], true),
+        ] {
+            let flow = flow(destination, tags);
+            assert_eq!(Copies::Express.has(&flow), express, "{destination:x?} {tags:x?}");
+            assert!(Copies::All.has(&flow) && !Copies::None.has(&flow));
+        }
+        let cyclic = [&STATION[..], &STATION, &[0x88, 0xb5], &[0; 40]].concat();
+        let cyclic = ParsedFrame::parse_cyclic(&cyclic, EtherType(0x88b5));
+        assert!(cyclic.is_ok_and(|cyclic| Copies::Express.has(&cyclic.flow)));
+    }
+}

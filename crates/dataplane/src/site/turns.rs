@@ -1,0 +1,133 @@
+//! How far a site's worker is, told to programs in the kernel that hand it frames of the LAN and packets of peers.
+//!
+//! What was handed over before a turn began is gone when that turn, or a later one, finds nothing: all leaves in the turn that receives it.
+//!
+//! A packet that programs have opened comes by the data port as others do, and so behind those before it:
+//!
+//! ```text
+//!  token 6 | peer 2 | header 8, in the clear | body
+//! ```
+//!
+//! The token is a random number that no identifier of the programs' has, and they drop packets of the network that have it.
+
+use std::sync::atomic::{Ordering, fence};
+
+use netdev::shared::SharedWords;
+use tunnel::PeerId;
+use wire::tunnel::{RID_OCTETS, SHORT_HEADER_OCTETS};
+
+/// Memory that the programs read: how many turns have begun, the last one that found no frame of the LAN, the last one that found no packet
+/// at the data port.
+#[derive(Debug)]
+pub struct Turns {
+    words: SharedWords,
+    begun: u64,
+    token: [u8; RID_OCTETS],
+}
+
+/// Where a turn looks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Place {
+    Lan = 1,
+    DataPort = 2,
+}
+
+impl Turns {
+    /// Words of the memory.
+    pub const WORDS: usize = 3;
+
+    /// Goes on where a worker before was, of which nobody knows what it had still.
+    pub fn new(words: SharedWords, token: [u8; RID_OCTETS]) -> Self {
+        let mut begun = 0;
+        if let [turns, found_none @ ..] = words.words() {
+            begun = turns.load(Ordering::Relaxed);
+            found_none.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        }
+        Self { words, begun, token }
+    }
+
+    /// A turn begins: nothing was looked for yet.
+    pub(super) fn begin(&mut self) {
+        self.begun += 1;
+        if let Some(begun) = self.words.words().first() {
+            begun.store(self.begun, Ordering::Relaxed);
+        }
+        // A program that hands something over after this turn has looked for it sees that the turn has begun.
+        fence(Ordering::SeqCst);
+    }
+
+    /// The turn found nothing there.
+    pub(super) fn find_none(&self, place: Place) {
+        if let Some(word) = self.words.words().get(place as usize) {
+            word.store(self.begun, Ordering::Release);
+        }
+    }
+
+    /// The peer whose packet it is, if programs have opened it.
+    pub(super) fn opened(&self, packet: &[u8]) -> Option<PeerId> {
+        let [token @ .., high, low] = *packet.first_chunk::<{ RID_OCTETS + 2 }>()?;
+        (token == self.token && packet.len() >= SHORT_HEADER_OCTETS)
+            .then(|| PeerId(u16::from_be_bytes([high, low])))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use super::*;
+
+    const TOKEN: [u8; RID_OCTETS] = [0x3c, 1, 2, 3, 4, 5];
+
+    /// A file in place of a map: both are pages that somebody else has too.
+    fn memory() -> File {
+        let path = std::env::temp_dir().join(format!(
+            "turns-{}-{:?}",
+            std::process::id(),
+            std::thread::current().id()
+        ));
+        let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
+        std::fs::remove_file(path).unwrap();
+        file.set_len(4096).unwrap();
+        file
+    }
+
+    fn shared(file: &File) -> SharedWords {
+        SharedWords::map(file.as_fd(), Turns::WORDS).unwrap()
+    }
+
+    #[test]
+    fn programs_see_that_a_turn_has_begun_and_where_it_found_nothing() {
+        let file = memory();
+        let words = shared(&file);
+        words.words()[1].store(u64::MAX, Ordering::Relaxed);
+        let mut turns = Turns::new(shared(&file), TOKEN);
+        let seen = || [0, 1, 2].map(|word: usize| words.words()[word].load(Ordering::SeqCst));
+        assert_eq!(seen(), [0, 0, 0], "nobody knows whether all is done");
+        turns.begin();
+        assert_eq!(seen(), [1, 0, 0]);
+        turns.find_none(Place::Lan);
+        assert_eq!(seen(), [1, 1, 0]);
+        turns.begin();
+        turns.find_none(Place::DataPort);
+        assert_eq!(seen(), [2, 1, 2]);
+        let mut next = Turns::new(shared(&file), TOKEN);
+        assert_eq!(seen(), [2, 0, 0]);
+        next.begin();
+        assert_eq!(seen(), [3, 0, 0], "no number comes twice");
+    }
+
+    #[test]
+    fn a_packet_with_the_token_was_opened() {
+        let turns = Turns::new(shared(&memory()), TOKEN);
+        let packet = [&TOKEN[..], &[1, 2], &[7; 8]].concat();
+        assert_eq!(turns.opened(&packet), Some(PeerId(0x102)));
+        assert_eq!(turns.opened(&packet[..15]), None);
+        for octet in 0..RID_OCTETS {
+            let mut other = packet.clone();
+            other[octet] ^= 1;
+            assert_eq!(turns.opened(&other), None, "{octet}");
+        }
+    }
+}

@@ -1,0 +1,463 @@
+//! Several paths to a peer: measured by probes, the better one preferred, others in reserve or with copies.
+//!
+//! ```text
+//!  socket ── probes heard ──▶ Meter of each path ── figures ─▶ Choice ── places, preferred ─▶ worker
+//!         ◀─ requests ───────────┘        │                           └─ ways of QUIC's packets ─▶ socket
+//!                                 PayloadSearch ── least payload ─▶ worker
+//! ```
+//!
+//! Keys of probes come from the connection with the peer, so that each connection proves all paths anew. Until one is proved, data
+//! goes where the connection was made, as to a peer with one path. Without a connection everything stays as it was.
+
+mod choice;
+mod meter;
+mod orders;
+mod search;
+#[cfg(test)]
+mod tests;
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use dataplane::site::{PATHS, Place, ToWorker};
+use netdev::interface::link_state;
+use netdev::udp::Source;
+use quinn::Connection;
+use suite::path_probe::{PROBE_KEY_OCTETS, PROBE_OCTETS, Probe, ProbeKey};
+use tokio::task::AbortHandle;
+use tunnel::PeerId;
+use wire::Instant;
+
+use super::error::DisconnectReason;
+use super::probes::ProbedPath;
+use super::random;
+use super::routes::Route;
+use super::settings::{ManagerPath, ManagerPeer};
+use super::shared::Shared;
+use super::status::{PathStatus, canonical};
+use super::transport::FLOOR;
+use choice::{AllFigures, Choice};
+use meter::{Answered, Figures, Meter};
+use orders::{Told, Wanted};
+use search::PayloadSearch;
+
+/// Label of the octets that a connection gives for probes (RFC 8446, 7.5).
+const LABEL: &[u8] = b"EXPORTER-frameward-path-probe";
+/// Time for which copies still go over a path that is down. It may be this end that is slow, and the other path that has died.
+const LINGER: Duration = Duration::from_secs(10);
+/// Interval at which interfaces are looked for.
+const INTERFACES: Duration = Duration::from_secs(1);
+
+/// The paths of one peer.
+#[derive(Debug)]
+pub(super) struct PeerPaths {
+    peer: PeerId,
+    paths: Vec<PeerPath>,
+    most_payload: u16,
+    choice: Choice,
+    preferred: Option<usize>,
+    /// Where the connection was made, until a path is proved.
+    made: Option<Place>,
+    /// Keys of the connection, inward and outward, by number of the path.
+    keys: Vec<[ProbeKey; 2]>,
+    /// Numbers of the last requests under these keys.
+    seqs: [u64; PATHS],
+    /// Whether a path was up on this connection.
+    proved: bool,
+    /// What the socket knows of the probed paths.
+    probed: Vec<(Source, bool)>,
+    looked: Option<Instant>,
+    wanted: Wanted,
+    told: Told,
+}
+
+#[derive(Debug)]
+struct PeerPath {
+    settings: ManagerPath,
+    /// Address of its endpoint, or why there is none.
+    endpoint: Result<Option<SocketAddr>, String>,
+    /// Looks the endpoint up, now and after its name has changed.
+    following: Option<AbortHandle>,
+    source: Result<Source, String>,
+    meter: Meter,
+    search: PayloadSearch,
+    /// As it was told to a person.
+    up: bool,
+    /// Moment at which it was up last.
+    was_up: Option<Instant>,
+}
+
+impl Drop for PeerPath {
+    fn drop(&mut self) {
+        if let Some(following) = self.following.take() {
+            following.abort();
+        }
+    }
+}
+
+impl PeerPath {
+    fn new(settings: ManagerPath, following: Option<AbortHandle>, most_payload: u16) -> Self {
+        let source = source_of(&settings);
+        let search = PayloadSearch::new(most_payload);
+        Self {
+            settings,
+            endpoint: Ok(None),
+            following,
+            source,
+            meter: Meter::default(),
+            search,
+            up: false,
+            was_up: None,
+        }
+    }
+
+    /// Where its packets go, if the peer was proved to be there.
+    fn place(&self) -> Option<Place> {
+        Some(Place { to: self.meter.proved()?, source: *self.source.as_ref().ok()? })
+    }
+
+    /// Whether packets go over it: it is up, or was until lately.
+    fn is_used(&self, now: Instant) -> bool {
+        self.was_up.is_some_and(|last| now.since(last) < LINGER)
+    }
+
+    fn figures(&self, now: Instant) -> Option<Figures> {
+        self.source.as_ref().ok().and(self.meter.figures(now))
+    }
+
+    /// Why it carries no packets, in words.
+    fn reason(&self, now: Instant) -> String {
+        if let Err(why) = &self.source {
+            return why.clone();
+        }
+        if self.meter.answers(now) {
+            return "the peer has no proof yet that this site is at its end".to_owned();
+        }
+        let endpoint = self.endpoint.as_ref().ok().copied().flatten();
+        match (self.meter.proved().or(self.meter.heard()).or(endpoint), &self.endpoint) {
+            (Some(address), _) => format!("no answer from {}", canonical(address)),
+            (None, Err(why)) => why.clone(),
+            (None, Ok(_)) if self.settings.endpoint.is_some() => "its endpoint is being looked up".to_owned(),
+            (None, Ok(_)) => "the peer was not heard on it".to_owned(),
+        }
+    }
+}
+
+/// The way out of this box of a path.
+///
+/// # Errors
+/// Its interface is not there.
+pub(super) fn source_of(path: &ManagerPath) -> Result<Source, String> {
+    let interface = match &path.interface {
+        None => 0,
+        Some(name) => match link_state(name) {
+            Ok(Some(seen)) => seen.index,
+            Ok(None) => return Err(format!("interface {name} is missing")),
+            Err(error) => return Err(format!("interface {name}: {error}")),
+        },
+    };
+    Ok(Source { address: path.local.filter(|local| !local.is_unspecified()), interface })
+}
+
+impl PeerPaths {
+    /// Paths of a peer that has some. `follow` has an endpoint looked up.
+    pub(super) fn new(
+        peer: PeerId,
+        settings: &ManagerPeer,
+        most_payload: u16,
+        follow: impl Fn(u8, &ManagerPath) -> Option<AbortHandle>,
+    ) -> Option<Self> {
+        if settings.paths.is_empty() {
+            return None;
+        }
+        let mut paths = Self {
+            peer,
+            paths: Vec::new(),
+            most_payload,
+            choice: Choice::default(),
+            preferred: None,
+            made: None,
+            keys: Vec::new(),
+            seqs: [0; PATHS],
+            proved: false,
+            probed: Vec::new(),
+            looked: None,
+            wanted: Wanted::default(),
+            told: Told::default(),
+        };
+        paths.change(settings, follow);
+        Some(paths)
+    }
+
+    /// Takes other settings; a path that is as before goes on.
+    pub(super) fn change(
+        &mut self,
+        settings: &ManagerPeer,
+        follow: impl Fn(u8, &ManagerPath) -> Option<AbortHandle>,
+    ) {
+        self.wanted.copies = settings.copies;
+        for (seq, path) in self.seqs.iter_mut().zip(&self.paths) {
+            *seq = path.meter.last_seq();
+        }
+        self.paths.truncate(settings.paths.len());
+        for (number, path) in settings.paths.iter().take(PATHS).enumerate() {
+            match self.paths.get_mut(number) {
+                Some(known) if known.settings == *path => {}
+                known => {
+                    let mut fresh =
+                        PeerPath::new(path.clone(), follow(number as u8, path), self.most_payload);
+                    fresh.meter = Meter::after(self.seqs[number]);
+                    match known {
+                        Some(known) => *known = fresh,
+                        None => self.paths.push(fresh),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether the settings say the same paths, and copies of the same frames.
+    pub(super) fn are_as(&self, settings: &ManagerPeer) -> bool {
+        let paths = self.paths.iter().map(|path| &path.settings);
+        paths.eq(&settings.paths) && self.wanted.copies == settings.copies
+    }
+
+    /// An endpoint was looked up.
+    pub(super) fn resolved(&mut self, number: u8, found: Result<Vec<SocketAddr>, DisconnectReason>) {
+        let Some(path) = self.paths.get_mut(usize::from(number)) else { return };
+        path.endpoint = match found {
+            Ok(addresses) => Ok(addresses.first().copied()),
+            Err(why) => Err(why.text),
+        };
+    }
+
+    /// There is another connection, made with this address; `ours`: by this site.
+    pub(super) fn connected(
+        &mut self,
+        connection: &Connection,
+        ours: bool,
+        address: SocketAddr,
+        shared: &Shared,
+    ) {
+        let there = |place: &&Place| canonical(place.to) == canonical(address);
+        let made = shared.socket.routes().of(address).and_then(|places| places.iter().find(there).copied());
+        let made = made.unwrap_or(Place { to: address, source: Source::default() });
+        self.made = Some(made);
+        // What was heard under keys before proves nothing.
+        self.forget(shared);
+        shared.socket.routes().set(self.peer, Some(Route { seen: address, places: vec![made] }));
+        self.keys = (0..PATHS as u8).map_while(|number| keys_of(connection, number, ours)).collect();
+        for path in &mut self.paths {
+            (path.meter, path.search) = (Meter::default(), PayloadSearch::new(self.most_payload));
+            path.was_up = None;
+        }
+        (self.choice, self.proved, self.probed, self.seqs) =
+            (Choice::default(), false, Vec::new(), [0; PATHS]);
+    }
+
+    /// The connection is gone, and with it its keys.
+    pub(super) fn disconnected(&mut self, shared: &Shared) {
+        self.keys.clear();
+        self.forget(shared);
+    }
+
+    /// The socket is to know nothing of the peer any more.
+    pub(super) fn forget(&self, shared: &Shared) {
+        shared.socket.probes().set(self.peer, [].into_iter());
+        shared.socket.routes().set(self.peer, None);
+    }
+
+    /// Takes what was heard, sends what is due, and chooses. Returns what a person should know.
+    pub(super) fn look(&mut self, now: Instant, seen: SocketAddr, shared: &Shared) -> Vec<String> {
+        if self.looked.is_none_or(|looked| now.since(looked) >= INTERFACES) {
+            self.looked = Some(now);
+            for path in &mut self.paths {
+                path.source = source_of(&path.settings);
+            }
+        }
+        let mut notices = self.hear(shared);
+        self.ask(now, shared);
+        let all: AllFigures = self.paths.iter().map(|path| path.figures(now)).collect();
+        self.preferred = self.choice.choose(now, &all);
+        notices.extend(self.note_changes(now, &all));
+        self.settle(now, &all);
+        self.tell_socket(now, seen, shared);
+        notices
+    }
+
+    fn hear(&mut self, shared: &Shared) -> Vec<String> {
+        let mut notices = Vec::new();
+        for heard in shared.socket.probes().heard(self.peer) {
+            let Some(path) = self.paths.get_mut(usize::from(heard.number)) else { continue };
+            let (at, from, Probe { answer, proved, seq }) =
+                (shared.moment(heard.at), heard.from, heard.probe);
+            if !answer {
+                path.meter.hear_request(at, from, proved);
+                continue;
+            }
+            let before = path.meter.proved();
+            if path.meter.hear_answer(at, from, seq, proved) == Answered::Moved
+                && let Some(before) = before
+            {
+                let number = heard.number + 1;
+                notices.push(format!(
+                    "on path {number} it is now at {from}, {before} before: a NAT on the way or an address has changed"
+                ));
+            }
+        }
+        notices
+    }
+
+    /// Sends requests that are due.
+    fn ask(&mut self, now: Instant, shared: &Shared) {
+        let most = self.most_payload.max(FLOOR);
+        let mut packet = vec![0; usize::from(most)];
+        for (path, [_, key]) in self.paths.iter_mut().zip(&self.keys) {
+            while let Some((octets, answered)) = path.meter.poll_filled(now) {
+                path.search.hear(now, octets, answered, path.meter.answers(now));
+            }
+            let Ok(source) = path.source else { continue };
+            if !path.meter.is_due(now) {
+                continue;
+            }
+            let octets = if path.meter.answers(now) { path.search.next(now) } else { None };
+            let proved = path.meter.answers(now);
+            let endpoint = path.endpoint.as_ref().ok().copied().flatten().map(canonical);
+            for request in path.meter.requests(now, endpoint, octets) {
+                let length = usize::from(request.octets).max(PROBE_OCTETS).min(packet.len());
+                let probe = Probe { answer: false, proved, seq: request.seq };
+                key.seal(probe, random::number() as u8, &mut packet[..length]);
+                shared.socket.send_probe(Place { to: request.to, source }, &packet[..length]);
+            }
+        }
+    }
+
+    fn note_changes(&mut self, now: Instant, all: &AllFigures) -> Vec<String> {
+        let mut notices = Vec::new();
+        for (number, path) in self.paths.iter_mut().enumerate() {
+            let figures = all.get(number).copied().flatten();
+            if path.up == figures.is_some() {
+                continue;
+            }
+            path.up = figures.is_some();
+            let name = format!("path {} ({})", number + 1, path.settings);
+            notices.push(match figures {
+                Some(figures) => {
+                    format!("{name} is up, round trip {} us", figures.round_trip.as_micros())
+                }
+                None => match self.preferred {
+                    Some(other) => {
+                        format!("{name} is down: {}; frames go over path {}", path.reason(now), other + 1)
+                    }
+                    None => format!("{name} is down: {}; no other path is up", path.reason(now)),
+                },
+            });
+        }
+        notices
+    }
+
+    /// Settles what the worker is to know. If no path carries packets, it stays as it was.
+    fn settle(&mut self, now: Instant, all: &AllFigures) {
+        for (path, _) in self.paths.iter_mut().zip(all).filter(|(_, figures)| figures.is_some()) {
+            path.was_up = Some(now);
+        }
+        match self.preferred {
+            Some(preferred) => {
+                self.proved = true;
+                self.wanted.places = std::array::from_fn(|number| {
+                    self.paths.get(number).filter(|path| path.is_used(now)).and_then(PeerPath::place)
+                });
+                self.wanted.preferred = preferred as u8;
+                let used = self.paths.iter().filter(|path| path.is_used(now));
+                self.wanted.payload = used.map(|path| path.search.carried()).min();
+            }
+            None if !self.proved => {
+                let place = self.made.map(|Place { to, source }| Place { to: canonical(to), source });
+                self.wanted.places = [place, None, None, None];
+                (self.wanted.preferred, self.wanted.payload) = (0, Some(FLOOR));
+            }
+            None => {}
+        }
+    }
+
+    /// Tells the socket how QUIC's packets go and what answers say.
+    fn tell_socket(&mut self, now: Instant, seen: SocketAddr, shared: &Shared) {
+        let preferred = usize::from(self.wanted.preferred);
+        let places = self.wanted.places.iter().flatten().copied();
+        let first = self.wanted.places[preferred];
+        let mut ordered: Vec<Place> = first.into_iter().collect();
+        ordered.extend(places.filter(|place| Some(*place) != first));
+        if !self.proved {
+            // QUIC itself looks where the peer is.
+            ordered = self.made.iter().map(|made| Place { to: seen, ..*made }).collect();
+        }
+        shared.socket.routes().set(self.peer, Some(Route { seen, places: ordered }));
+        let of =
+            |path: &PeerPath| (*path.source.as_ref().unwrap_or(&Source::default()), path.meter.answers(now));
+        let probed: Vec<_> = self.paths.iter().map(of).collect();
+        if probed != self.probed {
+            let paths = probed.iter().zip(&self.keys).zip(0..).map(|((&(source, proved), keys), number)| {
+                let [inward, outward] = keys.clone();
+                ProbedPath { number, inward, outward, source, proved }
+            });
+            shared.socket.probes().set(self.peer, paths);
+            self.probed = probed;
+        }
+    }
+
+    /// The next command for the worker.
+    pub(super) fn next_command(&mut self) -> Option<ToWorker> {
+        self.told.next_command(self.peer, self.wanted)
+    }
+
+    /// Where data goes that goes over one path.
+    pub(super) fn address(&self) -> Option<SocketAddr> {
+        self.wanted.places[usize::from(self.wanted.preferred)].map(|place| place.to)
+    }
+
+    /// Octets of the largest UDP payload that all paths in use carry.
+    pub(super) const fn payload(&self) -> Option<u16> {
+        self.wanted.payload
+    }
+
+    /// Round trip of the preferred path.
+    pub(super) fn round_trip(&self, now: Instant) -> Option<Duration> {
+        Some(self.paths.get(self.preferred?)?.figures(now)?.round_trip)
+    }
+
+    /// The state of each.
+    pub(super) fn statuses(&self, now: Instant) -> Vec<PathStatus> {
+        let of = |(number, path): (usize, &PeerPath)| {
+            let figures = path.figures(now).filter(|_| !self.keys.is_empty());
+            let reason = match figures {
+                Some(_) => String::new(),
+                None if self.keys.is_empty() => "there is no management channel".to_owned(),
+                None => path.reason(now),
+            };
+            PathStatus {
+                settings: path.settings.to_string(),
+                reason,
+                preferred: figures.is_some() && self.preferred == Some(number),
+                address: path.meter.proved(),
+                round_trip: figures.map(|figures| figures.round_trip),
+                loss_per_mille: figures.map(|figures| figures.loss_per_mille),
+                payload: figures.map(|_| path.search.carried()),
+            }
+        };
+        self.paths.iter().enumerate().map(of).collect()
+    }
+}
+
+/// Keys of a path's probes, inward and outward.
+fn keys_of(connection: &Connection, number: u8, ours: bool) -> Option<[ProbeKey; 2]> {
+    let mut octets = zeroize::Zeroizing::new([0; 2 * PROBE_KEY_OCTETS]);
+    connection.export_keying_material(&mut octets[..], LABEL, &[number]).ok()?;
+    let (clients, servers) = octets.split_first_chunk::<PROBE_KEY_OCTETS>()?;
+    let (clients, servers) = (ProbeKey::new(clients), ProbeKey::new(servers.first_chunk()?));
+    Some(if ours { [servers, clients] } else { [clients, servers] })
+}
+
+/// Whether an address is of the IP version that a path's own address has.
+pub(super) fn is_of_version(address: SocketAddr, local: Option<IpAddr>) -> bool {
+    local.is_none_or(|local| canonical(address).is_ipv4() == local.is_ipv4())
+}

@@ -1,0 +1,216 @@
+//! Paths of a model network, on a virtual clock.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use wire::Instant;
+
+use super::choice::{AllFigures, Choice, HOLD};
+use super::meter::{Answered, Figures, INTERVAL, Meter};
+use super::search::PayloadSearch;
+
+const TICK_MS: u64 = 10;
+const TICK: Duration = Duration::from_millis(TICK_MS);
+
+fn at(milliseconds: u64) -> Instant {
+    Instant::after_start(Duration::from_millis(milliseconds))
+}
+
+fn address(last: u8) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, last], 7787))
+}
+
+/// A path whose other end answers everything that gets through.
+struct Model {
+    meter: Meter,
+    round_trip: Duration,
+    loss_per_mille: u64,
+    /// The largest payload that it carries.
+    carries: u16,
+    answers: Vec<(Instant, u64)>,
+    dice: u64,
+}
+
+impl Model {
+    fn new(round_trip_ms: u64, loss_per_mille: u64) -> Self {
+        Self {
+            meter: Meter::default(),
+            round_trip: Duration::from_millis(round_trip_ms),
+            loss_per_mille,
+            carries: 1472,
+            answers: Vec::new(),
+            dice: 0x9e37_79b9_7f4a_7c15 ^ round_trip_ms << 20 ^ loss_per_mille,
+        }
+    }
+
+    fn is_lost(&mut self) -> bool {
+        self.dice ^= self.dice << 13;
+        self.dice ^= self.dice >> 7;
+        self.dice ^= self.dice << 17;
+        (self.dice >> 11) % 1000 < self.loss_per_mille
+    }
+
+    fn turn(&mut self, now: Instant, octets: Option<u16>) {
+        let due: Vec<_> = self.answers.iter().filter(|(at, _)| *at <= now).copied().collect();
+        self.answers.retain(|(at, _)| *at > now);
+        for (_, seq) in due {
+            self.meter.hear_answer(now, address(1), seq, true);
+        }
+        for request in self.meter.requests(now, Some(address(1)), octets) {
+            if !self.is_lost() && request.octets <= self.carries {
+                self.answers.push((now + self.round_trip, request.seq));
+            }
+        }
+    }
+}
+
+/// Lets paths be measured and chosen; returns the choice at each tick.
+fn run(models: &mut [Model], choice: &mut Choice, from_ms: u64, for_ms: u64) -> Vec<Option<usize>> {
+    let ticks = (0..for_ms / TICK_MS).map(|tick| at(from_ms + TICK_MS * tick));
+    ticks
+        .map(|now| {
+            models.iter_mut().for_each(|model| model.turn(now, None));
+            let all: AllFigures = models.iter().map(|model| model.meter.figures(now)).collect();
+            choice.choose(now, &all)
+        })
+        .collect()
+}
+
+#[test]
+fn the_faster_path_is_chosen_and_left_when_it_is_slower_for_a_while() {
+    let (mut models, mut choice) = ([Model::new(50, 0), Model::new(10, 0)], Choice::default());
+    let chosen = run(&mut models, &mut choice, 0, 20_000);
+    assert_eq!(chosen.last(), Some(&Some(1)));
+    // Slower for less than the time that counts, then for good.
+    models[1].round_trip = Duration::from_millis(150);
+    let chosen = run(&mut models, &mut choice, 20_000, 3_000);
+    assert!(chosen.iter().all(|chosen| *chosen == Some(1)), "not yet");
+    let chosen = run(&mut models, &mut choice, 23_000, 10_000);
+    assert_eq!(chosen.last(), Some(&Some(0)));
+    let changes = chosen.windows(2).filter(|pair| pair[0] != pair[1]).count();
+    assert_eq!(changes, 1);
+}
+
+#[test]
+fn a_path_that_loses_is_worse_than_a_slow_one() {
+    let (mut models, mut choice) = ([Model::new(5, 150), Model::new(60, 0)], Choice::default());
+    let chosen = run(&mut models, &mut choice, 0, 60_000);
+    assert_eq!(chosen.last(), Some(&Some(1)));
+    let figures = models[0].meter.figures(at(60_000)).expect("it carries packets");
+    assert!((20..=400).contains(&figures.loss_per_mille), "{figures:?}");
+}
+
+#[test]
+fn a_dead_path_is_left_within_two_seconds_and_comes_back_into_use_later() {
+    let (mut models, mut choice) = ([Model::new(10, 0), Model::new(40, 0)], Choice::default());
+    assert_eq!(run(&mut models, &mut choice, 0, 10_000).last(), Some(&Some(0)));
+    models[0].loss_per_mille = 1000;
+    let chosen = run(&mut models, &mut choice, 10_000, 2_000);
+    assert_eq!(chosen.last(), Some(&Some(1)));
+    assert_eq!(models[0].meter.figures(at(12_000)), None);
+    models[0].loss_per_mille = 0;
+    let chosen = run(&mut models, &mut choice, 12_000, 20_000);
+    let hold = usize::try_from(HOLD.as_millis() / TICK.as_millis()).expect("small");
+    assert!(chosen[..hold].iter().all(|chosen| *chosen == Some(1)), "not before it has held");
+    assert_eq!(chosen.last(), Some(&Some(0)));
+    // All are dead: none is chosen.
+    models.iter_mut().for_each(|model| model.loss_per_mille = 1000);
+    assert_eq!(run(&mut models, &mut choice, 32_000, 3_000).last(), Some(&None));
+}
+
+#[test]
+fn an_address_counts_once_it_has_answered_what_was_sent_there() {
+    let (here, there) = (address(1), address(2));
+    let mut meter = Meter::default();
+    assert!(meter.requests(at(0), None, None).is_empty(), "nobody knows where");
+    // The peer is heard, and is proved to be there by its answer from there.
+    meter.hear_request(at(10), here, false);
+    let asked = meter.requests(at(200), None, None);
+    assert_eq!(asked[0].to, here);
+    assert_eq!(meter.hear_answer(at(210), there, asked[0].seq, true), Answered::Nothing, "from elsewhere");
+    assert_eq!(meter.proved(), None);
+    assert_eq!(meter.hear_answer(at(215), here, asked[0].seq, false), Answered::Moved);
+    assert_eq!(meter.hear_answer(at(216), here, asked[0].seq, true), Answered::Nothing, "twice");
+    assert_eq!(
+        (meter.proved(), meter.figures(at(216))),
+        (Some(here), None),
+        "the peer has not proved this site"
+    );
+    meter.hear_request(at(220), here, true);
+    assert!(meter.figures(at(221)).is_some());
+    // A request from elsewhere moves nothing, but has that address asked as well.
+    meter.hear_request(at(300), there, true);
+    assert_eq!(meter.proved(), Some(here));
+    let asked = meter.requests(at(400), None, None);
+    assert_eq!(asked.iter().map(|request| request.to).collect::<Vec<_>>(), [here, there]);
+    assert_eq!(
+        meter.hear_answer(at(410), there, asked[0].seq, true),
+        Answered::Nothing,
+        "that went elsewhere"
+    );
+    assert_eq!(meter.hear_answer(at(410), there, asked[1].seq, true), Answered::Moved);
+    assert_eq!(meter.proved(), Some(there));
+    assert!(meter.requests(at(400) + INTERVAL / 2, None, None).is_empty(), "not due");
+}
+
+#[test]
+fn the_payload_of_a_path_is_found_to_the_octet_and_again_when_it_shrinks() {
+    for (carries, most) in [(1472, 1472), (1464, 1472), (1200, 1472), (1201, 8972), (4000, 8972)] {
+        let (mut model, mut search) = (Model::new(20, 0), PayloadSearch::new(most));
+        let mut now = at(0);
+        let mut pass = |model: &mut Model, search: &mut PayloadSearch, seconds: u32| {
+            for _ in 0..100 * seconds {
+                now = now + TICK;
+                while let Some((octets, answered)) = model.meter.poll_filled(now) {
+                    search.hear(now, octets, answered, model.meter.answers(now));
+                }
+                let due = model.meter.is_due(now) && model.meter.proved().is_some();
+                let octets = if due { search.next(now) } else { None };
+                model.turn(now, octets);
+            }
+        };
+        model.carries = carries;
+        pass(&mut model, &mut search, 90);
+        assert_eq!(search.carried(), carries, "of {most}");
+        if carries > 1300 {
+            model.carries = 1300;
+            pass(&mut model, &mut search, 90);
+            assert_eq!(search.carried(), 1300, "shrunk");
+        }
+        model.carries = most;
+        pass(&mut model, &mut search, 240);
+        assert_eq!(search.carried(), most, "grown");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Whatever the figures: a path that carries packets is chosen if there is one, and none is left for one that is not better.
+    #[test]
+    fn a_living_path_is_chosen_and_kept_without_a_reason(
+        figures in proptest::collection::vec(
+            proptest::collection::vec(proptest::option::of((0..300_u64, 0..200_u16)), 3), 1..200)
+    ) {
+        let (mut choice, mut before) = (Choice::default(), None);
+        for (tick, all) in figures.iter().enumerate() {
+            let of = |figures: &Option<(u64, u16)>| figures.map(|(ms, loss_per_mille)| {
+                Figures { round_trip: Duration::from_millis(ms), loss_per_mille }
+            });
+            let all: AllFigures = all.iter().map(of).collect();
+            let chosen = choice.choose(at(500 * tick as u64), &all);
+            prop_assert_eq!(chosen.is_some(), all.iter().any(Option::is_some));
+            if let Some(chosen) = chosen {
+                let its = all[chosen];
+                prop_assert!(its.is_some());
+                if let Some(was) = before.and_then(|before: usize| all[before])
+                    && before != Some(chosen) {
+                    let its = its.expect("it carries packets");
+                    prop_assert!(its.loss_per_mille < was.loss_per_mille || its.round_trip < was.round_trip);
+                }
+                before = Some(chosen);
+            }
+        }
+    }
+}
