@@ -100,6 +100,7 @@ impl Direct {
         let Some((told, since)) = self.told else { return answers || self.waited(now, self.pause()) };
         let after = match (answers, told == own) {
             (true, _) => SPACING,
+            (false, true) if self.failures == 1 => SPACING,
             (false, true) => self.pause().max(AGAIN),
             (false, false) => self.pause().min(AGAIN),
         };

@@ -271,7 +271,9 @@ impl Peer {
                 self.channel = Some(channel);
                 return;
             }
-            if !callers && !again && channel.ended().is_none() && channel.since.elapsed() < MEETING {
+            // A direct one beats one through the relay, whoever called.
+            let alike = relayed_peer(address).is_some() == self.is_relayed();
+            if alike && !callers && !again && channel.ended().is_none() && channel.since.elapsed() < MEETING {
                 connection.close(code::SUPERSEDED, b"two connections met");
                 self.channel = Some(channel);
                 return;
@@ -345,7 +347,9 @@ impl Peer {
     /// The connection is gone.
     fn lose(&mut self, channel: PeerConnection, why: DisconnectReason) {
         let (ours, greeted) = (channel.ours, channel.greeted);
-        self.note_end_of_direct_way(self.shared.now(), channel.since.elapsed());
+        if !why.superseded {
+            self.note_end_of_direct_way(self.shared.now(), channel.since.elapsed());
+        }
         channel.close(code::FAULT, &why.text);
         self.shared.shared_counters.count(|counters| counters.connections_lost += 1);
         if let Some(session) = &mut self.session {
