@@ -33,7 +33,8 @@ wire::counters! {
         in_datagrams = "InDatagrams",
         /// Packets with the management channel's mark, but too many waited for it.
         in_datagrams_dropped = "InDatagramsDropped" [discard],
-        /// Packets to the port of header encryption or the plain one, from nobody's address.
+        /// Packets to the port of header encryption or the plain one, from nobody's address; or to any port, from an address
+        /// that no network has.
         in_pkts_unknown_address = "InPktsUnknownAddress" [discard],
         /// EAPOL frames from the management channel for the LAN.
         in_eapol = "InEapol",
