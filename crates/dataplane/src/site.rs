@@ -92,7 +92,7 @@ impl Site {
     ) -> Self {
         let modes: Vec<Mode> = settings.peers.iter().map(|peer| peer.mode).collect();
         Self {
-            relays: Relays::new(settings.limits.relayed_per_second),
+            relays: Relays::new(settings.limits.relayed_per_second, modes.len()),
             forwarding: Forwarding::new(settings),
             mailbox,
             datagrams,

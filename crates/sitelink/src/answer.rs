@@ -8,6 +8,7 @@
 //! - As soon as there are several, or many in a second: only callers that have proved their address (Retry, RFC 9000, 8.1), and
 //!   of those a bounded number a second.
 //! - When there are too many: the oldest that does not come from a peer's address gives way.
+//! - Through one relay a few: of more, the oldest of these gives way.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;
@@ -19,6 +20,7 @@ use suite::knock::KnockKey;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
+use tunnel::PeerId;
 use wire::time::TokenBucket;
 
 use super::counters::ChannelCounters;
@@ -33,6 +35,8 @@ const PATIENCE: Duration = Duration::from_secs(3);
 const SEVERAL: usize = 8;
 /// Handshakes under way at most.
 const MOST: usize = 32;
+/// Handshakes under way through one relay at most.
+const RELAYED: usize = 8;
 /// Handshakes a second without a proof of the address.
 const UNPROVED: u32 = 50;
 /// Handshakes a second with one, from where no peer is known to be.
@@ -53,6 +57,8 @@ pub(super) struct Answer {
 struct UnderWay {
     task: AbortHandle,
     peers_address: bool,
+    /// The relay through which it comes.
+    hub: Option<PeerId>,
 }
 
 impl Answer {
@@ -76,24 +82,23 @@ impl Answer {
                 let _ = incoming.retry();
                 continue;
             }
-            let peers_address = {
+            let (peers_address, hub) = {
                 let from = incoming.remote_address().ip();
-                self.shared.with_roster(|roster| roster.is_expected(from))
+                self.shared.with_roster(|roster| (roster.is_expected(from), roster.hub_at(from)))
             };
             if proved && !peers_address && !strangers.take(now) {
                 count(|counters| counters.in_handshakes_crowded += 1);
                 incoming.ignore();
                 continue;
             }
-            if under_way.len() == MOST {
+            if let Some(oldest) = gives_way(&under_way, hub) {
                 count(|counters| counters.in_handshakes_crowded += 1);
-                let oldest = under_way.iter().position(|one| !one.peers_address).unwrap_or(0);
                 if let Some(one) = under_way.remove(oldest) {
                     one.task.abort();
                 }
             }
             let task = tokio::spawn(Arc::clone(&self).handshake(incoming)).abort_handle();
-            under_way.push_back(UnderWay { task, peers_address });
+            under_way.push_back(UnderWay { task, peers_address, hub });
         }
     }
 
@@ -144,6 +149,16 @@ impl Answer {
             self.shared.stir.notify_one();
         }
     }
+}
+
+/// The handshake that gives way to one more, which comes through `hub` or directly.
+fn gives_way(under_way: &VecDeque<UnderWay>, hub: Option<PeerId>) -> Option<usize> {
+    let of_hub = |one: &&UnderWay| hub.is_some() && one.hub == hub;
+    if under_way.iter().filter(of_hub).count() >= RELAYED {
+        return under_way.iter().position(|one| one.hub == hub);
+    }
+    let full = under_way.len() == MOST;
+    full.then(|| under_way.iter().position(|one| !one.peers_address).unwrap_or(0))
 }
 
 /// Before a caller has keys, its close says no more than that an application asked for it (RFC 9000, 10.2.3).

@@ -5,7 +5,7 @@
 //! Initial of one that does, can send them in the name of anybody. Therefore each address has a share of its own, that of a peer a
 //! larger one. An Initial with a token has another share than one without: only a receiver at that address can have a token.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use wire::time::{Instant, TokenBucket};
@@ -23,8 +23,8 @@ const OF_PEERS: u32 = 8000;
 /// The shares of all addresses.
 #[derive(Debug)]
 pub(super) struct Initials {
-    /// Known addresses of the peers.
-    pub(super) peers: BTreeSet<IpAddr>,
+    /// Known addresses of the peers, each with the one whose share it has: its own, or for all that a hub relays one of the hub.
+    pub(super) peers: BTreeMap<IpAddr, IpAddr>,
     strangers: AddressBuckets,
     /// Without a token, and with one.
     known: [(AddressBuckets, TokenBucket); 2],
@@ -34,7 +34,7 @@ impl Initials {
     pub(super) fn new() -> Self {
         let known = || (AddressBuckets::new(OF_PEER, OF_PEER), TokenBucket::per_second(OF_PEERS));
         Self {
-            peers: BTreeSet::new(),
+            peers: BTreeMap::new(),
             strangers: AddressBuckets::new(EACH, OTHERS),
             known: [known(), known()],
         }
@@ -42,11 +42,9 @@ impl Initials {
 
     /// Whether this one is looked at.
     pub(super) fn take(&mut self, now: Instant, from: IpAddr, initial: &[u8]) -> bool {
-        if !self.peers.contains(&from) {
-            return self.strangers.take(now, from);
-        }
+        let Some(share) = self.peers.get(&from) else { return self.strangers.take(now, from) };
         let (each, all) = &mut self.known[usize::from(has_token(initial))];
-        each.take(now, from) && all.take(now)
+        each.take(now, *share) && all.take(now)
     }
 }
 
@@ -80,7 +78,7 @@ mod tests {
     fn a_flood_in_the_name_of_a_peer_takes_its_share_and_no_other_peers() {
         let [loud, quiet] = [1, 2].map(|last| IpAddr::from([192, 0, 2, last]));
         let mut initials = Initials::new();
-        initials.peers = [loud, quiet].into();
+        initials.peers = [loud, quiet].map(|ip| (ip, ip)).into();
         let taken = (0..16_000).filter(|_| initials.take(NOW, loud, &initial(0))).count();
         assert_eq!(taken, OF_PEER as usize);
         assert!(initials.take(NOW, quiet, &initial(0)), "another peer");
@@ -91,10 +89,22 @@ mod tests {
     fn a_flood_in_the_name_of_all_peers_is_bounded() {
         let mut initials = Initials::new();
         let peers = || (0..255).map(|last| IpAddr::from([192, 0, 2, last]));
-        initials.peers = peers().collect();
+        initials.peers = peers().map(|ip| (ip, ip)).collect();
         let octets = initial(0);
         let taken = (0..1000).flat_map(|_| peers()).filter(|peer| initials.take(NOW, *peer, &octets)).count();
         assert_eq!(taken, OF_PEERS as usize);
+    }
+
+    #[test]
+    fn a_flood_of_a_hub_in_the_name_of_all_behind_it_takes_one_share() {
+        let mut initials = Initials::new();
+        let (hub, direct) = (IpAddr::from([0, 1, 0, 0]), IpAddr::from([192, 0, 2, 1]));
+        let relayed = || (1..=250).map(|last| IpAddr::from([0, 1, 0, last]));
+        initials.peers = relayed().map(|ip| (ip, hub)).chain([(direct, direct)]).collect();
+        let octets = initial(0);
+        let taken = (0..100).flat_map(|_| relayed()).filter(|ip| initials.take(NOW, *ip, &octets)).count();
+        assert_eq!(taken, OF_PEER as usize);
+        assert!(initials.take(NOW, direct, &octets), "a peer that needs no hub");
     }
 
     #[test]

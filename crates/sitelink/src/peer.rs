@@ -168,13 +168,20 @@ impl Peer {
         {
             self.direct.told(now, own);
         }
-        self.direct.try_it(now, own, self.caller, dial);
+        self.direct.try_it(now, own, dial);
     }
 
     /// The direct way was tried in vain.
     pub(super) fn not_direct(&mut self, why: String) {
         if self.is_relayed() {
-            self.direct.why = why;
+            self.direct.failed(why);
+        }
+    }
+
+    /// A connection has ended that was there for so long. A direct one between others through the relay may be none to rely on.
+    fn note_end_of_direct_way(&mut self, now: wire::Instant, lasted: Duration) {
+        if self.via.is_some() && !self.is_relayed() {
+            self.direct.ended(now, lasted);
         }
     }
 
@@ -254,6 +261,7 @@ impl Peer {
     /// A connection with the peer. It replaces the one that is there, or is turned away.
     pub(super) fn adopt(&mut self, arrival: Arrival) {
         let Arrival { connection, address, first, ours, .. } = arrival;
+        let now = self.shared.now();
         if let Some(channel) = self.channel.take() {
             let callers = ours == self.caller;
             let again = ours == channel.ours;
@@ -263,17 +271,24 @@ impl Peer {
                 self.channel = Some(channel);
                 return;
             }
-            if !callers && !again && channel.ended().is_none() && channel.since.elapsed() < MEETING {
+            // A direct one beats one through the relay, whoever called.
+            let alike = relayed_peer(address).is_some() == self.is_relayed();
+            if alike && !callers && !again && channel.ended().is_none() && channel.since.elapsed() < MEETING {
                 connection.close(code::SUPERSEDED, b"two connections met");
                 self.channel = Some(channel);
                 return;
             }
+            if relayed_peer(address).is_some() {
+                self.note_end_of_direct_way(now, channel.since.elapsed());
+            }
             channel.close(code::SUPERSEDED, "another connection");
         }
         self.hang_up();
-        self.direct.stop();
-        self.direct = Direct::default();
-        let now = self.shared.now();
+        self.direct.begin_anew();
+        if relayed_peer(address).is_some() && !self.is_relayed() {
+            // What a direct way carries is more than fits the relay.
+            self.payload.is = None;
+        }
         if key_exchange_of(&connection) == KeyExchange::Classical {
             self.notice("keys are agreed on by X25519 alone, as classical = \"allow\" lets the peer: a quantum computer would open later what is recorded now".to_owned());
         }
@@ -332,6 +347,9 @@ impl Peer {
     /// The connection is gone.
     fn lose(&mut self, channel: PeerConnection, why: DisconnectReason) {
         let (ours, greeted) = (channel.ours, channel.greeted);
+        if !why.superseded {
+            self.note_end_of_direct_way(self.shared.now(), channel.since.elapsed());
+        }
         channel.close(code::FAULT, &why.text);
         self.shared.shared_counters.count(|counters| counters.connections_lost += 1);
         if let Some(session) = &mut self.session {
@@ -450,6 +468,11 @@ impl Peer {
     /// Notes a new address of the peer, or at the old one the MTU of its path.
     fn note_new_address(&mut self, channel: &PeerConnection) {
         let address = channel.connection.remote_address();
+        // A relay that sends the peer's packets from an address of its own is no direct way: only a call is.
+        if self.is_relayed() && relayed_peer(address).is_none() {
+            self.claimed = None;
+            return;
+        }
         if self.mode == Mode::Identifier && self.address.is != Some(address) {
             // Not believed before it is proved; nor is the path.
             if self.claimed.as_ref().is_none_or(|claimed| claimed.address != address) {
@@ -521,7 +544,7 @@ impl Peer {
         if self.relay.is != self.relay.told {
             self.relay.told = self.relay.is;
             let (name, hub) = self.relay.is?;
-            return Some(ToWorker::Relay { peer: self.id, name: Some(name), hub });
+            return Some(ToWorker::Relay { peer: self.id, name, hub });
         }
         if self.payload.is != self.payload.told {
             self.payload.told = self.payload.is;

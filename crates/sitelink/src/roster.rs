@@ -1,13 +1,14 @@
 //! The peers, as all tasks of the manager's thread know them and others change them.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 
 use suite::identity::PublicKey;
 use tunnel::{Generation, PeerId};
 
 use super::settings::ManagerPeer;
 use super::status::PeerStatus;
+use dataplane::site::{relay_address, relayed_peer};
 
 /// The peers by number. A number is never another peer's.
 pub(super) struct Roster {
@@ -115,15 +116,72 @@ impl Roster {
         }
     }
 
-    /// Addresses of the peers, if they have changed since the last call.
-    pub(super) fn expected_anew(&mut self) -> Option<BTreeSet<IpAddr>> {
-        let of = |known: &Known| known.endpoint.iter().copied().chain(known.connection).collect::<Vec<_>>();
-        std::mem::take(&mut self.addresses_changed).then(|| self.peers.values().flat_map(of).collect())
+    /// Addresses of the peers, each with the one whose share it has, if they have changed since the last call.
+    pub(super) fn expected_anew(&mut self) -> Option<BTreeMap<IpAddr, IpAddr>> {
+        if !std::mem::take(&mut self.addresses_changed) {
+            return None;
+        }
+        let by_key = self.by_key();
+        let mut shares = BTreeMap::new();
+        for known in self.peers.values() {
+            for ip in known.endpoint.iter().copied().chain(known.connection) {
+                let hub =
+                    known.settings.via.filter(|_| peer_behind(ip).is_some()).and_then(|via| by_key.get(&via));
+                shares.insert(ip, hub.map_or(ip, |(hub, _)| relay_address(*hub).ip()));
+            }
+        }
+        Some(shares)
+    }
+
+    /// The peer that relays what comes from this address, if it stands for a relay.
+    pub(super) fn hub_at(&self, address: IpAddr) -> Option<PeerId> {
+        let peer = peer_behind(address)?;
+        let via = self.peers.get(&peer)?.settings.via?;
+        self.by_key().get(&via).map(|(hub, _)| *hub)
     }
 
     pub(super) fn is_expected(&self, address: IpAddr) -> bool {
         self.peers
             .values()
             .any(|known| known.connection == Some(address) || known.endpoint.contains(&address))
+    }
+}
+
+/// The peer for which such an address stands, at whatever port.
+fn peer_behind(ip: IpAddr) -> Option<PeerId> {
+    relayed_peer(SocketAddr::new(ip, relay_address(PeerId(0)).port()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tunnel::Mode;
+
+    #[test]
+    fn all_that_a_hub_relays_has_one_share() {
+        let [hub, one, other] = [1, 2, 3].map(|octet| PublicKey([octet; 32]));
+        let peer = |key, via| ManagerPeer {
+            endpoint: None,
+            public_key: Some(key),
+            via,
+            mode: Mode::Identifier,
+            classical: false,
+            copies: dataplane::site::Copies::None,
+            paths: Vec::new(),
+        };
+        let peers = [peer(hub, None), peer(one, Some(hub)), peer(other, Some(hub))];
+        let mut roster = Roster::new(&peers, 1472);
+        let direct = IpAddr::from([192, 0, 2, 1]);
+        let of = |peer| relay_address(PeerId(peer)).ip();
+        roster.expect_connection(PeerId(0), direct);
+        roster.expect_from(PeerId(1), vec![of(1), direct]);
+        roster.expect_from(PeerId(2), vec![of(2)]);
+        let shares = roster.expected_anew().expect("changed");
+        assert_eq!(shares, BTreeMap::from([(direct, direct), (of(1), of(0)), (of(2), of(0))]));
+        assert_eq!(roster.expected_anew(), None);
+        assert_eq!(
+            [direct, of(0), of(1), of(2), of(9)].map(|ip| roster.hub_at(ip)),
+            [None, None, Some(PeerId(0)), Some(PeerId(0)), None]
+        );
     }
 }

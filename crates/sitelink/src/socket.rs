@@ -10,7 +10,7 @@
 //! a [`suite::knock`] here, so that who does not know the site's public key finds nobody at its address. After a Retry it
 //! is one that this site gave out, and so it is in all other packets.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -176,21 +176,14 @@ impl RingSocket {
         true
     }
 
-    /// Sets the known addresses of the peers.
-    pub(super) fn expect_from(&self, peers: BTreeSet<IpAddr>) {
+    /// Sets the known addresses of the peers, each with the one whose share it has.
+    pub(super) fn expect_from(&self, peers: BTreeMap<IpAddr, IpAddr>) {
         self.receiving().initials.peers = peers;
     }
 
     /// Address of a peer from which an Initial without a knock has come since the last call.
     pub(super) fn unknocked(&self) -> Option<IpAddr> {
         self.receiving().unknocked.take()
-    }
-
-    /// Sends a packet that is not QUIC's.
-    pub(super) fn send_beside(&self, contents: &[u8], address: SocketAddr) {
-        if self.socket.send_to(contents, address).is_err() {
-            self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
-        }
     }
 
     /// The next packet for a relay.
@@ -221,7 +214,8 @@ impl RingSocket {
             }
             // A peer that has restarted answers with a stateless reset, which looks as if it had any connection ID.
             [first, id @ ..]
-                if first & LONG == 0 && (receiving.initials.peers.contains(&from) || self.ids.begin(id)) =>
+                if first & LONG == 0
+                    && (receiving.initials.peers.contains_key(&from) || self.ids.begin(id)) =>
             {
                 PacketClass::Take
             }
@@ -241,7 +235,7 @@ impl RingSocket {
         let (initial, ours) = (octets[0] & TYPE == 0, self.ids.are_ours(id));
         match (initial, ours || (initial && self.knock.recognises(id))) {
             (true, false) => {
-                if receiving.initials.peers.contains(&from) {
+                if receiving.initials.peers.contains_key(&from) {
                     receiving.unknocked = Some(from);
                 }
                 PacketClass::Unknowing

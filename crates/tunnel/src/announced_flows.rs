@@ -5,6 +5,8 @@ use alloc::vec::Vec;
 
 use wire::tunnel::{Flow, FlowIndex};
 
+use crate::flows::RELAYS;
+
 /// No slot.
 const NONE: u16 = u16::MAX;
 
@@ -14,16 +16,20 @@ pub(crate) struct AnnouncedFlows {
     by_number: Vec<u16>,
     slots: Vec<Option<Flow>>,
     free: Vec<u16>,
+    /// Flows that there is still room for: those of frames, and those of relayed packets.
+    room: [usize; 2],
 }
 
 impl AnnouncedFlows {
-    /// Room for `flows` flows, at most 65,535.
+    /// Room for `flows` flows of frames, and for as many of relayed packets as there can be; at most 65,535.
     pub(crate) fn new(flows: usize) -> Self {
-        let flows = flows.clamp(1, usize::from(NONE));
+        let frames = flows.clamp(1, usize::from(NONE) - RELAYS);
+        let flows = frames + RELAYS;
         Self {
             by_number: vec![NONE; 1 << 16],
             slots: vec![None; flows],
             free: (0..flows as u16).rev().collect(),
+            room: [frames, RELAYS],
         }
     }
 
@@ -34,6 +40,14 @@ impl AnnouncedFlows {
 
     /// Binds this number to this flow. False if there is no room.
     pub(crate) fn add(&mut self, index: FlowIndex, flow: Flow) -> bool {
+        let (before, kind) = (self.find(index).map(kind), kind(flow));
+        if before != Some(kind) {
+            let Some(room) = self.room[kind].checked_sub(1) else { return false };
+            self.room[kind] = room;
+            if let Some(before) = before {
+                self.room[before] += 1;
+            }
+        }
         let slot = &mut self.by_number[usize::from(index.0)];
         if *slot == NONE {
             let Some(free) = self.free.pop() else { return false };
@@ -47,7 +61,9 @@ impl AnnouncedFlows {
     pub(crate) fn remove(&mut self, index: FlowIndex) {
         let slot = core::mem::replace(&mut self.by_number[usize::from(index.0)], NONE);
         if slot != NONE {
-            self.slots[usize::from(slot)] = None;
+            if let Some(flow) = self.slots[usize::from(slot)].take() {
+                self.room[kind(flow)] += 1;
+            }
             self.free.push(slot);
         }
     }
@@ -63,6 +79,10 @@ impl AnnouncedFlows {
     pub(crate) const fn len(&self) -> usize {
         self.slots.len() - self.free.len()
     }
+}
+
+fn kind(flow: Flow) -> usize {
+    usize::from(flow.relay().is_some())
 }
 
 #[cfg(test)]
@@ -88,6 +108,14 @@ mod tests {
         announced.remove(FlowIndex(0));
         assert_eq!(announced.len(), 1);
         assert!(announced.add(FlowIndex(7), flow(3)));
+        assert!(!announced.add(FlowIndex(8), flow(5)));
+        for number in 0..RELAYS as u16 {
+            let relay = Flow::relayed(wire::tunnel::RelayLeg::To, [number as u8; 20]);
+            assert!(announced.add(FlowIndex(100 + number), relay), "frames take no room of relays");
+        }
+        let relay = Flow::relayed(wire::tunnel::RelayLeg::To, [0; 20]);
+        assert!(!announced.add(FlowIndex(99), relay) && !announced.add(FlowIndex(100), flow(6)));
+        assert!(!announced.add(FlowIndex(7), relay) && announced.add(FlowIndex(7), flow(7)));
         announced.clear();
         assert_eq!((announced.len(), announced.find(FlowIndex(7))), (0, None));
         assert!(announced.add(FlowIndex(1), flow(1)) && announced.add(FlowIndex(2), flow(2)));

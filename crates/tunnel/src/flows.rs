@@ -18,6 +18,9 @@ use crate::table::Table;
 
 /// Interval between announcements without an answer.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Flows of relayed packets towards a peer: one for each other peer of a site. They have slots and numbers of their own, so that no flood in
+/// a LAN takes them.
+pub(crate) const RELAYS: usize = 255;
 /// No slot.
 const NONE: u16 = u16::MAX;
 /// Number of flow numbers.
@@ -73,6 +76,8 @@ pub(crate) struct Flows {
     /// Hash of an SCI, or of a source address, to the number of its flows.
     per_sci: Table,
     per_source: Table,
+    /// Number of flows of relayed packets.
+    relays: usize,
     limits: Limits,
     /// Slot at which the next ageing step begins.
     cursor: usize,
@@ -80,7 +85,7 @@ pub(crate) struct Flows {
 
 impl Flows {
     pub(crate) fn new(limits: &Limits) -> Self {
-        let flows = limits.flows.clamp(1, INDEXES / 2);
+        let flows = limits.flows.clamp(1, INDEXES / 2) + RELAYS;
         Self {
             index: Table::new(flows),
             slots: vec![None; flows],
@@ -90,6 +95,7 @@ impl Flows {
             fresh: INDEXES,
             per_sci: Table::new(flows),
             per_source: Table::new(flows),
+            relays: 0,
             limits: *limits,
             cursor: 0,
         }
@@ -128,7 +134,14 @@ impl Flows {
     /// Checks whether a flow without a number may get one.
     pub(crate) fn admits(&self, hasher: &Hasher, flow: &Flow) -> Result<(), FlowRefusal> {
         let held = |table: &Table, hash| table.find(hash).unwrap_or(0);
-        if self.free.is_empty() {
+        if flow.relay().is_some() {
+            return match (self.relays < RELAYS, self.fresh > 0) {
+                (true, true) => Ok(()),
+                (false, _) => Err(FlowRefusal::Table),
+                (true, false) => Err(FlowRefusal::Indexes),
+            };
+        }
+        if self.len() - self.relays >= self.slots.len() - RELAYS {
             return Err(FlowRefusal::Table);
         }
         if flow
@@ -140,7 +153,7 @@ impl Flows {
         if held(&self.per_source, hasher.address(flow.source)) >= self.limits.flows_per_source as u64 {
             return Err(FlowRefusal::Source);
         }
-        if self.fresh == 0 { Err(FlowRefusal::Indexes) } else { Ok(()) }
+        if self.fresh <= RELAYS { Err(FlowRefusal::Indexes) } else { Ok(()) }
     }
 
     /// Assigns a number to a flow that [`Flows::admits`].
@@ -154,10 +167,14 @@ impl Flows {
         self.free.pop();
         self.numbers.pop_front();
         self.fresh -= 1;
-        if let Some(sci) = flow.sci() {
-            count_up(&mut self.per_sci, hasher.sci(sci));
+        if flow.relay().is_some() {
+            self.relays += 1;
+        } else {
+            if let Some(sci) = flow.sci() {
+                count_up(&mut self.per_sci, hasher.sci(sci));
+            }
+            count_up(&mut self.per_source, hasher.address(flow.source));
         }
-        count_up(&mut self.per_source, hasher.address(flow.source));
         self.by_number[usize::from(number)] = slot;
         let given = NumberedFlow {
             flow,
@@ -201,6 +218,10 @@ impl Flows {
         self.free.push(slot as u16);
         self.by_number[usize::from(given.index.0)] = NONE;
         self.numbers.push_back(given.index.0);
+        if given.flow.relay().is_some() {
+            self.relays -= 1;
+            return;
+        }
         if let Some(sci) = given.flow.sci() {
             count_down(&mut self.per_sci, hasher.sci(sci));
         }

@@ -4,7 +4,8 @@ mod ends;
 
 use ends::{Sites, settings};
 use tunnel::{
-    Command, Delivery, Discard, FrameKinds, InDiscard, Mode, PacketSource, PeerSettings, RelayLeg, SiteName,
+    Command, Delivery, Discard, FrameKinds, InDiscard, Limits, Mode, PacketSource, PeerSettings, RelayLeg,
+    SiteName,
 };
 
 const FAR: SiteName = [0xfa; 20];
@@ -15,7 +16,11 @@ const LONG: usize = 48;
 fn sites(mode: Mode, relays: bool) -> Sites {
     let settings = settings(1);
     let peers = vec![PeerSettings { mode, ..settings.peers[0].clone() }];
-    let mut sites = Sites::new(2, &tunnel::Settings { peers, ..settings });
+    sites_of(&tunnel::Settings { peers, ..settings }, relays)
+}
+
+fn sites_of(settings: &tunnel::Settings, relays: bool) -> Sites {
+    let mut sites = Sites::new(2, settings);
     if relays {
         sites.sites[1].forwarding.relay_for_peers();
     }
@@ -100,6 +105,15 @@ fn nobody_is_sent_what_it_does_not_take() {
     let mut sites = sites(Mode::HeaderEncryption, true);
     assert!(packet(&mut sites, RelayLeg::To, &[0; 60]).is_none());
     assert_eq!(sites.sites[0].forwarding.peer_counters(sites.peer(0, 1)).out_pkts_not_relayed, 1);
+}
+
+#[test]
+fn a_relayed_packet_waits_for_no_quota_of_the_lan() {
+    let settings = settings(1);
+    let limits = Limits { flows: 1, new_flows_per_second: 0, ..settings.limits };
+    let mut sites = sites_of(&tunnel::Settings { limits, ..settings }, true);
+    let first = packet(&mut sites, RelayLeg::To, &[0; 60]).expect("it goes");
+    assert!(arrive(&mut sites, &first).is_ok());
 }
 
 #[test]

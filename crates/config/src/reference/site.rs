@@ -283,7 +283,7 @@ section! {
         relayed_per_second: i64 {
             kind: Kind::Number { from: 1, to: 10_000_000 },
             absent: Number(Limits::DEFAULT.relayed_per_second as i64),
-            meaning: "Packets of one peer that are relayed to other sites in a second, with `relay = true`.",
+            meaning: "Packets of one peer that are relayed to other sites in a second, and packets that are relayed to it, with `relay = true`.",
             example: "relayed_per_second = 20000",
         }
     }

@@ -11,6 +11,8 @@ use crate::check::site::{IpVersion, path_payload};
 
 /// Octets of UDP payload that every path carries (RFC 9000, 14): what QUIC begins with.
 const LEAST_PAYLOAD: usize = 1200;
+/// Octets in front of a relayed packet, at most.
+const RELAY_HEADER: usize = 48;
 /// Octets by which a frame grows at most on its way into one packet: the long form of identifier mode.
 const LONGEST_HEADER: usize = 40;
 /// One worker has a site, so it sends on one lane.
@@ -88,7 +90,10 @@ pub fn manager_path(path: &SitePath) -> ManagerPath {
 pub fn most_payload(config: &Site, lan_mtu: usize) -> Option<u16> {
     let probed = config.peers.iter().filter(|peer| !matches!(peer.mode, Mode::Plain { .. }));
     let path = probed.map(|peer| most_payload_to(config, peer)).max()?;
-    let most = path.min(lan_frame(lan_mtu) + LONGEST_HEADER).max(LEAST_PAYLOAD);
+    let relays = config.relay || config.peers.iter().any(|peer| peer.via.is_some());
+    // The channel's packets have to fit a relay's ways too, however short frames are.
+    let least = if relays { LEAST_PAYLOAD + RELAY_HEADER } else { LEAST_PAYLOAD };
+    let most = path.min((lan_frame(lan_mtu) + LONGEST_HEADER).max(least)).max(LEAST_PAYLOAD);
     Some(u16::try_from(most).unwrap_or(u16::MAX))
 }
 

@@ -136,6 +136,16 @@ vni = 16777215
 }
 
 #[test]
+fn a_way_to_a_relay_is_searched_for_room_for_the_channel_in_a_relayed_packet() {
+    let far = format!("[[site.peer]]\nname = \"far\"\nvia = \"berlin\"\npublic_key = \"{}\"\n", key("d"));
+    let most = |text: &str, lan_mtu| settings::most_payload(&validated(text).unwrap().0.sites[0], lan_mtu);
+    assert_eq!(most(&valid(), 500), Some(1200));
+    assert_eq!(most(&format!("{}{far}", valid()), 500), Some(1248), "1200 octets and the longest header");
+    assert_eq!(most(&valid().replace("identity =", "relay = true\nidentity ="), 500), Some(1248));
+    assert_eq!(most(&format!("{}{far}", valid()), 1300), most(&valid(), 1300), "as for frames");
+}
+
+#[test]
 fn a_peer_behind_a_relay_has_the_key_of_its_relay() {
     let far = format!("[[site.peer]]\nname = \"far\"\nvia = \"berlin\"\npublic_key = \"{}\"\n", key("d"));
     let (config, warnings) = validated(&format!("{}{far}", valid())).unwrap();

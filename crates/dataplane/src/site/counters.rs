@@ -23,16 +23,18 @@ wire::counters! {
         out_pkts_copies = "OutPktsCopies",
         /// Frames for a peer whose address is not known.
         out_pkts_no_endpoint = "OutPktsNoEndpoint" [discard],
-        /// Packets to relay, but no peer has that name, or it is itself behind a relay; relayed packets of a site for which
-        /// the peer is not the relay; and packets in relayed ones that are to be relayed again.
+        /// Packets to relay, but no peer has that name, it is itself behind a relay, or it has sent nothing to that peer
+        /// through this site for ten seconds; relayed packets of a site for which the peer is not the relay; and packets in
+        /// relayed ones that are to be relayed again.
         in_relayed_unknown = "InRelayedUnknown" [discard],
-        /// Packets to relay beyond what a peer may send in a second, or than fits a turn.
+        /// Packets to relay beyond what a peer may send or get in a second, or than fits a turn.
         in_relayed_quota = "InRelayedQuota" [discard],
         /// Packets of the management channel.
         in_datagrams = "InDatagrams",
         /// Packets with the management channel's mark, but too many waited for it.
         in_datagrams_dropped = "InDatagramsDropped" [discard],
-        /// Packets to the port of header encryption or the plain one, from nobody's address.
+        /// Packets to the port of header encryption or the plain one, from nobody's address; or to any port, from an address
+        /// that no network has.
         in_pkts_unknown_address = "InPktsUnknownAddress" [discard],
         /// EAPOL frames from the management channel for the LAN.
         in_eapol = "InEapol",

@@ -24,11 +24,11 @@ use super::counters::SitePathCounters;
 use super::datagrams::DatagramProducer;
 use super::endpoints::WanPort;
 use super::lan::LanPort;
-use super::relay::relay_address;
+use super::relay::{relay_address, relayed_peer};
 use netdev::burst::BURST_FRAMES;
 
 /// QUIC's fixed bit (RFC 9000, section 17), which no identifier has.
-const QUIC: u8 = 0x40;
+pub(super) const QUIC: u8 = 0x40;
 
 impl Site {
     /// Takes packets of one port to the LAN, at most as many as a burst has. Returns the number that came.
@@ -46,7 +46,11 @@ impl Site {
                 break;
             };
             let octets = packet.octets;
-            let relayed = if wan_port == WanPort::Data {
+            let relayed = if relayed_peer(packet.from).is_some() {
+                // No network has such a source. It would be taken for a relay's.
+                ways.counters.in_pkts_unknown_address += 1;
+                None
+            } else if wan_port == WanPort::Data {
                 match ways.lan.turns().and_then(|turns| turns.opened(octets)) {
                     Some(peer) => ways.take_frame(forwarding, PacketSource::Opened(peer), octets),
                     None => ways.take(forwarding, packet.from, octets),

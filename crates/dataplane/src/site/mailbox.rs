@@ -22,7 +22,7 @@ use super::endpoints::Place;
 use super::relay::RelayedDatagram;
 use crate::mailbox::{self, Mailbox};
 
-/// Octets of the longest EAPOL frame that a mailbox takes.
+/// Octets of the longest EAPOL frame that a mailbox takes, and of the longest packet of the management channel that is relayed.
 pub const PACKET_OCTETS: usize = 1536;
 /// Commands or events that can wait.
 const MESSAGES: usize = 1024;
@@ -69,8 +69,8 @@ pub enum ToWorker {
     Relay {
         /// Who.
         peer: PeerId,
-        /// The beginning of its public key; none if it has left.
-        name: Option<SiteName>,
+        /// The beginning of its public key.
+        name: SiteName,
         /// The peer that relays to it while its address is not known.
         hub: Option<PeerId>,
     },

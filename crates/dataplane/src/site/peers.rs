@@ -2,17 +2,18 @@
 
 use tunnel::{Limits, Mode, PeerId, PeerSettings, PreparedPeer};
 
+use super::relay::SentTo;
 use super::{Site, Wan};
 
 /// Peers that leave a site and peers that come, at once.
 #[derive(Debug)]
 pub struct PeerChange {
     leave: Vec<PeerId>,
-    come: Vec<(Mode, PreparedPeer)>,
+    come: Vec<(Mode, PreparedPeer, SentTo)>,
     /// Ports that the modes of those who come need.
     wan: Option<Wan>,
     /// Of those who have left.
-    left: Vec<PreparedPeer>,
+    left: Vec<(PreparedPeer, Option<SentTo>)>,
 }
 
 impl PeerChange {
@@ -25,7 +26,8 @@ impl PeerChange {
         lan_frame: usize,
     ) -> Self {
         let left = Vec::with_capacity(leave.len());
-        let memory = |peer: &PeerSettings| (peer.mode, PreparedPeer::new(peer, limits, lan_frame));
+        let memory =
+            |peer: &PeerSettings| (peer.mode, PreparedPeer::new(peer, limits, lan_frame), SentTo::new());
         Self { leave, come: come.iter().map(memory).collect(), wan: Some(wan), left }
     }
 
@@ -41,16 +43,17 @@ impl Site {
     pub fn change_peers(&mut self, change: &mut PeerChange) {
         for peer in change.leave.drain(..) {
             self.endpoints.set(peer, None);
-            self.relays.set(peer, None, None);
+            let sent_to = self.relays.remove(peer);
             self.outward.remove(peer);
-            change.left.extend(self.forwarding.remove_peer(peer));
+            change.left.extend(self.forwarding.remove_peer(peer).map(|memory| (memory, sent_to)));
         }
         if let Some(wan) = change.wan.take() {
             self.wan.take(wan);
         }
-        for (mode, memory) in change.come.drain(..) {
+        for (mode, memory, sent_to) in change.come.drain(..) {
             let Some(peer) = self.forwarding.add_peer(memory) else { return };
             self.endpoints.add(mode);
+            self.relays.add(sent_to);
             self.outward.add(peer, mode);
         }
     }

@@ -14,8 +14,12 @@
 //! the windows that they have for each other.
 //!
 //! A packet goes to the peer whose public key begins as the flow says. A site that has no such peer, or does not reach it itself, discards it.
+//!
+//! **Nobody who does not want it.** A hub relays from A to C only while C sends to A through it, too: as long as both name the hub, one of
+//! them dials or keeps its channel alive. So a site that does not name the other one gets nothing of it, whatever that sends.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use netdev::udp::HEAD_OCTETS;
@@ -26,10 +30,18 @@ use wire::time::TokenBucket;
 use super::counters::SitePathCounters;
 use super::datagrams::DATAGRAM_OCTETS;
 use super::endpoints::{Endpoints, Place, WanPort};
+use super::inward::QUIC;
 use netdev::burst::BURST_FRAMES;
 
 /// The port of addresses that stand for a relay.
 const PORT: u16 = 1;
+
+/// Time for which a peer that has sent to another one gets what that sends. A channel says something every second.
+const WANTED: Duration = Duration::from_secs(10);
+/// Packets of the management channel a second that no quota of data holds back: several each for as many peers as a site has.
+const CHANNEL: u32 = 1000;
+/// Peers of a site at most.
+const PEERS: usize = 255;
 
 /// The address that stands for a peer behind a relay in the management channel: of the network 0.0.0.0/8, from which no packet comes
 /// (RFC 1122, 3.2.1.3).
@@ -58,14 +70,51 @@ pub struct RelayedDatagram {
     pub octets: ArrayVec<u8, { super::PACKET_OCTETS }>,
 }
 
+/// The peers to which a peer sends through this site, in the order of their numbers, each with the moment of its last packet.
+#[derive(Debug)]
+pub(super) struct SentTo(Vec<(PeerId, Instant)>);
+
+impl SentTo {
+    /// Memory for as many peers as a site can have.
+    pub(super) fn new() -> Self {
+        Self(Vec::with_capacity(PEERS))
+    }
+
+    fn note(&mut self, now: Instant, to: PeerId) {
+        match self.0.binary_search_by_key(&to, |(peer, _)| *peer) {
+            Ok(at) => self.0[at].1 = now,
+            Err(at) if self.0.len() < PEERS => self.0.insert(at, (to, now)),
+            Err(_) => {}
+        }
+    }
+
+    fn has_lately(&self, now: Instant, to: PeerId) -> bool {
+        let at = self.0.binary_search_by_key(&to, |(peer, _)| *peer);
+        at.is_ok_and(|at| now.since(self.0[at].1) < WANTED)
+    }
+
+    fn forget(&mut self, peer: PeerId) {
+        self.0.retain(|(known, _)| *known != peer);
+    }
+}
+
 /// What is known of a peer.
 #[derive(Debug)]
 struct RelayPeer {
     name: Option<SiteName>,
     /// The peer that relays to it.
     hub: Option<PeerId>,
-    /// Packets of it that are relayed.
-    quota: TokenBucket,
+    /// Packets of it that are relayed, and packets that are relayed to it.
+    quotas: [TokenBucket; 2],
+    /// Packets of its management channels, which a flood of data does not hold back.
+    channel: TokenBucket,
+    sent_to: SentTo,
+}
+
+impl RelayPeer {
+    const fn has_left(&self) -> bool {
+        self.sent_to.0.capacity() == 0
+    }
 }
 
 /// A packet that waits for the end of the burst.
@@ -76,7 +125,7 @@ struct Waiting {
     end: usize,
 }
 
-/// Names and hubs of the peers, and packets on their way to or from a hub. Allocates when a peer is named, and not else.
+/// Names and hubs of the peers, and packets on their way to or from a hub. Allocates when a peer comes, and not else.
 #[derive(Debug)]
 pub(super) struct Relays {
     per_second: u32,
@@ -90,31 +139,45 @@ pub(super) struct Relays {
 }
 
 impl Relays {
-    /// `per_second`: the packets of one peer that are relayed in a second.
-    pub(super) fn new(per_second: u32) -> Self {
-        Self {
+    /// So many peers, none with a name. `per_second`: the packets of one peer that are relayed in a second, and those to one.
+    pub(super) fn new(per_second: u32, peers: usize) -> Self {
+        let mut relays = Self {
             per_second,
-            peers: Vec::new(),
+            peers: Vec::with_capacity(peers),
             by_name: Vec::new(),
             waiting: ArrayVec::new(),
             // Memory that nothing was written to is not there.
             octets: vec![0; BURST_FRAMES * DATAGRAM_OCTETS].into_boxed_slice(),
-        }
+        };
+        (0..peers).for_each(|_| relays.add(SentTo::new()));
+        relays
     }
 
-    /// Sets the name of a peer, and the peer that relays to it. Without a name it is forgotten.
-    pub(super) fn set(&mut self, peer: PeerId, name: Option<SiteName>, hub: Option<PeerId>) {
-        while self.peers.len() <= peer.index() {
-            let quota = TokenBucket::per_second(self.per_second);
-            self.peers.push(RelayPeer { name: None, hub: None, quota });
-        }
-        self.peers[peer.index()].name = name;
-        self.peers[peer.index()].hub = hub;
+    /// A peer comes, with the next number and without a name.
+    pub(super) fn add(&mut self, sent_to: SentTo) {
+        let quotas = [TokenBucket::per_second(self.per_second); 2];
+        let channel = TokenBucket::per_second(CHANNEL);
+        self.peers.push(RelayPeer { name: None, hub: None, quotas, channel, sent_to });
+        self.by_name.reserve(self.peers.len() - self.by_name.len());
+    }
+
+    /// Sets the name of a peer, and the peer that relays to it. A peer that is not there, or has left, gets none.
+    pub(super) fn set(&mut self, peer: PeerId, name: SiteName, hub: Option<PeerId>) {
+        let Some(known) = self.peers.get_mut(peer.index()).filter(|known| !known.has_left()) else { return };
+        (known.name, known.hub) = (Some(name), hub);
         self.by_name.retain(|&(_, known)| known != peer);
-        if let Some(name) = name {
-            let at = self.by_name.partition_point(|&entry| entry < (name, peer));
-            self.by_name.insert(at, (name, peer));
-        }
+        let at = self.by_name.partition_point(|&entry| entry < (name, peer));
+        self.by_name.insert(at, (name, peer));
+    }
+
+    /// Forgets a peer that leaves. Its memory is to be dropped elsewhere.
+    pub(super) fn remove(&mut self, peer: PeerId) -> Option<SentTo> {
+        self.by_name.retain(|&(_, known)| known != peer);
+        self.peers.iter_mut().for_each(|other| other.sent_to.forget(peer));
+        let known = self.peers.get_mut(peer.index())?;
+        (known.name, known.hub) = (None, None);
+        // An empty vector has no memory.
+        Some(std::mem::replace(&mut known.sent_to, SentTo(Vec::new())))
     }
 
     fn named(&self, name: SiteName) -> Option<PeerId> {
@@ -131,7 +194,7 @@ impl Relays {
         self.peers.get(peer.index())?.hub
     }
 
-    /// Whether [`Relays::send`] is due before another packet is put.
+    /// Whether [`Relays::drain`] is due before another packet is put.
     pub(super) const fn is_full(&self) -> bool {
         self.waiting.is_full()
     }
@@ -165,7 +228,14 @@ impl Relays {
         if to == from || self.hub_of(to).is_some() || self.hub_of(from).is_some() {
             return counters.in_relayed_unknown += 1;
         }
-        if !self.peers[from.index()].quota.take(now) {
+        self.peers[from.index()].sent_to.note(now, to);
+        if !self.peers[to.index()].sent_to.has_lately(now, from) {
+            return counters.in_relayed_unknown += 1;
+        }
+        let is_channel = packet.first().is_some_and(|first| first & QUIC != 0);
+        let admitted = is_channel && self.peers[from.index()].channel.take(now)
+            || self.peers[from.index()].quotas[0].take(now) && self.peers[to.index()].quotas[1].take(now);
+        if !admitted {
             return counters.in_relayed_quota += 1;
         }
         self.put(now, to, (RelayLeg::From, name), [packet, &[]], (forwarding, endpoints), counters);
@@ -238,11 +308,11 @@ mod tests {
     }
 
     #[test]
-    fn peers_are_known_by_name_and_forgotten_without() {
-        let mut relays = Relays::new(10);
+    fn peers_are_known_by_name_until_they_leave() {
+        let mut relays = Relays::new(10, 4);
         let mut counters = SitePathCounters::default();
-        relays.set(PeerId(3), Some([3; 20]), Some(PeerId(1)));
-        relays.set(PeerId(1), Some([1; 20]), None);
+        relays.set(PeerId(3), [3; 20], Some(PeerId(1)));
+        relays.set(PeerId(1), [1; 20], None);
         assert_eq!(relays.hub_of(PeerId(3)), Some(PeerId(1)));
         assert_eq!((relays.hub_of(PeerId(1)), relays.hub_of(PeerId(9))), (None, None));
         assert_eq!(relays.origin(PeerId(1), [3; 20], &mut counters), Some(PeerId(3)));
@@ -250,8 +320,26 @@ mod tests {
         // Another hub than the configured one, and a peer that needs none.
         assert_eq!(relays.origin(PeerId(2), [3; 20], &mut counters), None);
         assert_eq!(relays.origin(PeerId(1), [1; 20], &mut counters), None);
-        relays.set(PeerId(3), None, None);
+        relays.remove(PeerId(3));
+        // A word that was under way when it left, and one of a peer that is not there yet.
+        relays.set(PeerId(3), [3; 20], Some(PeerId(1)));
+        relays.set(PeerId(4), [4; 20], Some(PeerId(1)));
         assert_eq!(relays.origin(PeerId(1), [3; 20], &mut counters), None);
-        assert_eq!(counters.in_relayed_unknown, 3);
+        assert_eq!(relays.origin(PeerId(1), [4; 20], &mut counters), None);
+        assert_eq!(counters.in_relayed_unknown, 4);
+    }
+
+    #[test]
+    fn a_peer_wants_packets_for_ten_seconds_after_its_own_until_the_other_one_leaves() {
+        let at = |seconds| Instant::after_start(Duration::from_secs(seconds));
+        let mut sent_to = SentTo::new();
+        assert!(!sent_to.has_lately(at(0), PeerId(7)));
+        sent_to.note(at(1), PeerId(7));
+        sent_to.note(at(2), PeerId(3));
+        assert!(sent_to.has_lately(at(10), PeerId(7)) && !sent_to.has_lately(at(11), PeerId(7)));
+        sent_to.note(at(11), PeerId(7));
+        assert!(sent_to.has_lately(at(12), PeerId(7)) && !sent_to.has_lately(at(12), PeerId(3)));
+        sent_to.forget(PeerId(7));
+        assert!(!sent_to.has_lately(at(12), PeerId(7)));
     }
 }

@@ -273,7 +273,7 @@ fn of_relay(peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
     Some(Finding::note(
         "relay",
         format!(
-            "{name} is relayed by {hub}{because}: that costs a round trip more; for a direct way let the NAT of one of the two sites keep the port of bind, or forward it"
+            "{name} is relayed by {hub}{because}: that costs a round trip more; for a direct way let the NAT of one of the two sites forward the port of bind, or both NATs keep one port for all destinations"
         ),
     ))
 }

@@ -69,6 +69,36 @@ fn quotas() {
     assert_eq!(flows.try_give(at(300), flow(1, 2, 9)), Err(FlowRefusal::Sci));
 }
 
+fn relay(number: usize) -> Flow {
+    let mut name = [7; 20];
+    name[19] = number as u8;
+    name[18] = (number >> 8) as u8;
+    Flow::relayed(wire::tunnel::RelayLeg::To, name)
+}
+
+#[test]
+fn relays_have_room_whatever_a_lan_sends() {
+    let mut flows = Flows::new(&limits());
+    for number in 0..8 {
+        flows.try_give(at(0), flow(number, number, 1)).expect("room");
+    }
+    assert_eq!(flows.try_give(at(0), flow(9, 9, 1)), Err(FlowRefusal::Table));
+    for number in 0..RELAYS {
+        flows.try_give(at(0), relay(number)).expect("room of its own");
+    }
+    assert_eq!(flows.try_give(at(0), relay(RELAYS)), Err(FlowRefusal::Table));
+    assert_eq!(flows.forget_all(at(300)).len(), 8 + RELAYS);
+    flows.try_give(at(300), relay(0)).expect("room");
+    for number in 0..8 {
+        flows.try_give(at(300), flow(number, number, 1)).expect("room");
+    }
+    assert_eq!(
+        flows.try_give(at(300), flow(9, 9, 1)),
+        Err(FlowRefusal::Table),
+        "relays take nothing of others"
+    );
+}
+
 #[test]
 fn flows_without_sci_are_counted_by_their_source_alone() {
     let without = |destination: u16| {
@@ -107,8 +137,12 @@ fn no_number_is_given_twice_in_an_epoch() {
         now += 300;
         flows.forget_all(at(now));
     }
-    assert_eq!(seen.len(), INDEXES);
-    assert!(short.is_some_and(|given| given + 8 >= INDEXES - 8 && given < INDEXES), "{short:?}");
+    assert_eq!(seen.len(), INDEXES - RELAYS);
+    assert!(short.is_some_and(|given| given + 8 + RELAYS >= INDEXES - 8 && given < seen.len()), "{short:?}");
+    for number in 0..RELAYS {
+        let index = flows.try_give(at(now), relay(number)).expect("a number of its own");
+        assert!(seen.insert(index), "{index:?} again");
+    }
     assert!(flows.run_short());
     flows.begin_epoch();
     assert!(!flows.run_short());
