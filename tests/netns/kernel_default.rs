@@ -11,8 +11,8 @@ use super::mka::discards;
 use super::reload::{reloaded, while_they_talk};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 
-const NEEDS: &str = "user space: a peer needs fragments, for its network does not carry whole frames; set the MTU of its protected side to its machine's plus 32";
-const TOO_SMALL: &str = "user space: the protected side's MTU of 1500 splits payloads of 1500 octets; set it to 1532, or the machine's MTU to 1468";
+const NEEDS: &str = "user space: a member needs fragments, or has no programs; set the MTU of its protected side to its machine's plus 36, then frameward rekey";
+const TOO_SMALL: &str = "user space: the protected side's MTU of 1500 splits payloads of 1500 octets with a VLAN tag; set it to 1536, or the machine's MTU to 1464";
 
 /// Two gateways with these lines behind their suites, none of which is written but `suite` and the CAK.
 fn start(topology: &Topology, lines: [&str; 2]) -> Pair {
@@ -84,7 +84,7 @@ fn check(topology: &Topology, scratch: &Scratch) -> String {
 #[test]
 fn a_suite_and_an_mtu_are_all_that_the_kernel_needs() {
     for io in ["io = \"auto\"", "io = \"kernel\""] {
-        let topology = topology(1532);
+        let topology = topology(1536);
         let plan = check(&topology, &configured([io, io]));
         for words in [
             "\n  frames     kernel, both ways; ",
@@ -110,7 +110,7 @@ fn a_suite_and_an_mtu_are_all_that_the_kernel_needs() {
 fn a_network_that_carries_no_whole_frames_has_them_split_in_user_space() {
     let topology = topology(1500);
     let plan = check(&topology, &configured(["io = \"auto\""; 2]));
-    let why = "\n  frames     user space (AF_XDP, or else AF_PACKET), both ways: the protected side's MTU of 1500 splits payloads of 1500 octets; set it to 1532, or the machine's MTU to 1468\n";
+    let why = "\n  frames     user space (AF_XDP, or else AF_PACKET), both ways: the protected side's MTU of 1500 splits payloads of 1500 octets with a VLAN tag; set it to 1536, or the machine's MTU to 1464\n";
     assert!(plan.contains(why), "{plan}");
     assert!(plan.contains("\n  fragment   if all peers announce it"), "{plan}");
     let pair = start(&topology, ["io = \"auto\""; 2]);
@@ -128,7 +128,7 @@ fn a_network_that_carries_no_whole_frames_has_them_split_in_user_space() {
 /// A peer that fragments on purpose, in user space, where it need not: nobody sends the kernel what it does not take.
 #[test]
 fn a_peer_that_may_fragment_does_not_where_the_other_end_is_in_the_kernel() {
-    let topology = topology(1532);
+    let topology = topology(1536);
     let pair =
         start(&topology, ["io = \"auto\"", "io = \"af_xdp\"\nfragment = \"on\"\nconcatenate = \"on\""]);
     until_both(&topology, &pair, ["kernel", "user space: io says so"]);
@@ -142,7 +142,7 @@ fn a_peer_that_may_fragment_does_not_where_the_other_end_is_in_the_kernel() {
 /// Where one member's network splits frames, all fragment. The kernel has them when every network carries them whole, and no longer.
 #[test]
 fn members_follow_each_others_mtus() {
-    let topology = topology(1532);
+    let topology = topology(1536);
     let pair = start(&topology, ["replay_window = 64", "mtu = 1500\nreplay_window = 64"]);
     let insists = "user space: the kernel path does not have fragments";
     until_both(&topology, &pair, [NEEDS, TOO_SMALL]);
@@ -150,7 +150,7 @@ fn members_follow_each_others_mtus() {
     assert!([&pair.a, &pair.b].map(fragments).iter().all(|how| how.fragment && how.concatenate));
     for (lines, ways) in [
         ("fragment = \"on\"", [NEEDS, insists]),
-        ("mtu = 1532", ["kernel", insists]),
+        ("mtu = 1536", ["kernel", insists]),
         // Left to the gateway there too.
         ("fragment = \"auto\"", ["kernel"; 2]),
         ("mtu = 1500", [NEEDS, TOO_SMALL]),
@@ -164,7 +164,7 @@ fn members_follow_each_others_mtus() {
     set_mtu(&topology.gateway_a, "1500");
     [(&pair.a, TOO_SMALL), (&pair.b, NEEDS)].into_iter().for_each(|(station, way)| until_path(station, way));
     up_to(&topology.machine_a, &topology.machine_b, 1500);
-    set_mtu(&topology.gateway_a, "1532");
+    set_mtu(&topology.gateway_a, "1536");
     until_both(&topology, &pair, ["kernel"; 2]);
     // To user space by a reload, and back without a lost frame.
     edit(&pair.scratch, "a", "fragment = \"on\"");
@@ -181,7 +181,7 @@ fn members_follow_each_others_mtus() {
 /// Where all suites are allowed the key server takes that of the programs while all members have them.
 #[test]
 fn any_suite_is_that_of_the_kernel_where_all_have_programs() {
-    let topology = topology(1532);
+    let topology = topology(1536);
     let pair = start(&topology, ["suite = \"any\""; 2]);
     until_both(&topology, &pair, ["kernel"; 2]);
     let suite = |station: &Station| {

@@ -29,7 +29,7 @@ use crate::static_keys::StaticSaks;
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
 
 /// Why a SAK stays in the worker under which members may send fragments.
-const NEEDS_FRAGMENTS: &str = "a peer needs fragments, for its network does not carry whole frames; set the MTU of its protected side to its machine's plus 32";
+const NEEDS_FRAGMENTS: &str = "a member needs fragments, or has no programs; set the MTU of its protected side to its machine's plus 36, then frameward rekey";
 
 /// Setting that leaves a station without an express SC.
 const NO_EXPRESS_SCI: &str = "a port number of the SCI above 32767";

@@ -71,17 +71,28 @@ impl Mtus {
         self.protected >= self.plain + overhead_octets(link)
     }
 
+    /// Whether SDUs of this link need no fragments: its KaY announces that. A payload may stand behind a VLAN tag of the machine's, which the MTU
+    /// of its interface does not count.
+    pub fn need_no_fragments(&self, link: &Link) -> bool {
+        match link.whole_sdus {
+            WholeSdus::Demanded => self.carry_whole(link),
+            WholeSdus::AsConfigured | WholeSdus::ForKernel => {
+                self.protected >= self.plain + overhead_octets(link) + VLAN_TAG_OCTETS
+            }
+        }
+    }
+
     /// Why SDUs do not stay whole for programs in the kernel, where that is left to the gateway.
     ///
     /// # Errors
     /// The reason, and what to set.
     pub fn keep_whole(&self, link: &Link) -> Result<(), String> {
-        let overhead = overhead_octets(link);
-        if link.whole_sdus != WholeSdus::ForKernel || self.carry_whole(link) {
+        let overhead = overhead_octets(link) + VLAN_TAG_OCTETS;
+        if link.whole_sdus != WholeSdus::ForKernel || self.need_no_fragments(link) {
             return Ok(());
         }
         Err(format!(
-            "the protected side's MTU of {} splits payloads of {} octets; set it to {}, or the machine's MTU to {}",
+            "the protected side's MTU of {} splits payloads of {} octets with a VLAN tag; set it to {}, or the machine's MTU to {}",
             self.protected,
             self.plain,
             self.plain + overhead,

@@ -239,18 +239,18 @@ fn without_fragmentation_the_protected_side_must_take_all_with_mka_too() {
 fn frames_stay_whole_where_the_protected_side_carries_them() {
     let left = agreed("suite = \"chacha20-poly1305\"", "");
     let with = |protected| judged(&left, 1500, protected).unwrap();
-    assert_eq!(with(1532).keep_whole(&left.links[0]), Ok(()));
-    for (protected, cure) in [(1531, 1499), (1500, 1468)] {
+    assert_eq!(with(1536).keep_whole(&left.links[0]), Ok(()));
+    for (protected, cure) in [(1535, 1499), (1532, 1496), (1500, 1464)] {
         let mtus = with(protected);
-        assert!(!mtus.carry_whole(&left.links[0]));
+        assert!(!mtus.need_no_fragments(&left.links[0]));
         let why = format!(
-            "the protected side's MTU of {protected} splits payloads of 1500 octets; set it to 1532, or the machine's MTU to {cure}"
+            "the protected side's MTU of {protected} splits payloads of 1500 octets with a VLAN tag; set it to 1536, or the machine's MTU to {cure}"
         );
         assert_eq!(mtus.keep_whole(&left.links[0]), Err(why));
     }
     // Eight octets less, without SCI.
     let short = agreed("suite = \"chacha20-poly1305\"\nsci = \"never\"", "");
-    assert_eq!(judged(&short, 1500, 1524).unwrap().keep_whole(&short.links[0]), Ok(()));
+    assert_eq!(judged(&short, 1500, 1528).unwrap().keep_whole(&short.links[0]), Ok(()));
     // Who insists is not asked.
     let on = agreed("suite = \"chacha20-poly1305\"\nfragment = \"on\"", "");
     assert_eq!(judged(&on, 1500, 1500).unwrap().keep_whole(&on.links[0]), Ok(()));

@@ -53,7 +53,7 @@ pub fn link(
     files.check()?;
     if suite.is_some() {
         files.say(format!(
-            "for the kernel: the MTU of {protected}, and of every switch on the path, has to be that of the machine plus 32: ip link set {protected} mtu 1532; check says which way frames go"
+            "for the kernel: the MTU of {protected}, and of every switch on the path, has to be that of the machine plus 36: ip link set {protected} mtu 1536; check says which way frames go"
         ));
     }
     finish(files, "link", "--plain IF --protected IF", join)

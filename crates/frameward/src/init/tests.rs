@@ -33,10 +33,10 @@ fn answers(name: &str) -> LinkAnswers {
 fn a_link_for_the_kernel_has_its_suite_on_both_boxes() {
     let (here, there) = (TestDirectory::new("init-kernel-a"), TestDirectory::new("init-kernel-b"));
     let lines = link(&setting(&here), &LinkAnswers { kernel: true, ..answers("press") }, None).unwrap();
-    assert!(lines.iter().any(|line| line.contains("ip link set eth1 mtu 1532")), "{lines:#?}");
+    assert!(lines.iter().any(|line| line.contains("ip link set eth1 mtu 1536")), "{lines:#?}");
     let bundle = Bundle::read(&here.path().join("press.bundle"), "link").unwrap();
     let joined = link(&setting(&there), &answers("press"), Some(&bundle)).unwrap();
-    assert!(joined.iter().any(|line| line.contains("ip link set eth1 mtu 1532")), "{joined:#?}");
+    assert!(joined.iter().any(|line| line.contains("ip link set eth1 mtu 1536")), "{joined:#?}");
     for at in [&here, &there] {
         let (config, warnings) = config::load(&at.path().join("press.toml")).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");

@@ -46,7 +46,7 @@ pub(super) fn key_agreement(
         announced: Announced {
             reassembles: fragment,
             splits: concatenate,
-            carries_whole: mtus.carry_whole(link),
+            carries_whole: mtus.need_no_fragments(link),
             in_kernel,
             express: link.express && sci.express().is_some(),
             largest_sdu: largest_sdu(mtus),
