@@ -1,9 +1,12 @@
 //! Links whose way is left to the gateway: in the kernel wherever network and members carry frames whole, else in user space, split.
 //! Whichever it is, and while it changes, machines exchange full-size frames.
 
+use std::time::{Duration, Instant};
+
 use lab::topology::{Gateway, Machine, PROTECTED};
 use lab::{Shape, Topology};
 use perf::demo::pair::{self, Choice, LinkKeys, Pair, Scratch, Station};
+use report::mka::FragmentReport;
 use suite::CipherSuite;
 
 use super::kernel_link::{path, redirecting, until_path};
@@ -72,8 +75,22 @@ fn up_to(from: &Machine, to: &Machine, most: usize) {
 
 /// Both tell this way, and full-size frames pass.
 fn until_both(topology: &Topology, pair: &Pair, ways: [&str; 2]) {
-    [&pair.a, &pair.b].into_iter().zip(ways).for_each(|(station, way)| until_path(station, way));
+    [&pair.a, &pair.b].into_iter().zip(ways).for_each(|(station, way)| until_way(station, way));
     full_size(topology);
+}
+
+/// An MTU that is too small is told at once. Frames are split with the SAK behind.
+fn until_way(station: &Station, way: &str) {
+    until_path(station, way);
+    let end = Instant::now() + DEADLINE;
+    while way == TOO_SMALL && !fragmentation(station).fragment {
+        assert!(Instant::now() < end, "no SAK under which it splits frames");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn fragmentation(station: &Station) -> FragmentReport {
+    station.report().unwrap().links[0].mka.clone().unwrap().fragmentation
 }
 
 fn check(topology: &Topology, scratch: &Scratch) -> String {
@@ -132,7 +149,7 @@ fn a_peer_that_may_fragment_does_not_where_the_other_end_is_in_the_kernel() {
     let pair =
         start(&topology, ["io = \"auto\"", "io = \"af_xdp\"\nfragment = \"on\"\nconcatenate = \"on\""]);
     until_both(&topology, &pair, ["kernel", "user space: io says so"]);
-    while_they_talk(&topology, || std::thread::sleep(std::time::Duration::from_secs(1)));
+    while_they_talk(&topology, || std::thread::sleep(Duration::from_secs(1)));
     for station in [&pair.a, &pair.b] {
         assert_eq!(discards(&station.report().unwrap()), []);
     }
@@ -146,8 +163,7 @@ fn members_follow_each_others_mtus() {
     let pair = start(&topology, ["replay_window = 64", "mtu = 1500\nreplay_window = 64"]);
     let insists = "user space: the kernel path does not have fragments";
     until_both(&topology, &pair, [NEEDS, TOO_SMALL]);
-    let fragments = |station: &Station| station.report().unwrap().links[0].mka.clone().unwrap().fragmentation;
-    assert!([&pair.a, &pair.b].map(fragments).iter().all(|how| how.fragment && how.concatenate));
+    assert!([&pair.a, &pair.b].map(fragmentation).iter().all(|how| how.fragment && how.concatenate));
     for (lines, ways) in [
         ("fragment = \"on\"", [NEEDS, insists]),
         ("mtu = 1536", ["kernel", insists]),
@@ -162,7 +178,7 @@ fn members_follow_each_others_mtus() {
     }
     // The interface's own, while the gateway runs. It takes no longer frames then.
     set_mtu(&topology.gateway_a, "1500");
-    [(&pair.a, TOO_SMALL), (&pair.b, NEEDS)].into_iter().for_each(|(station, way)| until_path(station, way));
+    [(&pair.a, TOO_SMALL), (&pair.b, NEEDS)].into_iter().for_each(|(station, way)| until_way(station, way));
     up_to(&topology.machine_a, &topology.machine_b, 1500);
     set_mtu(&topology.gateway_a, "1536");
     until_both(&topology, &pair, ["kernel"; 2]);
