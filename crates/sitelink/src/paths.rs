@@ -7,8 +7,9 @@
 //! ```
 //!
 //! Keys of probes come from the connection with the peer, so that each connection proves all paths anew. Until one is proved, data
-//! goes where the connection was made, as to a peer with one path. Without a connection everything stays as it was.
+//! goes where the connection was made, and where it went before. Without a connection everything stays as it was.
 
+mod before_proof;
 mod choice;
 mod meter;
 mod orders;
@@ -36,6 +37,7 @@ use super::settings::{ManagerPath, ManagerPeer};
 use super::shared::Shared;
 use super::status::{PathStatus, canonical};
 use super::transport::FLOOR;
+use before_proof::{made_at, places_before_proof};
 use choice::{AllFigures, Choice};
 use meter::{Answered, Figures, Meter};
 use orders::{Told, Wanted};
@@ -45,6 +47,8 @@ use search::PayloadSearch;
 const LABEL: &[u8] = b"EXPORTER-frameward-path-probe";
 /// Time for which copies still go over a path that is down. It may be this end that is slow, and the other path that has died.
 const LINGER: Duration = Duration::from_secs(10);
+/// Time after a connection in which a path that was up before is not told to be down: it is being proved.
+const PROVING: Duration = Duration::from_secs(2);
 /// Interval at which interfaces are looked for.
 const INTERFACES: Duration = Duration::from_secs(1);
 
@@ -56,8 +60,8 @@ pub(super) struct PeerPaths {
     most_payload: u16,
     choice: Choice,
     preferred: Option<usize>,
-    /// Where the connection was made, until a path is proved.
-    made: Option<Place>,
+    /// Where the connection was made, and its moment.
+    made: Option<Made>,
     /// Keys of the connection, inward and outward, by number of the path.
     keys: Vec<[ProbeKey; 2]>,
     /// Numbers of the last requests under these keys.
@@ -71,6 +75,18 @@ pub(super) struct PeerPaths {
     told: Told,
 }
 
+/// How a connection was made.
+#[derive(Debug)]
+struct Made {
+    at: Instant,
+    /// Where QUIC saw the peer.
+    address: SocketAddr,
+    /// Where QUIC's packets go until a path is proved.
+    places: Vec<Place>,
+    /// Whether these are known to carry packets, and so better than the path that was preferred before.
+    is_sure: bool,
+}
+
 #[derive(Debug)]
 struct PeerPath {
     settings: ManagerPath,
@@ -81,6 +97,8 @@ struct PeerPath {
     source: Result<Source, String>,
     meter: Meter,
     search: PayloadSearch,
+    /// Where its packets went on the connection before.
+    kept: Option<Place>,
     /// As it was told to a person.
     up: bool,
     /// Moment at which it was up last.
@@ -106,14 +124,24 @@ impl PeerPath {
             source,
             meter: Meter::default(),
             search,
+            kept: None,
             up: false,
             was_up: None,
         }
     }
 
-    /// Where its packets go, if the peer was proved to be there.
+    /// Where its packets go, if the peer was proved to be there on this connection or on the one before.
     fn place(&self) -> Option<Place> {
-        Some(Place { to: self.meter.proved()?, source: *self.source.as_ref().ok()? })
+        let to = self.meter.proved().or(self.kept.map(|kept| kept.to))?;
+        Some(Place { to, source: *self.source.as_ref().ok()? })
+    }
+
+    /// There are other keys: it is measured and proved anew. `used`: packets went over it.
+    fn begin(&mut self, now: Instant, used: bool) {
+        self.kept = self.place().filter(|_| used);
+        self.meter = Meter::default();
+        self.search.begin();
+        self.was_up = self.kept.map(|_| now);
     }
 
     /// Whether packets go over it: it is up, or was until lately.
@@ -239,17 +267,25 @@ impl PeerPaths {
         address: SocketAddr,
         shared: &Shared,
     ) {
-        let there = |place: &&Place| canonical(place.to) == canonical(address);
-        let made = shared.socket.routes().of(address).and_then(|places| places.iter().find(there).copied());
-        let made = made.unwrap_or(Place { to: address, source: Source::default() });
-        self.made = Some(made);
+        let route = shared.socket.routes().of(address).map(<[Place]>::to_vec);
         // What was heard under keys before proves nothing.
         self.forget(shared);
-        shared.socket.routes().set(self.peer, Some(Route { seen: address, places: vec![made] }));
+        self.begin(shared.now(), ours, address, route);
+        let places = self.made.iter().flat_map(|made| made.places.clone()).collect();
+        shared.socket.routes().set(self.peer, Some(Route { seen: address, places }));
         self.keys = (0..PATHS as u8).map_while(|number| keys_of(connection, number, ours)).collect();
-        for path in &mut self.paths {
-            (path.meter, path.search) = (Meter::default(), PayloadSearch::new(self.most_payload));
-            path.was_up = None;
+    }
+
+    /// Has all paths proved anew. `route`: how QUIC's packets went to this address.
+    fn begin(&mut self, now: Instant, ours: bool, address: SocketAddr, route: Option<Vec<Place>>) {
+        let sources = self.paths.iter().filter_map(|path| path.source.as_ref().ok().copied());
+        let sources: Vec<Source> = sources.collect();
+        // Behind a route that is there still, the peer may have called by any of its paths.
+        let is_sure = ours || route.is_none();
+        let places = route.unwrap_or_else(|| made_at(address, &self.wanted.places, &sources));
+        self.made = Some(Made { at: now, address, places, is_sure });
+        for (path, place) in self.paths.iter_mut().zip(self.wanted.places) {
+            path.begin(now, place.is_some());
         }
         (self.choice, self.proved, self.probed, self.seqs) =
             (Choice::default(), false, Vec::new(), [0; PATHS]);
@@ -277,11 +313,17 @@ impl PeerPaths {
         }
         let mut notices = self.hear(shared);
         self.ask(now, shared);
+        notices.extend(self.judge(now));
+        self.tell_socket(now, seen, shared);
+        notices
+    }
+
+    /// Chooses by what was heard, and settles what the worker is to know. Returns what a person should know.
+    fn judge(&mut self, now: Instant) -> Vec<String> {
         let all: AllFigures = self.paths.iter().map(|path| path.figures(now)).collect();
         self.preferred = self.choice.choose(now, &all);
-        notices.extend(self.note_changes(now, &all));
+        let notices = self.note_changes(now, &all);
         self.settle(now, &all);
-        self.tell_socket(now, seen, shared);
         notices
     }
 
@@ -334,9 +376,10 @@ impl PeerPaths {
 
     fn note_changes(&mut self, now: Instant, all: &AllFigures) -> Vec<String> {
         let mut notices = Vec::new();
+        let is_proving = self.made.as_ref().is_some_and(|made| now.since(made.at) < PROVING);
         for (number, path) in self.paths.iter_mut().enumerate() {
             let figures = all.get(number).copied().flatten();
-            if path.up == figures.is_some() {
+            if path.up == figures.is_some() || (path.up && is_proving) {
                 continue;
             }
             path.up = figures.is_some();
@@ -364,20 +407,32 @@ impl PeerPaths {
         match self.preferred {
             Some(preferred) => {
                 self.proved = true;
-                self.wanted.places = std::array::from_fn(|number| {
-                    self.paths.get(number).filter(|path| path.is_used(now)).and_then(PeerPath::place)
-                });
+                self.wanted.places = self.used_places(now);
                 self.wanted.preferred = preferred as u8;
-                let used = self.paths.iter().filter(|path| path.is_used(now));
-                self.wanted.payload = used.map(|path| path.search.carried()).min();
+                self.wanted.payload = self.used_payload(now);
             }
             None if !self.proved => {
-                let place = self.made.map(|Place { to, source }| Place { to: canonical(to), source });
-                self.wanted.places = [place, None, None, None];
-                (self.wanted.preferred, self.wanted.payload) = (0, Some(FLOOR));
+                let Some(Made { places, is_sure, .. }) = &self.made else { return };
+                let kept = self.used_places(now);
+                let preferred = self.wanted.preferred;
+                let all = places_before_proof(kept, places, preferred, *is_sure);
+                // What carries packets besides the paths of before is not measured yet.
+                let payload = if all.places == kept { self.used_payload(now) } else { Some(FLOOR) };
+                (self.wanted.places, self.wanted.preferred, self.wanted.payload) =
+                    (all.places, all.preferred, payload);
             }
             None => {}
         }
+    }
+
+    fn used_places(&self, now: Instant) -> [Option<Place>; PATHS] {
+        std::array::from_fn(|number| {
+            self.paths.get(number).filter(|path| path.is_used(now)).and_then(PeerPath::place)
+        })
+    }
+
+    fn used_payload(&self, now: Instant) -> Option<u16> {
+        self.paths.iter().filter(|path| path.is_used(now)).map(|path| path.search.carried()).min()
     }
 
     /// Tells the socket how QUIC's packets go and what answers say.
@@ -389,7 +444,12 @@ impl PeerPaths {
         ordered.extend(places.filter(|place| Some(*place) != first));
         if !self.proved {
             // QUIC itself looks where the peer is.
-            ordered = self.made.iter().map(|made| Place { to: seen, ..*made }).collect();
+            let Some(Made { address, places, .. }) = &self.made else { return };
+            let follow = |place: &Place| match canonical(place.to) == canonical(*address) {
+                true => Place { to: seen, ..*place },
+                false => *place,
+            };
+            ordered = places.iter().map(follow).collect();
         }
         shared.socket.routes().set(self.peer, Some(Route { seen, places: ordered }));
         let of =

@@ -175,10 +175,13 @@ impl Window {
 
     /// Uses up an unused identifier found in the table, and returns its block.
     pub(crate) fn take(&mut self, table: &mut Table, rid: u64, seq: u64) -> Result<IdentifierBlock, Late> {
-        let held = if self.keeps_used { self.mark(table, rid, seq) } else { self.withdraw(table, rid, seq) };
-        debug_assert_eq!(held.rid(), rid, "the table and the lane know the same identifiers");
         let expired = seq + self.half() < self.newest || seq > LAST_SEQ;
-        if self.key.is_none() || held.rid() != rid || expired {
+        let counts = self.key.is_some() && !expired;
+        // The place of one that does not count may be a later one's by now.
+        let marked = counts && self.keeps_used;
+        let held = if marked { self.mark(table, rid, seq) } else { self.withdraw(table, rid, seq) };
+        debug_assert_eq!(held.rid(), rid, "the table and the lane know the same identifiers");
+        if !counts || held.rid() != rid {
             return Err(Late);
         }
         if seq >= self.high {

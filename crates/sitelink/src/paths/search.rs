@@ -46,6 +46,11 @@ impl PayloadSearch {
         }
     }
 
+    /// There is another connection, on which no request is under way. What was found is tried anew.
+    pub(super) fn begin(&mut self) {
+        (self.under_way, self.failures, self.tried) = (None, 0, None);
+    }
+
     /// The largest payload that is known to be carried.
     pub(super) const fn carried(&self) -> u16 {
         self.carried

@@ -9,6 +9,7 @@ use wire::Instant;
 use super::choice::{AllFigures, Choice, HOLD};
 use super::meter::{Answered, Figures, INTERVAL, Meter};
 use super::search::PayloadSearch;
+use super::{ManagerPath, ManagerPeer, PeerPaths};
 
 const TICK_MS: u64 = 10;
 const TICK: Duration = Duration::from_millis(TICK_MS);
@@ -213,4 +214,88 @@ proptest! {
             }
         }
     }
+}
+
+/// Two paths to a peer that is called, both up.
+fn paths_that_are_up() -> PeerPaths {
+    let path = |last: u8| ManagerPath {
+        local: Some(std::net::Ipv4Addr::new(198, 51, 100, last).into()),
+        ..ManagerPath::default()
+    };
+    let settings = ManagerPeer {
+        endpoint: None,
+        public_key: None,
+        via: None,
+        mode: tunnel::Mode::Identifier,
+        classical: false,
+        paths: vec![path(1), path(2)],
+        copies: dataplane::site::Copies::default(),
+    };
+    let mut paths = PeerPaths::new(tunnel::PeerId(1), &settings, 1472, |_, _| None).expect("it has paths");
+    paths.begin(at(0), false, address(1), None);
+    prove(&mut paths, 0, at(100));
+    prove(&mut paths, 1, at(100));
+    paths
+}
+
+/// The peer is heard on a path, and answers there.
+fn prove(paths: &mut PeerPaths, number: u8, now: Instant) -> Vec<String> {
+    let meter = &mut paths.paths[usize::from(number)].meter;
+    meter.hear_request(now, address(1 + number), true);
+    for request in meter.requests(now, None, None) {
+        meter.hear_answer(now + TICK, request.to, request.seq, true);
+    }
+    paths.judge(now + TICK)
+}
+
+fn destinations(paths: &PeerPaths) -> Vec<SocketAddr> {
+    paths.wanted.places.iter().flatten().map(|place| place.to).collect()
+}
+
+#[test]
+fn on_another_connection_data_goes_over_all_paths_of_before_until_one_is_proved() {
+    let mut paths = paths_that_are_up();
+    let before = paths.wanted;
+    assert_eq!(destinations(&paths), [address(1), address(2)]);
+    // The peer has called again by one of the paths: behind the route that is there QUIC sees it at the first one.
+    let route = before.places.iter().flatten().copied().collect();
+    paths.begin(at(5_000), false, address(1), Some(route));
+    paths.judge(at(5_001));
+    assert_eq!(paths.wanted, before, "nothing has changed yet");
+    let made: Vec<_> = paths.made.iter().flat_map(|made| &made.places).map(|place| place.to).collect();
+    assert_eq!(made, [address(1), address(2)], "nor for QUIC");
+    // One is proved; the other one stays for as long as a path that is down.
+    prove(&mut paths, 1, at(5_200));
+    assert_eq!((destinations(&paths), paths.wanted.preferred), (vec![address(1), address(2)], 1));
+    for round in 1..100 {
+        prove(&mut paths, 1, at(5_200 + 200 * round));
+    }
+    assert_eq!(destinations(&paths), [address(2)]);
+}
+
+#[test]
+fn a_new_address_of_a_peer_is_reached_by_each_way_out_besides_those_of_before() {
+    let mut paths = paths_that_are_up();
+    paths.begin(at(5_000), false, address(9), None);
+    paths.judge(at(5_001));
+    assert_eq!(destinations(&paths), [address(1), address(2), address(9), address(9)]);
+    let sources = |number: usize| paths.wanted.places[number].map(|place| place.source);
+    assert_eq!((sources(2), sources(3)), (sources(0), sources(1)));
+    assert_eq!(paths.wanted.payload, Some(1200));
+}
+
+#[test]
+fn a_reconnect_is_not_told_as_paths_that_go_down_and_come_up() {
+    let mut paths = paths_that_are_up();
+    let mut told = Vec::new();
+    paths.begin(at(5_000), false, address(1), None);
+    told.extend(paths.judge(at(5_001)));
+    told.extend(prove(&mut paths, 0, at(5_200)));
+    assert_eq!(told, Vec::<String>::new());
+    // The other one does not come back: that is told.
+    for round in 1..15 {
+        told.extend(prove(&mut paths, 0, at(5_200 + 200 * round)));
+    }
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].starts_with("path 2 (from 198.51.100.2) is down: "), "{told:?}");
 }

@@ -117,6 +117,29 @@ fn rows() {
     }
 }
 
+/// An anchor that a jump has passed over, and that comes late, does not take the place of a packet that is yet to come; nor one that
+/// comes after the window was closed a place that is cleared already.
+#[test]
+fn a_late_anchor_takes_no_place() {
+    let mut one = One::keeping(true);
+    one.fill(usize::MAX);
+    assert!(one.arrive(3 * W));
+    // All but the anchors, which come last.
+    one.fill((W + HALF) as usize);
+    assert!(!one.arrive(3 * HALF), "it is late");
+    one.check();
+    assert!(one.arrive(3 * HALF + 2 * W), "in the same place of the ring");
+
+    let mut one = One::keeping(true);
+    one.fill(usize::MAX);
+    one.window.close();
+    one.fill(2 * W as usize);
+    assert!(!one.arrive(3 * HALF), "the window is closed");
+    one.fill(ANCHORS as usize);
+    assert!(one.window.is_clear());
+    assert_eq!(one.table.len(), 0, "nothing of the old key is left");
+}
+
 /// The copy of a packet is known as one, also of an anchor that was used, and of one inside a gap. Without copies nothing is kept.
 #[test]
 fn a_copy_is_known_until_w_later_seqs_have_come() {
