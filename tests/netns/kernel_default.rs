@@ -11,7 +11,7 @@ use suite::CipherSuite;
 
 use super::kernel_link::{path, redirecting, until_path};
 use super::mka::discards;
-use super::reload::{reloaded, while_they_talk};
+use super::reload::{heard_once, reloaded, while_they_talk};
 use super::{DEADLINE, EXPERIMENT, exchange, marked, program};
 
 const NEEDS: &str = "user space: a member needs fragments, or has no programs; set the MTU of its protected side to its machine's plus 36, then frameward rekey";
@@ -182,11 +182,11 @@ fn members_follow_each_others_mtus() {
     up_to(&topology.machine_a, &topology.machine_b, 1500);
     set_mtu(&topology.gateway_a, "1536");
     until_both(&topology, &pair, ["kernel"; 2]);
-    // To user space by a reload, and back without a lost frame.
+    // To user space by a reload, and back without a lost frame. Those that are in user space at that moment may be overtaken.
     edit(&pair.scratch, "a", "fragment = \"on\"");
     reloaded(&pair.scratch, "a");
     until_both(&topology, &pair, [insists, "kernel"]);
-    while_they_talk(&topology, || {
+    heard_once(&topology, || {
         edit(&pair.scratch, "a", "fragment = \"auto\"");
         reloaded(&pair.scratch, "a");
         until_path(&pair.a, "kernel");
