@@ -18,7 +18,7 @@ use super::reload::{reloaded, while_they_talk};
 use super::{DEADLINE, EXPERIMENT, MARKER, counter, exchange, marked, program};
 
 fn topology() -> Topology {
-    redirecting(&Shape { static_neighbours: true, ..Shape::default() })
+    redirecting(&Shape { static_neighbours: true, protected_mtu: 1536, ..Shape::default() })
 }
 
 /// Machines and gateways whose interfaces take redirected frames.
