@@ -29,7 +29,8 @@ fn fragmented(world: &World, i: usize) -> bool {
     let secy = &world.stations[i].secy;
     let fragmentation = secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation;
     assert_eq!(fragmentation.fragment, fragmentation.concatenate);
-    assert_eq!(fragmentation.fragment, fragmentation.express);
+    let announces_express = world.stations[i].settings.announced.express;
+    assert_eq!(fragmentation.fragment && announces_express, fragmentation.express);
     fragmentation.fragment
 }
 
@@ -303,6 +304,7 @@ fn in_kernel(i: usize, suite: SuiteRule) -> mka::Settings {
     settings.suite = suite;
     settings.announced.suites.push(SuiteTiming { suite: CipherSuite::ChaCha20Poly1305, nanoseconds: 300 });
     (settings.announced.carries_whole, settings.announced.in_kernel) = (true, true);
+    settings.announced.express = false;
     settings
 }
 
