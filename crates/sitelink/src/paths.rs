@@ -37,6 +37,7 @@ use super::settings::{ManagerPath, ManagerPeer};
 use super::shared::Shared;
 use super::status::{PathStatus, canonical};
 use super::transport::FLOOR;
+pub(super) use before_proof::reaches;
 use before_proof::{made_at, places_before_proof};
 use choice::{AllFigures, Choice};
 use meter::{Answered, Figures, Meter};
@@ -278,11 +279,9 @@ impl PeerPaths {
 
     /// Has all paths proved anew. `route`: how QUIC's packets went to this address.
     fn begin(&mut self, now: Instant, ours: bool, address: SocketAddr, route: Option<Vec<Place>>) {
-        let sources = self.paths.iter().filter_map(|path| path.source.as_ref().ok().copied());
-        let sources: Vec<Source> = sources.collect();
         // Behind a route that is there still, the peer may have called by any of its paths.
         let is_sure = ours || route.is_none();
-        let places = route.unwrap_or_else(|| made_at(address, &self.wanted.places, &sources));
+        let places = route.unwrap_or_else(|| made_at(address, &self.wanted.places, &self.sources()));
         self.made = Some(Made { at: now, address, places, is_sure });
         for (path, place) in self.paths.iter_mut().zip(self.wanted.places) {
             path.begin(now, place.is_some());
@@ -297,20 +296,36 @@ impl PeerPaths {
         self.forget(shared);
     }
 
-    /// The socket is to know nothing of the peer any more.
-    pub(super) fn forget(&self, shared: &Shared) {
+    /// It is a peer no more.
+    pub(super) fn leave(&self, shared: &Shared) {
+        self.forget(shared);
+        shared.socket.routes().set_sources(self.peer, Vec::new());
+    }
+
+    /// The socket is to know nothing of the connection any more.
+    fn forget(&self, shared: &Shared) {
         shared.socket.probes().set(self.peer, [].into_iter());
         shared.socket.routes().set(self.peer, None);
     }
 
-    /// Takes what was heard, sends what is due, and chooses. Returns what a person should know.
-    pub(super) fn look(&mut self, now: Instant, seen: SocketAddr, shared: &Shared) -> Vec<String> {
+    /// Ways out of this box.
+    fn sources(&self) -> Vec<Source> {
+        self.paths.iter().filter_map(|path| path.source.as_ref().ok().copied()).collect()
+    }
+
+    /// Looks for the interfaces, with a connection or without.
+    pub(super) fn look_for_interfaces(&mut self, now: Instant, shared: &Shared) {
         if self.looked.is_none_or(|looked| now.since(looked) >= INTERFACES) {
             self.looked = Some(now);
             for path in &mut self.paths {
                 path.source = source_of(&path.settings);
             }
+            shared.socket.routes().set_sources(self.peer, self.sources());
         }
+    }
+
+    /// Takes what was heard, sends what is due, and chooses. Returns what a person should know.
+    pub(super) fn look(&mut self, now: Instant, seen: SocketAddr, shared: &Shared) -> Vec<String> {
         let mut notices = self.hear(shared);
         self.ask(now, shared);
         notices.extend(self.judge(now));

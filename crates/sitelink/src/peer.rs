@@ -211,7 +211,7 @@ impl Peer {
             channel.close(code::REMOVED, "configured otherwise");
         }
         if let Some(paths) = &self.paths {
-            paths.forget(&self.shared);
+            paths.leave(&self.shared);
         }
     }
 
@@ -395,6 +395,9 @@ impl Peer {
     /// Turns connection and session, and checks the path if it is time to; MKPDUs go to `lan`. Whether there is
     /// more to do at once.
     pub(super) fn turn(&mut self, now: wire::Instant, path: bool, mut lan: impl FnMut(LanFrame)) -> bool {
+        if path && let Some(paths) = &mut self.paths {
+            paths.look_for_interfaces(now, &self.shared);
+        }
         let Some(mut channel) = self.channel.take() else { return false };
         if let Some(error) = channel.ended() {
             self.lose(channel, DisconnectReason::of(&error, None));

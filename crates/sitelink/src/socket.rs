@@ -80,6 +80,8 @@ impl Receiving {
 /// Class of a packet: dropped unread, or for QUIC.
 enum PacketClass {
     Take,
+    /// Begins a connection, with a knock.
+    Call,
     Version,
     Nobodys,
     Unknowing,
@@ -242,6 +244,7 @@ impl RingSocket {
             }
             (false, false) => PacketClass::Nobodys,
             (true, true) if !receiving.initials.take(receiving.now(), from, octets) => PacketClass::Flood,
+            (true, true) if !ours => PacketClass::Call,
             (_, true) => PacketClass::Take,
         }
     }
@@ -269,15 +272,23 @@ impl AsyncUdpSocket for RingSocket {
                 sent.fetch_add(1, Ordering::Relaxed);
             }
         }
-        let sent = match (relayed_peer(transmit.destination), self.routes().of(transmit.destination)) {
+        let routes = self.routes();
+        let sent = match (relayed_peer(transmit.destination), routes.of(transmit.destination)) {
             (Some(peer), _) => self.relay(peer, transmit.contents),
             (None, Some(places)) => {
                 let all = if transmit.contents.len() <= usize::from(FLOOR) { places.len() } else { 1 };
                 let send = |place: &Place| send_one(&self.socket, place.to, place.source, transmit.contents);
                 places.iter().take(all).filter(|place| send(place)).count() > 0
             }
-            (None, None) => self.socket.send_to(transmit.contents, transmit.destination).is_ok(),
+            (None, None) => {
+                for place in routes.answers(transmit.destination, transmit.contents) {
+                    // What an uplink that is down does not take is lost there.
+                    send_one(&self.socket, place.to, place.source, transmit.contents);
+                }
+                self.socket.send_to(transmit.contents, transmit.destination).is_ok()
+            }
         };
+        drop(routes);
         if !sent {
             self.shared_counters.count(|counters| counters.out_datagrams_refused += 1);
         }
@@ -307,8 +318,12 @@ impl AsyncUdpSocket for RingSocket {
                 continue;
             }
             let from = self.routes().seen(from);
-            match self.classify(receiving, from.ip(), &buffer[..octets]) {
-                PacketClass::Take => {
+            let class = self.classify(receiving, from.ip(), &buffer[..octets]);
+            if matches!(class, PacketClass::Call) {
+                self.routes().note_caller(from);
+            }
+            match class {
+                PacketClass::Take | PacketClass::Call => {
                     *meta = RecvMeta { addr: from, len: octets, stride: octets, ecn: None, dst_ip: None };
                     taken += 1;
                 }

@@ -280,6 +280,10 @@ fn of_relay(peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
 
 /// Whether somebody on the way changes this site's address.
 fn of_nat(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
+    // Over several paths it is seen at several addresses, of which the report has one.
+    if !peer.paths.is_empty() {
+        return None;
+    }
     let (seen, towards) = (report.seen_at.as_ref()?, report.address.as_ref()?);
     // Nothing is sent: the kernel says from where it would be.
     let own = UdpSocket::bind((site.bind.ip(), 0)).and_then(|socket| {

@@ -6,6 +6,7 @@ mod floods;
 mod hostile;
 mod mkpdus;
 mod path;
+mod paths;
 #[path = "../../../dataplane/tests/plants/mod.rs"]
 mod plants;
 mod raw;
