@@ -37,9 +37,12 @@ pub(crate) struct Key {
 impl Key {
     /// The Key Identifier, as we write it: the kernel has the KN as it stands in memory.
     pub(crate) fn ki(&self) -> String {
-        let (server, kn) = self.name.split_at(24);
-        let kn = u32::from_str_radix(kn, 16).unwrap().swap_bytes();
-        format!("{server}/{kn}")
+        format!("{}/{}", &self.name[..24], self.kn())
+    }
+
+    /// Its number among those of its key server.
+    pub(crate) fn kn(&self) -> u32 {
+        u32::from_str_radix(&self.name[24..], 16).unwrap().swap_bytes()
     }
 }
 

@@ -10,12 +10,14 @@ use lab::plants::SWITCH;
 use lab::{Plants, PlantsShape};
 
 use super::gateway::{Choice, Gateway};
-use super::pinging::{Answers, Pinging};
+use super::pinging::Pinging;
 use super::{GUEST_IP, GUEST_MAC};
 use crate::guest::Guest;
 use crate::sites::carrier::Carrier;
 use crate::supplicant::{self, Agreement};
 
+/// Keys that the stations agree on.
+const KEYS: u32 = 5;
 /// Octets of the echo requests: they go in one packet in either mode.
 const OCTETS: usize = 300;
 
@@ -46,7 +48,7 @@ fn through(mode: &'static str, link: &'static str) {
     let mut before = a.same_key(&mut guest, None);
     let to_guest = Pinging::start(&one.machine, GUEST_IP, OCTETS);
     // An AN comes again at the fourth key. In header encryption mode its first PNs are copies to a site, three of them, if the SA before
-    // had sent fewer than 64; and on a busy machine there is a key more.
+    // had sent fewer than 64.
     to_guest.wait_for(150);
     for _ in 0..3 {
         a.rekey();
@@ -56,9 +58,12 @@ fn through(mode: &'static str, link: &'static str) {
         to_guest.wait_for(150);
     }
     let answers = [to_guest.stop(), to_machine.stop()];
+    // One for two stations, one for three, and those that were asked for. On a busy machine there is a key more, which has sent little.
+    let more = before.kn().saturating_sub(KEYS) as usize;
+    let reasons: &[_] = if more > 0 && mode == "header-encryption" { &["OutPktsRepeated"] } else { &[] };
     // A counter says more than a missing answer.
-    carrier.has_discarded_only(&[]);
-    answers.iter().for_each(Answers::are_complete);
+    carrier.has_discarded_only(reasons);
+    answers.iter().for_each(|answers| answers.are_complete_but(3 * more * reasons.len()));
     supplicant::stop(&mut guest);
     a.stop();
     b.stop();

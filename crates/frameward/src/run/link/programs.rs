@@ -62,14 +62,17 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
     if link.in_site {
         return None;
     }
+    // Where the kernel is demanded, it is for all frames.
+    let (suite, secy, express) = (suite(link)?, place_secy(link, mtus), link.express && io != Io::Kernel);
+    // A suite without programs needs no other MTU.
+    let suits = KernelPrograms::suit_link(&secy, suite, express).is_ok();
     Some(LinkPlaceSettings {
         wanted: place_wanted(io),
-        suite: suite(link)?,
+        suite,
         sci,
-        refused: mtus.keep_whole(link).err(),
-        secy: place_secy(link, mtus),
-        // Where the kernel is demanded, it is for all frames.
-        express: link.express && io != Io::Kernel,
+        refused: mtus.keep_whole(link).err().filter(|_| suits),
+        secy,
+        express,
         bypass: link.bypass.clone(),
         replay_window: link.replay_window,
         saks: link.static_sas().map(|sas| saks(link, sas)),
