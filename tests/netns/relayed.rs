@@ -204,9 +204,9 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
         assert!(counter(&hub.peer(1, own).counters, "InPktsRelayed") > 400);
     }
     let site = hub.sites[1].report().unwrap().sites.remove(0);
-    for name in ["InRelayedUnknown", "InRelayedQuota"] {
-        assert_eq!(counter(&site.path, name), 0, "{name}");
-    }
+    assert_eq!(counter(&site.path, "InRelayedQuota"), 0);
+    // What came before the other end had asked for it.
+    assert!(counter(&site.path, "InRelayedUnknown") <= 20, "{:?}", site.path);
     // The direct way was looked for: at one end by calls, at the other end by what lets them in.
     for own in [0, 2] {
         hub.until(own, "it says why there is no direct way", |report| {
@@ -275,11 +275,14 @@ fn counted_until(hub: &Hub, seed: u64, is: impl Fn() -> bool) {
 
 #[test]
 fn a_direct_way_between_two_nats_is_found_while_frames_flow_and_lost_again() {
-    let hub = Hub::new(ONE_PORT).start();
+    let hub = Hub::new(ONE_PORT);
     between_nats(&hub, false);
+    let hub = hub.start();
     hub.secured();
     hub.reaches(0, 2, 1472);
-    assert!(hub.peer(0, 2).relayed && hub.peer(2, 0).relayed);
+    for own in [0, 2] {
+        hub.until(own, "the relay carries", |report| report.sites[0].peers.iter().any(|peer| peer.relayed));
+    }
     between_nats(&hub, true);
     let direct = || [(0, 2), (2, 0)].iter().all(|(own, other)| !hub.peer(*own, *other).relayed);
     counted_until(&hub, 1000, direct);
