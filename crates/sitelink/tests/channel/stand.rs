@@ -17,9 +17,14 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// Waits until it is so.
 pub(crate) fn until(what: &str, condition: impl Fn() -> bool) -> Duration {
+    until_within(LIMIT, what, condition)
+}
+
+/// The same, with another longest wait.
+pub(crate) fn until_within(limit: Duration, what: &str, condition: impl Fn() -> bool) -> Duration {
     let start = Instant::now();
     while !condition() {
-        assert!(start.elapsed() < LIMIT, "waited in vain: {what}");
+        assert!(start.elapsed() < limit, "waited in vain: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
     start.elapsed()
