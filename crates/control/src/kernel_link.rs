@@ -288,7 +288,7 @@ impl KernelLink {
 
     /// Whether the worker has SAs too.
     pub(crate) fn share(&mut self, shared: bool) -> Result<(), XdpError> {
-        // What is of no express SC is the worker's at all times.
+        // Frames of other than express SCs are the worker's at all times.
         self.programs.share(shared || self.express)
     }
 

@@ -234,7 +234,7 @@ fn without_fragmentation_the_protected_side_must_take_all_with_mka_too() {
     );
 }
 
-/// What is left to the gateway, by the MTUs, with the reason and the cure.
+/// The gateway's choice by the MTUs, with the reason and the cure.
 #[test]
 fn frames_stay_whole_where_the_protected_side_carries_them() {
     let left = agreed("suite = \"chacha20-poly1305\"", "");
@@ -251,7 +251,7 @@ fn frames_stay_whole_where_the_protected_side_carries_them() {
     // Eight octets less, without SCI.
     let short = agreed("suite = \"chacha20-poly1305\"\nsci = \"never\"", "");
     assert_eq!(judged(&short, 1500, 1528).unwrap().keep_whole(&short.links[0]), Ok(()));
-    // Who insists is not asked.
+    // `fragment = "on"` is no question of MTUs.
     let on = agreed("suite = \"chacha20-poly1305\"\nfragment = \"on\"", "");
     assert_eq!(judged(&on, 1500, 1500).unwrap().keep_whole(&on.links[0]), Ok(()));
 }

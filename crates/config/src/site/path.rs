@@ -13,7 +13,7 @@ use super::super::reference::{RawSitePath, RawSitePeer, SITE_PATH, SITE_PEER};
 use super::super::unique_names::interface_name;
 use super::{Endpoint, Host, SitePath};
 
-/// What the paths of a peer have to go with.
+/// Settings of site and peer that paths have to go with.
 #[derive(Clone, Copy)]
 pub(super) struct Around {
     /// Of the site, if it has one.

@@ -156,7 +156,7 @@ fn a_peer_behind_a_relay_has_the_key_of_its_relay() {
     assert_eq!((far.via.as_ref(), far.endpoint.as_ref()), (Some(&hub), None));
     assert_eq!(settings::manager_peer(far).via, berlin.public_key);
     assert!(site.peers[..3].iter().all(|peer| peer.via.is_none()));
-    // Who relays for one peer alone relays nothing.
+    // A hub of one peer relays nothing.
     let (_, warnings) = validated(&valid().replace("identity =", "relay = true\nidentity =")).unwrap();
     assert_eq!(
         lines(&warnings)[0],
