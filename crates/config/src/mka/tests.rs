@@ -116,7 +116,7 @@ fn frames_are_fragmented_where_it_is_safe_and_not_switched_off() {
     }
 }
 
-/// A choice that is left to the gateway: frames stay whole where the kernel takes it, and is decided where the kernel is demanded.
+/// A choice that is left to the gateway: frames stay whole where the kernel takes them. Where it is demanded, the choice is made.
 #[test]
 fn sdus_stay_whole_for_the_kernel_where_nobody_insists() {
     use super::super::WholeSdus::{AsConfigured, Demanded, ForKernel};

@@ -1,5 +1,7 @@
 //! Keys of a link are in its maps as long as their SAs are there. Root, as all that loads programs.
 
+use wire::Pn;
+
 use super::*;
 use aya::maps::{Map, MapData};
 use secy::{ClearVlan, ConfidentialityOffset, SciInclusion};
