@@ -18,6 +18,7 @@ mod fragment;
 mod gateway;
 pub mod key_file;
 mod key_source;
+pub mod keygen;
 mod keys;
 pub mod lifetime;
 mod link;
