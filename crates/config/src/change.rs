@@ -1,0 +1,223 @@
+//! What becomes of a running gateway's parts under another configuration: for a reload, and for those that foretell one.
+//!
+//! Only configurations are compared here. What a running link or site knows beside its configuration, such as the MTUs of its interfaces,
+//! comes in as an argument.
+
+use fieldbus::relation::Relation;
+
+use crate::fieldbus::{Cell, CellRelation, Mode};
+use crate::site::settings::most_payload;
+use crate::{Gateway, Keys, Link, Mka, Site};
+
+/// Keys of `[gateway]` that are different and cannot be taken over while it runs.
+pub fn fixed(old: &Gateway, new: &Gateway) -> Vec<&'static str> {
+    let Gateway {
+        name,
+        state,
+        state_max_age,
+        io: _,
+        polling,
+        realtime,
+        cpus,
+        unguarded: _,
+        antedate,
+        http: _,
+        log: _,
+    } = old;
+    let same = [
+        ("name", *name == new.name),
+        ("state", *state == new.state),
+        ("state_max_age", *state_max_age == new.state_max_age),
+        ("polling", *polling == new.polling),
+        ("realtime", *realtime == new.realtime),
+        ("cpus", *cpus == new.cpus),
+        ("antedate", *antedate == new.antedate),
+    ];
+    same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
+}
+
+/// Change of a link that keeps its name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LinkChange {
+    /// It goes on untouched.
+    Keep,
+    /// It goes on with other keys or settings.
+    Change {
+        /// What of its keys is different.
+        keys: KeysChange,
+        /// Its ports are closed and opened again.
+        reopen: bool,
+    },
+    /// It is stopped, and another one started.
+    Restart,
+}
+
+/// Change of a link's keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum KeysChange {
+    /// They are static.
+    Static,
+    /// They are agreed on, and SAs go on; the SecY's settings change if `pipeline` says so.
+    Agreed {
+        /// Whether the SecY has other settings.
+        pipeline: bool,
+    },
+    /// There are none; the SecY's settings change if `pipeline` says so.
+    None {
+        /// Whether the SecY has other settings.
+        pipeline: bool,
+    },
+    /// Nothing of them, nor of the SecY's settings: the cell is another one.
+    Keep,
+}
+
+/// Circumstances of a link that its configuration does not tell.
+#[derive(Clone, Copy)]
+pub struct Around<'k> {
+    /// Whether the MTUs of its interfaces are the same.
+    pub same_mtus: bool,
+    /// Whether `io` of the gateway changes.
+    pub io_changes: bool,
+    /// Whether its SCI stays, from the settings of key agreement after and before.
+    pub keeps_sci: &'k dyn Fn(&Mka, &Mka) -> bool,
+}
+
+impl LinkChange {
+    /// The change from `old` to `new`.
+    pub fn of(old: &Link, new: &Link, around: Around<'_>) -> Self {
+        let Around { same_mtus, io_changes, keeps_sci } = around;
+        // A link that goes into a site, or comes out of one, leaves its slot.
+        if new.in_site != old.in_site {
+            return Self::Restart;
+        }
+        if new == old && same_mtus && !io_changes {
+            return Self::Keep;
+        }
+        let same_pipeline = new.is_like_but_for_keys(old) && same_mtus;
+        let keys = match (&new.keys, &old.keys) {
+            _ if same_pipeline && new.keys == old.keys => KeysChange::Keep,
+            (Keys::None, Keys::None) => KeysChange::None { pipeline: !same_pipeline },
+            (Keys::Static(_), Keys::Static(_)) => KeysChange::Static,
+            (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka) => {
+                KeysChange::Agreed { pipeline: !same_pipeline }
+            }
+            _ => return Self::Restart,
+        };
+        let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
+        let reopen = io_changes || ports(new) != ports(old) || !same_mtus;
+        Self::Change { keys, reopen }
+    }
+
+    /// The link's line, if it goes on.
+    pub fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Change { reopen: true, .. } => Some("restarted, its SAs go on"),
+            // Changes of a cell alone are told relation by relation.
+            Self::Change { keys: KeysChange::Keep, .. } | Self::Keep | Self::Restart => None,
+            Self::Change { .. } => Some("changed"),
+        }
+    }
+}
+
+/// Whether a station with `new` keys is understood by its peers as long as they have `old` ones: it has a CAK or its own static SA
+/// still.
+pub fn is_understood(old: &Keys, new: &Keys) -> bool {
+    match (old, new) {
+        (Keys::Agreed(old), Keys::Agreed(new)) => {
+            new.caks().any(|cak| old.caks().any(|before| before == cak))
+        }
+        (Keys::Static(old), Keys::Static(new)) => {
+            old.suite == new.suite && new.transmit.goes_on_as(&old.transmit)
+        }
+        (old, new) => old == new,
+    }
+}
+
+/// Change of a site.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SiteChange {
+    /// It goes on untouched.
+    Keep,
+    /// Peers come, go or begin anew.
+    Peers,
+    /// It is stopped and started.
+    Restart,
+    /// It was not there.
+    Start,
+}
+
+impl SiteChange {
+    /// The change to `new`, between two starts of the gateway. A running site may have to be restarted where this says that its peers
+    /// change, since it can number only so many.
+    pub fn of(old: Option<&Site>, new: &Site, lan_mtu: usize, io_changes: bool) -> Self {
+        let Some(old) = old else { return Self::Start };
+        let channel = |site: &Site| most_payload(site, lan_mtu).is_some();
+        let peers_alone = old.is_like_but_for_peers(new) && channel(old) == channel(new);
+        Self::judge(old == new, peers_alone, io_changes)
+    }
+
+    /// The change of one that is the same, or differs in its peers alone.
+    pub fn judge(same: bool, peers_alone: bool, restarted_anyway: bool) -> Self {
+        match () {
+            () if restarted_anyway => Self::Restart,
+            () if same => Self::Keep,
+            () if peers_alone => Self::Peers,
+            () => Self::Restart,
+        }
+    }
+
+    /// The site's line.
+    pub const fn words(self) -> Option<&'static str> {
+        match self {
+            Self::Keep => None,
+            Self::Peers => Some("its peers change"),
+            Self::Restart => Some("restarted; its peers agree on keys anew"),
+            Self::Start => Some("started"),
+        }
+    }
+}
+
+/// The cell that is different, and how, in words.
+pub fn cell_difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(String, String)> {
+    match (before, now) {
+        (None, None) => None,
+        (None, Some(cell)) => {
+            Some((cell.name.clone(), format!("started, {} relations", cell.relations.len())))
+        }
+        (Some(cell), None) => Some((cell.name.clone(), "stopped".to_owned())),
+        (Some(before), Some(cell)) => {
+            let of = |cell: &Cell, relation: Relation| {
+                cell.relations.iter().find(|one| one.relation.stations() == relation.stations()).copied()
+            };
+            let added = cell.relations.iter().filter(|one| of(before, one.relation).is_none()).count();
+            let gone = before.relations.iter().filter(|one| of(cell, one.relation).is_none()).count();
+            let switched = |to: Mode| {
+                let is_now = |one: &&CellRelation| one.mode == to;
+                let was_not =
+                    |one: &&CellRelation| of(before, one.relation).is_some_and(|old| old.mode != to);
+                cell.relations.iter().filter(is_now).filter(was_not).count()
+            };
+            let counts = [
+                (added, "added"),
+                (gone, "removed"),
+                (switched(Mode::Protect), "protected from now on"),
+                (switched(Mode::Shadow), "IN CLEAR from now on (shadow)"),
+            ];
+            let words: Vec<_> = counts
+                .iter()
+                .filter(|(count, _)| *count > 0)
+                .map(|(count, what)| format!("{count} {what}"))
+                .collect();
+            let all = if keeps_sessions(before, cell) { "" } else { "; all sessions are made anew" };
+            let what =
+                if words.is_empty() { "changed".into() } else { format!("relations: {}", words.join(", ")) };
+            Some((cell.name.clone(), format!("{what}{all}")))
+        }
+    }
+}
+
+/// Whether relations that stay go on in their sessions.
+pub fn keeps_sessions(before: &Cell, now: &Cell) -> bool {
+    let keys = |cell: &Cell| (cell.protection, cell.ethertype);
+    before.master_key == now.master_key && keys(before) == keys(now)
+}
