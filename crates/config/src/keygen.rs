@@ -113,6 +113,10 @@ pub fn cak(length: KeyLength, ckn: Option<Ckn>, path: &Path) -> Result<NewCak, K
 }
 
 /// A name for a CAK, drawn from the operating system.
+///
+/// # Errors
+///
+/// [`KeygenError::Random`].
 pub fn draw_ckn() -> Result<Ckn, KeygenError> {
     let mut name = [0; CKN_OCTETS];
     getrandom::fill(&mut name).map_err(KeygenError::Random)?;
@@ -120,6 +124,10 @@ pub fn draw_ckn() -> Result<Ckn, KeygenError> {
 }
 
 /// A key drawn from the operating system: the first octets of a buffer, and how many.
+///
+/// # Errors
+///
+/// [`KeygenError::Random`].
 pub fn draw(length: KeyLength) -> Result<(Zeroizing<[u8; 32]>, usize), KeygenError> {
     let mut buffer = Zeroizing::new([0_u8; 32]);
     let key = length.of(&mut buffer);
@@ -129,7 +137,16 @@ pub fn draw(length: KeyLength) -> Result<(Zeroizing<[u8; 32]>, usize), KeygenErr
 }
 
 /// Writes octets as lines of hexadecimal digits, each behind its label, into a file that was not there: mode 0600, synced.
+///
+/// # Errors
+///
+/// As [`static_key`].
 pub fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
+    write_new_text(path, &text(lines))
+}
+
+/// Octets as lines of hexadecimal digits, each behind its label: the text of a key file.
+pub fn text(lines: &[(&str, &[u8])]) -> Zeroizing<Vec<u8>> {
     // Allocated whole at first, so that growing leaves no copy behind.
     let length = |(label, octets): &(&str, &[u8])| label.len() + 2 * octets.len() + 1;
     let mut text = Zeroizing::new(vec![0_u8; lines.iter().map(length).sum()]);
@@ -144,10 +161,14 @@ pub fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError
         *end = b'\n';
         rest = behind;
     }
-    write_new_text(path, &text)
+    text
 }
 
 /// Writes a file that was not there: mode 0600, synced.
+///
+/// # Errors
+///
+/// As [`static_key`].
 pub fn write_new_text(path: &Path, text: &[u8]) -> Result<(), KeygenError> {
     let write_error = |source| KeygenError::Write { path: path.to_owned(), source };
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {

@@ -40,8 +40,7 @@ impl Step {
             return Self { link, mtus, what: What::Add, words: None };
         };
         let keeps_sci = |new: &Mka, old: &Mka| keeps_sci(new, old, &running.about);
-        let around =
-            Around { same_mtus: running.about.mtus == mtus, io_changes: io, keeps_sci: &keeps_sci };
+        let around = Around { same_mtus: running.about.mtus == mtus, io_changes: io, keeps_sci: &keeps_sci };
         let change = LinkChange::of(&running.config, &link, around);
         let what = match change {
             LinkChange::Keep => What::Keep,
