@@ -221,3 +221,94 @@ pub fn keeps_sessions(before: &Cell, now: &Cell) -> bool {
     let keys = |cell: &Cell| (cell.protection, cell.ethertype);
     before.master_key == now.master_key && keys(before) == keys(now)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Config;
+    use crate::tests::validated;
+
+    const TEXT: &str = "[gateway]\nname = \"a\"\n[[link]]\nname = \"x\"\nplain = \"eth0\"\nprotected = \"eth1\"\n[link.mka]\n\
+                        cak_file = \"a.cak\"\n[[site]]\nname = \"s\"\nlan = \"eth2\"\nbind = \"0.0.0.0:7787\"\nidentity = \"s.key\"\n\
+                        [[site.peer]]\nname = \"b\"\nendpoint = \"192.0.2.1:7787\"\npublic_key = \"4a3807d064d077181cc070989e76891d20dc5559548dc2c77c1a50273882b38d\"\n";
+
+    fn config(from: &str, to: &str) -> Config {
+        assert!(TEXT.contains(from), "{from}");
+        validated(&TEXT.replacen(from, to, 1)).unwrap().0
+    }
+
+    #[test]
+    fn a_link_goes_on_as_far_as_it_can() {
+        let old = config("", "").links.remove(0);
+        let agreed = |pipeline, reopen| LinkChange::Change { keys: KeysChange::Agreed { pipeline }, reopen };
+        for (from, to, expected, understood) in [
+            ("name = \"x\"", "name = \"x\" # press", LinkChange::Keep, true),
+            ("[link.mka]", "replay_window = 64\n[link.mka]", agreed(true, false), true),
+            ("plain = \"eth0\"", "plain = \"eth9\"", agreed(true, true), true),
+            ("[link.mka]", "mtu = 1400\n[link.mka]", agreed(true, true), true),
+            ("[link.mka]", "[link.mka]\nrekey = \"1h\"", agreed(false, false), true),
+            ("[link.mka]", "[link.mka]\nsci = \"02:00:00:00:00:0a/1\"", LinkChange::Restart, true),
+            ("a.cak", "b.cak", agreed(false, false), false),
+            ("\"a.cak\"", "\"b.cak\"\nfallback_cak_file = \"a.cak\"", agreed(false, false), true),
+        ] {
+            let new = config(from, to).links.remove(0);
+            let keeps_sci = |new: &Mka, old: &Mka| new.sci == old.sci;
+            let around = Around { same_mtus: true, io_changes: false, keeps_sci: &keeps_sci };
+            assert_eq!(LinkChange::of(&old, &new, around), expected, "{to}");
+            assert_eq!(is_understood(&old.keys, &new.keys), understood, "{to}");
+            let other_io = LinkChange::of(&old, &new, Around { io_changes: true, ..around });
+            assert!(
+                matches!(other_io, LinkChange::Restart | LinkChange::Change { reopen: true, .. }),
+                "{to}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_site_is_restarted_for_all_but_its_peers() {
+        let old = config("", "").sites.remove(0);
+        let more = "[[site.peer]]\nname = \"c\"\nendpoint = \"192.0.2.2:7787\"\npublic_key = \"3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29\"\n[[site.peer]]\nname = \"b\"";
+        for (from, to, expected) in [
+            ("name = \"s\"", "name = \"s\" # plant", SiteChange::Keep),
+            ("192.0.2.1", "192.0.2.9", SiteChange::Peers),
+            ("[[site.peer]]\nname = \"b\"", more, SiteChange::Peers),
+            ("eth2", "eth9", SiteChange::Restart),
+            ("s.key", "t.key", SiteChange::Restart),
+        ] {
+            let new = config(from, to).sites.remove(0);
+            assert_eq!(SiteChange::of(Some(&old), &new, 1500, false), expected, "{to}");
+            assert_eq!(SiteChange::of(Some(&old), &new, 1500, true), SiteChange::Restart);
+            assert_eq!(SiteChange::of(None, &new, 1500, false), SiteChange::Start);
+        }
+    }
+
+    #[test]
+    fn what_a_gateway_cannot_change_while_it_runs_is_named() {
+        let fixed_by = |line: &str| {
+            let (old, new) = (config("", ""), config("name = \"a\"\n", &format!("name = \"a\"\n{line}\n")));
+            fixed(&old.gateway, &new.gateway)
+        };
+        for line in
+            ["", "io = \"af_packet\"", "http = \"127.0.0.1:9464\"", "log = \"json\"", "unguarded = true"]
+        {
+            assert_eq!(fixed_by(line), Vec::<&str>::new(), "{line}");
+        }
+        assert_eq!(fixed_by("polling = \"busy\"\nstate = \"/x\""), ["state", "polling"]);
+    }
+
+    #[test]
+    fn the_same_in_another_order_is_the_same() {
+        let (head, rest) = TEXT.split_once("[[link]]").unwrap();
+        let (link, site) = rest.split_once("[[site]]").unwrap();
+        let other = validated(&format!("{head}[[site]]{site}[[link]]{link}")).unwrap().0;
+        assert!(config("", "").says_the_same(&other));
+        for (from, to) in [
+            ("eth0", "eth8"),
+            ("a.cak", "b.cak"),
+            ("192.0.2.1", "192.0.2.2"),
+            ("name = \"a\"", "name = \"b\""),
+        ] {
+            assert!(!config(from, to).says_the_same(&other), "{to}");
+        }
+    }
+}

@@ -74,7 +74,7 @@ impl FleetPlan {
         let mut plan = Self { changes: Vec::new(), unchanged: 0 };
         let all: BTreeSet<&String> = before.iter().chain(new.gateways.keys()).collect();
         for name in all {
-            let old = before.contains(name).then(|| read_rendered(folder, name, CONFIGURATION));
+            let old = before.binary_search(name).is_ok().then(|| read_rendered(folder, name, CONFIGURATION));
             match GatewayChange::of(name, old, new.gateways.get(name), drawn) {
                 Some(change) => plan.changes.push(change),
                 None => plan.unchanged += 1,
