@@ -235,7 +235,7 @@ fn members(
         _ => None,
     };
     if let Some(wrong) = wrong.filter(|_| is_whole) {
-        mistakes.add(node.place, format!("{label}{count} gateways are named; a {word} {wrong}"));
+        mistakes.add(node.place, format!("{label}it names {count}; a {word} {wrong}"));
     }
     members
 }

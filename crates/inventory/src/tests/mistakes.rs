@@ -88,7 +88,7 @@ fn mistakes_in_what_gateways_share() {
         ),
         (
             "[[link]]\nname = \"x\"\ngateways = [\"a\"]\n",
-            "all.toml:7: link \"x\": 1 gateways are named; a link has two gateways; name two, or make it a [[group]]",
+            "all.toml:7: link \"x\": it names 1; a link has two gateways; name two, or make it a [[group]]",
         ),
         (
             "[[link]]\nname = \"x\"\ngateways = [\n  \"a\",\n  \"b\",\n  \"a\",\n]\n",
