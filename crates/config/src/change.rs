@@ -7,7 +7,7 @@ use fieldbus::relation::Relation;
 
 use crate::fieldbus::{Cell, CellRelation, Mode};
 use crate::site::settings::most_payload;
-use crate::{Gateway, Keys, Link, Mka, Site};
+use crate::{Gateway, Io, Keys, Link, Mka, Site};
 
 /// Keys of `[gateway]` that are different and cannot be taken over while it runs.
 pub fn fixed(old: &Gateway, new: &Gateway) -> Vec<&'static str> {
@@ -52,6 +52,13 @@ pub enum LinkChange {
     Restart,
 }
 
+/// Whether `io`, before and from here on, wants ports of another kind. Programs come and go in front of those of AF_XDP; `fell_back` says
+/// that a port is none of AF_XDP although it should be.
+pub fn needs_other_ports(io: [Io; 2], fell_back: bool) -> bool {
+    let on_packet_sockets = io.map(|io| io == Io::AfPacket);
+    io[0] != io[1] && (on_packet_sockets[0] != on_packet_sockets[1] || fell_back)
+}
+
 /// Change of a link's keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum KeysChange {
@@ -78,6 +85,8 @@ pub struct Around<'k> {
     pub same_mtus: bool,
     /// Whether `io` of the gateway changes.
     pub io_changes: bool,
+    /// Whether that wants ports of another kind: see [`needs_other_ports`].
+    pub other_ports: bool,
     /// Whether its SCI stays, from the settings of key agreement after and before.
     pub keeps_sci: &'k dyn Fn(&Mka, &Mka) -> bool,
 }
@@ -85,7 +94,7 @@ pub struct Around<'k> {
 impl LinkChange {
     /// The change from `old` to `new`.
     pub fn of(old: &Link, new: &Link, around: Around<'_>) -> Self {
-        let Around { same_mtus, io_changes, keeps_sci } = around;
+        let Around { same_mtus, io_changes, other_ports, keeps_sci } = around;
         // A link that goes into a site, or comes out of one, leaves its slot.
         if new.in_site != old.in_site {
             return Self::Restart;
@@ -104,7 +113,7 @@ impl LinkChange {
             _ => return Self::Restart,
         };
         let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
-        let reopen = io_changes || ports(new) != ports(old) || !same_mtus;
+        let reopen = other_ports || ports(new) != ports(old) || !same_mtus;
         Self::Change { keys, reopen }
     }
 
@@ -253,14 +262,29 @@ mod tests {
         ] {
             let new = config(from, to).links.remove(0);
             let keeps_sci = |new: &Mka, old: &Mka| new.sci == old.sci;
-            let around = Around { same_mtus: true, io_changes: false, keeps_sci: &keeps_sci };
+            let around =
+                Around { same_mtus: true, io_changes: false, other_ports: false, keeps_sci: &keeps_sci };
             assert_eq!(LinkChange::of(&old, &new, around), expected, "{to}");
             assert_eq!(is_understood(&old.keys, &new.keys), understood, "{to}");
-            let other_io = LinkChange::of(&old, &new, Around { io_changes: true, ..around });
+            let other_io =
+                LinkChange::of(&old, &new, Around { io_changes: true, other_ports: true, ..around });
             assert!(
                 matches!(other_io, LinkChange::Restart | LinkChange::Change { reopen: true, .. }),
                 "{to}"
             );
+        }
+    }
+
+    #[test]
+    fn only_packet_sockets_and_what_fell_back_to_them_are_opened_again() {
+        for (io, fell_back, expected) in [
+            ([Io::Auto, Io::Auto], true, false),
+            ([Io::Auto, Io::AfPacket], false, true),
+            ([Io::AfPacket, Io::Kernel], false, true),
+            ([Io::Auto, Io::Kernel], false, false),
+            ([Io::Auto, Io::Kernel], true, true),
+        ] {
+            assert_eq!(needs_other_ports(io, fell_back), expected, "{io:?} {fell_back}");
         }
     }
 

@@ -9,9 +9,10 @@ use std::path::Path;
 
 use config::change::{
     Around, KeysChange, LinkChange, SiteChange, cell_difference, fixed, is_understood, keeps_sessions,
+    needs_other_ports,
 };
 use config::check::ETHERNET_MTU;
-use config::{Config, Finding, Link, Site};
+use config::{Config, Finding, Io, Link, Site};
 
 use crate::write::{WriteError, rendered_gateways};
 use crate::{CONFIGURATION, Rendered, Rendering, read_rendered};
@@ -171,7 +172,8 @@ fn effects(old: &Config, new: &Config) -> Vec<Effect> {
             interrupts: true,
         });
     }
-    let io_changes = old.gateway.io != new.gateway.io;
+    let io = [old.gateway.io, new.gateway.io];
+    let io_changes = io[0] != io[1];
     // A site that is stopped or started takes the link inside of it along.
     let goes_along = |link: &Link| {
         let change = site_of(new, &link.name)
@@ -180,7 +182,7 @@ fn effects(old: &Config, new: &Config) -> Vec<Effect> {
     };
     for before in old.links.iter().filter(|link| !goes_along(link)) {
         match new.links.iter().find(|link| link.name == before.name) {
-            Some(link) => of_link(before, link, io_changes, &mut effects),
+            Some(link) => of_link(before, link, io, &mut effects),
             None => {
                 if own_links(old).any(|link| link.name == before.name) {
                     effects.push(effect("link", &before.name, "stopped", true));
@@ -219,10 +221,17 @@ fn site_of<'c>(config: &'c Config, name: &str) -> Option<&'c Site> {
     config.sites.iter().find(|site| site.name == name)
 }
 
-fn of_link(old: &Link, new: &Link, io_changes: bool, effects: &mut Vec<Effect>) {
+fn of_link(old: &Link, new: &Link, io: [Io; 2], effects: &mut Vec<Effect>) {
     // Without a name the SCI stays for the link's life.
     let keeps_sci = |new: &config::Mka, old: &config::Mka| new.sci == old.sci;
-    let change = LinkChange::of(old, new, Around { same_mtus: true, io_changes, keeps_sci: &keeps_sci });
+    let around = Around {
+        same_mtus: true,
+        io_changes: io[0] != io[1],
+        // Whether a port fell back, nobody knows here.
+        other_ports: needs_other_ports(io, false),
+        keeps_sci: &keeps_sci,
+    };
+    let change = LinkChange::of(old, new, around);
     let understood = is_understood(&old.keys, &new.keys);
     let words = match change {
         LinkChange::Keep | LinkChange::Change { keys: KeysChange::Keep, reopen: false } => None,

@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use wire::{MacAddr, Pn, Sci};
 
 use super::carrier_loss::{LossForwarding, Side};
+use config::change::needs_other_ports;
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
 pub use programs::planned_link_place;
@@ -257,6 +258,11 @@ impl RunningLink {
     /// Its transmit SA has just begun.
     pub(super) fn has_begun(&mut self, block: PnBlock, unmarked: Option<UnmarkedKey>) {
         (self.about.began, self.unmarked) = ((Instant::now(), block.first), unmarked);
+    }
+
+    /// Whether `io`, before and from here on, wants ports of another kind. Programs come and go in front of those of AF_XDP.
+    pub(super) fn needs_other_ports(&self, io: [Io; 2]) -> bool {
+        needs_other_ports(io, self.fallback.is_some())
     }
 
     /// Whether it has ports.

@@ -6,7 +6,7 @@ use tracing::warn;
 use super::super::link::{About, RunningLink};
 use config::change::{Around, KeysChange, LinkChange};
 use config::check::Mtus;
-use config::{Keys, Link, Mka, StaticSas};
+use config::{Io, Keys, Link, Mka, StaticSas};
 
 /// Change of one link by the new configuration.
 pub(super) struct Step {
@@ -34,13 +34,18 @@ pub(super) enum KeyChange {
 }
 
 impl Step {
-    /// The step from the running link of its name, if there is one. `io` says that the engine changes.
-    pub(super) fn of(running: Option<&RunningLink>, link: Link, mtus: Mtus, io: bool) -> Self {
+    /// The step from the running link of its name, if there is one. `io`: before and from here on.
+    pub(super) fn of(running: Option<&RunningLink>, link: Link, mtus: Mtus, io: [Io; 2]) -> Self {
         let Some(running) = running.filter(|running| running.is_seated) else {
             return Self { link, mtus, what: What::Add, words: None };
         };
         let keeps_sci = |new: &Mka, old: &Mka| keeps_sci(new, old, &running.about);
-        let around = Around { same_mtus: running.about.mtus == mtus, io_changes: io, keeps_sci: &keeps_sci };
+        let around = Around {
+            same_mtus: running.about.mtus == mtus,
+            io_changes: io[0] != io[1],
+            other_ports: running.needs_other_ports(io),
+            keeps_sci: &keeps_sci,
+        };
         let change = LinkChange::of(&running.config, &link, around);
         let what = match change {
             LinkChange::Keep => What::Keep,
