@@ -4,6 +4,7 @@
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
 #   netdev <- pnstore <- dataplane        lab <- perf        {secy, tunnel, fieldbus, netdev} <- xdp <- {control, sitelink, perf}
 #   fieldbus <- speed <- {config, bench}     {speed, sitelink} <- config <- report <- diagnosis <- frameward     bench <- perf
+#   config <- inventory <- frameward
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -44,9 +45,11 @@ allowed() {
     frameward-lab) ;;
     # Configuration and what it means on this machine; what a running gateway tells; why nothing passes.
     frameward-config) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-speed ;;
+    # The inventory of a fleet: from files to the configuration of each gateway. No network, no unsafe code.
+    frameward-inventory) echo frameward-wire frameward-suite frameward-config ;;
     frameward-report) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config ;;
     frameward-diagnosis) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report ;;
-    frameward) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-control frameward-speed ;;
+    frameward) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-control frameward-speed frameward-inventory ;;
     # Bursts and cells in memory, and their times: what `plan` and the start measure, and the benches too.
     frameward-speed) echo frameward-wire frameward-suite frameward-fieldbus ;;
     # Rows, and what only benches and the instruction guard run. No gateway links it.
@@ -60,7 +63,7 @@ allowed() {
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)
-        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-lab frameward frameward-testkit
+        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-inventory frameward-report frameward-diagnosis frameward-lab frameward frameward-testkit
         ;;
     *) return 1 ;;
     esac
@@ -127,6 +130,7 @@ while IFS=: read -r file line text; do
 done < <(sources crates testkit bench fuzz tests | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
 
 # The kernel path: its loader is aya, whose interface is safe.
+grep -qx '#!\[forbid(unsafe_code)\]' crates/inventory/src/lib.rs || breach "crates/inventory/src/lib.rs: #![forbid(unsafe_code)] is missing"
 grep -qx '#!\[forbid(unsafe_code)\]' crates/xdp/src/lib.rs || breach "crates/xdp/src/lib.rs: #![forbid(unsafe_code)] is missing"
 
 # The C face is for firmware: on a host it takes std's panic handler, and nothing else of it.

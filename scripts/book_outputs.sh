@@ -129,6 +129,11 @@ configuration() {
     awk -v wanted="$2" '/^```toml/ { inside = ++n == wanted; next } /^```/ { inside = 0 } inside' "$book/$1"
 }
 
+# A file of the book's inventory: the block of a page behind such a mark.
+inventory() {
+    awk -v mark="<!-- inventory $2 -->" '$0 == mark { found = 1; next } found && /^~~~/ { if (inside) exit; inside = 1; next } inside' "$book/$1"
+}
+
 # --- The runs --------------------------------------------------------------------------------------------------------
 
 # Runs whose every figure differs: counters, times, speeds.
@@ -286,6 +291,31 @@ budget() {
     } | save plan
 }
 
+# The inventory of the book, on the controller: it needs no network.
+fleet() {
+    local controller="$scratch/controller"
+    mkdir -p "$controller/inventory"
+    inventory fleet.md plant.toml >"$controller/inventory/plant.toml"
+    says() {
+        echo "controller\$ $*"
+        (cd "$controller" && "$@" 2>&1) || true
+    }
+    {
+        says frameward fleet plan inventory --against rendering
+        says frameward fleet render inventory --to rendering
+    } | save fleet-plan
+    sed -i 's/^suite .*/&\nreplay_window = 64/' "$controller/inventory/plant.toml"
+    says frameward fleet plan inventory --against rendering | save fleet-render
+    sed -i 's/= 64/= -1/; s/"cabinet-1"\]/"cabinet"]/' "$controller/inventory/plant.toml"
+    {
+        says frameward fleet render inventory --to rendering
+        sed -i 's/"cabinet"\]/"cabinet-1"]/; s/template = "box"/tmplate = "box"/' "$controller/inventory/plant.toml"
+        says frameward fleet render inventory --to rendering
+        sed -i 's/tmplate/template/' "$controller/inventory/plant.toml"
+        says frameward fleet render inventory --to rendering
+    } | save fleet-mistakes
+}
+
 # --- The book --------------------------------------------------------------------------------------------------------
 
 mask() {
@@ -321,6 +351,7 @@ renew() {
 
 keys
 budget
+fleet
 static_link
 doctors
 first_link

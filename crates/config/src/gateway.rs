@@ -17,7 +17,7 @@ use crate::cpus::Cpus;
 pub const DEFAULT_STATE: &str = "/var/lib/frameward";
 
 /// `[gateway]`
-#[derive(Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gateway {
     /// Names the control socket: see [`super::is_name`].
     pub name: String,

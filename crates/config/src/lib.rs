@@ -9,6 +9,7 @@
 //! this machine's interfaces is not judged here but in [`crate::check`].
 
 pub mod bypass;
+pub mod change;
 pub mod check;
 pub mod cpus;
 mod express;
@@ -18,6 +19,7 @@ mod fragment;
 mod gateway;
 pub mod key_file;
 mod key_source;
+pub mod keygen;
 mod keys;
 pub mod lifetime;
 mod link;
@@ -49,6 +51,7 @@ pub use gateway::{Antedate, DEFAULT_STATE, Gateway, Http, Io, LogFormat, Polling
 pub use key_source::{KeyFiles, ReadFile, ReadKey};
 pub use keys::{Expected, Keys, Mka, StaticSa, StaticSas};
 pub use link::{Link, LinkLoss, Mtu};
+pub use mistakes::suggest_key;
 pub use name::is_name;
 pub use origin::Origin;
 pub use outline::Outline;
@@ -75,6 +78,39 @@ pub struct Config {
     pub sites: Vec<Site>,
     /// Each key with its value.
     pub outline: Outline,
+}
+
+impl Config {
+    /// Whether both say the same, wherever it stands and in whatever order. Key files count by their keys.
+    pub fn says_the_same(&self, other: &Self) -> bool {
+        fn ordered<T>(all: &[T], name: impl Fn(&T) -> (&str, bool)) -> Vec<&T> {
+            let mut all: Vec<&T> = all.iter().collect();
+            all.sort_by(|one, other| name(one).cmp(&name(other)));
+            all
+        }
+        let links = |config: &Self| -> Vec<Link> {
+            let mut links: Vec<Link> =
+                ordered(&config.links, |link| (&link.name, link.in_site)).into_iter().cloned().collect();
+            for link in &mut links {
+                if let Keys::Agreed(mka) = &mut link.keys {
+                    mka.peers.sort_unstable();
+                }
+                if let Some(cell) = &mut link.cell {
+                    cell.relations.sort_by_key(|one| (*one.relation.stations(), one.relation.own()));
+                }
+            }
+            links
+        };
+        let sites = |config: &Self| -> Vec<Site> {
+            let mut sites: Vec<Site> =
+                ordered(&config.sites, |site| (&site.name, false)).into_iter().cloned().collect();
+            for site in &mut sites {
+                site.peers.sort_by(|one, other| one.name.cmp(&other.name));
+            }
+            sites
+        };
+        self.gateway == other.gateway && links(self) == links(other) && sites(self) == sites(other)
+    }
 }
 
 /// All interfaces of links and sites.

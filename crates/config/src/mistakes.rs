@@ -129,8 +129,8 @@ fn distance(one: &str, other: &str) -> Option<usize> {
     (apart > 0 && 3 * apart <= one.len().max(other.len())).then_some(apart)
 }
 
-/// The one of the names that is meant by another.
-fn suggest_key<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+/// The one of the names that is meant by another, if that is a slip: about a letter in three.
+pub fn suggest_key<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
     names
         .filter_map(|known| Some((distance(name, known)?, known)))
         .min_by_key(|(apart, _)| *apart)

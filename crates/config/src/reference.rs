@@ -89,6 +89,27 @@ pub(super) const SECTIONS: &[Section] = &[
     fieldbus::RelationKeys::SECTION,
 ];
 
+/// A section of the configuration, for those that write one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownSection {
+    /// Whether there can be several: `[[...]]`.
+    pub many: bool,
+    /// Its keys, in the order of the reference; not those of the sections within.
+    pub keys: Vec<&'static str>,
+    /// The sections within, by the last part of their paths.
+    pub within: Vec<&'static str>,
+}
+
+/// The section with this path, such as `["link", "mka"]`.
+pub fn section(path: &[&str]) -> Option<KnownSection> {
+    let section = SECTIONS.iter().find(|section| section.path == path)?;
+    Some(KnownSection {
+        many: section.many,
+        keys: section.keys.iter().map(|key| key.name).collect(),
+        within: Section::within(path).map(Section::name).collect(),
+    })
+}
+
 /// The smallest configuration that does something, for the head of the pages.
 const EXAMPLE: &str = r#"[gateway]
 name = "press-a"

@@ -2,7 +2,7 @@
 
 pub mod http;
 pub mod init;
-pub mod keygen;
+pub use config::keygen;
 pub mod log;
 pub mod plan;
 pub mod privilege;

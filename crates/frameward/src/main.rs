@@ -37,6 +37,8 @@ enum Failure {
     Usage,
     /// Exit status 3: what was asked could not be judged here and now.
     Undecided,
+    /// Exit status 4: a plan that was asked for would change something.
+    Changes,
 }
 
 fn main() -> ExitCode {
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => completions(shell),
         Command::Manual { directory } => write_manual(&directory),
         Command::Init(init) => init.run(),
+        Command::Fleet(fleet) => fleet.run(),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
         Command::Keygen(Keygen::Cak { bits, ckn, out }) => keygen_cak(bits, ckn, &out),
         Command::Keygen(Keygen::Site { out }) => keygen_site(&out),
@@ -72,6 +75,7 @@ fn main() -> ExitCode {
         Err(Failure::Failed) => ExitCode::from(1),
         Err(Failure::Usage) => ExitCode::from(2),
         Err(Failure::Undecided) => ExitCode::from(3),
+        Err(Failure::Changes) => ExitCode::from(4),
     }
 }
 

@@ -547,3 +547,50 @@ fn a_plan_that_does_not_fit_exits_with_1() {
     let (_, _, stderr) = plan(&many);
     assert_eq!(stderr.lines().last(), Some("frameward: plan: some payloads do not fit"));
 }
+
+/// What people type, and what their scripts look at.
+#[test]
+fn a_fleet_is_planned_rendered_and_imported() {
+    let directory = Directory::new("fleet");
+    fs::create_dir(directory.0.join("inventory")).unwrap();
+    let gateways = "[gateway.a]\nports = { plain = \"eth0\", protected = \"eth1\" }\n[gateway.b]\nports = { plain = \"eth2\", protected = \"eth3\" }\n";
+    let link = "[[link]]\nname = \"press\"\ngateways = [\"a\", \"b\"]\n";
+    directory.write("inventory/gateways.toml", gateways);
+    directory.write("inventory/links.toml", &link.replace("\"b\"", "\"c\""));
+    let plan = ["fleet", "plan", "inventory", "--against", "out"];
+    let render = ["fleet", "render", "inventory", "--to", "out"];
+    let refused = "inventory/links.toml:3: link \"press\": there is no gateway \"c\"; use one of a, b\n";
+    for arguments in [plan, render] {
+        assert_eq!(directory.run(&arguments), (Some(2), String::new(), refused.to_owned()));
+    }
+    assert!(!directory.0.join("out").exists() && !directory.0.join("inventory/keys").exists());
+    directory.write("inventory/links.toml", link);
+    let (status, said, _) = directory.run(&plan);
+    assert!(
+        status == Some(4)
+            && said.starts_with("+ key inventory/keys/press.cak\n+ a\n    link \"press\": started\n"),
+        "{said}"
+    );
+    assert!(!directory.0.join("inventory/keys").exists(), "a plan makes nothing");
+    let said = "made inventory/keys/press.cak: a SECRET\nout: 2 gateways rendered\n";
+    assert_eq!(directory.run(&render), (Some(0), said.to_owned(), String::new()));
+    assert_eq!(directory.run(&render).1, "out: 2 gateways, all as they were\n");
+    let nothing = "plan: 0 to add, 0 to change, 0 to remove, 2 unchanged; nothing is interrupted\n";
+    assert_eq!(directory.run(&plan), (Some(0), nothing.to_owned(), String::new()));
+    assert_eq!(mode(&directory.0.join("out/a/press.cak")), 0o600);
+    for gateway in ["a", "b"] {
+        let (status, ..) = directory.run(&["check", "--offline", &format!("out/{gateway}/frameward.toml")]);
+        assert_eq!(status, Some(0));
+    }
+    let import = ["fleet", "import", "out", "--to", "imported"];
+    assert_eq!(
+        directory.run(&import),
+        (Some(0), "imported: an inventory of 2 gateways\n".into(), String::new())
+    );
+    let (status, _, said) = directory.run(&import);
+    assert_eq!((status, said.as_str()), (Some(1), "frameward: imported already exists; name a new folder\n"));
+    assert_eq!(directory.run(&["fleet", "plan", "imported", "--against", "out"]).0, Some(0));
+    // What somebody else made is left alone.
+    let (status, _, said) = directory.run(&["fleet", "render", "inventory", "--to", "inventory"]);
+    assert!(status == Some(1) && said.contains("inventory is no rendering: "), "{said}");
+}

@@ -3,15 +3,15 @@
 mod news;
 
 use control::{CellSettings, KernelPrograms};
-use fieldbus::relation::Relation;
 use fieldbus::{RelationSettings, Settings};
 use wire::fieldbus::Seq;
 
 use super::Running;
 use super::kernel_programs::place_wanted;
 use super::link::RunningLink;
+use config::change::cell_difference;
 use config::check::{Mtus, engines};
-use config::fieldbus::{Cell, CellRelation, Mode};
+use config::fieldbus::Cell;
 use config::{Io, Link};
 pub(super) use news::{CellNews, log_kernel_fault, log_sessions};
 
@@ -66,7 +66,7 @@ impl Running {
         before: Option<&Cell>,
     ) -> Result<Option<(String, String)>, String> {
         let name = &link.config.name;
-        let different = difference(before, link.config.cell.as_deref());
+        let different = cell_difference(before, link.config.cell.as_deref());
         let renewed = match (before, settings(&link.config, link.about.mtus, self.gateway.io)) {
             (None, None) => Ok(()),
             (None, Some(settings)) => self.control.add_cell(name, settings),
@@ -74,46 +74,6 @@ impl Running {
             (Some(_), None) => self.control.remove_cell(name),
         };
         renewed.map(|()| different).map_err(|error| format!("link {name:?}: its fieldbus: {error}"))
-    }
-}
-
-/// The cell that is different, and how, in words.
-fn difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(String, String)> {
-    match (before, now) {
-        (None, None) => None,
-        (None, Some(cell)) => {
-            Some((cell.name.clone(), format!("started, {} relations", cell.relations.len())))
-        }
-        (Some(cell), None) => Some((cell.name.clone(), "stopped".to_owned())),
-        (Some(before), Some(cell)) => {
-            let of = |cell: &Cell, relation: Relation| {
-                cell.relations.iter().find(|one| one.relation.stations() == relation.stations()).copied()
-            };
-            let added = cell.relations.iter().filter(|one| of(before, one.relation).is_none()).count();
-            let gone = before.relations.iter().filter(|one| of(cell, one.relation).is_none()).count();
-            let switched = |to: Mode| {
-                let is_now = |one: &&CellRelation| one.mode == to;
-                let was_not =
-                    |one: &&CellRelation| of(before, one.relation).is_some_and(|old| old.mode != to);
-                cell.relations.iter().filter(is_now).filter(was_not).count()
-            };
-            let counts = [
-                (added, "added"),
-                (gone, "removed"),
-                (switched(Mode::Protect), "protected from now on"),
-                (switched(Mode::Shadow), "IN CLEAR from now on (shadow)"),
-            ];
-            let words: Vec<_> = counts
-                .iter()
-                .filter(|(count, _)| *count > 0)
-                .map(|(count, what)| format!("{count} {what}"))
-                .collect();
-            let keys = before.master_key != cell.master_key || before.protection != cell.protection;
-            let all = if keys { "; all sessions are made anew" } else { "" };
-            let what =
-                if words.is_empty() { "changed".into() } else { format!("relations: {}", words.join(", ")) };
-            Some((cell.name.clone(), format!("{what}{all}")))
-        }
     }
 }
 
@@ -139,7 +99,9 @@ mod tests {
     #[test]
     fn a_reload_says_what_is_different() {
         let before = cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 1);
-        let rows: [(Option<&Cell>, Option<Cell>, Option<&str>); 5] = [
+        let other_ethertype = Cell { ethertype: wire::EtherType(0x88b6), ..before.clone() };
+        let rows: [(Option<&Cell>, Option<Cell>, Option<&str>); 6] = [
+            (Some(&before), Some(other_ethertype), Some("changed; all sessions are made anew")),
             (None, None, None),
             (None, Some(before.clone()), Some("started, 3 relations")),
             (Some(&before), None, Some("stopped")),
@@ -158,7 +120,7 @@ mod tests {
         ];
         for (before, now, expected) in rows {
             let expected = expected.map(|words| ("cell-4".to_owned(), words.to_owned()));
-            assert_eq!(difference(before, now.as_ref()), expected);
+            assert_eq!(cell_difference(before, now.as_ref()), expected);
         }
     }
 }

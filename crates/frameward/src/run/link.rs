@@ -14,6 +14,7 @@ use tracing::{info, warn};
 use wire::{MacAddr, Pn, Sci};
 
 use super::carrier_loss::{LossForwarding, Side};
+use config::change::needs_other_ports;
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
 pub use programs::planned_link_place;
@@ -261,8 +262,7 @@ impl RunningLink {
 
     /// Whether `io`, before and from here on, wants ports of another kind. Programs come and go in front of those of AF_XDP.
     pub(super) fn needs_other_ports(&self, io: [Io; 2]) -> bool {
-        let on_packet_sockets = io.map(|io| io == Io::AfPacket);
-        io[0] != io[1] && (on_packet_sockets[0] != on_packet_sockets[1] || self.fallback.is_some())
+        needs_other_ports(io, self.fallback.is_some())
     }
 
     /// Whether it has ports.

@@ -42,6 +42,7 @@ use super::link::{NO_SITE, ReadyLink, RunningLink, pipeline};
 use super::static_keys::{Begun, Granted, floors, secy};
 use super::{RunError, Running};
 use crate::log::heard;
+use config::change::KeysChange;
 use config::check::Mtus;
 use config::{Keys, Link, Outline, StaticSas};
 use judge::New;
@@ -125,12 +126,11 @@ impl Running {
             }
         }
         let mut before = std::mem::take(&mut self.links);
-        for Step { link, mtus, what } in steps {
+        for Step { link, mtus, what, words } in steps {
             let name = link.name.clone();
             let found = before.iter().position(|running| running.config.name == name);
             // One whose site was stopped is in no worker any more.
             let running = found.map(|found| before.remove(found)).filter(|running| running.is_seated);
-            let words = what.words();
             match (what, running) {
                 (What::Keep, Some(mut running)) => {
                     running.config = link;
@@ -215,10 +215,10 @@ impl Running {
                     running.has_begun(block, unmarked);
                 }
             }
-            (KeyChange::Agreed { pipeline: true }, _) => {
+            (KeyChange::Other(KeysChange::Agreed { pipeline: true }), _) => {
                 self.replace_agreed_pipeline(&link, running.about.sci, mtus)?
             }
-            (KeyChange::None { pipeline: true }, _) => {
+            (KeyChange::Other(KeysChange::None { pipeline: true }), _) => {
                 self.replace_bare_pipeline(&link, running.about.sci, mtus)?
             }
             _ => {}

@@ -10,37 +10,11 @@ use tracing::warn;
 use super::super::Running;
 use super::super::link::{RunningLink, judge_place};
 use super::step::Step;
+use config::change::fixed;
 use config::check::keys::misused;
 use config::check::site::{lan_mtu, not_carried};
 use config::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
 use config::{self, Config, Link, Outline, Site};
-
-/// Keys of `[gateway]` that are different and cannot be taken over.
-fn fixed(old: &config::Gateway, new: &config::Gateway) -> Vec<&'static str> {
-    let config::Gateway {
-        name,
-        state,
-        state_max_age,
-        io: _,
-        polling,
-        realtime,
-        cpus,
-        unguarded: _,
-        antedate,
-        http: _,
-        log: _,
-    } = old;
-    let same = [
-        ("name", *name == new.name),
-        ("state", *state == new.state),
-        ("state_max_age", *state_max_age == new.state_max_age),
-        ("polling", *polling == new.polling),
-        ("realtime", *realtime == new.realtime),
-        ("cpus", *cpus == new.cpus),
-        ("antedate", *antedate == new.antedate),
-    ];
-    same.into_iter().filter(|(_, same)| !same).map(|(key, _)| key).collect()
-}
 
 /// A configuration that was judged.
 pub(super) struct New {

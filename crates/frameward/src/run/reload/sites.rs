@@ -6,6 +6,7 @@ use tracing::{error, info};
 use super::super::Running;
 use super::super::site::RunningSite;
 use config::Site;
+use config::change::SiteChange;
 
 /// Change of one site by the new configuration.
 pub(super) enum NewSite {
@@ -14,39 +15,17 @@ pub(super) enum NewSite {
     Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
 }
 
-/// The same before anything is done.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fate {
-    CarryOver,
-    ChangePeers,
-    Restart,
-    Start,
-}
-
-impl Fate {
-    /// Change of a site that is to be as `config` says.
-    pub(super) fn of(running: Option<&RunningSite>, config: &Site, lan_mtu: usize, io_changes: bool) -> Self {
-        let Some(running) = running else { return Self::Start };
-        // One that could not be started yet is tried each second.
-        if io_changes || running.lan_mtu().is_some_and(|before| before != lan_mtu) {
-            return Self::Restart;
-        }
-        match () {
-            () if running.config == *config => Self::CarryOver,
-            () if running.differs_in_peers_alone(config) => Self::ChangePeers,
-            () => Self::Restart,
-        }
-    }
-
-    /// The site's line.
-    pub(super) const fn words(self) -> Option<&'static str> {
-        match self {
-            Self::CarryOver => None,
-            Self::ChangePeers => Some("its peers change"),
-            Self::Restart => Some("restarted; its peers agree on keys anew"),
-            Self::Start => Some("started"),
-        }
-    }
+/// Change of a site that is to be as `config` says.
+pub(super) fn fate(
+    running: Option<&RunningSite>,
+    config: &Site,
+    lan_mtu: usize,
+    io_changes: bool,
+) -> SiteChange {
+    let Some(running) = running else { return SiteChange::Start };
+    // One that could not be started yet is tried each second.
+    let restarted = io_changes || running.lan_mtu().is_some_and(|before| before != lan_mtu);
+    SiteChange::judge(running.config == *config, running.differs_in_peers_alone(config), restarted)
 }
 
 impl Running {
@@ -57,14 +36,14 @@ impl Running {
         for (config, lan_mtu) in new {
             let found = before.iter().position(|running| running.config.name == config.name);
             let running = found.map(|found| before.remove(found));
-            let fate = Fate::of(running.as_ref(), &config, lan_mtu, io_changes);
+            let fate = fate(running.as_ref(), &config, lan_mtu, io_changes);
             let what = fate.words().unwrap_or_default();
             let site = match (fate, running) {
-                (Fate::CarryOver, Some(mut running)) => {
+                (SiteChange::Keep, Some(mut running)) => {
                     running.config = config;
                     NewSite::CarryOver(Box::new(running))
                 }
-                (Fate::ChangePeers, Some(running)) => {
+                (SiteChange::Peers, Some(running)) => {
                     NewSite::ChangePeers { running: Box::new(running), config: Box::new(config), lan_mtu }
                 }
                 (_, running) => {

@@ -4,6 +4,7 @@ use secy::CarryOver;
 use tracing::warn;
 
 use super::super::link::{About, RunningLink};
+use config::change::{Around, KeysChange, LinkChange};
 use config::check::Mtus;
 use config::{Io, Keys, Link, Mka, StaticSas};
 
@@ -12,6 +13,8 @@ pub(super) struct Step {
     pub(super) link: Link,
     pub(super) mtus: Mtus,
     pub(super) what: What,
+    /// The link's line, if it is one that runs.
+    pub(super) words: Option<&'static str>,
 }
 
 pub(super) enum What {
@@ -27,57 +30,37 @@ pub(super) enum What {
 /// Change of a link's keys.
 pub(super) enum KeyChange {
     Static(CarryOver),
-    /// All SAs go on; the SecY's settings change if `pipeline` says so.
-    Agreed {
-        pipeline: bool,
-    },
-    /// There are none; the SecY's settings change if `pipeline` says so.
-    None {
-        pipeline: bool,
-    },
-    /// Nothing of them, nor of the SecY's settings: the cell is another one.
-    Keep,
-}
-
-impl What {
-    /// The link's line, if it is one that runs.
-    pub(super) fn words(&self) -> Option<&'static str> {
-        match self {
-            Self::Change { reopen: true, .. } => Some("restarted, its SAs go on"),
-            // Changes of a cell alone are logged relation by relation.
-            Self::Change { keys: KeyChange::Keep, .. } | Self::Keep | Self::Add => None,
-            Self::Change { .. } => Some("changed"),
-        }
-    }
+    Other(KeysChange),
 }
 
 impl Step {
     /// The step from the running link of its name, if there is one. `io`: before and from here on.
     pub(super) fn of(running: Option<&RunningLink>, link: Link, mtus: Mtus, io: [Io; 2]) -> Self {
         let Some(running) = running.filter(|running| running.is_seated) else {
-            return Self { link, mtus, what: What::Add };
+            return Self { link, mtus, what: What::Add, words: None };
         };
-        let (old, same_mtus) = (&running.config, running.about.mtus == mtus);
-        // A link that goes into a site, or comes out of one, leaves its slot.
-        if link.in_site != old.in_site {
-            return Self { link, mtus, what: What::Add };
-        }
-        if link == *old && same_mtus && io[0] == io[1] {
-            return Self { link, mtus, what: What::Keep };
-        }
-        let same_pipeline = link.is_like_but_for_keys(old) && same_mtus;
-        let keys = match (&link.keys, &old.keys) {
-            _ if same_pipeline && link.keys == old.keys => KeyChange::Keep,
-            (Keys::None, Keys::None) => KeyChange::None { pipeline: !same_pipeline },
-            (Keys::Static(sas), Keys::Static(old)) => KeyChange::Static(static_keys_go_on(&link, sas, old)),
-            (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
-                KeyChange::Agreed { pipeline: !same_pipeline }
+        let keeps_sci = |new: &Mka, old: &Mka| keeps_sci(new, old, &running.about);
+        let around = Around {
+            same_mtus: running.about.mtus == mtus,
+            io_changes: io[0] != io[1],
+            other_ports: running.needs_other_ports(io),
+            keeps_sci: &keeps_sci,
+        };
+        let change = LinkChange::of(&running.config, &link, around);
+        let what = match change {
+            LinkChange::Keep => What::Keep,
+            LinkChange::Restart => What::Add,
+            LinkChange::Change { keys, reopen } => {
+                let keys = match (keys, &link.keys, &running.config.keys) {
+                    (KeysChange::Static, Keys::Static(sas), Keys::Static(old)) => {
+                        KeyChange::Static(static_keys_go_on(&link, sas, old))
+                    }
+                    (other, ..) => KeyChange::Other(other),
+                };
+                What::Change { keys, reopen }
             }
-            _ => return Self { link, mtus, what: What::Add },
         };
-        let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
-        let reopen = running.needs_other_ports(io) || ports(&link) != ports(old) || !same_mtus;
-        Self { link, mtus, what: What::Change { keys, reopen } }
+        Self { link, mtus, what, words: change.words() }
     }
 }
 

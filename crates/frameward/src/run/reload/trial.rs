@@ -6,7 +6,7 @@ use tracing::info;
 
 use super::super::Running;
 use super::judge::New;
-use super::sites::Fate;
+use super::sites::fate;
 use super::step::What;
 use super::{log_refusal, log_stopped};
 use crate::log::heard_alone;
@@ -46,7 +46,7 @@ impl Running {
             }
         }
         for step in &new.steps {
-            let words = if matches!(step.what, What::Add) { Some("started") } else { step.what.words() };
+            let words = if matches!(step.what, What::Add) { Some("started") } else { step.words };
             if let Some(words) = words {
                 info!(event = "link-changed", link = step.link.name, "{words}");
             }
@@ -59,7 +59,7 @@ impl Running {
         }
         for (site, lan_mtu) in &new.sites {
             let running = self.sites.iter().find(|running| running.config.name == site.name);
-            if let Some(words) = Fate::of(running, site, *lan_mtu, new.io_changes).words() {
+            if let Some(words) = fate(running, site, *lan_mtu, new.io_changes).words() {
                 info!(event = "site-changed", site = site.name, "{words}");
             }
         }

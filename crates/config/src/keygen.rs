@@ -9,7 +9,7 @@ use suite::identity::{IDENTITY_KEY_OCTETS, Identity, PublicKey};
 use wire::Ckn;
 use zeroize::Zeroizing;
 
-use config::key_file::fingerprint;
+use crate::key_file::fingerprint;
 
 /// Octets of a CKN that is drawn: too many for two to be drawn alike.
 const CKN_OCTETS: usize = 16;
@@ -113,14 +113,22 @@ pub fn cak(length: KeyLength, ckn: Option<Ckn>, path: &Path) -> Result<NewCak, K
 }
 
 /// A name for a CAK, drawn from the operating system.
-pub(crate) fn draw_ckn() -> Result<Ckn, KeygenError> {
+///
+/// # Errors
+///
+/// [`KeygenError::Random`].
+pub fn draw_ckn() -> Result<Ckn, KeygenError> {
     let mut name = [0; CKN_OCTETS];
     getrandom::fill(&mut name).map_err(KeygenError::Random)?;
     Ok(Ckn::new(&name).expect("invariant: 1 to 32 octets are a name"))
 }
 
 /// A key drawn from the operating system: the first octets of a buffer, and how many.
-pub(crate) fn draw(length: KeyLength) -> Result<(Zeroizing<[u8; 32]>, usize), KeygenError> {
+///
+/// # Errors
+///
+/// [`KeygenError::Random`].
+pub fn draw(length: KeyLength) -> Result<(Zeroizing<[u8; 32]>, usize), KeygenError> {
     let mut buffer = Zeroizing::new([0_u8; 32]);
     let key = length.of(&mut buffer);
     getrandom::fill(key).map_err(KeygenError::Random)?;
@@ -129,7 +137,16 @@ pub(crate) fn draw(length: KeyLength) -> Result<(Zeroizing<[u8; 32]>, usize), Ke
 }
 
 /// Writes octets as lines of hexadecimal digits, each behind its label, into a file that was not there: mode 0600, synced.
-pub(crate) fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
+///
+/// # Errors
+///
+/// As [`static_key`].
+pub fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), KeygenError> {
+    write_new_text(path, &text(lines))
+}
+
+/// Octets as lines of hexadecimal digits, each behind its label: the text of a key file.
+pub fn text(lines: &[(&str, &[u8])]) -> Zeroizing<Vec<u8>> {
     // Allocated whole at first, so that growing leaves no copy behind.
     let length = |(label, octets): &(&str, &[u8])| label.len() + 2 * octets.len() + 1;
     let mut text = Zeroizing::new(vec![0_u8; lines.iter().map(length).sum()]);
@@ -144,11 +161,15 @@ pub(crate) fn write_new(path: &Path, lines: &[(&str, &[u8])]) -> Result<(), Keyg
         *end = b'\n';
         rest = behind;
     }
-    write_new_text(path, &text)
+    text
 }
 
 /// Writes a file that was not there: mode 0600, synced.
-pub(crate) fn write_new_text(path: &Path, text: &[u8]) -> Result<(), KeygenError> {
+///
+/// # Errors
+///
+/// As [`static_key`].
+pub fn write_new_text(path: &Path, text: &[u8]) -> Result<(), KeygenError> {
     let write_error = |source| KeygenError::Write { path: path.to_owned(), source };
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(file) => file,
@@ -178,7 +199,7 @@ pub fn salt() -> Result<String, KeygenError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use config::key_file;
+    use crate::key_file;
     use suite::CipherSuite;
     use testkit::TestDirectory;
 

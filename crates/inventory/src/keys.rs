@@ -1,0 +1,215 @@
+//! The folder of keys, which is not in git: CAKs and master keys that several gateways have, and key files of one gateway in a folder of its
+//! name.
+//!
+//! ```text
+//! keys/press.cak           the CAK of link, group or tunnel "press"; made if it is missing
+//! keys/cell-4.key          the master key of cell "cell-4"; made if it is missing
+//! keys/press-1/from-a.key  a key file of gateway press-1 alone, which its configuration names
+//! ```
+//!
+//! A key that is made stays in memory until the whole inventory is known to be right.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Component, Path, PathBuf};
+
+use config::key_file::{self, CellKey, KeyFileError, NamedCak};
+use config::keygen::{self, KeyLength, KeygenError};
+use suite::identity::Identity;
+use suite::{CipherSuite, Sak};
+use wire::Ckn;
+use zeroize::Zeroizing;
+
+/// The largest key file that is copied, in octets.
+const LARGEST: u64 = 1 << 16;
+
+/// The folder of keys, with those that are to be made.
+#[derive(Debug)]
+pub struct KeyFolder {
+    folder: PathBuf,
+    drawn: BTreeMap<String, Drawn>,
+}
+
+/// A key that is in memory alone.
+#[derive(Debug)]
+enum Drawn {
+    Cak(NamedCak),
+    Master(CellKey),
+}
+
+/// Kind of a key that several gateways have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KeyKind {
+    Cak,
+    Master,
+}
+
+impl KeyFolder {
+    /// A folder, which need not be there yet.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), drawn: BTreeMap::new() }
+    }
+
+    /// Sees that a key is there: in the folder, or drawn.
+    pub(crate) fn want(&mut self, file: &str, kind: KeyKind) -> Result<(), KeygenError> {
+        if self.drawn.contains_key(file) || self.folder.join(file).exists() {
+            return Ok(());
+        }
+        let (buffer, octets) = keygen::draw(KeyLength::Bits256)?;
+        let drawn = match kind {
+            KeyKind::Cak => {
+                let cak = NamedCak::new(keygen::draw_ckn()?, &buffer[..octets]);
+                Drawn::Cak(cak.expect("invariant: 32 octets are a CAK"))
+            }
+            KeyKind::Master => Drawn::Master(CellKey::new(&buffer)),
+        };
+        self.drawn.insert(file.to_owned(), drawn);
+        Ok(())
+    }
+
+    /// Files of keys that are to be made.
+    pub fn missing(&self) -> impl Iterator<Item = PathBuf> {
+        self.drawn.keys().map(|file| self.folder.join(file))
+    }
+
+    /// Fingerprints of keys that are to be made: they are others the next time.
+    pub fn drawn_fingerprints(&self) -> BTreeSet<String> {
+        let fingerprint = |drawn: &Drawn| match drawn {
+            Drawn::Cak(cak) => cak.fingerprint(),
+            Drawn::Master(key) => key.fingerprint(),
+        };
+        self.drawn.values().map(fingerprint).collect()
+    }
+
+    /// Writes the keys that are to be made, each to a new file of mode 0600. Returns the files.
+    ///
+    /// # Errors
+    ///
+    /// [`KeygenError`]. Those that were written stay.
+    pub fn make(&mut self) -> Result<Vec<PathBuf>, KeygenError> {
+        if self.drawn.is_empty() {
+            return Ok(Vec::new());
+        }
+        create_private(&self.folder)?;
+        let mut made = Vec::new();
+        while let Some((file, drawn)) = self.drawn.pop_first() {
+            let path = self.folder.join(file);
+            keygen::write_new_text(&path, &drawn.text())?;
+            made.push(path);
+        }
+        Ok(made)
+    }
+
+    /// Where a file of a gateway is: in the gateway's own folder, or among those that several have.
+    fn path(&self, gateway: &str, file: &Path) -> PathBuf {
+        let own = self.folder.join(gateway).join(file);
+        if own.exists() { own } else { self.folder.join(file) }
+    }
+
+    fn drawn(&self, file: &Path) -> Option<&Drawn> {
+        self.drawn.get(file.to_str()?)
+    }
+
+    /// The octets of a gateway's key file.
+    ///
+    /// # Errors
+    ///
+    /// In words, with the file.
+    pub(crate) fn octets(&self, gateway: &str, file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
+        let path = self.path(gateway, file);
+        if let Some(drawn) = self.drawn(file).filter(|_| !path.exists()) {
+            return Ok(drawn.text());
+        }
+        key_file::check_file(&path).map_err(|error| error.to_string())?;
+        let unreadable = |error| format!("{} cannot be read: {error}", path.display());
+        if fs::metadata(&path).map_err(unreadable)?.len() > LARGEST {
+            return Err(format!("{} is too large to be a key file", path.display()));
+        }
+        fs::read(&path).map(Zeroizing::new).map_err(unreadable)
+    }
+
+    pub(crate) fn static_key(
+        &self,
+        gateway: &str,
+        file: &Path,
+        suite: CipherSuite,
+    ) -> Result<Sak, KeyFileError> {
+        key_file::read(&self.path(gateway, file), suite)
+    }
+
+    pub(crate) fn cak(&self, gateway: &str, file: &Path) -> Result<NamedCak, KeyFileError> {
+        let path = self.path(gateway, file);
+        match self.drawn(file) {
+            Some(Drawn::Cak(cak)) if !path.exists() => Ok(cak.clone()),
+            _ => key_file::read_cak(&path),
+        }
+    }
+
+    pub(crate) fn master_key(&self, gateway: &str, file: &Path) -> Result<CellKey, KeyFileError> {
+        let path = self.path(gateway, file);
+        match self.drawn(file) {
+            Some(Drawn::Master(key)) if !path.exists() => Ok(CellKey::new(
+                key.as_cak().octets().first_chunk().expect("invariant: a master key has 32 octets"),
+            )),
+            _ => key_file::read_master_key(&path),
+        }
+    }
+
+    pub(crate) fn identity(&self, gateway: &str, file: &Path) -> Result<Identity, KeyFileError> {
+        key_file::read_identity(&self.path(gateway, file))
+    }
+}
+
+impl Drawn {
+    /// As a key file has it.
+    fn text(&self) -> Zeroizing<Vec<u8>> {
+        match self {
+            Self::Cak(cak) => keygen::text(&[("ckn = ", cak.ckn().octets()), ("cak = ", cak.octets())]),
+            Self::Master(key) => keygen::text(&[("", key.as_cak().octets())]),
+        }
+    }
+}
+
+/// Makes a folder that nobody else reads, unless it is there; git never takes what is in it.
+pub(crate) fn create_private(folder: &Path) -> Result<(), KeygenError> {
+    let failed = |source| KeygenError::Write { path: folder.to_owned(), source };
+    if !folder.exists() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(failed)?;
+        fs::write(folder.join(".gitignore"), "*\n").map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Whether a key file can go along with a configuration: a relative path that does not leave its folder.
+pub(crate) fn can_go_along(file: &Path) -> bool {
+    file.components().next().is_some() && file.components().all(|part| matches!(part, Component::Normal(_)))
+}
+
+/// Keys that stand in for those that only a box has, by an absolute path: the rest of its configuration can be judged with them. Two paths
+/// have two keys.
+pub(crate) mod stand_in {
+    use sha2::{Digest as _, Sha256};
+
+    use super::{CellKey, CipherSuite, Ckn, Identity, NamedCak, Path, Sak};
+
+    fn octets(path: &Path) -> [u8; 32] {
+        Sha256::digest(path.as_os_str().as_encoded_bytes()).into()
+    }
+
+    pub(crate) fn static_key(path: &Path, suite: CipherSuite) -> Option<Sak> {
+        Sak::new(suite, octets(path).get(..suite.key_octets())?).ok()
+    }
+
+    pub(crate) fn cak(path: &Path) -> Option<NamedCak> {
+        NamedCak::new(Ckn::new(&octets(path)[..16])?, &octets(path))
+    }
+
+    pub(crate) fn master_key(path: &Path) -> CellKey {
+        CellKey::new(&octets(path))
+    }
+
+    pub(crate) fn identity(path: &Path) -> Identity {
+        Identity::new(&octets(path))
+    }
+}
