@@ -12,6 +12,7 @@ pub mod extension;
 pub mod fieldbus_cell;
 pub mod fieldbus_codec;
 pub mod fieldbus_handshake;
+pub mod fleet_record;
 pub mod kay;
 mod key;
 pub mod key_file;
@@ -33,7 +34,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -42,6 +43,7 @@ pub const TARGETS: [Target; 22] = [
     ("fieldbus_cell", fieldbus_cell::run),
     ("fieldbus_codec", fieldbus_codec::run),
     ("fieldbus_handshake", fieldbus_handshake::run),
+    ("fleet_record", fleet_record::run),
     ("kay", kay::run),
     ("key_file", key_file::run),
     ("lease", lease::run),
