@@ -23,6 +23,7 @@ mod exchange;
 mod exchanged;
 mod express;
 mod fieldbus;
+mod fleet;
 mod fragments;
 mod guard;
 mod hostile;

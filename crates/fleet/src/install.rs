@@ -4,10 +4,14 @@
 //!  FOLDER/current  ──▶ version-17/       frameward.toml and the key files, mode 0600
 //!  FOLDER/version-16/                    the one before, to go back to
 //!  FOLDER/used/                          marks beside key files (crate pnstore), for all versions
+//!  FOLDER/trial                          while a version is on trial: it, the one before, and what stood before, a line each
+//!  FOLDER/taken-back                     the version that was taken back: it is not installed again
 //! ```
 //!
 //! A version is written whole and synced before `current` leads to it, by one rename. So whoever reads through `current` finds
 //! one version or another, and no mixture, whenever the box is switched off.
+//!
+//! A version can be installed *on trial*: somebody confirms it, or takes it back. A trial survives a crash of whoever judges it.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -15,6 +19,7 @@ use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as 
 use std::path::{Path, PathBuf};
 
 use config::Finding;
+use pnstore::Directory;
 
 use crate::accept::Accepted;
 use crate::files::FileName;
@@ -23,6 +28,22 @@ use crate::files::FileName;
 const CURRENT: &str = "current";
 /// Where marks of used keys stand.
 const USED: &str = "used";
+
+/// What is on trial.
+const TRIAL: &str = "trial";
+/// What is not installed again.
+const TAKEN_BACK: &str = "taken-back";
+
+/// A version that is in use, and that can be taken back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trial {
+    /// The version.
+    pub version: u64,
+    /// The one before.
+    pub before: u64,
+    /// Names of what stood before, and has to stand again.
+    pub stood: Vec<String>,
+}
 
 /// A folder with a gateway's configuration.
 #[derive(Clone, Debug)]
@@ -38,6 +59,14 @@ pub enum InstallError {
         path: PathBuf,
         /// The system's error.
         source: io::Error,
+    },
+    /// The version was on trial, and did not pass.
+    #[error(
+        "version {version} was taken back before: links fell with it; have the operator apply another one"
+    )]
+    TakenBack {
+        /// The version.
+        version: u64,
     },
     /// The configuration would be refused by `frameward run`.
     #[error("version {version} is not valid on this box; the configuration before stays in use")]
@@ -72,9 +101,67 @@ impl ConfigurationFolder {
     /// # Errors
     /// [`InstallError`]; `current` is then as it was.
     pub fn install(&self, accepted: &Accepted) -> Result<bool, InstallError> {
+        self.put_in_place(accepted, None)
+    }
+
+    /// The same on trial, if there is a version before: until [`Self::confirm`] or [`Self::take_back`]. `stood` are the names
+    /// of what stands now.
+    ///
+    /// # Errors
+    /// As [`Self::install`].
+    pub fn install_on_trial(&self, accepted: &Accepted, stood: Vec<String>) -> Result<bool, InstallError> {
+        let version = accepted.version;
+        let trial = self.version().map(|before| Trial { version, before, stood });
+        self.put_in_place(accepted, trial.as_ref())
+    }
+
+    /// The version that is on trial, if `current` leads to it.
+    pub fn trial(&self) -> Option<Trial> {
+        let text = fs::read_to_string(self.0.join(TRIAL)).ok()?;
+        let mut lines = text.lines();
+        let (version, before) = (lines.next()?.parse().ok()?, lines.next()?.parse().ok()?);
+        let trial = Trial { version, before, stood: lines.map(str::to_owned).collect() };
+        (self.version() == Some(version)).then_some(trial)
+    }
+
+    /// Ends a trial: the version stays.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn confirm(&self) -> Result<(), InstallError> {
+        let path = self.0.join(TRIAL);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(InstallError::Write { path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a trial: `current` leads to the version before, and this one is not installed again.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn take_back(&self, trial: &Trial) -> Result<(), InstallError> {
+        let path = self.0.join(TAKEN_BACK);
+        self.write(TAKEN_BACK, &format!("{}\n", trial.version))
+            .and_then(|()| self.lead_to(trial.before))
+            .map_err(|source| InstallError::Write { path, source })?;
+        self.confirm()
+    }
+
+    fn is_taken_back(&self, version: u64) -> bool {
+        let text = fs::read_to_string(self.0.join(TAKEN_BACK)).unwrap_or_default();
+        text.trim().parse() == Ok(version)
+    }
+
+    fn put_in_place(&self, accepted: &Accepted, trial: Option<&Trial>) -> Result<bool, InstallError> {
         let version = accepted.version;
         if self.version() == Some(version) {
             return Ok(false);
+        }
+        if self.is_taken_back(version) {
+            return Err(InstallError::TakenBack { version });
         }
         let before = self.version();
         let error = |path: &Path| {
@@ -93,10 +180,21 @@ impl ConfigurationFolder {
         // One of that version that no `current` leads to is of an installation that was cut off.
         remove(&folder).map_err(error(&folder))?;
         fs::rename(&staged, &folder).map_err(error(&folder))?;
+        self.confirm()?;
+        if let Some(Trial { version, before, stood }) = trial {
+            let text = format!("{version}\n{before}\n{}\n", stood.join("\n"));
+            self.write(TRIAL, &text).map_err(error(&self.0))?;
+        }
         self.lead_to(version).map_err(error(&self.0))?;
         // What is left behind costs room alone.
         let _ = self.remove_others(&[Some(version), before]);
         Ok(true)
+    }
+
+    /// Replaces a file of this folder's own. Durable at return.
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let mut directory = Directory::open(&self.0)?;
+        pnstore::replace(&mut directory, name, text.as_bytes())
     }
 
     /// Writes and syncs all files into a new folder.

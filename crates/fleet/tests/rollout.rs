@@ -310,3 +310,37 @@ fn a_rendering_with_mistakes_is_refused_as_a_whole() {
     assert_eq!(told().len(), 1, "no gigabyte is read");
     assert!(told()[0].starts_with("rendering/press: has more than 256 KiB"));
 }
+
+#[test]
+fn a_trial_is_confirmed_or_taken_back_also_by_the_next_process() {
+    let mut world = World::new("rollout-trial");
+    let folder = world.folder("press");
+    let stood = vec!["press".to_owned(), "oven".to_owned()];
+    let mut next = |cak: u8, now: u64| {
+        world.render("press", cak);
+        world.apply("press", now);
+        let accepted = world.acceptor("press").accept(&world.record("press"), now).unwrap();
+        folder.install_on_trial(&accepted, stood.clone()).unwrap();
+        accepted
+    };
+    next(1, NOW);
+    assert_eq!(folder.trial(), None, "there is nothing to go back to");
+    next(2, NOW + 1);
+    let trial = folder.trial().unwrap();
+    assert_eq!((trial.version, trial.before, &trial.stood), (NOW + 1, NOW, &stood));
+    folder.confirm().unwrap();
+    assert_eq!((folder.trial(), folder.version()), (None, Some(NOW + 1)));
+    let third = next(3, NOW + 2);
+    let trial = folder.trial().unwrap();
+    folder.take_back(&trial).unwrap();
+    assert_eq!((folder.trial(), folder.version()), (None, Some(NOW + 1)));
+    assert!(fs::read_to_string(folder.configuration().with_file_name("press.cak")).unwrap().contains("0202"));
+    assert!(matches!(folder.install(&third), Err(InstallError::TakenBack { version }) if version == NOW + 2));
+    // The next one is another one.
+    next(4, NOW + 3);
+    assert_eq!(folder.version(), Some(NOW + 3));
+    // A trial of a version that is not in use any more is nobody's.
+    std::os::unix::fs::symlink(format!("version-{}", NOW + 1), world.path("box-press/.other")).unwrap();
+    fs::rename(world.path("box-press/.other"), world.path("box-press/current")).unwrap();
+    assert_eq!(folder.trial(), None);
+}

@@ -8,6 +8,7 @@ use frameward::keygen::KeyLength;
 use wire::Ckn;
 
 pub(crate) mod doctor;
+pub(crate) mod fleet;
 pub(crate) mod init;
 pub(crate) mod inspect;
 pub(crate) mod plan;
@@ -205,6 +206,9 @@ Example:
     /// Make the configuration and keys of a first link, cell or site, and the bundle for the other box
     #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Init(init::Init),
+    /// Configure many gateways from one place, through a directory that nobody has to trust
+    #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
+    Fleet(fleet::Fleet),
     /// Make keys
     #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Keygen(Keygen),

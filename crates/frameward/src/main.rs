@@ -62,6 +62,7 @@ fn main() -> ExitCode {
         Command::Completions { shell } => completions(shell),
         Command::Manual { directory } => write_manual(&directory),
         Command::Init(init) => init.run(),
+        Command::Fleet(fleet) => fleet.run(),
         Command::Keygen(Keygen::Static { bits, salt, out }) => keygen_static(bits, salt, &out),
         Command::Keygen(Keygen::Cak { bits, ckn, out }) => keygen_cak(bits, ckn, &out),
         Command::Keygen(Keygen::Site { out }) => keygen_site(&out),

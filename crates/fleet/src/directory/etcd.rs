@@ -32,6 +32,8 @@ use super::{Directory, DirectoryError, Entry, Listing, Put, Watched};
 
 /// The longest time that an operation takes at one address.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The most octets of a list: 5,000 gateways with 50 kB each.
+const LIST_OCTETS: usize = 256 << 20;
 /// Entries that are asked for at once.
 const PAGE: u32 = 32;
 
@@ -173,6 +175,7 @@ impl Directory for Etcd {
 
     fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError> {
         let mut listing = Listing { revision: 0, entries: Vec::new() };
+        let mut octets = 0;
         loop {
             let from =
                 listing.entries.last().map_or_else(|| prefix.to_owned(), |entry| format!("{}\0", entry.key));
@@ -184,7 +187,12 @@ impl Directory for Etcd {
             }
             let (more, before) = (answer.more, listing.entries.len());
             for pair in answer.kvs {
-                listing.entries.push(self.entry(pair)?);
+                let entry = self.entry(pair)?;
+                octets += entry.key.len() + entry.value.len();
+                listing.entries.push(entry);
+            }
+            if octets > LIST_OCTETS {
+                return Err(self.nonsense("a list that has an end"));
             }
             if !more {
                 return Ok(listing);
