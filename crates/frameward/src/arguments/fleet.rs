@@ -16,13 +16,13 @@ pub(crate) enum Fleet {
     #[command(after_help = gateway::IDENTITY_HELP)]
     Identity(gateway::ShowIdentity),
     /// Sign and seal the configurations of gateways, and publish those that changed
-    #[command(after_help = operator::APPLY_HELP)]
+    #[command(after_help = operator::APPLY_HELP, override_usage = operator::APPLY_USAGE)]
     Apply(operator::Apply),
     /// Fetch this gateway's configuration: verify it, open it, write it into a folder
-    #[command(after_help = gateway::FETCH_HELP)]
+    #[command(after_help = gateway::FETCH_HELP, override_usage = gateway::FETCH_USAGE)]
     Fetch(gateway::Fetch),
     /// Stay and fetch whatever is published; have the gateway reload; take back what makes links fall
-    #[command(after_help = gateway::FOLLOW_HELP)]
+    #[command(after_help = gateway::FOLLOW_HELP, override_usage = gateway::FOLLOW_USAGE)]
     Follow(gateway::Follow),
 }
 

@@ -26,6 +26,16 @@ behind it, which begins with #, at both ends.
 Example:
   frameward fleet identity /etc/frameward/fleet.key > press.identity";
 
+/// Usage in lines of at most 100 columns: clap does not split it.
+pub(crate) const FETCH_USAGE: &str = "\
+frameward fleet fetch [OPTIONS] --directory <DIRECTORY> --operator <HEX> --identity <FILE>
+                             --name <NAME> <FOLDER>";
+
+/// The same.
+pub(crate) const FOLLOW_USAGE: &str = "\
+frameward fleet follow [OPTIONS] --directory <DIRECTORY> --operator <HEX> --identity <FILE>
+                              --name <NAME> <FOLDER>";
+
 pub(crate) const FETCH_HELP: &str = "\
 FOLDER gets a folder for each version, and `current`, which leads to the newest one. So run the
 gateway with FOLDER/current/frameward.toml. Files belong to the owner of FOLDER.
@@ -37,7 +47,8 @@ is in use.
 
 Example:
   frameward fleet fetch --directory etcd://10.0.0.1 --operator 1b9f...c7 \\
-      --identity /etc/frameward/fleet.key --name press /etc/frameward/press && frameward reload press
+      --identity /etc/frameward/fleet.key --name press /etc/frameward/press
+  frameward reload press
 
 Exit status: 0 FOLDER has what the directory has, new or as before; 1 it was refused, and FOLDER is
 as it was; 2 usage; 3 the directory cannot be reached, or has nothing for this gateway.";

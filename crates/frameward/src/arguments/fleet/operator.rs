@@ -21,6 +21,11 @@ secret: it names the fleet, and each gateway is told it once.
 Example:
   frameward fleet operator --out operator.key";
 
+/// Usage in lines of at most 100 columns: clap does not split it.
+pub(crate) const APPLY_USAGE: &str = "\
+frameward fleet apply [OPTIONS] --directory <DIRECTORY> --signing-key <FILE>
+                             --identities <FOLDER> <RENDERING>";
+
 pub(crate) const APPLY_HELP: &str = "\
 RENDERING is a folder with one folder for each gateway, named after it. In there stand
 frameward.toml and the key files that it names, as on the gateway's box. All configurations have
@@ -38,10 +43,13 @@ A gateway whose files are as they were published is left alone, unless less than
 time is left. If somebody else published meanwhile, theirs stays, and the command says so.
 
 Examples:
-  frameward fleet apply rendering --signing-key operator.key --identities identities --directory fleet.redb
-  frameward fleet apply --dry-run rendering --signing-key operator.key --identities identities --directory etcd://10.0.0.1
+  frameward fleet apply rendering --signing-key operator.key --identities identities \\
+      --directory fleet.redb
+  frameward fleet apply --dry-run rendering --signing-key operator.key --identities identities \\
+      --directory etcd://10.0.0.1
 
-Exit status: 0 all gateways have these files in the directory; 1 some have not; 2 usage or configuration.";
+Exit status: 0 all gateways have these files in the directory; 1 some have not; 2 usage or
+configuration.";
 
 /// What gateways accept for a year, so that an operator who is away does not stop new boxes.
 const DAYS: u16 = 365;
