@@ -4,7 +4,7 @@
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
 #   netdev <- pnstore <- dataplane        lab <- perf        {secy, tunnel, fieldbus, netdev} <- xdp <- {control, sitelink, perf}
 #   fieldbus <- speed <- {config, bench}     {speed, sitelink} <- config <- report <- diagnosis <- frameward     bench <- perf
-#   config <- inventory <- frameward
+#   config <- inventory <- frameward        {pnstore, config} <- fleet <- frameward
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -47,9 +47,11 @@ allowed() {
     frameward-config) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-speed ;;
     # The inventory of a fleet: from files to the configuration of each gateway. No network, no unsafe code.
     frameward-inventory) echo frameward-wire frameward-suite frameward-config ;;
+    # Signed records and their directory: operators and gateways.
+    frameward-fleet) echo frameward-suite frameward-pnstore frameward-config ;;
     frameward-report) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config ;;
     frameward-diagnosis) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report ;;
-    frameward) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-control frameward-speed frameward-inventory ;;
+    frameward) echo "$frame_path" frameward-pnstore frameward-sitelink frameward-config frameward-report frameward-diagnosis frameward-control frameward-speed frameward-inventory frameward-fleet ;;
     # Bursts and cells in memory, and their times: what `plan` and the start measure, and the benches too.
     frameward-speed) echo frameward-wire frameward-suite frameward-fieldbus ;;
     # Rows, and what only benches and the instruction guard run. No gateway links it.
@@ -63,7 +65,7 @@ allowed() {
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)
-        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-inventory frameward-report frameward-diagnosis frameward-lab frameward frameward-testkit
+        echo "$frame_path" frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-inventory frameward-fleet frameward-report frameward-diagnosis frameward-lab frameward frameward-testkit
         ;;
     *) return 1 ;;
     esac
@@ -88,7 +90,7 @@ while read -r from to kind; do
     frameward-suite | frameward-bench) ;;
     *) breach "$from must not depend on $to ($kind): ciphers come through frameward-suite" ;;
     esac
-done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.name | IN("aws-lc-rs", "aegis", "morus")) | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
+done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.name | IN("aws-lc-rs", "aegis", "morus", "hpke")) | "\($from) \(.name) \(.kind // "normal")"' <<<"$metadata")
 
 # A crate's code without its tests: what stands before a file's test module, in files that are no test module.
 code_of() {
@@ -107,9 +109,10 @@ while IFS=: read -r file line text; do
     breach "$file:$line: a bare cipher outside bench/src/bare.rs: $text"
 done < <(sources bench/src | grep -v '/bare\.rs$' | xargs grep -nE '\b(aws_lc_rs|aegis|morus)::' || true)
 
-# QUIC belongs to the channel between sites.
+# QUIC belongs to the channel between sites, TLS to that and to the way to a directory.
 while read -r from to kind; do
-    [[ $from == frameward-sitelink ]] || breach "$from must not depend on $to ($kind): QUIC belongs to frameward-sitelink"
+    [[ $from == frameward-sitelink || ($from == frameward-fleet && $to == rustls) ]] ||
+        breach "$from must not depend on $to ($kind): QUIC belongs to frameward-sitelink, TLS to it and to frameward-fleet"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.kind == null and (.name | IN("quinn", "quinn-proto", "rustls"))) | "\($from) \(.name) normal"' <<<"$metadata")
 
 # Events of the log are made by the program alone: protocol crates and workers log nothing, control and sitelink return notices.
@@ -128,6 +131,9 @@ while IFS=: read -r file line text; do
     [[ $file == crates/netdev/* || $file == crates/antedate-c/src/* ]] ||
         breach "$file:$line: unsafe outside crates/netdev and crates/antedate-c: $text"
 done < <(sources crates testkit bench fuzz tests | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|trait\b|extern\b)|allow\(unsafe_code|expect\(unsafe_code' | grep -vE ':[0-9]+:[[:space:]]*//' || true)
+
+# What a directory sends is hostile input.
+grep -qx '#!\[forbid(unsafe_code)\]' crates/fleet/src/lib.rs || breach "crates/fleet/src/lib.rs: #![forbid(unsafe_code)] is missing"
 
 # The kernel path: its loader is aya, whose interface is safe.
 grep -qx '#!\[forbid(unsafe_code)\]' crates/inventory/src/lib.rs || breach "crates/inventory/src/lib.rs: #![forbid(unsafe_code)] is missing"

@@ -12,6 +12,7 @@ pub mod extension;
 pub mod fieldbus_cell;
 pub mod fieldbus_codec;
 pub mod fieldbus_handshake;
+pub mod fleet_record;
 pub mod inventory;
 pub mod kay;
 mod key;
@@ -34,7 +35,7 @@ pub mod tunnel_session;
 pub type Target = (&'static str, fn(&[u8]));
 
 /// All targets.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 24] = [
     ("capture", capture::run),
     ("config", config::run),
     ("doctor", doctor::run),
@@ -43,6 +44,7 @@ pub const TARGETS: [Target; 23] = [
     ("fieldbus_cell", fieldbus_cell::run),
     ("fieldbus_codec", fieldbus_codec::run),
     ("fieldbus_handshake", fieldbus_handshake::run),
+    ("fleet_record", fleet_record::run),
     ("inventory", self::inventory::run),
     ("kay", kay::run),
     ("key_file", key_file::run),

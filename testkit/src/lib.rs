@@ -1,8 +1,9 @@
-//! Shared by the tests of several crates: fixtures that other implementations made, and frames to send.
+//! Shared by the tests of several crates: fixtures that other implementations made, frames to send, and an etcd.
 //!
 //! Never a dependency of the product.
 
 mod directory;
+pub mod etcd;
 pub mod fixture;
 pub mod frames;
 pub mod memory;

@@ -206,7 +206,7 @@ Example:
     /// Make the configuration and keys of a first link, cell or site, and the bundle for the other box
     #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Init(init::Init),
-    /// Keep many gateways as one inventory: plan, render, import
+    /// Keep many gateways as one inventory, and bring each its configuration through a directory that nobody has to trust
     #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Fleet(fleet::Fleet),
     /// Make keys

@@ -31,11 +31,15 @@ pub trait Disk {
 }
 
 /// A directory of the file system.
-pub(super) struct Directory(PathBuf);
+#[derive(Debug)]
+pub struct Directory(PathBuf);
 
 impl Directory {
     /// Opens a directory; makes it, for the running user only, if it is missing.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn open(path: &Path) -> io::Result<Self> {
         if !path.is_dir() {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
             let parent = match path.parent() {
@@ -71,4 +75,15 @@ impl Disk for Directory {
     fn sync_directory(&mut self) -> io::Result<()> {
         File::open(&self.0)?.sync_all()
     }
+}
+
+/// Replaces a file: after a crash it has the content before or the new one, whole. Durable at return.
+///
+/// # Errors
+/// If it cannot be written; the content before is then there, or the new one.
+pub fn replace(disk: &mut impl Disk, name: &str, octets: &[u8]) -> io::Result<()> {
+    let next = format!("{name}.new");
+    disk.write_synced(&next, octets)?;
+    disk.rename(&next, name)?;
+    disk.sync_directory()
 }

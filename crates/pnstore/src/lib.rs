@@ -62,8 +62,7 @@ use std::time::{Duration, SystemTime};
 use sha2::{Digest, Sha256};
 use wire::Pn;
 
-use disk::Directory;
-pub use disk::Disk;
+pub use disk::{Directory, Disk, replace};
 pub use error::LeaseError;
 pub use lease::{BLOCK_PNS, LeaseName, PnBlock, Reservation, UnusedPns};
 pub use record::RecordError;

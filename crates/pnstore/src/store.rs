@@ -1,13 +1,12 @@
 //! The state directory: how leases and floors are read, judged and replaced, on a disk that may fail at any step.
 
-use std::io;
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use wire::Pn;
 
-use super::disk::Disk;
+use super::disk::{Disk, replace};
 use super::error::LeaseError;
 use super::lease::{LeaseName, PnBlock, Reservation, UnusedPns};
 use super::record::{Floors, Leases, MAX_RECORDS, Pns};
@@ -236,11 +235,4 @@ impl<D: Disk> Store<D> {
         }
         if full { Err(LeaseError::Full { path: self.path.join(FLOORS) }) } else { Ok(write) }
     }
-}
-
-fn replace(disk: &mut impl Disk, name: &str, octets: &[u8]) -> io::Result<()> {
-    let next = format!("{name}.new");
-    disk.write_synced(&next, octets)?;
-    disk.rename(&next, name)?;
-    disk.sync_directory()
 }

@@ -1,5 +1,5 @@
-//! Identity of a site: an Ed25519 key pair (RFC 8032), which authenticates its management channel (the
-//! project's wire formats, section 3.5).
+//! Identity of a site, a fleet's gateway or a fleet's operator: an Ed25519 key pair (RFC 8032). A site's authenticates its management
+//! channel (the project's wire formats, section 3.5), an operator's signs records. A gateway's gives its [`SealingKey`], too.
 //!
 //! Private and public keys have the same length, and any 32 octets are a private key. A public key mistaken
 //! for a private one would make an identity whose private part everybody knows. So both are kept together,
@@ -10,27 +10,30 @@ use core::fmt;
 
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::hmac;
-use aws_lc_rs::signature::{Ed25519KeyPair, KeyPair as _};
+use aws_lc_rs::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use zeroize::Zeroizing;
 
+use crate::sealing::SealingKey;
 use crate::{SecretArray, scrubbed};
 
 /// Octets of a private key, and of a public one.
 pub const IDENTITY_KEY_OCTETS: usize = 32;
+/// Octets of a signature.
+pub const SIGNATURE_OCTETS: usize = 64;
 
 /// PKCS#8 version 1 prefix of the private key (RFC 8410, section 7).
 const PKCS8: [u8; 16] = *b"\x30\x2e\x02\x01\x00\x30\x05\x06\x03\x2b\x65\x70\x04\x22\x04\x20";
 /// SubjectPublicKeyInfo prefix of the public key (RFC 8410, section 4).
 const SPKI: [u8; 12] = *b"\x30\x2a\x30\x05\x06\x03\x2b\x65\x70\x03\x21\x00";
 
-/// A site's key pair. The private part is wiped when dropped, and never shown.
+/// A key pair of a site, a gateway or an operator. The private part is wiped when dropped, and never shown.
 #[derive(Clone)]
 pub struct Identity {
     private: SecretArray<IDENTITY_KEY_OCTETS>,
     public: PublicKey,
 }
 
-/// Public part of a site's key pair, by which its peers know it. Ordered by its octets, first ones first.
+/// Public part of a key pair, by which others know its owner. Ordered by its octets, first ones first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey(pub [u8; IDENTITY_KEY_OCTETS]);
 
@@ -79,21 +82,42 @@ impl Identity {
 
     /// Key by which the site recognises its own tokens after a restart.
     pub fn recognition_key(&self) -> RecognitionKey {
+        scrubbed(|| {
+            RecognitionKey(hmac::Key::new(hmac::HMAC_SHA256, &*self.derived(b"fw-site-1", b"recognition")))
+        })
+    }
+
+    /// Key by which what is sealed to this identity is opened. Derived, so that one file has the whole identity.
+    pub fn sealing_key(&self) -> SealingKey {
+        scrubbed(|| SealingKey::new(&self.derived(b"fw-fleet-1", b"sealing")))
+    }
+
+    /// Signature of `message`. `context` keeps apart what one key signs: it is a constant, and none begins with another.
+    pub fn sign(&self, context: &[u8], message: &[u8]) -> [u8; SIGNATURE_OCTETS] {
+        let mut signature = [0; SIGNATURE_OCTETS];
+        scrubbed(|| {
+            let pair = Ed25519KeyPair::from_seed_unchecked(self.private.octets())
+                .expect("invariant: any 32 octets are a private key");
+            signature.copy_from_slice(pair.sign(&[context, message].concat()).as_ref());
+        });
+        signature
+    }
+
+    /// 32 octets derived from the private key (HKDF-SHA-256). To be called in [`scrubbed`] work.
+    fn derived(&self, salt: &[u8], purpose: &[u8]) -> Zeroizing<[u8; 32]> {
         struct Octets32;
         impl KeyType for Octets32 {
             fn len(&self) -> usize {
                 32
             }
         }
-        scrubbed(|| {
-            let mut key = Zeroizing::new([0; 32]);
-            let pseudo_random = Salt::new(HKDF_SHA256, b"fw-site-1").extract(self.private.octets());
-            pseudo_random
-                .expand(&[b"recognition"], Octets32)
-                .and_then(|output| output.fill(&mut *key))
-                .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
-            RecognitionKey(hmac::Key::new(hmac::HMAC_SHA256, &*key))
-        })
+        let mut key = Zeroizing::new([0; 32]);
+        let pseudo_random = Salt::new(HKDF_SHA256, salt).extract(self.private.octets());
+        pseudo_random
+            .expand(&[purpose], Octets32)
+            .and_then(|output| output.fill(&mut *key))
+            .expect("invariant: HKDF-SHA-256 gives up to 8160 octets");
+        key
     }
 
     /// The private key as PKCS#8, which TLS libraries read.
@@ -139,6 +163,12 @@ impl fmt::Debug for RecognitionKey {
 }
 
 impl PublicKey {
+    /// True if the owner of this key made `signature` for `message` in this context.
+    pub fn verifies(&self, context: &[u8], message: &[u8], signature: &[u8]) -> bool {
+        let key = UnparsedPublicKey::new(&ED25519, self.0);
+        key.verify(&[context, message].concat(), signature).is_ok()
+    }
+
     /// Parses a SubjectPublicKeyInfo; `None` unless it is exactly that of an Ed25519 key.
     pub fn from_spki(document: &[u8]) -> Option<Self> {
         let key = document.strip_prefix(&SPKI)?;
@@ -205,6 +235,23 @@ mod tests {
             assert_eq!(Identity::from_pair(&expected.0, PublicKey(private)), Err(KeyPairMismatch));
             assert_eq!(Identity::from_pair(&[7; 32], expected), Err(KeyPairMismatch));
         }
+    }
+
+    /// RFC 8032, section 7.1, test 3: message af82, here once as the context and once as the message.
+    #[test]
+    fn signatures_are_those_of_the_standard() {
+        let identity =
+            Identity::new(&octets("c5aa8df43f9f837bedb7442f31dcb7b166d38535076f094b85ce3a2e0b4458f7"));
+        let signature = identity.sign(b"\xaf", b"\x82");
+        assert_eq!(
+            hex::encode(signature),
+            "6291d657deec24024827e69c3abe01a30ce548a284743a445e3680d7db5ac3ac18ff9b538d16f290ae67f760984dc6594a7c15e9716ed28dc027beceea1ec40a"
+        );
+        let key = identity.public();
+        assert!(key.verifies(b"", b"\xaf\x82", &signature));
+        assert!(!key.verifies(b"\xaf", b"\x83", &signature) && !key.verifies(b"\xae", b"\x82", &signature));
+        assert!(!key.verifies(b"\xaf", b"\x82", &signature[..63]));
+        assert!(!Identity::new(&[9; 32]).public().verifies(b"\xaf", b"\x82", &signature));
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //!
 //! Modules for other keys:
 //!
+//! - [`sealing`]: what only the owner of an identity can open.
 //! - [`tunnel`]: headers between sites. [`identity`]: who a site is. [`knock`]: proof of knowing a site's
 //!   public key. [`path_probe`]: probes of the paths between two sites.
 //! - [`fieldbus`]: each direction of a cyclic relation.
@@ -39,6 +40,7 @@ mod nonce;
 mod null;
 pub mod path_probe;
 mod sak;
+pub mod sealing;
 mod secret;
 pub mod tunnel;
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! `frameward fleet`: its arguments, and what they do.
+//! `frameward fleet`: many gateways from one place.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
-use frameward::privilege;
-use inventory::import::{self, ImportError};
-use inventory::plan::FleetPlan;
-use inventory::{Inventory, KeyFolder, Rendering, Written};
+use clap::Subcommand;
 
-use crate::{Failure, print, tell_all, told};
+use crate::Failure;
+
+mod files;
+mod gateway;
+mod operator;
 
 #[derive(Subcommand)]
 pub(crate) enum Fleet {
@@ -26,7 +26,7 @@ Exit status: 0 nothing would change; 1 failed; 2 usage, or the inventory has mis
 would change.")]
     Plan {
         #[command(flatten)]
-        inventory: Place,
+        inventory: files::Place,
         /// The rendering that the gateways have; if it is missing, all of them are new
         #[arg(long, value_name = "FOLDER")]
         against: PathBuf,
@@ -43,7 +43,7 @@ Example:
   frameward fleet render inventory --to rendering")]
     Render {
         #[command(flatten)]
-        inventory: Place,
+        inventory: files::Place,
         /// The rendering
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
@@ -63,82 +63,40 @@ Example:
         #[arg(long, value_name = "INVENTORY")]
         to: PathBuf,
     },
-}
-
-/// Where the inventory and its keys are.
-#[derive(Args)]
-pub(crate) struct Place {
-    /// The folder of the inventory's files (TOML)
-    #[arg(value_name = "INVENTORY")]
-    path: PathBuf,
-    /// The folder of keys, which is not for git [default: INVENTORY/keys]
-    #[arg(long, value_name = "FOLDER")]
-    keys: Option<PathBuf>,
-}
-
-impl Place {
-    /// Renders it in memory.
-    fn render(&self) -> Result<(Rendering, KeyFolder), Failure> {
-        let beside = if self.path.is_dir() { Some(self.path.as_path()) } else { self.path.parent() };
-        let folder =
-            self.keys.clone().unwrap_or_else(|| beside.unwrap_or(Path::new("")).join(inventory::KEYS));
-        let mut keys = KeyFolder::new(folder);
-        let rendered = Inventory::read(&self.path).and_then(|inventory| inventory.render(&mut keys));
-        let rendering = rendered.map_err(|findings| {
-            tell_all("", &findings);
-            Failure::Usage
-        })?;
-        tell_all("warning: ", &rendering.warnings);
-        Ok((rendering, keys))
-    }
+    /// Make an operator's signing key in a new file of mode 0600, and print the public key for the gateways
+    #[command(after_help = operator::OPERATOR_HELP)]
+    Operator(operator::MakeOperator),
+    /// Print a gateway's public identity for the operator; make the identity if there is none
+    #[command(after_help = gateway::IDENTITY_HELP)]
+    Identity(gateway::ShowIdentity),
+    /// Sign and seal the configurations of gateways, and publish those that changed
+    #[command(after_help = operator::APPLY_HELP, override_usage = operator::APPLY_USAGE)]
+    Apply(operator::Apply),
+    /// Fetch this gateway's configuration: verify it, open it, write it into a folder
+    #[command(after_help = gateway::FETCH_HELP, override_usage = gateway::FETCH_USAGE)]
+    Fetch(gateway::Fetch),
+    /// Stay and fetch whatever is published; have the gateway reload; take back what makes links fall
+    #[command(after_help = gateway::FOLLOW_HELP, override_usage = gateway::FOLLOW_USAGE)]
+    Follow(gateway::Follow),
 }
 
 impl Fleet {
-    pub(crate) fn run(self) -> Result<(), Failure> {
-        privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
+    pub(crate) fn run(&self) -> Result<(), Failure> {
         match self {
-            Self::Plan { inventory, against } => plan(&inventory, &against),
-            Self::Render { inventory, to } => render(&inventory, &to),
-            Self::Import { folder, to } => import(&folder, &to),
+            Self::Plan { inventory, against } => files::plan(inventory, against),
+            Self::Render { inventory, to } => files::render(inventory, to),
+            Self::Import { folder, to } => files::import(folder, to),
+            Self::Operator(operator) => operator.run(),
+            Self::Identity(identity) => identity.run(),
+            Self::Apply(apply) => apply.run(),
+            Self::Fetch(fetch) => fetch.run(),
+            Self::Follow(follow) => follow.run(),
         }
     }
 }
 
-fn plan(place: &Place, against: &Path) -> Result<(), Failure> {
-    let (rendering, keys) = place.render()?;
-    let plan = FleetPlan::new(&rendering, against, &keys.drawn_fingerprints());
-    let plan = plan.map_err(|error| told(&error, Failure::Failed))?;
-    for key in keys.missing() {
-        print(&format_args!("+ key {}\n", key.display()))?;
-    }
-    print(&plan)?;
-    if plan.is_empty() && keys.missing().next().is_none() { Ok(()) } else { Err(Failure::Changes) }
-}
-
-fn render(place: &Place, to: &Path) -> Result<(), Failure> {
-    let (rendering, mut keys) = place.render()?;
-    inventory::rendered_gateways(to).map_err(|error| told(&error, Failure::Failed))?;
-    for key in keys.make().map_err(|error| told(&error, Failure::Failed))? {
-        print(&format_args!("made {}: a SECRET\n", key.display()))?;
-    }
-    let written = inventory::write(&rendering, to).map_err(|error| told(&error, Failure::Failed))?;
-    let count = rendering.gateways.len();
-    print(&match written {
-        Written::Changed => format!("{}: {count} gateways rendered\n", to.display()),
-        Written::Unchanged => format!("{}: {count} gateways, all as they were\n", to.display()),
-    })
-}
-
-fn import(from: &Path, to: &Path) -> Result<(), Failure> {
-    let imported = import::import(from, to).map_err(|error| match &error {
-        ImportError::Refused(findings) => {
-            tell_all("", findings);
-            Failure::Usage
-        }
-        _ => told(&error, Failure::Failed),
-    })?;
-    for line in &imported.as_they_are {
-        print(&format_args!("{line}\n"))?;
-    }
-    print(&format_args!("{}: an inventory of {} gateways\n", to.display(), imported.gateways))
+/// Seconds since 1970 by this machine's clock.
+fn unix_seconds() -> u64 {
+    let now = std::time::SystemTime::now();
+    now.duration_since(std::time::SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

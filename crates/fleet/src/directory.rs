@@ -1,0 +1,145 @@
+//! The directory: octets under keys, with a revision that rises with each change. Nobody has to trust it.
+//!
+//! | | redb | etcd |
+//! |---|---|---|
+//! | for | one controller on one machine | several machines |
+//! | address | a file | `etcd://HOST:PORT,...`, `etcds://HOST:PORT,...?ca=FILE` |
+//! | [`Directory::put`] | a transaction | a transaction of one comparison |
+//! | [`Directory::watch`] | looks a few times a second | etcd's own watch, over one connection |
+//!
+//! The same tests run against both. A watch goes on where it was: the caller says which revision it has seen, so a connection
+//! or a process that ends in between costs nothing. A revision that the directory has not kept, or not reached yet (it was restored
+//! from a copy), is told as [`Watched::Lost`]: the caller lists anew.
+
+mod address;
+mod etcd;
+mod redb;
+
+use std::fmt;
+use std::path::Path;
+use std::time::Duration;
+
+pub use address::{Address, BadAddress};
+pub use etcd::{Etcd, EtcdAddress};
+pub use redb::Redb;
+use suite::identity::PublicKey;
+
+use crate::name::GatewayName;
+
+/// Octets of a key, at most.
+pub const KEY_OCTETS: usize = 256;
+
+/// A value with its key.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Its key.
+    pub key: String,
+    /// Its value.
+    pub value: Vec<u8>,
+    /// Revision of the directory in which it was written.
+    pub revision: u64,
+}
+
+/// All entries whose keys begin alike, at one revision.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listing {
+    /// The revision.
+    pub revision: u64,
+    /// The entries, by key.
+    pub entries: Vec<Entry>,
+}
+
+/// Outcome of a write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Put {
+    /// It is written, durably. With the revision of the entry.
+    Done(u64),
+    /// Nothing is written: somebody else wrote since. With the entry that is there, if there is one.
+    Changed(Option<Entry>),
+}
+
+/// What a watch saw.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// What changed, and up to which revision. Nothing, if the time was over. Of several changes of an entry the last one is
+    /// surely among them, in the order of revisions.
+    Changes(Listing),
+    /// The directory does not know what changed since: list anew.
+    Lost,
+}
+
+/// Why the directory did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    /// It cannot be reached, or broke off.
+    #[error("directory {address}: {why}")]
+    Unreachable {
+        /// Its address.
+        address: String,
+        /// The obstacle, and what to do.
+        why: String,
+    },
+    /// It answered something that makes no sense.
+    #[error("directory {address}: its answer makes no sense ({what}); is it a directory of this release?")]
+    Nonsense {
+        /// Its address.
+        address: String,
+        /// What was expected.
+        what: &'static str,
+    },
+}
+
+/// A directory.
+pub trait Directory: fmt::Debug {
+    /// The entry at `key`.
+    ///
+    /// # Errors
+    /// [`DirectoryError`].
+    fn get(&mut self, key: &str) -> Result<Option<Entry>, DirectoryError>;
+
+    /// All entries whose keys begin with `prefix`.
+    ///
+    /// # Errors
+    /// [`DirectoryError`].
+    fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError>;
+
+    /// Writes an entry if the one that is there has the revision `seen`; 0 for none.
+    ///
+    /// # Errors
+    /// [`DirectoryError`]. The entry may be written nevertheless: reading it again tells.
+    fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError>;
+
+    /// Waits for changes behind the revision `after` of entries whose keys begin with `prefix`, no longer than `patience`.
+    ///
+    /// # Errors
+    /// [`DirectoryError`].
+    fn watch(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError>;
+}
+
+/// Key of a gateway's configuration in a fleet.
+pub fn configuration_key(fleet: PublicKey, gateway: &GatewayName) -> String {
+    format!("{}{gateway}", configuration_prefix(fleet))
+}
+
+/// What the keys of all configurations of a fleet begin with.
+pub fn configuration_prefix(fleet: PublicKey) -> String {
+    format!("/frameward/{fleet}/configuration/")
+}
+
+impl Address {
+    /// Opens the directory. It need not be there yet: the first operation tells.
+    ///
+    /// # Errors
+    /// If a file of its settings cannot be used.
+    pub fn open(&self) -> Result<Box<dyn Directory + Send>, DirectoryError> {
+        Ok(match self {
+            Self::File(path) => Box::new(Redb::new(path)),
+            Self::Etcd(address) => Box::new(Etcd::new(address)?),
+        })
+    }
+
+    /// True if the directory is a file of this machine.
+    pub fn file(&self) -> Option<&Path> {
+        if let Self::File(path) = self { Some(path) } else { None }
+    }
+}

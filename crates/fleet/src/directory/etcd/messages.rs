@@ -1,0 +1,147 @@
+//! Messages of etcd in JSON: numbers of 64 bits are texts, octets are base64, and what is zero or empty is left out.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+
+use super::super::{Entry, KEY_OCTETS};
+use super::encoded;
+
+#[derive(Serialize)]
+pub(super) struct RangeRequest {
+    key: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    range_end: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    limit: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Head {
+    revision: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct KeyValue {
+    key: String,
+    value: String,
+    mod_revision: String,
+}
+
+#[derive(Deserialize)]
+pub(super) struct RangeAnswer {
+    pub(super) header: Head,
+    #[serde(default)]
+    pub(super) kvs: Vec<KeyValue>,
+    #[serde(default)]
+    pub(super) more: bool,
+}
+
+#[derive(Deserialize)]
+pub(super) struct TransactionAnswer {
+    pub(super) header: Head,
+    #[serde(default)]
+    pub(super) succeeded: bool,
+    #[serde(default)]
+    pub(super) responses: Vec<Response>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Response {
+    pub(super) response_range: Option<RangeAnswer>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct WatchAnswer {
+    pub(super) result: Option<WatchResult>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct WatchResult {
+    #[serde(default)]
+    pub(super) header: Head,
+    #[serde(default)]
+    pub(super) created: bool,
+    #[serde(default)]
+    pub(super) canceled: bool,
+    #[serde(default)]
+    pub(super) events: Vec<Event>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct Event {
+    #[serde(rename = "type", default)]
+    kind: String,
+    pub(super) kv: Option<KeyValue>,
+}
+
+impl RangeRequest {
+    pub(super) fn one(key: &str) -> Self {
+        Self { key: encoded(key.as_bytes()), range_end: None, limit: None, revision: None }
+    }
+
+    /// Up to `limit` entries from the key `from` on, whose keys begin with `prefix`. Revision 0 is the newest one.
+    pub(super) fn page(from: &str, prefix: &str, limit: u32, revision: u64) -> Self {
+        Self {
+            key: encoded(from.as_bytes()),
+            range_end: Some(encoded(&behind(prefix))),
+            limit: Some(limit.to_string()),
+            revision: (revision > 0).then(|| revision.to_string()),
+        }
+    }
+}
+
+impl Head {
+    pub(super) fn revision(&self) -> Option<u64> {
+        self.revision.parse().ok()
+    }
+}
+
+impl KeyValue {
+    pub(super) fn entry(self) -> Option<Entry> {
+        let key = String::from_utf8(STANDARD.decode(self.key).ok()?).ok()?;
+        let (value, revision) = (STANDARD.decode(self.value).ok()?, self.mod_revision.parse().ok()?);
+        (key.len() <= KEY_OCTETS).then_some(Entry { key, value, revision })
+    }
+}
+
+impl Event {
+    pub(super) fn is_removal(&self) -> bool {
+        self.kind == "DELETE"
+    }
+}
+
+/// Writes an entry if it has the revision `seen`, or tells which one is there.
+pub(super) fn transaction(key: &str, value: &[u8], seen: u64) -> serde_json::Value {
+    let key = encoded(key.as_bytes());
+    serde_json::json!({
+        "compare": [{ "key": key, "target": "MOD", "result": "EQUAL", "mod_revision": seen.to_string() }],
+        "success": [{ "request_put": { "key": key, "value": encoded(value) } }],
+        "failure": [{ "request_range": { "key": key } }],
+    })
+}
+
+/// Asks for all changes from a revision on.
+pub(super) fn watch_request(prefix: &str, from: u64) -> serde_json::Value {
+    serde_json::json!({
+        "create_request": {
+            "key": encoded(prefix.as_bytes()),
+            "range_end": encoded(&behind(prefix)),
+            "start_revision": from.to_string(),
+        }
+    })
+}
+
+/// The first key behind all that begin with `prefix`.
+fn behind(prefix: &str) -> Vec<u8> {
+    let mut octets = prefix.as_bytes().to_vec();
+    // Texts have no octet 0xff.
+    if let Some(last) = octets.last_mut() {
+        *last += 1;
+    }
+    octets
+}

@@ -1,0 +1,212 @@
+//! A directory in one file, by redb.
+//!
+//! | table | key | value |
+//! |---|---|---|
+//! | `entries` | the entry's key | its revision and value |
+//! | `changes` | a revision | the key that was written in it |
+//! | `numbers` | `revision`, `forgotten` | the newest revision; the newest one that is no more in `changes` |
+//!
+//! The file is open only during an operation, so several programs of one machine share it: operators and gateways. One that finds it
+//! in use by another tries again for a while.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use redb::{
+    Database, DatabaseError, ReadOnlyDatabase, ReadTransaction, ReadableDatabase as _, ReadableTable as _,
+    TableDefinition, TableError,
+};
+
+use super::{Directory, DirectoryError, Entry, Listing, Put, Watched};
+
+const ENTRIES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("entries");
+const CHANGES: TableDefinition<'_, u64, &str> = TableDefinition::new("changes");
+const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
+const REVISION: &str = "revision";
+const FORGOTTEN: &str = "forgotten";
+
+/// The most changes that are remembered for watches.
+const CHANGES_KEPT: u64 = 1024;
+/// Time for which an operation waits while others have the file.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Interval between two attempts to open a file that others have.
+const RETRY: Duration = Duration::from_millis(5);
+/// Interval between two looks of a watch.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// A directory in a file. The first write makes it.
+#[derive(Debug)]
+pub struct Redb(PathBuf);
+
+/// What can go wrong in an operation.
+type Failed = Box<redb::Error>;
+
+/// Tables of a directory at one moment.
+struct View(ReadTransaction);
+
+impl Redb {
+    /// Directory in this file.
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    fn error(&self, why: &redb::Error) -> DirectoryError {
+        DirectoryError::Unreachable { address: self.0.display().to_string(), why: why.to_string() }
+    }
+
+    fn opened<T>(open: impl Fn() -> Result<T, DatabaseError>) -> Result<T, Failed> {
+        let since = Instant::now();
+        loop {
+            match open() {
+                Err(DatabaseError::DatabaseAlreadyOpen) if since.elapsed() < PATIENCE => sleep(RETRY),
+                opened => return opened.map_err(failed),
+            }
+        }
+    }
+
+    /// `None` if there is no file yet.
+    fn read<T>(&self, read: impl FnOnce(&View) -> Result<T, Failed>) -> Result<Option<T>, DirectoryError> {
+        match self.read_file(read) {
+            Ok(read) => Ok(Some(read)),
+            Err(error) => match *error {
+                redb::Error::Io(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+                error => Err(self.error(&error)),
+            },
+        }
+    }
+
+    fn read_file<T>(&self, read: impl FnOnce(&View) -> Result<T, Failed>) -> Result<T, Failed> {
+        match Self::opened(|| ReadOnlyDatabase::open(&self.0)) {
+            Ok(database) => read(&View(database.begin_read().map_err(failed)?)),
+            // Whoever had it was killed: a writer puts it in order.
+            Err(error) if matches!(*error, redb::Error::RepairAborted) => {
+                let database = Self::opened(|| Database::open(&self.0))?;
+                read(&View(database.begin_read().map_err(failed)?))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn write(&self, key: &str, value: &[u8], seen: u64) -> Result<Put, Failed> {
+        let database = Self::opened(|| Database::create(&self.0))?;
+        let transaction = database.begin_write().map_err(failed)?;
+        let outcome = {
+            let mut entries = transaction.open_table(ENTRIES).map_err(failed)?;
+            let there = entries.get(key).map_err(failed)?.map(|value| entry(key, value.value()));
+            if there.as_ref().map_or(0, |entry| entry.revision) != seen {
+                return Ok(Put::Changed(there));
+            }
+            let mut numbers = transaction.open_table(NUMBERS).map_err(failed)?;
+            let mut changes = transaction.open_table(CHANGES).map_err(failed)?;
+            let revision = numbers.get(REVISION).map_err(failed)?.map_or(0, |number| number.value()) + 1;
+            numbers.insert(REVISION, revision).map_err(failed)?;
+            entries.insert(key, (revision, value)).map_err(failed)?;
+            changes.insert(revision, key).map_err(failed)?;
+            if let Some(forgotten) = revision.checked_sub(CHANGES_KEPT).filter(|revision| *revision > 0) {
+                changes.remove(forgotten).map_err(failed)?;
+                numbers.insert(FORGOTTEN, forgotten).map_err(failed)?;
+            }
+            Put::Done(revision)
+        };
+        transaction.commit().map_err(failed)?;
+        Ok(outcome)
+    }
+}
+
+impl View {
+    fn number(&self, name: &str) -> Result<u64, Failed> {
+        match self.0.open_table(NUMBERS) {
+            Ok(numbers) => Ok(numbers.get(name).map_err(failed)?.map_or(0, |number| number.value())),
+            Err(TableError::TableDoesNotExist(_)) => Ok(0),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn get(&self, key: &str) -> Result<Option<Entry>, Failed> {
+        match self.0.open_table(ENTRIES) {
+            Ok(entries) => Ok(entries.get(key).map_err(failed)?.map(|value| entry(key, value.value()))),
+            Err(TableError::TableDoesNotExist(_)) => Ok(None),
+            Err(error) => Err(failed(error)),
+        }
+    }
+
+    fn list(&self, prefix: &str) -> Result<Listing, Failed> {
+        let mut listing = Listing { revision: self.number(REVISION)?, entries: Vec::new() };
+        let entries = match self.0.open_table(ENTRIES) {
+            Ok(entries) => entries,
+            Err(TableError::TableDoesNotExist(_)) => return Ok(listing),
+            Err(error) => return Err(failed(error)),
+        };
+        for row in entries.range(prefix..).map_err(failed)? {
+            let (key, value) = row.map_err(failed)?;
+            if !key.value().starts_with(prefix) {
+                break;
+            }
+            listing.entries.push(entry(key.value(), value.value()));
+        }
+        Ok(listing)
+    }
+
+    /// What changed behind a revision.
+    fn changes(&self, prefix: &str, after: u64) -> Result<Watched, Failed> {
+        let revision = self.number(REVISION)?;
+        if after > revision || after < self.number(FORGOTTEN)? {
+            return Ok(Watched::Lost);
+        }
+        let mut listing = Listing { revision, entries: Vec::new() };
+        if after == revision {
+            return Ok(Watched::Changes(listing));
+        }
+        let changes = self.0.open_table(CHANGES).map_err(failed)?;
+        for row in changes.range(after + 1..).map_err(failed)? {
+            let (at, key) = row.map_err(failed)?;
+            // An entry that was written again later is told there.
+            let is_last = |entry: &Entry| entry.revision == at.value();
+            if key.value().starts_with(prefix) {
+                listing.entries.extend(self.get(key.value())?.filter(is_last));
+            }
+        }
+        Ok(Watched::Changes(listing))
+    }
+}
+
+impl Directory for Redb {
+    fn get(&mut self, key: &str) -> Result<Option<Entry>, DirectoryError> {
+        Ok(self.read(|view| view.get(key))?.flatten())
+    }
+
+    fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError> {
+        let empty = Listing { revision: 0, entries: Vec::new() };
+        Ok(self.read(|view| view.list(prefix))?.unwrap_or(empty))
+    }
+
+    fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError> {
+        self.write(key, value, seen).map_err(|error| self.error(&error))
+    }
+
+    fn watch(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
+        let since = Instant::now();
+        loop {
+            let nothing = Watched::Changes(Listing { revision: 0, entries: Vec::new() });
+            let watched = self.read(|view| view.changes(prefix, after))?;
+            let watched = watched.unwrap_or(if after == 0 { nothing } else { Watched::Lost });
+            let left = patience.saturating_sub(since.elapsed());
+            match watched {
+                Watched::Changes(listing) if listing.entries.is_empty() && !left.is_zero() => {
+                    sleep(LOOK.min(left))
+                }
+                watched => return Ok(watched),
+            }
+        }
+    }
+}
+
+fn entry(key: &str, (revision, value): (u64, &[u8])) -> Entry {
+    Entry { key: key.to_owned(), value: value.to_vec(), revision }
+}
+
+fn failed(error: impl Into<redb::Error>) -> Failed {
+    Box::new(error.into())
+}

@@ -1,0 +1,264 @@
+//! Files of an accepted record, on a gateway's disk.
+//!
+//! ```text
+//!  FOLDER/current  ──▶ version-17/       frameward.toml and the key files, mode 0600
+//!  FOLDER/version-16/                    the one before, to go back to
+//!  FOLDER/used/                          marks beside key files (crate pnstore), for all versions
+//!  FOLDER/trial                          while a version is on trial: it, the one before, and what stood before, a line each
+//!  FOLDER/taken-back                     the version that was taken back: it is not installed again
+//! ```
+//!
+//! A version is written whole and synced before `current` leads to it, by one rename. So whoever reads through `current` finds
+//! one version or another, and no mixture, whenever the box is switched off.
+//!
+//! A version can be installed *on trial*: somebody confirms it, or takes it back. A trial survives a crash of whoever judges it.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use config::Finding;
+use pnstore::Directory;
+
+use crate::accept::Accepted;
+use crate::files::FileName;
+
+/// Leads to the version in use.
+const CURRENT: &str = "current";
+/// Where marks of used keys stand.
+const USED: &str = "used";
+
+/// What is on trial.
+const TRIAL: &str = "trial";
+/// What is not installed again.
+const TAKEN_BACK: &str = "taken-back";
+
+/// A version that is in use, and that can be taken back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trial {
+    /// The version.
+    pub version: u64,
+    /// The one before.
+    pub before: u64,
+    /// Names of what stood before, and has to stand again.
+    pub stood: Vec<String>,
+}
+
+/// A folder with a gateway's configuration.
+#[derive(Clone, Debug)]
+pub struct ConfigurationFolder(PathBuf);
+
+/// Why an accepted record is not in use.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallError {
+    /// The folder cannot be written.
+    #[error("cannot write {}: {source}; the configuration before stays in use", path.display())]
+    Write {
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The version was on trial, and did not pass.
+    #[error(
+        "version {version} was taken back before: links fell with it; have the operator apply another one"
+    )]
+    TakenBack {
+        /// The version.
+        version: u64,
+    },
+    /// The configuration would be refused by `frameward run`.
+    #[error("version {version} is not valid on this box; the configuration before stays in use")]
+    Refused {
+        /// The version.
+        version: u64,
+        /// What is wrong.
+        findings: Vec<Finding>,
+    },
+}
+
+impl ConfigurationFolder {
+    /// This folder. The first installation makes it.
+    pub fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// The configuration file in use, if there is one.
+    pub fn configuration(&self) -> PathBuf {
+        self.0.join(CURRENT).join(FileName::CONFIGURATION)
+    }
+
+    /// The version in use.
+    pub fn version(&self) -> Option<u64> {
+        let target = fs::read_link(self.0.join(CURRENT)).ok()?;
+        target.to_str()?.strip_prefix("version-")?.parse().ok()
+    }
+
+    /// Writes the files of a record and has `current` lead to them. False if it did so before. Files belong to the owner
+    /// of the folder.
+    ///
+    /// # Errors
+    /// [`InstallError`]; `current` is then as it was.
+    pub fn install(&self, accepted: &Accepted) -> Result<bool, InstallError> {
+        self.put_in_place(accepted, None)
+    }
+
+    /// The same on trial, if there is a version before: until [`Self::confirm`] or [`Self::take_back`]. `stood` are the names
+    /// of what stands now.
+    ///
+    /// # Errors
+    /// As [`Self::install`].
+    pub fn install_on_trial(&self, accepted: &Accepted, stood: Vec<String>) -> Result<bool, InstallError> {
+        let version = accepted.version;
+        let trial = self.version().map(|before| Trial { version, before, stood });
+        self.put_in_place(accepted, trial.as_ref())
+    }
+
+    /// The version that is on trial, if `current` leads to it.
+    pub fn trial(&self) -> Option<Trial> {
+        let text = fs::read_to_string(self.0.join(TRIAL)).ok()?;
+        let mut lines = text.lines();
+        let (version, before) = (lines.next()?.parse().ok()?, lines.next()?.parse().ok()?);
+        let trial = Trial { version, before, stood: lines.map(str::to_owned).collect() };
+        (self.version() == Some(version)).then_some(trial)
+    }
+
+    /// Ends a trial: the version stays.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn confirm(&self) -> Result<(), InstallError> {
+        let path = self.0.join(TRIAL);
+        match fs::remove_file(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                Err(InstallError::Write { path, source })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends a trial: `current` leads to the version before, and this one is not installed again.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn take_back(&self, trial: &Trial) -> Result<(), InstallError> {
+        let path = self.0.join(TAKEN_BACK);
+        self.write(TAKEN_BACK, &format!("{}\n", trial.version))
+            .and_then(|()| self.lead_to(trial.before))
+            .map_err(|source| InstallError::Write { path, source })?;
+        self.confirm()
+    }
+
+    fn is_taken_back(&self, version: u64) -> bool {
+        let text = fs::read_to_string(self.0.join(TAKEN_BACK)).unwrap_or_default();
+        text.trim().parse() == Ok(version)
+    }
+
+    fn put_in_place(&self, accepted: &Accepted, trial: Option<&Trial>) -> Result<bool, InstallError> {
+        let version = accepted.version;
+        if self.version() == Some(version) {
+            return Ok(false);
+        }
+        if self.is_taken_back(version) {
+            return Err(InstallError::TakenBack { version });
+        }
+        let before = self.version();
+        let error = |path: &Path| {
+            let path = path.to_owned();
+            move |source| InstallError::Write { path, source }
+        };
+        DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(error(&self.0))?;
+        let used = self.0.join(USED);
+        self.make(&used).map_err(error(&used))?;
+        let (folder, staged) = (self.0.join(format!("version-{version}")), self.0.join(".staged"));
+        self.stage(accepted, &staged).map_err(error(&staged))?;
+        if let Err(findings) = config::load(&staged.join(FileName::CONFIGURATION)) {
+            let _ = fs::remove_dir_all(&staged);
+            return Err(InstallError::Refused { version, findings });
+        }
+        // One of that version that no `current` leads to is of an installation that was cut off.
+        remove(&folder).map_err(error(&folder))?;
+        fs::rename(&staged, &folder).map_err(error(&folder))?;
+        self.confirm()?;
+        if let Some(Trial { version, before, stood }) = trial {
+            let text = format!("{version}\n{before}\n{}\n", stood.join("\n"));
+            self.write(TRIAL, &text).map_err(error(&self.0))?;
+        }
+        self.lead_to(version).map_err(error(&self.0))?;
+        // What is left behind costs room alone.
+        let _ = self.remove_others(&[Some(version), before]);
+        Ok(true)
+    }
+
+    /// Replaces a file of this folder's own. Durable at return.
+    fn write(&self, name: &str, text: &str) -> io::Result<()> {
+        let mut directory = Directory::open(&self.0)?;
+        pnstore::replace(&mut directory, name, text.as_bytes())
+    }
+
+    /// Writes and syncs all files into a new folder.
+    fn stage(&self, accepted: &Accepted, staged: &Path) -> io::Result<()> {
+        remove(staged)?;
+        self.make(staged)?;
+        for (name, content) in accepted.files.iter() {
+            let path = staged.join(name.as_str());
+            let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
+            file.write_all(content)?;
+            self.give(&path)?;
+            file.sync_all()?;
+        }
+        symlink(Path::new("..").join(USED), staged.join(USED))?;
+        File::open(staged)?.sync_all()
+    }
+
+    /// Has `current` lead to a version. Durable at return.
+    fn lead_to(&self, version: u64) -> io::Result<()> {
+        let next = self.0.join(".current.new");
+        match fs::remove_file(&next) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => symlink(format!("version-{version}"), &next)?,
+        }
+        // The version's own name first.
+        File::open(&self.0)?.sync_all()?;
+        fs::rename(&next, self.0.join(CURRENT))?;
+        File::open(&self.0)?.sync_all()
+    }
+
+    fn remove_others(&self, keep: &[Option<u64>]) -> io::Result<()> {
+        for entry in fs::read_dir(&self.0)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let version = name.to_str().and_then(|name| name.strip_prefix("version-")?.parse().ok());
+            if version.is_some_and(|version: u64| !keep.contains(&Some(version))) {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a folder of the owner's.
+    fn make(&self, path: &Path) -> io::Result<()> {
+        match DirBuilder::new().mode(0o700).create(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => self.give(path),
+        }
+    }
+
+    /// Gives a file to the owner of this folder: root fetches for the gateway's user.
+    fn give(&self, path: &Path) -> io::Result<()> {
+        let (owner, own) = (fs::metadata(&self.0)?, fs::symlink_metadata(path)?);
+        if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
+            return Ok(());
+        }
+        chown(path, Some(owner.uid()), Some(owner.gid()))
+    }
+}
+
+fn remove(folder: &Path) -> io::Result<()> {
+    match fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}

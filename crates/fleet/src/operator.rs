@@ -1,0 +1,77 @@
+//! The operator: seals files to gateways and signs the records.
+
+use getrandom::SysRng;
+use getrandom::rand_core::UnwrapErr;
+use suite::identity::{Identity, PublicKey};
+
+use crate::files::Files;
+use crate::member::PublicIdentity;
+use crate::name::GatewayName;
+use crate::record::{Header, Kind, Record, SEALED, SIGNED, TAG_OCTETS, Validity, body, signed};
+
+/// Owner of a fleet's signing key.
+#[derive(Debug)]
+pub struct Operator(Identity);
+
+/// What is to be published for a gateway.
+#[derive(Clone, Copy, Debug)]
+pub struct Draft<'a> {
+    /// The gateway's name.
+    pub gateway: &'a GatewayName,
+    /// Who it is.
+    pub member: &'a PublicIdentity,
+    /// Its configuration and key files.
+    pub files: &'a Files,
+}
+
+impl Operator {
+    /// Operator with this signing key.
+    pub const fn new(identity: Identity) -> Self {
+        Self(identity)
+    }
+
+    /// The fleet: the operator's public key.
+    pub const fn fleet(&self) -> PublicKey {
+        self.0.public()
+    }
+
+    /// The draft's record.
+    ///
+    /// # Panics
+    /// If the operating system gives no random numbers.
+    pub fn publish(&self, draft: Draft<'_>, version: u64, validity: Validity) -> Vec<u8> {
+        let header = Header {
+            fleet: self.fleet(),
+            gateway: draft.gateway.clone(),
+            kind: Kind::Configuration,
+            version,
+            validity,
+            member: draft.member.key(),
+            tag: self.tag(draft),
+        };
+        let aad = header.encode();
+        let sealed = draft.member.sealing().seal(SEALED, &aad, &draft.files.encode(), &mut UnwrapErr(SysRng));
+        let body = body(&header, &sealed);
+        signed(&body, &self.0.sign(SIGNED, &body))
+    }
+
+    /// True if a record is this operator's, and has exactly these files for this gateway.
+    pub fn is_published(&self, record: &Record<'_>, draft: Draft<'_>) -> bool {
+        let header = record.header();
+        record.is_signed_by(self.fleet())
+            && header.fleet == self.fleet()
+            && header.gateway == *draft.gateway
+            && header.member == draft.member.key()
+            && header.tag == self.tag(draft)
+    }
+
+    fn tag(&self, draft: Draft<'_>) -> [u8; TAG_OCTETS] {
+        // The files are many octets, and their encoding says itself where it ends; so does each key in front of it.
+        let files = draft.files.encode();
+        let mut octets = zeroize::Zeroizing::new(Vec::with_capacity(64 + files.len()));
+        octets.extend_from_slice(b"frameward fleet tag 1\0");
+        octets.extend_from_slice(&draft.member.key().0);
+        octets.extend_from_slice(&files);
+        self.0.recognition_key().tag(&octets)
+    }
+}

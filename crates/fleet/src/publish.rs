@@ -1,0 +1,131 @@
+//! Publishing: what changed, and nothing else; and never over what somebody else published meanwhile.
+
+use std::time::Duration;
+
+use crate::directory::{Directory, DirectoryError, Entry, Put, configuration_key};
+use crate::operator::{Draft, Operator};
+use crate::record::{Record, Validity};
+
+/// Time by which the clocks of gateways may be behind the operator's.
+const CLOCKS_APART: u64 = 600;
+
+/// What is in the directory for a gateway, beside what should be there.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Difference {
+    /// Nothing is there.
+    New,
+    /// Other files, or the gateway has another identity.
+    Changed {
+        /// Their version.
+        version: u64,
+    },
+    /// The same files, in a record that ends soon or has ended.
+    Ending {
+        /// Its version.
+        version: u64,
+    },
+    /// Something that this operator did not sign, or not for this gateway.
+    Foreign,
+    /// The same files.
+    Same {
+        /// Their version.
+        version: u64,
+    },
+}
+
+/// A gateway's place in the directory, as it was looked at.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// What is to be done.
+    pub difference: Difference,
+    key: String,
+    /// Revision of what was there; 0 if there was nothing.
+    seen: u64,
+}
+
+/// Why a record is not published.
+#[derive(Debug, thiserror::Error)]
+pub enum PublishError {
+    /// The directory did not take it.
+    #[error(transparent)]
+    Directory(#[from] DirectoryError),
+    /// Somebody else was first.
+    #[error("somebody else published {} meanwhile; look at it, and apply again", match version {
+        Some(version) => format!("version {version}"),
+        None => "something".to_owned(),
+    })]
+    Overtaken {
+        /// The version of that, if the operator signed it.
+        version: Option<u64>,
+    },
+}
+
+/// Looks at what is in the directory. A record is to be made anew when a third of its time is left.
+///
+/// # Errors
+/// [`DirectoryError`].
+pub fn compare(
+    directory: &mut dyn Directory,
+    operator: &Operator,
+    draft: Draft<'_>,
+    valid: Duration,
+    now: u64,
+) -> Result<Place, DirectoryError> {
+    let key = configuration_key(operator.fleet(), draft.gateway);
+    let there = directory.get(&key)?;
+    let seen = there.as_ref().map_or(0, |entry| entry.revision);
+    let difference = match &there {
+        None => Difference::New,
+        Some(entry) => match own_version(operator, draft, entry) {
+            None => Difference::Foreign,
+            Some((version, until, true)) if until.saturating_sub(now) > valid.as_secs() / 3 => {
+                Difference::Same { version }
+            }
+            Some((version, _, true)) => Difference::Ending { version },
+            Some((version, _, false)) => Difference::Changed { version },
+        },
+    };
+    Ok(Place { difference, key, seen })
+}
+
+/// Version and end of a record that the operator signed for this gateway, and whether it has the draft's files.
+fn own_version(operator: &Operator, draft: Draft<'_>, entry: &Entry) -> Option<(u64, u64, bool)> {
+    let record = Record::parse(&entry.value).ok()?;
+    let header = record.header();
+    let is_own = record.is_signed_by(operator.fleet())
+        && header.fleet == operator.fleet()
+        && header.gateway == *draft.gateway;
+    is_own.then(|| (header.version, header.validity.until, operator.is_published(&record, draft)))
+}
+
+/// Publishes the draft in the place of what was there. Returns the new version: one more than that, or the time if this is
+/// more. So it is newer than all before, even if the directory was lost or shows an old record.
+///
+/// # Errors
+/// [`PublishError`].
+pub fn publish(
+    directory: &mut dyn Directory,
+    operator: &Operator,
+    draft: Draft<'_>,
+    place: &Place,
+    valid: Duration,
+    now: u64,
+) -> Result<u64, PublishError> {
+    let before = match place.difference {
+        Difference::New | Difference::Foreign => 0,
+        Difference::Changed { version } | Difference::Ending { version } | Difference::Same { version } => {
+            version
+        }
+    };
+    let version = before.saturating_add(1).max(now);
+    let validity =
+        Validity { from: now.saturating_sub(CLOCKS_APART), until: now.saturating_add(valid.as_secs()) };
+    let record = operator.publish(draft, version, validity);
+    match directory.put(&place.key, &record, place.seen)? {
+        Put::Done(_) => Ok(version),
+        Put::Changed(entry) => {
+            let own = entry.as_ref().and_then(|entry| own_version(operator, draft, entry));
+            Err(PublishError::Overtaken { version: own.map(|(version, ..)| version) })
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! One suite of tests for each directory: in a file, and in an etcd that the test starts.
+
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use fleet::directory::{Address, Directory, DirectoryError, Entry, Listing, Put, Watched};
+use testkit::TestDirectory;
+use testkit::etcd::{Etcd, Tls};
+
+type Open<'a> = &'a (dyn Fn() -> Box<dyn Directory + Send> + Sync);
+
+/// Longer than any change takes on a loaded machine.
+const LONG: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_millis(300);
+
+fn open(address: &str) -> Box<dyn Directory + Send> {
+    address.parse::<Address>().expect("an address").open().expect("files that can be used")
+}
+
+/// Runs a test in a file of redb and in an etcd.
+fn in_each(name: &str, test: impl Fn(Open<'_>)) {
+    let place = TestDirectory::new(name);
+    let file = place.path().join("fleet.redb").display().to_string();
+    test(&|| open(&file));
+    let etcd = Etcd::start(&place.path().join("etcd"), None);
+    test(&|| open(&etcd.address()));
+}
+
+fn written(directory: &mut dyn Directory, key: &str, value: &[u8], seen: u64) -> u64 {
+    match directory.put(key, value, seen).expect("a directory that answers") {
+        Put::Done(revision) => revision,
+        Put::Changed(entry) => panic!("{entry:?} is there"),
+    }
+}
+
+fn entry(key: &str, value: &[u8], revision: u64) -> Entry {
+    Entry { key: key.to_owned(), value: value.to_vec(), revision }
+}
+
+fn changes(watched: Watched) -> Listing {
+    match watched {
+        Watched::Changes(listing) => listing,
+        Watched::Lost => panic!("lost"),
+    }
+}
+
+#[test]
+fn what_is_written_is_read_and_of_two_writers_the_second_sees_the_first() {
+    in_each("directory-put", |open| {
+        let (mut one, mut other) = (open(), open());
+        let first = written(&mut *one, "/a/x", b"1", 0);
+        assert_eq!(other.get("/a/x").unwrap(), Some(entry("/a/x", b"1", first)));
+        assert_eq!(other.get("/a/y").unwrap(), None);
+        // Both saw the first. One writes, and the other one sees what it wrote.
+        let second = written(&mut *one, "/a/x", b"2", first);
+        assert!(second > first);
+        let there = Put::Changed(Some(entry("/a/x", b"2", second)));
+        assert_eq!(other.put("/a/x", b"3", first).unwrap(), there);
+        assert_eq!(other.put("/a/x", b"3", 0).unwrap(), there);
+        assert_eq!(other.put("/a/y", b"3", second).unwrap(), Put::Changed(None));
+        assert_eq!(one.get("/a/x").unwrap(), Some(entry("/a/x", b"2", second)));
+        // All octets, and none.
+        let all: Vec<u8> = (0..=255).cycle().take(300 * 1024).collect();
+        let long = written(&mut *one, "/a/long", &all, 0);
+        assert_eq!(other.get("/a/long").unwrap(), Some(entry("/a/long", &all, long)));
+        let empty = written(&mut *one, "/a/empty", b"", 0);
+        assert_eq!(other.get("/a/empty").unwrap(), Some(entry("/a/empty", b"", empty)));
+    });
+}
+
+#[test]
+fn of_many_writers_at_once_each_counts() {
+    in_each("directory-race", |open| {
+        written(&mut *open(), "/count", &0_u64.to_be_bytes(), 0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    let mut directory = open();
+                    let mut to_do = 10;
+                    while to_do > 0 {
+                        let there = directory.get("/count").unwrap().unwrap();
+                        let count = u64::from_be_bytes(there.value.as_slice().try_into().unwrap());
+                        let put =
+                            directory.put("/count", &(count + 1).to_be_bytes(), there.revision).unwrap();
+                        to_do -= u64::from(matches!(put, Put::Done(_)));
+                    }
+                });
+            }
+        });
+        assert_eq!(open().get("/count").unwrap().unwrap().value, 40_u64.to_be_bytes());
+    });
+}
+
+#[test]
+fn a_list_has_what_begins_alike_at_one_revision() {
+    in_each("directory-list", |open| {
+        let mut directory = open();
+        assert_eq!(directory.list("/a/").unwrap().entries, []);
+        let mut expected = Vec::new();
+        // More than a page.
+        for number in 0..100 {
+            let key = format!("/a/{number:03}");
+            let revision = written(&mut *directory, &key, key.as_bytes(), 0);
+            expected.push(entry(&key, key.as_bytes(), revision));
+        }
+        for beside in ["/a", "/a0", "/b/1", "/A/1"] {
+            written(&mut *directory, beside, b"beside", 0);
+        }
+        let newest = directory.get("/A/1").unwrap().unwrap().revision;
+        let listing = directory.list("/a/").unwrap();
+        assert_eq!(listing.revision, newest);
+        assert_eq!(listing.entries, expected);
+    });
+}
+
+#[test]
+fn a_watch_tells_what_changes_and_goes_on_where_it_was() {
+    in_each("directory-watch", |open| {
+        let mut writer = open();
+        let mut watcher = open();
+        let first = written(&mut *writer, "/w/a", b"1", 0);
+        // Nothing happens: the time is over, and not more.
+        let since = Instant::now();
+        assert_eq!(changes(watcher.watch("/w/", first, SHORT).unwrap()).entries, []);
+        assert!(since.elapsed() >= SHORT);
+        // While it waits.
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| changes(watcher.watch("/w/", first, LONG).unwrap()));
+            thread::sleep(SHORT);
+            written(&mut *writer, "/x", b"beside", 0);
+            let second = written(&mut *writer, "/w/b", b"2", 0);
+            let seen = waiting.join().unwrap();
+            assert_eq!(seen, Listing { revision: second, entries: vec![entry("/w/b", b"2", second)] });
+        });
+        // While nobody waits; and in another process, which knows the revision alone.
+        let seen = writer.get("/w/b").unwrap().unwrap().revision;
+        let third = written(&mut *writer, "/w/a", b"3", first);
+        for watcher in [&mut watcher, &mut open()] {
+            let listing = changes(watcher.watch("/w/", seen, LONG).unwrap());
+            assert_eq!(listing, Listing { revision: third, entries: vec![entry("/w/a", b"3", third)] });
+        }
+        // From the beginning: the last change of each is there, in their order.
+        let mut values: Vec<Entry> = Vec::new();
+        let mut after = 0;
+        while after < third {
+            let listing = changes(watcher.watch("/w/", after, LONG).unwrap());
+            values.retain(|value| !listing.entries.iter().any(|entry| entry.key == value.key));
+            values.extend(listing.entries);
+            after = listing.revision;
+        }
+        let last = [entry("/w/b", b"2", seen), entry("/w/a", b"3", third)];
+        assert_eq!(values[values.len() - 2..], last);
+        // A revision that the directory has not reached: it was restored from a copy.
+        assert_eq!(open().watch("/w/", third + 100, LONG).unwrap(), Watched::Lost);
+    });
+}
+
+#[test]
+fn changes_that_are_forgotten_are_told_as_lost() {
+    let place = TestDirectory::new("directory-forgotten");
+    let mut file = open(&place.path().join("fleet.redb").display().to_string());
+    let etcd = Etcd::start(&place.path().join("etcd"), None);
+    let mut member = open(&etcd.address());
+    let mut revision = 0;
+    for directory in [&mut file, &mut member] {
+        written(&mut **directory, "/first", b"1", 0);
+        revision = 0;
+        // redb keeps 1024.
+        for _ in 0..1030 {
+            revision = written(&mut **directory, "/w/a", b"x", revision);
+        }
+    }
+    etcd.compact(revision);
+    for directory in [&mut file, &mut member] {
+        assert_eq!(directory.watch("/w/", 1, LONG).unwrap(), Watched::Lost);
+        let listing = directory.list("/w/").unwrap();
+        assert_eq!(changes(directory.watch("/w/", listing.revision, SHORT).unwrap()).entries, []);
+    }
+}
+
+#[test]
+fn a_watch_goes_on_after_etcd_was_killed_and_restarted() {
+    let place = TestDirectory::new("directory-restart");
+    let mut etcd = Etcd::start(place.path(), None);
+    let (mut writer, mut watcher) = (open(&etcd.address()), open(&etcd.address()));
+    let first = written(&mut *writer, "/w/a", b"1", 0);
+    assert_eq!(changes(watcher.watch("/w/", first, SHORT).unwrap()).entries, []);
+    etcd.kill();
+    let away = watcher.watch("/w/", first, LONG);
+    assert!(matches!(away, Err(DirectoryError::Unreachable { .. })), "{away:?}");
+    assert!(writer.put("/w/a", b"2", first).is_err());
+    assert!(writer.get("/w/a").unwrap_err().to_string().contains("is etcd running there?"));
+    etcd.restart();
+    assert_eq!(
+        writer.get("/w/a").unwrap(),
+        Some(entry("/w/a", b"1", first)),
+        "what was told as written is there"
+    );
+    let second = written(&mut *writer, "/w/a", b"2", first);
+    let listing = changes(watcher.watch("/w/", first, LONG).unwrap());
+    assert_eq!(listing.entries, [entry("/w/a", b"2", second)]);
+    // A member that is away is passed over.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let both = etcd.address().replace("etcd://", &format!("etcd://127.0.0.1:{free},"));
+    assert_eq!(open(&both).get("/w/a").unwrap().unwrap().revision, second);
+}
+
+#[test]
+fn etcd_is_asked_over_tls_and_has_to_be_the_right_one() {
+    let place = TestDirectory::new("directory-tls");
+    let path = |name: &str| place.path().join(name);
+    let openssl = |arguments: &str| {
+        let made =
+            Command::new("openssl").args(arguments.split(' ')).current_dir(place.path()).output().unwrap();
+        assert!(made.status.success(), "{made:?}");
+    };
+    let curve = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2";
+    for ca in ["ca", "other"] {
+        openssl(&format!("req -x509 {curve} -keyout {ca}.key -out {ca}.pem -subj /CN={ca}"));
+    }
+    openssl(&format!(
+        "req -x509 {curve} -CA ca.pem -CAkey ca.key -keyout etcd.key -out etcd.pem -subj /CN=etcd -addext subjectAltName=IP:127.0.0.1 -addext basicConstraints=critical,CA:FALSE"
+    ));
+    let tls = Tls { ca: path("ca.pem"), certificate: path("etcd.pem"), key: path("etcd.key") };
+    let etcd = Etcd::start(&path("etcd"), Some(tls));
+    let mut directory = open(&etcd.address());
+    let since = Instant::now();
+    // It listens a moment before it is ready.
+    while directory.get("/a").is_err() && since.elapsed() < LONG {
+        thread::sleep(Duration::from_millis(50));
+    }
+    let first = written(&mut *directory, "/a", b"1", 0);
+    assert_eq!(directory.get("/a").unwrap(), Some(entry("/a", b"1", first)));
+    assert_eq!(changes(directory.watch("/", first - 1, LONG).unwrap()).entries, [entry("/a", b"1", first)]);
+    // Another authority; no certificate of ours; no TLS at all.
+    let address = etcd.address();
+    let bad = [
+        address.replacen("ca.pem", "other.pem", 1),
+        address.split_once('&').unwrap().0.to_owned(),
+        format!("etcd://127.0.0.1:{}", etcd.port()),
+    ];
+    for bad in bad {
+        assert!(open(&bad).get("/a").is_err(), "{bad}");
+    }
+    let missing =
+        address.replacen("ca.pem", "missing.pem", 1).parse::<Address>().unwrap().open().unwrap_err();
+    assert!(missing.to_string().contains("missing.pem"), "{missing}");
+}
+
+#[test]
+fn a_file_that_is_no_directory_is_told() {
+    let place = TestDirectory::new("directory-file");
+    let path = place.path().join("fleet.redb");
+    let mut directory = open(&path.display().to_string());
+    // One that is not there yet is empty, and reading makes none.
+    assert_eq!(directory.get("/a").unwrap(), None);
+    assert_eq!(directory.watch("/", 1, SHORT).unwrap(), Watched::Lost);
+    assert!(!path.exists());
+    std::fs::write(&path, b"# no directory").unwrap();
+    assert!(directory.get("/a").is_err());
+    assert!(directory.put("/a", b"1", 0).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"# no directory", "it is left as it is");
+}

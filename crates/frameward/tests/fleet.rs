@@ -1,0 +1,184 @@
+//! `frameward fleet`: exit statuses, outputs, and that mistakes are one line each and change nothing.
+#![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use testkit::TestDirectory;
+
+struct Fleet(TestDirectory);
+
+type Ran = (Option<i32>, String, String);
+
+impl Fleet {
+    fn new(test: &str) -> Self {
+        let fleet = Self(TestDirectory::new(test));
+        fs::create_dir_all(fleet.path("identities")).unwrap();
+        fleet
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, arguments: &str) -> Ran {
+        let Output { status, stdout, stderr } = Command::new(env!("CARGO_BIN_EXE_frameward"))
+            .arg("fleet")
+            .args(arguments.split_whitespace())
+            .current_dir(self.0.path())
+            .output()
+            .unwrap();
+        (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+    }
+
+    /// Standard output of a command that succeeds.
+    fn done(&self, arguments: &str) -> String {
+        let (status, stdout, stderr) = self.run(arguments);
+        assert_eq!((status, stderr.as_str()), (Some(0), ""), "{arguments}");
+        stdout
+    }
+
+    /// The one line of a command that fails.
+    fn failed(&self, status: i32, arguments: &str) -> String {
+        let (code, stdout, stderr) = self.run(arguments);
+        assert_eq!((code, stdout.as_str()), (Some(status), ""), "{arguments}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+        stderr
+    }
+
+    /// The operator's key; its public part.
+    fn operator(&self, file: &str) -> String {
+        let printed = self.done(&format!("operator --out {file}"));
+        printed.trim().strip_prefix("operator = \"").unwrap().trim_end_matches('"').to_owned()
+    }
+
+    /// The identity of a box.
+    fn identity(&self, name: &str) {
+        let line = self.done(&format!("identity {name}.key"));
+        fs::write(self.path(&format!("identities/{name}.identity")), line).unwrap();
+    }
+
+    fn render(&self, name: &str, cak: &str) {
+        let folder = self.path("rendering").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\n[[link]]\nname = \"press\"\nplain = \"p\"\nprotected = \"n\"\n[link.mka]\ncak_file = \"line.cak\"\n"
+        );
+        fs::write(folder.join("frameward.toml"), text).unwrap();
+        let key = folder.join("line.cak");
+        fs::write(&key, format!("ckn = 01\ncak = {}\n", cak.repeat(32))).unwrap();
+        fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
+    }
+}
+
+const APPLY: &str =
+    "apply rendering --signing-key operator.key --identities identities --directory fleet.redb";
+
+fn fetch(operator: &str, name: &str) -> String {
+    format!(
+        "fetch --directory fleet.redb --operator {operator} --identity {name}.key --name {name} --state state-{name} box-{name}"
+    )
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[test]
+fn from_keys_to_a_configuration_on_each_box() {
+    let fleet = Fleet::new("fleet-command");
+    let operator = fleet.operator("operator.key");
+    assert_eq!(mode(&fleet.path("operator.key")), 0o600);
+    assert!(fleet.failed(1, "operator --out operator.key").contains("already exists"));
+    for name in ["press", "crane"] {
+        fleet.identity(name);
+        assert_eq!(mode(&fleet.path(&format!("{name}.key"))), 0o600);
+        fleet.render(name, "1");
+    }
+    let printed = fleet.done("identity press.key");
+    assert_eq!(
+        printed,
+        fs::read_to_string(fleet.path("identities/press.identity")).unwrap(),
+        "the same each time"
+    );
+
+    let dry = fleet.done(&format!("{APPLY} --dry-run"));
+    assert_eq!(dry, "crane: new\npress: new\n");
+    assert!(!fleet.path("fleet.redb").exists(), "nothing is published");
+    let applied = fleet.done(APPLY);
+    assert_eq!(applied.lines().filter(|line| line.ends_with(": new")).count(), 2, "{applied}");
+    let version = |line: &str| line.split_once("version ").unwrap().1.split(':').next().unwrap().to_owned();
+    let first = version(applied.lines().next().unwrap());
+    let again = fleet.done(APPLY);
+    assert!(again.starts_with(&format!("crane: unchanged, version {first}\n")), "{again}");
+    for name in ["press", "crane"] {
+        assert!(fleet.done(&fetch(&operator, name)).ends_with(" installed\n"));
+        let installed = fleet.path(&format!("box-{name}/current/line.cak"));
+        assert_eq!(
+            fs::read(&installed).unwrap(),
+            fs::read(fleet.path(&format!("rendering/{name}/line.cak"))).unwrap()
+        );
+        assert_eq!(mode(&installed), 0o600);
+    }
+    // One changes. The other one is left alone.
+    fleet.render("press", "2");
+    let applied = fleet.done(APPLY);
+    assert!(applied.contains(&format!("crane: unchanged, version {first}\n")), "{applied}");
+    assert!(applied.contains(&format!(": changed since version {first}\n")), "{applied}");
+    assert!(fleet.done(&fetch(&operator, "press")).ends_with(" installed\n"));
+    assert!(fleet.done(&fetch(&operator, "crane")).ends_with(" unchanged\n"));
+    assert!(fs::read_to_string(fleet.path("box-press/current/line.cak")).unwrap().contains("2222"));
+    // A gateway that is in the rendering no more goes on.
+    fs::remove_dir_all(fleet.path("rendering/crane")).unwrap();
+    assert!(fleet.done(APPLY).ends_with("crane: is in the directory, and not in rendering; left as it is\n"));
+}
+
+#[test]
+fn what_is_wrong_is_told_and_changes_nothing() {
+    let fleet = Fleet::new("fleet-mistakes");
+    let operator = fleet.operator("operator.key");
+    let other = fleet.operator("other.key");
+    fleet.render("press", "1");
+    fleet.render("crane", "1");
+    fleet.identity("press");
+    // One gateway's identity is missing: the other one is not published either.
+    assert!(fleet.failed(2, APPLY).contains("identities/crane.identity: cannot be read"));
+    fs::write(fleet.path("identities/crane.identity"), "not an identity").unwrap();
+    assert!(fleet.failed(2, APPLY).contains("is not a gateway's public identity"));
+    fleet.identity("crane");
+    assert!(
+        fleet.failed(2, &APPLY.replace("operator.key", "none.key")).contains("fleet operator --out FILE")
+    );
+    fs::write(fleet.path("rendering/crane/frameward.toml"), "[gateway]\nname = \"crane\"\nmut = 1\n")
+        .unwrap();
+    assert!(fleet.failed(2, APPLY).starts_with("rendering/crane/frameward.toml:3: "));
+    assert!(!fleet.path("fleet.redb").exists(), "nothing is published");
+    fleet.render("crane", "1");
+    fleet.done(APPLY);
+    fleet.done(&fetch(&operator, "press"));
+
+    // Exit status 3: it could not be judged. 1: it was refused. 2: usage.
+    assert!(fleet.failed(3, &fetch(&other, "press")).contains("has nothing for press of this operator"));
+    let away = fetch(&operator, "press").replace("fleet.redb", "etcd://127.0.0.1:1");
+    assert!(fleet.failed(3, &away).contains("is etcd running there?"));
+    let stranger =
+        fetch(&operator, "press").replace("press.key", "crane.key").replace("state-press", "state-x");
+    assert!(fleet.failed(1, &stranger).contains("is for the identity"));
+    assert_eq!(fleet.run("fetch --directory ftp://x --operator 00 --identity a --name b c").0, Some(2));
+    // The old directory is put back.
+    fs::copy(fleet.path("fleet.redb"), fleet.path("old.redb")).unwrap();
+    fleet.render("press", "2");
+    fleet.done(APPLY);
+    assert!(fleet.done(&fetch(&operator, "press")).ends_with(" installed\n"));
+    fs::copy(fleet.path("old.redb"), fleet.path("fleet.redb")).unwrap();
+    assert!(fleet.failed(1, &fetch(&operator, "press")).contains("somebody put an old one back"));
+    assert!(
+        fs::read_to_string(fleet.path("box-press/current/line.cak")).unwrap().contains("2222"),
+        "it stays"
+    );
+    // Another operator may publish into the same directory: it is another fleet.
+    fleet.done(&APPLY.replace("operator.key", "other.key"));
+    assert!(fleet.failed(1, &fetch(&operator, "press")).contains("somebody put an old one back"));
+}
