@@ -52,7 +52,7 @@ impl Gateway {
     fn switch_transmit(&mut self, number: usize, switch: Switch) -> Result<(), String> {
         let done = self.run_on_link(number, (switch, 0, Ok(())), |link, (switch, turns, done)| {
             *turns += 1;
-            if *turns == 1 || (!link.plain_rested() && *turns < MOST_TURNS) {
+            if !link.is_plain_side_empty() && *turns < MOST_TURNS {
                 return Progress::Unfinished;
             }
             *done = switch.turn();
