@@ -43,7 +43,19 @@ pub struct Link {
     /// The machine's checksums, now and then.
     checksums: ChecksumSample,
     /// Frames wait in its ports.
-    held: bool,
+    held: Hold,
+}
+
+/// Limit on the time for which frames wait in a link's ports. Whoever has them wait needs some milliseconds.
+const HELD: time::Duration = time::Duration::from_secs(3);
+
+/// Whether frames wait in a link's ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Hold {
+    No,
+    /// From the next turn on.
+    Begins,
+    Since(Instant),
 }
 
 impl Link {
@@ -66,13 +78,24 @@ impl Link {
             before: [PortCounters::default(); 2],
             notified: NextAction::Continue,
             checksums: ChecksumSample::default(),
-            held: false,
+            held: Hold::No,
         }
     }
 
-    /// Leaves frames waiting in its ports until it is told otherwise, as far as those have room: its SAs are on their way.
+    /// Leaves frames waiting in its ports until it is told otherwise, as far as those have room: its SAs are on their way. Ends by
+    /// itself after [`HELD`].
     pub const fn hold(&mut self, held: bool) {
-        self.held = held;
+        self.held = if held { Hold::Begins } else { Hold::No };
+    }
+
+    /// Whether frames wait in its ports at this moment.
+    fn is_held(&mut self, now: Instant) -> bool {
+        self.held = match self.held {
+            Hold::Begins => Hold::Since(now),
+            Hold::Since(since) if now.since(since) >= HELD => Hold::No,
+            unchanged => unchanged,
+        };
+        self.held != Hold::No
     }
 
     /// Gives the link ports; those before, if there were any, are returned.
@@ -127,7 +150,7 @@ impl Link {
     /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the pipeline. `now` is protocol time, and `read`
     /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
-        if self.held {
+        if self.is_held(now) {
             return (0, NextAction::Continue);
         }
         let (mut received, next) = self.outward(now, read, |_, _| {});

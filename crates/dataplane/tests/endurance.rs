@@ -296,3 +296,24 @@ fn nothing_is_lost_and_memory_stays() {
     endure(sdus / 2, None);
     endure(sdus / 2, Some(fragmentation));
 }
+
+/// Frames wait while a link's SAs move, and none is lost. Whoever had them wait and is gone does not stop the link.
+#[test]
+fn frames_wait_in_the_ports_of_a_link_until_it_is_told_or_for_three_seconds() {
+    let mut end = End::new(A, B, None);
+    let mut traffic = Traffic::new(A, B);
+    let mut scratch = Vec::with_capacity(2048);
+    let at = |milliseconds| Instant::START + Duration::from_millis(milliseconds);
+    let mut sent = |end: &mut End, now| {
+        traffic.send(&mut end.machine, &mut scratch);
+        end.turn(now);
+        std::iter::from_fn(|| end.wire.collect()).count()
+    };
+    assert_eq!(sent(&mut end, at(0)), 1);
+    end.link.hold(true);
+    assert_eq!([10, 20].map(|moment| sent(&mut end, at(moment))), [0, 0]);
+    end.link.hold(false);
+    assert_eq!(sent(&mut end, at(30)), 3, "those that waited too");
+    end.link.hold(true);
+    assert_eq!([40, 3039, 3040].map(|moment| sent(&mut end, at(moment))), [0, 0, 3]);
+}

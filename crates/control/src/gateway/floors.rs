@@ -27,38 +27,35 @@ impl Gateway {
         let began = Instant::now();
         let (mut floors, mut complete) = (Vec::new(), true);
         for link in 0..self.links.len() {
-            match self.ask_floors(link) {
-                Some(read) => floors.extend(read),
-                None => complete = false,
-            }
+            complete &= self.ask_floors(link, &mut floors);
         }
         self.lease_thread.keep_floors(floors, Some(FloorReading { at: now, began, complete }));
     }
 
-    /// The floors of a link; nothing if its worker does not answer.
-    fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
+    /// Adds the floors of a link. False if its worker does not answer, or the kernel.
+    fn ask_floors(&mut self, number: usize, floors: &mut Vec<Floor>) -> bool {
         let link = &self.links[number];
-        let mut into = Vec::new();
         if let (Keys::Static(keys), Some(kernel)) = (link.keys(), link.kernel())
             && keys.is_in_kernel()
         {
-            into = keys.floors_in_kernel(kernel).ok()?;
+            let Ok(of_kernel) = keys.floors_in_kernel(kernel) else { return false };
+            floors.extend(of_kernel);
             if !keys.has_tail() {
-                return Some(into);
+                return true;
             }
         }
         let of = link.floors();
-        into.reserve(of.len());
         if of.is_empty() {
-            return Some(into);
+            return true;
         }
-        let (_, floors) = self
-            .run_on_link(number, (of, into), |link, (of, floors)| {
-                read(&link.pipeline().secy, of, floors);
-                Progress::Done
-            })
-            .ok()?;
-        Some(floors)
+        let into = Vec::with_capacity(of.len());
+        let read = self.run_on_link(number, (of, into), |link, (of, floors)| {
+            read(&link.pipeline().secy, of, floors);
+            Progress::Done
+        });
+        let Ok((_, of_worker)) = read else { return false };
+        floors.extend(of_worker);
+        true
     }
 
     /// Brings the last floors of SAs to disk that are no longer used.

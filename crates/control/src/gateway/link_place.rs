@@ -1,5 +1,7 @@
 //! Where a link's SAs are: in its programs, or in its worker.
 
+use std::time::Instant;
+
 use netdev::port::KernelSide;
 use xdp::XdpError;
 
@@ -114,9 +116,21 @@ impl Gateway {
         let is_place_of_sas = self.links[number].kernel().is_some_and(KernelLink::is_place_of_sas);
         let is_static = matches!(self.links[number].keys(), Keys::Static(_));
         match (is_place_of_sas, is_static) {
-            (true, true) => self.enter_static(number),
+            (true, true) => {
+                self.enter_static(number);
+                self.end_tail_without_programs(number);
+            }
             (true, false) => {}
             (false, _) => self.move_to_worker(number),
+        }
+    }
+
+    /// Programs no longer stand in front of the ports, and the SAs stay in the kernel, as `io = "kernel"` asks: no frame passes, those
+    /// of the worker neither.
+    fn end_tail_without_programs(&mut self, number: usize) {
+        let is_attached = self.links[number].kernel().is_some_and(KernelLink::is_attached);
+        if !is_attached && self.links[number].static_keys_mut().is_some_and(|keys| keys.has_tail()) {
+            self.end_tail(number, Instant::now());
         }
     }
 

@@ -1,17 +1,24 @@
 //! Moves of SAs with static keys between a worker's SecY and the programs. No PN is both's, so none is taken twice and no frame accepted
 //! twice. On their way to the kernel both have SAs for a while (static_keys/tail.rs); on their way back frames wait for the worker.
 
-use std::time::Instant;
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use dataplane::job::Progress;
+use secy::SecY;
+use wire::An;
+use xdp::XdpError;
 use xdp::link::Switch;
 
 use super::Gateway;
 use crate::static_keys::{Limited, TAIL_PNS, TakenOut};
 use crate::{Notice, WorkerUnresponsive};
 
-/// Turns in which a worker looks for one without a frame of the plain side.
-const MOST_TURNS: u32 = 1000;
+/// Time in which a worker looks for a turn without a frame of the plain side.
+const MOST_WAIT: Duration = Duration::from_millis(50);
+/// PNs that a worker keeps for what it takes in one turn.
+const LAST_PNS: u64 = 64;
 
 impl Gateway {
     /// Moves the SAs of a link with static keys from its worker to its programs, unless they are there.
@@ -47,32 +54,61 @@ impl Gateway {
         }
     }
 
-    /// Has frames protected in the kernel when the worker has sent what had come to it, or after some turns: what comes to it meanwhile
-    /// would be overtaken.
-    fn switch_transmit(&mut self, number: usize, switch: Switch) -> Result<(), String> {
-        let done = self.run_on_link(number, (switch, 0, Ok(())), |link, (switch, turns, done)| {
-            *turns += 1;
-            if !link.is_plain_side_empty() && *turns < MOST_TURNS {
+    /// Has frames protected in the kernel when the worker has sent what had come to it, or has waited for that long enough: what comes to
+    /// it meanwhile would be overtaken. A worker that does not answer is not waited for, since the kernel's PNs are its own.
+    fn switch_transmit(&mut self, number: usize, (an, switch): (An, Switch)) -> Result<(), String> {
+        // Nobody turns it after the other one: the SA may be on its way back by then.
+        let turned = Arc::new(Mutex::new(false));
+        let job = (an, switch, Arc::clone(&turned), None, Ok(()));
+        let done = self.run_on_link(number, job, |link, (an, switch, turned, began, done)| {
+            let waited = began.get_or_insert_with(Instant::now).elapsed();
+            let may_wait = waited < MOST_WAIT && pns_left(&link.pipeline().secy, *an) > LAST_PNS;
+            if may_wait && !link.is_plain_side_empty() {
                 return Progress::Unfinished;
             }
-            *done = switch.turn();
+            if let Ok(mut turned) = turned.try_lock()
+                && !mem::replace(&mut *turned, true)
+            {
+                *done = switch.turn();
+            }
             Progress::Done
         });
-        let (_, _, done) = done.map_err(|error| error.to_string())?;
-        done.map_err(|error| error.to_string())
+        if let Ok((.., done)) = done {
+            return done.map_err(|error| error.to_string());
+        }
+        let mut turned = turned.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((_, Some(kernel))) = self.links[number].static_parts() else { return Ok(()) };
+        if mem::replace(&mut *turned, true) {
+            return Ok(());
+        }
+        kernel.enable_transmit(an).map_err(|error| error.to_string())
     }
 
     /// Has the worker let go of SAs that are in the kernel, when its last PNs have gone by.
     pub(super) fn look_at_tail(&mut self, number: usize, now: Instant) {
         let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
-        if !keys.tail_has_ended(kernel, now) || self.take_from_worker(number).is_err() {
-            return;
+        match keys.look_at_tail(kernel, now) {
+            Ok(false) => {}
+            Ok(true) => self.end_tail(number, now),
+            Err(error) => self.tail_fault(number, &error),
         }
+    }
+
+    /// Takes the SAs out of a worker that are in the kernel.
+    pub(super) fn end_tail(&mut self, number: usize, now: Instant) {
+        let taken = self.take_from_worker(number);
         let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
-        if let Err(error) = keys.end_tail(kernel) {
-            let link = self.links[number].name().to_owned();
-            self.notices.push(Notice::LinkKernelFault { link, why: error.to_string() });
+        if taken.is_err() {
+            return keys.delay_tail(now);
         }
+        if let Err(error) = keys.end_tail(kernel) {
+            self.tail_fault(number, &error);
+        }
+    }
+
+    fn tail_fault(&mut self, number: usize, error: &XdpError) {
+        let link = self.links[number].name().to_owned();
+        self.notices.push(Notice::LinkKernelFault { link, why: error.to_string() });
     }
 
     /// Takes all SAs out of the worker.
@@ -88,11 +124,14 @@ impl Gateway {
     /// The SAs of a link with static keys are nowhere: no frame passes under them before a restart.
     fn lose_static(&mut self, number: usize, why: &str) {
         // What it still has is limited, and what it has no more is nobody's.
-        let _ = self.take_from_worker(number);
+        let taken = self.take_from_worker(number).unwrap_or_default();
         let link = &mut self.links[number];
         let name = link.name().to_owned();
         let Some((keys, kernel)) = link.static_parts() else { return };
+        // The windows go: what they have accepted is refused after the restart as well.
+        let floors = keys.last_floors(kernel.as_deref(), &taken);
         let why = keys.lose_sas(kernel, why);
+        self.lease_thread.keep_floors(floors, None);
         self.notices.push(Notice::LinkKernelFault { link: name, why });
     }
 
@@ -111,6 +150,7 @@ impl Gateway {
             Err(error) => return self.lose_static(number, &error.to_string()),
         };
         let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
+        let floors = keys.last_floors(Some(kernel), &of_tail);
         let Some(sas) = keys.leave_kernel(&of_tail, kernel) else { return };
         let moved = sas.and_then(|sas| {
             let job = self.run_on_link(number, sas, |link, sas| {
@@ -121,7 +161,15 @@ impl Gateway {
             job.map(drop).map_err(|error| error.to_string())
         });
         if let Err(why) = moved {
+            self.lease_thread.keep_floors(floors, None);
             self.lose_static(number, &why);
         }
     }
+}
+
+/// PNs that an SA may still use.
+fn pns_left(secy: &SecY, an: An) -> u64 {
+    let sa = secy.transmit_sas().find(|sa| sa.an() == an);
+    let next = sa.and_then(|sa| Some((sa.pns().next()?, sa.pns().reserved())));
+    next.map_or(0, |(next, reserved)| reserved.number().saturating_add(1).saturating_sub(next.number()))
 }

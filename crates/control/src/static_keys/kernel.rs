@@ -80,7 +80,7 @@ impl StaticControl {
         limited: &Limited,
         kernel: &mut KernelLink,
         now: Instant,
-    ) -> Result<Option<Switch>, XdpError> {
+    ) -> Result<Option<(An, Switch)>, XdpError> {
         let Some(saks) = &self.saks else { return Ok(None) };
         self.in_kernel = true;
         // An SA that has no PN left stays in the worker, which says so.
@@ -109,7 +109,7 @@ impl StaticControl {
 
     /// Its SAs are nowhere. Returns why, with the cure.
     pub(crate) fn lose_sas(&mut self, kernel: Option<&mut KernelLink>, why: &str) -> String {
-        self.in_kernel = false;
+        (self.in_kernel, self.tail) = (false, None);
         let why = format!("its SAs could not be moved ({why}); restart the gateway");
         if let Some(kernel) = kernel {
             let _ = kernel.retire_all(&self.scs());
@@ -157,6 +157,18 @@ impl StaticControl {
             }
         }
         Ok(floors)
+    }
+
+    /// The floors of SAs that are lost: those of the kernel that can be read, and those that a worker had.
+    pub(crate) fn last_floors(&self, kernel: Option<&KernelLink>, of_worker: &TakenOut) -> Vec<Floor> {
+        let in_kernel = kernel.filter(|_| self.in_kernel);
+        let mut floors = in_kernel.and_then(|kernel| self.floors_in_kernel(kernel).ok()).unwrap_or_default();
+        for (sci, sa) in &of_worker.receive {
+            let of = self.floors.iter().find(|of| (of.sci, of.an) == (*sci, sa.an()));
+            let above = Pn::new(sa.window().highest().saturating_add(1)).unwrap_or(Pn::LAST_64);
+            floors.extend(of.map(|of| (of.name, above)));
+        }
+        floors
     }
 
     /// Whether nothing has come above the worker's PNs of a receive SA, whose lowest PN in the kernel is this one.

@@ -24,8 +24,9 @@ use super::StaticControl;
 use super::kernel::{StaticSaks, TakenOut};
 use crate::kernel_link::KernelLink;
 
-/// PNs of each SA that the worker goes on with: for what comes to it while the kernel gets the SAs.
-pub(crate) const TAIL_PNS: u64 = 1024;
+/// PNs of each SA that the worker goes on with: for what comes to it while the kernel gets the SAs. More than there are places in a
+/// queue's ring, at most 2048: frames may wait there that the worker has not seen.
+pub(crate) const TAIL_PNS: u64 = 4096;
 
 /// Time in which the worker has sent what had come to it.
 const TAIL_TIME: Duration = Duration::from_secs(1);
@@ -80,7 +81,7 @@ impl Limited {
         &self,
         saks: &StaticSaks,
         kernel: &mut KernelLink,
-    ) -> Result<Option<Switch>, XdpError> {
+    ) -> Result<Option<(An, Switch)>, XdpError> {
         for &(sci, an, through) in &self.receive {
             let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (sci, an)) else { continue };
             let (key, lowest) = (saks.key(of), lowest(through));
@@ -94,7 +95,7 @@ impl Limited {
         };
         kernel.install_transmit(an, &saks.key(&saks.transmit), first, reserved)?;
         if self.tail > 0 {
-            return Ok(Some(kernel.transmit_switch(an)));
+            return Ok(Some((an, kernel.transmit_switch(an))));
         }
         kernel.enable_transmit(an).map(|()| None)
     }
@@ -106,21 +107,31 @@ fn lowest(through: u64) -> Pn {
 
 /// What the worker still does under SAs that are in the kernel.
 pub(super) struct Tail {
-    /// Receive SAs, each with the last PN that is the worker's.
-    receive: Vec<(Sci, An, u64)>,
-    /// Until then it may have frames to send.
+    receive: Vec<TailOfSa>,
+    /// Until then it may have frames to send, and get some that were overtaken.
     until: Instant,
+}
+
+/// What the worker still receives under an SA.
+struct TailOfSa {
+    sci: Sci,
+    an: An,
+    /// The last PN that is the worker's.
+    through: u64,
+    /// Programs leave no frame to the worker any more.
+    ended: bool,
 }
 
 impl Tail {
     pub(super) fn of(limited: &Limited, now: Instant) -> Option<Self> {
-        let receive = limited.receive.iter().copied().collect();
+        let of_sa = |&(sci, an, through): &(Sci, An, u64)| TailOfSa { sci, an, through, ended: false };
+        let receive = limited.receive.iter().map(of_sa).collect();
         (limited.tail > 0).then(|| Self { receive, until: now + TAIL_TIME })
     }
 
     /// Whether nothing has come above the worker's PNs of a receive SA, whose lowest PN in the kernel is this one.
     pub(super) fn is_workers(&self, sci: Sci, an: An, lowest: Pn) -> bool {
-        self.receive.iter().any(|of| *of == (sci, an, lowest.number() - 1))
+        self.receive.iter().any(|of| (of.sci, of.an, of.through) == (sci, an, lowest.number() - 1))
     }
 
     /// Where nothing has come above the worker's PNs the SA goes on behind what has come to the worker.
@@ -133,12 +144,20 @@ impl Tail {
         }
     }
 
-    fn has_ended(&self, kernel: &KernelLink, now: Instant) -> bool {
-        // One that is gone has no PN to come.
-        let gone_by = |&(sci, an, through): &(Sci, An, u64)| {
-            kernel.highest(sci, an).is_ok_and(|highest| highest.is_none_or(|highest| highest > through))
-        };
-        now >= self.until && self.receive.iter().all(gone_by)
+    /// Ends what has gone by: an SA that has come above the worker's PNs leaves it nothing, so that nobody brings it later what he has
+    /// held back. Returns whether all have ended.
+    fn end(&mut self, kernel: &mut KernelLink, now: Instant) -> Result<bool, XdpError> {
+        if now < self.until {
+            return Ok(false);
+        }
+        for of in self.receive.iter_mut().filter(|of| !of.ended) {
+            // One that is gone has no PN to come.
+            if kernel.highest(of.sci, of.an)?.is_none_or(|highest| highest > of.through) {
+                kernel.share_no_more(of.sci, of.an)?;
+                of.ended = true;
+            }
+        }
+        Ok(self.receive.iter().all(|of| of.ended))
     }
 }
 
@@ -153,16 +172,26 @@ impl StaticControl {
         self.in_kernel && self.tail.is_some()
     }
 
-    /// Whether the worker's last PNs have gone by. Asks the kernel.
-    pub(crate) fn tail_has_ended(&self, kernel: &KernelLink, now: Instant) -> bool {
-        self.in_kernel && self.tail.as_ref().is_some_and(|tail| tail.has_ended(kernel, now))
+    /// Ends what the worker's last PNs have gone by of. Returns whether it needs no SAs any more.
+    pub(crate) fn look_at_tail(&mut self, kernel: &mut KernelLink, now: Instant) -> Result<bool, XdpError> {
+        match &mut self.tail {
+            Some(tail) if self.in_kernel => tail.end(kernel, now),
+            _ => Ok(false),
+        }
+    }
+
+    /// The worker did not let go of its SAs: it is asked again later.
+    pub(crate) fn delay_tail(&mut self, now: Instant) {
+        if let Some(tail) = &mut self.tail {
+            tail.until = now + TAIL_TIME;
+        }
     }
 
     /// The worker's SAs have gone.
     pub(crate) fn end_tail(&mut self, kernel: &mut KernelLink) -> Result<(), XdpError> {
         let Some(tail) = self.tail.take() else { return Ok(()) };
-        for (sci, an, _) in tail.receive {
-            kernel.share_no_more(sci, an)?;
+        for of in tail.receive.iter().filter(|of| !of.ended) {
+            kernel.share_no_more(of.sci, of.an)?;
         }
         kernel.share(self.is_shared())
     }
