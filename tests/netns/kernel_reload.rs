@@ -12,7 +12,7 @@ use suite::CipherSuite;
 
 use super::kernel_link::{all_protected, path, redirecting, until_path};
 use super::program;
-use super::reload::{heard_once, reloaded};
+use super::reload::{heard_once, losses, reloaded};
 
 fn topology() -> Topology {
     redirecting(&Shape { static_neighbours: true, protected_mtu: 1536, ..Shape::default() })
@@ -124,6 +124,10 @@ fn leaves_and_enters(keys: LinkKeys) {
                     }
                     until_path(station, "kernel");
                     flow();
+                    println!(
+                        "{name} {there:?}: {:?}",
+                        [&pair.a, &pair.b].map(|of| losses(&of.report().unwrap()))
+                    );
                 }
             }
         }

@@ -15,6 +15,8 @@
 
 mod figures;
 mod moves;
+#[cfg(test)]
+mod tests;
 
 use netdev::port::KernelSide;
 use secy::{InstallError, NextAction, Settings, TransmitPns};
@@ -25,6 +27,7 @@ use xdp::{Unclaimed, XdpError};
 
 use crate::kernel_ports::{Interfaces, PlaceWanted, PortPrograms};
 use crate::static_keys::StaticSaks;
+use figures::Before;
 pub(crate) use moves::Standing;
 
 /// Why the SAs of a link with a cell stay in the worker.
@@ -85,6 +88,8 @@ pub(crate) struct KernelLink {
     replay_protect: bool,
     /// The need of the transmit SA with a static key that was told last.
     notified: NextAction,
+    /// Counters of what the programs were before.
+    before: Before,
 }
 
 /// The programs' place.
@@ -110,6 +115,7 @@ impl KernelLink {
             interfaces: None,
             replay_protect: true,
             notified: NextAction::Continue,
+            before: Before::default(),
         }
     }
 
@@ -237,13 +243,19 @@ impl KernelLink {
     ) -> Result<(), XdpError> {
         let LinkPlaceSettings { wanted, sci, secy, express, bypass, replay_window, .. } = settings;
         self.wanted = *wanted;
+        if *express != self.express {
+            self.keep_transmit_counters()?;
+        }
         self.express = *express;
         if self.is_idle() {
             self.state = State::NoPorts;
         }
         self.replay_window = *replay_window;
         let gone: Vec<_> = self.programs.receive_scs().filter(|sci| !scs.contains(sci)).collect();
-        gone.into_iter().try_for_each(|sci| self.retire_sc(sci))?;
+        for sci in gone {
+            self.keep_receive_counters(sci)?;
+            self.programs.retire_receive_sc(sci)?;
+        }
         // Without replay protection no PN was marked: what is behind the newest one would count as new.
         let begins = secy.replay_protect && !std::mem::replace(&mut self.replay_protect, secy.replay_protect);
         let raised = if begins { self.stand_still(scs)? } else { Vec::new() };
@@ -282,7 +294,9 @@ impl KernelLink {
         }
     }
 
+    /// Takes a receive SC out that the link has no more.
     pub(crate) fn retire_sc(&mut self, sci: Sci) -> Result<(), XdpError> {
+        self.forget_receive_counters(sci);
         self.programs.retire_receive_sc(sci)
     }
 

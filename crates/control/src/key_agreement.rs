@@ -235,7 +235,7 @@ impl Agreement {
             self.pns_due = now + PN_PERIOD;
             let in_kernel = around.kernel.as_deref().map(|kernel| self.table.next_pns(kernel));
             in_kernel.into_iter().flatten().for_each(|next| self.tell(around.now, mka::Input::Report(next)));
-            if around.kernel.as_deref_mut().is_some_and(|kernel| self.table.express_wants_sak(kernel)) {
+            if around.kernel.as_deref().is_some_and(|kernel| self.table.express_wants_sak(kernel)) {
                 self.tell(around.now, mka::Input::Rekey);
             }
         }

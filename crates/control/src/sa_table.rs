@@ -70,6 +70,8 @@ pub(super) struct SaTable {
     scs: Vec<Sci>,
     /// The SAK that protects.
     enabled: Option<Ki>,
+    /// The SAK that was installed last, if it is still there, or else the one that protects.
+    newest: Option<Ki>,
     /// Why the newest SAK that is not in the kernel is not.
     why_user_space: Option<String>,
     /// Not yet given to the worker.
@@ -95,6 +97,7 @@ impl SaTable {
             saks: Vec::new(),
             scs: Vec::new(),
             enabled: None,
+            newest: None,
             why_user_space: None,
             changes: SaChanges::default(),
         }
@@ -148,6 +151,7 @@ impl SaTable {
             Event::EnableTransmit(ki) => done = self.enable(ki, kernel),
             Event::Retire(ki) => {
                 self.enabled = self.enabled.filter(|enabled| *enabled != ki);
+                self.newest = self.newest.filter(|newest| *newest != ki).or(self.enabled);
                 while let Some(index) = self.saks.iter().position(|of| of.sak.ki == ki) {
                     let of = self.saks.swap_remove(index);
                     done = done.and(self.retire(&of, kernel.as_deref_mut()));

@@ -44,8 +44,6 @@ pub struct Link {
     checksums: ChecksumSample,
     /// Frames wait in its ports.
     held: Hold,
-    /// The turn before brought no frame of the plain side.
-    plain_rested: bool,
 }
 
 /// Limit on the time for which frames wait in a link's ports. Whoever has them wait needs some milliseconds.
@@ -81,7 +79,6 @@ impl Link {
             notified: NextAction::Continue,
             checksums: ChecksumSample::default(),
             held: Hold::No,
-            plain_rested: true,
         }
     }
 
@@ -157,7 +154,6 @@ impl Link {
             return (0, NextAction::Continue);
         }
         let (mut received, next) = self.outward(now, read, |_, _| {});
-        self.plain_rested = received == 0;
         let Self { ports, pipeline, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else { return (0, NextAction::Continue) };
         let Ports { pool, plain, protected } = &mut **ports;
@@ -249,9 +245,12 @@ impl Link {
         Some((pool, &mut **plain, &mut self.pipeline))
     }
 
-    /// Whether the turn before brought no frame of the plain side: what had come has been sent.
-    pub const fn plain_rested(&self) -> bool {
-        self.plain_rested
+    /// Whether no frame of the plain side waits to be sent, at this moment. Those that do are sent in the next turn.
+    pub fn is_plain_side_empty(&mut self) -> bool {
+        if let Some(Ports { pool, plain, .. }) = self.ports.as_deref_mut() {
+            plain.receive(pool, &mut self.waiting);
+        }
+        self.waiting.is_empty()
     }
 
     /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.

@@ -92,6 +92,8 @@ pub(crate) struct InstalledSak {
     pub(crate) incomplete: bool,
     /// SDUs are not fragmented, because some members had not been heard.
     pub(crate) unheard: bool,
+    /// It is not for whole SDUs alone, and while it was the latest this station could not keep them whole.
+    split: bool,
     /// Time when another SAK took over.
     ceased: Option<Instant>,
     scs: Vec<Sc>,
@@ -187,6 +189,21 @@ impl Cp {
     pub(crate) fn note_unheard(&mut self, unheard: bool) {
         if let Some(latest) = self.saks.last_mut() {
             latest.unheard = unheard;
+        }
+    }
+
+    /// Records whether this station can keep SDUs whole now. True if the latest SAK came when it could not, and another one was not yet
+    /// requested for that.
+    pub(crate) fn note_whole(&mut self, whole: bool) -> bool {
+        let Some(latest) = self.saks.last_mut() else { return false };
+        latest.split |= !whole && !latest.whole;
+        latest.split && whole
+    }
+
+    /// Another SAK is requested.
+    pub(crate) fn forget_split(&mut self) {
+        if let Some(latest) = self.saks.last_mut() {
+            latest.split = false;
         }
     }
 
@@ -287,6 +304,7 @@ impl Cp {
             tx: false,
             incomplete: false,
             unheard: false,
+            split: false,
             ceased: None,
             scs: association.receive.iter().zip(members).map(|(to, mi)| Sc::admitted(to.sci, mi)).collect(),
             pns: PnHistory::default(),

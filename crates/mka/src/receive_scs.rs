@@ -18,6 +18,7 @@ pub(crate) fn sync(station: &mut Station, participants: &mut Participants, cp: &
     admit_members(station, participants, cp);
     expel_gone(station, participants, cp);
     request_sak_for_expelled(station, participants, cp);
+    request_sak_for_whole(station, participants, cp);
 }
 
 /// As a member: admits every peer that the key server lists as live, even without proof that it hears us.
@@ -87,6 +88,27 @@ fn expel_gone(station: &mut Station, participants: &Participants, cp: &mut Cp) {
     for sci in gone {
         cp.expel(station, sci);
     }
+}
+
+/// Where all members carry whole SDUs again, and this station keeps them whole: it needs a SAK under which nobody sends it others. Each such
+/// change asks for one SAK at most.
+fn request_sak_for_whole(station: &Station, participants: &mut Participants, cp: &mut Cp) {
+    let Some(latest) = cp.latest() else { return };
+    let Some(participant) = participants.find(latest.owner) else { return };
+    // As of_members asks: the members of a SAK, as far as they were heard, and all live peers.
+    let hears = participant.server_peer().map(|server| &server.hears[..]).unwrap_or_default();
+    let members = hears.iter().filter_map(|mi| participant.peers().find(*mi));
+    let whole = keeps_whole(station.settings(), members.chain(participant.peers().live()));
+    let (transmits, server) = (latest.tx, participant.server());
+    if !cp.note_whole(whole) || !transmits {
+        return;
+    }
+    match server {
+        ElectedServer::Me => participants.need_sak(station.now(), SakReason::Terms),
+        ElectedServer::Peer(_) => participants.ask_for_sak(cp),
+        ElectedServer::None => return,
+    }
+    cp.forget_split();
 }
 
 /// An expelled station that is live again cannot be admitted under the same SAK: it needs another one.

@@ -61,10 +61,9 @@ impl Gateway {
         let turned = Arc::new(Mutex::new(false));
         let job = (an, switch, Arc::clone(&turned), None, Ok(()));
         let done = self.run_on_link(number, job, |link, (an, switch, turned, began, done)| {
-            let is_first = began.is_none();
             let waited = began.get_or_insert_with(Instant::now).elapsed();
             let may_wait = waited < MOST_WAIT && pns_left(&link.pipeline().secy, *an) > LAST_PNS;
-            if is_first || (may_wait && !link.plain_rested()) {
+            if may_wait && !link.is_plain_side_empty() {
                 return Progress::Unfinished;
             }
             if let Ok(mut turned) = turned.try_lock()

@@ -2,12 +2,46 @@
 
 use arrayvec::ArrayVec;
 use dataplane::snapshot::{LinkSnapshot, ReceiveSaSnapshot, TransmitSaSnapshot, TransmitScSnapshot};
-use wire::An;
+use secy::{ReceiveSaCounters, TransmitSaCounters};
+use wire::{An, Sci};
 use xdp::XdpError;
 
 use super::KernelLink;
 
+/// What programs counted for SCs that they are not any more.
+#[derive(Default)]
+pub(super) struct Before {
+    /// The programs' sum when they became the transmit SC that they are.
+    began: TransmitSaCounters,
+    /// Of the link's own transmit SC, and of its express SC.
+    transmit: [TransmitSaCounters; 2],
+    receive: Vec<(Sci, ReceiveSaCounters)>,
+}
+
 impl KernelLink {
+    /// The programs are another transmit SC from here on.
+    pub(super) fn keep_transmit_counters(&mut self) -> Result<(), XdpError> {
+        let now = self.programs.transmit_counters()?;
+        self.before.transmit[usize::from(self.express)].add(&now.since(&self.before.began));
+        self.before.began = now;
+        Ok(())
+    }
+
+    /// The programs are not this receive SC any more, which the link may have elsewhere.
+    pub(super) fn keep_receive_counters(&mut self, sci: Sci) -> Result<(), XdpError> {
+        let counters = self.programs.receive_counters(sci)?;
+        match self.before.receive.iter_mut().find(|(of, _)| *of == sci) {
+            Some((_, before)) => before.add(&counters),
+            None => self.before.receive.push((sci, counters)),
+        }
+        Ok(())
+    }
+
+    /// The link has no such receive SC any more.
+    pub(super) fn forget_receive_counters(&mut self, sci: Sci) {
+        self.before.receive.retain(|(of, _)| *of != sci);
+    }
+
     /// Adds what the kernel counts, and its SAs, to what the worker knows.
     pub(crate) fn complete(&self, snapshot: &mut LinkSnapshot) -> Result<(), XdpError> {
         let (secy, around) = self.programs.counters()?;
@@ -17,11 +51,15 @@ impl KernelLink {
         snapshot.pipeline.out_pkts_mac_control += around.out_mac_control;
         snapshot.pipeline.in_pkts_mac_control += around.in_mac_control;
         snapshot.stranger = self.programs.last_unmatched()?.or(snapshot.stranger);
-        let (sas, counters) = (self.transmit_sas()?, self.programs.transmit_counters()?);
+        let sas = self.transmit_sas()?;
+        let [own, mut counters] = self.before.transmit;
+        snapshot.transmit.add(&own);
+        let since = self.programs.transmit_counters()?.since(&self.before.began);
         if self.express {
+            counters.add(&since);
             snapshot.express = Some(TransmitScSnapshot { sci: self.programs.sci(), counters, sas });
         } else {
-            snapshot.transmit.add(&counters);
+            snapshot.transmit.add(&since);
             if sas.iter().any(|sa| sa.enabled) {
                 snapshot.transmit_sas.iter_mut().for_each(|sa| sa.enabled = false);
             }
@@ -36,6 +74,8 @@ impl KernelLink {
             snapshot.transmit_sas.sort_by_key(|sa| sa.an.index());
         }
         for sc in &mut snapshot.receive_scs {
+            let before = self.before.receive.iter().find(|(sci, _)| *sci == sc.sci);
+            before.into_iter().for_each(|(_, before)| sc.counters.add(before));
             if !self.programs.receive_scs().any(|sci| sci == sc.sci) {
                 continue;
             }

@@ -47,6 +47,7 @@ impl SaTable {
                 return;
             }
         }
+        self.newest = Some(ki);
         self.changes.reports.push(Report::Installed(ki));
     }
 
@@ -96,12 +97,12 @@ impl SaTable {
         }
     }
 
-    /// Whether PNs of the express SC are running out under the SAK that protects. True once for each SAK.
-    pub(crate) fn express_wants_sak(&self, kernel: &mut KernelLink) -> bool {
-        let of = self.enabled.and_then(|ki| self.find_express(ki)).filter(|of| of.in_kernel);
-        of.is_some_and(|of| {
-            matches!(kernel.new_need(of.sak.an), Some(NextAction::Rekey | NextAction::Exhausted))
-        })
+    /// Whether PNs of the express SC are running out under the SAK that protects, and no other is on its way into use.
+    pub(crate) fn express_wants_sak(&self, kernel: &KernelLink) -> bool {
+        let newest = self.enabled.filter(|ki| self.newest == Some(*ki));
+        let of = newest.and_then(|ki| self.find_express(ki)).filter(|of| of.in_kernel);
+        let pns = of.and_then(|of| kernel.pns(of.sak.an).ok().flatten());
+        pns.is_some_and(|(pns, _)| matches!(pns.next_action(), NextAction::Rekey | NextAction::Exhausted))
     }
 
     /// The peers' express SCs.

@@ -9,7 +9,7 @@
 //! leave frames with PNs of the worker's to it. The worker's SAs go when its last PNs of all receive SAs have gone by, and it has sent what
 //! had come to it. A peer that sends little goes through user space for so long.
 //!
-//! The worker itself switches the kernel's transmit SA on, when a turn brought nothing to send. A frame that comes to it in the microseconds
+//! The worker itself switches the kernel's transmit SA on, at a moment when nothing waits to be sent. A frame that comes to it in the microseconds
 //! between may be overtaken by one of the kernel, [`TAIL_PNS`] PNs above: then it is late at a peer with a narrower replay window.
 
 use std::time::{Duration, Instant};

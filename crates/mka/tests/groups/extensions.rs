@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use mka::{Announced, SuiteRule, SuiteTiming};
+use proptest::prelude::*;
 use suite::CipherSuite;
 use wire::mkpdu::Capability;
 
@@ -430,4 +431,97 @@ fn any_takes_the_suite_of_the_programs_if_all_have_some() {
     }
     world.secure(&[0, 1], seconds(6));
     assert_eq!(suite(&world), CipherSuite::GcmAes128);
+}
+
+/// Sets whether a station's network carries whole SDUs: only then its programs can take them.
+fn set_mtu(world: &mut World, i: usize, carries_whole: bool) {
+    let mut settings = world.stations[i].settings.clone();
+    (settings.announced.carries_whole, settings.announced.in_kernel) = (carries_whole, carries_whole);
+    world.stations[i].settings = settings.clone();
+    world.with(i, |kay, now| kay.change(now, settings, vec![cak(1)]));
+}
+
+/// A group of stations with programs, of which one is key server.
+fn group_in_kernel(seed: u64, stations: usize, server: usize) -> World {
+    let mut world = World::new(seed);
+    for i in 0..stations {
+        let mut settings = in_kernel(i, CHACHA);
+        settings.priority = if i == server { 1 } else { 200 };
+        world.add(settings);
+        world.switch_on(i, vec![cak(1)]);
+    }
+    world.data_each = Some(ms(5));
+    let all = world.all();
+    world.secure(&all, seconds(6));
+    world.run(seconds(1));
+    world
+}
+
+fn saks_made(world: &mut World) -> u64 {
+    world.all().into_iter().map(|i| world.kay(i).counters().saks_made).sum()
+}
+
+/// One whose network carries whole SDUs again, with MKPDUs lost on the way to or from another one: nobody stays in user space.
+#[test]
+fn a_member_that_comes_back_to_whole_frames_brings_all_back() {
+    for stations in [3, 4, 5] {
+        for (server, needy, deaf) in
+            [(0, 1, (1, 2)), (0, 1, (2, 1)), (0, 0, (0, 2)), (2, 0, (2, 0)), (2, 0, (0, 1))]
+        {
+            let mut world = group_in_kernel(45, stations, server);
+            let all = world.all();
+            assert!(all.iter().all(|i| whole(&world, *i)));
+            set_mtu(&mut world, needy, false);
+            world.run(seconds(8));
+            assert!(all.iter().all(|i| !whole(&world, *i)), "{stations} {server} {needy}");
+            let before = saks_made(&mut world);
+            world.deaf.insert(deaf);
+            set_mtu(&mut world, needy, true);
+            world.run(ms(1500));
+            world.deaf.clear();
+            world.run(seconds(8));
+            let left: Vec<_> = all.iter().filter(|i| !whole(&world, **i)).collect();
+            assert!(left.is_empty(), "{stations} {server} {needy} {deaf:?}: {left:?} stay in user space");
+            let made = saks_made(&mut world) - before;
+            assert!(made <= 3, "{stations} {server} {needy} {deaf:?}: {made} SAKs");
+            world.run(seconds(60));
+            assert_eq!(saks_made(&mut world) - before, made, "it is quiet then");
+            assert_eq!(world.lost, 0);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 1 } else { 24 }))]
+
+    /// However an MTU flaps, and whatever is lost meanwhile: each change brings a few SAKs at most, and all are whole at the end.
+    #[test]
+    fn an_mtu_that_flaps_makes_a_bounded_number_of_saks(
+        seed in 100_u64..10_000,
+        stations in 3_usize..6,
+        server in 0_usize..3,
+        loss in 0_u64..30,
+        flaps in prop::collection::vec((0_usize..3, any::<bool>(), 10_u64..9_000), 1..20),
+    ) {
+        let mut world = group_in_kernel(seed, stations, server);
+        let before = saks_made(&mut world);
+        world.loss = loss;
+        let mut changes = 0;
+        for (needy, carries, wait) in flaps {
+            changes += u64::from(world.stations[needy].settings.announced.carries_whole != carries);
+            set_mtu(&mut world, needy, carries);
+            world.run(ms(wait));
+        }
+        world.loss = 0;
+        for needy in 0..3 {
+            changes += u64::from(!world.stations[needy].settings.announced.carries_whole);
+            set_mtu(&mut world, needy, true);
+        }
+        world.run(seconds(20));
+        prop_assert!(world.all().into_iter().all(|i| whole(&world, i)));
+        let made = saks_made(&mut world) - before;
+        prop_assert!(made <= 3 * changes + 2, "{made} SAKs by {changes} changes");
+        world.run(seconds(60));
+        prop_assert_eq!(saks_made(&mut world) - before, made, "it is quiet then");
+    }
 }
