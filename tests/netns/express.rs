@@ -142,6 +142,55 @@ fn what_is_express_and_fits_a_frame_has_its_own_sc() {
     pair.stop().unwrap();
 }
 
+/// Classes of the configuration, and others after a reload. The other end need not have the same.
+#[test]
+fn express_frames_are_those_that_the_configuration_names() {
+    let topology = topology();
+    let pair = start(&topology, CipherSuite::ChaCha20Poly1305);
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    let of = |ethertype| marked(b.mac, a.mac, ethertype, 100, 1);
+    let ip = |tos: u8, port: u16| {
+        let mut frame = of(EtherType::IPV4);
+        frame[14..24].copy_from_slice(&[0x45, tos, 0, 100, 0, 1, 0x40, 0, 64, 17]);
+        frame[34..36].copy_from_slice(&port.to_be_bytes());
+        frame
+    };
+    let frames =
+        [of(EtherType::PROFINET), of(EtherType::SAMPLED_VALUES), of(EXPERIMENT), ip(0xb8, 1), ip(0, 4840)];
+    let file = pair.scratch.path().join("a.toml");
+    let mut line = "express = true\n".to_owned();
+    for (classes, express) in [
+        (None, [true, true, false, false, false]),
+        (Some("\"default\", \"dscp:46\", \"udp:4840\""), [true, true, false, true, true]),
+        (Some("\"sv\", \"tcp:4840\", \"0x88b5\""), [false, true, true, false, false]),
+        (Some(""), [false; 5]),
+    ] {
+        if let Some(classes) = classes {
+            let other = format!("express = true\nexpress_classes = [{classes}]\n");
+            edit(&file, &line, &other);
+            line = other;
+            reloaded(&pair.scratch, "a");
+            until_path(&pair.a, EXPRESS);
+        }
+        for (frame, express) in frames.iter().zip(express) {
+            let before = (sent_express(&pair.a), sent_express(&pair.b));
+            exchange(a, b, std::slice::from_ref(frame));
+            let after = (sent_express(&pair.a), sent_express(&pair.b));
+            assert_eq!(
+                after,
+                (before.0 + u64::from(express), before.1),
+                "{classes:?} {:02x?}",
+                &frame[12..16]
+            );
+        }
+    }
+    // The other end's are its own.
+    let before = sent_express(&pair.b);
+    exchange(b, a, &[marked(a.mac, b.mac, EtherType::PROFINET, 100, 1)]);
+    assert_eq!(sent_express(&pair.b), before + 1);
+    pair.stop().unwrap();
+}
+
 #[test]
 fn keys_of_both_scs_roll_under_load_without_a_lost_express_frame() {
     let topology = topology();

@@ -12,6 +12,7 @@ pub mod bypass;
 pub mod check;
 pub mod cpus;
 mod express;
+pub mod express_classes;
 pub mod fieldbus;
 mod findings;
 mod fragment;

@@ -16,7 +16,7 @@
 mod figures;
 
 use netdev::port::KernelSide;
-use secy::{InstallError, NextAction, Settings, TransmitPns};
+use secy::{ExpressClasses, InstallError, NextAction, Settings, TransmitPns};
 use suite::CipherSuite;
 use wire::{An, EtherType, Pn, Sci};
 use xdp::link::{SaKey, Window};
@@ -46,8 +46,8 @@ pub struct LinkPlaceSettings {
     pub refused: Option<String>,
     /// Settings of the SecY, as the programs are to have them.
     pub secy: Settings,
-    /// The programs are to be the express SCs alone.
-    pub express: bool,
+    /// The programs are to be the express SCs alone, for SDUs of these classes.
+    pub express: Option<ExpressClasses>,
     /// EtherTypes that go around the SecY.
     pub bypass: Vec<EtherType>,
     /// Of receive SAs, in PNs.
@@ -239,7 +239,7 @@ impl KernelLink {
     ) -> Result<(), XdpError> {
         let LinkPlaceSettings { wanted, sci, secy, express, bypass, replay_window, .. } = settings;
         self.wanted = *wanted;
-        self.express = *express;
+        self.express = express.is_some();
         if self.is_idle() {
             self.state = State::NoPorts;
         }
@@ -249,9 +249,9 @@ impl KernelLink {
         // Without replay protection no PN was marked: what is behind the newest one would count as new.
         let begins = secy.replay_protect && !std::mem::replace(&mut self.replay_protect, secy.replay_protect);
         let raised = if begins { self.stand_still(scs)? } else { Vec::new() };
-        if *express {
+        if let Some(classes) = express {
             let own = sci.express().ok_or(XdpError::Setting(NO_EXPRESS_SCI))?;
-            self.programs.configure_express(own, secy, bypass, Unclaimed::Drop)?;
+            self.programs.configure_express(own, secy, (bypass, classes), Unclaimed::Drop)?;
         } else {
             self.programs.configure(*sci, secy, bypass, Unclaimed::Drop)?;
             self.programs.share(shared)?;

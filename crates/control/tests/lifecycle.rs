@@ -16,8 +16,8 @@ use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::{LeaseName, LeaseStore, Reservation};
 use secy::{
-    CarryOver, ClearVlan, ConfidentialityOffset, Protection, SciInclusion, SecY, Settings, TransmitSa,
-    ValidateFrames,
+    CarryOver, ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, SciInclusion, SecY, Settings,
+    TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
 use testkit::frames::{ethernet, payload};
@@ -253,7 +253,12 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
 #[test]
 fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let mut station = Station::new("held");
-    let fragmentation = FragmentConfig { fragment: true, concatenate: true, hold: LONGEST_HOLD };
+    let fragmentation = FragmentConfig {
+        fragment: true,
+        concatenate: true,
+        hold: LONGEST_HOLD,
+        express: ExpressClasses::DEFAULT,
+    };
     let secy_of =
         |gateway: &mut Gateway| gateway.on_disk(|leases| secy(leases, 1, An::ALL[0], 1532)).unwrap();
     let (ports_of_link, mut ends) = ports();

@@ -51,7 +51,7 @@ pub(in crate::run) fn is_for_kernel(link: &Link, mtus: Mtus, io: Io, control: &G
         settings.wanted != PlaceWanted::UserSpace
             && link.cell.is_none()
             && settings.refused.is_none()
-            && !settings.express
+            && settings.express.is_none()
             && control.may_set_link_place(&link.name, &settings).is_ok()
     })
 }
@@ -72,7 +72,7 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
         sci,
         refused: mtus.keep_whole(link).err().filter(|_| suits),
         secy,
-        express,
+        express: express.then(|| link.fragmentation.map(|how| how.express).unwrap_or_default()),
         bypass: link.bypass.clone(),
         replay_window: link.replay_window,
         saks: link.static_sas().map(|sas| saks(link, sas)),
