@@ -19,11 +19,11 @@ use super::mka::{all, discards};
 use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};
 
-const EXPRESS: &str = "kernel for express frames, user space for all others";
+pub(crate) const EXPRESS: &str = "kernel for express frames, user space for all others";
 const CYCLE: Duration = Duration::from_millis(1);
 
 /// Machines of 1500 octets, and a network of 1500 octets: full frames are split.
-fn topology() -> Topology {
+pub(crate) fn topology() -> Topology {
     redirecting(&Shape { protected_mtu: 1500, static_neighbours: true, ..Shape::default() })
 }
 
@@ -37,26 +37,26 @@ fn start(topology: &Topology, suite: CipherSuite) -> Pair {
     pair
 }
 
-fn link(station: &Station) -> LinkReport {
+pub(crate) fn link(station: &Station) -> LinkReport {
     station.report().unwrap().links.swap_remove(0)
 }
 
 /// Frames that left on the own express SC.
-fn sent_express(station: &Station) -> u64 {
+pub(crate) fn sent_express(station: &Station) -> u64 {
     let express = link(station).secy.express.expect("an express SC");
     assert!(express.sci.ends_with("/32769"), "{}", express.sci);
     counter(&express.counters, "OutPktsEncrypted")
 }
 
 /// Frames that came on the peer's express SC.
-fn received_express(station: &Station) -> u64 {
+pub(crate) fn received_express(station: &Station) -> u64 {
     let secy = link(station).secy;
     let sc = secy.receive.iter().find(|sc| sc.sci.ends_with("/32769")).expect("the peer's express SC");
     counter(&sc.counters, "InPktsOK")
 }
 
 /// Cyclic frames go both ways while `work` is done: all arrive, in order. As many as that each way.
-fn cyclic_both_ways(topology: &Topology, frames: u64, work: impl FnOnce()) {
+pub(crate) fn cyclic_both_ways(topology: &Topology, frames: u64, work: impl FnOnce()) {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     std::thread::scope(|scope| {
         let flows = [(a, b), (b, a)]
@@ -71,7 +71,7 @@ fn cyclic_both_ways(topology: &Topology, frames: u64, work: impl FnOnce()) {
 }
 
 /// Transfers octets both ways at full speed; most frames are split.
-fn bulk(topology: &Topology, time: Duration) {
+pub(crate) fn bulk(topology: &Topology, time: Duration) {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     std::thread::scope(|scope| {
         for (from, to) in [(a, b), (b, a)] {
@@ -81,7 +81,7 @@ fn bulk(topology: &Topology, time: Duration) {
 }
 
 /// MACsec frames of express SCs. None has a part of an SDU or several, and no PN comes twice under one SC and AN.
-fn express_frames(wire: &Captured) -> usize {
+pub(crate) fn express_frames(wire: &Captured) -> usize {
     let mut seen = HashSet::new();
     for frame in wire.of_ethertype(EtherType::MACSEC.0).filter(|frame| frame.octets[26] & 0x80 != 0) {
         assert_eq!(frame.octets[15] & 0xc0, 0, "EXT or MF on an express SC");
@@ -260,7 +260,7 @@ fn with_a_member_that_announces_no_express_scs_there_are_none() {
     pair.stop().unwrap();
 }
 
-fn edit(file: &std::path::Path, from: &str, to: &str) {
+pub(crate) fn edit(file: &std::path::Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "{from}");
     std::fs::write(file, text.replace(from, to)).unwrap();

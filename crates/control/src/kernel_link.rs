@@ -125,6 +125,12 @@ impl KernelLink {
         self.programs
     }
 
+    /// Has a frame of the machine go through the program.
+    #[cfg(test)]
+    pub(crate) fn run_outward(&self, frame: &[u8]) -> xdp::Ran {
+        self.programs.run_outward(frame, 1).expect("root")
+    }
+
     /// Whether the programs are the express SCs, and not all SCs of their link.
     pub(crate) const fn is_express(&self) -> bool {
         self.express

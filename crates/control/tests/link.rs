@@ -140,7 +140,9 @@ fn start(
 
 fn started(link: Link, lease: TransmitLease, leases: LeaseStore) -> Gateway {
     let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap();
-    gateway.add("press".into(), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
+    gateway
+        .add("press".into(), link, StaticKeys { transmit: lease, express: None, receive: vec![] })
+        .unwrap();
     gateway
 }
 
@@ -400,7 +402,13 @@ fn several_links_share_a_process_and_nothing_else() {
             last: Pn::LAST_32,
             through: Pn::LAST_32,
         };
-        gateway.add(format!("link-{number}"), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
+        gateway
+            .add(
+                format!("link-{number}"),
+                link,
+                StaticKeys { transmit: lease, express: None, receive: vec![] },
+            )
+            .unwrap();
         ends.push((machine, wire));
     }
     let sdu = ethernet(B, A, EtherType::IPV4, &payload(80, 3));

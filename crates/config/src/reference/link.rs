@@ -127,7 +127,7 @@ section! {
         express: bool {
             kind: Kind::Switch,
             absent: Switch(false),
-            meaning: "Whether express frames (`express_classes`) go through the kernel under a channel and keys of their own, while all others are split in user space. If all members announce it; with MKA and ChaCha20-Poly1305 only.",
+            meaning: "Whether express frames (`express_classes`) go through the kernel under a channel and keys of their own, while all others are split in user space. With ChaCha20-Poly1305 only. With MKA if all members announce it; with static keys both ends have to say the same, and `fragment = \"on\"`.",
             example: "suite = \"chacha20-poly1305\"\nexpress = true",
         }
         express_classes: Vec<Spanned<String>> {

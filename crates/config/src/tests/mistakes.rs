@@ -109,7 +109,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "express = true",
-        "9: link \"press\": express = true needs key agreement; use [link.mka], or remove express",
+        "9: link \"press\": express = true needs suite = \"chacha20-poly1305\" or \"chacha20-poly1305-xpn\"",
     ),
     (
         "mtu = \"interface\"",

@@ -14,12 +14,12 @@ impl Gateway {
         if !keys.may_enter_kernel() {
             return;
         }
-        let scs = keys.scs();
+        let (scs, taken) = (keys.scs(), TakenOut::new(keys.has_express()));
         // Nothing stands there that could be taken for them.
         if let Err(error) = kernel.retire_all(&scs) {
             return self.lose_static(number, &error.to_string());
         }
-        let taken = self.run_on_link(number, (scs, TakenOut::default()), |link, (scs, taken)| {
+        let taken = self.run_on_link(number, (scs, taken), |link, (scs, taken)| {
             taken.take(&mut link.pipeline_mut().secy, scs);
             Progress::Done
         });

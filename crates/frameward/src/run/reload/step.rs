@@ -24,9 +24,13 @@ pub(super) enum What {
     Add,
 }
 
+/// Whether the transmit SA of a link's express SC goes on, or there is none before and behind.
+#[derive(Clone, Copy)]
+pub(in crate::run) struct ExpressGoesOn(pub(in crate::run) bool);
+
 /// Change of a link's keys.
 pub(super) enum KeyChange {
-    Static(CarryOver),
+    Static(CarryOver, ExpressGoesOn),
     /// All SAs go on; the SecY's settings change if `pipeline` says so.
     Agreed {
         pipeline: bool,
@@ -69,7 +73,11 @@ impl Step {
         let keys = match (&link.keys, &old.keys) {
             _ if same_pipeline && link.keys == old.keys => KeyChange::Keep,
             (Keys::None, Keys::None) => KeyChange::None { pipeline: !same_pipeline },
-            (Keys::Static(sas), Keys::Static(old)) => KeyChange::Static(static_keys_go_on(&link, sas, old)),
+            (Keys::Static(sas), Keys::Static(old_sas)) => {
+                let mut carry_over = static_keys_go_on(&link, sas, old_sas);
+                let express = express_goes_on(&link, old, &mut carry_over);
+                KeyChange::Static(carry_over, express)
+            }
             (Keys::Agreed(mka), Keys::Agreed(old_mka)) if keeps_sci(mka, old_mka, &running.about) => {
                 KeyChange::Agreed { pipeline: !same_pipeline }
             }
@@ -102,6 +110,16 @@ fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver
         }
     }
     carry_over
+}
+
+/// The same for the SAs of express SCs, whose keys, SCIs and ANs follow those of the others.
+fn express_goes_on(link: &Link, old: &Link, carry_over: &mut CarryOver) -> ExpressGoesOn {
+    if let (true, true) = (link.express, old.express) {
+        let express = carry_over.receive.iter().filter_map(|(sci, an)| Some((sci.express()?, *an)));
+        let express: Vec<_> = express.collect();
+        carry_over.receive.extend(express);
+    }
+    ExpressGoesOn(carry_over.transmit.is_some() && link.express == old.express)
 }
 
 /// Whether the SCI of a link whose keys are agreed on stays as it is. Without a name it stays for the link's life.
