@@ -124,7 +124,7 @@ fn a_killed_gateway_repeats_no_pn_of_either_sc_and_takes_no_replay() {
     }
     both_kinds(&topology);
     assert_eq!(received_express(&a) > 0 && received_express(&b) > 0, true);
-    assert!(no_pn_twice(&all_protected(wire)) >= 5 * 80);
+    assert!(no_pn_twice(&all_protected(wire)) >= 5 * 42);
     Pair { a, b, scratch }.stop().unwrap();
 }
 
@@ -154,7 +154,7 @@ fn reloads_and_ports_that_change_repeat_no_pn() {
         until_path(&pair.a, way);
         both_kinds(&topology);
     }
-    assert!(no_pn_twice(&all_protected(wire)) >= 8 * 80);
+    assert!(no_pn_twice(&all_protected(wire)) >= 8 * 42);
     pair.stop().unwrap();
 }
 

@@ -4,6 +4,7 @@
 //! the transmit SA of the express SC is in the programs or nowhere, and its PNs wait here ([`ExpressPns`]).
 
 mod kernel;
+mod tail;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,6 +17,8 @@ use crate::floors::ReceiveFloor;
 use crate::lease_thread::LeaseThread;
 pub(crate) use kernel::TakenOut;
 pub use kernel::{StaticSak, StaticSaks};
+use tail::Tail;
+pub(crate) use tail::{Limited, TAIL_PNS};
 
 /// Pause after a failed write before a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
@@ -183,6 +186,10 @@ pub(crate) struct StaticControl {
     saks: Option<StaticSaks>,
     /// Its SAs are there.
     in_kernel: bool,
+    /// What the worker still does under them.
+    tail: Option<Tail>,
+    /// Its transmit SA has stayed in the worker.
+    worker_transmits: bool,
     /// Why its SAs are nowhere, if a move has failed.
     nowhere: Option<String>,
     /// Not before then the kernel is asked for PNs.
@@ -199,6 +206,8 @@ impl StaticControl {
             changing: false,
             saks: None,
             in_kernel: false,
+            tail: None,
+            worker_transmits: false,
             nowhere: None,
             look_due: Instant::now(),
         }
@@ -209,9 +218,10 @@ impl StaticControl {
         Arc::clone(&self.floors)
     }
 
-    /// The PNs that its transmit SA uses.
-    pub(crate) const fn lease(&self) -> &TransmitLease {
-        &self.lease.of
+    /// The PNs that its transmit SA has not used; the SecY has come back from its worker. Of an SA whose PNs go on in the kernel it has
+    /// none to give.
+    pub(crate) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
+        self.lease.of.unused(secy).filter(|_| self.tail.is_none() || self.has_express())
     }
 
     /// Whether it has express SCs.
@@ -242,7 +252,7 @@ impl StaticControl {
         express: ExpressChange,
         receive: Vec<ReceiveFloor>,
     ) -> (TransmitLease, Option<UnusedPns>, Arc<[ReceiveFloor]>) {
-        (self.saks, self.nowhere) = (None, None);
+        (self.saks, self.nowhere, self.tail) = (None, None, None);
         let lease = self.lease.of;
         if let Some(transmit) = transmit {
             // The SA before asked for the reservation that is under way: it would be taken for the new one's.

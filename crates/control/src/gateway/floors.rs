@@ -38,27 +38,26 @@ impl Gateway {
     /// The floors of a link; nothing if its worker does not answer.
     fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
         let link = &self.links[number];
-        let mut in_kernel = Vec::new();
+        let mut into = Vec::new();
         if let (Keys::Static(keys), Some(kernel)) = (link.keys(), link.kernel())
             && keys.is_in_kernel()
         {
-            in_kernel = keys.floors_in_kernel(kernel).ok()?;
-            if !keys.has_express() {
-                return Some(in_kernel);
+            into = keys.floors_in_kernel(kernel).ok()?;
+            if !keys.has_tail() && !keys.has_express() {
+                return Some(into);
             }
         }
         let of = link.floors();
-        let into = Vec::with_capacity(of.len());
+        into.reserve(of.len());
         if of.is_empty() {
             return Some(into);
         }
-        let (_, mut floors) = self
+        let (_, floors) = self
             .run_on_link(number, (of, into), |link, (of, floors)| {
                 read(&link.pipeline().secy, of, floors);
                 Progress::Done
             })
             .ok()?;
-        floors.append(&mut in_kernel);
         Some(floors)
     }
 

@@ -144,10 +144,12 @@ impl Gateway {
     pub(super) fn look_at_pns(&mut self, number: usize, now: Instant) {
         let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
         let is_express = keys.has_express();
-        match keys.new_need_in_kernel(kernel, now) {
-            Some(action) if is_express => self.meet_express_need(number, action),
-            Some(action) => self.meet_need(number, action, now),
-            None => {}
+        let Some(need) = keys.look_in_kernel(kernel, now) else { return };
+        match need {
+            NextAction::Continue => {}
+            need if is_express => self.meet_express_need(number, need),
+            need => self.meet_need(number, need, now),
         }
+        self.look_at_tail(number, now);
     }
 }

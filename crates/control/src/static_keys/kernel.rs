@@ -9,9 +9,9 @@ use secy::{NextAction, Protection, ReceiveSa, SecY, TransmitSa, XpnBinding};
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Pn, Sci};
 use xdp::XdpError;
-use xdp::link::SaKey;
+use xdp::link::{SaKey, Switch};
 
-use super::{Express, StaticControl};
+use super::{Express, Limited, StaticControl, Tail};
 use crate::floors::Floor;
 use crate::kernel_link::{KernelLink, Standing};
 
@@ -47,7 +47,7 @@ pub struct StaticSaks {
 }
 
 impl StaticSaks {
-    fn key<'k>(&self, of: &'k StaticSak) -> SaKey<'k> {
+    pub(super) fn key<'k>(&self, of: &'k StaticSak) -> SaKey<'k> {
         SaKey { suite: self.suite, sak: &of.sak, xpn: of.xpn, protection: self.protection }
     }
 }
@@ -75,28 +75,40 @@ impl StaticControl {
         !self.in_kernel && self.nowhere.is_none() && self.saks.as_ref().is_some_and(is_theirs)
     }
 
-    /// Puts what the worker had into the programs.
-    pub(crate) fn enter_kernel(&mut self, taken: &TakenOut, kernel: &mut KernelLink) -> Result<(), XdpError> {
-        let Some(saks) = &self.saks else { return Ok(()) };
+    /// Puts the SAs into the programs that the worker was limited under. Returns what has frames protected there, if that is left to the
+    /// worker.
+    pub(crate) fn enter_kernel(
+        &mut self,
+        limited: &Limited,
+        kernel: &mut KernelLink,
+        now: Instant,
+    ) -> Result<Option<Switch>, XdpError> {
+        let Some(saks) = &self.saks else { return Ok(None) };
         self.in_kernel = true;
-        if let Some(Express { lease, next }) = &mut self.express {
-            taken.install_receive(saks, kernel)?;
-            // Without PNs express frames are the worker's, as all others. While it is there, nothing here says where it stands.
-            let Some(next) = next.take() else { return Ok(()) };
+        // An SA that has no PN left stays in the worker, which says so. That of the express SC is never there.
+        self.worker_transmits = limited.transmit.is_none();
+        self.tail = Tail::of(limited, now);
+        let switch = limited.install(saks, kernel)?;
+        // Without PNs express frames are the worker's, as all others. While it is in the kernel, nothing here says where it stands.
+        if let Some(Express { lease, next }) = &mut self.express
+            && let Some(next) = next.take()
+        {
             let an = saks.transmit.an;
             kernel.install_transmit(an, &saks.key(&saks.transmit), next, lease.of.through)?;
-            return kernel.enable_transmit(an);
+            kernel.enable_transmit(an)?;
         }
-        // An SA that has no PN left stays in the worker, which says so.
-        let shared = taken.transmit.is_none();
-        taken.install(saks, kernel).and_then(|()| kernel.share(shared))
+        kernel.share(self.is_shared()).map(|()| switch)
     }
 
-    /// Takes its SAs out of the programs, for the worker. Nothing if they are not there.
-    pub(crate) fn leave_kernel(&mut self, kernel: &mut KernelLink) -> Option<Result<WorkerSas, String>> {
+    /// Takes its SAs out of the programs, for the worker, where `of_tail` came from. Nothing if they are not there.
+    pub(crate) fn leave_kernel(
+        &mut self,
+        of_tail: &TakenOut,
+        kernel: &mut KernelLink,
+    ) -> Option<Result<WorkerSas, String>> {
         let (scs, window) = (self.scs(), kernel.replay_window());
         let saks = self.saks.as_ref().filter(|_| self.in_kernel)?;
-        let standing = kernel.take_out(&scs).and_then(|standing| kernel.share(true).map(|()| standing));
+        let mut standing = kernel.take_out(&scs);
         let through = match &mut self.express {
             Some(express) => {
                 express.stands(standing.as_ref().ok());
@@ -104,7 +116,10 @@ impl StaticControl {
             }
             None => Some(self.lease.of.through),
         };
-        self.in_kernel = false;
+        if let (Some(tail), Ok(standing)) = (&self.tail, &mut standing) {
+            tail.lower(&mut standing.receive, of_tail);
+        }
+        (self.in_kernel, self.tail) = (false, None);
         let standing = standing.map_err(|error| error.to_string());
         Some(standing.and_then(|standing| WorkerSas::of(saks, &standing, window, through)))
     }
@@ -124,13 +139,13 @@ impl StaticControl {
         why
     }
 
-    /// A need of its transmit SA in the kernel that was not told yet, if it is time to look.
-    pub(crate) fn new_need_in_kernel(&mut self, kernel: &mut KernelLink, now: Instant) -> Option<NextAction> {
+    /// What its transmit SA in the kernel needs and was not told yet. Nothing if it is not time to look.
+    pub(crate) fn look_in_kernel(&mut self, kernel: &mut KernelLink, now: Instant) -> Option<NextAction> {
         if !self.in_kernel || now < self.look_due {
             return None;
         }
         self.look_due = now + LOOK_PERIOD;
-        kernel.new_need(self.lease.of.an)
+        Some(kernel.new_need(self.lease.of.an).unwrap_or(NextAction::Continue))
     }
 
     /// Takes its SAs out of the kernel, and says what they leave: the floors of those whose floors are kept, and the PNs that were not
@@ -148,9 +163,8 @@ impl StaticControl {
         }
         let standing = standing?;
         let name = |sci, an| self.floors.iter().find(|of| (of.sci, of.an) == (sci, an)).map(|of| of.name);
-        let floors =
-            standing.receive.iter().filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest)));
-        let floors = floors.collect();
+        let own = standing.receive.iter().filter(|(sci, an, lowest)| !self.is_workers(*sci, *an, *lowest));
+        let floors = own.filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest))).collect();
         if let Some(express) = &mut self.express {
             return Ok((floors, express.unused()));
         }
@@ -165,20 +179,28 @@ impl StaticControl {
         let mut floors = Vec::new();
         for of in &*self.floors {
             if let Some(highest) = kernel.highest(of.sci, of.an)? {
-                floors.push((of.name, Pn::new(highest.saturating_add(1)).unwrap_or(Pn::LAST_64)));
+                let lowest = Pn::new(highest.saturating_add(1)).unwrap_or(Pn::LAST_64);
+                if !self.is_workers(of.sci, of.an, lowest) {
+                    floors.push((of.name, lowest));
+                }
             }
         }
         Ok(floors)
     }
+
+    /// Whether nothing has come above the worker's PNs of a receive SA, whose lowest PN in the kernel is this one.
+    fn is_workers(&self, sci: Sci, an: An, lowest: Pn) -> bool {
+        self.tail.as_ref().is_some_and(|tail| tail.is_workers(sci, an, lowest))
+    }
 }
 
-/// SAs of a worker, on their way to the kernel.
+/// SAs of a worker that it has no more.
 #[derive(Default)]
 pub(crate) struct TakenOut {
-    /// The transmit SA comes along.
-    all: bool,
+    /// They are those of express SCs: the transmit SA stays.
+    express: bool,
     transmit: Option<Box<TransmitSa>>,
-    receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
+    pub(super) receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
 }
 
 impl Express {
@@ -193,15 +215,15 @@ impl Express {
 }
 
 impl TakenOut {
-    /// Room for the SAs of express SCs, or for all.
+    /// For the SAs of express SCs, or for all.
     pub(crate) fn new(express: bool) -> Self {
-        Self { all: !express, ..Self::default() }
+        Self { express, ..Self::default() }
     }
 
     pub(crate) fn take(&mut self, secy: &mut SecY, scs: &[Sci]) {
         let has_pns =
             |secy: &SecY, an| secy.transmit_sas().any(|sa| sa.an() == an && sa.pns().next().is_some());
-        let transmit = secy.encoding_sa().filter(|an| self.all && has_pns(secy, *an));
+        let transmit = secy.encoding_sa().filter(|an| !self.express && has_pns(secy, *an));
         self.transmit = transmit.and_then(|an| secy.retire_transmit(an));
         for sci in scs {
             for an in An::ALL {
@@ -211,25 +233,6 @@ impl TakenOut {
                 }
             }
         }
-    }
-
-    fn install_receive(&self, saks: &StaticSaks, kernel: &mut KernelLink) -> Result<(), XdpError> {
-        for (sci, sa) in &self.receive {
-            let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (*sci, sa.an())) else {
-                continue;
-            };
-            let lowest = Pn::new(sa.window().highest().saturating_add(1)).unwrap_or(Pn::LAST_64);
-            kernel.install_receive(*sci, of.an, &saks.key(of), lowest)?;
-        }
-        Ok(())
-    }
-
-    fn install(&self, saks: &StaticSaks, kernel: &mut KernelLink) -> Result<(), XdpError> {
-        self.install_receive(saks, kernel)?;
-        let Some(sa) = self.transmit.as_ref().filter(|sa| sa.an() == saks.transmit.an) else { return Ok(()) };
-        let Some(next) = sa.pns().next() else { return Ok(()) };
-        kernel.install_transmit(sa.an(), &saks.key(&saks.transmit), next, sa.pns().reserved())?;
-        kernel.enable_transmit(sa.an())
     }
 }
 

@@ -113,14 +113,14 @@ fn worker(lowest: u64) -> SecY {
 /// Moves the SAs to the programs as a gateway does.
 fn enter(control: &mut StaticControl, secy: &mut SecY, kernel: &mut KernelLink) {
     assert!(control.may_enter_kernel());
-    let mut taken = TakenOut::new(control.has_express());
-    taken.take(secy, &control.scs());
-    control.enter_kernel(&taken, kernel).unwrap();
+    let mut limited = Limited::new(control.has_express(), 0);
+    limited.limit(secy, &control.scs(), &mut TakenOut::new(control.has_express()));
+    assert!(control.enter_kernel(&limited, kernel, Instant::now()).unwrap().is_none());
 }
 
 /// Moves them back.
 fn leave(control: &mut StaticControl, secy: &mut SecY, kernel: &mut KernelLink) {
-    control.leave_kernel(kernel).unwrap().unwrap().install(secy);
+    control.leave_kernel(&TakenOut::default(), kernel).unwrap().unwrap().install(secy);
 }
 
 /// PNs with which so many express frames leave; those that leave with none go to the worker, and count as 0.
@@ -217,9 +217,9 @@ fn blocks_go_to_the_sa_that_they_were_reserved_for() {
     let taken = control.take_reservation(1, block(1001, 2000), now);
     assert!(matches!(taken, Ok(Some((AN0, through, PnUser::Worker))) if through == pn(2000)));
     enter(&mut control, &mut secy, &mut kernel);
-    assert_eq!(control.new_need_in_kernel(&mut kernel, now + LOOKED), None);
+    assert_eq!(control.look_in_kernel(&mut kernel, now + LOOKED), Some(secy::NextAction::Continue));
     assert_eq!(sent(&kernel, 8), [1, 2, 3, 4, 5, 6, 7, 8]);
-    let need = control.new_need_in_kernel(&mut kernel, now + 2 * LOOKED);
+    let need = control.look_in_kernel(&mut kernel, now + 2 * LOOKED);
     assert_eq!(need, Some(secy::NextAction::AwaitReservation));
     control.express.as_mut().unwrap().lease.pending = Some(3);
     let gap = control.take_reservation(3, block(10, 20), now);
@@ -248,7 +248,7 @@ fn without_pns_express_frames_go_out_on_the_other_sc() {
     let (mut control, mut kernel, mut secy) = (control(express(1, last, last)), programs(), worker(1));
     enter(&mut control, &mut secy, &mut kernel);
     assert_eq!(sent(&kernel, 1), [u32::MAX]);
-    let need = control.new_need_in_kernel(&mut kernel, Instant::now() + LOOKED);
+    let need = control.look_in_kernel(&mut kernel, Instant::now() + LOOKED);
     assert_eq!(need, Some(secy::NextAction::Exhausted));
     kernel.disable_transmit().unwrap();
     assert_eq!(sent(&kernel, 1), [0]);
