@@ -343,14 +343,14 @@ proptest! {
 /// Express SCs with static keys: SAs of their own, under keys, SCIs and names on disk that no other SA has.
 #[test]
 fn express_scs_with_static_keys_have_sas_of_their_own() {
-    let chacha = |suite: &str, lines: &str| {
-        VALID.replace("gcm-aes-128", suite).replace("mtu = \"interface\"", lines)
-    };
+    let chacha =
+        |suite: &str, lines: &str| VALID.replace("gcm-aes-128", suite).replace("mtu = \"interface\"", lines);
     let on = "express = true\nfragment = \"on\"";
     let (config, _) = validated(&chacha("chacha20-poly1305", on)).unwrap();
     let link = &config.links[0];
     let (others, express) = (sas(link), link.express_sas().unwrap());
-    let pairs = std::iter::once((&others.transmit, &express.transmit)).chain(others.receive.iter().zip(&express.receive));
+    let pairs = std::iter::once((&others.transmit, &express.transmit))
+        .chain(others.receive.iter().zip(&express.receive));
     let mut names = std::collections::BTreeSet::new();
     for (other, of) in pairs {
         assert_eq!(Some(of.sci), other.sci.express());
@@ -393,7 +393,11 @@ fn names_of_express_scs_are_judged_too() {
                 return Ok(());
             }
             let record = PathBuf::from("state");
-            Err(if asked == Role::Send { LeaseError::Received { record } } else { LeaseError::Sent { record } })
+            Err(if asked == Role::Send {
+                LeaseError::Received { record }
+            } else {
+                LeaseError::Sent { record }
+            })
         };
         let found = check::keys::misused(Path::new("gw.toml"), &config.links, &judge);
         assert_eq!((found.len(), found[0].line), (1, Some(of.line.0)));
