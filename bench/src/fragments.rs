@@ -6,7 +6,7 @@
 //! ```
 
 use secy::fragment::{Plan, Rules, Sdu};
-use secy::{Delivered, Frame, Incoming, Outgoing, SduBuffer, SecY};
+use secy::{Delivered, ExpressClasses, Frame, Incoming, Outgoing, SduBuffer, SecY};
 use suite::CipherSuite;
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
@@ -60,7 +60,7 @@ impl FragmentEnds {
         let Self { transmitter, rules, plan, sdus, chunks, places, .. } = self;
         let mut described = [None; Self::SDUS];
         for (place, sdu) in described.iter_mut().zip(sdus.iter()) {
-            *place = Sdu::of(sdu);
+            *place = Sdu::of(sdu, &ExpressClasses::default());
         }
         plan.make(rules, &described.map(|sdu| sdu.expect("an Ethernet header")));
         assert!(plan.frames().len() <= chunks.len(), "more frames than a burst holds");

@@ -16,8 +16,8 @@ use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, HEADROOM, Pool};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, Settings, TransmitSa,
-    ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, ReceiveSa, SciInclusion, SecY, Settings,
+    TransmitSa, ValidateFrames,
 };
 use suite::CipherSuite;
 use wire::ethernet::Header;
@@ -180,7 +180,8 @@ impl Link {
         secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
         secy.enable_receive(peer, an).expect("invariant: it is installed");
         let Setup { fragment, concatenate, .. } = setup;
-        let fragmentation = FragmentConfig { fragment, concatenate, hold: Duration::ZERO };
+        let fragmentation =
+            FragmentConfig { fragment, concatenate, hold: Duration::ZERO, express: ExpressClasses::DEFAULT };
         let pipeline = Pipeline::new(secy, &[BYPASS], setup.is_fragmenting.then_some(fragmentation));
         Self { pipeline, sent: Vec::new(), given: HashMap::new() }
     }

@@ -16,8 +16,8 @@ use arbitrary::{Arbitrary, Unstructured};
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::reassemble::MAX_FRAGMENTS;
 use secy::{
-    ClearVlan, ConfidentialityOffset, FrameLayout, Protection, ReceiveSa, SciInclusion, SduBuffer, SecY,
-    Settings, TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, FrameLayout, Protection, ReceiveSa, SciInclusion,
+    SduBuffer, SecY, Settings, TransmitSa, ValidateFrames,
 };
 use suite::CipherSuite;
 use wire::{An, Instant, Pn, Segments};
@@ -185,7 +185,10 @@ impl Run {
                 head.chain(number.to_be_bytes()).chain(body).collect()
             })
             .collect();
-        let described: Vec<_> = sdus.iter().map(|sdu| Sdu::of(sdu).expect("invariant: a header")).collect();
+        let described: Vec<_> = sdus
+            .iter()
+            .map(|sdu| Sdu::of(sdu, &ExpressClasses::default()).expect("invariant: a header"))
+            .collect();
         self.plan.make(&self.rules, &described);
         let assembled = secys::carry_out(&self.plan, &sdus);
         let frames = secys::protect(&mut self.transmitter, &assembled);

@@ -19,11 +19,11 @@ use super::mka::{all, discards};
 use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};
 
-const EXPRESS: &str = "kernel for express frames, user space for all others";
+pub(crate) const EXPRESS: &str = "kernel for express frames, user space for all others";
 const CYCLE: Duration = Duration::from_millis(1);
 
 /// Machines of 1500 octets, and a network of 1500 octets: full frames are split.
-fn topology() -> Topology {
+pub(crate) fn topology() -> Topology {
     redirecting(&Shape { protected_mtu: 1500, static_neighbours: true, ..Shape::default() })
 }
 
@@ -37,26 +37,26 @@ fn start(topology: &Topology, suite: CipherSuite) -> Pair {
     pair
 }
 
-fn link(station: &Station) -> LinkReport {
+pub(crate) fn link(station: &Station) -> LinkReport {
     station.report().unwrap().links.swap_remove(0)
 }
 
 /// Frames that left on the own express SC.
-fn sent_express(station: &Station) -> u64 {
+pub(crate) fn sent_express(station: &Station) -> u64 {
     let express = link(station).secy.express.expect("an express SC");
     assert!(express.sci.ends_with("/32769"), "{}", express.sci);
     counter(&express.counters, "OutPktsEncrypted")
 }
 
 /// Frames that came on the peer's express SC.
-fn received_express(station: &Station) -> u64 {
+pub(crate) fn received_express(station: &Station) -> u64 {
     let secy = link(station).secy;
     let sc = secy.receive.iter().find(|sc| sc.sci.ends_with("/32769")).expect("the peer's express SC");
     counter(&sc.counters, "InPktsOK")
 }
 
 /// Cyclic frames go both ways while `work` is done: all arrive, in order. As many as that each way.
-fn cyclic_both_ways(topology: &Topology, frames: u64, work: impl FnOnce()) {
+pub(crate) fn cyclic_both_ways(topology: &Topology, frames: u64, work: impl FnOnce()) {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     std::thread::scope(|scope| {
         let flows = [(a, b), (b, a)]
@@ -71,7 +71,7 @@ fn cyclic_both_ways(topology: &Topology, frames: u64, work: impl FnOnce()) {
 }
 
 /// Transfers octets both ways at full speed; most frames are split.
-fn bulk(topology: &Topology, time: Duration) {
+pub(crate) fn bulk(topology: &Topology, time: Duration) {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     std::thread::scope(|scope| {
         for (from, to) in [(a, b), (b, a)] {
@@ -81,7 +81,7 @@ fn bulk(topology: &Topology, time: Duration) {
 }
 
 /// MACsec frames of express SCs. None has a part of an SDU or several, and no PN comes twice under one SC and AN.
-fn express_frames(wire: &Captured) -> usize {
+pub(crate) fn express_frames(wire: &Captured) -> usize {
     let mut seen = HashSet::new();
     for frame in wire.of_ethertype(EtherType::MACSEC.0).filter(|frame| frame.octets[26] & 0x80 != 0) {
         assert_eq!(frame.octets[15] & 0xc0, 0, "EXT or MF on an express SC");
@@ -139,6 +139,55 @@ fn what_is_express_and_fits_a_frame_has_its_own_sc() {
         let after = (sent_express(&pair.a) - before, received_express(&pair.b) - came);
         assert_eq!(after, (is_express.into(), is_express.into()), "{:02x?}", &frame[12..20]);
     }
+    pair.stop().unwrap();
+}
+
+/// Classes of the configuration, and others after a reload. The other end need not have the same.
+#[test]
+fn express_frames_are_those_that_the_configuration_names() {
+    let topology = topology();
+    let pair = start(&topology, CipherSuite::ChaCha20Poly1305);
+    let (a, b) = (&topology.machine_a, &topology.machine_b);
+    let of = |ethertype| marked(b.mac, a.mac, ethertype, 100, 1);
+    let ip = |tos: u8, port: u16| {
+        let mut frame = of(EtherType::IPV4);
+        frame[14..24].copy_from_slice(&[0x45, tos, 0, 100, 0, 1, 0x40, 0, 64, 17]);
+        frame[34..36].copy_from_slice(&port.to_be_bytes());
+        frame
+    };
+    let frames =
+        [of(EtherType::PROFINET), of(EtherType::SAMPLED_VALUES), of(EXPERIMENT), ip(0xb8, 1), ip(0, 4840)];
+    let file = pair.scratch.path().join("a.toml");
+    let mut line = "express = true\n".to_owned();
+    for (classes, express) in [
+        (None, [true, true, false, false, false]),
+        (Some("\"default\", \"dscp:46\", \"udp:4840\""), [true, true, false, true, true]),
+        (Some("\"sv\", \"tcp:4840\", \"0x88b5\""), [false, true, true, false, false]),
+        (Some(""), [false; 5]),
+    ] {
+        if let Some(classes) = classes {
+            let other = format!("express = true\nexpress_classes = [{classes}]\n");
+            edit(&file, &line, &other);
+            line = other;
+            reloaded(&pair.scratch, "a");
+            until_path(&pair.a, EXPRESS);
+        }
+        for (frame, express) in frames.iter().zip(express) {
+            let before = (sent_express(&pair.a), sent_express(&pair.b));
+            exchange(a, b, std::slice::from_ref(frame));
+            let after = (sent_express(&pair.a), sent_express(&pair.b));
+            assert_eq!(
+                after,
+                (before.0 + u64::from(express), before.1),
+                "{classes:?} {:02x?}",
+                &frame[12..16]
+            );
+        }
+    }
+    // The other end's are its own.
+    let before = sent_express(&pair.b);
+    exchange(b, a, &[marked(a.mac, b.mac, EtherType::PROFINET, 100, 1)]);
+    assert_eq!(sent_express(&pair.b), before + 1);
     pair.stop().unwrap();
 }
 
@@ -211,7 +260,7 @@ fn with_a_member_that_announces_no_express_scs_there_are_none() {
     pair.stop().unwrap();
 }
 
-fn edit(file: &std::path::Path, from: &str, to: &str) {
+pub(crate) fn edit(file: &std::path::Path, from: &str, to: &str) {
     let text = std::fs::read_to_string(file).unwrap();
     assert!(text.contains(from), "{from}");
     std::fs::write(file, text.replace(from, to)).unwrap();

@@ -22,6 +22,7 @@ mod everything;
 mod exchange;
 mod exchanged;
 mod express;
+mod express_static;
 mod fieldbus;
 mod fleet;
 mod fragments;

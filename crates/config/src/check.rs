@@ -14,14 +14,14 @@ use std::fmt;
 use dataplane::fragmenter::FragmentConfig;
 use netdev::interface::Guard;
 use pnstore::StateView;
-use secy::{ConfidentialityOffset, Protection};
+use secy::{ConfidentialityOffset, ExpressClasses, Protection};
 use suite::ICV_OCTETS;
 use wire::ethernet::VLAN_TAG_OCTETS;
 
 use crate::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use crate::worker_scheduling::{Machine, WorkerScheduling};
 use crate::{Config, Finding, Link, LinkLoss, Named as _, WholeSdus};
-use crate::{bypass, datapaths, fieldbus, interfaces};
+use crate::{bypass, datapaths, express_classes, fieldbus, interfaces};
 pub use engine::engines;
 use mtus::sectag_octets;
 pub use mtus::{
@@ -329,7 +329,9 @@ fn write_fragmentation(
     if link.whole_sdus == WholeSdus::Demanded {
         return writeln!(f, "  fragment   off, concatenate off: io = \"kernel\" takes whole frames alone");
     }
-    let Some(FragmentConfig { fragment, concatenate, hold }) = link.fragmentation else { return Ok(()) };
+    let Some(FragmentConfig { fragment, concatenate, hold, express }) = link.fragmentation else {
+        return Ok(());
+    };
     if kernel && link.whole_sdus == WholeSdus::ForKernel {
         return writeln!(
             f,
@@ -349,6 +351,11 @@ fn write_fragmentation(
         on(concatenate),
         hold.as_micros()
     )?;
+    if express != ExpressClasses::DEFAULT {
+        let classes: Vec<_> = express.iter().map(|class| express_classes::Named(class).to_string()).collect();
+        let classes = if classes.is_empty() { "none".to_owned() } else { classes.join(", ") };
+        writeln!(f, "             express frames, which precede all others: {classes}")?;
+    }
     if let (true, true, Some(mtus)) = (agreed, fragment, mtus)
         && mtus.protected < mtus.plain + overhead_octets(link)
     {

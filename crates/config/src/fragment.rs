@@ -1,6 +1,6 @@
-//! `fragment`, `concatenate` and `hold`: what may be done to SDUs so that they fit and fill frames.
+//! `fragment`, `concatenate`, `hold` and `express_classes`: what may be done to SDUs so that they fit and fill frames.
 //!
-//! All three need peers that understand it. With MKA they announce it, and `auto`, the default, means: under each SAK
+//! The first three need peers that understand it. With MKA they announce it, and `auto`, the default, means: under each SAK
 //! that all live peers announced it for. `on` can promise no more; it means that status says so where peers do not. With
 //! static keys nobody announces anything, so `auto` means off, and `on` is a promise that both ends are configured alike.
 //!
@@ -13,6 +13,7 @@ use dataplane::fragmenter::FragmentConfig;
 use secy::{ConfidentialityOffset, Protection, ValidateFrames};
 use toml::Spanned;
 
+use super::express_classes;
 use super::findings::Findings;
 use super::reference::{Key, LINK, RawLink};
 use super::words::Division;
@@ -28,7 +29,7 @@ pub enum WholeSdus {
     Demanded,
 }
 
-/// Judges the three keys of a link; `None` if frames stay as the standard has them.
+/// Judges the four keys of a link; `None` if frames stay as the standard has them.
 pub(super) fn validate(
     label: &str,
     raw: &RawLink,
@@ -66,6 +67,7 @@ pub(super) fn validate(
             );
         }
     }
+    let express_classes = express_classes::validate(label, raw, fragment || concatenate, findings);
     if !fragment && !concatenate {
         return (None, WholeSdus::AsConfigured);
     }
@@ -73,7 +75,7 @@ pub(super) fn validate(
     let express = LINK.express.switch(&raw.express);
     let left_to_gateway = on.is_none() && hold.is_zero() && !express;
     let whole = if left_to_gateway { WholeSdus::ForKernel } else { WholeSdus::AsConfigured };
-    (Some(FragmentConfig { fragment, concatenate, hold }), whole)
+    (Some(FragmentConfig { fragment, concatenate, hold, express: express_classes }), whole)
 }
 
 /// `250us` or `2ms`.

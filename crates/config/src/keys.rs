@@ -98,6 +98,18 @@ pub struct Expected {
     pub concatenate: bool,
 }
 
+impl StaticSas {
+    /// The SAs of the express SCs beside these: under keys that are derived from theirs. `None` for a suite without express SCs, or if an
+    /// SCI leaves no room for one.
+    pub fn express(&self) -> Option<Self> {
+        let express = |sa: &StaticSa| {
+            Some(StaticSa { sci: sa.sci.express()?, key: sa.key.express(self.suite)?, ..sa.clone() })
+        };
+        let receive = self.receive.iter().map(express).collect::<Option<_>>()?;
+        Some(Self { suite: self.suite, transmit: express(&self.transmit)?, receive })
+    }
+}
+
 impl StaticSa {
     /// Whether both have the same key and the same names, so that one can go on as the other.
     pub fn goes_on_as(&self, other: &Self) -> bool {

@@ -13,6 +13,7 @@ pub mod change;
 pub mod check;
 pub mod cpus;
 mod express;
+pub mod express_classes;
 pub mod fieldbus;
 mod findings;
 mod fragment;

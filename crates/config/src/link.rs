@@ -67,8 +67,8 @@ pub struct Link {
     pub fragmentation: Option<FragmentConfig>,
     /// Whether SDUs stay whole for programs in the kernel.
     pub whole_sdus: WholeSdus,
-    /// Whether express frames have SCs of their own, as long as all peers have announced that they receive them. Only with
-    /// [`Keys::Agreed`].
+    /// Whether express frames have SCs of their own. With [`Keys::Agreed`] as long as all peers have announced that they receive
+    /// them; with [`Keys::Static`] all ends have to be configured alike.
     pub express: bool,
     /// Effect of the loss of one side's carrier on the other side.
     pub link_loss: LinkLoss,
@@ -152,6 +152,11 @@ impl Link {
             Keys::Static(sas) => Some(sas),
             Keys::Agreed(_) | Keys::None => None,
         }
+    }
+
+    /// The SAs of its express SCs, if its keys are static and it has some.
+    pub fn express_sas(&self) -> Option<StaticSas> {
+        self.static_sas().filter(|_| self.express).and_then(StaticSas::express)
     }
 
     /// Settings of its key agreement, if it has one.

@@ -339,3 +339,67 @@ proptest! {
         let _ = validated(&text);
     }
 }
+
+/// Express SCs with static keys: SAs of their own, under keys, SCIs and names on disk that no other SA has.
+#[test]
+fn express_scs_with_static_keys_have_sas_of_their_own() {
+    let chacha =
+        |suite: &str, lines: &str| VALID.replace("gcm-aes-128", suite).replace("mtu = \"interface\"", lines);
+    let on = "express = true\nfragment = \"on\"";
+    let (config, _) = validated(&chacha("chacha20-poly1305", on)).unwrap();
+    let link = &config.links[0];
+    let (others, express) = (sas(link), link.express_sas().unwrap());
+    let pairs = std::iter::once((&others.transmit, &express.transmit))
+        .chain(others.receive.iter().zip(&express.receive));
+    let mut names = std::collections::BTreeSet::new();
+    for (other, of) in pairs {
+        assert_eq!(Some(of.sci), other.sci.express());
+        assert_eq!((of.an, &of.key_file, of.replay_floor), (other.an, &other.key_file, other.replay_floor));
+        assert!(of.key != other.key && Some(&of.key) == other.key.express(others.suite).as_ref());
+        assert!(names.insert(of.lease_name()) && names.insert(other.lease_name()));
+    }
+    let off = validated(&chacha("chacha20-poly1305", "fragment = \"on\"")).unwrap().0;
+    assert!(off.links[0].express_sas().is_none());
+    let never = format!("{on}\nsci = \"never\"");
+    for (suite, lines, port, why) in [
+        ("chacha20-poly1305", "express = true", 1, "set fragment = \"on\" at both ends, or remove express"),
+        ("chacha20-poly1305", never.as_str(), 1, "remove sci = \"never\""),
+        ("chacha20-poly1305", on, 32_768, "needs SCIs whose port numbers are below 32768, at both ends"),
+        ("gcm-aes-256", on, 1, "needs suite = \"chacha20-poly1305\" or \"chacha20-poly1305-xpn\""),
+    ] {
+        let text = chacha(suite, lines).replace("00:00:02/1\"", &format!("00:00:02/{port}\""));
+        let said = lines_of(validated(&text));
+        let [one] = &said[..] else { panic!("{said:?}") };
+        assert!(one.starts_with("gw.toml:9: link \"press\": express = true ") && one.ends_with(why), "{one}");
+    }
+}
+
+fn lines_of(judged: Result<(Config, Vec<Finding>), Vec<Finding>>) -> Vec<String> {
+    lines(&judged.map(|_| ()).unwrap_err())
+}
+
+/// What the state directory knows of the names of express SCs counts as much: ends that were exchanged, or a lost directory.
+#[test]
+fn names_of_express_scs_are_judged_too() {
+    use pnstore::{LeaseError, Role};
+    let text = VALID.replace("gcm-aes-128", "chacha20-poly1305");
+    let text = text.replace("mtu = \"interface\"", "express = true\nfragment = \"on\"");
+    let (config, _) = validated(&text).unwrap();
+    let express = config.links[0].express_sas().unwrap();
+    for (role, of) in [(Role::Send, &express.transmit), (Role::Receive, &express.receive[0])] {
+        let refused = of.lease_name();
+        let judge = |asked: Role, name, _: &Path| {
+            if (asked, name) != (role, refused) {
+                return Ok(());
+            }
+            let record = PathBuf::from("state");
+            Err(if asked == Role::Send {
+                LeaseError::Received { record }
+            } else {
+                LeaseError::Sent { record }
+            })
+        };
+        let found = check::keys::misused(Path::new("gw.toml"), &config.links, &judge);
+        assert_eq!((found.len(), found[0].line), (1, Some(of.line.0)));
+    }
+}

@@ -112,9 +112,7 @@ impl Gateway {
             }
         }
         for link in 0..self.links.len() {
-            if self.links[link].static_keys_mut().is_some_and(|keys| keys.is_due(now)) {
-                self.reserve(link);
-            }
+            self.reserve_again(link, now);
             self.look_at_pns(link, now);
             self.speak(link, now);
         }

@@ -19,7 +19,7 @@ mod moves;
 mod tests;
 
 use netdev::port::KernelSide;
-use secy::{InstallError, NextAction, Settings, TransmitPns};
+use secy::{ExpressClasses, InstallError, NextAction, Settings, TransmitPns};
 use suite::CipherSuite;
 use wire::{An, EtherType, Pn, Sci};
 use xdp::link::{SaKey, Switch, Window};
@@ -51,8 +51,8 @@ pub struct LinkPlaceSettings {
     pub refused: Option<String>,
     /// Settings of the SecY, as the programs are to have them.
     pub secy: Settings,
-    /// The programs are to be the express SCs alone.
-    pub express: bool,
+    /// The programs are to be the express SCs alone, for SDUs of these classes.
+    pub express: Option<ExpressClasses>,
     /// EtherTypes that go around the SecY.
     pub bypass: Vec<EtherType>,
     /// Of receive SAs, in PNs.
@@ -122,6 +122,12 @@ impl KernelLink {
     /// The programs, for another link.
     pub(crate) fn into_programs(self) -> xdp::Link {
         self.programs
+    }
+
+    /// Has a frame of the machine go through the program.
+    #[cfg(test)]
+    pub(crate) fn run_outward(&self, frame: &[u8]) -> xdp::Ran {
+        self.programs.run_outward(frame, 1).expect("root")
     }
 
     /// Whether the programs are the express SCs, and not all SCs of their link.
@@ -243,10 +249,10 @@ impl KernelLink {
     ) -> Result<(), XdpError> {
         let LinkPlaceSettings { wanted, sci, secy, express, bypass, replay_window, .. } = settings;
         self.wanted = *wanted;
-        if *express != self.express {
+        if express.is_some() != self.express {
             self.keep_transmit_counters()?;
         }
-        self.express = *express;
+        self.express = express.is_some();
         if self.is_idle() {
             self.state = State::NoPorts;
         }
@@ -259,9 +265,9 @@ impl KernelLink {
         // Without replay protection no PN was marked: what is behind the newest one would count as new.
         let begins = secy.replay_protect && !std::mem::replace(&mut self.replay_protect, secy.replay_protect);
         let raised = if begins { self.stand_still(scs)? } else { Vec::new() };
-        if *express {
+        if let Some(classes) = express {
             let own = sci.express().ok_or(XdpError::Setting(NO_EXPRESS_SCI))?;
-            self.programs.configure_express(own, secy, bypass, Unclaimed::Drop)?;
+            self.programs.configure_express(own, secy, (bypass, classes), Unclaimed::Drop)?;
         } else {
             self.programs.configure(*sci, secy, bypass, Unclaimed::Drop)?;
             self.programs.share(shared)?;

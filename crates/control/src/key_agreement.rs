@@ -12,6 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
+use secy::ExpressClasses;
 use wire::mkpdu::Mkpdu;
 use wire::{An, Ckn, Ki, Sci};
 use zeroize::Zeroizing;
@@ -40,6 +41,8 @@ pub struct KeyAgreement {
     pub replay_window: u32,
     /// Longest wait of an SDU for others to share its frame, where a SAK's [`mka::FragmentAgreement`] allows it.
     pub hold: Duration,
+    /// SDUs that precede all others.
+    pub express_classes: ExpressClasses,
     /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
     pub antedate: bool,
     /// The link is inside of a site, whose LAN may have stations of other groups: their MKPDUs come too.
@@ -120,8 +123,8 @@ impl Agreement {
         link: &mut Link,
         agreement: KeyAgreement,
     ) -> io::Result<Self> {
-        let KeyAgreement { settings, caks, replay_window, hold, antedate, beside_stations, mut record } =
-            agreement;
+        let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, .. } = agreement;
+        let (ahead, mut record) = ((agreement.hold, agreement.express_classes), agreement.record);
         let own_ckns = beside_stations.then(|| names(&caks));
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *seed).map_err(io::Error::from)?;
@@ -130,7 +133,7 @@ impl Agreement {
         }
         let express = settings.announced.express;
         let kay = Kay::new(moment, settings, caks, &seed);
-        let table = SaTable::new(&link.pipeline().secy, replay_window, hold, antedate, express);
+        let table = SaTable::new(&link.pipeline().secy, replay_window, ahead, antedate, express);
         let mailbox = link.pipeline_mut().connect_kay();
         Ok(Self { kay, mailbox, table, pns_due: now, own_ckns, record })
     }
@@ -154,9 +157,9 @@ impl Agreement {
 
     /// Takes other settings and CAKs over.
     pub(crate) fn change(&mut self, agreement: KeyAgreement, around: &mut Context<'_>) {
-        let KeyAgreement { settings, caks, replay_window, hold, antedate, beside_stations, record: _ } =
-            agreement;
-        self.table.set(replay_window, hold, antedate, settings.announced.express);
+        let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, .. } = agreement;
+        let ahead = (agreement.hold, agreement.express_classes);
+        self.table.set(replay_window, ahead, antedate, settings.announced.express);
         let ckns = names(&caks);
         self.own_ckns = beside_stations.then(|| ckns.clone());
         self.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });

@@ -49,7 +49,7 @@ pub use kernel_ports::PlaceWanted;
 pub use kernel_programs::KernelPrograms;
 pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
 pub use notice::Notice;
-pub use static_keys::{StaticKeys, StaticSak, StaticSaks, TransmitLease};
+pub use static_keys::{ExpressChange, ExpressPns, StaticKeys, StaticSak, StaticSaks, TransmitLease};
 
 pub use dataplane::job::{Datapath, Progress};
 

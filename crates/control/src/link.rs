@@ -149,6 +149,8 @@ impl LinkControl {
             Keys::Agreed(_) | Keys::None => None,
         };
         match (kernel.state(), nowhere) {
+            // Express frames go out on the other SC then.
+            (_, Some(why)) if kernel.is_express() => LinkPlace::UserSpace(why.into()),
             (_, Some(why)) => LinkPlace::Nowhere(why.into()),
             (State::Idle(why), _) => LinkPlace::UserSpace(why.clone()),
             (State::Unfit(why), _) if kernel.is_place_of_sas() => LinkPlace::Nowhere(why.clone()),
@@ -159,6 +161,7 @@ impl LinkControl {
                 Keys::Static(keys) if !keys.is_in_kernel() => {
                     LinkPlace::UserSpace("its keys are changed".into())
                 }
+                Keys::Static(_) if kernel.is_express() => LinkPlace::Express,
                 Keys::Static(_) | Keys::None => LinkPlace::Kernel,
             },
         }

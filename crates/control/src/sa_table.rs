@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use mka::{Admission, Association, Event, Reason, Report};
 use secy::{
-    ConfidentialityOffset, InstallError, Protection, ReceiveSa, ReceiveSc, SecY, Settings, TransmitSa,
-    XpnBinding,
+    ConfidentialityOffset, ExpressClasses, InstallError, Protection, ReceiveSa, ReceiveSc, SecY, Settings,
+    TransmitSa, XpnBinding,
 };
 use suite::Key;
 use wire::ethernet::ADDRESSES_OCTETS;
@@ -62,6 +62,8 @@ pub(super) struct SaTable {
     /// Of receive SAs to come.
     replay_window: u32,
     hold: Duration,
+    /// Of fragmenters to come.
+    express_classes: ExpressClasses,
     /// Whether the keys to come antedate.
     antedate: bool,
     /// Whether the SAKs to come are used on express SCs too.
@@ -83,7 +85,7 @@ impl SaTable {
     pub(super) fn new(
         secy: &SecY,
         replay_window: u32,
-        hold: Duration,
+        (hold, express_classes): (Duration, ExpressClasses),
         antedate: bool,
         express: bool,
     ) -> Self {
@@ -92,6 +94,7 @@ impl SaTable {
             settings: *secy.settings(),
             replay_window,
             hold,
+            express_classes,
             antedate,
             express,
             saks: Vec::new(),
@@ -104,9 +107,15 @@ impl SaTable {
     }
 
     /// For SAs and fragmenters to come.
-    pub(super) const fn set(&mut self, replay_window: u32, hold: Duration, antedate: bool, express: bool) {
+    pub(super) const fn set(
+        &mut self,
+        replay_window: u32,
+        (hold, express_classes): (Duration, ExpressClasses),
+        antedate: bool,
+        express: bool,
+    ) {
         (self.replay_window, self.hold, self.antedate) = (replay_window, hold, antedate);
-        self.express = express;
+        (self.express_classes, self.express) = (express_classes, express);
     }
 
     /// Makes changes of an event. What the kernel takes is done at once.
@@ -397,7 +406,8 @@ impl SaTable {
     fn fragmenter(&self, sak: &Association) -> Option<Box<Fragmenter>> {
         let mka::FragmentAgreement { fragment, concatenate, largest_sdu, express: _ } = sak.fragmentation;
         let fragments = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
-        let fragmentation = FragmentConfig { fragment, concatenate, hold: self.hold };
+        let fragmentation =
+            FragmentConfig { fragment, concatenate, hold: self.hold, express: self.express_classes };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);
         fragments.then(|| Box::new(Fragmenter::new(&self.settings, fragmentation, longest)))
     }

@@ -1,4 +1,7 @@
-//! Static keys of a link: the lease of its transmit SA, its receive SAs' floors, and the keys for SAs in the kernel.
+//! Static keys of a link: the leases of its transmit SAs, its receive SAs' floors, and the keys for SAs in the kernel.
+//!
+//! A link that splits frames may have express SCs, whose SAs have leases and floors of their own. Its other SAs stay in the worker then;
+//! the transmit SA of the express SC is in the programs or nowhere, and its PNs wait here ([`ExpressPns`]).
 
 mod kernel;
 mod tail;
@@ -48,11 +51,32 @@ impl TransmitLease {
     }
 }
 
+/// PNs of the express SC's transmit SA, which is in programs alone, while it is not there.
+#[derive(Clone, Copy)]
+pub struct ExpressPns {
+    /// The record on disk.
+    pub lease: TransmitLease,
+    /// The PN of its next frame; none if all are used, or nobody knows.
+    pub next: Option<Pn>,
+}
+
+/// Change of the express SC's transmit SA together with a link's pipeline.
+pub enum ExpressChange {
+    /// There is none from here on.
+    None,
+    /// It goes on as it is, or stays away.
+    Same,
+    /// It begins with these PNs.
+    Begins(ExpressPns),
+}
+
 /// Leases and floors that are kept on disk for a link's SAs with static keys.
 pub struct StaticKeys {
     /// The PNs that its transmit SA uses.
     pub transmit: TransmitLease,
-    /// Its receive SAs whose floors are kept.
+    /// Those of its express SC, if it has one.
+    pub express: Option<ExpressPns>,
+    /// Its receive SAs whose floors are kept, those of express SCs too.
     pub receive: Vec<ReceiveFloor>,
 }
 
@@ -64,15 +88,98 @@ pub(crate) enum ReservationFault {
     Disk(LeaseError),
 }
 
-/// Control's part of a link with static keys.
-pub(crate) struct StaticControl {
-    lease: TransmitLease,
-    /// Shared with the worker, so that nothing is freed there.
-    floors: Arc<[ReceiveFloor]>,
-    /// The reservation that is under way.
+/// User of a block that was reserved.
+pub(crate) enum PnUser {
+    /// The programs' transmit SA.
+    Kernel,
+    /// The worker's.
+    Worker,
+    /// None yet: the SA gets it when it comes into the kernel.
+    Later,
+}
+
+/// A lease with its reservation that is under way.
+struct Lease {
+    of: TransmitLease,
     pending: Option<u64>,
     /// A reservation that failed is due again then.
     retry_at: Option<Instant>,
+}
+
+impl Lease {
+    const fn new(of: TransmitLease) -> Self {
+        Self { of, pending: None, retry_at: None }
+    }
+
+    /// Has the next block of PNs reserved, unless that is under way.
+    fn reserve(&mut self, lease_thread: &mut LeaseThread) {
+        if self.pending.is_none() {
+            let TransmitLease { name, last, .. } = self.of;
+            (self.pending, self.retry_at) = (Some(lease_thread.reserve(name, last)), None);
+        }
+    }
+
+    /// Whether this reservation is its own.
+    fn awaits(&self, ticket: u64) -> bool {
+        self.pending == Some(ticket)
+    }
+
+    fn take_reservation(
+        &mut self,
+        reservation: Result<Reservation, LeaseError>,
+        now: Instant,
+    ) -> Result<Option<(An, Pn)>, ReservationFault> {
+        let TransmitLease { an, through: before, .. } = self.of;
+        self.pending = None;
+        match reservation {
+            // The PNs between were reserved for another SA under this key, which must not be: whatever happens, no
+            // PN is used twice.
+            Ok(Reservation::Block(block)) if before.number().checked_add(1) != Some(block.first.number()) => {
+                Err(ReservationFault::Gap)
+            }
+            Ok(Reservation::Block(block)) => {
+                self.of.through = block.last;
+                Ok(Some((an, block.last)))
+            }
+            Ok(Reservation::Exhausted) => Ok(None),
+            Err(error) => {
+                self.retry_at = Some(now + LEASE_RETRY);
+                Err(ReservationFault::Disk(error))
+            }
+        }
+    }
+
+    /// Whether a reservation is due again.
+    fn is_due(&self, now: Instant) -> bool {
+        self.retry_at.is_some_and(|at| at <= now)
+    }
+}
+
+/// Lease of the express SC's transmit SA, and where that goes on if it is not in the kernel.
+struct Express {
+    lease: Lease,
+    next: Option<Pn>,
+}
+
+impl Express {
+    const fn new(pns: ExpressPns) -> Self {
+        Self { lease: Lease::new(pns.lease), next: pns.next }
+    }
+
+    /// The PNs that its SA has not used, which is not in the kernel and never will be again.
+    fn unused(&mut self) -> Option<UnusedPns> {
+        let through = self.lease.of.through;
+        self.lease.of.unused_of(self.next.take(), through)
+    }
+}
+
+/// Control's part of a link with static keys.
+pub(crate) struct StaticControl {
+    lease: Lease,
+    /// Of the express SC, if it has one. The SAs in the kernel are those of the express SCs then, and the others are the worker's.
+    express: Option<Express>,
+    /// Shared with the worker, so that nothing is freed there.
+    floors: Arc<[ReceiveFloor]>,
     /// Another pipeline is under way: the worker's reports are about the SA before, and its PNs are no longer of interest.
     changing: bool,
     /// The keys, if its SAs may be in the kernel.
@@ -91,12 +198,11 @@ pub(crate) struct StaticControl {
 
 impl StaticControl {
     pub(crate) fn new(keys: StaticKeys) -> Self {
-        let StaticKeys { transmit: lease, receive } = keys;
+        let StaticKeys { transmit, express, receive } = keys;
         Self {
-            lease,
+            lease: Lease::new(transmit),
+            express: express.map(Express::new),
             floors: receive.into(),
-            pending: None,
-            retry_at: None,
             changing: false,
             saks: None,
             in_kernel: false,
@@ -115,10 +221,15 @@ impl StaticControl {
     /// The PNs that its transmit SA has not used; the SecY has come back from its worker. Of an SA whose PNs go on in the kernel it has
     /// none to give.
     pub(crate) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
-        self.lease.unused(secy).filter(|_| self.tail.is_none())
+        self.lease.of.unused(secy).filter(|_| self.tail.is_none() || self.has_express())
     }
 
-    /// Another pipeline is under way: from here on nothing is reserved for the SA before.
+    /// Whether it has express SCs.
+    pub(crate) const fn has_express(&self) -> bool {
+        self.express.is_some()
+    }
+
+    /// From here on nothing is reserved for the SAs before: another pipeline is under way.
     pub(crate) const fn begin_change(&mut self) {
         self.changing = true;
     }
@@ -133,63 +244,68 @@ impl StaticControl {
     }
 
     /// Takes over what the pipeline that is under way uses: other PNs, or those of before, and floors. Hands out what the pipeline
-    /// before used. The keys for the kernel come again.
+    /// before used, and what the express SC's transmit SA has left if it ends; it is not in the kernel meanwhile. The keys for the kernel
+    /// come again.
     pub(crate) fn replace(
         &mut self,
         transmit: Option<TransmitLease>,
+        express: ExpressChange,
         receive: Vec<ReceiveFloor>,
-    ) -> (TransmitLease, Arc<[ReceiveFloor]>) {
+    ) -> (TransmitLease, Option<UnusedPns>, Arc<[ReceiveFloor]>) {
         (self.saks, self.nowhere, self.tail) = (None, None, None);
-        if transmit.is_some() {
+        let lease = self.lease.of;
+        if let Some(transmit) = transmit {
             // The SA before asked for the reservation that is under way: it would be taken for the new one's.
-            (self.pending, self.retry_at) = (None, None);
+            self.lease = Lease::new(transmit);
         }
-        let transmit = transmit.unwrap_or(self.lease);
-        let lease = std::mem::replace(&mut self.lease, transmit);
-        (lease, std::mem::replace(&mut self.floors, receive.into()))
+        let ended = match express {
+            ExpressChange::Same => None,
+            ExpressChange::None => self.express.take(),
+            ExpressChange::Begins(pns) => self.express.replace(Express::new(pns)),
+        };
+        let unused = ended.and_then(|mut express| express.unused());
+        (lease, unused, std::mem::replace(&mut self.floors, receive.into()))
     }
 
-    /// Has the next block of PNs reserved, unless that is under way.
-    pub(crate) fn reserve(&mut self, lease_thread: &mut LeaseThread) {
-        if self.pending.is_none() {
-            let TransmitLease { name, last, .. } = self.lease;
-            (self.pending, self.retry_at) = (Some(lease_thread.reserve(name, last)), None);
+    /// Has the next block of PNs reserved for the transmit SA, or for that of the express SC, unless that is under way.
+    pub(crate) fn reserve(&mut self, express: bool, lease_thread: &mut LeaseThread) {
+        match &mut self.express {
+            Some(of) if express => of.lease.reserve(lease_thread),
+            _ => self.lease.reserve(lease_thread),
         }
+    }
+
+    /// Asks again for blocks whose reservation failed, if it is time.
+    pub(crate) fn reserve_again(&mut self, now: Instant, lease_thread: &mut LeaseThread) {
+        let leases = std::iter::once(&mut self.lease).chain(self.express.as_mut().map(|of| &mut of.lease));
+        leases.filter(|lease| lease.is_due(now)).for_each(|lease| lease.reserve(lease_thread));
     }
 
     /// Whether this reservation is its own.
     pub(crate) fn awaits(&self, ticket: u64) -> bool {
-        self.pending == Some(ticket)
+        self.lease.awaits(ticket) || self.express.as_ref().is_some_and(|of| of.lease.awaits(ticket))
     }
 
-    /// Takes the block that was reserved: its transmit SA may use the PNs through the last one. None are left where that
+    /// Takes the block that was reserved: that SA may use the PNs through the last one. None are left where that
     /// is nothing; the SA knows its last PN too, and says when it is used.
     ///
     /// # Errors
     /// If there is no block, or not the next one.
     pub(crate) fn take_reservation(
         &mut self,
+        ticket: u64,
         reservation: Result<Reservation, LeaseError>,
         now: Instant,
-    ) -> Result<Option<(An, Pn)>, ReservationFault> {
-        let TransmitLease { an, through: before, .. } = self.lease;
-        self.pending = None;
-        match reservation {
-            // The PNs between were reserved for another SA under this key, which must not be: whatever happens, no
-            // PN is used twice.
-            Ok(Reservation::Block(block)) if before.number().checked_add(1) != Some(block.first.number()) => {
-                Err(ReservationFault::Gap)
+    ) -> Result<Option<(An, Pn, PnUser)>, ReservationFault> {
+        let in_kernel = self.in_kernel;
+        let (lease, user) = match &mut self.express {
+            Some(of) if of.lease.awaits(ticket) => {
+                (&mut of.lease, if in_kernel { PnUser::Kernel } else { PnUser::Later })
             }
-            Ok(Reservation::Block(block)) => {
-                self.lease.through = block.last;
-                Ok(Some((an, block.last)))
-            }
-            Ok(Reservation::Exhausted) => Ok(None),
-            Err(error) => {
-                self.retry_at = Some(now + LEASE_RETRY);
-                Err(ReservationFault::Disk(error))
-            }
-        }
+            None if in_kernel => (&mut self.lease, PnUser::Kernel),
+            Some(_) | None => (&mut self.lease, PnUser::Worker),
+        };
+        Ok(lease.take_reservation(reservation, now)?.map(|(an, through)| (an, through, user)))
     }
 
     /// The receive SCs.
@@ -199,9 +315,7 @@ impl StaticControl {
         scs.dedup();
         scs
     }
-
-    /// Whether a reservation is due again.
-    pub(crate) fn is_due(&self, now: Instant) -> bool {
-        self.retry_at.is_some_and(|at| at <= now)
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -151,7 +151,9 @@ impl Receiver {
         let pipeline = Frames::new(secy, &[], None);
         let link = Link::new(pool, Box::new(plain), Box::new(protected), pipeline);
         let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap();
-        gateway.add("press".into(), link, StaticKeys { transmit: lease, receive: floors }).unwrap();
+        gateway
+            .add("press".into(), link, StaticKeys { transmit: lease, express: None, receive: floors })
+            .unwrap();
         Self { gateway, machine, wire, delivered: 0 }
     }
 

@@ -5,7 +5,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use control::{Gateway, StaticKeys, TransmitLease};
+use control::{ExpressChange, Gateway, StaticKeys, TransmitLease};
 use dataplane::fragmenter::{FragmentConfig, LONGEST_HOLD};
 use dataplane::link::{Link, Ports};
 use dataplane::pipeline::Pipeline;
@@ -16,8 +16,8 @@ use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::{LeaseName, LeaseStore, Reservation};
 use secy::{
-    CarryOver, ClearVlan, ConfidentialityOffset, Protection, SciInclusion, SecY, Settings, TransmitSa,
-    ValidateFrames,
+    CarryOver, ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, SciInclusion, SecY, Settings,
+    TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
 use testkit::frames::{ethernet, payload};
@@ -104,7 +104,7 @@ impl Station {
         let (ports, ends) = ports();
         let mut link = Link::closed(Pipeline::new(secy, &[], None));
         assert!(link.open(ports).is_none());
-        let keys = StaticKeys { transmit: lease, receive: vec![] };
+        let keys = StaticKeys { transmit: lease, express: None, receive: vec![] };
         self.gateway.add(name.into(), link, keys).unwrap();
         ends
     }
@@ -192,7 +192,10 @@ fn keys_change_under_traffic_and_nothing_is_lost() {
         for _ in 0..20 {
             sent += u64::from(ends.machine.inject(&sdu(sent)));
         }
-        station.gateway.change("press", pipeline, CarryOver::default(), Some(lease), vec![]).unwrap();
+        station
+            .gateway
+            .change("press", pipeline, CarryOver::default(), (Some(lease), ExpressChange::Same), vec![])
+            .unwrap();
         let start = Instant::now();
         while came < sent {
             station.gateway.turn(Instant::now());
@@ -244,7 +247,10 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
         assert!(start.elapsed() < DEADLINE, "it has taken the next one's PNs");
     }
     let pipeline = Box::new(Pipeline::new(next, &[], None));
-    station.gateway.change("press", pipeline, CarryOver::default(), Some(lease), vec![]).unwrap();
+    station
+        .gateway
+        .change("press", pipeline, CarryOver::default(), (Some(lease), ExpressChange::Same), vec![])
+        .unwrap();
     assert_eq!(through(&mut ends, &mut station.gateway), (1, u32::try_from(BLOCK.get()).unwrap() + 1));
     station.gateway.stop().unwrap();
 }
@@ -253,20 +259,28 @@ fn an_sa_gets_no_pns_beyond_those_of_the_next_one_under_its_key() {
 #[test]
 fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let mut station = Station::new("held");
-    let fragmentation = FragmentConfig { fragment: true, concatenate: true, hold: LONGEST_HOLD };
+    let fragmentation = FragmentConfig {
+        fragment: true,
+        concatenate: true,
+        hold: LONGEST_HOLD,
+        express: ExpressClasses::DEFAULT,
+    };
     let secy_of =
         |gateway: &mut Gateway| gateway.on_disk(|leases| secy(leases, 1, An::ALL[0], 1532)).unwrap();
     let (ports_of_link, mut ends) = ports();
     let (secy, lease) = secy_of(&mut station.gateway);
     let mut link = Link::closed(Pipeline::new(secy, &[], Some(fragmentation)));
     link.open(ports_of_link);
-    let keys = StaticKeys { transmit: lease, receive: vec![] };
+    let keys = StaticKeys { transmit: lease, express: None, receive: vec![] };
     station.gateway.add("press".into(), link, keys).unwrap();
     for fragmentation in [Some(fragmentation), None, Some(fragmentation)] {
         assert!(ends.machine.inject(&sdu(1)));
         let (secy, lease) = secy_of(&mut station.gateway);
         let pipeline = Box::new(Pipeline::new(secy, &[], fragmentation));
-        station.gateway.change("press", pipeline, CarryOver::default(), Some(lease), vec![]).unwrap();
+        station
+            .gateway
+            .change("press", pipeline, CarryOver::default(), (Some(lease), ExpressChange::Same), vec![])
+            .unwrap();
         let start = Instant::now();
         while ends.wire.collect().is_none() {
             assert!(start.elapsed() < DEADLINE, "it was forgotten");

@@ -21,8 +21,8 @@ use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::{LeaseName, LeaseStore, Reservation};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, Settings, TransmitSa,
-    ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, ReceiveSa, SciInclusion, SecY, Settings,
+    TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
 use testkit::frames::{ethernet, payload, tagged};
@@ -140,7 +140,9 @@ fn start(
 
 fn started(link: Link, lease: TransmitLease, leases: LeaseStore) -> Gateway {
     let mut gateway = Gateway::new(leases, Polling::Busy, Scheduling::Ordinary).unwrap();
-    gateway.add("press".into(), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
+    gateway
+        .add("press".into(), link, StaticKeys { transmit: lease, express: None, receive: vec![] })
+        .unwrap();
     gateway
 }
 
@@ -286,7 +288,12 @@ fn bypassed_ethertypes_pass_in_clear_both_ways_and_nothing_else_does() {
 #[test]
 fn mac_control_goes_nowhere() {
     // Neither a bypass that names it nor the fragmenter lets it through.
-    let fragmentation = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
+    let fragmentation = FragmentConfig {
+        fragment: true,
+        concatenate: true,
+        hold: Duration::ZERO,
+        express: ExpressClasses::DEFAULT,
+    };
     for (name, fragmentation) in [("control", None), ("control-fragmented", Some(fragmentation))] {
         let (mut a, mut b) = fragmenting_pair(name, &[EtherType::MAC_CONTROL], fragmentation);
         let group = MacAddr([1, 0x80, 0xc2, 0, 0, 1]);
@@ -395,7 +402,13 @@ fn several_links_share_a_process_and_nothing_else() {
             last: Pn::LAST_32,
             through: Pn::LAST_32,
         };
-        gateway.add(format!("link-{number}"), link, StaticKeys { transmit: lease, receive: vec![] }).unwrap();
+        gateway
+            .add(
+                format!("link-{number}"),
+                link,
+                StaticKeys { transmit: lease, express: None, receive: vec![] },
+            )
+            .unwrap();
         ends.push((machine, wire));
     }
     let sdu = ethernet(B, A, EtherType::IPV4, &payload(80, 3));
@@ -413,7 +426,12 @@ fn several_links_share_a_process_and_nothing_else() {
     gateway.stop().unwrap();
 }
 
-const FRAGMENT: FragmentConfig = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
+const FRAGMENT: FragmentConfig = FragmentConfig {
+    fragment: true,
+    concatenate: true,
+    hold: Duration::ZERO,
+    express: ExpressClasses::DEFAULT,
+};
 
 /// Takes what A sends to B until B's machine has got so many SDUs; returns the frames on the wire and the SDUs.
 fn relay(a: &mut Station, b: &mut Station, sdus: usize) -> (Vec<Vec<u8>>, Vec<Vec<u8>>) {

@@ -22,7 +22,6 @@ const UDP: u8 = 17;
 /// Where the checksum stands in a TCP segment, and in a UDP datagram.
 const TCP_CHECKSUM: usize = 16;
 const UDP_CHECKSUM: usize = 6;
-const IPV6: EtherType = EtherType(0x86dd);
 
 /// Looks at some frames, and counts.
 #[derive(Debug, Default)]
@@ -65,7 +64,7 @@ fn is_unfilled(frame: &[u8]) -> Option<bool> {
     let packet = frame.get(HEADER_OCTETS + header.vlan_tags * VLAN_TAG_OCTETS..)?;
     let (addresses, protocol, segment) = match header.ethertype {
         EtherType::IPV4 => ipv4(packet)?,
-        IPV6 => ipv6(packet)?,
+        EtherType::IPV6 => ipv6(packet)?,
         _ => return None,
     };
     let place = match protocol {

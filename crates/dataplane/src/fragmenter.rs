@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use secy::fragment::{Fragment, Plan, PlannedFrame, Rules, Sdu};
-use secy::{FrameLayout, SDU_OCTETS, Settings};
+use secy::{ExpressClasses, FrameLayout, SDU_OCTETS, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 
@@ -31,6 +31,8 @@ pub struct FragmentConfig {
     pub concatenate: bool,
     /// Longest wait of an SDU for others to share its frame, at most [`LONGEST_HOLD`].
     pub hold: Duration,
+    /// SDUs that precede all others and share no frame.
+    pub express: ExpressClasses,
 }
 
 wire::counters! {
@@ -53,6 +55,7 @@ wire::counters! {
 #[derive(Debug)]
 pub struct Fragmenter {
     rules: Rules,
+    express: ExpressClasses,
     hold: Duration,
     /// Arrival of the oldest SDU that is held.
     held_since: Option<Instant>,
@@ -77,6 +80,7 @@ impl Fragmenter {
         let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
         Self {
             rules,
+            express: fragmentation.express,
             hold: if fragmentation.concatenate {
                 fragmentation.hold.min(LONGEST_HOLD)
             } else {
@@ -121,7 +125,8 @@ impl Fragmenter {
     /// Takes from `burst` what is to go now, and leaves what is held: others than express ones, as long as they fill
     /// no frame and their time has not come.
     pub(crate) fn hold(&mut self, now: Instant, pool: &Pool, burst: &mut Burst) {
-        let sdu = |slot: &Slot| Sdu::of(pool.frame(slot));
+        let express = self.express;
+        let sdu = |slot: &Slot| Sdu::of(pool.frame(slot), &express);
         let held = || burst.slots().iter().filter_map(sdu).filter(|sdu| !sdu.is_express());
         let octets: usize = held().map(|sdu| sdu.octets()).sum();
         let due = self.held_until().is_some_and(|until| now >= until);
@@ -148,7 +153,7 @@ impl Fragmenter {
         let mut descriptions: ArrayVec<Sdu, BURST_FRAMES> = ArrayVec::new();
         let mut planned: ArrayVec<Option<Slot>, BURST_FRAMES> = ArrayVec::new();
         for slot in self.sdus.drain(..).flatten() {
-            match Sdu::of(pool.frame(&slot)).filter(|_| !alone(pool.frame(&slot))) {
+            match Sdu::of(pool.frame(&slot), &self.express).filter(|_| !alone(pool.frame(&slot))) {
                 Some(sdu) => {
                     descriptions.push(sdu);
                     planned.push(Some(slot));

@@ -13,8 +13,8 @@ use dataplane::pipeline::Pipeline;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Protection, ReceiveSa, SciInclusion, SecY, Settings, TransmitSa,
-    ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, ReceiveSa, SciInclusion, SecY, Settings,
+    TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
 use testkit::frames::payload;
@@ -292,7 +292,12 @@ fn endure(sdus: u64, fragmentation: Option<FragmentConfig>) {
 #[test]
 fn nothing_is_lost_and_memory_stays() {
     let sdus = std::env::var("FRAMEWARD_ENDURANCE_FRAMES").map_or(1_000_000, |text| text.parse().unwrap());
-    let fragmentation = FragmentConfig { fragment: true, concatenate: true, hold: Duration::ZERO };
+    let fragmentation = FragmentConfig {
+        fragment: true,
+        concatenate: true,
+        hold: Duration::ZERO,
+        express: ExpressClasses::DEFAULT,
+    };
     endure(sdus / 2, None);
     endure(sdus / 2, Some(fragmentation));
 }

@@ -129,6 +129,11 @@ fn static_keys(secy: &SecYReport, findings: &mut Vec<Finding>) {
             )),
             Some(_) => None,
         });
+        let express = secy.express.iter().flat_map(|sc| &sc.sas).filter(|sa| sa.in_use);
+        if express.into_iter().any(|sa| sa.pns_left.is_some_and(|left| left < PNS / 4)) {
+            let text = "Three quarters of the packet numbers of express frames are used. Change the key at both ends.";
+            findings.push(Finding::attention(State::PnsRunOut, text));
+        }
     }
     if !secy.receive.iter().any(|sc| sc.sas.iter().any(|sa| sa.in_use)) {
         let text = "No receive SA is in use, so no peer's frame can be verified.";
@@ -161,7 +166,10 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
     let nothing = recent.valid.is_none() || recent.unanswered.is_some();
     let level = if nothing { Level::Alarm } else { Level::Attention };
     findings.extend(recent.failing.iter().map(|failing| fails(report, failing, level, recent)));
-    if let Some(count) = recent.no_sa {
+    let of_express = express_differs(report, recent);
+    let is_explained = of_express.is_some();
+    findings.extend(of_express);
+    if let Some(count) = recent.no_sa.filter(|_| !is_explained) {
         findings.push(no_sa(report, count, level, recent));
     }
     if let Some(count) = recent.clear {
@@ -229,6 +237,44 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, recent: &RecentTraffic) 
         "Frames {from} come under {an}, {count} {since}, and are discarded. Known here: {here}; {cure}."
     );
     Finding::new(State::SciDiffers, level, text)
+}
+
+/// The SCI of the other SC of an express SC's station, as text.
+fn beside_express(sci: &str) -> Option<String> {
+    let (system, port) = sci.split_once('/')?;
+    let port = port.parse::<u16>().ok()?.checked_sub(1 << 15)?;
+    Some(format!("{system}/{port}"))
+}
+
+/// A peer sends on an express SC, and this end has none: also while all other frames of the peer are valid.
+fn express_differs(report: &LinkReport, recent: &RecentTraffic) -> Option<Finding> {
+    let secy = &report.secy;
+    let sci = secy.stranger.as_ref()?.sci.as_ref()?;
+    let is_known = |sci: &String| secy.receive.iter().any(|sc| sc.sci == *sci);
+    let peer = beside_express(sci).filter(|peer| is_known(peer) && !is_known(sci))?;
+    let lately = recent.discards.iter().find(|(name, _)| name.starts_with("InPktsNoSA"));
+    let count = recent.no_sa.or(lately.map(|(_, count)| *count)).filter(|_| report.mka.is_none())?;
+    let text = format!(
+        "Express frames of {peer} come on its channel {sci}, {count} lately, and are discarded: this end has no express channels. In this link, set express = true, or set express = false at the other end."
+    );
+    Some(Finding::attention(State::SciDiffers, text))
+}
+
+/// Express frames leave on a channel of their own, and none comes on a peer's, though others do: whether the other end has such channels
+/// cannot be told from here.
+fn express_unanswered(report: &LinkReport) -> Option<String> {
+    let secy = &report.secy;
+    let express = secy.express.as_ref().filter(|_| report.mka.is_none())?;
+    let came = |sci: &str| {
+        secy.receive.iter().find(|sc| sc.sci == sci).map_or(0, |sc| sc.counters.value("InPktsOK"))
+    };
+    let sent: u64 =
+        ["OutPktsEncrypted", "OutPktsProtected"].iter().map(|name| express.counters.value(name)).sum();
+    let mut of_peers = secy.receive.iter().filter_map(|sc| Some((sc.sci.as_str(), beside_express(&sc.sci)?)));
+    let (sci, _) = of_peers.find(|(sci, peer)| came(sci) == 0 && came(peer) > 0)?;
+    (sent > 0).then(|| {
+        format!(" Express frames leave, and none has come on {sci}: if they do not arrive, set express = true at the other end.")
+    })
 }
 
 /// The cure where a peer has another SCI than is configured here.
@@ -312,7 +358,8 @@ fn well(report: &LinkReport, recent: &RecentTraffic) -> Finding {
             .map_or_else(|| Finding::new(State::Idle, Level::Idle, "Its ports are open."), CellReport::well);
     }
     if recent.is_fresh() {
-        let text = format!("Frames leave protected, and {frames}.");
+        let of_express = express_unanswered(report).unwrap_or_default();
+        let text = format!("Frames leave protected, and {frames}.{of_express}");
         return Finding::new(State::Protecting, Level::Good, text);
     }
     let hint = passed(report, recent)

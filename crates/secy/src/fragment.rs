@@ -9,18 +9,19 @@
 //! A plan lists the octets of SDUs that each frame takes. The caller copies them together and has the frames
 //! protected. Only SDUs that already wait are concatenated: a plan adds no delay.
 //!
-//! *Express* SDUs (cyclic process data: PROFINET RT, EtherCAT, GOOSE, and VLAN priorities 6 and 7) precede
-//! all others and never share a frame. Others keep their order among those with the same DA and SA.
+//! *Express* SDUs ([`crate::express`]) precede all others and never share a frame. Others keep their order among those
+//! with the same DA and SA; an express one overtakes those of its own flow too.
 //!
 //! Work for n SDUs: at most n²/2 comparisons of addresses, and one step for each segment.
 
 use alloc::vec::Vec;
 use core::ops::Range;
-use wire::ethernet::{ADDRESSES_OCTETS, Header, VLAN_TAG_OCTETS};
+use wire::Segments;
+use wire::ethernet::{ADDRESSES_OCTETS, Header};
 use wire::extension::{EXTENSION_OCTETS, SEGMENT_OCTETS, SEGMENTS};
 use wire::sectag::ICV_OCTETS;
-use wire::{EtherType, Segments};
 
+use crate::express::ExpressClasses;
 use crate::sdu_buffer::SDU_OCTETS;
 use crate::settings::{SciInclusion, Settings};
 use crate::transmit::FrameLayout;
@@ -67,13 +68,12 @@ pub struct Sdu {
 }
 
 impl Sdu {
-    /// Properties of the SDU `sdu`. `None` if it is shorter than an Ethernet header.
-    pub fn of(sdu: &[u8]) -> Option<Self> {
+    /// Properties of the SDU `sdu`, where SDUs of these classes are express. `None` if it is shorter than an Ethernet header.
+    pub fn of(sdu: &[u8], classes: &ExpressClasses) -> Option<Self> {
         let header = Header::parse(sdu).ok()?;
         let addresses = *sdu.first_chunk()?;
-        let cyclic = matches!(header.ethertype, EtherType::PROFINET | EtherType::ETHERCAT | EtherType::GOOSE);
-        let priority = header.vlan_tags > 0 && sdu[ADDRESSES_OCTETS + VLAN_TAG_OCTETS / 2] >> 5 >= 6;
-        Some(Self { addresses, octets: sdu.len() - ADDRESSES_OCTETS, express: cyclic || priority })
+        let express = classes.has_sdu(&header, sdu);
+        Some(Self { addresses, octets: sdu.len() - ADDRESSES_OCTETS, express })
     }
 
     /// True if it precedes all others and never shares a frame.

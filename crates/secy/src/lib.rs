@@ -17,6 +17,7 @@ extern crate alloc;
 pub mod antedated;
 pub mod counters;
 mod discard;
+pub mod express;
 pub mod fragment;
 mod handover;
 mod idle;
@@ -33,6 +34,7 @@ mod transmit_pns;
 
 pub use counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 pub use discard::{ReceiveDiscard, TransmitDiscard};
+pub use express::ExpressClasses;
 pub use handover::CarryOver;
 pub use receive::{Delivered, Incoming, Verified};
 pub use receive_sc::ReceiveSc;

@@ -7,7 +7,7 @@ use ends::fragments::{
 };
 use ends::{A, MAC_A, MAC_B, Outcome, books, moved, receiver, sdu, sender};
 use secy::fragment::{Rules, Sdu};
-use secy::{SciInclusion, Settings, TransmitDiscard};
+use secy::{ExpressClasses, SciInclusion, Settings, TransmitDiscard};
 use suite::CipherSuite;
 use testkit::frames;
 use wire::extension::SEGMENT_OCTETS;
@@ -275,8 +275,10 @@ fn express_sdus_go_first_and_alone() {
         .map(|number| sdu(700, number))
         .chain([frames::tagged(&sdu(60, 1), EtherType::VLAN, 0xa005)])
         .collect();
-    assert!(express.iter().all(|sdu| Sdu::of(sdu).expect("a frame").is_express()));
-    assert!(bulk.iter().all(|sdu| !Sdu::of(sdu).expect("a frame").is_express()));
+    assert!(
+        express.iter().all(|sdu| Sdu::of(sdu, &ExpressClasses::default()).expect("a frame").is_express())
+    );
+    assert!(bulk.iter().all(|sdu| !Sdu::of(sdu, &ExpressClasses::default()).expect("a frame").is_express()));
     let mixed: Vec<_> = bulk[..10].iter().chain(&express).chain(&bulk[10..]).cloned().collect();
     for (settings, rules) in all_rules().filter(|(settings, _)| settings.mtu >= 1000) {
         let (mut tx, mut rx) = (sender(A, settings, SUITE, 1), receiver(settings, SUITE, 1, 0));

@@ -29,6 +29,8 @@ pub struct EtherType(pub u16);
 impl EtherType {
     /// Internet Protocol version 4.
     pub const IPV4: Self = Self(0x0800);
+    /// Internet Protocol version 6.
+    pub const IPV6: Self = Self(0x86dd);
     /// Customer VLAN tag (IEEE 802.1Q).
     pub const VLAN: Self = Self(0x8100);
     /// Service VLAN tag (IEEE 802.1ad, "QinQ").
@@ -47,6 +49,12 @@ impl EtherType {
     pub const ETHERCAT: Self = Self(0x88a4);
     /// IEC 61850 GOOSE.
     pub const GOOSE: Self = Self(0x88b8);
+    /// IEC 61850 sampled values (SV).
+    pub const SAMPLED_VALUES: Self = Self(0x88ba);
+    /// Ethernet POWERLINK.
+    pub const POWERLINK: Self = Self(0x88ab);
+    /// SERCOS III.
+    pub const SERCOS: Self = Self(0x88cd);
     /// LLDP (IEEE 802.1AB).
     pub const LLDP: Self = Self(0x88cc);
     /// EAPOL, which carries MKA (IEEE 802.1X).

@@ -7,7 +7,7 @@
 //! frame whose slot is not ready is computed whole, octet by octet the same.
 //!
 //! User space keeps fragments, `validate_frames` other than strict, and other suites. [`Link::suits`] says so. Of a link that splits frames
-//! the programs can be the express SCs ([`Link::suits_express`]): the frames that secy's `Sdu` calls express, and those of the peers' express SCs.
+//! the programs can be the express SCs ([`Link::suits_express`]): the frames that are of an express class, and those of the peers' express SCs.
 //! User space keeps the other SCs then.
 //!
 //! Work for a frame: the lock of its SA inward, and once more each way where no keystream is ready; a search among at most
@@ -26,7 +26,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use aya::maps::Array;
 use fieldbus::Direction;
 use secy::{
-    InstallError, Protection, ReceiveSaCounters, ReplayWindow, SecY, SecYCounters, Settings,
+    ExpressClasses, InstallError, Protection, ReceiveSaCounters, ReplayWindow, SecY, SecYCounters, Settings,
     TransmitSaCounters, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Sak};
@@ -216,8 +216,9 @@ impl Link {
         Ok(())
     }
 
-    /// [`Link::configure`] for the express SCs of a link, of which `sci` is the own one. All SCs that are installed are taken for express
-    /// SCs. Frames of no express SC are the sockets', and all of them while no SA protects.
+    /// [`Link::configure`] for the express SCs of a link, of which `sci` is the own one; `classes`: the SDUs that it takes. All SCs that
+    /// are installed are taken for express SCs. Frames of no express SC are the sockets', and all of them while no SA protects. Frames that
+    /// come while the classes change are express by those before, by those behind, or by some of both.
     ///
     /// # Errors
     /// As [`Link::configure`].
@@ -225,12 +226,14 @@ impl Link {
         &mut self,
         sci: Sci,
         settings: &Settings,
-        bypass: &[EtherType],
+        (bypass, classes): (&[EtherType], &ExpressClasses),
         unclaimed: Unclaimed,
     ) -> Result<(), XdpError> {
         Self::suits_express(settings, CipherSuite::ChaCha20Poly1305)?;
         let mut octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring, true);
         layout::set_shared(&mut octets, true);
+        let of_classes = layout::express(classes);
+        Array::<_, [u8; layout::EXPRESS]>::try_from(self.programs.map("express")?)?.set(0, of_classes, 0)?;
         self.write_settings(octets)?;
         self.sci = sci;
         Ok(())

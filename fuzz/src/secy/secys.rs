@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Frame, FrameLayout, Incoming, InstallError, Outgoing,
-    Protection, ReceiveDiscard, SciInclusion, SduBuffer, SecY, Settings, TransmitDiscard, TransmitSa,
-    ValidateFrames, XpnBinding,
+    ClearVlan, ConfidentialityOffset, Delivered, ExpressClasses, Frame, FrameLayout, Incoming, InstallError,
+    Outgoing, Protection, ReceiveDiscard, SciInclusion, SduBuffer, SecY, Settings, TransmitDiscard,
+    TransmitSa, ValidateFrames, XpnBinding,
 };
 use suite::{CipherSuite, Salt};
 use wire::{An, Instant, MacAddr, Pn, Sci, SecTag, Ssci, extension};
@@ -264,7 +264,10 @@ impl Transmitter {
         let settings = settings(&self.setup);
         let rules = Rules::new(&settings, self.setup.fragment & 1 != 0, self.setup.fragment & 2 != 0);
         let mut plan = Plan::new(sdus.len(), &rules);
-        let described: Vec<_> = sdus.iter().map(|sdu| Sdu::of(sdu).expect("invariant: a header")).collect();
+        let described: Vec<_> = sdus
+            .iter()
+            .map(|sdu| Sdu::of(sdu, &ExpressClasses::default()).expect("invariant: a header"))
+            .collect();
         plan.make(&rules, &described);
         let frames = carry_out(&plan, &sdus);
         let whole = |sdu: &Vec<u8>| frames.iter().any(|(octets, layout)| layout.is_none() && octets == sdu);

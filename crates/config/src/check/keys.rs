@@ -20,9 +20,13 @@ pub type CheckRole<'u> = &'u dyn Fn(Role, LeaseName, &Path) -> Result<(), LeaseE
 /// each link, since all of them have one cause and one cure.
 pub fn misused(file: &Path, links: &[Link], check_role: CheckRole) -> Vec<Finding> {
     let misused = |link: &Link| {
-        let sas = link.static_sas()?;
-        let receive = sas.receive.iter().map(|sa| (Role::Receive, sa));
-        std::iter::once((Role::Send, &sas.transmit)).chain(receive).find_map(|(role, sa)| {
+        let express = link.express_sas();
+        let all = link.static_sas().into_iter().chain(&express);
+        let roles = all.flat_map(|sas| {
+            let receive = sas.receive.iter().map(|sa| (Role::Receive, sa));
+            std::iter::once((Role::Send, &sas.transmit)).chain(receive)
+        });
+        roles.into_iter().find_map(|(role, sa)| {
             let error = check_role(role, sa.lease_name(), &sa.key_file.0).err()?;
             let text = format!("link {:?}: key_file {}: {error}", link.name, sa.key_file.0.display());
             Some(Finding { file: file.to_owned(), line: Some(sa.line.0), text })

@@ -134,6 +134,26 @@ fn the_plan_tells_what_stays_whole_and_what_is_fragmented() {
 }
 
 #[test]
+fn the_plan_tells_express_classes_where_they_are_configured() {
+    let plan = |line: &str| {
+        let config = configured(&format!("fragment = \"on\"\n{line}"));
+        Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string()
+    };
+    let said = "             express frames, which precede all others: ";
+    for (line, words) in [
+        ("express_classes = []", "none"),
+        (
+            "express_classes = [\"tcp:102\", \"default\", \"udp:4840\", \"dscp:46\", \"dscp:0\", \"0x88F7\"]",
+            "profinet, ethercat, goose, sv, powerlink, sercos, 0x88f7, pcp:6, pcp:7, dscp:0, dscp:46, udp:4840, tcp:102",
+        ),
+    ] {
+        let plan = plan(line);
+        assert!(plan.contains(&format!("\n{said}{words}\n")), "{plan}");
+    }
+    assert!(!plan("").contains(said));
+}
+
+#[test]
 fn the_plan_tells_which_suite_is_faster_here() {
     use crate::suite_speed::AesInstructions::Present;
     use crate::suite_speed::tests::speeds;

@@ -15,6 +15,10 @@ use super::key::{Key, Kind, Section, texts, units};
 use crate::LinkLoss;
 use crate::keys::MOST_PEERS;
 use crate::words::{AGREED, Division, ReplayFloor, words};
+use secy::ExpressClasses;
+
+/// Priorities, DSCPs, and what lists have room for.
+const EXPRESS_CLASSES: usize = 8 + 64 + 3 * ExpressClasses::LIST;
 
 section! {
     LINK: RawLink, LinkKeys {
@@ -123,8 +127,21 @@ section! {
         express: bool {
             kind: Kind::Switch,
             absent: Switch(false),
-            meaning: "Whether express frames (cyclic frames, GOOSE, PCP 6 and 7) go through the kernel under a channel and keys of their own, while all others are split in user space. If all members announce it; with MKA and ChaCha20-Poly1305 only.",
+            meaning: "Whether express frames (`express_classes`) go through the kernel under a channel and keys of their own, while all others are split in user space. With ChaCha20-Poly1305 only. With MKA if all members announce it; with static keys both ends have to say the same, and `fragment = \"on\"`.",
             example: "suite = \"chacha20-poly1305\"\nexpress = true",
+        }
+        express_classes: Vec<Spanned<String>> {
+            kind: Kind::List {
+                of: &Kind::Text {
+                    what: "`\"default\"`, `\"profinet\"`, `\"ethercat\"`, `\"goose\"`, `\"sv\"`, `\"powerlink\"`, `\"sercos\"`, an EtherType such as `\"0x88cc\"`, `\"pcp:0\"` to `\"pcp:7\"`, `\"dscp:0\"` to `\"dscp:63\"`, `\"udp:\"` or `\"tcp:\"` and a port",
+                    pattern: "^(default|profinet|ethercat|goose|sv|powerlink|sercos|0x[0-9a-fA-F]{4}|pcp:[0-7]|dscp:[0-9]{1,2}|(udp|tcp):[0-9]{1,5})$",
+                },
+                from: 0,
+                to: EXPRESS_CLASSES,
+            },
+            absent: Is("[\"profinet\", \"ethercat\", \"goose\", \"sv\", \"powerlink\", \"sercos\", \"pcp:6\", \"pcp:7\"]"),
+            meaning: "Which frames are express: they precede all others that wait, are split only if they fit no frame, and go through the kernel with `express = true`. `default` stands for the default list. A port counts as source and as destination. At most 16 EtherTypes, 16 UDP and 16 TCP ports.",
+            example: "fragment = \"on\"\nexpress_classes = [\"default\", \"dscp:46\", \"udp:4840\"]",
         }
         clear_vlan: String {
             kind: Kind::Choice(words::<ClearVlan>),

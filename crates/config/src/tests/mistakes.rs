@@ -17,7 +17,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "mtuu = 1",
-        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, express, clear_vlan, bypass, link_loss, allow_addresses, static, mka",
+        "9: unknown key \"mtuu\"; did you mean mtu? Else remove it or use one of name, plain, protected, suite, encrypt, confidentiality_offset, protect_frames, validate_frames, sci, replay_protect, replay_window, mtu, fragment, concatenate, hold, express, express_classes, clear_vlan, bypass, link_loss, allow_addresses, static, mka",
     ),
     (
         "[gateway]",
@@ -109,7 +109,67 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "mtu = \"interface\"",
         "express = true",
-        "9: link \"press\": express = true needs key agreement; use [link.mka], or remove express",
+        "9: link \"press\": express = true needs suite = \"chacha20-poly1305\" or \"chacha20-poly1305-xpn\"",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"profinett\"]",
+        "10: link \"press\": express_classes \"profinett\" is no class; use default, profinet, ethercat, goose, sv, powerlink, sercos, four digits such as \"0x88cc\", or \"pcp:6\", \"dscp:46\", \"udp:4840\", \"tcp:102\"",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"pcp:8\"]",
+        "10: link \"press\": express_classes \"pcp:8\" is out of range; use a number from 0 to 7",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"dscp:64\"]",
+        "10: link \"press\": express_classes \"dscp:64\" is out of range; use a number from 0 to 63",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"udp:0\"]",
+        "10: link \"press\": express_classes \"udp:0\" is out of range; use a number from 1 to 65535",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"tcp:65536\"]",
+        "10: link \"press\": express_classes \"tcp:65536\" is out of range; use a number from 1 to 65535",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"tcp:+1\"]",
+        "10: link \"press\": express_classes \"tcp:+1\" is out of range; use a number from 1 to 65535",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"default\",\n\"goose\"]",
+        "11: link \"press\": express_classes \"goose\" is named twice; once is enough",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"0x8100\"]",
+        "10: link \"press\": express_classes \"0x8100\" is a VLAN tag, behind which an EtherType is looked for; use \"pcp:6\", or the EtherType behind",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"0x0026\"]",
+        "10: link \"press\": express_classes \"0x0026\" is a length, not an EtherType; use 0x0600 or above",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"0x8808\"]",
+        "10: link \"press\": express_classes \"0x8808\" is MAC control (PAUSE), which no bridge forwards; remove it",
+    ),
+    (
+        "mtu = \"interface\"",
+        "fragment = \"on\"\nexpress_classes = [\"udp:1\", \"udp:2\", \"udp:3\", \"udp:4\", \"udp:5\", \"udp:6\", \"udp:7\", \"udp:8\", \"udp:9\", \"udp:10\", \"udp:11\", \"udp:12\", \"udp:13\", \"udp:14\", \"udp:15\", \"udp:16\", \"udp:17\"]",
+        "10: link \"press\": express_classes \"udp:17\" is one too many: there is room for 16 EtherTypes, 16 UDP and 16 TCP ports; remove some",
+    ),
+    (
+        "mtu = \"interface\"",
+        "express_classes = [\"default\"]",
+        "9: link \"press\": express_classes does nothing where frames are not split; set fragment = \"on\", or remove express_classes",
     ),
     (
         "mtu = \"interface\"",

@@ -40,7 +40,7 @@ impl Gateway {
         {
             let Ok(of_kernel) = keys.floors_in_kernel(kernel) else { return false };
             floors.extend(of_kernel);
-            if !keys.has_tail() {
+            if !keys.has_tail() && !keys.has_express() {
                 return true;
             }
         }

@@ -54,10 +54,10 @@ impl Gateway {
     /// Why not.
     pub fn may_set_link_place(&self, name: &str, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
         let LinkPlaceSettings { secy, suite, express, replay_window, .. } = settings;
-        KernelPrograms::suit_link(secy, *suite, *express)?;
+        KernelPrograms::suit_link(secy, *suite, express.is_some())?;
         match self.number(name).and_then(|number| self.links[number].kernel()) {
             Some(kernel) => kernel.has_room(*replay_window),
-            None => self.kernel_programs.serve_link(secy, *suite, *express, *replay_window),
+            None => self.kernel_programs.serve_link(secy, *suite, express.is_some(), *replay_window),
         }
     }
 
@@ -65,7 +65,8 @@ impl Gateway {
     fn configure_link(&mut self, number: usize, settings: &LinkPlaceSettings) -> Result<(), XdpError> {
         let name = self.links[number].name().to_owned();
         self.may_set_link_place(&name, settings)?;
-        if self.links[number].kernel().is_some_and(|kernel| kernel.is_express() != settings.express) {
+        if self.links[number].kernel().is_some_and(|kernel| kernel.is_express() != settings.express.is_some())
+        {
             // The SAs that the programs have are none of those that they are for from here on.
             self.move_to_worker(number);
         }
@@ -78,7 +79,9 @@ impl Gateway {
             keys.set_saks(settings.saks.clone());
         }
         let (scs, shared) = match link.keys() {
-            Keys::Agreed(agreement) => (agreement.kernel_scs(settings.express), agreement.is_shared()),
+            Keys::Agreed(agreement) => {
+                (agreement.kernel_scs(settings.express.is_some()), agreement.is_shared())
+            }
             Keys::Static(keys) => (keys.scs(), keys.is_shared()),
             Keys::None => (Vec::new(), false),
         };

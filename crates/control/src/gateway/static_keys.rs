@@ -10,15 +10,16 @@ use secy::{CarryOver, NextAction};
 use super::Gateway;
 use crate::floors::ReceiveFloor;
 use crate::jobs::LinkJob;
+use crate::kernel_link::KernelLink;
 use crate::link::{Keys, LinkControl};
-use crate::static_keys::{ReservationFault, TransmitLease};
+use crate::static_keys::{ExpressChange, PnUser, ReservationFault, TransmitLease};
 use crate::workers::WorkerSlot;
 use crate::{Notice, WorkerUnresponsive};
 
 impl Gateway {
     /// Puts another pipeline in the place of a link's own between two turns, so that no frame meets a half-changed one. The
     /// transmit SA uses the PNs of `transmit` from here on, or goes on with those that it has; the floors of `receive`
-    /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`].
+    /// are kept; what `carry_over` names is as in [`secy::SecY::take_over`]. `express` is about the express SC's.
     ///
     /// # Errors
     /// [`WorkerUnresponsive`]; also if there is no such link with static keys.
@@ -27,7 +28,7 @@ impl Gateway {
         name: &str,
         pipeline: Box<Pipeline>,
         carry_over: CarryOver,
-        transmit: Option<TransmitLease>,
+        (transmit, express): (Option<TransmitLease>, ExpressChange),
         receive: Vec<ReceiveFloor>,
     ) -> Result<(), WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
@@ -37,10 +38,11 @@ impl Gateway {
         // brings the keys.
         self.leave_static(number);
         let keys = self.links[number].static_keys_mut().ok_or(WorkerUnresponsive)?;
-        let (lease, floors) = keys.replace(transmit, receive);
+        let (lease, of_express, floors) = keys.replace(transmit, express, receive);
         let before = self.exchange(number, pipeline, carry_over)?;
         self.keep_last_floors(&before.secy, &floors);
-        lease.unused(&before.secy).into_iter().for_each(|unused| self.lease_thread.give_back(unused));
+        let unused = lease.unused(&before.secy).into_iter().chain(of_express);
+        unused.for_each(|unused| self.lease_thread.give_back(unused));
         if let Some(keys) = self.links[number].static_keys_mut() {
             keys.end_change();
         }
@@ -69,14 +71,39 @@ impl Gateway {
             NextAction::Continue => {}
             NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
             NextAction::Exhausted => self.notices.push(Notice::PnExhausted { link }),
-            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number),
+            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number, false),
         }
     }
 
-    /// Has the next block of a link's PNs reserved, unless that is under way.
-    pub(super) fn reserve(&mut self, number: usize) {
+    /// Meets a need of the transmit SA of a link's express SC.
+    fn meet_express_need(&mut self, number: usize, action: NextAction) {
+        let link = self.links[number].name().to_owned();
+        match action {
+            NextAction::Continue => {}
+            NextAction::Rekey => self.notices.push(Notice::ChangeKeySoon { link }),
+            NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number, true),
+            // From here on express frames go out on the other SC.
+            NextAction::Exhausted => {
+                let disabled = self.links[number].kernel_mut().map_or(Ok(()), KernelLink::disable_transmit);
+                self.notices.push(match disabled {
+                    Ok(()) => Notice::ChangeKeySoon { link },
+                    Err(error) => Notice::LinkKernelFault { link, why: error.to_string() },
+                });
+            }
+        }
+    }
+
+    /// Has the next block of PNs reserved for a link's transmit SA, or for that of its express SC, unless that is under way.
+    fn reserve(&mut self, number: usize, express: bool) {
         if let Some(keys) = self.links[number].static_keys_mut() {
-            keys.reserve(&mut self.lease_thread);
+            keys.reserve(express, &mut self.lease_thread);
+        }
+    }
+
+    /// Asks again for a link's blocks of PNs whose reservation failed, if it is time.
+    pub(super) fn reserve_again(&mut self, number: usize, now: Instant) {
+        if let Some(keys) = self.links[number].static_keys_mut() {
+            keys.reserve_again(now, &mut self.lease_thread);
         }
     }
 
@@ -91,21 +118,21 @@ impl Gateway {
         let Some(link) = self.links.iter_mut().find(|link| awaits(link)) else { return };
         let (name, WorkerSlot { worker, slot }) = (link.name().to_owned(), link.at());
         let Some((keys, kernel)) = link.static_parts() else { return };
-        match keys.take_reservation(reservation, now) {
-            Ok(Some((an, through))) if keys.is_in_kernel() => {
+        match keys.take_reservation(ticket, reservation, now) {
+            Ok(Some((an, through, PnUser::Kernel))) => {
                 if let Some(Err(error)) = kernel.map(|kernel| kernel.reserve_through(an, through)) {
                     self.notices.push(Notice::LinkKernelFault { link: name, why: error.to_string() });
                 }
             }
-            Ok(Some(block)) => {
+            Ok(Some((an, through, PnUser::Worker))) => {
                 // Without room the worker is stuck, and needs no PNs.
-                let allow = LinkJob::new(slot, block, |link, (an, through)| {
+                let allow = LinkJob::new(slot, (an, through), |link, (an, through)| {
                     link.reserve_through(*an, *through);
                     Progress::Done
                 });
                 let _ = self.workers.submit(worker, allow);
             }
-            Ok(None) => {}
+            Ok(Some((_, _, PnUser::Later)) | None) => {}
             Err(ReservationFault::Gap) => self.notices.push(Notice::PnExhausted { link: name }),
             Err(ReservationFault::Disk(error)) => {
                 self.notices.push(Notice::LeaseFailed { link: name, error })
@@ -116,9 +143,12 @@ impl Gateway {
     /// Looks what the transmit SA of a link needs, if that is in the kernel and its key is static.
     pub(super) fn look_at_pns(&mut self, number: usize, now: Instant) {
         let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
+        let is_express = keys.has_express();
         let Some(need) = keys.look_in_kernel(kernel, now) else { return };
-        if need != NextAction::Continue {
-            self.meet_need(number, need, now);
+        match need {
+            NextAction::Continue => {}
+            need if is_express => self.meet_express_need(number, need),
+            need => self.meet_need(number, need, now),
         }
         self.look_at_tail(number, now);
     }

@@ -27,14 +27,14 @@ impl Gateway {
         if !keys.may_enter_kernel() {
             return;
         }
-        let scs = keys.scs();
+        let (scs, express) = (keys.scs(), keys.has_express());
         // Nothing stands there that could be taken for them.
         if let Err(error) = kernel.retire_all(&scs) {
             return self.lose_static(number, &error.to_string());
         }
         // Without programs in front of ports no frame comes to them, and none is to go another way.
-        let limited = Limited::new(if kernel.is_attached() { TAIL_PNS } else { 0 });
-        let job = (scs, limited, TakenOut::default());
+        let limited = Limited::new(express, if kernel.is_attached() { TAIL_PNS } else { 0 });
+        let job = (scs, limited, TakenOut::new(express));
         let limited = self.run_on_link(number, job, |link, (scs, limited, taken)| {
             limited.limit(&mut link.pipeline_mut().secy, scs, taken);
             Progress::Done
@@ -111,10 +111,11 @@ impl Gateway {
         self.notices.push(Notice::LinkKernelFault { link, why: error.to_string() });
     }
 
-    /// Takes all SAs out of the worker.
+    /// Takes all SAs out of the worker that may be in the kernel.
     fn take_from_worker(&mut self, number: usize) -> Result<TakenOut, WorkerUnresponsive> {
-        let scs = self.links[number].static_keys_mut().map(|keys| keys.scs()).unwrap_or_default();
-        let taken = self.run_on_link(number, (scs, TakenOut::default()), |link, (scs, taken)| {
+        let keys = self.links[number].static_keys_mut();
+        let job = keys.map(|keys| (keys.scs(), TakenOut::new(keys.has_express()))).unwrap_or_default();
+        let taken = self.run_on_link(number, job, |link, (scs, taken)| {
             taken.take(&mut link.pipeline_mut().secy, scs);
             Progress::Done
         });

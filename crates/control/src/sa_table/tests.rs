@@ -47,7 +47,7 @@ impl Ends {
     fn new() -> Self {
         let pipeline = pipeline(OWN);
         Self {
-            table: SaTable::new(&pipeline.secy, 64, Duration::ZERO, false, false),
+            table: SaTable::new(&pipeline.secy, 64, (Duration::ZERO, ExpressClasses::DEFAULT), false, false),
             pipeline,
             notices: vec![],
         }

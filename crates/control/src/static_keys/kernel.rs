@@ -1,4 +1,5 @@
-//! SAs with static keys in the kernel: they come from the worker's SecY when the programs stand, and go back.
+//! SAs with static keys in the kernel: they come from the worker's SecY when the programs stand, and go back. Of a link that splits
+//! frames they are those of the express SCs; the transmit SA of those is never the worker's.
 
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ use wire::{An, Pn, Sci};
 use xdp::XdpError;
 use xdp::link::{SaKey, Switch};
 
-use super::{Limited, StaticControl, Tail};
+use super::{Express, Limited, StaticControl, Tail};
 use crate::floors::Floor;
 use crate::kernel_link::{KernelLink, Standing};
 
@@ -69,7 +70,8 @@ impl StaticControl {
 
     /// Whether its SAs go to programs that stand, which they are not in.
     pub(crate) fn may_enter_kernel(&self) -> bool {
-        let is_theirs = |saks: &StaticSaks| saks.name == self.lease.name;
+        let name = self.express.as_ref().map_or(self.lease.of.name, |express| express.lease.of.name);
+        let is_theirs = |saks: &StaticSaks| saks.name == name;
         !self.in_kernel && self.nowhere.is_none() && self.saks.as_ref().is_some_and(is_theirs)
     }
 
@@ -83,10 +85,18 @@ impl StaticControl {
     ) -> Result<Option<(An, Switch)>, XdpError> {
         let Some(saks) = &self.saks else { return Ok(None) };
         self.in_kernel = true;
-        // An SA that has no PN left stays in the worker, which says so.
+        // An SA that has no PN left stays in the worker, which says so. That of the express SC is never there.
         self.worker_transmits = limited.transmit.is_none();
         self.tail = Tail::of(limited, now);
         let switch = limited.install(saks, kernel)?;
+        // Without PNs express frames are the worker's, as all others. While it is in the kernel, nothing here says where it stands.
+        if let Some(Express { lease, next }) = &mut self.express
+            && let Some(next) = next.take()
+        {
+            let an = saks.transmit.an;
+            kernel.install_transmit(an, &saks.key(&saks.transmit), next, lease.of.through)?;
+            kernel.enable_transmit(an)?;
+        }
         kernel.share(self.is_shared()).map(|()| switch)
     }
 
@@ -96,21 +106,32 @@ impl StaticControl {
         of_tail: &TakenOut,
         kernel: &mut KernelLink,
     ) -> Option<Result<WorkerSas, String>> {
+        let (scs, window) = (self.scs(), kernel.replay_window());
         let saks = self.saks.as_ref().filter(|_| self.in_kernel)?;
-        let sas = kernel.take_out(&self.scs()).map_err(|error| error.to_string()).and_then(|mut standing| {
-            if let Some(tail) = &self.tail {
-                tail.lower(&mut standing.receive, of_tail);
+        let mut standing = kernel.take_out(&scs);
+        let through = match &mut self.express {
+            Some(express) => {
+                express.stands(standing.as_ref().ok());
+                None
             }
-            WorkerSas::of(saks, &standing, kernel.replay_window(), self.lease.through)
-        });
+            None => Some(self.lease.of.through),
+        };
+        if let (Some(tail), Ok(standing)) = (&self.tail, &mut standing) {
+            tail.lower(&mut standing.receive, of_tail);
+        }
         (self.in_kernel, self.tail) = (false, None);
-        Some(sas)
+        let standing = standing.map_err(|error| error.to_string());
+        Some(standing.and_then(|standing| WorkerSas::of(saks, &standing, window, through)))
     }
 
     /// Its SAs are nowhere. Returns why, with the cure.
     pub(crate) fn lose_sas(&mut self, kernel: Option<&mut KernelLink>, why: &str) -> String {
         (self.in_kernel, self.tail) = (false, None);
-        let why = format!("its SAs could not be moved ({why}); restart the gateway");
+        if let Some(express) = &mut self.express {
+            express.next = None;
+        }
+        let which = if self.has_express() { "express SAs" } else { "SAs" };
+        let why = format!("its {which} could not be moved ({why}); restart the gateway");
         if let Some(kernel) = kernel {
             let _ = kernel.retire_all(&self.scs());
         }
@@ -124,25 +145,33 @@ impl StaticControl {
             return None;
         }
         self.look_due = now + LOOK_PERIOD;
-        Some(kernel.new_need(self.lease.an).unwrap_or(NextAction::Continue))
+        Some(kernel.new_need(self.lease.of.an).unwrap_or(NextAction::Continue))
     }
 
     /// Takes its SAs out of the kernel, and says what they leave: the floors of those whose floors are kept, and the PNs that were not
-    /// used. Nothing if they are not there.
+    /// used; those of the express SC wherever its SA is. Nothing else if they are not there.
     pub(crate) fn end_in_kernel(
         &mut self,
         kernel: Option<&mut KernelLink>,
     ) -> Result<(Vec<Floor>, Option<UnusedPns>), XdpError> {
         let Some(kernel) = kernel.filter(|_| std::mem::take(&mut self.in_kernel)) else {
-            return Ok((Vec::new(), None));
+            return Ok((Vec::new(), self.express.as_mut().and_then(Express::unused)));
         };
-        let standing = kernel.take_out(&self.scs())?;
+        let standing = kernel.take_out(&self.scs());
+        if let Some(express) = &mut self.express {
+            express.stands(standing.as_ref().ok());
+        }
+        let standing = standing?;
         let name = |sci, an| self.floors.iter().find(|of| (of.sci, of.an) == (sci, an)).map(|of| of.name);
         let own = standing.receive.iter().filter(|(sci, an, lowest)| !self.is_workers(*sci, *an, *lowest));
-        let floors = own.filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest)));
-        let of_lease = standing.transmit.iter().find(|(an, ..)| *an == self.lease.an);
-        let unused = of_lease.and_then(|(_, next, reserved, _)| self.lease.unused_of(*next, *reserved));
-        Ok((floors.collect(), unused))
+        let floors = own.filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest))).collect();
+        if let Some(express) = &mut self.express {
+            return Ok((floors, express.unused()));
+        }
+        let lease = &self.lease.of;
+        let of_lease = standing.transmit.iter().find(|(an, ..)| *an == lease.an);
+        let unused = of_lease.and_then(|(_, next, reserved, _)| lease.unused_of(*next, *reserved));
+        Ok((floors, unused))
     }
 
     /// The floors of its SAs in the kernel, as they stand.
@@ -180,15 +209,33 @@ impl StaticControl {
 /// SAs of a worker that it has no more.
 #[derive(Default)]
 pub(crate) struct TakenOut {
+    /// They are those of express SCs: the transmit SA stays.
+    express: bool,
     transmit: Option<Box<TransmitSa>>,
     pub(super) receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
 }
 
+impl Express {
+    /// Its SA has left the kernel, where it stood like this; nobody knows, if that is nothing.
+    fn stands(&mut self, standing: Option<&Standing>) {
+        let an = self.lease.of.an;
+        let Some(standing) = standing else { return self.next = None };
+        if let Some((_, next, ..)) = standing.transmit.iter().find(|(of, ..)| *of == an) {
+            self.next = *next;
+        }
+    }
+}
+
 impl TakenOut {
+    /// For the SAs of express SCs, or for all.
+    pub(crate) fn new(express: bool) -> Self {
+        Self { express, ..Self::default() }
+    }
+
     pub(crate) fn take(&mut self, secy: &mut SecY, scs: &[Sci]) {
         let has_pns =
             |secy: &SecY, an| secy.transmit_sas().any(|sa| sa.an() == an && sa.pns().next().is_some());
-        let transmit = secy.encoding_sa().filter(|an| has_pns(secy, *an));
+        let transmit = secy.encoding_sa().filter(|an| !self.express && has_pns(secy, *an));
         self.transmit = transmit.and_then(|an| secy.retire_transmit(an));
         for sci in scs {
             for an in An::ALL {
@@ -208,7 +255,8 @@ pub(crate) struct WorkerSas {
 }
 
 impl WorkerSas {
-    fn of(saks: &StaticSaks, standing: &Standing, window: u32, through: Pn) -> Result<Self, String> {
+    /// `through`: the last PN of the transmit SA that goes back; none if that is the express SC's, which does not.
+    fn of(saks: &StaticSaks, standing: &Standing, window: u32, through: Option<Pn>) -> Result<Self, String> {
         let prepare = |of: &StaticSak| Key::prepare(saks.suite, &of.sak).map_err(|error| error.to_string());
         let failed = |error| crate::sa_table::describe(error).to_owned();
         let mut sas = Self { transmit: None, receive: Vec::new() };
@@ -219,7 +267,8 @@ impl WorkerSas {
             sas.receive.push((*sci, Some(Box::new(sa))));
         }
         let of = &saks.transmit;
-        if let Some((an, Some(next), ..)) = standing.transmit.iter().find(|(an, ..)| *an == of.an) {
+        let standing = standing.transmit.iter().find(|(an, ..)| *an == of.an);
+        if let (Some((an, Some(next), ..)), Some(through)) = (standing, through) {
             let sa = TransmitSa::new(*an, prepare(of)?, of.xpn, saks.protection, *next, through)
                 .map_err(failed)?;
             sas.transmit = Some(Box::new(sa));

@@ -40,17 +40,20 @@ pub(crate) struct Limited {
     receive: ArrayVec<(Sci, An, u64), { SecY::RECEIVE_SCS * An::COUNT }>,
     /// PNs of each SA that are the worker's.
     tail: u64,
+    /// They are those of express SCs: the worker's transmit SA is of no interest.
+    express: bool,
 }
 
 impl Limited {
     /// `tail`: so many PNs of each SA are the worker's.
-    pub(crate) fn new(tail: u64) -> Self {
-        Self { tail, ..Self::default() }
+    pub(crate) fn new(express: bool, tail: u64) -> Self {
+        Self { tail, express, ..Self::default() }
     }
 
     /// Limits the worker's SAs; without a tail it has none any more. Allocates nothing.
     pub(crate) fn limit(&mut self, secy: &mut SecY, scs: &[Sci], taken: &mut TakenOut) {
-        self.transmit = secy.encoding_sa().and_then(|an| self.limit_transmit(secy, an));
+        let transmit = secy.encoding_sa().filter(|_| !self.express);
+        self.transmit = transmit.and_then(|an| self.limit_transmit(secy, an));
         for (sci, an) in scs.iter().flat_map(|sci| An::ALL.map(|an| (*sci, an))) {
             let sc = secy.receive_scs().find(|sc| sc.sci() == sci);
             let Some(sa) = sc.and_then(|sc| sc.sas().find(|sa| sa.an() == an)) else { continue };

@@ -15,7 +15,7 @@ use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::LeaseStore;
-use secy::{ClearVlan, SciInclusion, SecY, Settings, ValidateFrames};
+use secy::{ClearVlan, ExpressClasses, SciInclusion, SecY, Settings, ValidateFrames};
 use suite::mka::Cak;
 use testkit::frames::{ethernet, payload};
 use wire::mkpdu::{Capability, Confidentiality};
@@ -87,7 +87,16 @@ pub(crate) fn agreement(settings: mka::Settings) -> KeyAgreement {
     let (caks, hold) = (vec![cak(1)], Duration::ZERO);
     // Half of all tests: antedated or not, nothing else may differ.
     let antedate = settings.sci == sci(0);
-    KeyAgreement { settings, caks, replay_window: 64, hold, antedate, beside_stations: false, record: None }
+    KeyAgreement {
+        settings,
+        caks,
+        replay_window: 64,
+        hold,
+        express_classes: ExpressClasses::DEFAULT,
+        antedate,
+        beside_stations: false,
+        record: None,
+    }
 }
 
 pub(crate) fn pipeline(side: usize, mtu: usize) -> Pipeline {

@@ -3,11 +3,10 @@
 //! A site sees frames as MACsec leaves them. What is behind the SecTAG does not say here what a frame is for; its addresses and
 //! the VLAN tags in front of the SecTAG do.
 
+use secy::ExpressClasses;
 use wire::MacAddr;
 use wire::tunnel::Flow;
 
-/// Priority of VLAN tags (PCP) from which on a frame is express.
-const EXPRESS_PRIORITY: u8 = 6;
 /// Group addresses of GOOSE and of sampled values (IEC 61850-8-1, annex B): the first four octets.
 const GROUPS: [[u8; 4]; 2] = [[0x01, 0x0c, 0xcd, 0x01], [0x01, 0x0c, 0xcd, 0x04]];
 
@@ -17,8 +16,8 @@ pub enum Copies {
     /// None: each frame goes over the better path.
     #[default]
     None,
-    /// Cyclic frames of cells, GOOSE and sampled values by their destination, and what has a VLAN tag of priority 6 or 7 in front
-    /// of the SecTAG.
+    /// Cyclic frames of cells, GOOSE and sampled values by their destination, and what has a VLAN tag of an express priority
+    /// in front of the SecTAG, by the default of `ExpressClasses`.
     Express,
     /// All.
     All,
@@ -38,7 +37,7 @@ fn is_express(flow: &Flow) -> bool {
     let MacAddr(destination) = flow.destination;
     let [_, _, tci, ..] = flow.tags.encode();
     flow.cyclic().is_some()
-        || tci >> 5 >= EXPRESS_PRIORITY
+        || ExpressClasses::DEFAULT.pcps() >> (tci >> 5) & 1 != 0
         || GROUPS.iter().any(|group| destination.starts_with(group))
 }
 

@@ -69,6 +69,7 @@ pub(super) fn key_agreement(
         caks: mka.caks().map(entry).collect(),
         replay_window: link.replay_window,
         hold: link.fragmentation.map(|how| how.hold).unwrap_or_default(),
+        express_classes: link.fragmentation.map(|how| how.express).unwrap_or_default(),
         antedate: measured.antedating.on,
         beside_stations: link.in_site,
         record: None,

@@ -26,6 +26,7 @@ use tracing::{error, info};
 
 use super::Running;
 use super::link::{NO_SITE, ReadyLink, RunningLink};
+use super::reload::ExpressGoesOn;
 use super::site::RunningSite;
 use config::check::{interface_mtu, link_mtus};
 use config::{Finding, Keys, Link};
@@ -185,12 +186,14 @@ impl Running {
         if mtus != link.about.mtus {
             match &link.config.keys {
                 Keys::Static(sas) => {
+                    let express = link.config.express_sas();
+                    let receive = sas.receive.iter().chain(express.iter().flat_map(|sas| &sas.receive));
                     let carry_over = CarryOver {
                         transmit: Some((sas.transmit.an, link.config.protection)),
-                        receive: sas.receive.iter().map(|sa| (sa.sci, sa.an)).collect(),
+                        receive: receive.map(|sa| (sa.sci, sa.an)).collect(),
                         all: false,
                     };
-                    self.replace_pipeline(&link.config, sas, mtus, carry_over)?;
+                    self.replace_pipeline(&link.config, sas, mtus, carry_over, ExpressGoesOn(true))?;
                 }
                 Keys::Agreed(_) => self.replace_agreed_pipeline(&link.config, link.about.sci, mtus)?,
                 Keys::None => self.replace_bare_pipeline(&link.config, link.about.sci, mtus)?,

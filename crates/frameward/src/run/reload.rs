@@ -33,13 +33,14 @@ mod trial;
 
 use std::time::Instant;
 
+use control::ExpressChange;
 use secy::CarryOver;
 use tracing::{error, info};
 
 use super::interface_watch::{RETRY, missing, seen};
 use super::kernel_programs::place_wanted;
 use super::link::{NO_SITE, ReadyLink, RunningLink, pipeline};
-use super::static_keys::{Begun, Granted, floors, secy};
+use super::static_keys::{Begun, Granted, NewSas, floors, secy};
 use super::{RunError, Running};
 use crate::log::heard;
 use config::change::KeysChange;
@@ -48,6 +49,7 @@ use config::{Keys, Link, Outline, StaticSas};
 use judge::New;
 use report::ReloadReport;
 use report::control_socket::Outcome;
+pub(super) use step::ExpressGoesOn;
 use step::{KeyChange, Step, What};
 
 /// Logs that a link stops which is in no step, or in one to start it anew.
@@ -208,9 +210,9 @@ impl Running {
         keys: KeyChange,
     ) -> Result<Option<(String, String)>, String> {
         match (keys, &link.keys) {
-            (KeyChange::Static(carry_over), Keys::Static(sas)) => {
+            (KeyChange::Static(carry_over, express), Keys::Static(sas)) => {
                 if let Some(Begun { block, unmarked, .. }) =
-                    self.replace_pipeline(&link, sas, mtus, carry_over)?
+                    self.replace_pipeline(&link, sas, mtus, carry_over, express)?
                 {
                     running.has_begun(block, unmarked);
                 }
@@ -247,17 +249,25 @@ impl Running {
         sas: &StaticSas,
         mtus: Mtus,
         carry_over: CarryOver,
+        express: ExpressGoesOn,
     ) -> Result<Option<Begun>, String> {
         // Reserved here and used at once: in between nothing may be reserved for the SA before, which may have the
         // same key under another AN.
-        let granted = Granted::of(sas, carry_over.transmit.is_none(), &mut self.control);
+        let new = NewSas { transmit: carry_over.transmit.is_none(), express: !express.0 };
+        let granted = Granted::of(link, sas, new, &mut self.control);
         let mut granted = granted.map_err(|error| error.to_string())?;
         let begun = granted.begun(&link.name, sas).map_err(|error| error.to_string())?;
+        let of_express = match granted.begun_express(link).map_err(|error| error.to_string())? {
+            Some(begins) => ExpressChange::Begins(begins),
+            None if link.express => ExpressChange::Same,
+            None => ExpressChange::None,
+        };
         let block = begun.as_ref().map(|begun| begun.block);
         let secy = secy(link, sas, mtus, block, &granted, self.measured.antedating.on);
         let pipeline = Box::new(pipeline(link, secy));
         let transmit = begun.as_ref().map(|begun| begun.lease);
-        let changed = self.control.change(&link.name, pipeline, carry_over, transmit, floors(sas));
+        let changed =
+            self.control.change(&link.name, pipeline, carry_over, (transmit, of_express), floors(link));
         changed.map_err(|error| format!("link {:?}: {error}", link.name))?;
         Ok(begun)
     }

@@ -20,7 +20,7 @@ pub(super) use cell::cell_report;
 use super::Running;
 use super::link::{About, RunningLink, place_words};
 use config::key_file::fingerprint;
-use config::{Link, Named as _};
+use config::{Link, Named as _, StaticSas};
 use report::mka::Requested;
 use report::site::SiteReport;
 use report::table::OVERRUN;
@@ -178,7 +178,7 @@ fn secy_report(link: &Link, about: &About, snapshot: &LinkSnapshot, agreement: A
         stranger: snapshot.stranger.map(stranger_report),
         passed: snapshot.passed.map(stranger_report),
         transmit: transmit_report(link, about, snapshot, agreement),
-        express: snapshot.express.as_ref().map(|sc| express_report(sc, agreement)),
+        express: snapshot.express.as_ref().map(|sc| express_report(link, sc, agreement)),
         receive: snapshot.receive_scs.iter().map(|sc| receive_report(link, sc, agreement)).collect(),
     }
 }
@@ -221,14 +221,16 @@ fn transmit_report(
     }
 }
 
-/// The express SC, whose keys are derived from agreed ones.
-fn express_report(sc: &TransmitScSnapshot, agreement: Agreement<'_>) -> TransmitScReport {
+/// The express SC, whose keys are derived from those of the other SCs.
+fn express_report(link: &Link, sc: &TransmitScSnapshot, agreement: Agreement<'_>) -> TransmitScReport {
+    let configured = link.express_sas();
+    let fingerprint_of = |sas: &StaticSas| fingerprint(sas.transmit.key.octets());
     let sas = sc.sas.iter().map(|sa| SaReport {
         an: sa.an.number(),
         in_use: sa.enabled,
-        key: ki(agreement, sa.an).unwrap_or_default(),
+        key: configured.as_ref().map(fingerprint_of).or_else(|| ki(agreement, sa.an)).unwrap_or_default(),
         next_pn: sa.next_pn.map(Pn::number),
-        pns_left: None,
+        pns_left: configured.as_ref().and_then(|sas| pns_left(sas.suite, sa.next_pn)),
         pns_last_seconds: None,
         lowest_pn: None,
         counters: Counters::new(TransmitSaCounters::NAMES, sa.counters.values()),
@@ -256,9 +258,11 @@ fn seconds(about: &About, next: Option<Pn>, left: u64) -> Option<u64> {
 }
 
 fn receive_report(link: &Link, sc: &ReceiveScSnapshot, agreement: Agreement<'_>) -> ReceiveScReport {
+    let express = link.express_sas();
     let key = |an| {
         let Some(sas) = link.static_sas() else { return ki(agreement, an) };
-        sas.receive.iter().find(|sa| (sa.sci, sa.an) == (sc.sci, an)).map(|sa| fingerprint(sa.key.octets()))
+        let mut all = sas.receive.iter().chain(express.iter().flat_map(|sas| &sas.receive));
+        all.find(|sa| (sa.sci, sa.an) == (sc.sci, an)).map(|sa| fingerprint(sa.key.octets()))
     };
     let sas = sc.sas.iter().map(|sa| SaReport {
         an: sa.an.number(),

@@ -21,7 +21,7 @@ use tracing::{info, warn};
 use super::interface_watch::{missing, seen};
 use super::link::{NO_SITE, ReadyLink, RunningLink};
 use super::site::RunningSite;
-use super::static_keys::Granted;
+use super::static_keys::{Granted, NewSas};
 use super::surface::Surface;
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, SitePrograms, polling};
@@ -129,14 +129,14 @@ impl Running {
                 running.wait(NO_SITE.to_owned(), Instant::now());
             }
             let started = ready.map(|ready| {
-                let grant = |sas: &StaticSas| Granted::at_start(sas, &mut self.control);
+                let grant = |sas: &StaticSas| Granted::at_start(&running.config, sas, &mut self.control);
                 ready.begin(&running.config, grant, &self.measured)
             });
             match started.transpose() {
                 Ok(started) => begun.push((running, started)),
                 Err(error) => {
                     let unused: Vec<_> =
-                        begun.iter().filter_map(|(_, link)| link.as_ref()?.unused()).collect();
+                        begun.iter().flat_map(|(_, link)| link).flat_map(|link| link.unused()).collect();
                     // If that fails, too, they are lost as after a crash.
                     let _ = self.control.on_disk_at_start(move |leases| leases.give_back(&unused));
                     return Err(error);
@@ -193,7 +193,8 @@ impl Running {
 
     /// Gives a link keys and then a worker, while others run.
     pub(super) fn begin(&mut self, link: &mut RunningLink, ready: ReadyLink) -> Result<(), RunError> {
-        let grant = |sas: &StaticSas| Granted::of(sas, true, &mut self.control);
+        let new = NewSas { transmit: true, express: true };
+        let grant = |sas: &StaticSas| Granted::of(&link.config, sas, new, &mut self.control);
         let started = ready.begin(&link.config, grant, &self.measured)?;
         started.give_to(link, &mut self.control, self.gateway.io)?;
         self.tell_kay_of_place(link).map_err(RunError::LinkPlace)

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
-use control::{Gateway, ReceiveFloor, TransmitLease};
+use control::{ExpressPns, Gateway, ReceiveFloor, TransmitLease};
 use pnstore::{LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, UnmarkedKey};
-use secy::{InstallError, ReceiveSa, SecY, TransmitSa};
+use secy::{InstallError, ReceiveSa, ReceiveSc, SecY, TransmitSa};
 use suite::{CipherSuite, Key, Sak};
 use wire::Pn;
 
@@ -13,9 +13,11 @@ use super::link::bare_secy;
 use config::check::Mtus;
 use config::{Link, StaticSa, StaticSas};
 
-/// Whose floors are kept.
-pub(super) fn floors(sas: &StaticSas) -> Vec<ReceiveFloor> {
-    let kept = sas.receive.iter().filter(|sa| sa.replay_floor);
+/// Whose floors are kept, those of express SCs too.
+pub(super) fn floors(link: &Link) -> Vec<ReceiveFloor> {
+    let express = link.express_sas();
+    let kept = link.static_sas().into_iter().chain(&express).flat_map(|sas| &sas.receive);
+    let kept = kept.filter(|sa| sa.replay_floor);
     kept.map(|sa| ReceiveFloor { name: sa.lease_name(), sci: sa.sci, an: sa.an }).collect()
 }
 
@@ -27,27 +29,45 @@ pub(super) struct Begun {
     pub(super) unmarked: Option<UnmarkedKey>,
 }
 
+/// Transmit SAs of a link that are new ones: that of its express SC too, if it has one.
+#[derive(Clone, Copy)]
+pub(super) struct NewSas {
+    pub(super) transmit: bool,
+    pub(super) express: bool,
+}
+
+/// Name, last PN and key file of a transmit SA.
+type Beginning = (LeaseName, Pn, PathBuf);
+
 /// Request of static keys to the disk before their first frame; the disk's thread does it.
 pub(super) struct Wanted {
     receive: Vec<(LeaseName, PathBuf)>,
     /// If the transmit SA is a new one.
-    transmit: Option<(LeaseName, Pn, PathBuf)>,
+    transmit: Option<Beginning>,
+    /// If that of the express SC is.
+    express: Option<Beginning>,
 }
 
 /// The disk's answer.
 pub(super) struct Granted {
-    /// Where the receive SAs begin, in the order of the configuration.
+    /// Where the receive SAs begin, in the order of the configuration, and behind them those of express SCs.
     floors: Vec<Pn>,
     reservation: Option<Reservation>,
+    express: Option<Reservation>,
     unmarked: Option<UnmarkedKey>,
 }
 
 impl Wanted {
-    pub(super) fn new(sas: &StaticSas, transmit: bool) -> Self {
-        let begin = || (sas.transmit.lease_name(), sas.suite.last_pn(), sas.transmit.key_file.0.clone());
+    pub(super) fn new(link: &Link, sas: &StaticSas, new: NewSas) -> Self {
+        let begin = |sas: &StaticSas| {
+            (sas.transmit.lease_name(), sas.suite.last_pn(), sas.transmit.key_file.0.clone())
+        };
+        let express = link.express_sas();
+        let receive = sas.receive.iter().chain(express.iter().flat_map(|sas| &sas.receive));
         Self {
-            receive: sas.receive.iter().map(|sa| (sa.lease_name(), sa.key_file.0.clone())).collect(),
-            transmit: transmit.then(begin),
+            receive: receive.map(|sa| (sa.lease_name(), sa.key_file.0.clone())).collect(),
+            transmit: new.transmit.then(|| begin(sas)),
+            express: express.as_ref().filter(|_| new.express).map(begin),
         }
     }
 
@@ -56,25 +76,34 @@ impl Wanted {
         let names: Vec<_> = self.receive.iter().map(|(name, file)| (*name, file.as_path())).collect();
         let unmarked = leases.receive(&names)?;
         let floors = self.receive.iter().map(|(name, _)| leases.floor(*name)).collect();
-        let Some((name, last, key_file)) = self.transmit else {
-            return Ok(Granted { floors, reservation: None, unmarked });
-        };
-        let begin = leases.begin(name, last, &key_file)?;
-        let unmarked = begin.unmarked.or(unmarked);
-        Ok(Granted { floors, reservation: Some(begin.reservation), unmarked })
+        let mut granted = Granted { floors, reservation: None, express: None, unmarked };
+        // If the second fails, the PNs of the first are lost, as after a crash.
+        for (wanted, of) in [(self.transmit, &mut granted.reservation), (self.express, &mut granted.express)]
+        {
+            let Some((name, last, key_file)) = wanted else { continue };
+            let begun = leases.begin(name, last, &key_file)?;
+            *of = Some(begun.reservation);
+            granted.unmarked = begun.unmarked.or(granted.unmarked.take());
+        }
+        Ok(granted)
     }
 }
 
 impl Granted {
     /// The same before any link has frames: the disk may take its time.
-    pub(super) fn at_start(sas: &StaticSas, control: &mut Gateway) -> Result<Self, LeaseError> {
-        let wanted = Wanted::new(sas, true);
+    pub(super) fn at_start(link: &Link, sas: &StaticSas, control: &mut Gateway) -> Result<Self, LeaseError> {
+        let wanted = Wanted::new(link, sas, NewSas { transmit: true, express: true });
         control.on_disk_at_start(move |leases| wanted.carry_out(leases)).and_then(|granted| granted)
     }
 
     /// Has the disk do what is wanted, and waits for it, for two seconds at most.
-    pub(super) fn of(sas: &StaticSas, transmit: bool, control: &mut Gateway) -> Result<Self, LeaseError> {
-        let wanted = Wanted::new(sas, transmit);
+    pub(super) fn of(
+        link: &Link,
+        sas: &StaticSas,
+        new: NewSas,
+        control: &mut Gateway,
+    ) -> Result<Self, LeaseError> {
+        let wanted = Wanted::new(link, sas, new);
         control.on_disk(move |leases| wanted.carry_out(leases)).and_then(|granted| granted)
     }
 
@@ -87,6 +116,17 @@ impl Granted {
         let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
         let lease = TransmitLease { name, an: sas.transmit.an, last, through: block.last };
         Ok(Some(Begun { lease, block, unmarked: self.unmarked.take() }))
+    }
+
+    /// Beginning of the express SC's transmit SA, if it is a new one.
+    pub(super) fn begun_express(&self, link: &Link) -> Result<Option<ExpressPns>, RunError> {
+        let (Some(reservation), Some(sas)) = (self.express, link.express_sas()) else { return Ok(None) };
+        let Reservation::Block(block) = reservation else {
+            return Err(RunError::PnExhausted { link: link.name.clone() });
+        };
+        let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
+        let lease = TransmitLease { name, an: sas.transmit.an, last, through: block.last };
+        Ok(Some(ExpressPns { lease, next: Some(block.first) }))
     }
 }
 
@@ -120,10 +160,14 @@ fn install(
         secy.install_transmit(Box::new(transmit)).map_err(|(error, _)| error)?;
         secy.enable_transmit(*an)?;
     }
-    for (sa, floor) in sas.receive.iter().zip(&granted.floors) {
+    let express = link.express_sas();
+    let all = sas.receive.iter().chain(express.iter().flat_map(|sas| &sas.receive));
+    for (at, (sa, floor)) in all.zip(&granted.floors).enumerate() {
         let StaticSa { an, sci, key: sak, xpn, .. } = sa;
         if !secy.receive_scs().any(|sc| sc.sci() == *sci) {
-            secy.install_receive_sc(*sci)?;
+            // Express frames are whole.
+            let reassemble = link.fragmentation.is_some() && at < sas.receive.len();
+            secy.install_prepared_sc(&mut Some(ReceiveSc::new(*sci, reassemble)))?;
         }
         let lowest = if sa.replay_floor { *floor } else { Pn::FIRST };
         let at = secy.receive_scs().position(|sc| sc.sci() == *sci);

@@ -153,6 +153,38 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             &["of 02:00:00:00:00:09/1 come under AN 2", PEER],
         ),
         (
+            with(stranger("02:00:00:00:00:02/32769", 1), RecentTraffic { no_sa: Some(3), ..lonely() }),
+            "sci differs",
+            Attention,
+            true,
+            &["Express frames of 02:00:00:00:00:02/1", "/32769, 3", "set express = true"],
+        ),
+        (
+            // All other frames of the peer are valid.
+            with(
+                stranger("02:00:00:00:00:02/32769", 1),
+                RecentTraffic { discards: vec![("InPktsNoSAError".into(), 5)], ..lively() },
+            ),
+            "sci differs",
+            Attention,
+            true,
+            &["Express frames of 02:00:00:00:00:02/1", "/32769, 5", "set express = true"],
+        ),
+        (
+            with(
+                |link| {
+                    let mut express = link.secy.transmit.clone();
+                    express.sas[0].pns_left = Some(1 << 29);
+                    link.secy.express = Some(express);
+                },
+                lively(),
+            ),
+            "PNs run out",
+            Attention,
+            true,
+            &["packet numbers of express frames"],
+        ),
+        (
             with(stranger(PEER, 3), RecentTraffic { no_sa: Some(3), ..lonely() }),
             "an differs",
             Alarm,

@@ -2,8 +2,8 @@
 
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{
-    Delivered, Frame, FrameLayout, Incoming, Outgoing, Protection, ReceiveDiscard, SduBuffer, SecY, Settings,
-    TransmitDiscard,
+    Delivered, ExpressClasses, Frame, FrameLayout, Incoming, Outgoing, Protection, ReceiveDiscard, SduBuffer,
+    SecY, Settings, TransmitDiscard,
 };
 use suite::{CipherSuite, Nonce, SealJob};
 use wire::{EtherType, Instant, SecTag};
@@ -22,7 +22,8 @@ pub type Assembled = (Vec<u8>, Option<FrameLayout>);
 /// Plans `sdus`.
 pub fn planned(rules: &Rules, sdus: &[impl AsRef<[u8]>]) -> Plan {
     let mut plan = Plan::new(sdus.len(), rules);
-    let described: Vec<_> = sdus.iter().map(|sdu| Sdu::of(sdu.as_ref()).expect("a frame")).collect();
+    let described: Vec<_> =
+        sdus.iter().map(|sdu| Sdu::of(sdu.as_ref(), &ExpressClasses::default()).expect("a frame")).collect();
     plan.make(rules, &described);
     plan
 }

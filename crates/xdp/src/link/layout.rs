@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!  settings  longest 4 | TCI 4 | replay 4 | strip 4 | rest 4 | bypasses 4 | ring 4 | shared 4 | SCI 8 | bypass 2 each
+//!  express   DSCPs 8 | PCPs 4 | lists of EtherTypes, UDP and TCP ports: count 4 | number 2 each
 //!  channels  count 4 | only 4 | SCI 8 each
 //!  command   what 4 | place 4 | extended 4 | ring 4 | PN 8 | through 8 | last 8 | window 8 | instance 8 | key
 //!  key       octets 32 | base of nonces 12 | octets in clear 4
@@ -10,7 +11,7 @@
 //!  report    there 4 | used 4 | numbers 8 each
 //! ```
 
-use secy::{Protection, SciInclusion, Settings};
+use secy::{ExpressClasses, Protection, SciInclusion, Settings};
 use suite::Secret;
 use wire::{EtherType, Sci};
 
@@ -18,6 +19,8 @@ use super::{RECEIVE_SCS, SaKey};
 use crate::octets::{long, put, word};
 
 pub(super) const SETTINGS: usize = 64;
+pub(super) const EXPRESS: usize = 12 + 3 * LIST;
+const LIST: usize = 4 + 2 * ExpressClasses::LIST;
 pub(super) const CHANNELS: usize = 8 + 8 * RECEIVE_SCS;
 /// Octets of a command; a report stands at its beginning.
 pub(super) const COMMAND: usize = KEY_IN_COMMAND + 48;
@@ -88,6 +91,21 @@ pub(super) fn settings(
     put(&mut octets, 40, &sci.octets());
     for (at, ethertype) in bypass.iter().enumerate() {
         put(&mut octets, 48 + 2 * at, &ethertype.0.to_be_bytes());
+    }
+    octets
+}
+
+/// Which SDUs are express.
+pub(super) fn express(classes: &ExpressClasses) -> [u8; EXPRESS] {
+    let mut octets = [0; EXPRESS];
+    put(&mut octets, 0, &classes.dscps().to_ne_bytes());
+    put(&mut octets, 8, &u32::from(classes.pcps()).to_ne_bytes());
+    for (list, numbers) in [classes.ethertypes(), classes.udp(), classes.tcp()].into_iter().enumerate() {
+        let at = 12 + list * LIST;
+        put(&mut octets, at, &(numbers.len() as u32).to_ne_bytes());
+        for (number, value) in numbers.iter().enumerate() {
+            put(&mut octets, at + 4 + 2 * number, &value.to_be_bytes());
+        }
     }
     octets
 }

@@ -51,7 +51,7 @@ pub(in crate::run) fn is_for_kernel(link: &Link, mtus: Mtus, io: Io, control: &G
         settings.wanted != PlaceWanted::UserSpace
             && link.cell.is_none()
             && settings.refused.is_none()
-            && !settings.express
+            && settings.express.is_none()
             && control.may_set_link_place(&link.name, &settings).is_ok()
     })
 }
@@ -72,10 +72,11 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
         sci,
         refused: mtus.keep_whole(link).err().filter(|_| suits),
         secy,
-        express,
+        express: express.then(|| link.fragmentation.map(|how| how.express).unwrap_or_default()),
         bypass: link.bypass.clone(),
         replay_window: link.replay_window,
-        saks: link.static_sas().map(|sas| saks(link, sas)),
+        saks: if express { link.express_sas() } else { link.static_sas().cloned() }
+            .map(|sas| saks(link, &sas)),
     })
 }
 
@@ -131,9 +132,16 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
     let agreed = link.mka().is_some_and(|mka| mka.suite == SuiteRule::Any);
     let agreed = if agreed { ", under each SAK of chacha20-poly1305" } else { "" };
     match (served, io) {
-        (Ok(()), _) if express => elsewhere(format!(
-            "express frames: kernel, both ways{agreed}, if all members announce it; all others user space ({engines})"
-        )),
+        (Ok(()), _) if express => {
+            let if_all = if link.mka().is_some() {
+                "if all members announce it"
+            } else {
+                "if the other end has express = true"
+            };
+            elsewhere(format!(
+                "express frames: kernel, both ways{agreed}, {if_all}; all others user space ({engines})"
+            ))
+        }
         (Ok(()), _) => {
             let otherwise =
                 if io == Io::Kernel { "no frame passes".into() } else { format!("user space ({engines})") };

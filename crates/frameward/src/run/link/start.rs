@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use control::{KeyAgreement, Recorder, StaticKeys};
+use control::{KeyAgreement, Recorder, StaticKeys, TransmitLease};
 use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenError, OpenPorts, open_ports, open_secured_lan};
 use dataplane::pipeline::Pipeline;
@@ -117,7 +117,8 @@ impl ReadyLink {
                     unreachable!("invariant: a block was asked for")
                 };
                 let secy = secy(link, sas, mtus, Some(block), &granted, measured.antedating.on);
-                let keys = StaticKeys { transmit: lease, receive: floors(sas) };
+                let express = granted.begun_express(link)?;
+                let keys = StaticKeys { transmit: lease, express, receive: floors(link) };
                 (secy, StartedKeys::Static(keys), block.first, unmarked)
             }
             Keys::Agreed(mka) => {
@@ -141,10 +142,13 @@ impl ReadyLink {
 
 impl StartedLink {
     /// The PNs that it has begun with, for it is not to be.
-    pub(in crate::run) fn unused(&self) -> Option<UnusedPns> {
-        let StartedKeys::Static(keys) = &self.keys else { return None };
-        let lease = keys.transmit;
-        Some(UnusedPns { name: lease.name, next: self.about.began.1, through: lease.through })
+    pub(in crate::run) fn unused(&self) -> impl Iterator<Item = UnusedPns> {
+        let keys = if let StartedKeys::Static(keys) = &self.keys { Some(keys) } else { None };
+        let main = keys.map(|keys| (keys.transmit, self.about.began.1));
+        let express = keys.and_then(|keys| keys.express).and_then(|of| Some((of.lease, of.next?)));
+        let unused =
+            |(lease, next): (TransmitLease, Pn)| UnusedPns { name: lease.name, next, through: lease.through };
+        main.into_iter().chain(express).map(unused)
     }
 
     /// Gives the link to a worker: frames flow from here on, or as soon as there are keys. If that fails the ports are

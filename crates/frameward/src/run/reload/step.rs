@@ -27,9 +27,13 @@ pub(super) enum What {
     Add,
 }
 
+/// Whether the transmit SA of a link's express SC goes on, or there is none before and behind.
+#[derive(Clone, Copy)]
+pub(in crate::run) struct ExpressGoesOn(pub(in crate::run) bool);
+
 /// Change of a link's keys.
 pub(super) enum KeyChange {
-    Static(CarryOver),
+    Static(CarryOver, ExpressGoesOn),
     Other(KeysChange),
 }
 
@@ -53,7 +57,9 @@ impl Step {
             LinkChange::Change { keys, reopen } => {
                 let keys = match (keys, &link.keys, &running.config.keys) {
                     (KeysChange::Static, Keys::Static(sas), Keys::Static(old)) => {
-                        KeyChange::Static(static_keys_go_on(&link, sas, old))
+                        let mut carry_over = static_keys_go_on(&link, sas, old);
+                        let express = express_goes_on(&link, &running.config, &mut carry_over);
+                        KeyChange::Static(carry_over, express)
                     }
                     (other, ..) => KeyChange::Other(other),
                 };
@@ -85,6 +91,16 @@ fn static_keys_go_on(link: &Link, new: &StaticSas, old: &StaticSas) -> CarryOver
         }
     }
     carry_over
+}
+
+/// The same for the SAs of express SCs, whose keys, SCIs and ANs follow those of the others.
+fn express_goes_on(link: &Link, old: &Link, carry_over: &mut CarryOver) -> ExpressGoesOn {
+    if let (true, true) = (link.express, old.express) {
+        let express = carry_over.receive.iter().filter_map(|(sci, an)| Some((sci.express()?, *an)));
+        let express: Vec<_> = express.collect();
+        carry_over.receive.extend(express);
+    }
+    ExpressGoesOn(carry_over.transmit.is_some() && link.express == old.express)
 }
 
 /// Whether the SCI of a link whose keys are agreed on stays as it is. Without a name it stays for the link's life.
