@@ -32,6 +32,7 @@ mod plain;
 mod receive;
 mod session;
 mod settings;
+pub mod shaper;
 mod site_state;
 mod stations;
 mod table;
