@@ -29,6 +29,8 @@ pub struct EtherType(pub u16);
 impl EtherType {
     /// Internet Protocol version 4.
     pub const IPV4: Self = Self(0x0800);
+    /// IPv6 (RFC 2464).
+    pub const IPV6: Self = Self(0x86dd);
     /// Customer VLAN tag (IEEE 802.1Q).
     pub const VLAN: Self = Self(0x8100);
     /// Service VLAN tag (IEEE 802.1ad, "QinQ").
