@@ -7,7 +7,7 @@ SHELL := /bin/bash
 export PATH := $(PATH):/usr/sbin:/sbin
 
 .DEFAULT_GOAL := help
-.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-long test-deb test-aarch64 test-kernels proofs threads simulate lint deny advisories arrows docs fuzz ci
+.PHONY: help setup book book-outputs demo bench bench-quick evidence-docs evidence-tools bench-antedate firmware header bench-fieldbus bench-fragment bench-link bench-mcu bench-overload bench-precompute bench-suites bench-tunnel deb deb-arm64 static release reproducible bloat first-steps test-static test-release test test-benches test-long test-deb test-aarch64 test-kernels proofs threads simulate lint deny advisories arrows docs fuzz ci
 
 help:
 	@echo "make demo       shows links, sites and a fieldbus at work, with their machines in network namespaces (root)"
@@ -25,6 +25,7 @@ help:
 	@echo "make firmware   builds the C library of antedated ciphers for a Cortex-M4, and prints its size (Debian's Rust)"
 	@echo "make bench-suites  the time of a frame with each cipher suite, beside the bare call of the cipher's crate"
 	@echo "make test       runs every test (root, for network namespaces)"
+	@echo "make test-benches  runs the benches whose tests take a minute each, without judging figures (root; CI does)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
 	@echo "make proofs     proves bounds and searches protocol models, and has each mutant refused (z3, Maude; minutes)"
 	@echo "make simulate   runs worlds of links from SEEDS (200) seeds under virtual time, in one process; SEED=n runs one"
@@ -139,6 +140,12 @@ test:
 		echo "make test: not root; the tests in network namespaces will fail. Start it as root to run every test." >&2; fi
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --no-fail-fast
 
+# Beside `make test`, which they would make a fifth longer.
+test-benches:
+	@scripts/setup.sh test
+	$(CARGO) build --workspace --locked
+	$(CARGO) test --workspace --test bench --test contest --locked -- --ignored
+
 book:
 	@scripts/setup.sh book
 	target/tools/bin/mdbook build docs/book --dest-dir $(CURDIR)/target/book
@@ -214,6 +221,7 @@ FUZZ_SECONDS ?= 60
 test-long:
 	@scripts/setup.sh ci
 	PROPTEST_CASES=20000 FRAMEWARD_KILLS=200 FRAMEWARD_STALL_SECONDS=60 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_WAN_PACKETS=1000000 FRAMEWARD_WAN_IMPAIRED=50000 FRAMEWARD_ENDURANCE_FRAMES=100000000 FRAMEWARD_MKA_STORMS=3000 FRAMEWARD_MODELS=deep FRAMEWARD_SEEDS=10000 FRAMEWARD_FIELDBUS_SECONDS=60 $(CARGO) test --release --workspace --locked --no-fail-fast
+	$(MAKE) test-benches
 	$(MAKE) test-aarch64
 	$(MAKE) test-kernels
 	$(MAKE) test-deb

@@ -31,6 +31,7 @@ mod init;
 mod kernel_default;
 mod kernel_link;
 mod kernel_path;
+mod kernel_reload;
 mod kernel_site;
 mod kernels;
 mod kills;

@@ -110,6 +110,19 @@ impl Wan {
         self.report(index).sites.remove(0).peers.remove(0)
     }
 
+    /// The epoch in which a site sends to its peer. A session that is only just made anew has none yet.
+    fn transmit_epoch(&self, index: usize) -> u32 {
+        let end = Instant::now() + DEADLINE;
+        loop {
+            let peer = self.peer(index);
+            if let Some(epoch) = &peer.transmit_epoch {
+                return epoch.epoch;
+            }
+            assert!(Instant::now() < end, "nothing can be sent: {peer:#?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
     /// A counter of the tunnel at a site, its own or its peer's.
     fn count(&self, index: usize, name: &str) -> u64 {
         let site = self.report(index).sites.remove(0);

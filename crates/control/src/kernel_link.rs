@@ -7,23 +7,25 @@
 //!  static keys            ─▶ their SAs come from the worker when the programs stand, and go back when they must not
 //! ```
 //!
-//! An SA is in one place at a time. It leaves one place, and its PNs are read there, before it enters the other: so no PN is taken twice,
-//! and no frame is accepted twice. What has no SA in the kernel goes to the worker while that has SAs. Receive SCs are in both places, and
+//! A PN of an SA is one place's. A SAK's SAs leave one place, and their PNs are read there, before they enter the other. Static keys are in
+//! both for a while, each with PNs of its own. So no PN is taken twice, and no frame is accepted twice. What has no SA in the kernel goes to the worker while that has SAs. Receive SCs are in both places, and
 //! counters are the sum.
 //!
 //! Of a link that splits frames the programs are the express SCs, with SAs of their own; the worker has all other SCs.
 
 mod figures;
+mod moves;
 
 use netdev::port::KernelSide;
 use secy::{InstallError, NextAction, Settings, TransmitPns};
 use suite::CipherSuite;
 use wire::{An, EtherType, Pn, Sci};
-use xdp::link::{SaKey, Window};
+use xdp::link::{SaKey, Switch, Window};
 use xdp::{Unclaimed, XdpError};
 
 use crate::kernel_ports::{Interfaces, PlaceWanted, PortPrograms};
 use crate::static_keys::StaticSaks;
+pub(crate) use moves::Standing;
 
 /// Why the SAs of a link with a cell stay in the worker.
 pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
@@ -95,15 +97,6 @@ pub(crate) enum State {
     Unfit(String),
     /// In front of the ports.
     Attached,
-}
-
-/// SAs that have left the kernel, as they stood there.
-#[derive(Default)]
-pub(crate) struct Standing {
-    /// AN, the next PN if one is left, the last reserved one, and whether it was the one that protected.
-    pub(crate) transmit: Vec<(An, Option<Pn>, Pn, bool)>,
-    /// The lowest PN that was not accepted yet, whatever came before it.
-    pub(crate) receive: Vec<(Sci, An, Pn)>,
 }
 
 impl KernelLink {
@@ -210,6 +203,11 @@ impl KernelLink {
         self.wanted == PlaceWanted::Kernel && self.is_place_of_sas()
     }
 
+    /// Whether the programs are in front of the ports.
+    pub(crate) const fn is_attached(&self) -> bool {
+        matches!(self.state, State::Attached)
+    }
+
     /// Whether the programs are in front of the ports, or will be as soon as there are some.
     pub(crate) const fn is_ready(&self) -> bool {
         matches!(self.state, State::Attached | State::NoPorts)
@@ -263,22 +261,6 @@ impl KernelLink {
         scs.iter().try_for_each(|sci| self.add_sc(*sci))
     }
 
-    /// Lets no receive SA verify any more; which there are, and the lowest PN that each has not accepted, whatever came before it.
-    fn stand_still(&mut self, scs: &[Sci]) -> Result<Vec<(Sci, An, Pn)>, XdpError> {
-        let mut stood = Vec::new();
-        for sci in scs {
-            for an in An::ALL {
-                if self.window(*sci, an)?.is_none() {
-                    continue;
-                }
-                self.programs.disable_receive(*sci, an)?;
-                let window = self.window(*sci, an)?.ok_or(XdpError::Malformed)?;
-                stood.push((*sci, an, Pn::new(window.highest.saturating_add(1)).unwrap_or(Pn::LAST_64)));
-            }
-        }
-        Ok(stood)
-    }
-
     fn window(&self, sci: Sci, an: An) -> Result<Option<Window>, XdpError> {
         match self.programs.window(sci, an) {
             Err(XdpError::Install(InstallError::UnknownSc)) => Ok(None),
@@ -317,6 +299,25 @@ impl KernelLink {
         self.programs.enable_receive(sci, an)
     }
 
+    /// The same, with the PNs below left to an SA of the worker's.
+    pub(crate) fn install_receive_above(
+        &mut self,
+        sci: Sci,
+        an: An,
+        key: &SaKey<'_>,
+        lowest: Pn,
+    ) -> Result<(), XdpError> {
+        self.add_sc(sci)?;
+        self.programs.install_receive(sci, an, key, lowest, self.replay_window)?;
+        self.programs.share_below(sci, an, true)?;
+        self.programs.enable_receive(sci, an)
+    }
+
+    /// The worker has no part of this receive SA any more.
+    pub(crate) fn share_no_more(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
+        self.programs.share_below(sci, an, false)
+    }
+
     /// A transmit SA that protects nothing before it is enabled.
     pub(crate) fn install_transmit(
         &mut self,
@@ -331,6 +332,12 @@ impl KernelLink {
     pub(crate) fn enable_transmit(&mut self, an: An) -> Result<(), XdpError> {
         self.notified = NextAction::Continue;
         self.programs.enable_transmit(an)
+    }
+
+    /// The same for a worker, when it has sent what had come to it.
+    pub(crate) fn transmit_switch(&mut self, an: An) -> Switch {
+        self.notified = NextAction::Continue;
+        self.programs.transmit_switch(an)
     }
 
     /// Lets no SA protect any more: frames without one are the worker's.
@@ -380,25 +387,5 @@ impl KernelLink {
         let is_new = action != NextAction::Continue && action != self.notified;
         self.notified = action;
         is_new.then_some(action)
-    }
-
-    /// Takes all SAs out. Each stands still before it is read.
-    pub(crate) fn take_out(&mut self, scs: &[Sci]) -> Result<Standing, XdpError> {
-        let mut standing = Standing::default();
-        for an in An::ALL {
-            if let Some((_, used)) = self.pns(an)? {
-                self.programs.disable_transmit(an)?;
-                let stood = self.pns(an)?.ok_or(XdpError::Malformed)?.0;
-                standing.transmit.push((an, stood.next(), stood.reserved(), used));
-            }
-        }
-        standing.receive = self.stand_still(scs)?;
-        self.retire_all(scs)?;
-        Ok(standing)
-    }
-
-    /// Removes all SAs.
-    pub(crate) fn retire_all(&mut self, scs: &[Sci]) -> Result<(), XdpError> {
-        An::ALL.into_iter().map(|an| self.retire(an, scs)).fold(Ok(()), Result::and)
     }
 }

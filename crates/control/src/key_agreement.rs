@@ -286,6 +286,11 @@ impl Agreement {
         if express { self.table.express_scs() } else { self.table.scs().to_vec() }
     }
 
+    /// Whether the kernel has SAs.
+    pub(crate) fn is_in_kernel(&self) -> bool {
+        self.table.is_in_kernel()
+    }
+
     /// Whether the worker has SAs.
     pub(crate) fn is_shared(&self) -> bool {
         self.table.is_shared()

@@ -92,7 +92,7 @@ impl LinkControl {
     /// The PNs that its transmit SA has not used; the link has come back from its worker.
     pub(crate) fn unused(&self, link: &Link) -> Option<UnusedPns> {
         match &self.keys {
-            Keys::Static(keys) => keys.lease().unused(&link.pipeline().secy),
+            Keys::Static(keys) => keys.unused(&link.pipeline().secy),
             Keys::Agreed(_) | Keys::None => None,
         }
     }

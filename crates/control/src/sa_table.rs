@@ -223,6 +223,11 @@ impl SaTable {
         self.saks.iter().any(|of| !of.in_kernel)
     }
 
+    /// Whether the kernel has SAs.
+    pub(super) fn is_in_kernel(&self) -> bool {
+        self.saks.iter().any(|of| of.in_kernel)
+    }
+
     /// The receive SCs.
     pub(super) fn scs(&self) -> &[Sci] {
         &self.scs

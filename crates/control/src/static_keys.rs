@@ -1,6 +1,7 @@
 //! Static keys of a link: the lease of its transmit SA, its receive SAs' floors, and the keys for SAs in the kernel.
 
 mod kernel;
+mod tail;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,8 @@ use crate::floors::ReceiveFloor;
 use crate::lease_thread::LeaseThread;
 pub(crate) use kernel::TakenOut;
 pub use kernel::{StaticSak, StaticSaks};
+use tail::Tail;
+pub(crate) use tail::{Limited, TAIL_PNS};
 
 /// Pause after a failed write before a lease is tried again.
 const LEASE_RETRY: Duration = Duration::from_secs(1);
@@ -76,6 +79,10 @@ pub(crate) struct StaticControl {
     saks: Option<StaticSaks>,
     /// Its SAs are there.
     in_kernel: bool,
+    /// What the worker still does under them.
+    tail: Option<Tail>,
+    /// Its transmit SA has stayed in the worker.
+    worker_transmits: bool,
     /// Why its SAs are nowhere, if a move has failed.
     nowhere: Option<String>,
     /// Not before then the kernel is asked for PNs.
@@ -93,6 +100,8 @@ impl StaticControl {
             changing: false,
             saks: None,
             in_kernel: false,
+            tail: None,
+            worker_transmits: false,
             nowhere: None,
             look_due: Instant::now(),
         }
@@ -103,9 +112,10 @@ impl StaticControl {
         Arc::clone(&self.floors)
     }
 
-    /// The PNs that its transmit SA uses.
-    pub(crate) const fn lease(&self) -> &TransmitLease {
-        &self.lease
+    /// The PNs that its transmit SA has not used; the SecY has come back from its worker. Of an SA whose PNs go on in the kernel it has
+    /// none to give.
+    pub(crate) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
+        self.lease.unused(secy).filter(|_| self.tail.is_none())
     }
 
     /// Another pipeline is under way: from here on nothing is reserved for the SA before.
@@ -129,7 +139,7 @@ impl StaticControl {
         transmit: Option<TransmitLease>,
         receive: Vec<ReceiveFloor>,
     ) -> (TransmitLease, Arc<[ReceiveFloor]>) {
-        (self.saks, self.nowhere) = (None, None);
+        (self.saks, self.nowhere, self.tail) = (None, None, None);
         if transmit.is_some() {
             // The SA before asked for the reservation that is under way: it would be taken for the new one's.
             (self.pending, self.retry_at) = (None, None);

@@ -42,6 +42,10 @@ pub struct Link {
     notified: NextAction,
     /// The machine's checksums, now and then.
     checksums: ChecksumSample,
+    /// Frames wait in its ports.
+    held: bool,
+    /// The turn before brought no frame of the plain side.
+    plain_rested: bool,
 }
 
 impl Link {
@@ -64,7 +68,14 @@ impl Link {
             before: [PortCounters::default(); 2],
             notified: NextAction::Continue,
             checksums: ChecksumSample::default(),
+            held: false,
+            plain_rested: true,
         }
+    }
+
+    /// Leaves frames waiting in its ports until it is told otherwise, as far as those have room: its SAs are on their way.
+    pub const fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// Gives the link ports; those before, if there were any, are returned.
@@ -119,7 +130,11 @@ impl Link {
     /// One turn: MKPDUs and HELLOs out, and at most one burst from either side through the pipeline. `now` is protocol time, and `read`
     /// the OS instant it was taken from. Returns the number of frames that came in, and the need of the transmit SA.
     pub fn turn(&mut self, now: Instant, read: time::Instant) -> (usize, NextAction) {
+        if self.held {
+            return (0, NextAction::Continue);
+        }
         let (mut received, next) = self.outward(now, read, |_, _| {});
+        self.plain_rested = received == 0;
         let Self { ports, pipeline, burst, to_protected, to_plain, .. } = self;
         let Some(ports) = ports else { return (0, NextAction::Continue) };
         let Ports { pool, plain, protected } = &mut **ports;
@@ -217,6 +232,11 @@ impl Link {
     pub(crate) fn plain_side(&mut self) -> Option<(&mut Pool, &mut dyn Port, &mut Pipeline)> {
         let Ports { pool, plain, .. } = self.ports.as_deref_mut()?;
         Some((pool, &mut **plain, &mut self.pipeline))
+    }
+
+    /// Whether the turn before brought no frame of the plain side: what had come has been sent.
+    pub const fn plain_rested(&self) -> bool {
+        self.plain_rested
     }
 
     /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.

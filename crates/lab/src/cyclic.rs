@@ -40,8 +40,8 @@ pub const TAG: [u8; 4] = [0x81, 0, 0xc0, 0];
 const PROFINET: [u8; 2] = [0x88, 0x92];
 /// Offset of the number in a tagged frame of ours.
 const NUMBER: Range<usize> = 36..44;
-/// Limit on a machine's wait when it is told to stop.
-const STOP_LIMIT: Duration = Duration::from_secs(10);
+/// Limit on a machine's wait when it is told to stop: it looks at all frames that have come, on a busy machine for long.
+const STOP_LIMIT: Duration = Duration::from_secs(60);
 /// Quiet for so long: nothing is under way any more.
 const QUIET: Duration = Duration::from_millis(200);
 

@@ -104,6 +104,7 @@ fn round_trips_are_measured_antedated_beside_ordinary() {
 }
 
 #[test]
+#[ignore = "a minute: make test-benches"]
 fn a_link_is_compared_with_what_stands_around_it() {
     let rows = short(|bench| bench.link());
     // Of a transfer so short the CPU may not have counted a tick.
@@ -226,6 +227,7 @@ fn cyclic_frames_are_accounted_for_in_every_place() {
 }
 
 #[test]
+#[ignore = "a minute: make test-benches"]
 fn overload_is_offered_to_links_and_to_their_limits() {
     // A quarter, alone, and beside three kinds of strangers' frames with what they sent; status, a session's keystrokes, MKPDUs.
     let gateway = 1 + 2 * 9 + 2;
@@ -239,6 +241,7 @@ fn overload_is_offered_to_links_and_to_their_limits() {
 }
 
 #[test]
+#[ignore = "a minute: make test-benches"]
 fn overload_is_offered_to_sites_and_to_kernel_vxlan() {
     let site = 1 + 2 * 9 + 2;
     overloaded(&[(overload::VXLAN, 0), ("site, header encryption", site), ("site, identifiers", site)]);

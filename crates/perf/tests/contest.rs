@@ -61,6 +61,7 @@ fn a_round_has_every_figure() {
 
 /// Started, full frames carried without being fragmented, ended; the next one finds the machine as this one did.
 #[test]
+#[ignore = "a minute: make test-benches"]
 fn every_contestant_carries_full_frames_and_ends() {
     let _alone = MACHINE.lock().unwrap_or_else(PoisonError::into_inner);
     // Programs that are no packages are looked for in target/rivals of the repository.

@@ -84,6 +84,11 @@ impl ReceiveSc {
         Ok(())
     }
 
+    pub(crate) fn limit(&mut self, an: An, through: Pn) -> Result<(), InstallError> {
+        self.sas[an.index()].as_mut().ok_or(InstallError::UnknownAn)?.window.limit(through);
+        Ok(())
+    }
+
     pub(crate) fn retire(&mut self, an: An) -> Option<Box<ReceiveSa>> {
         let mut sa = self.sas[an.index()].take()?;
         sa.counters.in_pieces_retired += self.reassembler.retire(an);

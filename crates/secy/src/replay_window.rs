@@ -27,7 +27,7 @@ pub fn recover(low: u32, highest: u64) -> Option<Pn> {
 pub(crate) enum Freshness {
     /// Not below `lowest_pn`, and not seen.
     Fresh,
-    /// Below `lowest_pn` (clause 10.6.5).
+    /// Below `lowest_pn` (clause 10.6.5), or another's.
     Late,
     /// Inside the window and already seen. The standard has no word for it: its lower bound alone would
     /// deliver the frame again.
@@ -42,6 +42,8 @@ pub(crate) enum Freshness {
 pub struct ReplayWindow {
     highest: u64,
     floor: u64,
+    /// PNs above are another's.
+    limit: u64,
     window: u64,
     /// Bit `pn % bits.len()` of the ring: this PN was seen. The ring has one block more than the window
     /// needs, so the block of the newest PN never holds bits of a PN inside the window.
@@ -59,6 +61,7 @@ impl ReplayWindow {
         Self {
             highest: lowest.number() - 1,
             floor: lowest.number(),
+            limit: u64::MAX,
             window: window.into(),
             blocks: vec![0; blocks as usize].into_boxed_slice(),
         }
@@ -80,7 +83,9 @@ impl ReplayWindow {
     /// Position of `pn`. Changes nothing.
     pub(crate) fn classify(&self, pn: Pn) -> Freshness {
         let pn = pn.number();
-        if pn > self.highest {
+        if pn > self.limit {
+            Freshness::Late
+        } else if pn > self.highest {
             Freshness::Fresh
         } else if self.window == 0 || pn < self.floor || self.highest - pn >= self.window {
             Freshness::Late
@@ -120,6 +125,11 @@ impl ReplayWindow {
         }
     }
 
+    /// Makes PNs above `through` late: they are another's.
+    pub(crate) fn limit(&mut self, through: Pn) {
+        self.limit = self.limit.min(through.number());
+    }
+
     /// Makes PNs below `lowest` late. Never makes one fresh.
     pub(crate) fn raise(&mut self, lowest: Pn) {
         let below = lowest.number() - 1;
@@ -136,6 +146,7 @@ impl ReplayWindow {
     pub(crate) fn take_over(&mut self, before: &Self, marked: bool) {
         let late_below = if marked { before.lowest() } else { before.highest.saturating_add(1) };
         self.floor = self.floor.max(late_below);
+        self.limit = self.limit.min(before.limit);
         self.highest = before.highest.max(self.highest);
         if self.window == 0 || before.window == 0 {
             return;
@@ -179,6 +190,18 @@ mod tests {
 
     fn pn(number: u64) -> Pn {
         Pn::new(number).expect("not 0")
+    }
+
+    #[test]
+    fn pns_above_a_limit_are_late_forever() {
+        let mut window = ReplayWindow::new(pn(1), 8);
+        window.limit(pn(5));
+        window.limit(pn(9));
+        assert_eq!([5, 6, 4, 5].map(|number| window.commit(pn(number))), [Fresh, Late, Fresh, Duplicate]);
+        let mut after = ReplayWindow::new(pn(1), 8);
+        after.take_over(&window, true);
+        assert_eq!([3, 6].map(|number| after.commit(pn(number))), [Fresh, Late]);
+        assert_eq!(after.highest(), 5);
     }
 
     #[test]

@@ -126,6 +126,15 @@ impl SecY {
         Ok(())
     }
 
+    /// Takes no PN above `through` under `an` from here on, whatever was reserved: another SecY with this SA takes them.
+    ///
+    /// # Errors
+    /// [`InstallError::UnknownAn`].
+    pub fn limit_transmit(&mut self, an: An, through: Pn) -> Result<(), InstallError> {
+        self.transmit[an.index()].as_mut().ok_or(InstallError::UnknownAn)?.pns.limit(through);
+        Ok(())
+    }
+
     /// Creates a receive SC.
     ///
     /// # Errors
@@ -194,6 +203,14 @@ impl SecY {
             sc.drop_late_fragments(an);
         }
         Ok(())
+    }
+
+    /// Rejects PNs above `through` under `an` as late: another SecY with this SA accepts them. Never permits a rejected PN again.
+    ///
+    /// # Errors
+    /// [`InstallError::UnknownSc`], [`InstallError::UnknownAn`].
+    pub fn limit_receive(&mut self, sci: Sci, an: An, through: Pn) -> Result<(), InstallError> {
+        self.receive_sc(sci)?.limit(an, through)
     }
 
     /// Removes the receive SA under `an`: frames under it are discarded from now on.

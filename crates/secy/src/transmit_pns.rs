@@ -32,6 +32,8 @@ pub struct TransmitPns {
     last: Pn,
     /// Last PN of the reserved blocks.
     reserved: Pn,
+    /// PNs above are another's, whatever is reserved.
+    limit: Pn,
     /// PN from which half of the reserved block is used.
     reserve_at: u64,
     /// PN from which a rekey is due.
@@ -51,15 +53,21 @@ impl TransmitPns {
     pub(crate) fn new(first: Pn, reserved: Pn, last: Pn) -> Self {
         // A PN above the last one would repeat, in its low 32 bits, a used nonce: no PN is left.
         let next = Some(first).filter(|&first| first <= last);
-        let mut pns =
-            Self { next, last, reserved: reserved.min(last), reserve_at: 0, rekey_at: rekey_at(last) };
+        let mut pns = Self {
+            next,
+            last,
+            reserved: reserved.min(last),
+            limit: last,
+            reserve_at: 0,
+            rekey_at: rekey_at(last),
+        };
         pns.reserve_through(reserved);
         pns
     }
 
     /// PNs that are taken elsewhere, in the kernel, as they stand at one moment: what control needs to know of them.
     pub const fn taken_elsewhere(next: Option<Pn>, reserved: Pn, reserve_at: u64, last: Pn) -> Self {
-        Self { next, last, reserved, reserve_at, rekey_at: rekey_at(last) }
+        Self { next, last, reserved, limit: last, reserve_at, rekey_at: rekey_at(last) }
     }
 
     /// PN of the next frame; `None` if no PN is left.
@@ -75,11 +83,18 @@ impl TransmitPns {
     /// Permits the PNs up to and including `reserved`. Never revokes an earlier reservation.
     pub(crate) fn reserve_through(&mut self, reserved: Pn) {
         let Some(next) = self.next else { return };
-        let reserved = reserved.min(self.last).max(self.reserved);
+        let reserved = reserved.min(self.last).max(self.reserved).min(self.limit);
         let left = reserved.number().saturating_sub(next.number());
         self.reserve_at =
-            if reserved == self.last { u64::MAX } else { next.number().saturating_add(left / 2) };
+            if reserved == self.limit { u64::MAX } else { next.number().saturating_add(left / 2) };
         self.reserved = reserved;
+    }
+
+    /// Permits no PN above `through` from here on, whatever is reserved: those are another's.
+    pub(crate) fn limit(&mut self, through: Pn) {
+        self.limit = self.limit.min(through);
+        self.reserved = self.reserved.min(self.limit);
+        self.reserve_at = u64::MAX;
     }
 
     /// Takes the next PN, if `more` others follow it. Returns each PN once.
@@ -122,6 +137,17 @@ mod tests {
 
     fn pn(number: u64) -> Pn {
         Pn::new(number).expect("not 0")
+    }
+
+    #[test]
+    fn pns_above_a_limit_are_never_taken() {
+        let mut pns = TransmitPns::new(pn(10), pn(100), Pn::LAST_32);
+        pns.limit(pn(11));
+        pns.reserve_through(pn(200));
+        pns.limit(pn(50));
+        assert_eq!((pns.reserved(), pns.next_action()), (pn(11), NextAction::Continue));
+        assert_eq!([pns.take_first_of(0), pns.take_first_of(0)], [Ok(pn(10)), Ok(pn(11))]);
+        assert_eq!(pns.take_first_of(0), Err(NoPn::Unreserved));
     }
 
     #[test]

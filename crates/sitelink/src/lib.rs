@@ -11,7 +11,7 @@
 //! if it has an endpoint for the peer. The other one, if it has an endpoint, waits [`peer::GRACE`] for the caller and
 //! then connects as well: so a caller without an endpoint is reached all the same. A connection that comes while there
 //! is one replaces it: the peer has restarted. But of two that meet, each opened by one end, the caller's stays: the
-//! other's is turned away if it comes less than [`peer::MEETING`] after the caller's.
+//! other's is turned away if it comes less than [`peer::connecting::MEETING`] after the caller's.
 //!
 //! **Who is answered.** Only who shows in its first packet that it knows this site's public key ([`suite::knock`]), and what
 //! goes to a connection ID that this site gave out. A scanner finds nobody ([`socket`]).

@@ -13,18 +13,18 @@ mod before_proof;
 mod choice;
 mod meter;
 mod orders;
+mod path;
 mod search;
 #[cfg(test)]
 mod tests;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use dataplane::site::{PATHS, Place, ToWorker};
-use netdev::interface::link_state;
 use netdev::udp::Source;
 use quinn::Connection;
-use suite::path_probe::{PROBE_KEY_OCTETS, PROBE_OCTETS, Probe, ProbeKey};
+use suite::path_probe::{PROBE_OCTETS, Probe, ProbeKey};
 use tokio::task::AbortHandle;
 use tunnel::PeerId;
 use wire::Instant;
@@ -40,14 +40,11 @@ use super::transport::FLOOR;
 pub(super) use before_proof::reaches;
 use before_proof::{made_at, places_before_proof};
 use choice::{AllFigures, Choice};
-use meter::{Answered, Figures, Meter};
+use meter::{Answered, Meter};
 use orders::{Told, Wanted};
-use search::PayloadSearch;
+use path::{PeerPath, keys_of};
+pub(super) use path::{is_of_version, source_of};
 
-/// Label of the octets that a connection gives for probes (RFC 8446, 7.5).
-const LABEL: &[u8] = b"EXPORTER-frameward-path-probe";
-/// Time for which copies still go over a path that is down. It may be this end that is slow, and the other path that has died.
-const LINGER: Duration = Duration::from_secs(10);
 /// Time after a connection in which a path that was up before is not told to be down: it is being proved.
 const PROVING: Duration = Duration::from_secs(2);
 /// Interval at which interfaces are looked for.
@@ -86,106 +83,6 @@ struct Made {
     places: Vec<Place>,
     /// Whether these are known to carry packets, and so better than the path that was preferred before.
     is_sure: bool,
-}
-
-#[derive(Debug)]
-struct PeerPath {
-    settings: ManagerPath,
-    /// Address of its endpoint, or why there is none.
-    endpoint: Result<Option<SocketAddr>, String>,
-    /// Looks the endpoint up, now and after its name has changed.
-    following: Option<AbortHandle>,
-    source: Result<Source, String>,
-    meter: Meter,
-    search: PayloadSearch,
-    /// Where its packets went on the connection before.
-    kept: Option<Place>,
-    /// As it was told to a person.
-    up: bool,
-    /// Moment at which it was up last.
-    was_up: Option<Instant>,
-}
-
-impl Drop for PeerPath {
-    fn drop(&mut self) {
-        if let Some(following) = self.following.take() {
-            following.abort();
-        }
-    }
-}
-
-impl PeerPath {
-    fn new(settings: ManagerPath, following: Option<AbortHandle>, most_payload: u16) -> Self {
-        let source = source_of(&settings);
-        let search = PayloadSearch::new(most_payload);
-        Self {
-            settings,
-            endpoint: Ok(None),
-            following,
-            source,
-            meter: Meter::default(),
-            search,
-            kept: None,
-            up: false,
-            was_up: None,
-        }
-    }
-
-    /// Where its packets go, if the peer was proved to be there on this connection or on the one before.
-    fn place(&self) -> Option<Place> {
-        let to = self.meter.proved().or(self.kept.map(|kept| kept.to))?;
-        Some(Place { to, source: *self.source.as_ref().ok()? })
-    }
-
-    /// There are other keys: it is measured and proved anew. `used`: packets went over it.
-    fn begin(&mut self, now: Instant, used: bool) {
-        self.kept = self.place().filter(|_| used);
-        self.meter = Meter::default();
-        self.search.begin();
-        self.was_up = self.kept.map(|_| now);
-    }
-
-    /// Whether packets go over it: it is up, or was until lately.
-    fn is_used(&self, now: Instant) -> bool {
-        self.was_up.is_some_and(|last| now.since(last) < LINGER)
-    }
-
-    fn figures(&self, now: Instant) -> Option<Figures> {
-        self.source.as_ref().ok().and(self.meter.figures(now))
-    }
-
-    /// Why it carries no packets, in words.
-    fn reason(&self, now: Instant) -> String {
-        if let Err(why) = &self.source {
-            return why.clone();
-        }
-        if self.meter.answers(now) {
-            return "the peer has no proof yet that this site is at its end".to_owned();
-        }
-        let endpoint = self.endpoint.as_ref().ok().copied().flatten();
-        match (self.meter.proved().or(self.meter.heard()).or(endpoint), &self.endpoint) {
-            (Some(address), _) => format!("no answer from {}", canonical(address)),
-            (None, Err(why)) => why.clone(),
-            (None, Ok(_)) if self.settings.endpoint.is_some() => "its endpoint is being looked up".to_owned(),
-            (None, Ok(_)) => "the peer was not heard on it".to_owned(),
-        }
-    }
-}
-
-/// The way out of this box of a path.
-///
-/// # Errors
-/// Its interface is not there.
-pub(super) fn source_of(path: &ManagerPath) -> Result<Source, String> {
-    let interface = match &path.interface {
-        None => 0,
-        Some(name) => match link_state(name) {
-            Ok(Some(seen)) => seen.index,
-            Ok(None) => return Err(format!("interface {name} is missing")),
-            Err(error) => return Err(format!("interface {name}: {error}")),
-        },
-    };
-    Ok(Source { address: path.local.filter(|local| !local.is_unspecified()), interface })
 }
 
 impl PeerPaths {
@@ -521,18 +418,4 @@ impl PeerPaths {
         };
         self.paths.iter().enumerate().map(of).collect()
     }
-}
-
-/// Keys of a path's probes, inward and outward.
-fn keys_of(connection: &Connection, number: u8, ours: bool) -> Option<[ProbeKey; 2]> {
-    let mut octets = zeroize::Zeroizing::new([0; 2 * PROBE_KEY_OCTETS]);
-    connection.export_keying_material(&mut octets[..], LABEL, &[number]).ok()?;
-    let (clients, servers) = octets.split_first_chunk::<PROBE_KEY_OCTETS>()?;
-    let (clients, servers) = (ProbeKey::new(clients), ProbeKey::new(servers.first_chunk()?));
-    Some(if ours { [servers, clients] } else { [clients, servers] })
-}
-
-/// Whether an address is of the IP version that a path's own address has.
-pub(super) fn is_of_version(address: SocketAddr, local: Option<IpAddr>) -> bool {
-    local.is_none_or(|local| canonical(address).is_ipv4() == local.is_ipv4())
 }

@@ -48,16 +48,53 @@ pub(super) enum ProbeOutcome {
 struct Entry {
     peer: PeerId,
     path: ProbedPath,
-    /// Number of the last request: each is taken once.
-    last: u64,
+    taken: TakenRequests,
+}
+
+/// Requests that were taken on a path: each is, once. Of those that were overtaken, the 64 before the newest.
+#[derive(Clone, Copy, Default, Debug)]
+struct TakenRequests {
+    newest: u64,
+    /// The lowest bit is the number before the newest.
+    before: u64,
+}
+
+/// A request's place among those that were taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum RequestOrder {
+    Newest,
+    Overtaken,
+    /// Taken before, or too old to tell.
+    Repeated,
+}
+
+impl TakenRequests {
+    fn take(&mut self, seq: u64) -> RequestOrder {
+        if let Some(ahead) = seq.checked_sub(self.newest + 1) {
+            let moved = u32::try_from(ahead).unwrap_or(u32::MAX);
+            let the_newest = 1_u64.checked_shl(moved).unwrap_or(0);
+            let before = self.before.checked_shl(moved.saturating_add(1)).unwrap_or(0);
+            *self = Self { newest: seq, before: before | the_newest };
+            return RequestOrder::Newest;
+        }
+        let behind = self.newest - seq;
+        let bit = u32::try_from(behind).ok().and_then(|behind| 1_u64.checked_shl(behind.checked_sub(1)?));
+        match bit {
+            Some(bit) if self.before & bit == 0 => {
+                self.before |= bit;
+                RequestOrder::Overtaken
+            }
+            _ => RequestOrder::Repeated,
+        }
+    }
 }
 
 /// The probes of all peers.
 #[derive(Debug, Default)]
 pub(super) struct Probes {
     by_id: BTreeMap<[u8; PROBE_ID_OCTETS], Entry>,
-    /// Numbers of the last requests on paths that were taken away, while their keys may come back.
-    spent: BTreeMap<PeerId, BTreeMap<[u8; PROBE_ID_OCTETS], u64>>,
+    /// Requests on paths that were taken away, while their keys may come back.
+    spent: BTreeMap<PeerId, BTreeMap<[u8; PROBE_ID_OCTETS], TakenRequests>>,
     heard: BTreeMap<PeerId, VecDeque<HeardProbe>>,
 }
 
@@ -68,15 +105,15 @@ impl Probes {
         self.by_id.retain(|id, entry| {
             let stays = entry.peer != peer;
             if !stays {
-                before.insert(*id, entry.last);
+                before.insert(*id, entry.taken);
             }
             stays
         });
         let mut there = false;
         for path in paths {
             let id = path.inward.id();
-            let last = before.remove(&id).unwrap_or(0);
-            self.by_id.insert(id, Entry { peer, path, last });
+            let taken = before.remove(&id).unwrap_or_default();
+            self.by_id.insert(id, Entry { peer, path, taken });
             there = true;
         }
         if there {
@@ -95,20 +132,23 @@ impl Probes {
         random: u8,
     ) -> ProbeOutcome {
         let entry = probe_id(packet).and_then(|id| self.by_id.get_mut(&id));
-        let Some(Entry { peer, path, last }) = entry else { return ProbeOutcome::Other };
+        let Some(Entry { peer, path, taken }) = entry else { return ProbeOutcome::Other };
         let Some(probe) = path.inward.open(packet) else { return ProbeOutcome::Invalid };
-        if !probe.answer && probe.seq <= *last {
+        let order = if probe.answer { RequestOrder::Newest } else { taken.take(probe.seq) };
+        if order == RequestOrder::Repeated {
             return ProbeOutcome::Invalid;
         }
-        let heard = self.heard.entry(*peer).or_default();
-        if heard.len() == WORDS {
-            heard.pop_front();
+        // An overtaken one may have been held back: it says nothing of where the peer is now.
+        if order == RequestOrder::Newest {
+            let heard = self.heard.entry(*peer).or_default();
+            if heard.len() == WORDS {
+                heard.pop_front();
+            }
+            heard.push_back(HeardProbe { number: path.number, from, at, probe });
         }
-        heard.push_back(HeardProbe { number: path.number, from, at, probe });
         if probe.answer {
             return ProbeOutcome::Taken;
         }
-        *last = probe.seq;
         path.outward.seal(Probe { answer: true, proved: path.proved, ..probe }, random, packet);
         ProbeOutcome::Answer(path.source)
     }
@@ -123,23 +163,53 @@ impl Probes {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_request_is_answered_once_and_nobody_elses() {
-        let key = |fill| ProbeKey::new(&[fill; 40]);
-        let path = ProbedPath {
+    fn key(fill: u8) -> ProbeKey {
+        ProbeKey::new(&[fill; 40])
+    }
+
+    fn path() -> ProbedPath {
+        ProbedPath {
             number: 2,
             inward: key(1),
             outward: key(2),
             source: Source { address: None, interface: 7 },
             proved: true,
-        };
+        }
+    }
+
+    fn request(seq: u64, octets: usize) -> Vec<u8> {
+        let mut packet = vec![0; octets];
+        key(1).seal(Probe { answer: false, proved: false, seq }, 0, &mut packet);
+        packet
+    }
+
+    /// An overtaken request is no lost one. But it moves nothing: it may have been held back.
+    #[test]
+    fn an_overtaken_request_is_answered_once_and_tells_nothing() {
         let (mut probes, at) = (Probes::default(), std::time::Instant::now());
         let from = SocketAddr::from(([192, 0, 2, 1], 7));
-        let request = |seq, octets| {
-            let mut packet = vec![0; octets];
-            key(1).seal(Probe { answer: false, proved: false, seq }, 0, &mut packet);
-            packet
-        };
+        probes.set(PeerId(3), [path()].into_iter());
+        let answer = ProbeOutcome::Answer(path().source);
+        let mut take = |seq| probes.take(at, from, &mut request(seq, 26), 0);
+        for seq in [1, 100, 99, 36, 101] {
+            assert_eq!(take(seq), answer, "{seq}");
+        }
+        for seq in [99, 100, 101, 36, 1, 0, 37 - 1] {
+            assert_eq!(take(seq), ProbeOutcome::Invalid, "{seq}");
+        }
+        // The oldest that can still come, and the one before.
+        assert_eq!((take(101 - 64), take(101 - 65)), (answer.clone(), ProbeOutcome::Invalid));
+        // A jump forgets all that was before it.
+        assert_eq!((take(1000), take(1000 - 64), take(102)), (answer.clone(), answer, ProbeOutcome::Invalid));
+        let heard: Vec<_> = probes.heard(PeerId(3)).iter().map(|heard| heard.probe.seq).collect();
+        assert_eq!(heard, [1, 100, 101, 1000]);
+    }
+
+    #[test]
+    fn a_request_is_answered_once_and_nobody_elses() {
+        let path = path();
+        let (mut probes, at) = (Probes::default(), std::time::Instant::now());
+        let from = SocketAddr::from(([192, 0, 2, 1], 7));
         let mut packet = request(1, 100);
         assert_eq!(probes.take(at, from, &mut packet, 0), ProbeOutcome::Other, "of nobody");
         probes.set(PeerId(3), [path.clone()].into_iter());
@@ -147,11 +217,11 @@ mod tests {
         assert_eq!(probes.take(at, from, &mut packet, 0), answer);
         assert_eq!(packet.len(), 100, "no longer than the request");
         assert_eq!(key(2).open(&packet), Some(Probe { answer: true, proved: true, seq: 1 }));
-        // Recorded, also after the paths were set anew; forged; older than the last.
+        // Recorded, also after the paths were set anew.
         assert_eq!(probes.take(at, from, &mut request(1, 100), 0), ProbeOutcome::Invalid);
         assert_eq!(probes.take(at, from, &mut request(5, 26), 0), answer);
         probes.set(PeerId(3), [path.clone()].into_iter());
-        assert_eq!(probes.take(at, from, &mut request(4, 26), 0), ProbeOutcome::Invalid);
+        assert_eq!(probes.take(at, from, &mut request(5, 26), 0), ProbeOutcome::Invalid);
         // Nor after the path was away for a while, with the same connection.
         let other = ProbedPath { number: 0, inward: key(3), outward: key(4), ..path.clone() };
         probes.set(PeerId(3), [other].into_iter());

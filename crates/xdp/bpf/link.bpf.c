@@ -134,6 +134,7 @@ GLOBAL int admit(u32 place, u32 low, struct job *job, struct opening *opening) {
     struct window window = {};
     if (!link || !sa || !job || !opening || !find_key(sa, low, job, opening, &window)) return GONE;
     if (!opening->pn) return NO_PN;
+    if (opening->pn < window.floor && *(volatile u32 *)&sa->shared) return GONE;
     struct block *block = find_block(place, opening->pn, link->ring);
     if (!block) return GONE;
     return link->replay_protect ? classify(opening, &window, block) : FRESH;
@@ -166,6 +167,16 @@ GLOBAL int is_express(struct xdp_md *ctx) {
     return priority >= 6 || ethertype == PROFINET || ethertype == ETHERCAT || ethertype == GOOSE;
 }
 
+// The SA was disabled a moment ago: user space may have another one. The frame has room for SecTAG and ICV in front by now.
+GLOBAL int hand_over(struct xdp_md *ctx) {
+    u32 zero = 0;
+    struct settings *link = map_lookup(&settings, &zero);
+    struct counters *count = map_lookup(&counted, &zero);
+    if (!link || !count) return XDP_DROP;
+    if (!link->shared || adjust_head(ctx, link->tci & SC ? SECTAG_SCI + ICV : SECTAG + ICV)) return discard(count, OUT_NO_SA);
+    return redirect_map(&plain_sockets, ctx->rx_queue_index, link->rest);
+}
+
 SECTION("xdp") int outward(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *link = map_lookup(&settings, &zero);
@@ -196,7 +207,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     if (!slot) {
         switch (take(&job, &sealing)) {
         case NO_SA:
-            return discard(count, OUT_NO_SA);
+            return hand_over(ctx);
         case UNRESERVED:
             return discard(count, OUT_PN_UNRESERVED);
         case EXHAUSTED:

@@ -37,13 +37,15 @@ struct transmit_sc {
 };
 
 // instance: as of a transmit SA. It tells a frame that the SA it was opened under has gone meanwhile.
-// extended: the SecTAG has the low half of a PN alone.
+// extended: the SecTAG has the low half of a PN alone. shared: PNs below the floor are those of an SA in user space.
 struct receive_sa {
     struct bpf_spin_lock lock;
-    u32 installed, in_use, extended, ring, unused;
+    u32 installed, in_use, extended, ring, shared;
     u64 instance, highest, floor, window;
     struct sa_key key;
 };
+// Of in_use; else 0. ENDS: frames that have begun are still accepted, and no other is.
+enum { IN_USE = 1, ENDS };
 
 // 64 PNs of a window, a bit for each that was seen. What is not of this number and SA counts as not seen, so nothing has to be cleared
 // when a window moves.
@@ -116,7 +118,7 @@ struct window {
 // Key and nonce of a received frame, if there is an SA in use for it; 0 if not. The PN is 0 if the frame can have none.
 INLINE int find_key(struct receive_sa *sa, u32 low, struct job *job, struct opening *opening, struct window *window) {
     spin_lock(&sa->lock);
-    u32 in_use = sa->in_use;
+    u32 in_use = sa->in_use == IN_USE;
     u64 pn = sa->extended ? recover(low, sa->highest) : low;
     opening->pn = pn, opening->instance = sa->instance, opening->clear = sa->key.clear;
     opening->ring = sa->ring;

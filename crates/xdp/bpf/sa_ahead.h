@@ -153,7 +153,7 @@ INLINE struct slot *take_ready(struct transmit_sc *sc, u32 secure_data, struct s
 INLINE struct slot *find_ready(struct receive_sa *sa, u32 low, u32 secure_data, struct opening *opening) {
     u64 instance = *(volatile u64 *)&sa->instance;
     u64 pn = sa->extended ? recover(low, *(volatile u64 *)&sa->highest) : low;
-    struct slot *slot = *(volatile u32 *)&sa->in_use && pn ? hold_slot(sa->ring, instance, pn) : 0;
+    struct slot *slot = *(volatile u32 *)&sa->in_use == IN_USE && pn ? hold_slot(sa->ring, instance, pn) : 0;
     if (!slot) return 0;
     u32 clear = *(volatile u32 *)&sa->key.clear;
     opening->pn = pn, opening->instance = instance, opening->clear = clear, opening->ring = sa->ring;

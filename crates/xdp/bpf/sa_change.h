@@ -6,7 +6,8 @@
 
 enum {
     INSTALL_TRANSMIT, ENABLE_TRANSMIT, RETIRE_TRANSMIT, RESERVE_THROUGH, DISABLE_TRANSMIT,
-    INSTALL_RECEIVE, ENABLE_RECEIVE, RETIRE_RECEIVE, RAISE_LOWEST, DISABLE_RECEIVE, COMMANDS
+    INSTALL_RECEIVE, ENABLE_RECEIVE, RETIRE_RECEIVE, RAISE_LOWEST, DISABLE_RECEIVE, END_RECEIVE, SHARE_BELOW,
+    COMMANDS
 };
 // What a program answers: it was done; there is an SA already, or none; no such command.
 enum { DONE = 100, REFUSED, MALFORMED };
@@ -73,13 +74,19 @@ INLINE int change_receive_locked(struct receive_sa *sa, const struct command *co
         publish(&sa->instance, command->instance);
         return DONE;
     case ENABLE_RECEIVE:
-        sa->in_use = 1;
+        sa->in_use = IN_USE;
         return DONE;
     case DISABLE_RECEIVE:
         sa->in_use = 0;
         return DONE;
+    case END_RECEIVE:
+        if (sa->in_use) sa->in_use = ENDS;
+        return DONE;
+    case SHARE_BELOW:
+        sa->shared = command->pn != 0;
+        return DONE;
     case RETIRE_RECEIVE:
-        sa->installed = 0, sa->in_use = 0;
+        sa->installed = 0, sa->in_use = 0, sa->shared = 0;
         publish(&sa->instance, 0);
         sa->key = (struct sa_key){};
         return DONE;
@@ -106,6 +113,6 @@ INLINE void report_transmit_locked(const struct transmit_sc *sc, u32 an, struct 
 }
 
 INLINE void report_receive_locked(const struct receive_sa *sa, struct report *report) {
-    report->there = sa->installed, report->used = sa->in_use;
+    report->there = sa->installed, report->used = sa->in_use == IN_USE;
     report->numbers[0] = sa->highest, report->numbers[1] = lowest_locked(sa);
 }

@@ -37,6 +37,7 @@ use crate::error::XdpError;
 use crate::programs::{Programs, Unclaimed};
 use crate::run::Ran;
 use ahead::Ahead;
+pub use sas::Switch;
 
 /// Object file that a pinned clang makes of `bpf/link.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/link.bpf.o");
@@ -196,7 +197,7 @@ impl Link {
     }
 
     /// Settings of the SecY, whose transmit SC is `sci`, and what goes past it (at most [`Link::BYPASS`]). SAs and counters stay. Frames
-    /// without an SA are discarded, until [`Link::share`].
+    /// without an SA are discarded, unless [`Link::share`] says otherwise.
     ///
     /// # Errors
     /// If it is no SecY for the kernel, or a map cannot be written.
@@ -208,7 +209,8 @@ impl Link {
         unclaimed: Unclaimed,
     ) -> Result<(), XdpError> {
         Self::suits(settings, CipherSuite::ChaCha20Poly1305)?;
-        let octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring, false);
+        let mut octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring, false);
+        layout::set_shared(&mut octets, layout::is_shared(&self.settings));
         self.write_settings(octets)?;
         self.sci = sci;
         Ok(())
@@ -267,7 +269,7 @@ impl Link {
             self.programs.set_all("sent", an.index() as u32, [0; SENT])?;
         }
         self.sent_before = [[0; SENT]; An::COUNT];
-        Ok(())
+        self.share(false)
     }
 
     /// Has a thread of the link's own make keystream ahead, as long as there is the link: for SAs that are installed from now on, at most

@@ -66,6 +66,10 @@ impl Programs {
         self::program(&self.loaded, program)
     }
 
+    pub(crate) fn loaded(&self) -> &Ebpf {
+        &self.loaded
+    }
+
     /// The programs alone, for a thread that runs them.
     pub(crate) fn shared(&self) -> Arc<Ebpf> {
         Arc::clone(&self.loaded)

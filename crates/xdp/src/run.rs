@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use aya::programs::Xdp;
-use aya::{TestRun, TestRunOptions};
+use aya::{Ebpf, TestRun, TestRunOptions};
 
 use crate::error::XdpError;
-use crate::programs::Programs;
+use crate::programs::{Programs, program};
 
 /// The most that a program leaves of a frame.
 const FRAME: usize = 4096;
@@ -51,12 +51,7 @@ pub enum Changed {
 impl Programs {
     /// Has the program `change` carry a command out.
     pub(crate) fn change(&self, command: &[u8]) -> Result<Changed, XdpError> {
-        let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
-        match run(self.program("change")?, "change", options)?.0 {
-            DONE => Ok(Changed::Done),
-            REFUSED => Ok(Changed::Refused),
-            _ => Err(XdpError::Malformed),
-        }
+        change(self.loaded(), command)
     }
 
     /// The answer that a program leaves in place of a question, or of a command.
@@ -92,6 +87,16 @@ impl Programs {
         };
         out.truncate(octets);
         Ok(Ran { verdict, frame: out, time })
+    }
+}
+
+/// Has the program `change` of loaded ones carry a command out.
+pub(crate) fn change(loaded: &Ebpf, command: &[u8]) -> Result<Changed, XdpError> {
+    let options = TestRunOptions { data_in: Some(command), ..TestRunOptions::new() };
+    match run(program(loaded, "change")?, "change", options)?.0 {
+        DONE => Ok(Changed::Done),
+        REFUSED => Ok(Changed::Refused),
+        _ => Err(XdpError::Malformed),
     }
 }
 

@@ -324,6 +324,56 @@ fn frames_without_an_sa_are_user_spaces_while_that_has_some() {
     assert_eq!(peer.gateways[1].kernel.run_inward(&protected, 1).unwrap().verdict, Verdict::Drop);
 }
 
+/// An SA of user space has the PNs below the lowest one: its frames go there, and no PN is accepted in both places.
+#[test]
+fn pns_below_those_of_an_sa_are_user_spaces_if_it_says_so() {
+    let mut world = world(0);
+    let frame = sdu(0, IPV4, &payload(40));
+    let protected: Vec<_> = (0..4).map(|_| world.protect(0, &frame).sent()).collect();
+    let receiver = &mut world.gateways[1].kernel;
+    receiver.raise_lowest(sci(0), an(0), pn(3)).unwrap();
+    let verdicts = |link: &Link| {
+        let ran = protected[..2].iter().map(|frame| link.run_inward(frame, 1).unwrap());
+        ran.map(|ran| (ran.verdict, ran.frame.len())).collect::<Vec<_>>()
+    };
+    let octets = protected[0].len();
+    assert_eq!(verdicts(receiver), [(Verdict::Drop, octets); 2]);
+    receiver.share_below(sci(0), an(0), true).unwrap();
+    assert_eq!(verdicts(receiver), [(Verdict::Drop, octets); 2], "user space has no SAs");
+    receiver.share(true).unwrap();
+    assert_eq!(verdicts(receiver), [(Verdict::Pass, octets); 2]);
+    for frame in &protected[2..] {
+        assert_eq!(receiver.run_inward(frame, 1).unwrap().verdict, Verdict::Redirect);
+        assert_eq!(receiver.run_inward(frame, 1).unwrap().verdict, Verdict::Drop, "it has come");
+    }
+    receiver.share_below(sci(0), an(0), false).unwrap();
+    assert_eq!(verdicts(receiver), [(Verdict::Drop, octets); 2]);
+    // The next SA under this AN begins without.
+    receiver.share_below(sci(0), an(0), true).unwrap();
+    receiver.retire_receive(sci(0), an(0)).unwrap();
+    let unknown = receiver.share_below(sci(0), an(0), true).unwrap_err();
+    assert!(matches!(unknown, XdpError::Install(InstallError::UnknownAn)), "{unknown}");
+}
+
+/// An SA that ends begins no frame, and can be used again.
+#[test]
+fn an_sa_that_ends_begins_no_frame() {
+    let mut world = world(0);
+    let frame = sdu(0, IPV4, &payload(40));
+    let protected: Vec<_> = (0..2).map(|_| world.protect(0, &frame).sent()).collect();
+    let receiver = &mut world.gateways[1].kernel;
+    receiver.share(true).unwrap();
+    assert_eq!(receiver.run_inward(&protected[0], 1).unwrap().verdict, Verdict::Redirect);
+    receiver.end_receive(sci(0), an(0)).unwrap();
+    assert_eq!(receiver.run_inward(&protected[1], 1).unwrap().verdict, Verdict::Pass);
+    assert!(!receiver.window(sci(0), an(0)).unwrap().unwrap().in_use);
+    receiver.disable_receive(sci(0), an(0)).unwrap();
+    receiver.end_receive(sci(0), an(0)).unwrap();
+    assert_eq!(receiver.run_inward(&protected[1], 1).unwrap().verdict, Verdict::Pass);
+    receiver.enable_receive(sci(0), an(0)).unwrap();
+    assert_eq!(receiver.run_inward(&protected[1], 1).unwrap().verdict, Verdict::Redirect);
+}
+
 /// Fragments and frames that several SDUs share are user space's while that has SAs: only there any may be allowed. Whatever breaks
 /// another rule is discarded here.
 #[test]

@@ -5,7 +5,7 @@ mod stations;
 
 use std::collections::HashSet;
 use std::hint;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use stations::{ENCRYPT, SETTINGS, World, payload, sci, sdu};
@@ -75,4 +75,40 @@ fn no_frame_is_delivered_twice() {
         }
         assert_eq!(counters.in_pkts_late + counters.in_pkts_duplicate, ((THREADS - 1) * FRAMES) as u64);
     }
+}
+
+/// While an SA comes and goes, each frame is protected here or left to user space as it came.
+#[test]
+fn no_frame_is_lost_while_its_sa_comes_and_goes() {
+    let mut world = world(64);
+    let frame = sdu(0, [8, 0], &payload(40));
+    world.gateways[0].kernel.share(true).unwrap();
+    let (link, octets) = (&world.gateways[0].kernel, frame.len());
+    let ended = AtomicBool::new(false);
+    let send = || {
+        let mut left = 0;
+        while !ended.load(Ordering::SeqCst) {
+            let ran = link.run_outward(&frame, 1).unwrap();
+            match ran.verdict {
+                Verdict::Redirect => {}
+                Verdict::Pass => {
+                    assert!(ran.frame.len() == octets && ran.frame == frame, "it is as it came");
+                    left += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        left
+    };
+    let left: usize = thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(send)).collect();
+        for _ in 0..2000 {
+            link.disable_transmit(stations::an(0)).unwrap();
+            link.enable_transmit(stations::an(0)).unwrap();
+        }
+        ended.store(true, Ordering::SeqCst);
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert!(left > 0, "the SA never was away");
+    assert_eq!(link.counters().unwrap().0.out_pkts_no_sa, 0);
 }

@@ -19,7 +19,7 @@ fn packets_of_an_epoch_that_is_over_are_refused_though_they_never_arrived() {
     // As if the station had been there for long.
     wan.pn = 100_000;
     wan.cross(200, 32);
-    let epoch = |wan: &Wan| wan.peer(0).transmit_epoch.unwrap().epoch;
+    let epoch = |wan: &Wan| wan.transmit_epoch(0);
     let first = epoch(&wan);
 
     // Half of them arrive before the line is cut, and are replayed; the others never did.

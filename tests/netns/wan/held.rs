@@ -133,7 +133,7 @@ impl Wan {
 
     /// The station has begun anew: its first PNs come again until they are of another epoch.
     fn begin_anew(&mut self) {
-        let epoch = |wan: &Self| wan.peer(0).transmit_epoch.unwrap().epoch;
+        let epoch = |wan: &Self| wan.transmit_epoch(0);
         let (before, end) = (epoch(self), Instant::now() + DEADLINE);
         while epoch(self) == before {
             assert!(Instant::now() < end, "{:#?}", self.peer(0));

@@ -38,13 +38,17 @@ impl Gateway {
     /// The floors of a link; nothing if its worker does not answer.
     fn ask_floors(&mut self, number: usize) -> Option<Vec<Floor>> {
         let link = &self.links[number];
+        let mut into = Vec::new();
         if let (Keys::Static(keys), Some(kernel)) = (link.keys(), link.kernel())
             && keys.is_in_kernel()
         {
-            return keys.floors_in_kernel(kernel).ok();
+            into = keys.floors_in_kernel(kernel).ok()?;
+            if !keys.has_tail() {
+                return Some(into);
+            }
         }
         let of = link.floors();
-        let into = Vec::with_capacity(of.len());
+        into.reserve(of.len());
         if of.is_empty() {
             return Some(into);
         }

@@ -76,8 +76,14 @@ impl Gateway {
 
     /// The SAs of a link are the worker's from here on, in the kernel no more.
     pub(super) fn leave_agreed(&mut self, number: usize) {
-        let Some((agreement, mut around)) = self.agreement(number, Instant::now()) else { return };
-        agreement.leave_kernel(&mut around);
+        if self.links[number].agreed_parts().is_none_or(|(agreement, ..)| !agreement.is_in_kernel()) {
+            return;
+        }
+        self.while_held(number, |gateway| {
+            if let Some((agreement, mut around)) = gateway.agreement(number, Instant::now()) {
+                agreement.leave_kernel(&mut around);
+            }
+        });
     }
 
     /// The state of a link's key agreement; `None` if it has none.

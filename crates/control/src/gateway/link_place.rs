@@ -77,7 +77,7 @@ impl Gateway {
         }
         let (scs, shared) = match link.keys() {
             Keys::Agreed(agreement) => (agreement.kernel_scs(settings.express), agreement.is_shared()),
-            Keys::Static(keys) => (keys.scs(), !keys.is_in_kernel()),
+            Keys::Static(keys) => (keys.scs(), keys.is_shared()),
             Keys::None => (Vec::new(), false),
         };
         link.kernel_mut().ok_or(XdpError::Malformed)?.configure(settings, &scs, shared)
@@ -99,12 +99,20 @@ impl Gateway {
         let unfit = matches!(state, State::Unfit(_));
         let Some(kernel) = self.links[number].kernel_mut() else { return };
         let before = kernel.enter(state);
-        let is_place_of_sas = kernel.is_place_of_sas();
-        let is_static = matches!(self.links[number].keys(), Keys::Static(_));
         if unfit && matches!(before, State::Attached) {
             // Frames of the programs would be lost behind them, and counted as sent.
-            self.take_programs_off(number);
+            return self.while_held(number, |gateway| {
+                gateway.take_programs_off(number);
+                gateway.put_sas(number);
+            });
         }
+        self.put_sas(number);
+    }
+
+    /// Puts a link's SAs where they belong.
+    fn put_sas(&mut self, number: usize) {
+        let is_place_of_sas = self.links[number].kernel().is_some_and(KernelLink::is_place_of_sas);
+        let is_static = matches!(self.links[number].keys(), Keys::Static(_));
         match (is_place_of_sas, is_static) {
             (true, true) => self.enter_static(number),
             (true, false) => {}
@@ -139,9 +147,13 @@ impl Gateway {
         let Some(kernel) = link.kernel_mut() else { return link.stay_in_user_space(why) };
         let before = kernel.enter(State::Idle(why));
         if matches!(before, State::Attached) {
-            self.take_programs_off(number);
+            self.while_held(number, |gateway| {
+                gateway.take_programs_off(number);
+                gateway.move_to_worker(number);
+            });
+        } else {
+            self.move_to_worker(number);
         }
-        self.move_to_worker(number);
         if let Some(keys) = self.links[number].static_keys_mut() {
             keys.set_saks(None);
         }

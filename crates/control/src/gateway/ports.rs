@@ -47,6 +47,20 @@ impl Gateway {
         set.map_err(|error: io::Error| format!("an interface refuses the programs: {error}"))
     }
 
+    /// Has frames wait in a link's ports while its SAs come to its worker, or its programs go: none meets a place without SAs.
+    pub(super) fn while_held(&mut self, number: usize, work: impl FnOnce(&mut Self)) {
+        let hold = |gateway: &mut Self, held: bool| {
+            // A worker that does not answer forwards nothing.
+            let _ = gateway.run_on_link(number, held, |link, held| {
+                link.hold(*held);
+                Progress::Done
+            });
+        };
+        hold(self, true);
+        work(self);
+        hold(self, false);
+    }
+
     /// Takes programs off a link's ports, which then go on with their own.
     pub(super) fn take_programs_off(&mut self, number: usize) {
         // A worker that does not answer holds ports that forward nothing.

@@ -116,8 +116,10 @@ impl Gateway {
     /// Looks what the transmit SA of a link needs, if that is in the kernel and its key is static.
     pub(super) fn look_at_pns(&mut self, number: usize, now: Instant) {
         let Some((keys, Some(kernel))) = self.links[number].static_parts() else { return };
-        if let Some(action) = keys.new_need_in_kernel(kernel, now) {
-            self.meet_need(number, action, now);
+        let Some(need) = keys.look_in_kernel(kernel, now) else { return };
+        if need != NextAction::Continue {
+            self.meet_need(number, need, now);
         }
+        self.look_at_tail(number, now);
     }
 }

@@ -25,8 +25,14 @@ impl KernelLink {
             if sas.iter().any(|sa| sa.enabled) {
                 snapshot.transmit_sas.iter_mut().for_each(|sa| sa.enabled = false);
             }
-            // An AN is in one place, so there is room.
-            snapshot.transmit_sas.extend(sas);
+            for mut sa in sas {
+                if let Some(at) = snapshot.transmit_sas.iter().position(|of| of.an == sa.an) {
+                    // The worker has some PNs of it still.
+                    sa.counters.add(&snapshot.transmit_sas.remove(at).counters);
+                }
+                // An AN is there once, so there is room.
+                let _ = snapshot.transmit_sas.try_push(sa);
+            }
             snapshot.transmit_sas.sort_by_key(|sa| sa.an.index());
         }
         for sc in &mut snapshot.receive_scs {
@@ -36,8 +42,12 @@ impl KernelLink {
             sc.counters.add(&self.programs.receive_counters(sc.sci)?);
             for an in An::ALL {
                 let Some(window) = self.window(sc.sci, an)? else { continue };
-                let counters = self.programs.receive_sa_counters(sc.sci, an)?;
+                let mut counters = self.programs.receive_sa_counters(sc.sci, an)?;
                 let (in_use, lowest_pn) = (window.in_use, window.lowest);
+                if let Some(at) = sc.sas.iter().position(|of| of.an == an) {
+                    // The worker has some PNs of it still.
+                    counters.add(&sc.sas.remove(at).counters);
+                }
                 let _ = sc.sas.try_push(ReceiveSaSnapshot { an, in_use, lowest_pn, counters });
             }
             sc.sas.sort_by_key(|sa| sa.an.index());

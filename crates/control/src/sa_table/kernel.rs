@@ -26,7 +26,7 @@ impl SaTable {
     /// # Errors
     /// If the kernel does not tell where they stand: what was not read is not used again, and another SAK is needed.
     pub(crate) fn leave_kernel(&mut self, kernel: &mut KernelLink) -> Result<(), String> {
-        if self.saks.iter().all(|of| !of.in_kernel) {
+        if !self.is_in_kernel() {
             return Ok(());
         }
         let standing = kernel.take_out(&self.scs).map_err(|error| {

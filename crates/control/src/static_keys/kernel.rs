@@ -8,9 +8,9 @@ use secy::{NextAction, Protection, ReceiveSa, SecY, TransmitSa, XpnBinding};
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Pn, Sci};
 use xdp::XdpError;
-use xdp::link::SaKey;
+use xdp::link::{SaKey, Switch};
 
-use super::StaticControl;
+use super::{Limited, StaticControl, Tail};
 use crate::floors::Floor;
 use crate::kernel_link::{KernelLink, Standing};
 
@@ -46,7 +46,7 @@ pub struct StaticSaks {
 }
 
 impl StaticSaks {
-    fn key<'k>(&self, of: &'k StaticSak) -> SaKey<'k> {
+    pub(super) fn key<'k>(&self, of: &'k StaticSak) -> SaKey<'k> {
         SaKey { suite: self.suite, sak: &of.sak, xpn: of.xpn, protection: self.protection }
     }
 }
@@ -73,24 +73,37 @@ impl StaticControl {
         !self.in_kernel && self.nowhere.is_none() && self.saks.as_ref().is_some_and(is_theirs)
     }
 
-    /// Puts what the worker had into the programs.
-    pub(crate) fn enter_kernel(&mut self, taken: &TakenOut, kernel: &mut KernelLink) -> Result<(), XdpError> {
-        let Some(saks) = &self.saks else { return Ok(()) };
+    /// Puts the SAs into the programs that the worker was limited under. Returns what has frames protected there, if that is left to the
+    /// worker.
+    pub(crate) fn enter_kernel(
+        &mut self,
+        limited: &Limited,
+        kernel: &mut KernelLink,
+        now: Instant,
+    ) -> Result<Option<Switch>, XdpError> {
+        let Some(saks) = &self.saks else { return Ok(None) };
         self.in_kernel = true;
         // An SA that has no PN left stays in the worker, which says so.
-        let shared = taken.transmit.is_none();
-        taken.install(saks, kernel).and_then(|()| kernel.share(shared))
+        self.worker_transmits = limited.transmit.is_none();
+        self.tail = Tail::of(limited, now);
+        let switch = limited.install(saks, kernel)?;
+        kernel.share(self.is_shared()).map(|()| switch)
     }
 
-    /// Takes its SAs out of the programs, for the worker. Nothing if they are not there.
-    pub(crate) fn leave_kernel(&mut self, kernel: &mut KernelLink) -> Option<Result<WorkerSas, String>> {
+    /// Takes its SAs out of the programs, for the worker, where `of_tail` came from. Nothing if they are not there.
+    pub(crate) fn leave_kernel(
+        &mut self,
+        of_tail: &TakenOut,
+        kernel: &mut KernelLink,
+    ) -> Option<Result<WorkerSas, String>> {
         let saks = self.saks.as_ref().filter(|_| self.in_kernel)?;
-        let sas = kernel
-            .take_out(&self.scs())
-            .and_then(|standing| kernel.share(true).map(|()| standing))
-            .map_err(|error| error.to_string())
-            .and_then(|standing| WorkerSas::of(saks, &standing, kernel.replay_window(), self.lease.through));
-        self.in_kernel = false;
+        let sas = kernel.take_out(&self.scs()).map_err(|error| error.to_string()).and_then(|mut standing| {
+            if let Some(tail) = &self.tail {
+                tail.lower(&mut standing.receive, of_tail);
+            }
+            WorkerSas::of(saks, &standing, kernel.replay_window(), self.lease.through)
+        });
+        (self.in_kernel, self.tail) = (false, None);
         Some(sas)
     }
 
@@ -105,13 +118,13 @@ impl StaticControl {
         why
     }
 
-    /// A need of its transmit SA in the kernel that was not told yet, if it is time to look.
-    pub(crate) fn new_need_in_kernel(&mut self, kernel: &mut KernelLink, now: Instant) -> Option<NextAction> {
+    /// What its transmit SA in the kernel needs and was not told yet. Nothing if it is not time to look.
+    pub(crate) fn look_in_kernel(&mut self, kernel: &mut KernelLink, now: Instant) -> Option<NextAction> {
         if !self.in_kernel || now < self.look_due {
             return None;
         }
         self.look_due = now + LOOK_PERIOD;
-        kernel.new_need(self.lease.an)
+        Some(kernel.new_need(self.lease.an).unwrap_or(NextAction::Continue))
     }
 
     /// Takes its SAs out of the kernel, and says what they leave: the floors of those whose floors are kept, and the PNs that were not
@@ -125,8 +138,8 @@ impl StaticControl {
         };
         let standing = kernel.take_out(&self.scs())?;
         let name = |sci, an| self.floors.iter().find(|of| (of.sci, of.an) == (sci, an)).map(|of| of.name);
-        let floors =
-            standing.receive.iter().filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest)));
+        let own = standing.receive.iter().filter(|(sci, an, lowest)| !self.is_workers(*sci, *an, *lowest));
+        let floors = own.filter_map(|(sci, an, lowest)| Some((name(*sci, *an)?, *lowest)));
         let of_lease = standing.transmit.iter().find(|(an, ..)| *an == self.lease.an);
         let unused = of_lease.and_then(|(_, next, reserved, _)| self.lease.unused_of(*next, *reserved));
         Ok((floors.collect(), unused))
@@ -137,18 +150,26 @@ impl StaticControl {
         let mut floors = Vec::new();
         for of in &*self.floors {
             if let Some(highest) = kernel.highest(of.sci, of.an)? {
-                floors.push((of.name, Pn::new(highest.saturating_add(1)).unwrap_or(Pn::LAST_64)));
+                let lowest = Pn::new(highest.saturating_add(1)).unwrap_or(Pn::LAST_64);
+                if !self.is_workers(of.sci, of.an, lowest) {
+                    floors.push((of.name, lowest));
+                }
             }
         }
         Ok(floors)
     }
+
+    /// Whether nothing has come above the worker's PNs of a receive SA, whose lowest PN in the kernel is this one.
+    fn is_workers(&self, sci: Sci, an: An, lowest: Pn) -> bool {
+        self.tail.as_ref().is_some_and(|tail| tail.is_workers(sci, an, lowest))
+    }
 }
 
-/// SAs of a worker, on their way to the kernel.
+/// SAs of a worker that it has no more.
 #[derive(Default)]
 pub(crate) struct TakenOut {
     transmit: Option<Box<TransmitSa>>,
-    receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
+    pub(super) receive: ArrayVec<(Sci, Box<ReceiveSa>), { SecY::RECEIVE_SCS * An::COUNT }>,
 }
 
 impl TakenOut {
@@ -165,20 +186,6 @@ impl TakenOut {
                 }
             }
         }
-    }
-
-    fn install(&self, saks: &StaticSaks, kernel: &mut KernelLink) -> Result<(), XdpError> {
-        for (sci, sa) in &self.receive {
-            let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (*sci, sa.an())) else {
-                continue;
-            };
-            let lowest = Pn::new(sa.window().highest().saturating_add(1)).unwrap_or(Pn::LAST_64);
-            kernel.install_receive(*sci, of.an, &saks.key(of), lowest)?;
-        }
-        let Some(sa) = self.transmit.as_ref().filter(|sa| sa.an() == saks.transmit.an) else { return Ok(()) };
-        let Some(next) = sa.pns().next() else { return Ok(()) };
-        kernel.install_transmit(sa.an(), &saks.key(&saks.transmit), next, sa.pns().reserved())?;
-        kernel.enable_transmit(sa.an())
     }
 }
 

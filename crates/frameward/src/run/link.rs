@@ -259,6 +259,12 @@ impl RunningLink {
         (self.about.began, self.unmarked) = ((Instant::now(), block.first), unmarked);
     }
 
+    /// Whether `io`, before and from here on, wants ports of another kind. Programs come and go in front of those of AF_XDP.
+    pub(super) fn needs_other_ports(&self, io: [Io; 2]) -> bool {
+        let on_packet_sockets = io.map(|io| io == Io::AfPacket);
+        io[0] != io[1] && (on_packet_sockets[0] != on_packet_sockets[1] || self.fallback.is_some())
+    }
+
     /// Whether it has ports.
     pub(super) const fn is_open(&self) -> bool {
         self.waiting.is_none()

@@ -6,7 +6,8 @@
 //! | static keys, settings | another pipeline takes over between two turns: see [`secy::SecY::take_over`] |
 //! | `[link.mka]` | the KaY is told; participants whose CAK stays go on, and the SAK does |
 //! | static keys instead of `[link.mka]` or the reverse, another SCI of the latter | the link alone is stopped and started |
-//! | interfaces, `io`, `mtu` | the link alone is closed and opened again; its SAs go on |
+//! | interfaces, `mtu`, `io` to or from `af_packet` | the link alone is closed and opened again; its SAs go on |
+//! | any other `io` | programs come in front of the ports, or go; its SAs go on |
 //! | `[[fieldbus]]` | relations that stay go on in their sessions, also with another `mode`; others begin or end; with another master key or `protect` all sessions are made anew |
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
 //! | peers of a site | they come and go: see run/site/works/peers.rs; one that is changed begins anew |

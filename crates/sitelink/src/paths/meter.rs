@@ -17,8 +17,8 @@ pub(super) const INTERVAL: Duration = Duration::from_millis(200);
 const DEAD: Duration = Duration::from_secs(1);
 /// An answer that is not there by then is lost, on a path with short round trips.
 const LOST: Duration = Duration::from_secs(1);
-/// Requests of which the share of lost ones is told: ten seconds.
-const SAMPLES: usize = 50;
+/// Requests of which the share of lost ones is told: 50 seconds. Of fewer, chance alone makes one of two equal paths the worse one.
+const SAMPLES: usize = 250;
 /// Requests that are remembered: those of the samples, and as many with filling or to a second address.
 const REMEMBERED: usize = 3 * SAMPLES;
 

@@ -49,6 +49,8 @@ pub(super) enum What {
     RetireReceive,
     RaiseLowest,
     DisableReceive,
+    EndReceive,
+    ShareBelow,
 }
 
 /// Subject of a question.
@@ -93,6 +95,10 @@ pub(super) fn settings(
 /// Whether user space has SAs of the link too.
 pub(super) fn set_shared(settings: &mut [u8; SETTINGS], shared: bool) {
     put(settings, 28, &u32::from(shared).to_ne_bytes());
+}
+
+pub(super) fn is_shared(settings: &[u8; SETTINGS]) -> bool {
+    word(settings, 28) != 0
 }
 
 /// The receive SCs by their places; `None`: a place without one, which a frame may find, and finds no SA there.

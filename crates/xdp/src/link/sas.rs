@@ -1,5 +1,8 @@
 //! SCs and SAs of a link: installed, enabled and retired by a program, as frames use them.
 
+use std::sync::Arc;
+
+use aya::Ebpf;
 use aya::maps::Array;
 use secy::{InstallError, ReplayWindow};
 use wire::{An, Pn, Sci};
@@ -8,7 +11,26 @@ use super::ahead::{Ahead, Owner};
 use super::layout::What;
 use super::{Link, RECEIVED, SaKey, accept_unknown, layout};
 use crate::error::XdpError;
-use crate::run::Changed;
+use crate::run::{self, Changed};
+
+/// Makes an SA the one that protects frames.
+pub struct Switch {
+    loaded: Arc<Ebpf>,
+    command: [u8; layout::COMMAND],
+}
+
+impl Switch {
+    /// Does so. Takes some microseconds.
+    ///
+    /// # Errors
+    /// If there is no such SA any more.
+    pub fn turn(&self) -> Result<(), XdpError> {
+        match run::change(&self.loaded, &self.command)? {
+            Changed::Done => Ok(()),
+            Changed::Refused => Err(InstallError::UnknownAn.into()),
+        }
+    }
+}
 
 impl Link {
     /// Installs a transmit SA whose first frame gets `next_pn`. It may use the PNs up to `reserved`. It protects nothing before it is
@@ -41,6 +63,12 @@ impl Link {
     /// If there is none.
     pub fn enable_transmit(&self, an: An) -> Result<(), XdpError> {
         self.change_transmit(What::EnableTransmit, an, 0)
+    }
+
+    /// The same for another thread, at the moment that it chooses. It may be gone by then.
+    pub fn transmit_switch(&self, an: An) -> Switch {
+        let command = layout::command(What::EnableTransmit, an.index() as u32, 0);
+        Switch { loaded: self.programs.shared(), command }
     }
 
     /// Lets the SA under `an` protect no frame from now on, if it is the one that does. A frame that is taking a PN at that moment may
@@ -161,6 +189,24 @@ impl Link {
     /// If there is none.
     pub fn disable_receive(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
         self.change_receive(What::DisableReceive, sci, an, 0)
+    }
+
+    /// Lets the SA under `an` begin no frame from now on. Those that have begun are accepted until [`Link::disable_receive`]: some
+    /// microseconds are enough for them.
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn end_receive(&mut self, sci: Sci, an: An) -> Result<(), XdpError> {
+        self.change_receive(What::EndReceive, sci, an, 0)
+    }
+
+    /// Whether PNs below the lowest one of the SA under `an` are those of an SA in user space: such frames go to the sockets, as those
+    /// without an SA ([`Link::share`]).
+    ///
+    /// # Errors
+    /// If there is none.
+    pub fn share_below(&mut self, sci: Sci, an: An, shared: bool) -> Result<(), XdpError> {
+        self.change_receive(What::ShareBelow, sci, an, u64::from(shared))
     }
 
     /// Rejects PNs below `lowest_pn` under `an`. Never permits a rejected PN again.

@@ -112,14 +112,14 @@ impl Running {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let io_changes = gateway.io != self.gateway.io;
+        let io = [self.gateway.io, gateway.io];
+        let io_changes = io[0] != io[1];
         let moved: Vec<_> = judged.iter().filter_map(|(link, _)| self.moved_key(link, &judged)).collect();
         if !moved.is_empty() {
             return Err(moved);
         }
         let running = |name: &str| self.links.iter().find(|running| running.config.name == name);
-        let steps =
-            judged.into_iter().map(|(link, mtus)| Step::of(running(&link.name), link, mtus, io_changes));
+        let steps = judged.into_iter().map(|(link, mtus)| Step::of(running(&link.name), link, mtus, io));
         let steps = steps.collect();
         Ok(New { gateway, outline, steps, sites: lans, io_changes })
     }

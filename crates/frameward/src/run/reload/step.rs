@@ -5,7 +5,7 @@ use tracing::warn;
 
 use super::super::link::{About, RunningLink};
 use config::check::Mtus;
-use config::{Keys, Link, Mka, StaticSas};
+use config::{Io, Keys, Link, Mka, StaticSas};
 
 /// Change of one link by the new configuration.
 pub(super) struct Step {
@@ -52,8 +52,8 @@ impl What {
 }
 
 impl Step {
-    /// The step from the running link of its name, if there is one. `io` says that the engine changes.
-    pub(super) fn of(running: Option<&RunningLink>, link: Link, mtus: Mtus, io: bool) -> Self {
+    /// The step from the running link of its name, if there is one. `io`: before and from here on.
+    pub(super) fn of(running: Option<&RunningLink>, link: Link, mtus: Mtus, io: [Io; 2]) -> Self {
         let Some(running) = running.filter(|running| running.is_seated) else {
             return Self { link, mtus, what: What::Add };
         };
@@ -62,7 +62,7 @@ impl Step {
         if link.in_site != old.in_site {
             return Self { link, mtus, what: What::Add };
         }
-        if link == *old && same_mtus && !io {
+        if link == *old && same_mtus && io[0] == io[1] {
             return Self { link, mtus, what: What::Keep };
         }
         let same_pipeline = link.is_like_but_for_keys(old) && same_mtus;
@@ -76,7 +76,7 @@ impl Step {
             _ => return Self { link, mtus, what: What::Add },
         };
         let ports = |link: &Link| (link.plain.clone(), link.protected.clone(), link.mtu);
-        let reopen = io || ports(&link) != ports(old) || !same_mtus;
+        let reopen = running.needs_other_ports(io) || ports(&link) != ports(old) || !same_mtus;
         Self { link, mtus, what: What::Change { keys, reopen } }
     }
 }
