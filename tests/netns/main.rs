@@ -61,6 +61,7 @@ mod sites;
 mod start;
 mod steps;
 mod suites;
+mod uplink;
 mod vanish;
 mod wan;
 mod words;

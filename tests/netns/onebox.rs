@@ -22,12 +22,12 @@ use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};
 
 /// Lines of `[[site]]`.
-const MKA: &str = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
+pub(super) const MKA: &str = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
 
 /// Plants, a box in each, and machines without MACsec.
-struct OneBox {
-    plants: Plants,
-    sites: Vec<Station>,
+pub(super) struct OneBox {
+    pub(super) plants: Plants,
+    pub(super) sites: Vec<Station>,
     stations: Vec<Station>,
     scratch: Scratch,
 }
@@ -37,7 +37,7 @@ impl OneBox {
         Self::started(plants, 1, &SitesChoice { site: MKA, ..SitesChoice::default() })
     }
 
-    fn started(plants: u8, stations: u8, choice: &SitesChoice) -> Self {
+    pub(super) fn started(plants: u8, stations: u8, choice: &SitesChoice) -> Self {
         let mut boxes = Self::configured(plants, stations, choice);
         boxes.start();
         boxes
@@ -77,12 +77,17 @@ impl OneBox {
         }
     }
 
-    fn machine(&self, plant: usize) -> &Machine {
+    pub(super) fn machine(&self, plant: usize) -> &Machine {
         &self.plants.plants[plant].stations[0].machine
     }
 
     /// Waits until the box of a plant is as it should be.
-    fn until(&self, plant: usize, what: &str, is: impl Fn(&GatewayReport) -> bool) -> GatewayReport {
+    pub(super) fn until(
+        &self,
+        plant: usize,
+        what: &str,
+        is: impl Fn(&GatewayReport) -> bool,
+    ) -> GatewayReport {
         let end = Instant::now() + DEADLINE;
         loop {
             let report = self.sites[plant].report().unwrap();
@@ -95,7 +100,7 @@ impl OneBox {
     }
 
     /// Waits until all boxes have keys with all others.
-    fn secured(&self) {
+    pub(super) fn secured(&self) {
         let others = self.sites.len() - 1;
         for plant in 0..self.sites.len() {
             self.until(plant, "it is secured", |report| {
@@ -106,7 +111,7 @@ impl OneBox {
     }
 
     /// Pings until an answer comes back.
-    fn reaches(&self, from: usize, to: usize, octets: u16) {
+    pub(super) fn reaches(&self, from: usize, to: usize, octets: u16) {
         let end = Instant::now() + DEADLINE;
         while let Err(error) = ping(self.machine(from), self.machine(to), Ip::V4, 1, octets) {
             assert!(Instant::now() < end, "{error}: {:#?}", self.sites[from].report());
@@ -131,7 +136,7 @@ impl OneBox {
         }
     }
 
-    fn command(&self, arguments: &[&str]) -> String {
+    pub(super) fn command(&self, arguments: &[&str]) -> String {
         let variable = format!("FRAMEWARD_RUNTIME_DIR={}", self.scratch.path().join("run").display());
         let command = [&["env", &variable, program().to_str().unwrap()], arguments].concat();
         let output = Program::spawn(&command).unwrap().wait(DEADLINE).unwrap();
@@ -158,7 +163,7 @@ impl OneBox {
             Station::start(program(), &of.site, &self.scratch, &site_name(of.number)).unwrap();
     }
 
-    fn stop(self) {
+    pub(super) fn stop(self) {
         for station in self.stations.into_iter().chain(self.sites) {
             station.stop().unwrap();
         }

@@ -19,11 +19,12 @@ mod ports;
 mod protect;
 mod relay;
 pub mod settings;
+pub(super) mod uplink;
 mod validate;
 
 use std::net::{IpAddr, SocketAddr};
 
-use dataplane::site::Copies;
+use dataplane::site::{Copies, Dscp};
 use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
 use wire::EtherType;
@@ -56,8 +57,10 @@ pub struct Site {
     pub bind: SocketAddr,
     /// Identity of the site; none if all of its peers are plain.
     pub identity: Option<Identity>,
-    /// The differentiated services code point (RFC 2474) of all that it sends, 0 to 63.
-    pub dscp: u8,
+    /// The differentiated services code point (RFC 2474) of packets with frames.
+    pub dscp: Dscp,
+    /// What its uplink carries, in bits a second, if packets are to wait for it here.
+    pub rate: Option<u64>,
     /// EtherType of cells' protected frames, if they cross.
     pub cells: Option<EtherType>,
     /// Whether it relays between its peers.

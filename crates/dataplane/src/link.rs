@@ -202,15 +202,23 @@ impl Link {
 
     /// The first half of a turn of a link inside of a site ([`crate::site`]): what [`Link::protected_frames`] gives afterwards. Frames
     /// of the plain side that are `aside` by themselves, such as those of stations with a SecY of their own, are moved there, as far as
-    /// there is room, and pass no SecY. Such a link holds no frame back.
+    /// there is room, and pass no SecY. `mark` makes of each other frame the mark of its chunk ([`Pool::set_mark`]), which it keeps behind
+    /// the SecY. Such a link holds no frame back.
     pub(crate) fn turn_outward(
         &mut self,
         now: Instant,
         read: time::Instant,
         is_aside: fn(&[u8]) -> bool,
+        mark: Option<impl Fn(&[u8]) -> u8>,
         aside: &mut Burst,
     ) -> (usize, NextAction) {
         self.outward(now, read, |frames, pool| {
+            if let Some(mark) = mark {
+                for slot in frames.slots() {
+                    let mark = mark(pool.frame(slot));
+                    pool.set_mark(slot, mark);
+                }
+            }
             if !frames.slots().iter().any(|slot| is_aside(pool.frame(slot))) {
                 return;
             }

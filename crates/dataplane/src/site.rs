@@ -20,6 +20,7 @@ mod endpoints;
 mod inward;
 mod lan;
 mod mailbox;
+mod marking;
 mod outward;
 mod peers;
 mod relay;
@@ -27,12 +28,14 @@ mod secured;
 mod senders;
 mod snapshot;
 mod turns;
+mod uplink;
 mod wan;
 
 use std::os::fd::RawFd;
 use std::time;
 
 use secy::NextAction;
+use tunnel::shaper::ShaperSettings;
 use tunnel::{Forwarding, Mode, Settings};
 use wire::{EtherType, Instant};
 
@@ -42,6 +45,7 @@ use lan::LanPort;
 use netdev::burst::Burst;
 use outward::Outward;
 use relay::Relays;
+use uplink::Uplink;
 
 pub use copies::Copies;
 pub use counters::SitePathCounters;
@@ -49,11 +53,13 @@ pub use datagrams::{DATAGRAM_OCTETS, DatagramConsumer, DatagramProducer, Full, d
 pub use endpoints::{PATHS, Place};
 pub use lan::Lan;
 pub use mailbox::{LanFrame, ManagerMailbox, PACKET_OCTETS, ToWorker, WorkerMailbox, pair as mailboxes};
+pub use marking::Dscp;
 pub use peers::PeerChange;
 pub use relay::{RelayedDatagram, relay_address, relayed_peer};
 pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use turns::Turns;
+pub use uplink::{ChannelOctets, UplinkSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
 
 /// Limit on commands of the manager that are carried out in a turn, and on events that leave.
@@ -81,14 +87,14 @@ pub struct Site {
 }
 
 impl Site {
-    /// A site without a LAN port. Its peers are nowhere until the manager says where, also those of plain mode. `dscp`,
-    /// 6 bits, goes on all data packets.
+    /// A site without a LAN port. Its peers are nowhere until the manager says where, also those of plain mode. `dscp`
+    /// says what goes on data packets.
     pub fn new(
         settings: Settings,
         wan: Wan,
         mailbox: WorkerMailbox,
         datagrams: DatagramProducer,
-        dscp: u8,
+        dscp: Dscp,
     ) -> Self {
         let modes: Vec<Mode> = settings.peers.iter().map(|peer| peer.mode).collect();
         Self {
@@ -101,11 +107,16 @@ impl Site {
             lan: LanPort::default(),
             endpoints: Endpoints::new(modes.iter().copied()),
             arrived: Burst::new(),
-            outward: Outward::new(&modes, dscp & 0x3f),
+            outward: Outward::new(&modes, dscp),
             counters: SitePathCounters::default(),
             now: Instant::START,
             wake: false,
         }
+    }
+
+    /// Sends no faster than the uplink carries, express packets first: see [`tunnel::shaper`].
+    pub fn shape(&mut self, settings: ShaperSettings) {
+        self.wan.uplink = Some(Box::new(Uplink::new(settings, self.mailbox.channel.clone())));
     }
 
     /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].
@@ -160,12 +171,14 @@ impl Site {
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
-        let (taken_in, next) = self.lan.take_in(now, read, &mut self.counters);
+        let marks = self.outward.marks(self.wan.uplink.is_some());
+        let (taken_in, next) = self.lan.take_in(now, read, marks, &mut self.counters);
         let outward = self.outward(now);
         self.tell_programs(turns::Place::Lan, outward);
         received += taken_in + outward;
         // A SecY may make several bursts of one; what it made goes in this turn, and its queue is soon empty.
         while self.lan.link().is_some() && self.outward(now) > 0 {}
+        self.wan.depart(now);
         for wan_port in WanPort::ALL {
             let inward = self.inward(now, wan_port);
             if wan_port == WanPort::Data {
@@ -174,6 +187,7 @@ impl Site {
             received += inward;
         }
         received += self.eapol_inward(now) + self.relay_datagrams(now);
+        self.wan.depart(now);
         self.lan.flush(now, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
@@ -229,7 +243,8 @@ impl Site {
 
     /// Moment at which the next turn is due even if nothing comes.
     pub fn due(&self) -> Option<Instant> {
-        [self.forwarding.poll_timeout(), self.link().and_then(Link::due)].into_iter().flatten().min()
+        let due = [self.forwarding.poll_timeout(), self.link().and_then(Link::due), self.wan.due()];
+        due.into_iter().flatten().min()
     }
 
     /// To be called when [`Self::bell`] was readable.

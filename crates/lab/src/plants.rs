@@ -19,10 +19,11 @@
 //! `probe` is a free end on the LAN's switch: what is sent there enters the LAN, and it hears what the switch floods.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
+use std::time::Duration;
 
 use crate::topology::{
-    End, Gateway, LEFT, Mac, Machine, PLAIN, PROTECTED, RIGHT, Shape, WIRE, bridge, offloads_off, veth,
-    wait_for_carrier,
+    End, Gateway, LEFT, Mac, Machine, PLAIN, PROTECTED, RIGHT, Shape, WIRE, bridge, limit_rate, offloads_off,
+    veth, wait_for_carrier,
 };
 use crate::{Error, Namespace};
 
@@ -107,6 +108,18 @@ pub struct Plant {
     pub ipv4: Ipv4Addr,
     /// The site's other address, with [`PlantsShape::ipv6`].
     pub ipv6: Ipv6Addr,
+}
+
+impl Plant {
+    /// Limits what goes from the site to the internet to `bits_per_second`, as [`Topology::limit_rate`](crate::Topology::limit_rate)
+    /// does: `queue` is one queue for all, as in a modem. The plant needs a line.
+    ///
+    /// # Errors
+    /// If there is no line, or the kernel has no tbf.
+    pub fn limit_uplink(&self, bits_per_second: u64, queue: Duration) -> Result<(), Error> {
+        let line = self.line.as_ref().ok_or_else(|| Error::Unexpected("a plant without a line".into()))?;
+        limit_rate(line, RIGHT, bits_per_second, queue)
+    }
 }
 
 /// All plants and the internet. Dropping it removes them and kills what runs inside.

@@ -214,17 +214,7 @@ impl Topology {
     /// Limits the insecure network to `bits_per_second` each way, counted as on a real wire: with preamble, frame
     /// check sequence and gap (24 octets a frame). `queue` is how long a frame may wait before the rest is dropped.
     pub fn limit_rate(&self, bits_per_second: u64, queue: Duration) -> Result<(), Error> {
-        let rate = format!("{bits_per_second}bit");
-        // Enough for one wake-up of the timer each millisecond, and for several full frames.
-        let burst = (bits_per_second / 8 / 1000).max(16_384).to_string();
-        let latency = format!("{}us", queue.as_micros());
-        for port in [LEFT, RIGHT] {
-            self.tc(&[
-                "qdisc", "replace", "dev", port, "root", "tbf", "rate", &rate, "burst", &burst, "latency",
-                &latency, "overhead", "24",
-            ])?;
-        }
-        Ok(())
+        [LEFT, RIGHT].iter().try_for_each(|port| limit_rate(&self.middle, port, bits_per_second, queue))
     }
 
     /// Takes the rate limit away again.
@@ -240,6 +230,22 @@ impl Topology {
         all.extend_from_slice(args);
         self.middle.run(&all).map(drop)
     }
+}
+
+/// Limits what a port sends: see [`Topology::limit_rate`].
+pub(crate) fn limit_rate(
+    namespace: &Namespace,
+    port: &str,
+    bits_per_second: u64,
+    queue: Duration,
+) -> Result<(), Error> {
+    let rate = format!("{bits_per_second}bit");
+    // Enough for one wake-up of the timer each millisecond, and for several full frames.
+    let burst = (bits_per_second / 8 / 1000).max(16_384).to_string();
+    let latency = format!("{}us", queue.as_micros());
+    let tbf = ["tc", "qdisc", "replace", "dev", port, "root", "tbf"];
+    let limits = ["rate", &rate, "burst", &burst, "latency", &latency, "overhead", "24"];
+    namespace.run(&[&tbf[..], &limits].concat()).map(drop)
 }
 
 impl Gateway {

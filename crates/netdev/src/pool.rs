@@ -151,6 +151,8 @@ pub struct Pool {
     /// Free chunks, the most recently used on top: its octets are likely still in the cache.
     free: Vec<u32>,
     owners: Box<[Owner]>,
+    /// What the holders say of their frames.
+    marks: Box<[u8]>,
     in_flight: usize,
 }
 
@@ -172,7 +174,8 @@ impl Pool {
             .expect("invariant: a process makes fewer than 2^32 pools");
         // Lowest chunk on top.
         let free = (0..chunks as u32).rev().collect();
-        Ok(Self { id, region, chunk_octets, free, owners: vec![Owner::Free; chunks].into(), in_flight: 0 })
+        let (owners, marks) = (vec![Owner::Free; chunks].into(), vec![0; chunks].into());
+        Ok(Self { id, region, chunk_octets, free, owners, marks, in_flight: 0 })
     }
 
     /// Takes a free chunk, if there is one. The frame in it is empty and stands at [`HEADROOM`].
@@ -202,6 +205,25 @@ impl Pool {
         // as the octets are, and so is the pool, so nobody writes them meanwhile.
         let chunk = unsafe { slice::from_raw_parts(self.chunk_base(slot.chunk), self.chunk_octets.octets()) };
         chunk.get(slot.start..slot.start.saturating_add(slot.len)).unwrap_or(&[])
+    }
+
+    /// Marks a chunk with a number that stays with it, whoever works on the frame, until another one is set. A chunk that is taken
+    /// anew has the mark that it had.
+    ///
+    /// # Panics
+    /// If another pool made the slot.
+    pub fn set_mark(&mut self, slot: &Slot, mark: u8) {
+        self.check(slot);
+        self.marks[slot.chunk as usize] = mark;
+    }
+
+    /// The mark of a chunk; 0 if it never had one.
+    ///
+    /// # Panics
+    /// If another pool made the slot.
+    pub fn mark(&self, slot: &Slot) -> u8 {
+        self.check(slot);
+        self.marks[slot.chunk as usize]
     }
 
     /// Appends octets to the frame of `to`; false, and nothing changed, if its chunk has no room for them.
@@ -364,6 +386,19 @@ mod tests {
         pool.give(second);
         pool.give(third);
         assert_eq!(pool.free(), 2);
+    }
+
+    #[test]
+    fn a_mark_stays_with_its_chunk() {
+        let mut pool = Pool::new(ChunkOctets::Octets2048, 2).unwrap();
+        let (first, second) = (pool.take().unwrap(), pool.take().unwrap());
+        pool.set_mark(&second, 0x86);
+        assert_eq!((pool.mark(&first), pool.mark(&second)), (0, 0x86));
+        let address = pool.submit(second);
+        let second = pool.reclaim(address).unwrap();
+        assert_eq!(pool.mark(&second), 0x86);
+        pool.give(first);
+        pool.give(second);
     }
 
     #[test]

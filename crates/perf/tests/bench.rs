@@ -1,4 +1,4 @@
-//! `frameward-lab bench fragment`, `bench link`, `bench overload` and `bench antedate` measure every case they promise, `bench tunnel` its flood,
+//! `frameward-lab bench fragment`, `bench link`, `bench overload` and `bench antedate` measure every case they promise, `bench tunnel` its flood, its full uplink,
 //! and leave nothing behind. One round, and a short one: but for what a flood costs, the figures are not judged here.
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,7 @@ use perf::bench::cable;
 use perf::bench::fieldbus::{self, end_to_end};
 use perf::bench::forwarder::COMMAND;
 use perf::bench::rivals::Rival;
-use perf::bench::tunnel::cable as sites;
+use perf::bench::tunnel::{cable as sites, uplink};
 use perf::bench::{Bench, BenchError, Effort, overload};
 use perf::demo::pair::Scratch;
 use perf::programs::Programs;
@@ -180,6 +180,18 @@ fn what_a_flood_costs_others_is_measured_without_rivals() {
     }
     let refused = short_of(&["no such figure".to_owned()], |bench| bench.tunnel());
     assert!(matches!(refused, Err(BenchError::Unknown)));
+}
+
+/// Three cases, each with p50 and p99.
+#[test]
+fn cyclic_frames_at_a_full_uplink_are_measured_with_and_without_its_rate() {
+    let rows = short_of(&[uplink::UPLINK.to_owned()], |bench| bench.tunnel()).unwrap();
+    assert_eq!(rows.len(), 2 * 3, "{rows:?}");
+    assert!(rows.iter().all(|row| row.value > 0.0 && row.case.starts_with(uplink::UPLINK)), "{rows:?}");
+    assert_eq!(rows.iter().filter(|row| row.target.is_some()).count(), 2, "{rows:?}");
+    // A queue of 100 ms is full.
+    let with = rows.iter().find(|row| row.case.contains("rate = ") && row.case.ends_with("p99")).unwrap();
+    assert!(with.ratio.as_ref().is_some_and(|ratio| ratio.value < 0.5), "{rows:?}");
 }
 
 /// Sites in the kernel over a cable, beside all that they are compared with.

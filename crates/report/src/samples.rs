@@ -12,6 +12,7 @@ use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaRepor
 use super::recent::RecentTraffic;
 use super::site::{
     EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StationReport, UdpReport,
+    UplinkReport,
 };
 use super::*;
 use config::Antedate;
@@ -220,6 +221,13 @@ pub fn sample_site() -> SiteReport {
             counters: Counters::new(&["TxPackets", "TxOctets", "TxDropped"], [8, 800, 1]),
         }],
         path: Counters::new(&["OutPktsMacControl"], [3]),
+        uplink: Some(UplinkReport {
+            bits_per_second: 50_000_000,
+            express_waiting: 0,
+            bulk_waiting: 17,
+            octets_waiting: 25_100,
+            counters: Counters::new(&["OutPktsExpress", "OutPktsBulkFull"], [40, 0]),
+        }),
         tunnel: Counters::new(&["InPktsUnknownIdentifier", "InPktsTooShort"], [4, 6]),
         channel: Some(Counters::new(&["Connections"], [1])),
         peers,

@@ -35,6 +35,9 @@ pub struct SiteReport {
     pub udp: Vec<UdpReport>,
     /// Counters between the ports, by kind of frame or packet.
     pub path: Counters,
+    /// The uplink, if it has a rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uplink: Option<UplinkReport>,
     /// Counters of MACsec frames and of packets that are no peer's.
     pub tunnel: Counters,
     /// Counters of the management channel; none if all peers are plain.
@@ -56,6 +59,21 @@ pub struct UdpReport {
     /// The address it is bound to.
     pub address: String,
     /// Packets and octets, and what was lost.
+    pub counters: Counters,
+}
+
+/// An uplink with a rate.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UplinkReport {
+    /// Its rate, in bits a second.
+    pub bits_per_second: u64,
+    /// Express packets that wait.
+    pub express_waiting: u64,
+    /// Other packets that wait.
+    pub bulk_waiting: u64,
+    /// Octets of both on the line.
+    pub octets_waiting: u64,
+    /// Packets that were sent, and those that found no room.
     pub counters: Counters,
 }
 
@@ -213,6 +231,8 @@ impl SiteReport {
             self.udp.iter().map(|port| (Group::Udp, format!("UDP {}", port.address), &port.counters)),
         );
         groups.push((Group::Path, "between the ports".to_owned(), &self.path));
+        groups
+            .extend(self.uplink.iter().map(|uplink| (Group::Uplink, "uplink".to_owned(), &uplink.counters)));
         groups.push((Group::Tunnel, "tunnel".to_owned(), &self.tunnel));
         groups.extend(
             self.channel.iter().map(|channel| (Group::Channel, "management channel".to_owned(), channel)),

@@ -14,6 +14,7 @@ use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use sitelink::ChannelCounters;
+use tunnel::shaper::UplinkCounters;
 use tunnel::{PeerCounters, SessionCounters, SiteCounters};
 use wire::Counter;
 
@@ -35,6 +36,8 @@ pub enum Group {
     Udp,
     /// Between the ports.
     Path,
+    /// The uplink, if it has a rate.
+    Uplink,
     /// MACsec frames and packets that are no peer's.
     Tunnel,
     /// The management channel.
@@ -55,10 +58,11 @@ pub enum Group {
 
 impl Group {
     /// All of them, in the order of a report.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Lan,
         Self::Udp,
         Self::Path,
+        Self::Uplink,
         Self::Tunnel,
         Self::Channel,
         Self::Peer,
@@ -75,6 +79,7 @@ impl Group {
             Self::Lan => PortCounters::TABLE,
             Self::Udp => UdpCounters::TABLE,
             Self::Path => SitePathCounters::TABLE,
+            Self::Uplink => UplinkCounters::TABLE,
             Self::Tunnel => SiteCounters::TABLE,
             Self::Channel => ChannelCounters::TABLE,
             Self::Peer => PeerCounters::TABLE,
@@ -92,6 +97,7 @@ impl Group {
             Self::Lan => "site_lan",
             Self::Udp => "site_udp",
             Self::Path => "site_path",
+            Self::Uplink => "site_uplink",
             Self::Tunnel => "site",
             Self::Channel => "site_channel",
             Self::Peer => "site_peer",

@@ -118,7 +118,8 @@ impl Manager {
         let ids = transport::ConnectionIds::new(&key);
         let knock = KnockKey::of(settings.identity.public());
         let (counters, stir) = (Arc::clone(&shared_counters), Arc::new(Notify::new()));
-        let socket = RingSocket::new(socket, datagrams, ids, knock, counters, Arc::clone(&stir));
+        let channel = mailbox.channel.clone();
+        let socket = RingSocket::new(socket, datagrams, ids, knock, counters, Arc::clone(&stir), channel);
         let tls = tls::Tls::new(&settings.identity).map_err(io::Error::other)?;
         let roster = Roster::new(&settings.peers, settings.most_payload);
         let shared = Shared::new(roster, Arc::new(socket), shared_counters, kernel, stir);

@@ -32,7 +32,7 @@ use super::random;
 use super::routes::Routes;
 use super::status::canonical;
 use super::transport::{ConnectionIds, FLOOR};
-use dataplane::site::{DatagramConsumer, Place, RelayedDatagram, relayed_peer};
+use dataplane::site::{ChannelOctets, DatagramConsumer, Place, RelayedDatagram, relayed_peer};
 use netdev::udp::send_one;
 
 /// Packets that can wait for the worker.
@@ -56,6 +56,8 @@ pub(super) struct RingSocket {
     /// Of this site.
     knock: KnockKey,
     shared_counters: Arc<SharedCounters>,
+    /// What is sent here goes past the worker, which shapes the uplink.
+    channel: ChannelOctets,
     /// The next look for datagrams panics.
     #[cfg(test)]
     pub(super) defect: std::sync::atomic::AtomicBool,
@@ -97,6 +99,7 @@ impl RingSocket {
         knock: KnockKey,
         shared_counters: Arc<SharedCounters>,
         stir: Arc<Notify>,
+        channel: ChannelOctets,
     ) -> Self {
         let dual = socket.local_addr().is_ok_and(|local| local.is_ipv6());
         let receiving = Receiving {
@@ -118,6 +121,7 @@ impl RingSocket {
             ids,
             knock,
             shared_counters,
+            channel,
             #[cfg(test)]
             defect: std::sync::atomic::AtomicBool::new(false),
         }
@@ -153,9 +157,18 @@ impl RingSocket {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Sends one packet, and counts its octets for the uplink. False if the kernel did not take it.
+    fn send_one(&self, Place { to, source }: Place, packet: &[u8]) -> bool {
+        let sent = send_one(&self.socket, to, source, packet);
+        if sent {
+            self.channel.add(packet.len(), canonical(to).is_ipv6());
+        }
+        sent
+    }
+
     /// Sends a probe. What the kernel does not take is lost, as on a network.
     pub(super) fn send_probe(&self, place: Place, packet: &[u8]) {
-        let sent = send_one(&self.socket, place.to, place.source, packet);
+        let sent = self.send_one(place, packet);
         self.shared_counters.count(|counters| match sent {
             true => counters.out_probes += 1,
             false => counters.out_datagrams_refused += 1,
@@ -277,15 +290,20 @@ impl AsyncUdpSocket for RingSocket {
             (Some(peer), _) => self.relay(peer, transmit.contents),
             (None, Some(places)) => {
                 let all = if transmit.contents.len() <= usize::from(FLOOR) { places.len() } else { 1 };
-                let send = |place: &Place| send_one(&self.socket, place.to, place.source, transmit.contents);
+                let send = |place: &Place| self.send_one(*place, transmit.contents);
                 places.iter().take(all).filter(|place| send(place)).count() > 0
             }
             (None, None) => {
                 for place in routes.answers(transmit.destination, transmit.contents) {
                     // What an uplink that is down does not take is lost there.
-                    send_one(&self.socket, place.to, place.source, transmit.contents);
+                    self.send_one(place, transmit.contents);
                 }
-                self.socket.send_to(transmit.contents, transmit.destination).is_ok()
+                let sent = self.socket.send_to(transmit.contents, transmit.destination).is_ok();
+                if sent {
+                    let ipv6 = canonical(transmit.destination).is_ipv6();
+                    self.channel.add(transmit.contents.len(), ipv6);
+                }
+                sent
             }
         };
         drop(routes);

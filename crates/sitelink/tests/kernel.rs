@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use dataplane::open::{Io, open_lan};
-use dataplane::site::{Site, Wan, datagrams, mailboxes};
+use dataplane::site::{Dscp, Site, Wan, datagrams, mailboxes};
 use lab::plants::{BARE, LAN, Plant};
 use lab::topology::{LEFT, RIGHT};
 use lab::{PacketSocket, Plants, PlantsShape};
@@ -68,7 +68,7 @@ impl End {
             window: Settings::WINDOW,
             table_seed: [7; 16],
         };
-        let mut site = Site::new(settings, wan, worker, producer, 0);
+        let mut site = Site::new(settings, wan, worker, producer, Dscp::default());
         static STARTED: AtomicUsize = AtomicUsize::new(0);
         let started = STARTED.fetch_add(1, Ordering::Relaxed);
         let state = tempdir::Directory::new(&format!("kernel-{started}"));

@@ -10,7 +10,7 @@
 //!
 //! [`Forwarding`] moves frames: flows, lanes, windows, fragments, stations. [`Session`] negotiates with a
 //! peer what the halves at both ends need: instances, epochs, announcements. Neither has a clock or a socket;
-//! the engine carries octets, commands and events, and provides the time.
+//! the engine carries octets, commands and events, and provides the time. Packets wait for the uplink in a [`shaper`].
 #![no_std]
 
 extern crate alloc;
@@ -32,6 +32,7 @@ mod plain;
 mod receive;
 mod session;
 mod settings;
+pub mod shaper;
 mod site_state;
 mod stations;
 mod table;

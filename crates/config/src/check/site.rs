@@ -14,7 +14,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use dataplane::site::{Copies, PACKET_OCTETS};
+use dataplane::site::{Copies, Dscp, PACKET_OCTETS};
 use netdev::interface::InterfaceError;
 use tunnel::Mode;
 use wire::ethernet::HEADER_OCTETS;
@@ -23,6 +23,7 @@ use wire::tunnel::{LONG_FORM_OCTETS, SHORT_HEADER_OCTETS};
 use super::engine::engines;
 use super::mtus::{IN_SITE_OCTETS, ReadMtu};
 use crate::site::settings::manager_path;
+use crate::site::uplink::{rate_text, reveals};
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
 use crate::words::Named as _;
 use crate::{Config, Finding, Io, Mtu, Site, SitePeer};
@@ -192,6 +193,7 @@ pub(super) fn write_site(
     let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
     if !site.protect
+        && site.rate.is_none()
         && matches!(config.gateway.io, Io::Auto | Io::Kernel)
         && site.peers.iter().any(|peer| peer.mode == Mode::Identifier)
     {
@@ -209,9 +211,7 @@ pub(super) fn write_site(
     for socket in sockets(site) {
         writeln!(f, "  binds      {socket}")?;
     }
-    if site.dscp > 0 {
-        writeln!(f, "  DSCP       {}, of all packets", site.dscp)?;
-    }
+    write_order(f, site)?;
     if let Some(ether_type) = site.cells {
         let others = site.peers.iter().any(|peer| peer.mode != Mode::Identifier);
         let but = if others { "; not to peers in other modes than identifier" } else { "" };
@@ -245,6 +245,35 @@ pub(super) fn write_site(
         site.window
     )?;
     site.peers.iter().try_for_each(|peer| write_peer(f, config, site, peer, lan_mtu))
+}
+
+/// Which packets go first, and what they show.
+fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
+    match site.dscp {
+        Dscp::All(0) => {}
+        Dscp::All(dscp) => writeln!(f, "  DSCP       {dscp}, of all packets with frames")?,
+        dscp @ (Dscp::Priority | Dscp::Copy) => {
+            let from =
+                if dscp == Dscp::Copy { "that of the frame's IP header" } else { "8 times the frame's PCP" };
+            writeln!(f, "  DSCP       {from}: {}", reveals(dscp).unwrap_or_default())?;
+        }
+    }
+    let Some(rate) = site.rate else { return Ok(()) };
+    let inside = if site.protect {
+        "PROFINET, EtherCAT, GOOSE and VLAN priorities 6 and 7 of machines"
+    } else {
+        "cyclic frames of cells, GOOSE, sampled values and VLAN priorities 6 and 7 in front of the SecTAG"
+    };
+    writeln!(
+        f,
+        "  rate       {} bit/s, all peers and paths together, counted with UDP, IP and Ethernet (38 octets)",
+        rate_text(rate)
+    )?;
+    writeln!(f, "             express frames go first, up to three quarters of it: {inside}")?;
+    writeln!(
+        f,
+        "             they overtake others: a station with a SecY of its own needs a replay window, and the rate keeps all frames in user space"
+    )
 }
 
 fn write_peer(

@@ -63,10 +63,21 @@ section! {
         }
         dscp: Value {
             // Six bits (RFC 2474).
-            kind: Kind::Either(&[Kind::Number { from: 0, to: 63 }, Kind::Word("none")]),
+            kind: Kind::Either(&[
+                Kind::Number { from: 0, to: 63 },
+                Kind::Word("none"),
+                Kind::Word("pcp"),
+                Kind::Word("copy"),
+            ]),
             absent: Word("none"),
-            meaning: "The DSCP of all packets that the site sends.",
+            meaning: "The DSCP of packets with frames: one for all of them, eight times the priority of a frame's VLAN tag (`pcp`), or that of its IP header (`copy`, with `protect = true`). Everybody on the path reads it. Packets of the management channel have 0.",
             example: "dscp = 46",
+        }
+        rate: String {
+            kind: Kind::Text { what: "bits a second, `\"64k\"` to `\"100G\"`", pattern: "^[0-9]+[kMG]$" },
+            absent: Means("packets are sent as they come"),
+            meaning: "What the site's uplink carries, less a few percent. Packets wait here instead of in a modem: express frames first, other flows in turns. It counts UDP, IP and 38 octets of Ethernet around each payload, all peers and paths together. Frames then pass through user space.",
+            example: r#"rate = "50M""#,
         }
         cells: Value {
             kind: Kind::Either(&[

@@ -1,10 +1,12 @@
 //! Settings of a site's sockets, its manager and its forwarding half, from the configuration.
 
-use dataplane::site::{VXLAN_PORT, Wan};
+use dataplane::site::{PACKET_OCTETS, VXLAN_PORT, Wan};
 use netdev::udp::{Offloads, UdpError};
 use sitelink::{ManagerPath, ManagerPeer, ManagerSettings};
+use tunnel::shaper::ShaperSettings;
 use tunnel::{EPOCH_LIFE, FrameKinds, Mode, PeerSettings, Settings};
 use wire::ethernet::HEADER_OCTETS;
+use wire::tunnel::OuterTags;
 
 use super::{Site, SitePath, SitePeer, sockets};
 use crate::check::site::{IpVersion, path_payload};
@@ -111,6 +113,17 @@ pub fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Er
         limits: config.limits,
         window: config.window,
         table_seed,
+    })
+}
+
+/// The shaper of a site whose uplink's rate is configured.
+pub fn shaper(config: &Site, lan_mtu: usize) -> Option<ShaperSettings> {
+    let frame = lan_frame(lan_mtu) + OuterTags::OCTETS + LONGEST_HEADER;
+    let relayed = PACKET_OCTETS + RELAY_HEADER;
+    Some(ShaperSettings {
+        bits_per_second: config.rate?,
+        most_payload: frame.max(relayed),
+        window: config.window,
     })
 }
 

@@ -45,7 +45,10 @@ fn a_site_needs_no_link() {
     assert!(config.links.is_empty());
     let [site] = config.sites.as_slice() else { panic!("one site") };
     assert_eq!((site.name.as_str(), site.line.0, site.lan.as_str()), ("dresden", 3, "eth2"));
-    assert_eq!((site.mtu, site.dscp, site.window, site.limits), (Mtu::Interface, 0, 4096, Limits::default()));
+    assert_eq!(
+        (site.mtu, site.dscp, site.window, site.limits),
+        (Mtu::Interface, Dscp::All(0), 4096, Limits::default())
+    );
     assert_eq!(
         (site.cells, settings::manager_settings(site, 1500).unwrap().frames),
         (None, FrameKinds::ALWAYS)
@@ -74,6 +77,7 @@ fn every_key_of_a_site_is_understood() {
         r#"identity = "a.key"
 mtu = 1400
 dscp = 46
+rate = "50M"
 cells = "0x88b6"
 relay = true
 window = 1024
@@ -100,7 +104,11 @@ relayed_per_second = 13
         station_age: Duration::from_secs(3600),
         relayed_per_second: 13,
     };
-    assert_eq!((site.mtu, site.dscp, site.window, site.limits), (Mtu::Octets(1400), 46, 1024, limits));
+    assert_eq!(
+        (site.mtu, site.dscp, site.window, site.limits),
+        (Mtu::Octets(1400), Dscp::All(46), 1024, limits)
+    );
+    assert_eq!(site.rate, Some(50_000_000));
     assert_eq!(site.cells, Some(EtherType(0x88b6)));
     assert_eq!(settings::manager_settings(&site, 1500).unwrap().frames, FrameKinds::ALL);
     assert_eq!(site.peers[0].path_mtu, 9000);
@@ -112,7 +120,7 @@ relayed_per_second = 13
         .0
         .sites[0]
             .dscp,
-        0
+        Dscp::All(0)
     );
 }
 
@@ -227,7 +235,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, cells, relay, window, allow_addresses, static, mka, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, rate, cells, relay, window, allow_addresses, static, mka, limits, peer",
         ),
         (
             "vni = 7",
@@ -293,18 +301,28 @@ fn mistakes() -> Vec<(String, String, String)> {
         ),
         (
             "identity =",
+            "rate = \"50\"\nidentity =",
+            "7: site \"dresden\": rate = \"50\" is no rate; write bits a second as a whole number with k, M or G, such as \"50M\"",
+        ),
+        (
+            "identity =",
+            "rate = \"63k\"\nidentity =",
+            "7: site \"dresden\": rate = \"63k\" is out of range; use \"64k\" to \"100G\"",
+        ),
+        (
+            "identity =",
             "dscp = 64\nidentity =",
-            "7: site \"dresden\": dscp = 64 is out of range; use 0 to 63, or \"none\"",
+            "7: site \"dresden\": dscp = 64 is out of range; use 0 to 63, \"pcp\", \"copy\" or \"none\"",
         ),
         (
             "identity =",
             "dscp = \"copy\"\nidentity =",
-            "7: site \"dresden\": dscp = \"copy\" cannot work: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\"",
+            "7: site \"dresden\": dscp = \"copy\" needs protect = true: without it the LAN's frames are MACsec, which hides the IP header; use \"pcp\", 0 to 63, or \"none\"",
         ),
         (
             "identity =",
             "dscp = \"EF\"\nwindow = 1000\nmtu = 100\nidentity =",
-            "7: site \"dresden\": dscp is neither a number nor \"none\"; use 0 to 63, such as 46, or \"none\"\n8: site \"dresden\": window = 1000 is not allowed; use a power of two from 64 to 65536, the same at both ends\n9: site \"dresden\": mtu is neither \"interface\" nor 576 to 9216 octets; use one of them",
+            "7: site \"dresden\": dscp is neither a number nor a word that it takes; use 0 to 63, such as 46, \"pcp\", \"copy\" or \"none\"\n8: site \"dresden\": window = 1000 is not allowed; use a power of two from 64 to 65536, the same at both ends\n9: site \"dresden\": mtu is neither \"interface\" nor 576 to 9216 octets; use one of them",
         ),
         (
             "identity = \"a.key\"\n",

@@ -17,7 +17,7 @@ use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
 use super::path::Around;
 use super::peer::Peers;
-use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay};
+use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay, uplink};
 use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
@@ -82,7 +82,8 @@ impl Judge {
             line: Origin(findings.line(&self.span)),
             allow_addresses: SITE.allow_addresses.switch(&raw.allow_addresses),
             mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
-            dscp: self.dscp(raw, findings),
+            dscp: uplink::dscp(label, raw, SITE.protect.switch(&raw.protect), findings),
+            rate: uplink::rate(label, raw, self.io, findings),
             cells: self.cells(raw, findings),
             relay: relay::validate(label, raw, peers.as_deref(), findings),
             window: self.window(raw, findings),
@@ -221,28 +222,6 @@ impl Judge {
             let span = raw.get_ref().endpoint.as_ref().map_or(raw.span(), Spanned::span);
             findings.error(span, text);
         }
-    }
-
-    /// A number, or none. What would be copied is encrypted: see below.
-    fn dscp(&self, raw: &RawSite, findings: &mut Findings) -> u8 {
-        let label = &self.label;
-        let Some(value) = &raw.dscp else { return 0 };
-        let wrong = match value.get_ref() {
-            Value::String(text) if text == SITE.dscp.default_text() => return 0,
-            Value::Integer(number) => match SITE.dscp.in_range(*number) {
-                Some(dscp) => return dscp,
-                None => format!("{label}dscp = {number} is out of range; use 0 to 63, or \"none\""),
-            },
-            // MACsec encrypts the VLAN tag with the frame, but for stations that leave one in clear.
-            Value::String(text) if text == "copy" => format!(
-                "{label}dscp = \"copy\" cannot work: MACsec encrypts the priority with the frame; use 0 to 63, or \"none\""
-            ),
-            _ => {
-                format!("{label}dscp is neither a number nor \"none\"; use 0 to 63, such as 46, or \"none\"")
-            }
-        };
-        findings.error(value.span(), wrong);
-        0
     }
 
     fn cells(&self, raw: &RawSite, findings: &mut Findings) -> Option<EtherType> {

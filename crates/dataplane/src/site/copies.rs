@@ -33,7 +33,8 @@ impl Copies {
     }
 }
 
-fn is_express(flow: &Flow) -> bool {
+/// Whether frames of this flow are express, by what is in front of their SecTAG.
+pub(super) fn is_express(flow: &Flow) -> bool {
     let MacAddr(destination) = flow.destination;
     let [_, _, tci, ..] = flow.tags.encode();
     flow.cyclic().is_some()

@@ -74,7 +74,7 @@ impl Site {
                 }
             }
         }
-        outward.send_relayed(relays, wan);
+        outward.send_relayed(now, relays, wan);
         received
     }
 

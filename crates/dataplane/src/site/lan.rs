@@ -9,6 +9,7 @@ use wire::mkpdu::is_outer_tagged_eapol_mka;
 use wire::{EtherType, Instant};
 
 use super::counters::SitePathCounters;
+use super::marking::Dscp;
 use super::secured::{Secured, Sender};
 use super::turns::Turns;
 use crate::link::Link;
@@ -140,16 +141,17 @@ impl LanPort {
         }
     }
 
-    /// Has a SecY, if there is one, take a burst of the LAN in, to be received then. Returns how many frames came, and the
+    /// Has a SecY, if there is one, take a burst of the LAN in, to be received then, with marks by this rule. Returns how many frames came, and the
     /// need of its transmit SA.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
         read: time::Instant,
+        marks: Option<Dscp>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
         match &mut self.side {
-            Side::Secured(secured) => secured.take_in(now, read, counters),
+            Side::Secured(secured) => secured.take_in(now, read, marks, counters),
             Side::Nothing | Side::Port(_) => (0, NextAction::Continue),
         }
     }

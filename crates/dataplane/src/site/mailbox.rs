@@ -20,6 +20,7 @@ use tunnel::{Command, Event, PeerId, SiteName};
 use super::copies::Copies;
 use super::endpoints::Place;
 use super::relay::RelayedDatagram;
+use super::uplink::ChannelOctets;
 use crate::mailbox::{self, Mailbox};
 
 /// Octets of the longest EAPOL frame that a mailbox takes, and of the longest packet of the management channel that is relayed.
@@ -88,6 +89,8 @@ pub struct SiteMailbox<Out, In> {
     pub eapol: Mailbox<LanFrame, LanFrame>,
     /// Packets of the management channel that are to be relayed: from the manager alone.
     pub relayed: Mailbox<RelayedDatagram, RelayedDatagram>,
+    /// Octets that the manager has sent by itself.
+    pub channel: ChannelOctets,
     bell: UnixStream,
 }
 
@@ -107,12 +110,14 @@ pub fn pair() -> io::Result<(WorkerMailbox, ManagerMailbox)> {
     let (messages, managers_messages) = mailbox::pair(MESSAGES, MESSAGES);
     let (eapol, managers_eapol) = mailbox::pair(PACKETS, PACKETS);
     let (relayed, managers_relayed) = mailbox::pair(0, PACKETS);
+    let channel = ChannelOctets::default();
     Ok((
-        SiteMailbox { messages, eapol, relayed, bell: workers_bell },
+        SiteMailbox { messages, eapol, relayed, channel: channel.clone(), bell: workers_bell },
         SiteMailbox {
             messages: managers_messages,
             eapol: managers_eapol,
             relayed: managers_relayed,
+            channel,
             bell: managers_bell,
         },
     ))

@@ -11,25 +11,28 @@
 //! follow each other and leave together.
 
 use arrayvec::ArrayVec;
+use tunnel::shaper::Class;
 use tunnel::{Destination, Mode, PeerId, Route};
 use wire::Instant;
 use wire::tunnel::Flow;
 
 use super::Site;
-use super::copies::Copies;
+use super::copies::{Copies, is_express};
 use super::endpoints::{PATHS, Place, WanPort};
 use super::lan::LanFrameKind;
-use super::relay::{RelayedDatagram, Relays};
+use super::marking::{Dscp, Mark};
+use super::relay::{RelayedDatagram, RelayedKind, Relays};
 use super::secured::Sender;
 use super::senders::{Admission, Senders};
+use super::uplink::BulkFlow;
 use super::wan::Wan;
 use netdev::burst::BURST_FRAMES;
 use netdev::udp::{HEAD_OCTETS, Outgoing, SEND_PACKETS};
 
 /// Work space in which the frames of a turn are sorted by peer.
 pub(super) struct Outward {
-    /// Frames of the burst that go somewhere, by their number in it.
-    routes: ArrayVec<(usize, Route), BURST_FRAMES>,
+    /// Frames of the burst that go somewhere, by their number in it, with their marks.
+    routes: ArrayVec<(usize, Mark, Route), BURST_FRAMES>,
     /// Peers to which a frame of the burst goes.
     wanted: Vec<bool>,
     /// Peers that have not left.
@@ -38,12 +41,12 @@ pub(super) struct Outward {
     plain: Vec<PeerId>,
     /// Number of peers with a management channel, which carries EAPOL.
     channels: usize,
-    /// The differentiated services code point of all packets.
-    dscp: u8,
+    /// The differentiated services code points of packets.
+    dscp: Dscp,
 }
 
 impl Outward {
-    pub(super) fn new(modes: &[Mode], dscp: u8) -> Self {
+    pub(super) fn new(modes: &[Mode], dscp: Dscp) -> Self {
         let mut outward = Self {
             routes: ArrayVec::new(),
             wanted: Vec::with_capacity(modes.len()),
@@ -76,13 +79,18 @@ impl Outward {
         }
     }
 
+    /// The rule by which a SecY's frames are marked before it hides what is in them, if anybody asks for marks.
+    pub(super) fn marks(&self, shaped: bool) -> Option<Dscp> {
+        (shaped || !matches!(self.dscp, Dscp::All(_))).then_some(self.dscp)
+    }
+
     /// Sends the packets that wait for a relay, or to be relayed.
-    pub(super) fn send_relayed(&self, relays: &mut Relays, wan: &mut Wan) {
-        send_relayed(relays, wan, self.dscp);
+    pub(super) fn send_relayed(&self, now: Instant, relays: &mut Relays, wan: &mut Wan) {
+        send_relayed(now, relays, wan, self.dscp);
     }
 
     /// Notes where a frame goes.
-    fn note(&mut self, number: usize, route: Route) {
+    fn note(&mut self, number: usize, mark: Mark, route: Route) {
         match route.destination {
             Destination::All => self.wanted.copy_from_slice(&self.there),
             Destination::Peer(peer) => {
@@ -91,7 +99,7 @@ impl Outward {
                 }
             }
         }
-        self.routes.push((number, route));
+        self.routes.push((number, mark, route));
     }
 }
 
@@ -117,13 +125,19 @@ impl Site {
         if received == 0 {
             return 0;
         }
-        let mut batch = Batch::new(wan, outward.dscp);
+        let marks = outward.marks(wan.uplink.is_some());
+        let mut batch = Batch::new(now, wan);
         for (number, slot) in arrived.slots().iter().enumerate() {
             let frame = pool.frame(slot);
             match LanFrameKind::of(frame) {
                 LanFrameKind::Other => {
                     if let Some(route) = forwarding.route(now, frame) {
-                        outward.note(number, route);
+                        let mark = match (marks, sender) {
+                            (None, _) => Mark::of_others(outward.dscp),
+                            (Some(dscp), Sender::Lan) => Mark::of(frame, dscp),
+                            (Some(_), Sender::Own) => Mark(pool.mark(slot)),
+                        };
+                        outward.note(number, mark, route);
                     }
                 }
                 LanFrameKind::Eapol => counters.out_eapol_other += 1,
@@ -146,6 +160,7 @@ impl Site {
                             continue;
                         };
                         if let Some(packet) = forwarding.encapsulate_eapol(peer, frame) {
+                            batch.describe(BulkFlow::Mka, Mark::of_others(outward.dscp));
                             batch.push(place, packet.header, &frame[packet.body]);
                             counters.out_eapol_plain += 1;
                         }
@@ -161,25 +176,27 @@ impl Site {
             let place = endpoints.of(peer);
             let (copies, others) = endpoints.others(peer);
             batch.begin(copies, others);
-            for (number, route) in &outward.routes {
+            for (number, mark, route) in &outward.routes {
                 if route.destination != Destination::All && route.destination != Destination::Peer(peer) {
                     continue;
                 }
                 let frame = pool.frame(&arrived.slots()[*number]);
                 match (place, relays.hub_of(peer)) {
                     (Some(place), _) => {
+                        batch.describe_frame(peer, &route.taken.flow, *mark);
                         for packet in forwarding.dispatch(now, route, peer, frame) {
                             batch.push(place, packet.header, &frame[packet.body]);
-                            batch.copy_last(&route.taken.flow);
                         }
                     }
                     (None, Some(hub)) => {
+                        batch.describe_frame(peer, &route.taken.flow, *mark);
+                        let kind = RelayedKind::Frame(batch.class, *mark);
                         for packet in forwarding.dispatch(now, route, peer, frame) {
                             if relays.is_full() {
-                                send_relayed(relays, batch.wan, batch.dscp);
+                                send_relayed(now, relays, batch.wan, outward.dscp);
                             }
                             let pieces = [packet.header.as_slice(), &frame[packet.body]];
-                            relays.put_for(now, (peer, hub), pieces, (forwarding, endpoints), counters);
+                            relays.put_for(now, (peer, hub), kind, pieces, (forwarding, endpoints), counters);
                         }
                     }
                     (None, None) => counters.out_pkts_no_endpoint += 1,
@@ -187,7 +204,7 @@ impl Site {
             }
         }
         counters.out_pkts_copies += batch.finish();
-        outward.send_relayed(relays, wan);
+        outward.send_relayed(now, relays, wan);
         outward.routes.clear();
         arrived.give_all(pool);
         received
@@ -204,12 +221,13 @@ impl Site {
             sent += 1;
             match relays.hub_of(peer) {
                 Some(hub) => {
-                    relays.put_for(now, (peer, hub), [&octets, &[]], (forwarding, endpoints), counters);
+                    let kind = RelayedKind::Channel(peer);
+                    relays.put_for(now, (peer, hub), kind, [&octets, &[]], (forwarding, endpoints), counters);
                 }
                 None => counters.out_pkts_no_endpoint += 1,
             }
         }
-        outward.send_relayed(relays, wan);
+        outward.send_relayed(now, relays, wan);
         sent
     }
 
@@ -222,7 +240,9 @@ impl Site {
                 counters.out_pkts_no_endpoint += 1;
                 continue;
             };
-            let mut batch = Batch::new(wan, outward.dscp);
+            let mut batch = Batch::new(now, wan);
+            // Not in the order of classes: those that waited go before all that come.
+            batch.describe(BulkFlow::Released(released.peer), Mark::of_others(outward.dscp));
             for packet in released.packets {
                 batch.push(place, packet.header, &released.frame[packet.body]);
             }
@@ -232,18 +252,32 @@ impl Site {
 }
 
 /// Sends the packets that wait for a relay, or to be relayed.
-fn send_relayed(relays: &mut Relays, wan: &mut Wan, dscp: u8) {
-    let mut batch = Batch::new(wan, dscp);
-    relays.drain(|to, head, body| batch.push((WanPort::Data, to), head, body));
+fn send_relayed(now: Instant, relays: &mut Relays, wan: &mut Wan, dscp: Dscp) {
+    let mut batch = Batch::new(now, wan);
+    relays.drain(|kind, to, head, body| {
+        let others = Mark::of_others(dscp);
+        match kind {
+            RelayedKind::Frame(class, mark) => (batch.class, batch.dscp) = (class, mark.dscp()),
+            RelayedKind::Channel(peer) => batch.describe(BulkFlow::Channel(peer), others),
+            RelayedKind::OfOthers(from, to, channel) => {
+                batch.describe(BulkFlow::Relayed(from, to, channel), others);
+            }
+        }
+        batch.push((WanPort::Data, to), head, body);
+    });
     batch.finish();
 }
 
-/// Packets that leave through one port with one system call.
+/// Packets that leave through one port with one system call, or that wait for the uplink.
 struct Batch<'b> {
     wan: &'b mut Wan,
+    now: Instant,
     wan_port: WanPort,
-    dscp: u8,
     packets: ArrayVec<Outgoing<'b>, SEND_PACKETS>,
+    /// Of the frame whose packets come now: their class, their DSCP, whether they go over other paths as well.
+    class: Class,
+    dscp: u8,
+    copy: bool,
     /// Of the peer whose packets come now: which go over its other paths as well, and these paths.
     copies: Copies,
     others: ArrayVec<Place, { PATHS - 1 }>,
@@ -254,13 +288,16 @@ struct Batch<'b> {
 }
 
 impl<'b> Batch<'b> {
-    fn new(wan: &'b mut Wan, dscp: u8) -> Self {
+    fn new(now: Instant, wan: &'b mut Wan) -> Self {
         let (copies, others) = (Copies::None, ArrayVec::new());
         Self {
             wan,
+            now,
             wan_port: WanPort::Data,
-            dscp,
             packets: ArrayVec::new(),
+            class: Class::Express,
+            dscp: 0,
+            copy: false,
             copies,
             others,
             copied: 0,
@@ -276,10 +313,24 @@ impl<'b> Batch<'b> {
         (self.copies, self.others) = (copies, others);
     }
 
-    /// The last packet goes over the other paths as well, if those of its flow do.
-    fn copy_last(&mut self, flow: &Flow) {
-        if !self.others.is_empty() && self.copies.has(flow) {
-            self.copied |= 1 << (self.packets.len() - 1);
+    /// Packets of bulk come now.
+    fn describe(&mut self, flow: BulkFlow<'_>, mark: Mark) {
+        (self.dscp, self.copy) = (mark.dscp(), false);
+        if let Some(uplink) = &self.wan.uplink {
+            self.class = uplink.bulk(flow);
+        }
+    }
+
+    /// Packets of a frame come now.
+    fn describe_frame(&mut self, peer: PeerId, flow: &Flow, mark: Mark) {
+        self.dscp = mark.dscp();
+        self.copy = !self.others.is_empty() && self.copies.has(flow);
+        if let Some(uplink) = &self.wan.uplink {
+            self.class = if mark.is_express() || is_express(flow) {
+                Class::Express
+            } else {
+                uplink.bulk(BulkFlow::Frames(peer, flow))
+            };
         }
     }
 
@@ -289,11 +340,22 @@ impl<'b> Batch<'b> {
         head: ArrayVec<u8, HEAD_OCTETS>,
         body: &'b [u8],
     ) {
+        let mut packet = Outgoing { to, source, dscp: self.dscp, head, body };
+        if let Some(uplink) = &mut self.wan.uplink {
+            uplink.push(self.now, self.class, wan_port, &packet);
+            for Place { to, source } in self.others.iter().filter(|_| self.copy) {
+                (packet.to, packet.source) = (*to, *source);
+                uplink.push(self.now, self.class, wan_port, &packet);
+                self.sent += 1;
+            }
+            return;
+        }
         if wan_port != self.wan_port || self.packets.is_full() {
             self.flush();
             self.wan_port = wan_port;
         }
-        self.packets.push(Outgoing { to, source, dscp: self.dscp, head, body });
+        self.copied |= u64::from(self.copy) << self.packets.len();
+        self.packets.push(packet);
     }
 
     /// Sends what is left, and says how many copies went over other paths.
@@ -303,23 +365,18 @@ impl<'b> Batch<'b> {
     }
 
     fn flush(&mut self) {
-        // The port is there, since the peer's mode asked for it.
-        if let Some(port) = self.wan.port(self.wan_port)
-            && !self.packets.is_empty()
-        {
-            port.send(&self.packets);
-            if self.copied != 0 {
-                let mut copied = self.copied;
-                self.packets.retain(|_| {
-                    let copy = copied & 1 == 1;
-                    copied >>= 1;
-                    copy
-                });
-                for Place { to, source } in &self.others {
-                    self.packets.iter_mut().for_each(|packet| (packet.to, packet.source) = (*to, *source));
-                    port.send(&self.packets);
-                    self.sent += self.packets.len() as u64;
-                }
+        self.wan.send(self.wan_port, &self.packets);
+        if self.copied != 0 {
+            let mut copied = self.copied;
+            self.packets.retain(|_| {
+                let copy = copied & 1 == 1;
+                copied >>= 1;
+                copy
+            });
+            for Place { to, source } in &self.others {
+                self.packets.iter_mut().for_each(|packet| (packet.to, packet.source) = (*to, *source));
+                self.wan.send(self.wan_port, &self.packets);
+                self.sent += self.packets.len() as u64;
             }
         }
         self.packets.clear();

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use netdev::udp::HEAD_OCTETS;
+use tunnel::shaper::Class;
 use tunnel::{Forwarding, PeerId, RelayLeg, SiteName};
 use wire::Instant;
 use wire::time::TokenBucket;
@@ -31,6 +32,7 @@ use super::counters::SitePathCounters;
 use super::datagrams::DATAGRAM_OCTETS;
 use super::endpoints::{Endpoints, Place, WanPort};
 use super::inward::QUIC;
+use super::marking::Mark;
 use netdev::burst::BURST_FRAMES;
 
 /// The port of addresses that stand for a relay.
@@ -117,10 +119,22 @@ impl RelayPeer {
     }
 }
 
+/// What is in a packet that is relayed, as far as is known here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum RelayedKind {
+    /// A frame of this LAN.
+    Frame(Class, Mark),
+    /// The management channel of this site with a peer.
+    Channel(PeerId),
+    /// A packet of one peer for another one: of their management channel, or with a frame.
+    OfOthers(PeerId, PeerId, bool),
+}
+
 /// A packet that waits for the end of the burst.
 #[derive(Debug)]
 struct Waiting {
     to: Place,
+    kind: RelayedKind,
     head: ArrayVec<u8, HEAD_OCTETS>,
     end: usize,
 }
@@ -204,12 +218,13 @@ impl Relays {
         &mut self,
         now: Instant,
         (peer, hub): (PeerId, PeerId),
+        kind: RelayedKind,
         pieces: [&[u8]; 2],
         (forwarding, endpoints): (&mut Forwarding, &Endpoints),
         counters: &mut SitePathCounters,
     ) {
         let Some(name) = self.name_of(peer) else { return counters.out_pkts_no_endpoint += 1 };
-        self.put(now, hub, (RelayLeg::To, name), pieces, (forwarding, endpoints), counters);
+        self.put(now, (hub, kind), (RelayLeg::To, name), pieces, (forwarding, endpoints), counters);
     }
 
     /// Puts a packet of `from` for the site of this name: the hub's part.
@@ -238,7 +253,8 @@ impl Relays {
         if !admitted {
             return counters.in_relayed_quota += 1;
         }
-        self.put(now, to, (RelayLeg::From, name), [packet, &[]], (forwarding, endpoints), counters);
+        let kind = RelayedKind::OfOthers(from, to, is_channel);
+        self.put(now, (to, kind), (RelayLeg::From, name), [packet, &[]], (forwarding, endpoints), counters);
     }
 
     /// The peer that a relayed packet is of. `None` if `hub` relays for no such peer, which is counted.
@@ -256,7 +272,7 @@ impl Relays {
     fn put(
         &mut self,
         now: Instant,
-        to: PeerId,
+        (to, kind): (PeerId, RelayedKind),
         leg: (RelayLeg, SiteName),
         pieces: [&[u8]; 2],
         (forwarding, endpoints): (&mut Forwarding, &Endpoints),
@@ -275,15 +291,18 @@ impl Relays {
         let (first, second) = room.split_at_mut(pieces[0].len());
         first.copy_from_slice(pieces[0]);
         second.copy_from_slice(pieces[1]);
-        self.waiting.push(Waiting { to: place, head, end: begin + octets });
+        self.waiting.push(Waiting { to: place, kind, head, end: begin + octets });
     }
 
     /// Gives the packets that wait to `send`, in their order, and forgets them.
-    pub(super) fn drain<'s>(&'s mut self, mut send: impl FnMut(Place, ArrayVec<u8, HEAD_OCTETS>, &'s [u8])) {
+    pub(super) fn drain<'s>(
+        &'s mut self,
+        mut send: impl FnMut(RelayedKind, Place, ArrayVec<u8, HEAD_OCTETS>, &'s [u8]),
+    ) {
         let mut begin = 0;
         let Self { waiting, octets, .. } = self;
-        for Waiting { to, head, end } in waiting.drain(..) {
-            send(to, head, &octets[begin..end]);
+        for Waiting { to, kind, head, end } in waiting.drain(..) {
+            send(kind, to, head, &octets[begin..end]);
             begin = end;
         }
     }

@@ -19,6 +19,7 @@ use wire::sectag::{ScEncoding, SecTag};
 use wire::{EtherType, Instant, Sci};
 
 use super::counters::SitePathCounters;
+use super::marking::{Dscp, Mark};
 use crate::link::Link;
 use crate::pipeline::{Pipeline, give_refused};
 use netdev::burst::Burst;
@@ -48,14 +49,16 @@ impl Secured {
         Self { link, stations: Burst::new(), verify: Burst::new(), pass: Burst::new() }
     }
 
-    /// Takes a burst of the LAN in. Returns how many frames came, and the need of the transmit SA.
+    /// Takes a burst of the LAN in, and marks its frames by this rule. Returns how many frames came, and the need of the transmit SA.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
         read: time::Instant,
+        marks: Option<Dscp>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
-        let taken_in = self.link.turn_outward(now, read, is_of_station, &mut self.stations);
+        let mark = marks.map(|dscp| move |frame: &[u8]| Mark::of(frame, dscp).0);
+        let taken_in = self.link.turn_outward(now, read, is_of_station, mark, &mut self.stations);
         self.drop_own_sci(counters);
         taken_in
     }

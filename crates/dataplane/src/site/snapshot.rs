@@ -9,6 +9,7 @@ use wire::Instant;
 use super::Site;
 use super::counters::SitePathCounters;
 use super::endpoints::WanPort;
+use super::uplink::UplinkSnapshot;
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 
@@ -45,6 +46,8 @@ pub struct SiteSnapshot {
     pub header: Option<UdpCounters>,
     /// The UDP port of plain mode.
     pub plain: Option<UdpCounters>,
+    /// The uplink, if its rate is known.
+    pub uplink: Option<UplinkSnapshot>,
     /// The forwarding half.
     pub tunnel: SiteCounters,
     /// Its peers; a [`PeerId`] is an index here.
@@ -79,6 +82,7 @@ impl SiteSnapshot {
         let [data, header, plain] =
             WanPort::ALL.map(|wan_port| site.wan.port(wan_port).map(|port| port.counters()));
         (self.data, self.header, self.plain) = (data, header, plain);
+        self.uplink = site.wan.uplink.as_ref().map(|uplink| uplink.snapshot());
         let forwarding = &site.forwarding;
         self.tunnel = *forwarding.counters();
         let peers = || (0..site.peers()).map(|number| PeerId(number as u16));

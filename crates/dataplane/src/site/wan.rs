@@ -11,9 +11,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::RawFd;
 
 use tunnel::Mode;
+use wire::Instant;
 
 use super::endpoints::WanPort;
-use netdev::udp::{Offloads, UdpError, UdpPort};
+use super::uplink::Uplink;
+use netdev::udp::{Offloads, Outgoing, UdpError, UdpPort};
 
 /// The port of VXLAN (RFC 7348).
 pub const VXLAN_PORT: u16 = 4789;
@@ -23,6 +25,8 @@ pub const VXLAN_PORT: u16 = 4789;
 pub struct Wan {
     /// In the order of [`WanPort::ALL`].
     ports: [Option<UdpPort>; 3],
+    /// Where packets wait, if the uplink's rate is known.
+    pub(super) uplink: Option<Box<Uplink>>,
 }
 
 impl Wan {
@@ -63,6 +67,7 @@ impl Wan {
                 open(WanPort::Header, wants(WanPort::Header), next)?,
                 open(WanPort::Plain, wants(WanPort::Plain), plain_port)?,
             ],
+            uplink: None,
         })
     }
 
@@ -103,7 +108,33 @@ impl Wan {
         self.ports[wan_port as usize].as_mut()
     }
 
+    /// Sends packets through a port, which is there if a peer's mode asked for it.
+    pub(super) fn send(&mut self, wan_port: WanPort, packets: &[Outgoing<'_>]) {
+        send(&mut self.ports, wan_port, packets);
+    }
+
+    /// Sends what waits and is due.
+    pub(super) fn depart(&mut self, now: Instant) {
+        let Self { ports, uplink } = self;
+        if let Some(uplink) = uplink {
+            uplink.depart(now, |wan_port, packets| send(ports, wan_port, packets));
+        }
+    }
+
+    /// Moment at which [`Wan::depart`] is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.uplink.as_ref()?.due()
+    }
+
     pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {
         self.ports.iter().flatten().map(UdpPort::descriptor)
+    }
+}
+
+fn send(ports: &mut [Option<UdpPort>; 3], wan_port: WanPort, packets: &[Outgoing<'_>]) {
+    if let Some(port) = ports[wan_port as usize].as_mut()
+        && !packets.is_empty()
+    {
+        port.send(packets);
     }
 }

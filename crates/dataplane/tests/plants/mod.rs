@@ -12,7 +12,7 @@ use std::time::{self, Duration};
 
 use dataplane::pipeline::KayMailbox;
 use dataplane::site::{
-    DatagramConsumer, Lan, ManagerMailbox, Site, SiteSnapshot, ToWorker, Wan, datagrams, mailboxes,
+    DatagramConsumer, Dscp, Lan, ManagerMailbox, Site, SiteSnapshot, ToWorker, Wan, datagrams, mailboxes,
 };
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
@@ -98,7 +98,7 @@ impl Plants {
             let address = port.unwrap().address();
             let (worker, manager) = mailboxes().unwrap();
             let (producer, datagrams) = datagrams();
-            let mut site = Site::new(settings.clone(), wan, worker, producer, 0);
+            let mut site = Site::new(settings.clone(), wan, worker, producer, Dscp::default());
             let (own, lan) = lan();
             assert!(site.open(own).is_none());
             Plant { number, site: Some(site), lan, manager, datagrams, address, kay: None }

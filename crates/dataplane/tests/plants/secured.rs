@@ -49,6 +49,9 @@ impl Plants {
     }
 }
 
+/// The replay window of SecYs: that of the tunnel, as the configuration has it.
+const WINDOW: u32 = Settings::WINDOW as u32;
+
 /// The SCI of a site's SecY.
 pub(crate) fn sci_of(own: usize) -> Sci {
     Sci::new(MacAddr([2, 0, 0, 0, 0xdd, own as u8]), 1)
@@ -74,7 +77,7 @@ fn secy_of(own: usize, others: &[usize]) -> SecY {
     secy.enable_transmit(an).unwrap();
     for other in others {
         secy.install_receive_sc(sci_of(*other)).unwrap();
-        let receive = ReceiveSa::new(an, key(), None, protection, Pn::FIRST, 0).unwrap();
+        let receive = ReceiveSa::new(an, key(), None, protection, Pn::FIRST, WINDOW).unwrap();
         secy.install_receive(sci_of(*other), Box::new(receive)).unwrap();
         secy.enable_receive(sci_of(*other), an).unwrap();
     }

@@ -254,6 +254,8 @@ fn a_site_as_text() {
   tunnel
     InPktsUnknownIdentifier                             4
     InPktsTooShort                                      6
+  uplink, 50000 kbit/s; 0 express and 17 other packets wait, 25100 octets
+    OutPktsExpress                                     40
   management channel
     Connections                                         1
   peer berlin, identifier, connected for 00:01:01

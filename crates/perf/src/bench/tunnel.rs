@@ -18,12 +18,14 @@
 //! | send, receive | what a frame costs in memory, beside a full re-encryption: [`headers`] |
 //! | a program in the kernel | what a frame of a known flow costs in the programs of a site: [`in_kernel`] |
 //! | over a cable | rates and round trips of sites whose WANs are wired to each other, beside XDP redirect and a bridge: [`cable`] |
+//! | a full uplink | delay of cyclic frames beside bulk of twice the uplink's rate: [`uplink`] |
 //! | round trip | one frame at a time, with a pause before each, for frames of 64 to 1468 octets |
 
 pub mod cable;
 mod flood;
 mod headers;
 mod in_kernel;
+pub mod uplink;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -246,7 +248,8 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let (memory, kernel) = (bench.wants(IN_MEMORY), bench.wants(IN_KERNEL));
     let flooded = bench.wants(flood::FLOOD);
     let cabled = cable::is_wanted(bench);
-    if !compared && !memory && !kernel && !flooded && !cabled {
+    let full = bench.wants(uplink::UPLINK);
+    if !compared && !memory && !kernel && !flooded && !cabled && !full {
         return Err(BenchError::Unknown);
     }
     if memory {
@@ -257,6 +260,9 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     }
     if cabled {
         cable::measure(bench)?;
+    }
+    if full {
+        uplink::measure(bench)?;
     }
     if !compared && !flooded {
         return Ok(());

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use dataplane::site::{Site, Wan, datagrams, mailboxes};
+use dataplane::site::{Dscp, Site, Wan, datagrams, mailboxes};
 use netdev::memory::MemoryPort;
 use netdev::udp::Offloads;
 use sitelink::{Manager, ManagerPeer, ManagerSettings};
@@ -41,7 +41,7 @@ impl Whole {
         let socket = wan.socket().expect("a duplicate").expect("a data port");
         let (worker, manager) = mailboxes().expect("a socket pair");
         let (producer, consumer) = datagrams();
-        let mut site = Site::new(settings(mode, peers.len()), wan, worker, producer, 0);
+        let mut site = Site::new(settings(mode, peers.len()), wan, worker, producer, Dscp::default());
         let (own, lan) = lan();
         assert!(site.open(own).is_none());
         let mut frames = tunnel::FrameKinds::ALWAYS;

@@ -26,6 +26,19 @@ impl Families {
             self.group(Group::Udp, &of_port, counters);
         }
         self.group(Group::Path, &of_site, &site.path);
+        if let Some(uplink) = &site.uplink {
+            let help = "The rate of the uplink, in bits a second.";
+            self.gauge("site_uplink_bits_per_second", help, &of_site, uplink.bits_per_second);
+            let help = "Packets that wait for the uplink.";
+            for (class, waiting) in [("express", uplink.express_waiting), ("bulk", uplink.bulk_waiting)] {
+                let mut labels = of_site.clone();
+                labels.push(("class", class.into()));
+                self.gauge("site_uplink_packets_waiting", help, &labels, waiting);
+            }
+            let help = "Octets that wait for the uplink.";
+            self.gauge("site_uplink_octets_waiting", help, &of_site, uplink.octets_waiting);
+            self.group(Group::Uplink, &of_site, &uplink.counters);
+        }
         self.group(Group::Tunnel, &of_site, &site.tunnel);
         if let Some(channel) = &site.channel {
             self.group(Group::Channel, &of_site, channel);

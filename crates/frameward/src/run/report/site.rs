@@ -3,17 +3,20 @@
 use std::collections::BTreeMap;
 
 use control::Gateway as Control;
-use dataplane::site::{SitePathCounters, SiteSnapshot};
+use dataplane::site::{SitePathCounters, SiteSnapshot, UplinkSnapshot};
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 use sitelink::{ChannelCounters, ManagerStatus};
 use suite::identity::Identity;
+use tunnel::shaper::UplinkCounters;
 use tunnel::{Location, NumberedFlow, PeerId, SiteCounters, Station};
 use wire::MacAddr;
 
 use super::super::site::RunningSite;
 use config::{Site, SitePeer};
-use report::site::{FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport, peer_report};
+use report::site::{
+    FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport, UplinkReport, peer_report,
+};
 use report::{Counters, PortReport, Verdict, WaitingReport};
 
 /// The sites at this moment. A site that could not be started again has no figures.
@@ -75,12 +78,24 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         },
         udp: udp.collect(),
         path: Counters::new(SitePathCounters::NAMES, snapshot.path.values()),
+        uplink: running.config.rate.map(|rate| uplink(rate, snapshot.uplink)),
         tunnel: Counters::new(SiteCounters::NAMES, snapshot.tunnel.values()),
         channel: status
             .map(|ManagerStatus { counters, .. }| Counters::new(ChannelCounters::NAMES, counters.values())),
         peers,
         stations: stations(running, snapshot),
         flows: flows(running, snapshot),
+    }
+}
+
+fn uplink(bits_per_second: u64, snapshot: Option<UplinkSnapshot>) -> UplinkReport {
+    let (counters, backlog) = snapshot.map(|uplink| (uplink.counters, uplink.backlog)).unwrap_or_default();
+    UplinkReport {
+        bits_per_second,
+        express_waiting: backlog.express as u64,
+        bulk_waiting: backlog.bulk as u64,
+        octets_waiting: backlog.octets as u64,
+        counters: Counters::new(UplinkCounters::NAMES, counters.values()),
     }
 }
 

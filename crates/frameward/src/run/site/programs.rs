@@ -29,7 +29,8 @@ impl SitePrograms {
     /// Loads programs for the sites whose flows may go through the kernel.
     pub fn load(config: &Config) -> Self {
         let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
-        let sites = config.sites.iter().filter(|site| wanted && has_identifiers(site) && !site.protect);
+        let suits = |site: &&Site| wanted && has_identifiers(site) && !site.protect && site.rate.is_none();
+        let sites = config.sites.iter().filter(suits);
         let load = |(number, site): (usize, &Site)| {
             let kernel = match number {
                 MOST_SITES.. => Err(format!("programs are loaded for the first {MOST_SITES} sites")),
@@ -47,6 +48,9 @@ impl SitePrograms {
         }
         if site.protect {
             return Err("its SecY is in user space".into());
+        }
+        if site.rate.is_some() {
+            return Err("packets wait for the rate of its uplink".into());
         }
         if !has_identifiers(site) {
             return Err("only identifier mode goes through the kernel".into());

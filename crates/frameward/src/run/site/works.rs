@@ -18,7 +18,7 @@ use tunnel::{Mode, PeerId};
 use super::super::link::{allowed, io};
 use super::plain_peers::PlainPeers;
 use super::programs::{Kernel, has_identifiers};
-use config::site::settings::{lan_frame, manager_settings, open_wan, settings};
+use config::site::settings::{lan_frame, manager_settings, open_wan, settings, shaper};
 use config::{Gateway, Io, Site, SitePeer};
 
 /// All of a started site but what its worker owns.
@@ -272,6 +272,9 @@ impl Bound {
         let (producer, datagrams) = datagrams();
         let mut forwarding =
             Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
+        if let Some(shaper) = shaper(config, lan_mtu) {
+            forwarding.shape(shaper);
+        }
         if config.relay {
             forwarding.relay_for_peers();
         }
@@ -292,7 +295,7 @@ impl Bound {
         let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
         let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         if let Some(kernel) = kernel {
-            kernel.begin(config.dscp);
+            kernel.begin(config.dscp.of_others());
             give_program(kernel, &mut lan, lan_mtu, gateway.io)?;
         }
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };

@@ -29,6 +29,17 @@ impl StatusText<'_> {
             writeln!(f, "  {what}")?;
             self.counters(f, 4, counters)?;
         }
+        if let Some(uplink) = &site.uplink {
+            writeln!(
+                f,
+                "  uplink, {} kbit/s; {} express and {} other packets wait, {} octets",
+                uplink.bits_per_second / 1000,
+                uplink.express_waiting,
+                uplink.bulk_waiting,
+                uplink.octets_waiting
+            )?;
+            self.counters(f, 4, &uplink.counters)?;
+        }
         if let Some(channel) = &site.channel {
             writeln!(f, "  management channel")?;
             self.counters(f, 4, channel)?;

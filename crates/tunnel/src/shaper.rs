@@ -1,0 +1,303 @@
+//! Order of packets at an uplink that is the bottleneck. What is sent faster than it carries waits in a modem or a router, in one queue
+//! for all. A shaper sends a little slower than the uplink carries, so packets wait here, where express ones go first.
+//!
+//! ```text
+//!  push ──┬─ express ─▶ one queue ───────────────────────────┐ first, within its share
+//!         └─ bulk ────▶ a queue for each flow, in turns, CoDel ┴─▶ line: a virtual clock ──▶ depart
+//! ```
+//!
+//! - **Rate.** The line is a clock of what was sent: [`line`]. Within any time `t` no more octets leave than the line carries in
+//!   `t` + [`EXPRESS_AHEAD`], and one packet. What the management channel sends beside the shaper is charged ([`Shaper::charge`]).
+//! - **Express** packets leave as soon as the line is no more than [`EXPRESS_AHEAD`] ahead of now; bulk goes up to [`BULK_AHEAD`]. So an
+//!   express packet finds at most [`BULK_AHEAD`], one packet, and express packets before it.
+//! - **No starvation.** Express packets go first within three quarters of the rate. Beyond that, bulk that waits goes before them.
+//! - **Flows** of bulk take turns (deficit round robin with new flows first, RFC 8290), each with CoDel (RFC 8289): [`flows`].
+//! - **Bounds.** All memory is there from the start. What finds no room is discarded, from the longest queue, and counted.
+//! - **Windows.** A receiver discards what others have overtaken by more than its window. So does the shaper, by half of that: what the
+//!   receiver would discard costs the line nothing.
+//!
+//! Left out on purpose: the clock, the socket, and which packets are express: the caller says so.
+
+mod codel;
+mod flows;
+mod line;
+mod store;
+
+use core::time::Duration;
+
+use arrayvec::ArrayVec;
+use wire::Instant;
+
+use flows::Flows;
+use line::Line;
+use store::{Fifo, Store};
+
+/// Packets that leave at once at most.
+pub const DEPARTING: usize = 64;
+/// How far bulk may be sent ahead of the line.
+pub const BULK_AHEAD: Duration = Duration::from_millis(1);
+/// How far express packets may be sent ahead of the line.
+pub const EXPRESS_AHEAD: Duration = Duration::from_micros(1500);
+/// How far the line is ahead when bulk goes on: so it goes in bursts, and a late wake-up loses nothing.
+const BULK_RESUMES: Duration = Duration::from_micros(500);
+/// Express packets that leave at once before their share is used up, as time of the line.
+const EXPRESS_AT_ONCE: Duration = Duration::from_millis(5);
+/// Longest queues, as time of the line.
+const EXPRESS_WAITS: Duration = Duration::from_millis(20);
+const BULK_WAITS: Duration = Duration::from_millis(50);
+/// What may wait however slow the line is, in packets of full length.
+const LEAST_WAITING: usize = 16;
+/// Most packets of each class that wait.
+const MOST_WAITING: usize = 4096;
+/// The debt that the management channel may leave: nothing it does stops frames for longer.
+const MOST_CHARGED: Duration = Duration::from_millis(100);
+
+/// Octets of a packet on the line besides its UDP payload: UDP 8, IP 20 or 40, and Ethernet 38: header 14, FCS 4, preamble 8, gap 12.
+pub const fn line_overhead(ipv6: bool) -> usize {
+    8 + if ipv6 { 40 } else { 20 } + 38
+}
+
+/// An uplink.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ShaperSettings {
+    /// Bits a second that it carries, at least 1; counted as [`line_overhead`] says.
+    pub bits_per_second: u64,
+    /// Octets of the longest UDP payload.
+    pub most_payload: usize,
+    /// Seqs by which a packet may be late at the peers.
+    pub window: u64,
+}
+
+/// Class of a packet.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Class {
+    /// Goes first.
+    Express,
+    /// Takes turns with other flows. Flows with one key share a turn.
+    Bulk {
+        /// Of the flow: any number that nobody else can predict.
+        key: u64,
+    },
+}
+
+wire::counters! {
+    /// Packets and octets of a shaped uplink.
+    UplinkCounters {
+        /// Express packets that were sent.
+        out_pkts_express = "OutPktsExpress",
+        /// Other packets that were sent.
+        out_pkts_bulk = "OutPktsBulk",
+        /// Octets that both take on the line, with UDP, IP and Ethernet.
+        out_octets_line = "OutOctetsLine",
+        /// Octets that the management channel takes on the line; its packets never wait.
+        out_octets_channel = "OutOctetsChannel",
+        /// Express packets beyond what may wait: more come than the uplink carries.
+        out_pkts_express_full = "OutPktsExpressFull" [discard],
+        /// Other packets beyond what may wait, of the flow that has most.
+        out_pkts_bulk_full = "OutPktsBulkFull" [discard],
+        /// Packets of a flow that has waited too long for a tenth of a second, so that its sender slows down (CoDel).
+        out_pkts_bulk_delayed = "OutPktsBulkDelayed" [discard],
+        /// Packets that too many others have overtaken: the peer would discard them.
+        out_pkts_overtaken = "OutPktsOvertaken" [discard],
+        /// Packets longer than any path carries.
+        out_pkts_uplink_too_long = "OutPktsUplinkTooLong" [discard],
+    }
+}
+
+/// Packets and octets that wait.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Backlog {
+    /// Express packets.
+    pub express: usize,
+    /// Other packets.
+    pub bulk: usize,
+    /// Octets of all of them on the line.
+    pub octets: usize,
+}
+
+/// Packets that wait for an uplink; `M` says where each goes.
+#[derive(Debug)]
+pub struct Shaper<M> {
+    line: Line,
+    /// The share within which express packets go first.
+    share: Line,
+    store: Store<M>,
+    express: Fifo,
+    bulk: Flows,
+    /// Octets, and packets, of each class that may wait.
+    most_express: [usize; 2],
+    most_bulk: [usize; 2],
+    window: u64,
+    /// Numbers of packets in the order in which they came: the next one, and the newest that has left.
+    next_number: u64,
+    newest_left: u64,
+    /// Places of those that leave now.
+    leaving: ArrayVec<u32, DEPARTING>,
+    counters: UplinkCounters,
+}
+
+impl<M: Copy> Shaper<M> {
+    /// An uplink where nothing waits, with all its memory.
+    pub fn new(settings: ShaperSettings) -> Self {
+        let ShaperSettings { bits_per_second, most_payload, window } = settings;
+        let line = Line::new(bits_per_second);
+        let longest = most_payload + line_overhead(true);
+        let octets = |time| line.octets(time).max(LEAST_WAITING * longest);
+        let late = window / 2;
+        let packets = usize::try_from(late).unwrap_or(MOST_WAITING).clamp(LEAST_WAITING, MOST_WAITING);
+        Self {
+            line,
+            share: Line::new((bits_per_second / 4 * 3).max(1)),
+            store: Store::new(2 * packets + DEPARTING, most_payload),
+            express: Fifo::default(),
+            bulk: Flows::new(line.time(2 * longest)),
+            most_express: [octets(EXPRESS_WAITS), packets],
+            most_bulk: [octets(BULK_WAITS), packets],
+            window: late,
+            next_number: 0,
+            newest_left: 0,
+            leaving: ArrayVec::new(),
+            counters: UplinkCounters::default(),
+        }
+    }
+
+    /// Takes a packet, in two pieces, with `overhead` octets besides them. What finds no room is counted: it, or the oldest of the flow that
+    /// has most. Copies it; looks at each flow's queue if there is no room.
+    pub fn push(&mut self, now: Instant, class: Class, to: M, overhead: usize, pieces: [&[u8]; 2]) {
+        let octets = pieces[0].len() + pieces[1].len() + overhead;
+        if octets - overhead > self.store.most() {
+            self.counters.out_pkts_uplink_too_long += 1;
+            return;
+        }
+        match class {
+            Class::Express => {
+                let [most_octets, most_packets] = self.most_express;
+                if self.express.octets() + octets > most_octets || self.express.packets() == most_packets {
+                    self.counters.out_pkts_express_full += 1;
+                    return;
+                }
+            }
+            Class::Bulk { .. } => {
+                let [most_octets, most_packets] = self.most_bulk;
+                while self.bulk.octets() + octets > most_octets || self.bulk.packets() == most_packets {
+                    let Some(place) = self.bulk.drop_longest(&mut self.store) else { break };
+                    self.store.free(place);
+                    self.counters.out_pkts_bulk_full += 1;
+                }
+            }
+        }
+        let number = self.next_number;
+        self.next_number += 1;
+        let place = self.store.put(store::Cell::new(to, overhead, line::nanoseconds(now), number), pieces);
+        let Some(place) = place else {
+            self.counters.out_pkts_bulk_full += 1;
+            return;
+        };
+        match class {
+            Class::Express => self.express.push(&mut self.store, place),
+            Class::Bulk { key } => self.bulk.push(&mut self.store, key, place),
+        }
+    }
+
+    /// The management channel has sent so many octets, overhead included.
+    pub fn charge(&mut self, now: Instant, octets: u64) {
+        self.counters.out_octets_channel = self.counters.out_octets_channel.wrapping_add(octets);
+        self.line.charge_at_most(line::nanoseconds(now), octets, line::as_nanoseconds(MOST_CHARGED));
+    }
+
+    /// Decides which packets leave now, at most [`DEPARTING`], and says whether there are any: [`Shaper::leaving`] has them. Those before
+    /// have left. Call it until there are none.
+    pub fn depart(&mut self, now: Instant) -> bool {
+        for place in self.leaving.drain(..) {
+            self.store.free(place);
+        }
+        let now = line::nanoseconds(now);
+        while !self.leaving.is_full()
+            && let Some(place) = self.next(now)
+        {
+            self.newest_left = self.newest_left.max(self.store.cell(place).number);
+            self.leaving.push(place);
+        }
+        !self.leaving.is_empty()
+    }
+
+    /// The packets that leave: where each goes, and its octets.
+    pub fn leaving(&self) -> impl Iterator<Item = (&M, &[u8])> {
+        self.leaving
+            .iter()
+            .filter_map(|place| Some((self.store.cell(*place).to.as_ref()?, self.store.octets(*place))))
+    }
+
+    fn next(&mut self, now: u64) -> Option<u32> {
+        let first = self.bulk.is_empty() || self.share.is_within(now, EXPRESS_AT_ONCE);
+        while first
+            && !self.express.is_empty()
+            && self.line.is_within(now, EXPRESS_AHEAD)
+            && let Some(place) = self.express.pop(&mut self.store)
+        {
+            if self.is_overtaken(place) {
+                continue;
+            }
+            let octets = self.store.cell(place).line_octets();
+            self.share.charge(now, octets);
+            self.charge_line(now, octets);
+            self.counters.out_pkts_express += 1;
+            return Some(place);
+        }
+        while (!first || self.express.is_empty())
+            && self.line.is_within(now, BULK_AHEAD)
+            && let Some(taken) = self.bulk.pop(&mut self.store, now)
+        {
+            if taken.drop {
+                self.store.free(taken.place);
+                self.counters.out_pkts_bulk_delayed += 1;
+            } else if !self.is_overtaken(taken.place) {
+                let octets = self.store.cell(taken.place).line_octets();
+                self.charge_line(now, octets);
+                self.counters.out_pkts_bulk += 1;
+                return Some(taken.place);
+            }
+        }
+        None
+    }
+
+    fn charge_line(&mut self, now: u64, octets: usize) {
+        self.line.charge(now, octets);
+        self.counters.out_octets_line += octets as u64;
+    }
+
+    /// Discards a packet that is too late for the peer's window.
+    fn is_overtaken(&mut self, place: u32) -> bool {
+        let overtaken = self.newest_left.saturating_sub(self.store.cell(place).number) > self.window;
+        if overtaken {
+            self.store.free(place);
+            self.counters.out_pkts_overtaken += 1;
+        }
+        overtaken
+    }
+
+    /// Moment at which [`Shaper::depart`] is due, if packets wait.
+    pub fn due(&self) -> Option<Instant> {
+        let bulk = (!self.bulk.is_empty()).then(|| self.line.due(BULK_RESUMES));
+        let express = (!self.express.is_empty()).then(|| {
+            let line = self.line.due(EXPRESS_AHEAD);
+            // Beyond its share it waits for bulk, or until it has one again.
+            if bulk.is_some() { line.max(self.share.due(EXPRESS_AT_ONCE)) } else { line }
+        });
+        [bulk, express].into_iter().flatten().min().map(line::instant)
+    }
+
+    /// What waits.
+    pub const fn backlog(&self) -> Backlog {
+        Backlog {
+            express: self.express.packets(),
+            bulk: self.bulk.packets(),
+            octets: self.express.octets() + self.bulk.octets(),
+        }
+    }
+
+    /// Its counters.
+    pub const fn counters(&self) -> &UplinkCounters {
+        &self.counters
+    }
+}

@@ -1,0 +1,363 @@
+//! The shaper on a virtual clock, in front of a bottleneck with a deep queue: rate, delay, order, fairness, and where every packet went.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tunnel::shaper::{
+    BULK_AHEAD, Class, EXPRESS_AHEAD, Shaper, ShaperSettings, UplinkCounters, line_overhead,
+};
+use wire::Instant;
+
+const OVERHEAD: usize = line_overhead(false);
+const MOST: usize = 1472;
+
+/// A packet that has left: its moment in microseconds, what it is, its number there, and its octets on the line.
+#[derive(Clone, Copy, Debug)]
+struct Left {
+    at: u64,
+    what: u8,
+    number: u32,
+    octets: usize,
+}
+
+/// A shaper and its clock.
+struct World {
+    shaper: Shaper<u8>,
+    bits_per_second: u64,
+    now: u64,
+    /// The numbers of what comes, by what it is.
+    numbers: [u32; 256],
+    /// When each came, by what it is.
+    came: Vec<Vec<u64>>,
+    pushed: u64,
+    left: Vec<Left>,
+    /// Microseconds by which each wake-up is late, in turns.
+    late: Vec<u64>,
+    woken: usize,
+}
+
+/// Express is 0, and all others are flows of bulk.
+const EXPRESS: u8 = 0;
+
+impl World {
+    fn new(bits_per_second: u64) -> Self {
+        let settings = ShaperSettings { bits_per_second, most_payload: MOST, window: 4096 };
+        Self {
+            shaper: Shaper::new(settings),
+            bits_per_second,
+            now: 0,
+            numbers: [0; 256],
+            came: vec![Vec::new(); 256],
+            pushed: 0,
+            left: Vec::new(),
+            late: vec![0],
+            woken: 0,
+        }
+    }
+
+    fn instant(&self) -> Instant {
+        Instant::START + Duration::from_micros(self.now)
+    }
+
+    fn push(&mut self, what: u8, octets: usize) {
+        let class = if what == EXPRESS { Class::Express } else { Class::Bulk { key: what.into() } };
+        let number = self.numbers[usize::from(what)];
+        self.numbers[usize::from(what)] += 1;
+        self.came[usize::from(what)].push(self.now);
+        let rest = vec![what; octets.max(4) - 4];
+        self.shaper.push(self.instant(), class, what, OVERHEAD, [&number.to_be_bytes(), &rest]);
+        self.pushed += 1;
+        self.depart();
+    }
+
+    fn depart(&mut self) {
+        while self.shaper.depart(self.instant()) {
+            for (what, octets) in self.shaper.leaving() {
+                let (number, rest) = octets.split_first_chunk().expect("a number");
+                assert!(rest.iter().all(|octet| octet == what), "octets of another packet");
+                let (number, octets) = (u32::from_be_bytes(*number), octets.len() + OVERHEAD);
+                self.left.push(Left { at: self.now, what: *what, number, octets });
+            }
+        }
+    }
+
+    /// Goes on to a moment, waking when packets are due.
+    fn until(&mut self, moment: u64) {
+        while let Some(due) = self.shaper.due() {
+            let due = due.since(Instant::START).as_micros() as u64;
+            let late = self.late[self.woken % self.late.len()];
+            let at = due.max(self.now) + late;
+            if at > moment {
+                break;
+            }
+            let before = (self.now, self.shaper.backlog());
+            self.now = at;
+            self.woken += 1;
+            self.depart();
+            assert!(before != (self.now, self.shaper.backlog()), "woken for nothing at {}", self.now);
+        }
+        self.now = moment.max(self.now);
+    }
+
+    /// Nanoseconds that octets take on the line.
+    fn time(&self, octets: usize) -> u64 {
+        octets as u64 * 8_000_000_000 / self.bits_per_second
+    }
+
+    fn is_accounted_for(&self) {
+        let counters = self.shaper.counters();
+        let discards: u64 = UplinkCounters::TABLE
+            .iter()
+            .zip(counters.values())
+            .filter_map(|(counter, value)| counter.discard.then_some(value))
+            .sum();
+        let backlog = self.shaper.backlog();
+        let waiting = (backlog.express + backlog.bulk) as u64;
+        assert_eq!(self.pushed, self.left.len() as u64 + waiting + discards, "{counters:?} {backlog:?}");
+        assert_eq!(counters.out_pkts_express + counters.out_pkts_bulk, self.left.len() as u64);
+        assert_eq!(counters.out_octets_line, self.left.iter().map(|left| left.octets as u64).sum::<u64>());
+    }
+
+    /// In no interval does more leave than the line carries, what may be ahead of it, and a packet.
+    fn keeps_its_rate(&self) {
+        // The line empties from the first packet of the interval on: what is left of it never exceeds what may be ahead.
+        let most = EXPRESS_AHEAD.as_nanos() as u64 + self.time(MOST + OVERHEAD);
+        let (mut behind, mut before) = (0_u64, 0);
+        for left in &self.left {
+            behind = behind.saturating_sub((left.at - before) * 1000) + self.time(left.octets);
+            before = left.at;
+            assert!(behind <= most + 1000, "{behind} ns are waiting in the bottleneck at {} us", left.at);
+        }
+    }
+
+    fn keeps_each_order(&self) {
+        let mut next = [0; 256];
+        for Left { what, number, .. } in &self.left {
+            assert!(*number >= next[usize::from(*what)], "{number} of {what} comes late");
+            next[usize::from(*what)] = number + 1;
+        }
+    }
+
+    /// Microseconds from a packet's coming to the moment at which a bottleneck of the same rate has sent it, for each of this kind.
+    fn delays(&self, of: u8) -> Vec<u64> {
+        let mut free_at = 0;
+        let mut delays = Vec::new();
+        for left in &self.left {
+            free_at = free_at.max(left.at * 1000) + self.time(left.octets);
+            if left.what == of {
+                delays.push(free_at / 1000 - self.came[usize::from(of)][left.number as usize]);
+            }
+        }
+        delays
+    }
+
+    fn octets_of(&self, what: u8) -> usize {
+        self.left.iter().filter(|left| left.what == what).map(|left| left.octets).sum()
+    }
+}
+
+#[test]
+fn an_express_frame_waits_for_what_is_ahead_and_one_packet_beside_twice_the_rate_of_bulk() {
+    for megabits in [2, 10, 50, 100, 1000] {
+        let mut world = World::new(megabits * 1_000_000);
+        world.late = vec![0, 60, 150];
+        let each = world.time(MOST + OVERHEAD) / 2;
+        let (mut bulk, mut cycle) = (0, 0);
+        for _ in 0..4000 {
+            let next = (bulk / 1000).min(cycle);
+            world.until(next);
+            if next == cycle {
+                world.push(EXPRESS, 100);
+                cycle += if megabits < 10 { 10_000 } else { 1000 };
+            } else {
+                world.push(1, MOST);
+                bulk += each;
+            }
+        }
+        let delays = world.delays(EXPRESS);
+        // Ahead, late wake-ups, its own time and that of the packet that was begun.
+        let most = 2000 + world.time(MOST + OVERHEAD) / 1000;
+        assert!(delays.iter().all(|delay| *delay <= most), "{megabits} Mb/s: {:?}", delays.iter().max());
+        assert_eq!(delays.len() as u32, world.numbers[0], "no express frame is lost");
+        world.keeps_its_rate();
+        world.keeps_each_order();
+        world.is_accounted_for();
+        // The line is never idle: bulk has all that is left.
+        let sent = world.time(world.octets_of(1) + world.octets_of(EXPRESS)) / 1000;
+        assert!(sent * 100 >= world.now * 97, "{megabits} Mb/s: {sent} of {} us", world.now);
+        assert!(BULK_AHEAD < EXPRESS_AHEAD);
+    }
+}
+
+#[test]
+fn a_flood_of_express_frames_leaves_a_quarter_to_others_and_a_quiet_flow_passes() {
+    let mut world = World::new(50_000_000);
+    let each = world.time(1000 + OVERHEAD) / 3;
+    let quiet = 2;
+    let mut next = 0;
+    for number in 0..60_000_u64 {
+        world.until(next / 1000);
+        world.push(EXPRESS, 1000);
+        if number % 2 == 0 {
+            world.push(1, MOST);
+        }
+        if number % 500 == 0 {
+            world.push(quiet, 1200);
+        }
+        next += each;
+    }
+    let (express, bulk) = (world.octets_of(EXPRESS), world.octets_of(1) + world.octets_of(quiet));
+    let share = express * 100 / (express + bulk);
+    assert!((74..=77).contains(&share), "{share} %");
+    // Such as a handshake.
+    assert_eq!(world.delays(quiet).len() as u32, world.numbers[usize::from(quiet)], "none is lost");
+    // At first the flood has what may leave at once: 5 ms of three quarters.
+    let delays = world.delays(quiet);
+    let (first, later) = delays.split_at(4);
+    assert!(first.iter().all(|delay| *delay < 20_000) && later.iter().all(|delay| *delay < 5000));
+    assert!(world.shaper.counters().out_pkts_express_full > 0);
+    world.keeps_its_rate();
+    world.keeps_each_order();
+    world.is_accounted_for();
+}
+
+#[test]
+fn flows_of_bulk_share_the_rate_and_none_waits_behind_a_flood() {
+    let mut world = World::new(20_000_000);
+    let each = world.time(MOST + OVERHEAD) / 4;
+    let mut next = 0;
+    for number in 0..20_000_u64 {
+        world.until(next / 1000);
+        // One floods, one sends as much as its half, and one a short packet now and then.
+        world.push(1, MOST);
+        if number % 7 == 0 {
+            world.push(2, MOST);
+        }
+        if number % 100 == 0 {
+            world.push(3, 200);
+        }
+        next += each;
+    }
+    let lost = |what: usize, world: &World| world.numbers[what] as usize - world.delays(what as u8).len();
+    assert_eq!(lost(3, &world), 0);
+    assert!(world.delays(3).iter().all(|delay| *delay < 4000), "{:?}", world.delays(3).iter().max());
+    // Twice as much as its half is offered: 4/7 of the rate, so it has a half.
+    let share = world.octets_of(2) * 100 / (world.octets_of(1) + world.octets_of(2));
+    assert!((46..=54).contains(&share), "{share} %");
+    assert!(world.shaper.counters().out_pkts_bulk_full > 0);
+    world.keeps_its_rate();
+    world.keeps_each_order();
+    world.is_accounted_for();
+}
+
+#[test]
+fn the_management_channel_is_charged_and_stops_nothing_for_long() {
+    let mut world = World::new(10_000_000);
+    world.shaper.charge(world.instant(), 12_500);
+    world.push(1, MOST);
+    assert!(world.left.is_empty(), "10 ms of the line are spent");
+    world.until(9_700);
+    assert_eq!(world.left.len(), 1);
+    // More than a second of it.
+    world.shaper.charge(world.instant(), 2_000_000);
+    world.push(EXPRESS, 100);
+    world.until(world.now + 101_000);
+    assert_eq!(world.left.len(), 2);
+    assert_eq!(world.shaper.counters().out_octets_channel, 2_012_500);
+    world.is_accounted_for();
+}
+
+#[test]
+fn what_the_peers_window_would_refuse_is_discarded_here() {
+    let settings = ShaperSettings { bits_per_second: 1_000_000, most_payload: MOST, window: 64 };
+    let mut world = World { shaper: Shaper::new(settings), ..World::new(1_000_000) };
+    for _ in 0..3 {
+        world.push(1, MOST);
+    }
+    // 40 express packets overtake the last of bulk: of a window of 64, half.
+    for _ in 0..40 {
+        world.push(EXPRESS, 4);
+        world.until(world.now + 1000);
+    }
+    world.until(10_000_000);
+    assert_eq!(world.delays(EXPRESS).len(), 40);
+    assert_eq!(world.shaper.counters().out_pkts_overtaken, 1, "{:?}", world.shaper.counters());
+    world.is_accounted_for();
+}
+
+#[test]
+fn a_packet_longer_than_any_path_is_counted() {
+    let mut world = World::new(1_000_000);
+    world.push(1, MOST + 1);
+    world.push(EXPRESS, MOST);
+    assert_eq!(world.shaper.counters().out_pkts_uplink_too_long, 1);
+    world.is_accounted_for();
+}
+
+#[test]
+fn nothing_is_allocated_once_it_is_there() {
+    let mut world = World::new(50_000_000);
+    let payload = [7; MOST];
+    let counted = allocation_counter::measure(|| {
+        for number in 0..50_000_u64 {
+            let now = Instant::START + Duration::from_micros(number * 100);
+            let class = if number % 9 == 0 { Class::Express } else { Class::Bulk { key: number % 300 } };
+            world.shaper.push(now, class, 1, OVERHEAD, [&payload, &[]]);
+            while world.shaper.depart(now) {
+                assert!(world.shaper.leaving().all(|(_, octets)| octets.len() == MOST));
+            }
+        }
+    });
+    assert_eq!(counted.count_total, 0);
+    assert!(world.shaper.counters().out_pkts_bulk > 1000);
+}
+
+/// What happens: a packet of a kind and length comes, or time passes.
+#[derive(Clone, Debug)]
+enum Step {
+    Comes(u8, usize),
+    Burst(u8, usize),
+    Passes(u64),
+    Charge(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0_u8..6, 4..=MOST).prop_map(|(what, octets)| Step::Comes(what, octets)),
+        1 => (0_u8..6, 4..=MOST).prop_map(|(what, octets)| Step::Burst(what, octets)),
+        3 => (0_u64..5000).prop_map(Step::Passes),
+        1 => (100_000_u64..2_000_000).prop_map(Step::Passes),
+        1 => (0_u64..5000).prop_map(Step::Charge),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn whatever_comes_rate_and_order_are_kept_and_nothing_is_lost_uncounted(
+        kilobits in 64_u64..2_000_000,
+        late in prop::collection::vec(0_u64..400, 1..5),
+        steps in prop::collection::vec(step(), 0..300),
+    ) {
+        let mut world = World::new(kilobits * 1000);
+        world.late = late;
+        for step in steps {
+            match step {
+                Step::Comes(what, octets) => world.push(what, octets),
+                Step::Burst(what, octets) => (0..200).for_each(|_| world.push(what, octets)),
+                Step::Passes(time) => world.until(world.now + time),
+                Step::Charge(octets) => world.shaper.charge(world.instant(), octets),
+            }
+            world.is_accounted_for();
+        }
+        world.keeps_its_rate();
+        world.keeps_each_order();
+        // All that waits leaves in the time that it takes.
+        let backlog = world.shaper.backlog().octets;
+        world.until(world.now + 110_000 + world.time(backlog) / 1000 * 3 / 2);
+        prop_assert_eq!(world.shaper.backlog(), Default::default());
+        world.keeps_each_order();
+        world.is_accounted_for();
+    }
+}
