@@ -1,7 +1,7 @@
 //! Counters of a link whose programs become other SCs. Root, as all that loads programs.
 #![allow(clippy::unwrap_used)]
 
-use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use secy::{ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, SciInclusion, ValidateFrames};
 use suite::Sak;
 use wire::MacAddr;
 
@@ -29,7 +29,7 @@ fn settings(express: bool) -> LinkPlaceSettings {
         sci: OWN,
         refused: None,
         secy,
-        express,
+        express: express.then_some(ExpressClasses::DEFAULT),
         bypass: vec![],
         replay_window: 0,
         saks: None,

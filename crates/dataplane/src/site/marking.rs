@@ -7,6 +7,7 @@
 //! A mark is made of what stands in a frame when it comes from the LAN. With a SecY in the site that is the machine's frame, of which
 //! later nobody sees tag or IP header. Of a frame that came as MACsec it is what stands in front of the SecTAG.
 
+use secy::ExpressClasses;
 use secy::fragment::Sdu;
 use wire::EtherType;
 use wire::ethernet::{ADDRESSES_OCTETS, Header, VLAN_TAG_OCTETS};
@@ -73,7 +74,7 @@ pub(super) struct Mark(pub(super) u8);
 impl Mark {
     /// Of a frame of the LAN.
     pub(super) fn of(frame: &[u8], dscp: Dscp) -> Self {
-        let express = Sdu::of(frame).is_some_and(|sdu| sdu.is_express());
+        let express = Sdu::of(frame, &ExpressClasses::DEFAULT).is_some_and(|sdu| sdu.is_express());
         Self(dscp.of(frame) | if express { EXPRESS } else { 0 })
     }
 
