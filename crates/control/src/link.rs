@@ -161,6 +161,9 @@ impl LinkControl {
                 Keys::Static(keys) if !keys.is_in_kernel() => {
                     LinkPlace::UserSpace("its keys are changed".into())
                 }
+                Keys::Static(keys) if keys.is_express_used_up() => LinkPlace::UserSpace(
+                    "the packet numbers of its express SC are used up: change the key at both ends".into(),
+                ),
                 Keys::Static(_) if kernel.is_express() => LinkPlace::Express,
                 Keys::Static(_) | Keys::None => LinkPlace::Kernel,
             },

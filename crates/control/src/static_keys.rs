@@ -159,11 +159,13 @@ impl Lease {
 struct Express {
     lease: Lease,
     next: Option<Pn>,
+    /// There are no PNs left: its frames go out on the other SC.
+    used_up: bool,
 }
 
 impl Express {
     const fn new(pns: ExpressPns) -> Self {
-        Self { lease: Lease::new(pns.lease), next: pns.next }
+        Self { lease: Lease::new(pns.lease), next: pns.next, used_up: pns.next.is_none() }
     }
 
     /// The PNs that its SA has not used, which is not in the kernel and never will be again.
@@ -222,6 +224,18 @@ impl StaticControl {
     /// none to give.
     pub(crate) fn unused(&self, secy: &SecY) -> Option<UnusedPns> {
         self.lease.of.unused(secy).filter(|_| self.tail.is_none() || self.has_express())
+    }
+
+    /// Whether the express SC has no PNs left.
+    pub(crate) fn is_express_used_up(&self) -> bool {
+        self.express.as_ref().is_some_and(|express| express.used_up)
+    }
+
+    /// The express SC has no PNs left.
+    pub(crate) const fn use_express_up(&mut self) {
+        if let Some(express) = &mut self.express {
+            express.used_up = true;
+        }
     }
 
     /// Whether it has express SCs.

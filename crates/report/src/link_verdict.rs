@@ -166,7 +166,7 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
     let nothing = recent.valid.is_none() || recent.unanswered.is_some();
     let level = if nothing { Level::Alarm } else { Level::Attention };
     findings.extend(recent.failing.iter().map(|failing| fails(report, failing, level, recent)));
-    let of_express = express_differs(report, recent);
+    let of_express = express_differs(report, recent, level);
     let is_explained = of_express.is_some();
     findings.extend(of_express);
     if let Some(count) = recent.no_sa.filter(|_| !is_explained) {
@@ -247,7 +247,7 @@ fn beside_express(sci: &str) -> Option<String> {
 }
 
 /// A peer sends on an express SC, and this end has none: also while all other frames of the peer are valid.
-fn express_differs(report: &LinkReport, recent: &RecentTraffic) -> Option<Finding> {
+fn express_differs(report: &LinkReport, recent: &RecentTraffic, level: Level) -> Option<Finding> {
     let secy = &report.secy;
     let sci = secy.stranger.as_ref()?.sci.as_ref()?;
     let is_known = |sci: &String| secy.receive.iter().any(|sc| sc.sci == *sci);
@@ -257,7 +257,12 @@ fn express_differs(report: &LinkReport, recent: &RecentTraffic) -> Option<Findin
     let text = format!(
         "Express frames of {peer} come on its channel {sci}, {count} lately, and are discarded: this end has no express channels. In this link, set express = true, or set express = false at the other end."
     );
-    Some(Finding::attention(State::SciDiffers, text))
+    // Its other frames have a cause of their own then.
+    let others = match level {
+        Level::Alarm => " No other frame is valid either: compare keys and ANs too.",
+        _ => "",
+    };
+    Some(Finding { level, ..Finding::attention(State::SciDiffers, text + others) })
 }
 
 /// Express frames leave on a channel of their own, and none comes on a peer's, though others do: whether the other end has such channels

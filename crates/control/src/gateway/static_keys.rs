@@ -84,6 +84,9 @@ impl Gateway {
             NextAction::Reserve | NextAction::AwaitReservation => self.reserve(number, true),
             // From here on express frames go out on the other SC.
             NextAction::Exhausted => {
+                if let Some(keys) = self.links[number].static_keys_mut() {
+                    keys.use_express_up();
+                }
                 let disabled = self.links[number].kernel_mut().map_or(Ok(()), KernelLink::disable_transmit);
                 self.notices.push(match disabled {
                     Ok(()) => Notice::ChangeKeySoon { link },

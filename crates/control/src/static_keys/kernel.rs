@@ -90,7 +90,7 @@ impl StaticControl {
         self.tail = Tail::of(limited, now);
         let switch = limited.install(saks, kernel)?;
         // Without PNs express frames are the worker's, as all others. While it is in the kernel, nothing here says where it stands.
-        if let Some(Express { lease, next }) = &mut self.express
+        if let Some(Express { lease, next, .. }) = &mut self.express
             && let Some(next) = next.take()
         {
             let an = saks.transmit.an;

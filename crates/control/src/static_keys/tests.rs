@@ -256,3 +256,15 @@ fn without_pns_express_frames_go_out_on_the_other_sc() {
     enter(&mut control, &mut secy, &mut kernel);
     assert_eq!(sent(&kernel, 1), [0], "a used up SA does not come back");
 }
+
+/// A start with a lease that is used up, as after a restart: all other frames pass, and the place says why.
+#[test]
+fn a_start_without_express_pns_has_all_else() {
+    let none = ExpressPns { lease: lease(saks(1).name, Pn::LAST_32.number()), next: None };
+    let (mut control, mut kernel, mut secy) = (control(none), programs(), worker(1));
+    assert!(control.is_express_used_up());
+    enter(&mut control, &mut secy, &mut kernel);
+    assert_eq!((sent(&kernel, 1), secy.encoding_sa()), (vec![0], Some(AN0)));
+    assert_eq!(kernel.highest(express_sak(9).sci, AN0).unwrap(), Some(0), "the peer's are received");
+    assert_eq!(control.end_in_kernel(Some(&mut kernel)).unwrap().1, None, "no PN goes back");
+}

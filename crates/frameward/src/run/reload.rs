@@ -257,7 +257,7 @@ impl Running {
         let granted = Granted::of(link, sas, new, &mut self.control);
         let mut granted = granted.map_err(|error| error.to_string())?;
         let begun = granted.begun(&link.name, sas).map_err(|error| error.to_string())?;
-        let of_express = match granted.begun_express(link).map_err(|error| error.to_string())? {
+        let of_express = match granted.begun_express(link) {
             Some(begins) => ExpressChange::Begins(begins),
             None if link.express => ExpressChange::Same,
             None => ExpressChange::None,

@@ -118,15 +118,15 @@ impl Granted {
         Ok(Some(Begun { lease, block, unmarked: self.unmarked.take() }))
     }
 
-    /// Beginning of the express SC's transmit SA, if it is a new one.
-    pub(super) fn begun_express(&self, link: &Link) -> Result<Option<ExpressPns>, RunError> {
-        let (Some(reservation), Some(sas)) = (self.express, link.express_sas()) else { return Ok(None) };
-        let Reservation::Block(block) = reservation else {
-            return Err(RunError::PnExhausted { link: link.name.clone() });
-        };
+    /// Beginning of the express SC's transmit SA, if it is a new one. Without PNs express frames go out on the other SC.
+    pub(super) fn begun_express(&self, link: &Link) -> Option<ExpressPns> {
+        let (reservation, sas) = (self.express?, link.express_sas()?);
         let (name, last) = (sas.transmit.lease_name(), sas.suite.last_pn());
-        let lease = TransmitLease { name, an: sas.transmit.an, last, through: block.last };
-        Ok(Some(ExpressPns { lease, next: Some(block.first) }))
+        let (through, next) = match reservation {
+            Reservation::Block(block) => (block.last, Some(block.first)),
+            Reservation::Exhausted => (last, None),
+        };
+        Some(ExpressPns { lease: TransmitLease { name, an: sas.transmit.an, last, through }, next })
     }
 }
 

@@ -155,9 +155,9 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
         (
             with(stranger("02:00:00:00:00:02/32769", 1), RecentTraffic { no_sa: Some(3), ..lonely() }),
             "sci differs",
-            Attention,
-            true,
-            &["Express frames of 02:00:00:00:00:02/1", "/32769, 3", "set express = true"],
+            Alarm,
+            false,
+            &["Express frames of 02:00:00:00:00:02/1", "/32769, 3", "set express = true", "keys and ANs too"],
         ),
         (
             // All other frames of the peer are valid.

@@ -117,7 +117,7 @@ impl ReadyLink {
                     unreachable!("invariant: a block was asked for")
                 };
                 let secy = secy(link, sas, mtus, Some(block), &granted, measured.antedating.on);
-                let express = granted.begun_express(link)?;
+                let express = granted.begun_express(link);
                 let keys = StaticKeys { transmit: lease, express, receive: floors(link) };
                 (secy, StartedKeys::Static(keys), block.first, unmarked)
             }
