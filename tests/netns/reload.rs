@@ -1,5 +1,6 @@
 //! Keys and configurations that change while machines talk: nothing is lost, nothing else is touched.
 
+use std::collections::HashSet;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -108,6 +109,22 @@ pub(crate) fn while_they_talk(topology: &Topology, work: impl FnOnce()) -> [u64;
 
 /// The same in any order. Returns the order each way.
 pub(crate) fn heard_once(topology: &Topology, work: impl FnOnce()) -> [Vec<u64>; 2] {
+    hear(topology, work).map(|Heard { sent, numbers, missing }| {
+        assert!(missing.is_empty(), "{} of {sent} were lost: {missing:?}", missing.len());
+        numbers
+    })
+}
+
+/// What one machine has heard of the other one.
+pub(crate) struct Heard {
+    sent: u64,
+    /// In their order.
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) missing: Vec<u64>,
+}
+
+/// Has the machines talk both ways while `work` is done. No frame comes twice.
+pub(crate) fn hear(topology: &Topology, work: impl FnOnce()) -> [Heard; 2] {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     let (stop, sent) = (AtomicBool::new(false), [AtomicU64::new(UNKNOWN), AtomicU64::new(UNKNOWN)]);
     std::thread::scope(|scope| {
@@ -122,12 +139,13 @@ pub(crate) fn heard_once(topology: &Topology, work: impl FnOnce()) -> [Vec<u64>;
         if let Err(panic) = worked {
             std::panic::resume_unwind(panic);
         }
-        for (sent, heard) in all.into_iter().zip(&heard) {
-            let missing: Vec<u64> = (0..sent).filter(|number| !heard.contains(number)).collect();
-            assert!(missing.is_empty(), "{} of {sent} were lost: {missing:?}", missing.len());
-            assert_eq!(heard.len() as u64, sent, "a frame came twice");
-        }
-        heard
+        let mut sent = all.into_iter();
+        heard.map(|numbers| {
+            let sent = sent.next().unwrap();
+            let there: HashSet<u64> = numbers.iter().copied().collect();
+            assert_eq!(there.len(), numbers.len(), "a frame came twice");
+            Heard { sent, missing: (0..sent).filter(|number| !there.contains(number)).collect(), numbers }
+        })
     })
 }
 
@@ -136,7 +154,7 @@ fn link(report: &GatewayReport) -> &LinkReport {
 }
 
 /// Every counter that means a loss.
-pub(crate) fn losses(report: &GatewayReport) -> Vec<String> {
+fn losses(report: &GatewayReport) -> Vec<String> {
     let link = link(report);
     let receive = link.secy.receive.iter().flat_map(|sc| sc.counters.iter());
     let ports = [&link.plain, &link.protected].into_iter().flat_map(|port| port.counters.iter());
