@@ -10,7 +10,7 @@
 //!   `t` + [`EXPRESS_AHEAD`], and one packet. What the management channel sends beside the shaper is charged ([`Shaper::charge`]).
 //! - **Express** packets leave as soon as the line is no more than [`EXPRESS_AHEAD`] ahead of now; bulk goes up to [`BULK_AHEAD`]. So an
 //!   express packet finds at most [`BULK_AHEAD`], one packet, and express packets before it.
-//! - **No starvation.** Express packets go first within three quarters of the rate. Beyond that, bulk that waits goes before them.
+//! - **No starvation.** While bulk waits, express packets go first within three quarters of the rate. Beyond that, bulk goes before them.
 //! - **Flows** of bulk take turns (deficit round robin with new flows first, RFC 8290), each with CoDel (RFC 8289): [`flows`].
 //! - **Bounds.** All memory is there from the start. What finds no room is discarded, from the longest queue, and counted.
 //! - **Windows.** A receiver discards what others have overtaken by more than its window. So does the shaper, by half of that: what the
@@ -49,8 +49,8 @@ const BULK_WAITS: Duration = Duration::from_millis(50);
 const LEAST_WAITING: usize = 16;
 /// Most packets of each class that wait.
 const MOST_WAITING: usize = 4096;
-/// The debt that the management channel may leave: nothing it does stops frames for longer.
-const MOST_CHARGED: Duration = Duration::from_millis(100);
+/// What the management channel may send at once beyond its half of the rate, as time of that half.
+const CHANNEL_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Octets of a packet on the line besides its UDP payload: UDP 8, IP 20 or 40, and Ethernet 38: header 14, FCS 4, preamble 8, gap 12.
 pub const fn line_overhead(ipv6: bool) -> usize {
@@ -121,6 +121,8 @@ pub struct Shaper<M> {
     line: Line,
     /// The share within which express packets go first.
     share: Line,
+    /// Half of the rate: frames wait for no more of what the management channel sends.
+    channel: Line,
     store: Store<M>,
     express: Fifo,
     bulk: Flows,
@@ -147,7 +149,8 @@ impl<M: Copy> Shaper<M> {
         let packets = usize::try_from(late).unwrap_or(MOST_WAITING).clamp(LEAST_WAITING, MOST_WAITING);
         Self {
             line,
-            share: Line::new((bits_per_second / 4 * 3).max(1)),
+            share: Line::new(bits_per_second / 4 * 3),
+            channel: Line::new(bits_per_second / 2),
             store: Store::new(2 * packets + DEPARTING, most_payload),
             express: Fifo::default(),
             bulk: Flows::new(line.time(2 * longest)),
@@ -199,10 +202,13 @@ impl<M: Copy> Shaper<M> {
         }
     }
 
-    /// The management channel has sent so many octets, overhead included.
+    /// The management channel has sent so many octets, overhead included. Frames wait for them, but for no more than half of the rate in
+    /// the long run, and for 50 ms at once.
     pub fn charge(&mut self, now: Instant, octets: u64) {
         self.counters.out_octets_channel = self.counters.out_octets_channel.wrapping_add(octets);
-        self.line.charge_at_most(line::nanoseconds(now), octets, line::as_nanoseconds(MOST_CHARGED));
+        let now = line::nanoseconds(now);
+        let time = self.channel.charge_at_most(now, octets, line::as_nanoseconds(CHANNEL_AT_ONCE));
+        self.line.charge_time(now, time / 2);
     }
 
     /// Decides which packets leave now, at most [`DEPARTING`], and says whether there are any: [`Shaper::leaving`] has them. Those before
@@ -239,7 +245,10 @@ impl<M: Copy> Shaper<M> {
                 continue;
             }
             let octets = self.store.cell(place).line_octets();
-            self.share.charge(now, octets);
+            // With nobody else there is nothing to share, and no debt.
+            if !self.bulk.is_empty() {
+                self.share.charge(now, octets);
+            }
             self.charge_line(now, octets);
             self.counters.out_pkts_express += 1;
             return Some(place);

@@ -267,6 +267,55 @@ fn the_management_channel_is_charged_and_stops_nothing_for_long() {
     world.is_accounted_for();
 }
 
+/// Nobody else waits, so express frames take more than their share. It is no debt for later.
+#[test]
+fn express_frames_alone_for_a_minute_go_first_when_a_file_copy_begins() {
+    let mut world = World::new(2_000_000);
+    // 85 % of the rate.
+    let each = world.time(100 + OVERHEAD) * 100 / 85 / 1000;
+    while world.now < 60_000_000 {
+        world.push(EXPRESS, 100);
+        world.until(world.now + each);
+    }
+    let (alone, sent) = (world.left.len(), world.numbers[0] as usize);
+    assert!(sent - alone <= 2, "{alone} of {sent}");
+    // From now on they need a fifth.
+    for cycle in 0..200 {
+        if cycle % 2 == 0 {
+            world.push(EXPRESS, 100);
+        }
+        world.push(1, MOST);
+        world.until(world.now + 2000);
+    }
+    world.until(world.now + 20_000);
+    let delays = &world.delays(EXPRESS)[alone..];
+    assert_eq!(world.delays(EXPRESS).len() as u32, world.numbers[0], "none is lost");
+    let most = 2000 + world.time(MOST + OVERHEAD) / 1000;
+    assert!(delays.iter().all(|delay| *delay <= most), "{:?}", delays.iter().max());
+    world.is_accounted_for();
+}
+
+#[test]
+fn a_management_channel_that_sends_at_the_rate_leaves_half_of_it_to_frames() {
+    let mut world = World::new(10_000_000);
+    for millisecond in 0..2000 {
+        // 1250 octets are a millisecond of the line.
+        world.shaper.charge(world.instant(), 1250);
+        world.push(1, MOST);
+        if millisecond % 20 == 0 {
+            world.push(EXPRESS, 100);
+        }
+        world.until(world.now + 1000);
+    }
+    let octets = world.octets_of(1) + world.octets_of(EXPRESS);
+    let share = world.time(octets) / 10 / world.now;
+    assert!((46..=52).contains(&share), "{share} %");
+    // At first the channel has what it may send at once.
+    let delays = &world.delays(EXPRESS)[5..];
+    assert!(delays.iter().all(|delay| *delay < 5000), "{:?}", delays.iter().max());
+    world.is_accounted_for();
+}
+
 #[test]
 fn what_the_peers_window_would_refuse_is_discarded_here() {
     let settings = ShaperSettings { bits_per_second: 1_000_000, most_payload: MOST, window: 64 };
