@@ -13,8 +13,9 @@
 //! - **No starvation.** While bulk waits, express packets go first within three quarters of the rate. Beyond that, bulk goes before them.
 //! - **Flows** of bulk take turns (deficit round robin with new flows first, RFC 8290), each with CoDel (RFC 8289): [`flows`].
 //! - **Bounds.** All memory is there from the start. What finds no room is discarded, from the longest queue, and counted.
-//! - **Windows.** A receiver discards what others have overtaken by more than its window. So does the shaper, by half of that: what the
-//!   receiver would discard costs the line nothing.
+//! - **Windows.** A receiver discards what others have overtaken by more than its window. So does the shaper, by half as many frames: what
+//!   the receiver would discard costs the line nothing. Each frame has a number, for it uses up a PN and in each lane two seqs at most,
+//!   whether it leaves or not.
 //!
 //! Left out on purpose: the clock, the socket, and which packets are express: the caller says so.
 
@@ -64,8 +65,6 @@ pub struct ShaperSettings {
     pub bits_per_second: u64,
     /// Octets of the longest UDP payload.
     pub most_payload: usize,
-    /// Seqs by which a packet may be late at the peers.
-    pub window: u64,
 }
 
 /// Class of a packet.
@@ -97,7 +96,7 @@ wire::counters! {
         out_pkts_bulk_full = "OutPktsBulkFull" [discard],
         /// Packets of a flow that has waited too long for a tenth of a second, so that its sender slows down (CoDel).
         out_pkts_bulk_delayed = "OutPktsBulkDelayed" [discard],
-        /// Packets that too many others have overtaken: the peer would discard them.
+        /// Packets that so many later ones have overtaken that a peer may discard them.
         out_pkts_overtaken = "OutPktsOvertaken" [discard],
         /// Packets longer than any path carries.
         out_pkts_uplink_too_long = "OutPktsUplinkTooLong" [discard],
@@ -129,8 +128,9 @@ pub struct Shaper<M> {
     /// Octets, and packets, of each class that may wait.
     most_express: [usize; 2],
     most_bulk: [usize; 2],
-    window: u64,
-    /// Numbers of packets in the order in which they came: the next one, and the newest that has left.
+    /// Frames by which one may be overtaken.
+    most_overtaken: u64,
+    /// Numbers of frames in the order in which they came: the next one, and the newest that has left.
     next_number: u64,
     newest_left: u64,
     /// Places of those that leave now.
@@ -139,14 +139,15 @@ pub struct Shaper<M> {
 }
 
 impl<M: Copy> Shaper<M> {
-    /// An uplink where nothing waits, with all its memory.
-    pub fn new(settings: ShaperSettings) -> Self {
-        let ShaperSettings { bits_per_second, most_payload, window } = settings;
+    /// An uplink where nothing waits, with all its memory. `window`: see [`Shaper::set_window`].
+    pub fn new(settings: ShaperSettings, window: u64) -> Self {
+        let ShaperSettings { bits_per_second, most_payload } = settings;
         let line = Line::new(bits_per_second);
         let longest = most_payload + line_overhead(true);
         let octets = |time| line.octets(time).max(LEAST_WAITING * longest);
-        let late = window / 2;
-        let packets = usize::try_from(late).unwrap_or(MOST_WAITING).clamp(LEAST_WAITING, MOST_WAITING);
+        let most_overtaken = window / 2;
+        let packets =
+            usize::try_from(most_overtaken).unwrap_or(MOST_WAITING).clamp(LEAST_WAITING, MOST_WAITING);
         Self {
             line,
             share: Line::new(bits_per_second / 4 * 3),
@@ -156,7 +157,7 @@ impl<M: Copy> Shaper<M> {
             bulk: Flows::new(line.time(2 * longest)),
             most_express: [octets(EXPRESS_WAITS), packets],
             most_bulk: [octets(BULK_WAITS), packets],
-            window: late,
+            most_overtaken,
             next_number: 0,
             newest_left: 0,
             leaving: ArrayVec::new(),
@@ -164,9 +165,29 @@ impl<M: Copy> Shaper<M> {
         }
     }
 
-    /// Takes a packet, in two pieces, with `overhead` octets besides them. What finds no room is counted: it, or the oldest of the flow that
+    /// Sets the seqs, or PNs, by which a packet may be late at all peers.
+    pub const fn set_window(&mut self, window: u64) {
+        self.most_overtaken = window / 2;
+    }
+
+    /// Numbers for so many frames, one after the other: the first one. Each frame takes one, also what is not sent: it may have used up a PN.
+    pub const fn take_numbers(&mut self, frames: u64) -> u64 {
+        let first = self.next_number;
+        self.next_number += frames;
+        first
+    }
+
+    /// Takes a packet of the frame with this number, in two pieces, with `overhead` octets besides them. What finds no room is counted: it, or the oldest of the flow that
     /// has most. Copies it; looks at each flow's queue if there is no room.
-    pub fn push(&mut self, now: Instant, class: Class, to: M, overhead: usize, pieces: [&[u8]; 2]) {
+    pub fn push(
+        &mut self,
+        now: Instant,
+        number: u64,
+        class: Class,
+        to: M,
+        overhead: usize,
+        pieces: [&[u8]; 2],
+    ) {
         let octets = pieces[0].len() + pieces[1].len() + overhead;
         if octets - overhead > self.store.most() {
             self.counters.out_pkts_uplink_too_long += 1;
@@ -189,8 +210,6 @@ impl<M: Copy> Shaper<M> {
                 }
             }
         }
-        let number = self.next_number;
-        self.next_number += 1;
         let place = self.store.put(store::Cell::new(to, overhead, line::nanoseconds(now), number), pieces);
         let Some(place) = place else {
             self.counters.out_pkts_bulk_full += 1;
@@ -277,7 +296,7 @@ impl<M: Copy> Shaper<M> {
 
     /// Discards a packet that is too late for the peer's window.
     fn is_overtaken(&mut self, place: u32) -> bool {
-        let overtaken = self.newest_left.saturating_sub(self.store.cell(place).number) > self.window;
+        let overtaken = self.newest_left.saturating_sub(self.store.cell(place).number) > self.most_overtaken;
         if overtaken {
             self.store.free(place);
             self.counters.out_pkts_overtaken += 1;
