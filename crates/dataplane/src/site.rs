@@ -116,7 +116,8 @@ impl Site {
 
     /// Sends no faster than the uplink carries, express packets first: see [`tunnel::shaper`].
     pub fn shape(&mut self, settings: ShaperSettings) {
-        self.wan.uplink = Some(Box::new(Uplink::new(settings, self.mailbox.channel.clone())));
+        self.wan.uplink =
+            Some(Box::new(Uplink::new(settings, self.forwarding.most_late(), self.mailbox.channel.clone())));
     }
 
     /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].

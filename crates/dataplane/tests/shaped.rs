@@ -33,7 +33,7 @@ impl Shaped {
             plants.send(0, std::slice::from_ref(frame));
         }
         assert_eq!(plants.collect(1).len(), known.len());
-        let settings = ShaperSettings { bits_per_second: RATE, most_payload: 1600, window: 4096 };
+        let settings = ShaperSettings { bits_per_second: RATE, most_payload: 1600 };
         plants.plants[0].site.as_mut().unwrap().shape(settings);
         let now = plants.now();
         Self { plants, now }

@@ -25,7 +25,7 @@ use wire::{EtherType, MacAddr};
 use crate::counters::{OutDiscard, PeerCounters, SiteCounters, Unrouted};
 use crate::exchange::{Event, Generation};
 use crate::flows::{Flows, NumberedFlow};
-use crate::header_encryption::HeaderEncryption;
+use crate::header_encryption::{HeaderEncryption, MOST_LATE_PNS};
 use crate::identifier::{Identifier, Outward};
 use crate::packet::{Destination, PACKET_HEADER_OCTETS, Packet, Released, Route};
 use crate::plain;
@@ -130,6 +130,13 @@ impl Forwarding {
             forwarding.add_peer(peer);
         }
         forwarding
+    }
+
+    /// Seqs, or PNs, by which a packet may be late at all peers: half of W, and with header encryption no more than its window of PNs.
+    pub fn most_late(&self) -> u64 {
+        let encrypts = |peer: &Peer| matches!(peer.transport, Transport::HeaderEncryption(_));
+        let half = self.window / 2;
+        if self.peers.iter().flatten().any(encrypts) { half.min(MOST_LATE_PNS) } else { half }
     }
 
     /// Carries cells' cyclic frames with this EtherType too, to and from peers in identifier mode that say that they do. Whoever calls

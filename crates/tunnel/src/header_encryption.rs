@@ -48,6 +48,7 @@ use waiting::Waiting;
 
 pub(crate) use header::HEADER_OCTETS;
 pub(crate) use inward::Rebuilt;
+pub(crate) use window::MOST_LATE_PNS;
 
 /// State of header-encryption mode towards one peer.
 #[derive(Debug)]

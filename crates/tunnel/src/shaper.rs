@@ -10,11 +10,12 @@
 //!   `t` + [`EXPRESS_AHEAD`], and one packet. What the management channel sends beside the shaper is charged ([`Shaper::charge`]).
 //! - **Express** packets leave as soon as the line is no more than [`EXPRESS_AHEAD`] ahead of now; bulk goes up to [`BULK_AHEAD`]. So an
 //!   express packet finds at most [`BULK_AHEAD`], one packet, and express packets before it.
-//! - **No starvation.** Express packets go first within three quarters of the rate. Beyond that, bulk that waits goes before them.
+//! - **No starvation.** While bulk waits, express packets go first within three quarters of the rate. Beyond that, bulk goes before them.
 //! - **Flows** of bulk take turns (deficit round robin with new flows first, RFC 8290), each with CoDel (RFC 8289): [`flows`].
 //! - **Bounds.** All memory is there from the start. What finds no room is discarded, from the longest queue, and counted.
-//! - **Windows.** A receiver discards what others have overtaken by more than its window. So does the shaper, by half of that: what the
-//!   receiver would discard costs the line nothing.
+//! - **Windows.** A receiver discards what others have overtaken by more than its window. So does the shaper, by half as many frames: what
+//!   the receiver would discard costs the line nothing. Each frame has a number, for it uses up a PN and in each lane two seqs at most,
+//!   whether it leaves or not.
 //!
 //! Left out on purpose: the clock, the socket, and which packets are express: the caller says so.
 
@@ -49,8 +50,8 @@ const BULK_WAITS: Duration = Duration::from_millis(50);
 const LEAST_WAITING: usize = 16;
 /// Most packets of each class that wait.
 const MOST_WAITING: usize = 4096;
-/// The debt that the management channel may leave: nothing it does stops frames for longer.
-const MOST_CHARGED: Duration = Duration::from_millis(100);
+/// What the management channel may send at once beyond its half of the rate, as time of that half.
+const CHANNEL_AT_ONCE: Duration = Duration::from_millis(100);
 
 /// Octets of a packet on the line besides its UDP payload: UDP 8, IP 20 or 40, and Ethernet 38: header 14, FCS 4, preamble 8, gap 12.
 pub const fn line_overhead(ipv6: bool) -> usize {
@@ -64,8 +65,6 @@ pub struct ShaperSettings {
     pub bits_per_second: u64,
     /// Octets of the longest UDP payload.
     pub most_payload: usize,
-    /// Seqs by which a packet may be late at the peers.
-    pub window: u64,
 }
 
 /// Class of a packet.
@@ -97,7 +96,7 @@ wire::counters! {
         out_pkts_bulk_full = "OutPktsBulkFull" [discard],
         /// Packets of a flow that has waited too long for a tenth of a second, so that its sender slows down (CoDel).
         out_pkts_bulk_delayed = "OutPktsBulkDelayed" [discard],
-        /// Packets that too many others have overtaken: the peer would discard them.
+        /// Packets that so many later ones have overtaken that a peer may discard them.
         out_pkts_overtaken = "OutPktsOvertaken" [discard],
         /// Packets longer than any path carries.
         out_pkts_uplink_too_long = "OutPktsUplinkTooLong" [discard],
@@ -121,14 +120,17 @@ pub struct Shaper<M> {
     line: Line,
     /// The share within which express packets go first.
     share: Line,
+    /// Half of the rate: frames wait for no more of what the management channel sends.
+    channel: Line,
     store: Store<M>,
     express: Fifo,
     bulk: Flows,
     /// Octets, and packets, of each class that may wait.
     most_express: [usize; 2],
     most_bulk: [usize; 2],
-    window: u64,
-    /// Numbers of packets in the order in which they came: the next one, and the newest that has left.
+    /// Frames by which one may be overtaken.
+    most_overtaken: u64,
+    /// Numbers of frames in the order in which they came: the next one, and the newest that has left.
     next_number: u64,
     newest_left: u64,
     /// Places of those that leave now.
@@ -137,23 +139,25 @@ pub struct Shaper<M> {
 }
 
 impl<M: Copy> Shaper<M> {
-    /// An uplink where nothing waits, with all its memory.
-    pub fn new(settings: ShaperSettings) -> Self {
-        let ShaperSettings { bits_per_second, most_payload, window } = settings;
+    /// An uplink where nothing waits, with all its memory. `window`: see [`Shaper::set_window`].
+    pub fn new(settings: ShaperSettings, window: u64) -> Self {
+        let ShaperSettings { bits_per_second, most_payload } = settings;
         let line = Line::new(bits_per_second);
         let longest = most_payload + line_overhead(true);
         let octets = |time| line.octets(time).max(LEAST_WAITING * longest);
-        let late = window / 2;
-        let packets = usize::try_from(late).unwrap_or(MOST_WAITING).clamp(LEAST_WAITING, MOST_WAITING);
+        let most_overtaken = window / 2;
+        let packets =
+            usize::try_from(most_overtaken).unwrap_or(MOST_WAITING).clamp(LEAST_WAITING, MOST_WAITING);
         Self {
             line,
-            share: Line::new((bits_per_second / 4 * 3).max(1)),
+            share: Line::new(bits_per_second / 4 * 3),
+            channel: Line::new(bits_per_second / 2),
             store: Store::new(2 * packets + DEPARTING, most_payload),
             express: Fifo::default(),
             bulk: Flows::new(line.time(2 * longest)),
             most_express: [octets(EXPRESS_WAITS), packets],
             most_bulk: [octets(BULK_WAITS), packets],
-            window: late,
+            most_overtaken,
             next_number: 0,
             newest_left: 0,
             leaving: ArrayVec::new(),
@@ -161,9 +165,29 @@ impl<M: Copy> Shaper<M> {
         }
     }
 
-    /// Takes a packet, in two pieces, with `overhead` octets besides them. What finds no room is counted: it, or the oldest of the flow that
+    /// Sets the seqs, or PNs, by which a packet may be late at all peers.
+    pub const fn set_window(&mut self, window: u64) {
+        self.most_overtaken = window / 2;
+    }
+
+    /// Numbers for so many frames, one after the other: the first one. Each frame takes one, also what is not sent: it may have used up a PN.
+    pub const fn take_numbers(&mut self, frames: u64) -> u64 {
+        let first = self.next_number;
+        self.next_number += frames;
+        first
+    }
+
+    /// Takes a packet of the frame with this number, in two pieces, with `overhead` octets besides them. What finds no room is counted: it, or the oldest of the flow that
     /// has most. Copies it; looks at each flow's queue if there is no room.
-    pub fn push(&mut self, now: Instant, class: Class, to: M, overhead: usize, pieces: [&[u8]; 2]) {
+    pub fn push(
+        &mut self,
+        now: Instant,
+        number: u64,
+        class: Class,
+        to: M,
+        overhead: usize,
+        pieces: [&[u8]; 2],
+    ) {
         let octets = pieces[0].len() + pieces[1].len() + overhead;
         if octets - overhead > self.store.most() {
             self.counters.out_pkts_uplink_too_long += 1;
@@ -186,8 +210,6 @@ impl<M: Copy> Shaper<M> {
                 }
             }
         }
-        let number = self.next_number;
-        self.next_number += 1;
         let place = self.store.put(store::Cell::new(to, overhead, line::nanoseconds(now), number), pieces);
         let Some(place) = place else {
             self.counters.out_pkts_bulk_full += 1;
@@ -199,10 +221,13 @@ impl<M: Copy> Shaper<M> {
         }
     }
 
-    /// The management channel has sent so many octets, overhead included.
+    /// The management channel has sent so many octets, overhead included. Frames wait for them, but for no more than half of the rate in
+    /// the long run, and for 50 ms at once.
     pub fn charge(&mut self, now: Instant, octets: u64) {
         self.counters.out_octets_channel = self.counters.out_octets_channel.wrapping_add(octets);
-        self.line.charge_at_most(line::nanoseconds(now), octets, line::as_nanoseconds(MOST_CHARGED));
+        let now = line::nanoseconds(now);
+        let time = self.channel.charge_at_most(now, octets, line::as_nanoseconds(CHANNEL_AT_ONCE));
+        self.line.charge_time(now, time / 2);
     }
 
     /// Decides which packets leave now, at most [`DEPARTING`], and says whether there are any: [`Shaper::leaving`] has them. Those before
@@ -239,7 +264,10 @@ impl<M: Copy> Shaper<M> {
                 continue;
             }
             let octets = self.store.cell(place).line_octets();
-            self.share.charge(now, octets);
+            // With nobody else there is nothing to share, and no debt.
+            if !self.bulk.is_empty() {
+                self.share.charge(now, octets);
+            }
             self.charge_line(now, octets);
             self.counters.out_pkts_express += 1;
             return Some(place);
@@ -268,7 +296,7 @@ impl<M: Copy> Shaper<M> {
 
     /// Discards a packet that is too late for the peer's window.
     fn is_overtaken(&mut self, place: u32) -> bool {
-        let overtaken = self.newest_left.saturating_sub(self.store.cell(place).number) > self.window;
+        let overtaken = self.newest_left.saturating_sub(self.store.cell(place).number) > self.most_overtaken;
         if overtaken {
             self.store.free(place);
             self.counters.out_pkts_overtaken += 1;

@@ -857,3 +857,19 @@ fn a_flow_that_is_used_elsewhere_stays() {
     sites.pass(Duration::from_secs(3));
     assert_eq!(flow(&sites), None);
 }
+
+/// What a shaper may let others overtake: header encryption has a window of PNs of its own, whatever W says.
+#[test]
+fn a_peer_with_header_encryption_narrows_by_how_much_packets_may_be_late() {
+    let mut wide = settings(1);
+    wide.window = 65_536;
+    let encrypting = PeerSettings { mode: Mode::HeaderEncryption, path_payload: 1472 };
+    let prepared = PreparedPeer::new(&encrypting, &wide.limits, wide.lan_frame);
+    let mut forwarding = Forwarding::new(wide);
+    assert_eq!(forwarding.most_late(), 32_768);
+    let peer = forwarding.add_peer(prepared).unwrap();
+    assert_eq!(forwarding.most_late(), 2016);
+    forwarding.remove_peer(peer);
+    assert_eq!(forwarding.most_late(), 32_768);
+    assert_eq!(Forwarding::new(Settings { window: 256, ..settings(1) }).most_late(), 128);
+}

@@ -10,6 +10,8 @@ use wire::Instant;
 
 const OVERHEAD: usize = line_overhead(false);
 const MOST: usize = 1472;
+/// Seqs by which a packet may be late at the peer.
+const WINDOW: u64 = 2048;
 
 /// A packet that has left: its moment in microseconds, what it is, its number there, and its octets on the line.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +31,8 @@ struct World {
     numbers: [u32; 256],
     /// When each came, by what it is.
     came: Vec<Vec<u64>>,
+    /// The number of the frame of each, by what it is.
+    frames: Vec<Vec<u64>>,
     pushed: u64,
     left: Vec<Left>,
     /// Microseconds by which each wake-up is late, in turns.
@@ -41,13 +45,14 @@ const EXPRESS: u8 = 0;
 
 impl World {
     fn new(bits_per_second: u64) -> Self {
-        let settings = ShaperSettings { bits_per_second, most_payload: MOST, window: 4096 };
+        let settings = ShaperSettings { bits_per_second, most_payload: MOST };
         Self {
-            shaper: Shaper::new(settings),
+            shaper: Shaper::new(settings, WINDOW),
             bits_per_second,
             now: 0,
             numbers: [0; 256],
             came: vec![Vec::new(); 256],
+            frames: vec![Vec::new(); 256],
             pushed: 0,
             left: Vec::new(),
             late: vec![0],
@@ -65,7 +70,9 @@ impl World {
         self.numbers[usize::from(what)] += 1;
         self.came[usize::from(what)].push(self.now);
         let rest = vec![what; octets.max(4) - 4];
-        self.shaper.push(self.instant(), class, what, OVERHEAD, [&number.to_be_bytes(), &rest]);
+        let frame = self.shaper.take_numbers(1);
+        self.frames[usize::from(what)].push(frame);
+        self.shaper.push(self.instant(), frame, class, what, OVERHEAD, [&number.to_be_bytes(), &rest]);
         self.pushed += 1;
         self.depart();
     }
@@ -267,10 +274,59 @@ fn the_management_channel_is_charged_and_stops_nothing_for_long() {
     world.is_accounted_for();
 }
 
+/// Nobody else waits, so express frames take more than their share. It is no debt for later.
+#[test]
+fn express_frames_alone_for_a_minute_go_first_when_a_file_copy_begins() {
+    let mut world = World::new(2_000_000);
+    // 85 % of the rate.
+    let each = world.time(100 + OVERHEAD) * 100 / 85 / 1000;
+    while world.now < 60_000_000 {
+        world.push(EXPRESS, 100);
+        world.until(world.now + each);
+    }
+    let (alone, sent) = (world.left.len(), world.numbers[0] as usize);
+    assert!(sent - alone <= 2, "{alone} of {sent}");
+    // From now on they need a fifth.
+    for cycle in 0..200 {
+        if cycle % 2 == 0 {
+            world.push(EXPRESS, 100);
+        }
+        world.push(1, MOST);
+        world.until(world.now + 2000);
+    }
+    world.until(world.now + 20_000);
+    let delays = &world.delays(EXPRESS)[alone..];
+    assert_eq!(world.delays(EXPRESS).len() as u32, world.numbers[0], "none is lost");
+    let most = 2000 + world.time(MOST + OVERHEAD) / 1000;
+    assert!(delays.iter().all(|delay| *delay <= most), "{:?}", delays.iter().max());
+    world.is_accounted_for();
+}
+
+#[test]
+fn a_management_channel_that_sends_at_the_rate_leaves_half_of_it_to_frames() {
+    let mut world = World::new(10_000_000);
+    for millisecond in 0..2000 {
+        // 1250 octets are a millisecond of the line.
+        world.shaper.charge(world.instant(), 1250);
+        world.push(1, MOST);
+        if millisecond % 20 == 0 {
+            world.push(EXPRESS, 100);
+        }
+        world.until(world.now + 1000);
+    }
+    let octets = world.octets_of(1) + world.octets_of(EXPRESS);
+    let share = world.time(octets) / 10 / world.now;
+    assert!((46..=52).contains(&share), "{share} %");
+    // At first the channel has what it may send at once.
+    let delays = &world.delays(EXPRESS)[5..];
+    assert!(delays.iter().all(|delay| *delay < 5000), "{:?}", delays.iter().max());
+    world.is_accounted_for();
+}
+
 #[test]
 fn what_the_peers_window_would_refuse_is_discarded_here() {
-    let settings = ShaperSettings { bits_per_second: 1_000_000, most_payload: MOST, window: 64 };
-    let mut world = World { shaper: Shaper::new(settings), ..World::new(1_000_000) };
+    let settings = ShaperSettings { bits_per_second: 1_000_000, most_payload: MOST };
+    let mut world = World { shaper: Shaper::new(settings, 64), ..World::new(1_000_000) };
     for _ in 0..3 {
         world.push(1, MOST);
     }
@@ -283,6 +339,57 @@ fn what_the_peers_window_would_refuse_is_discarded_here() {
     assert_eq!(world.delays(EXPRESS).len(), 40);
     assert_eq!(world.shaper.counters().out_pkts_overtaken, 1, "{:?}", world.shaper.counters());
     world.is_accounted_for();
+}
+
+/// Of 100,000 express frames a second less than half find room, but all have used up a seq.
+#[test]
+fn what_leaves_beside_a_flood_that_finds_no_room_is_in_the_peers_window() {
+    let mut world = World::new(50_000_000);
+    for number in 0..200_000 {
+        world.push(EXPRESS, 60);
+        if number % 20 == 0 {
+            world.push(1, MOST);
+        }
+        world.until(world.now + 10);
+    }
+    let counters = *world.shaper.counters();
+    assert!(counters.out_pkts_express_full > 50_000, "{counters:?}");
+    assert!(counters.out_pkts_overtaken > 0, "{counters:?}");
+    let mut newest = 0;
+    for Left { at, what, number, .. } in &world.left {
+        let seq = world.frames[usize::from(*what)][*number as usize];
+        assert!(seq + WINDOW >= newest, "seq {seq} of {what} is {} behind at {at} us", newest - seq);
+        newest = newest.max(seq);
+    }
+    // The quarter of the others is not wasted.
+    let (express, bulk) = (world.octets_of(EXPRESS), world.octets_of(1));
+    let share = express * 100 / (express + bulk);
+    assert!((74..=77).contains(&share), "{share} %");
+    world.keeps_each_order();
+    world.is_accounted_for();
+}
+
+/// A frame for a hundred peers is one frame: it has one seq in each lane, and one PN.
+#[test]
+fn copies_of_a_frame_for_many_peers_overtake_as_one() {
+    let settings = ShaperSettings { bits_per_second: 10_000_000, most_payload: MOST };
+    let mut shaper = Shaper::new(settings, 64);
+    let push = |shaper: &mut Shaper<u8>, class, copies| {
+        let frame = shaper.take_numbers(1);
+        (0..copies)
+            .for_each(|peer| shaper.push(Instant::START, frame, class, peer, OVERHEAD, [&[0; 100], &[]]));
+    };
+    for _ in 0..20 {
+        push(&mut shaper, Class::Bulk { key: 1 }, 1);
+    }
+    for _ in 0..10 {
+        push(&mut shaper, Class::Express, 100);
+    }
+    for milliseconds in 0..1000 {
+        while shaper.depart(Instant::START + Duration::from_millis(milliseconds)) {}
+    }
+    let counters = shaper.counters();
+    assert_eq!((counters.out_pkts_bulk, counters.out_pkts_overtaken), (20, 0), "{counters:?}");
 }
 
 #[test]
@@ -302,7 +409,8 @@ fn nothing_is_allocated_once_it_is_there() {
         for number in 0..50_000_u64 {
             let now = Instant::START + Duration::from_micros(number * 100);
             let class = if number % 9 == 0 { Class::Express } else { Class::Bulk { key: number % 300 } };
-            world.shaper.push(now, class, 1, OVERHEAD, [&payload, &[]]);
+            let frame = world.shaper.take_numbers(1);
+            world.shaper.push(now, frame, class, 1, OVERHEAD, [&payload, &[]]);
             while world.shaper.depart(now) {
                 assert!(world.shaper.leaving().all(|(_, octets)| octets.len() == MOST));
             }

@@ -120,11 +120,7 @@ pub fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Er
 pub fn shaper(config: &Site, lan_mtu: usize) -> Option<ShaperSettings> {
     let frame = lan_frame(lan_mtu) + OuterTags::OCTETS + LONGEST_HEADER;
     let relayed = PACKET_OCTETS + RELAY_HEADER;
-    Some(ShaperSettings {
-        bits_per_second: config.rate?,
-        most_payload: frame.max(relayed),
-        window: config.window,
-    })
+    Some(ShaperSettings { bits_per_second: config.rate?, most_payload: frame.max(relayed) })
 }
 
 /// Settings of the forwarding half for a peer.

@@ -126,7 +126,8 @@ impl Site {
             return 0;
         }
         let marks = outward.marks(wan.uplink.is_some());
-        let mut batch = Batch::new(now, wan);
+        let mut batch = Batch::new(now, wan, received);
+        let first = batch.number;
         for (number, slot) in arrived.slots().iter().enumerate() {
             let frame = pool.frame(slot);
             match LanFrameKind::of(frame) {
@@ -160,6 +161,7 @@ impl Site {
                             continue;
                         };
                         if let Some(packet) = forwarding.encapsulate_eapol(peer, frame) {
+                            batch.number = first + number as u64;
                             batch.describe(BulkFlow::Mka, Mark::of_others(outward.dscp));
                             batch.push(place, packet.header, &frame[packet.body]);
                             counters.out_eapol_plain += 1;
@@ -181,6 +183,7 @@ impl Site {
                     continue;
                 }
                 let frame = pool.frame(&arrived.slots()[*number]);
+                batch.number = first + *number as u64;
                 match (place, relays.hub_of(peer)) {
                     (Some(place), _) => {
                         batch.describe_frame(peer, &route.taken.flow, *mark);
@@ -240,7 +243,7 @@ impl Site {
                 counters.out_pkts_no_endpoint += 1;
                 continue;
             };
-            let mut batch = Batch::new(now, wan);
+            let mut batch = Batch::new(now, wan, 1);
             // Not in the order of classes: those that waited go before all that come.
             batch.describe(BulkFlow::Released(released.peer), Mark::of_others(outward.dscp));
             for packet in released.packets {
@@ -253,7 +256,7 @@ impl Site {
 
 /// Sends the packets that wait for a relay, or to be relayed.
 fn send_relayed(now: Instant, relays: &mut Relays, wan: &mut Wan, dscp: Dscp) {
-    let mut batch = Batch::new(now, wan);
+    let mut batch = Batch::new(now, wan, relays.waiting());
     relays.drain(|kind, to, head, body| {
         let others = Mark::of_others(dscp);
         match kind {
@@ -264,6 +267,7 @@ fn send_relayed(now: Instant, relays: &mut Relays, wan: &mut Wan, dscp: Dscp) {
             }
         }
         batch.push((WanPort::Data, to), head, body);
+        batch.number += 1;
     });
     batch.finish();
 }
@@ -274,7 +278,8 @@ struct Batch<'b> {
     now: Instant,
     wan_port: WanPort,
     packets: ArrayVec<Outgoing<'b>, SEND_PACKETS>,
-    /// Of the frame whose packets come now: their class, their DSCP, whether they go over other paths as well.
+    /// Of the frame whose packets come now: its number, their class, their DSCP, whether they go over other paths as well.
+    number: u64,
     class: Class,
     dscp: u8,
     copy: bool,
@@ -288,13 +293,16 @@ struct Batch<'b> {
 }
 
 impl<'b> Batch<'b> {
-    fn new(now: Instant, wan: &'b mut Wan) -> Self {
+    /// So many frames come, or relayed packets.
+    fn new(now: Instant, wan: &'b mut Wan, frames: usize) -> Self {
+        let number = wan.uplink.as_mut().map_or(0, |uplink| uplink.take_numbers(frames as u64));
         let (copies, others) = (Copies::None, ArrayVec::new());
         Self {
             wan,
             now,
             wan_port: WanPort::Data,
             packets: ArrayVec::new(),
+            number,
             class: Class::Express,
             dscp: 0,
             copy: false,
@@ -342,10 +350,10 @@ impl<'b> Batch<'b> {
     ) {
         let mut packet = Outgoing { to, source, dscp: self.dscp, head, body };
         if let Some(uplink) = &mut self.wan.uplink {
-            uplink.push(self.now, self.class, wan_port, &packet);
+            uplink.push(self.now, self.number, self.class, wan_port, &packet);
             for Place { to, source } in self.others.iter().filter(|_| self.copy) {
                 (packet.to, packet.source) = (*to, *source);
-                uplink.push(self.now, self.class, wan_port, &packet);
+                uplink.push(self.now, self.number, self.class, wan_port, &packet);
                 self.sent += 1;
             }
             return;

@@ -56,5 +56,8 @@ impl Site {
             self.relays.add(sent_to);
             self.outward.add(peer, mode);
         }
+        if let Some(uplink) = &mut self.wan.uplink {
+            uplink.set_window(self.forwarding.most_late());
+        }
     }
 }

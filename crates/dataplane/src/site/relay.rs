@@ -208,6 +208,11 @@ impl Relays {
         self.peers.get(peer.index())?.hub
     }
 
+    /// Packets that wait.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Whether [`Relays::drain`] is due before another packet is put.
     pub(super) const fn is_full(&self) -> bool {
         self.waiting.is_full()

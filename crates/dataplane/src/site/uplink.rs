@@ -74,9 +74,9 @@ pub(super) struct Uplink {
 }
 
 impl Uplink {
-    pub(super) fn new(settings: ShaperSettings, channel: ChannelOctets) -> Self {
+    pub(super) fn new(settings: ShaperSettings, window: u64, channel: ChannelOctets) -> Self {
         let charged = channel.sum();
-        Self { shaper: Shaper::new(settings), channel, charged, hash: RandomState::new() }
+        Self { shaper: Shaper::new(settings, window), channel, charged, hash: RandomState::new() }
     }
 
     /// The class of packets of a flow.
@@ -84,11 +84,28 @@ impl Uplink {
         Class::Bulk { key: self.hash.hash_one(flow) }
     }
 
-    /// Takes a packet.
-    pub(super) fn push(&mut self, now: Instant, class: Class, wan_port: WanPort, packet: &Outgoing<'_>) {
+    /// Sets the seqs, or PNs, by which a packet may be late at all peers.
+    pub(super) const fn set_window(&mut self, window: u64) {
+        self.shaper.set_window(window);
+    }
+
+    /// The first of the numbers of so many frames: [`Shaper::take_numbers`].
+    pub(super) const fn take_numbers(&mut self, frames: u64) -> u64 {
+        self.shaper.take_numbers(frames)
+    }
+
+    /// Takes a packet of the frame with this number.
+    pub(super) fn push(
+        &mut self,
+        now: Instant,
+        number: u64,
+        class: Class,
+        wan_port: WanPort,
+        packet: &Outgoing<'_>,
+    ) {
         let way = Way { wan_port, place: Place { to: packet.to, source: packet.source }, dscp: packet.dscp };
         let overhead = line_overhead(packet.to.is_ipv6());
-        self.shaper.push(now, class, way, overhead, [&packet.head, packet.body]);
+        self.shaper.push(now, number, class, way, overhead, [&packet.head, packet.body]);
     }
 
     /// Sends what is due by `send`, in bursts for one port each. Work: at most what the line carries in the time that it may be ahead.

@@ -20,8 +20,10 @@
 
 /// PNs that share a block, two bits each.
 pub(crate) const PNS_PER_BLOCK: u32 = 32;
-/// Remembered blocks. Without jumps a frame may fall 2016 PNs behind the newest of its SA.
+/// Remembered blocks.
 pub(crate) const BLOCKS: usize = 64;
+/// PNs by which a frame may fall behind the newest of its SA if there are no jumps.
+pub(crate) const MOST_LATE_PNS: u64 = (BLOCKS as u64 - 1) * PNS_PER_BLOCK as u64;
 /// Boundary of the lower blocks: a frame there is being overtaken.
 const LOW: usize = BLOCKS / 2;
 /// Below this index, a PN indicates its station's position.
@@ -278,6 +280,20 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::{HashMap, HashSet};
     use std::vec::Vec;
+
+    #[test]
+    fn a_pn_may_be_late_by_so_many_and_not_by_a_block_more() {
+        let late = u32::try_from(MOST_LATE_PNS).unwrap();
+        let mut window = PnWindow::new();
+        for pn in (1..=10_001).step_by(5) {
+            window.commit(pn, Whole);
+        }
+        for newest in 10_002..10_100 {
+            assert_eq!(window.commit(newest, Whole), New);
+            assert_ne!(window.classify(newest - late, Whole), Late);
+            assert_eq!(window.classify(newest - late - PNS_PER_BLOCK, Whole), Late);
+        }
+    }
 
     #[test]
     fn windows_by_rows() {

@@ -31,14 +31,20 @@ impl Line {
 
     /// Sends octets. An idle line saves up nothing.
     pub(super) fn charge(&mut self, now: u64, octets: usize) {
-        self.free_at = self.free_at.max(now).saturating_add(self.time(octets));
+        self.charge_time(now, self.time(octets));
     }
 
-    /// The same, but leaves the line no further ahead than `most` nanoseconds, unless it is already.
-    pub(super) fn charge_at_most(&mut self, now: u64, octets: u64, most: u64) {
-        let before = self.free_at;
+    /// Sends for so many nanoseconds.
+    pub(super) fn charge_time(&mut self, now: u64, time: u64) {
+        self.free_at = self.free_at.max(now).saturating_add(time);
+    }
+
+    /// Sends what leaves the line no further ahead than `most` nanoseconds. Returns the time that this takes.
+    pub(super) fn charge_at_most(&mut self, now: u64, octets: u64, most: u64) -> u64 {
+        let before = self.free_at.max(now);
         self.charge(now, usize::try_from(octets).unwrap_or(usize::MAX));
         self.free_at = self.free_at.min(before.max(now.saturating_add(most)));
+        self.free_at - before
     }
 
     /// Whether no more was sent than leaves within this time from now.

@@ -13,7 +13,7 @@ pub(super) struct Cell<M> {
     pub(super) to: Option<M>,
     /// When it came, in nanoseconds.
     pub(super) since: u64,
-    /// Its number in the order in which packets came.
+    /// Number of its frame in the order in which frames came.
     pub(super) number: u64,
     /// Octets besides the payload.
     overhead: usize,
