@@ -75,7 +75,7 @@ pub enum Refusal {
     Expired(Span),
     /// An older one was played back.
     #[error(
-        "the record has version {version}, and version {reached} was accepted before: somebody put an old one back into the directory, or the operator has to apply again"
+        "the record has version {version}, and version {reached} was accepted before: somebody put an old one back into the directory, or the operator has to apply again: frameward fleet apply --anew"
     )]
     Older {
         /// Its version.
@@ -85,7 +85,7 @@ pub enum Refusal {
     },
     /// The operator signed two records with one version.
     #[error(
-        "the record is another one than that of the same version {version}, which was accepted before; have the operator apply again"
+        "the record is another one than that of the same version {version}, which was accepted before; have the operator publish it again: frameward fleet apply --anew"
     )]
     SameVersion {
         /// The version of both.
@@ -93,7 +93,7 @@ pub enum Refusal {
     },
     /// The sealed part cannot be opened, or holds no files.
     #[error(
-        "the record's files cannot be opened with this gateway's identity; have the operator apply again"
+        "the record's files cannot be opened with this gateway's identity; have the operator publish it again: frameward fleet apply --anew"
     )]
     NotSealed,
 }

@@ -5,7 +5,7 @@
 //! | for | one controller on one machine | several machines |
 //! | address | a file | `etcd://HOST:PORT,...`, `etcds://HOST:PORT,...?ca=FILE` |
 //! | [`Directory::put`] | a transaction | a transaction of one comparison |
-//! | [`Directory::watch`] | looks a few times a second | etcd's own watch, over one connection |
+//! | [`Directory::watch`] of one key | looks a few times a second | etcd's own watch, over one connection |
 //!
 //! The same tests run against both. A watch goes on where it was: the caller says which revision it has seen, so a connection
 //! or a process that ends in between costs nothing. A revision that the directory has not kept, or not reached yet (it was restored
@@ -28,6 +28,12 @@ use crate::name::GatewayName;
 
 /// Octets of a key, at most.
 pub const KEY_OCTETS: usize = 256;
+/// Octets of a value, at most: more than of the longest record.
+pub const VALUE_OCTETS: usize = 512 << 10;
+/// The most octets of a list: 5,000 gateways with 50 kB each.
+const LIST_OCTETS: usize = 256 << 20;
+/// Octets that an entry of a list counts beside those of its key and value.
+const ENTRY_OCTETS: usize = 64;
 
 /// A value with its key.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,7 +46,7 @@ pub struct Entry {
     pub revision: u64,
 }
 
-/// All entries whose keys begin alike, at one revision.
+/// Entries at one revision: one, or all whose keys begin alike.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listing {
     /// The revision.
@@ -61,8 +67,8 @@ pub enum Put {
 /// What a watch saw.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Watched {
-    /// What changed, and up to which revision. Nothing, if the time was over. Of several changes of an entry the last one is
-    /// surely among them, in the order of revisions.
+    /// What changed, and up to which revision. Nothing, if the time was over. Of several changes the last one is surely among them,
+    /// in the order of revisions.
     Changes(Listing),
     /// The directory does not know what changed since: list anew.
     Lost,
@@ -91,11 +97,19 @@ pub enum DirectoryError {
 
 /// A directory.
 pub trait Directory: fmt::Debug {
+    /// The entry at `key`, if there is one, and the directory's revision.
+    ///
+    /// # Errors
+    /// [`DirectoryError`].
+    fn look(&mut self, key: &str) -> Result<Listing, DirectoryError>;
+
     /// The entry at `key`.
     ///
     /// # Errors
     /// [`DirectoryError`].
-    fn get(&mut self, key: &str) -> Result<Option<Entry>, DirectoryError>;
+    fn get(&mut self, key: &str) -> Result<Option<Entry>, DirectoryError> {
+        Ok(self.look(key)?.entries.pop())
+    }
 
     /// All entries whose keys begin with `prefix`.
     ///
@@ -109,11 +123,19 @@ pub trait Directory: fmt::Debug {
     /// [`DirectoryError`]. The entry may be written nevertheless: reading it again tells.
     fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError>;
 
-    /// Waits for changes behind the revision `after` of entries whose keys begin with `prefix`, no longer than `patience`.
+    /// Waits for changes of the entry at `key` behind the revision `after`, no longer than `patience`.
     ///
     /// # Errors
     /// [`DirectoryError`].
-    fn watch(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError>;
+    fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError>;
+}
+
+impl Listing {
+    /// True if it is longer than any list of a fleet.
+    fn is_too_long(octets: &mut usize, entry: &Entry) -> bool {
+        *octets += ENTRY_OCTETS + entry.key.len() + entry.value.len();
+        *octets > LIST_OCTETS
+    }
 }
 
 /// Key of a gateway's configuration in a fleet.

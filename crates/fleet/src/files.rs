@@ -20,7 +20,7 @@ pub const FILES_OCTETS: usize = 256 * 1024;
 const LONGEST_NAME: usize = 100;
 
 /// Name of a file beside others: 1 to 100 of `A-Z a-z 0-9 . _ -`, the first a letter or a digit. So it leads into no other
-/// folder, and hides nothing.
+/// folder, and hides nothing. Not `used`: marks of used keys stand there.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct FileName(String);
 
@@ -43,9 +43,13 @@ impl FileName {
     /// Name of the configuration.
     pub const CONFIGURATION: &str = "frameward.toml";
 
+    /// Folder of marks of used keys, beside the files.
+    pub(crate) const USED: &str = "used";
+
     /// `None` if the text breaks the rule.
     pub fn new(text: &str) -> Option<Self> {
         let is_name = text.len() <= LONGEST_NAME
+            && text != Self::USED
             && text.starts_with(|c: char| c.is_ascii_alphanumeric())
             && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'));
         is_name.then(|| Self(text.to_owned()))
@@ -160,6 +164,7 @@ mod tests {
             "..",
             ".hidden",
             "-x",
+            "used",
             "_x",
             "a/b",
             "../a",

@@ -15,7 +15,7 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, chown, symlink};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
 use config::Finding;
@@ -26,8 +26,6 @@ use crate::files::FileName;
 
 /// Leads to the version in use.
 const CURRENT: &str = "current";
-/// Where marks of used keys stand.
-const USED: &str = "used";
 
 /// What is on trial.
 const TRIAL: &str = "trial";
@@ -62,11 +60,21 @@ pub enum InstallError {
     },
     /// The version was on trial, and did not pass.
     #[error(
-        "version {version} was taken back before: links fell with it; have the operator apply another one"
+        "version {version} was taken back before: links fell with it; have the operator change it, or publish it again with: frameward fleet apply --anew"
     )]
     TakenBack {
         /// The version.
         version: u64,
+    },
+    /// A newer one is in use.
+    #[error(
+        "version {version} is older than version {in_use}, which is in use, and the memory of that is lost: somebody put an old one back into the directory, or the operator has to apply again: frameward fleet apply --anew"
+    )]
+    Older {
+        /// The version.
+        version: u64,
+        /// The one in use.
+        in_use: u64,
     },
     /// The configuration would be refused by `frameward run`.
     #[error("version {version} is not valid on this box; the configuration before stays in use")]
@@ -95,8 +103,7 @@ impl ConfigurationFolder {
         target.to_str()?.strip_prefix("version-")?.parse().ok()
     }
 
-    /// Writes the files of a record and has `current` lead to them. False if it did so before. Files belong to the owner
-    /// of the folder.
+    /// Writes the files of a record and has `current` lead to them. False if it did so before. To be called as the folder's owner.
     ///
     /// # Errors
     /// [`InstallError`]; `current` is then as it was.
@@ -131,10 +138,11 @@ impl ConfigurationFolder {
     pub fn confirm(&self) -> Result<(), InstallError> {
         let path = self.0.join(TRIAL);
         match fs::remove_file(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(InstallError::Write { path, source })
-            }
-            _ => Ok(()),
+            Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(()),
+            // A trial that came back after a power cut would be judged again, perhaps while the peer is off.
+            removed => removed
+                .and_then(|()| File::open(&self.0)?.sync_all())
+                .map_err(|source| InstallError::Write { path, source }),
         }
     }
 
@@ -150,29 +158,36 @@ impl ConfigurationFolder {
         self.confirm()
     }
 
-    fn is_taken_back(&self, version: u64) -> bool {
-        let text = fs::read_to_string(self.0.join(TAKEN_BACK)).unwrap_or_default();
-        text.trim().parse() == Ok(version)
+    fn is_taken_back(&self, version: u64) -> Result<bool, InstallError> {
+        let path = self.0.join(TAKEN_BACK);
+        match fs::read_to_string(&path) {
+            Ok(text) => Ok(text.trim().parse() == Ok(version)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            // Taken for empty, it would have the version tried again.
+            Err(source) => Err(InstallError::Write { path, source }),
+        }
     }
 
     fn put_in_place(&self, accepted: &Accepted, trial: Option<&Trial>) -> Result<bool, InstallError> {
         let version = accepted.version;
-        if self.version() == Some(version) {
-            return Ok(false);
+        let before = self.version();
+        match before {
+            Some(before) if before == version => return Ok(false),
+            Some(in_use) if version < in_use => return Err(InstallError::Older { version, in_use }),
+            _ => {}
         }
-        if self.is_taken_back(version) {
+        if self.is_taken_back(version)? {
             return Err(InstallError::TakenBack { version });
         }
-        let before = self.version();
         let error = |path: &Path| {
             let path = path.to_owned();
             move |source| InstallError::Write { path, source }
         };
         DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(error(&self.0))?;
-        let used = self.0.join(USED);
-        self.make(&used).map_err(error(&used))?;
+        let used = self.0.join(FileName::USED);
+        make(&used).map_err(error(&used))?;
         let (folder, staged) = (self.0.join(format!("version-{version}")), self.0.join(".staged"));
-        self.stage(accepted, &staged).map_err(error(&staged))?;
+        Self::stage(accepted, &staged).map_err(error(&staged))?;
         if let Err(findings) = config::load(&staged.join(FileName::CONFIGURATION)) {
             let _ = fs::remove_dir_all(&staged);
             return Err(InstallError::Refused { version, findings });
@@ -198,17 +213,16 @@ impl ConfigurationFolder {
     }
 
     /// Writes and syncs all files into a new folder.
-    fn stage(&self, accepted: &Accepted, staged: &Path) -> io::Result<()> {
+    fn stage(accepted: &Accepted, staged: &Path) -> io::Result<()> {
         remove(staged)?;
-        self.make(staged)?;
+        make(staged)?;
         for (name, content) in accepted.files.iter() {
             let path = staged.join(name.as_str());
             let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path)?;
             file.write_all(content)?;
-            self.give(&path)?;
             file.sync_all()?;
         }
-        symlink(Path::new("..").join(USED), staged.join(USED))?;
+        symlink(Path::new("..").join(FileName::USED), staged.join(FileName::USED))?;
         File::open(staged)?.sync_all()
     }
 
@@ -236,23 +250,13 @@ impl ConfigurationFolder {
         }
         Ok(())
     }
+}
 
-    /// Makes a folder of the owner's.
-    fn make(&self, path: &Path) -> io::Result<()> {
-        match DirBuilder::new().mode(0o700).create(path) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-            Err(error) => Err(error),
-            Ok(()) => self.give(path),
-        }
-    }
-
-    /// Gives a file to the owner of this folder: root fetches for the gateway's user.
-    fn give(&self, path: &Path) -> io::Result<()> {
-        let (owner, own) = (fs::metadata(&self.0)?, fs::symlink_metadata(path)?);
-        if (owner.uid(), owner.gid()) == (own.uid(), own.gid()) {
-            return Ok(());
-        }
-        chown(path, Some(owner.uid()), Some(owner.gid()))
+/// Makes a folder, if it is not there.
+fn make(path: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -1,10 +1,12 @@
-//! A gateway's public identity, as its box prints it and the operator keeps it: one line of text.
+//! A gateway's public identity, as its box prints it and the operator keeps it: two lines of text.
 //!
 //! ```text
 //!  frameward-gateway-1:BASE64 of  public key, 32   public sealing key, 1216   signature of the latter, 64
+//!  # HEX of the public key
 //! ```
 //!
-//! The signature binds the two keys, so the short one alone is compared when a line was carried over an unsafe channel.
+//! The signature binds the two keys, and the second line has to be the key of the first. So people compare the second line alone when
+//! the text was carried over an unsafe channel.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,8 +32,19 @@ pub struct PublicIdentity {
 
 /// Error of a text that is no public identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("is not a gateway's public identity; make it on the gateway with: frameward fleet identity FILE")]
-pub struct NotAnIdentity;
+pub enum NotAnIdentity {
+    /// The line with the keys is not there, or damaged.
+    #[error("is not a gateway's public identity; make it on the gateway with: frameward fleet identity FILE")]
+    Malformed,
+    /// The line that people compare is about another key, or is not there.
+    #[error(
+        "has keys of {key}, and its line with # is not this key: somebody exchanged one of the lines; take both anew from the gateway: frameward fleet identity FILE"
+    )]
+    OtherKey {
+        /// The key by which the gateway would be known.
+        key: PublicKey,
+    },
+}
 
 impl PublicIdentity {
     /// The public part of an identity.
@@ -55,21 +68,26 @@ impl PublicIdentity {
 impl FromStr for PublicIdentity {
     type Err = NotAnIdentity;
 
-    /// Reads the one line that is no comment; comments begin with `#`.
+    /// Reads both lines, in any order.
     fn from_str(text: &str) -> Result<Self, NotAnIdentity> {
-        let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        let (Some(line), None) = (lines.next(), lines.next()) else { return Err(NotAnIdentity) };
-        let digits = line.strip_prefix(PREFIX).ok_or(NotAnIdentity)?;
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+        let (told, keys): (Vec<_>, Vec<_>) = lines.partition(|line| line.starts_with('#'));
+        let &[line] = keys.as_slice() else { return Err(NotAnIdentity::Malformed) };
+        let digits = line.strip_prefix(PREFIX).ok_or(NotAnIdentity::Malformed)?;
         // Decoding allocates as much as comes.
         let octets = (digits.len() <= 2 * OCTETS).then(|| STANDARD.decode(digits).ok()).flatten();
-        let octets: [u8; OCTETS] = octets.and_then(|octets| octets.try_into().ok()).ok_or(NotAnIdentity)?;
+        let octets: [u8; OCTETS] =
+            octets.and_then(|octets| octets.try_into().ok()).ok_or(NotAnIdentity::Malformed)?;
         let (key, rest) = octets.split_first_chunk().expect("invariant: longer than a key");
         let (sealing, signature) = rest.split_last_chunk().expect("invariant: longer than a signature");
         let key = PublicKey(*key);
         if !key.verifies(CONTEXT, sealing, signature) {
-            return Err(NotAnIdentity);
+            return Err(NotAnIdentity::Malformed);
         }
-        let sealing = PublicSealingKey::parse(sealing).ok_or(NotAnIdentity)?;
+        if told != [format!("# {key}")] {
+            return Err(NotAnIdentity::OtherKey { key });
+        }
+        let sealing = PublicSealingKey::parse(sealing).ok_or(NotAnIdentity::Malformed)?;
         Ok(Self { key, sealing, signature: *signature })
     }
 }
@@ -77,7 +95,7 @@ impl FromStr for PublicIdentity {
 impl fmt::Display for PublicIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let octets = [&self.key.0[..], &self.sealing.octets(), &self.signature].concat();
-        write!(f, "{PREFIX}{}", STANDARD.encode(octets))
+        write!(f, "{PREFIX}{}\n# {}", STANDARD.encode(octets), self.key)
     }
 }
 
@@ -86,14 +104,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_is_read_as_it_was_printed_and_not_otherwise() {
+    fn it_is_read_as_it_was_printed_and_not_otherwise() {
         let identity = PublicIdentity::of(&Identity::new(&[1; 32]));
-        let line = identity.to_string();
-        assert_eq!(format!(" {line}\n# {}\n", identity.key()).parse(), Ok(identity));
+        let key = identity.key();
+        let printed = identity.to_string();
+        let (line, told) = printed.split_once('\n').unwrap();
+        assert_eq!(told, format!("# {key}"));
+        assert_eq!(format!(" {line}\r\n\n{told}\n").parse(), Ok(identity));
+        // Somebody exchanged the keys, and left the line that people compare; or took that away, or wrote two.
+        let other_told = format!("# {}", Identity::new(&[2; 32]).public());
+        for told in [&other_told, "", &format!("{told} of press"), &format!("{told}\n{other_told}")] {
+            let exchanged = format!("{line}\n{told}").parse::<PublicIdentity>();
+            assert_eq!(exchanged, Err(NotAnIdentity::OtherKey { key }), "{told}");
+        }
         // The sealing key of somebody else under this gateway's key.
         let other = PublicIdentity::of(&Identity::new(&[2; 32]));
         let swapped = PublicIdentity { key: Identity::new(&[1; 32]).public(), ..other };
-        assert_eq!(swapped.to_string().parse::<PublicIdentity>(), Err(NotAnIdentity));
+        assert_eq!(swapped.to_string().parse::<PublicIdentity>(), Err(NotAnIdentity::Malformed));
         let bad = [
             String::new(),
             line.replace(PREFIX, ""),
@@ -105,7 +132,7 @@ mod tests {
             line.replacen("A", "B", 1),
         ];
         for bad in bad {
-            assert_eq!(bad.parse::<PublicIdentity>(), Err(NotAnIdentity));
+            assert_eq!(format!("{bad}\n{told}").parse::<PublicIdentity>(), Err(NotAnIdentity::Malformed));
         }
     }
 }

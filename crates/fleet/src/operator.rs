@@ -47,7 +47,7 @@ impl Operator {
             version,
             validity,
             member: draft.member.key(),
-            tag: self.tag(draft),
+            tag: self.tag(draft.member.key(), draft.files),
         };
         let aad = header.encode();
         let sealed = draft.member.sealing().seal(SEALED, &aad, &draft.files.encode(), &mut UnwrapErr(SysRng));
@@ -55,22 +55,18 @@ impl Operator {
         signed(&body, &self.0.sign(SIGNED, &body))
     }
 
-    /// True if a record is this operator's, and has exactly these files for this gateway.
-    pub fn is_published(&self, record: &Record<'_>, draft: Draft<'_>) -> bool {
+    /// True if a record of this operator has exactly these files, for whichever identity of the gateway.
+    pub(crate) fn has_files(&self, record: &Record<'_>, files: &Files) -> bool {
         let header = record.header();
-        record.is_signed_by(self.fleet())
-            && header.fleet == self.fleet()
-            && header.gateway == *draft.gateway
-            && header.member == draft.member.key()
-            && header.tag == self.tag(draft)
+        header.tag == self.tag(header.member, files)
     }
 
-    fn tag(&self, draft: Draft<'_>) -> [u8; TAG_OCTETS] {
+    fn tag(&self, member: PublicKey, files: &Files) -> [u8; TAG_OCTETS] {
         // The files are many octets, and their encoding says itself where it ends; so does each key in front of it.
-        let files = draft.files.encode();
+        let files = files.encode();
         let mut octets = zeroize::Zeroizing::new(Vec::with_capacity(64 + files.len()));
         octets.extend_from_slice(b"frameward fleet tag 1\0");
-        octets.extend_from_slice(&draft.member.key().0);
+        octets.extend_from_slice(&member.0);
         octets.extend_from_slice(&files);
         self.0.recognition_key().tag(&octets)
     }

@@ -14,12 +14,19 @@ const CLOCKS_APART: u64 = 600;
 pub enum Difference {
     /// Nothing is there.
     New,
-    /// Other files, or the gateway has another identity.
+    /// Other files.
     Changed {
         /// Their version.
         version: u64,
     },
-    /// The same files, in a record that ends soon or has ended.
+    /// The gateway has another identity: its box was replaced, or made a new one.
+    OtherIdentity {
+        /// The version for the identity before.
+        version: u64,
+        /// Whether the files are the same.
+        same_files: bool,
+    },
+    /// The same files, in a record that is not valid yet by this clock, ends soon or has ended.
     Ending {
         /// Its version.
         version: u64,
@@ -76,26 +83,33 @@ pub fn compare(
     let seen = there.as_ref().map_or(0, |entry| entry.revision);
     let difference = match &there {
         None => Difference::New,
-        Some(entry) => match own_version(operator, draft, entry) {
+        Some(entry) => match own_record(operator, draft, entry) {
             None => Difference::Foreign,
-            Some((version, until, true)) if until.saturating_sub(now) > valid.as_secs() / 3 => {
-                Difference::Same { version }
+            Some(record) => {
+                let header = record.header();
+                let (version, Validity { from, until }) = (header.version, header.validity);
+                let same_files = operator.has_files(&record, draft.files);
+                let is_lasting = from <= now && until.saturating_sub(now) > valid.as_secs() / 3;
+                match (header.member == draft.member.key(), same_files) {
+                    (false, same_files) => Difference::OtherIdentity { version, same_files },
+                    (true, false) => Difference::Changed { version },
+                    (true, true) if is_lasting => Difference::Same { version },
+                    (true, true) => Difference::Ending { version },
+                }
             }
-            Some((version, _, true)) => Difference::Ending { version },
-            Some((version, _, false)) => Difference::Changed { version },
         },
     };
     Ok(Place { difference, key, seen })
 }
 
-/// Version and end of a record that the operator signed for this gateway, and whether it has the draft's files.
-fn own_version(operator: &Operator, draft: Draft<'_>, entry: &Entry) -> Option<(u64, u64, bool)> {
+/// The record, if the operator signed it for this gateway.
+fn own_record<'e>(operator: &Operator, draft: Draft<'_>, entry: &'e Entry) -> Option<Record<'e>> {
     let record = Record::parse(&entry.value).ok()?;
     let header = record.header();
     let is_own = record.is_signed_by(operator.fleet())
         && header.fleet == operator.fleet()
         && header.gateway == *draft.gateway;
-    is_own.then(|| (header.version, header.validity.until, operator.is_published(&record, draft)))
+    is_own.then_some(record)
 }
 
 /// Publishes the draft in the place of what was there. Returns the new version: one more than that, or the time if this is
@@ -113,9 +127,10 @@ pub fn publish(
 ) -> Result<u64, PublishError> {
     let before = match place.difference {
         Difference::New | Difference::Foreign => 0,
-        Difference::Changed { version } | Difference::Ending { version } | Difference::Same { version } => {
-            version
-        }
+        Difference::Changed { version }
+        | Difference::OtherIdentity { version, .. }
+        | Difference::Ending { version }
+        | Difference::Same { version } => version,
     };
     let version = before.saturating_add(1).max(now);
     let validity =
@@ -124,8 +139,8 @@ pub fn publish(
     match directory.put(&place.key, &record, place.seen)? {
         Put::Done(_) => Ok(version),
         Put::Changed(entry) => {
-            let own = entry.as_ref().and_then(|entry| own_version(operator, draft, entry));
-            Err(PublishError::Overtaken { version: own.map(|(version, ..)| version) })
+            let own = entry.as_ref().and_then(|entry| own_record(operator, draft, entry));
+            Err(PublishError::Overtaken { version: own.map(|record| record.header().version) })
         }
     }
 }

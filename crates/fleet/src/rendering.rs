@@ -11,6 +11,17 @@ use zeroize::Zeroizing;
 use crate::files::{FILES_OCTETS, FileName, Files, FilesError};
 use crate::name::GatewayName;
 
+/// What a rendering has for one gateway.
+#[derive(Debug)]
+pub struct Rendered {
+    /// The gateway.
+    pub name: GatewayName,
+    /// Its files.
+    pub files: Files,
+    /// Whether there are static keys among them: their packet numbers are remembered on the box alone.
+    pub has_static_keys: bool,
+}
+
 /// Why a rendering cannot be published: each gateway's configuration passes `frameward check`, and its folder holds nothing else.
 #[derive(Debug, thiserror::Error)]
 pub enum RenderingError {
@@ -48,7 +59,7 @@ pub enum RenderingError {
 ///
 /// # Errors
 /// All that is wrong, in one or the other gateway's folder.
-pub fn read(rendering: &Path) -> Result<Vec<(GatewayName, Files)>, Vec<RenderingError>> {
+pub fn read(rendering: &Path) -> Result<Vec<Rendered>, Vec<RenderingError>> {
     let mut gateways = Vec::new();
     let mut errors = Vec::new();
     for path in entries(rendering).map_err(|error| vec![error])? {
@@ -61,12 +72,16 @@ pub fn read(rendering: &Path) -> Result<Vec<(GatewayName, Files)>, Vec<Rendering
             continue;
         };
         // Keys that are wrong are told with the line that names them.
-        if let Err(findings) = config::load(&path.join(FileName::CONFIGURATION)) {
-            errors.extend(findings.into_iter().map(RenderingError::Configuration));
-            continue;
-        }
+        let config = match config::load(&path.join(FileName::CONFIGURATION)) {
+            Ok((config, _)) => config,
+            Err(findings) => {
+                errors.extend(findings.into_iter().map(RenderingError::Configuration));
+                continue;
+            }
+        };
+        let has_static_keys = config.links.iter().any(|link| link.static_sas().is_some());
         match read_gateway(&path) {
-            Ok(files) => gateways.push((name, files)),
+            Ok(files) => gateways.push(Rendered { name, files, has_static_keys }),
             Err(error) => errors.push(error),
         }
     }

@@ -1,5 +1,9 @@
 //! One suite of tests for each directory: in a file, and in an etcd that the test starts.
 
+#![allow(clippy::unwrap_used)]
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -122,60 +126,108 @@ fn a_watch_tells_what_changes_and_goes_on_where_it_was() {
         let first = written(&mut *writer, "/w/a", b"1", 0);
         // Nothing happens: the time is over, and not more.
         let since = Instant::now();
-        assert_eq!(changes(watcher.watch("/w/", first, SHORT).unwrap()).entries, []);
+        assert_eq!(changes(watcher.watch("/w/a", first, SHORT).unwrap()).entries, []);
         assert!(since.elapsed() >= SHORT);
-        // While it waits.
-        thread::scope(|scope| {
-            let waiting = scope.spawn(|| changes(watcher.watch("/w/", first, LONG).unwrap()));
+        // While it waits. Keys that begin alike are others.
+        let second = thread::scope(|scope| {
+            let waiting = scope.spawn(|| changes(watcher.watch("/w/a", first, LONG).unwrap()));
             thread::sleep(SHORT);
-            written(&mut *writer, "/x", b"beside", 0);
-            let second = written(&mut *writer, "/w/b", b"2", 0);
+            written(&mut *writer, "/w/ab", b"beside", 0);
+            let second = written(&mut *writer, "/w/a", b"2", first);
             let seen = waiting.join().unwrap();
-            assert_eq!(seen, Listing { revision: second, entries: vec![entry("/w/b", b"2", second)] });
+            assert_eq!(seen, Listing { revision: second, entries: vec![entry("/w/a", b"2", second)] });
+            second
         });
         // While nobody waits; and in another process, which knows the revision alone.
-        let seen = writer.get("/w/b").unwrap().unwrap().revision;
-        let third = written(&mut *writer, "/w/a", b"3", first);
+        let third = written(&mut *writer, "/w/a", b"3", second);
         for watcher in [&mut watcher, &mut open()] {
-            let listing = changes(watcher.watch("/w/", seen, LONG).unwrap());
+            let listing = changes(watcher.watch("/w/a", second, LONG).unwrap());
             assert_eq!(listing, Listing { revision: third, entries: vec![entry("/w/a", b"3", third)] });
         }
-        // From the beginning: the last change of each is there, in their order.
-        let mut values: Vec<Entry> = Vec::new();
-        let mut after = 0;
+        // From the beginning: the last change is there, and is the last one.
+        let (mut last, mut after) = (None, 0);
         while after < third {
-            let listing = changes(watcher.watch("/w/", after, LONG).unwrap());
-            values.retain(|value| !listing.entries.iter().any(|entry| entry.key == value.key));
-            values.extend(listing.entries);
-            after = listing.revision;
+            let listing = changes(watcher.watch("/w/a", after, LONG).unwrap());
+            (last, after) = (listing.entries.last().cloned(), listing.revision);
         }
-        let last = [entry("/w/b", b"2", seen), entry("/w/a", b"3", third)];
-        assert_eq!(values[values.len() - 2..], last);
+        assert_eq!(last, Some(entry("/w/a", b"3", third)));
         // A revision that the directory has not reached: it was restored from a copy.
-        assert_eq!(open().watch("/w/", third + 100, LONG).unwrap(), Watched::Lost);
+        assert_eq!(open().watch("/w/a", third + 100, LONG).unwrap(), Watched::Lost);
     });
 }
 
 #[test]
 fn changes_that_are_forgotten_are_told_as_lost() {
     let place = TestDirectory::new("directory-forgotten");
-    let mut file = open(&place.path().join("fleet.redb").display().to_string());
     let etcd = Etcd::start(&place.path().join("etcd"), None);
-    let mut member = open(&etcd.address());
+    let mut directory = open(&etcd.address());
     let mut revision = 0;
-    for directory in [&mut file, &mut member] {
-        written(&mut **directory, "/first", b"1", 0);
-        revision = 0;
-        // redb keeps 1024.
-        for _ in 0..1030 {
-            revision = written(&mut **directory, "/w/a", b"x", revision);
-        }
+    for _ in 0..10 {
+        revision = written(&mut *directory, "/w/a", b"x", revision);
     }
     etcd.compact(revision);
-    for directory in [&mut file, &mut member] {
-        assert_eq!(directory.watch("/w/", 1, LONG).unwrap(), Watched::Lost);
-        let listing = directory.list("/w/").unwrap();
-        assert_eq!(changes(directory.watch("/w/", listing.revision, SHORT).unwrap()).entries, []);
+    assert_eq!(directory.watch("/w/a", 1, LONG).unwrap(), Watched::Lost);
+    let listing = directory.look("/w/a").unwrap();
+    assert_eq!(changes(directory.watch("/w/a", listing.revision, SHORT).unwrap()).entries, []);
+}
+
+/// Somebody who answers each request in the place of an etcd, as long as the test runs.
+fn answering(status: &'static str, body: impl Into<Vec<u8>>) -> String {
+    let (listener, body) = (TcpListener::bind("127.0.0.1:0").unwrap(), body.into());
+    let address = listener.local_addr().unwrap().to_string();
+    thread::spawn(move || {
+        for socket in listener.incoming() {
+            let mut socket = socket.unwrap();
+            let (mut read, mut octets) = (Vec::new(), [0; 4096]);
+            // All requests here are short objects.
+            while !read.ends_with(b"}") {
+                match socket.read(&mut octets) {
+                    Ok(0) | Err(_) => break,
+                    Ok(count) => read.extend_from_slice(&octets[..count]),
+                }
+            }
+            let head = format!("HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n", body.len());
+            // Whoever is sent too much goes away.
+            let _ = socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(&body));
+        }
+    });
+    address
+}
+
+#[test]
+fn whoever_speaks_for_etcd_costs_no_memory_and_no_time_and_stops_no_other_member() {
+    let page = |pairs: &str| format!(r#"{{"header":{{"revision":"9"}},"kvs":[{pairs}],"more":true}}"#);
+    let pair = r#"{"key":"L2E=","mod_revision":"1"}"#;
+    let rows = [
+        (page(pair), "keys that begin alike, in their order", "the same page without end"),
+        (page(r#"{"key":"L2I=","mod_revision":"1"}"#), "keys that begin alike", "another key"),
+        (page(&vec!["{}"; 1 << 20].join(",")), "answers no JSON of etcd", "entries of two octets"),
+        (page(""), "a page with entries", "no entry, and more"),
+        (" ".repeat(32 << 20), "its answer is longer than any can be", "without end"),
+    ];
+    for (body, told, what) in rows {
+        let mut directory = open(&format!("etcd://{}", answering("200 OK", body)));
+        let error = directory.list("/a").unwrap_err().to_string();
+        assert!(error.contains(told), "{what}: {error}");
+    }
+    let beside = page(pair).replace(",\"more\":true", "");
+    let error = open(&format!("etcd://{}", answering("200 OK", beside))).get("/b").unwrap_err().to_string();
+    assert!(error.contains("the entry of that key"), "{error}");
+    let lines = "{\"result\":{}}\n".repeat(1 << 16);
+    let since = Instant::now();
+    let _ = open(&format!("etcd://{}", answering("200 OK", lines))).watch("/a", 1, SHORT);
+    assert!(since.elapsed() < LONG);
+    // What it tells goes to no terminal as it is.
+    let rude = answering("503 Busy", format!("{{\"error\":\"\\u001b[2J\\n{}\"}}", "x".repeat(1 << 20)));
+    let error = open(&format!("etcd://{rude}")).get("/a").unwrap_err().to_string();
+    assert!(error.contains("\\u{1b}[2J\\n") && error.len() < 400, "{error}");
+    // A member that is cut off from the others is passed over.
+    let place = TestDirectory::new("directory-members");
+    let etcd = Etcd::start(place.path(), None);
+    let first = written(&mut *open(&etcd.address()), "/a", b"1", 0);
+    for bad in [rude, answering("200 OK", "nonsense")] {
+        let both = etcd.address().replace("etcd://", &format!("etcd://{bad},"));
+        assert_eq!(open(&both).get("/a").unwrap(), Some(entry("/a", b"1", first)));
     }
 }
 
@@ -185,9 +237,9 @@ fn a_watch_goes_on_after_etcd_was_killed_and_restarted() {
     let mut etcd = Etcd::start(place.path(), None);
     let (mut writer, mut watcher) = (open(&etcd.address()), open(&etcd.address()));
     let first = written(&mut *writer, "/w/a", b"1", 0);
-    assert_eq!(changes(watcher.watch("/w/", first, SHORT).unwrap()).entries, []);
+    assert_eq!(changes(watcher.watch("/w/a", first, SHORT).unwrap()).entries, []);
     etcd.kill();
-    let away = watcher.watch("/w/", first, LONG);
+    let away = watcher.watch("/w/a", first, LONG);
     assert!(matches!(away, Err(DirectoryError::Unreachable { .. })), "{away:?}");
     assert!(writer.put("/w/a", b"2", first).is_err());
     assert!(writer.get("/w/a").unwrap_err().to_string().contains("is etcd running there?"));
@@ -198,7 +250,7 @@ fn a_watch_goes_on_after_etcd_was_killed_and_restarted() {
         "what was told as written is there"
     );
     let second = written(&mut *writer, "/w/a", b"2", first);
-    let listing = changes(watcher.watch("/w/", first, LONG).unwrap());
+    let listing = changes(watcher.watch("/w/a", first, LONG).unwrap());
     assert_eq!(listing.entries, [entry("/w/a", b"2", second)]);
     // A member that is away is passed over.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
@@ -232,7 +284,7 @@ fn etcd_is_asked_over_tls_and_has_to_be_the_right_one() {
     }
     let first = written(&mut *directory, "/a", b"1", 0);
     assert_eq!(directory.get("/a").unwrap(), Some(entry("/a", b"1", first)));
-    assert_eq!(changes(directory.watch("/", first - 1, LONG).unwrap()).entries, [entry("/a", b"1", first)]);
+    assert_eq!(changes(directory.watch("/a", first - 1, LONG).unwrap()).entries, [entry("/a", b"1", first)]);
     // Another authority; no certificate of ours; no TLS at all.
     let address = etcd.address();
     let bad = [
@@ -255,7 +307,7 @@ fn a_file_that_is_no_directory_is_told() {
     let mut directory = open(&path.display().to_string());
     // One that is not there yet is empty, and reading makes none.
     assert_eq!(directory.get("/a").unwrap(), None);
-    assert_eq!(directory.watch("/", 1, SHORT).unwrap(), Watched::Lost);
+    assert_eq!(directory.watch("/a", 1, SHORT).unwrap(), Watched::Lost);
     assert!(!path.exists());
     std::fs::write(&path, b"# no directory").unwrap();
     assert!(directory.get("/a").is_err());

@@ -56,8 +56,8 @@ impl World {
 
     fn files(&self, gateway: &str) -> Files {
         let gateways = rendering::read(&self.path("rendering")).expect("a rendering");
-        let found = gateways.into_iter().find(|(name, _)| name.as_str() == gateway);
-        found.expect("a gateway of the rendering").1
+        let found = gateways.into_iter().find(|rendered| rendered.name.as_str() == gateway);
+        found.expect("a gateway of the rendering").files
     }
 
     /// Compares and, if there is a difference, publishes. With the difference, and the version if there is a new one.
@@ -144,11 +144,25 @@ fn only_what_changed_is_published() {
     // Two thirds of its time are over.
     assert_eq!(world.apply("press", NOW - 9 + 5999), (Difference::Same { version: NOW + 2 }, None));
     assert_eq!(world.apply("press", NOW + 7000), (Difference::Ending { version: NOW + 2 }, Some(NOW + 7000)));
+    // A clock that was far ahead, and is right again: its record is not valid yet.
+    assert_eq!(world.apply("press", NOW), (Difference::Ending { version: NOW + 7000 }, Some(NOW + 7001)));
     // Somebody wrote into the directory.
     let key = configuration_key(operator().fleet(), &name("press"));
     let seen = world.directory.get(&key).unwrap().unwrap().revision;
     assert!(matches!(world.directory.put(&key, b"nonsense", seen).unwrap(), Put::Done(_)));
     assert_eq!(world.apply("press", NOW + 7001), (Difference::Foreign, Some(NOW + 7001)));
+    // Its box was replaced.
+    let (files, member) = (world.files("press"), PublicIdentity::of(&identity("another")));
+    let draft = Draft { gateway: &name("press"), member: &member, files: &files };
+    let place = compare(&mut *world.directory, &operator(), draft, VALID, NOW + 7001).unwrap();
+    let expected = Difference::OtherIdentity { version: NOW + 7001, same_files: true };
+    assert_eq!(place.difference, expected);
+    world.render("press", 4);
+    let files = world.files("press");
+    let place =
+        compare(&mut *world.directory, &operator(), Draft { files: &files, ..draft }, VALID, NOW).unwrap();
+    let expected = Difference::OtherIdentity { version: NOW + 7001, same_files: false };
+    assert_eq!(place.difference, expected);
 }
 
 /// A directory that was lost, or shows the operator an old record, leads to no version that gateways refuse.
@@ -169,7 +183,20 @@ fn a_directory_that_went_back_does_not_stop_the_fleet() {
     let replayed = acceptor.accept(&world.record("press"), NOW + 6).unwrap_err();
     assert!(matches!(replayed, AcceptError::Refused(Refusal::Older { version: NOW, .. })));
     assert_eq!(world.apply("press", NOW + 7), (Difference::Changed { version: NOW }, Some(NOW + 7)));
-    assert!(acceptor.accept(&world.record("press"), NOW + 8).unwrap().is_new);
+    let accepted = acceptor.accept(&world.record("press"), NOW + 8).unwrap();
+    assert!(accepted.is_new);
+    // A box that lost its memory, and not what is in use.
+    let folder = world.folder("press");
+    assert!(folder.install(&accepted).unwrap());
+    drop(acceptor);
+    fs::remove_dir_all(world.path("state-press")).unwrap();
+    let replayed = world.acceptor("press").accept(&old, NOW + 8).unwrap();
+    let refused = folder.install(&replayed).unwrap_err();
+    assert!(
+        matches!(refused, InstallError::Older { version: NOW, in_use } if in_use == NOW + 7),
+        "{refused}"
+    );
+    assert_eq!(folder.version(), Some(NOW + 7));
 }
 
 #[test]

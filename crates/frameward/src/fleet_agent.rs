@@ -6,19 +6,31 @@
 //! ```
 //!
 //! A process of its own, beside the gateway: what a directory answers is read where neither frames nor capabilities are. It may
-//! end at any time. The gateway runs on, and a trial that was under way is judged by the next agent.
+//! end at any time. The gateway runs on, and a trial that was under way is judged by the next agent. That one has the gateway reload
+//! first: whether the gateway has the version that stands in the folder is not known.
+//!
+//! | the gateway | is told by | the trial |
+//! |---|---|---|
+//! | has the version | the answer to `reload` | is judged |
+//! | refuses it | the answer to `reload` | is taken back |
+//! | does not run | no socket, or one that nobody listens on | is confirmed: it reads the version when it starts |
+//! | does not tell | anything else | is taken back |
 //!
 //! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile.
 
+use std::io;
+use std::mem::{Discriminant, discriminant};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
+use config::Config;
 use fleet::directory::{Directory, DirectoryError, Watched};
 use fleet::install::{ConfigurationFolder, InstallError, Trial};
-use fleet::{AcceptError, Accepted, Acceptor};
-use report::control_socket::client;
+use fleet::{AcceptError, Accepted, Acceptor, Refusal};
+use report::AskError;
+use report::control_socket::client::{self, RequestError};
 use tracing::{error, info, warn};
 
 /// Time that links have to stand again.
@@ -49,26 +61,40 @@ pub struct Agent {
     pub runtime: PathBuf,
 }
 
+/// What was seen and told so far.
+#[derive(Default)]
+struct Told {
+    /// The record that was considered last.
+    last: Vec<u8>,
+    is_away: bool,
+    pause: Duration,
+    refusals: Vec<Discriminant<Refusal>>,
+    /// The version that was tried last: it is in use, or was refused.
+    unusable: Option<u64>,
+}
+
+/// No gateway runs.
+struct NoGateway;
+
 impl Agent {
     /// Follows the directory until `stop` is set.
     pub fn run(&mut self, directory: &mut dyn Directory, stop: &AtomicBool) {
-        if let Some(trial) = self.folder.trial() {
-            self.judge(&trial, stop);
+        match self.folder.trial() {
+            Some(trial) => self.try_out(&trial, stop),
+            None if self.folder.version().is_some() => _ = self.reload(),
+            None => {}
         }
-        let mut pause = SHORTEST_PAUSE;
-        let mut is_away = false;
-        let mut last = Vec::new();
+        let mut told = Told { pause: SHORTEST_PAUSE, ..Told::default() };
         while !stop.load(Ordering::Relaxed) {
-            match self.follow(directory, &mut last, &mut is_away, stop) {
-                Ok(()) => pause = SHORTEST_PAUSE,
-                Err(away) => {
-                    if !is_away {
-                        warn!(event = "fleet-directory-away", "{away}; the gateway runs on with what it has");
-                    }
-                    is_away = true;
-                    wait(pause, stop);
-                    pause = (2 * pause).min(LONGEST_PAUSE);
+            let followed = self.follow(directory, &mut told, stop);
+            // Also where nothing is wrong: a directory that forgets each watch at once is not asked without end.
+            wait(told.pause, stop);
+            if let Err(away) = followed {
+                if !told.is_away {
+                    warn!(event = "fleet-directory-away", "{away}; the gateway runs on with what it has");
                 }
+                told.is_away = true;
+                told.pause = (2 * told.pause).min(LONGEST_PAUSE);
             }
         }
     }
@@ -77,52 +103,71 @@ impl Agent {
     fn follow(
         &mut self,
         directory: &mut dyn Directory,
-        last: &mut Vec<u8>,
-        is_away: &mut bool,
+        told: &mut Told,
         stop: &AtomicBool,
     ) -> Result<(), DirectoryError> {
-        let listing = directory.list(&self.key)?;
-        if std::mem::take(is_away) {
-            info!(event = "fleet-directory-back", "the directory answers again");
-        }
+        let listing = directory.look(&self.key)?;
         let since = Instant::now();
         let (mut revision, mut entries) = (listing.revision, listing.entries);
         loop {
-            // Another gateway's name may begin with this one's. Of several changes the last one counts.
-            if let Some(entry) = entries.into_iter().rfind(|entry| entry.key == self.key)
-                && *last != entry.value
+            // Of several changes the last one counts.
+            if let Some(entry) = entries.pop()
+                && told.last != entry.value
             {
-                *last = entry.value;
-                self.consider(last, stop);
+                self.consider(&entry.value, told, stop);
+                told.last = entry.value;
             }
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
             if since.elapsed() > RELIST {
                 // What was refused then may be valid now.
-                last.clear();
+                told.last.clear();
+                told.unusable = None;
                 return Ok(());
             }
             match directory.watch(&self.key, revision, LOOK)? {
                 Watched::Changes(changes) => (revision, entries) = (changes.revision, changes.entries),
                 Watched::Lost => return Ok(()),
             }
+            told.pause = SHORTEST_PAUSE;
+            if std::mem::take(&mut told.is_away) {
+                info!(event = "fleet-directory-back", "the directory answers again");
+            }
         }
     }
 
     /// Accepts a record, if it is one to accept, and changes over.
-    fn consider(&mut self, record: &[u8], stop: &AtomicBool) {
+    fn consider(&mut self, record: &[u8], told: &mut Told, stop: &AtomicBool) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         match self.acceptor.accept(record, now) {
-            Ok(accepted) => self.change_over(&accepted, stop),
-            Err(AcceptError::Refused(refusal)) => warn!(event = "fleet-record-refused", "{refusal}"),
+            Ok(accepted) => {
+                if accepted.is_new {
+                    told.refusals.clear();
+                }
+                self.change_over(&accepted, told, stop);
+            }
+            Err(AcceptError::Refused(refusal)) => {
+                // Whoever writes the directory writes no log: each reason is told once, until a record is accepted.
+                let kind = discriminant(&refusal);
+                if !told.refusals.contains(&kind) {
+                    told.refusals.push(kind);
+                    warn!(event = "fleet-record-refused", "{refusal}");
+                }
+            }
             Err(error) => error!(event = "fleet-record-refused", "{error}"),
         }
     }
 
-    fn change_over(&self, accepted: &Accepted, stop: &AtomicBool) {
+    fn change_over(&self, accepted: &Accepted, told: &mut Told, stop: &AtomicBool) {
         let version = accepted.version;
-        let stood = self.standing().unwrap_or_default();
+        if self.folder.version() == Some(version) || told.unusable.replace(version) == Some(version) {
+            return;
+        }
+        let stood = self.stood(stop);
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
         match self.folder.install_on_trial(accepted, stood) {
             Ok(false) => {}
             Ok(true) => {
@@ -143,11 +188,15 @@ impl Agent {
 
     fn try_out(&self, trial: &Trial, stop: &AtomicBool) {
         match self.reload() {
-            Some(true) => self.judge(trial, stop),
+            Ok(true) => self.judge(trial, stop),
             // It has the configuration before, and goes on with it.
-            Some(false) => self.take_back(trial, "the gateway refuses it"),
+            Ok(false) => self.take_back(trial, "the gateway refuses it"),
             // It reads this version when it starts.
-            None => self.confirm(trial),
+            Err(None) => self.confirm(trial),
+            Err(Some(why)) => {
+                self.take_back(trial, &why);
+                let _ = self.reload();
+            }
         }
     }
 
@@ -159,7 +208,7 @@ impl Agent {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
-            let standing = self.standing().unwrap_or_default();
+            let standing = self.standing().ok().flatten().unwrap_or_default();
             fallen.retain(|name| !standing.contains(name));
             if fallen.is_empty() {
                 return self.confirm(trial);
@@ -173,9 +222,8 @@ impl Agent {
     /// What stood before and is in the configuration still.
     fn expected(&self, trial: &Trial) -> Vec<String> {
         let Ok((config, _)) = config::load(&self.folder.configuration()) else { return trial.stood.clone() };
-        let links = config.links.iter().map(|link| link.name.as_str());
-        let names: Vec<_> = links.chain(config.sites.iter().map(|site| site.name.as_str())).collect();
-        trial.stood.iter().filter(|name| names.contains(&name.as_str())).cloned().collect()
+        let names = names(&config);
+        trial.stood.iter().filter(|name| names.contains(name)).cloned().collect()
     }
 
     fn confirm(&self, trial: &Trial) {
@@ -197,30 +245,67 @@ impl Agent {
         }
     }
 
-    /// Names of links and sites that protect; none if the gateway does not answer.
-    fn standing(&self) -> Option<Vec<String>> {
-        let document = report::ask(&self.runtime, &self.gateway).ok()?;
-        let report = report::parse(&self.gateway, &document).ok()?;
-        let links = report.links.iter().map(|link| (&link.name, &link.verdict));
-        let all = links.chain(report.sites.iter().map(|site| (&site.name, &site.verdict)));
-        Some(all.filter(|(_, verdict)| verdict.protecting).map(|(name, _)| name.clone()).collect())
+    /// What stands before a change. What starts has its time, as it has afterwards; of a gateway that does not tell, all has to stand.
+    fn stood(&self, stop: &AtomicBool) -> Vec<String> {
+        let all = config::load(&self.folder.configuration())
+            .map_or_else(|_| Vec::new(), |(config, _)| names(&config));
+        let since = Instant::now();
+        loop {
+            let standing = match self.standing() {
+                Err(NoGateway) => return Vec::new(),
+                Ok(standing) => standing,
+            };
+            let is_whole =
+                standing.as_ref().is_some_and(|standing| all.iter().all(|name| standing.contains(name)));
+            if is_whole || since.elapsed() > PROOF || stop.load(Ordering::Relaxed) {
+                return standing.unwrap_or(all);
+            }
+            wait(LOOK, stop);
+        }
     }
 
-    /// Has the gateway read its configuration again. Whether it took it; none if no gateway runs.
-    fn reload(&self) -> Option<bool> {
+    /// Names of links and sites that protect; none if the gateway does not tell, or starts.
+    fn standing(&self) -> Result<Option<Vec<String>>, NoGateway> {
+        let document = match report::ask(&self.runtime, &self.gateway) {
+            Err(AskError::Silent { source, .. }) if is_no_gateway(&source) => return Err(NoGateway),
+            asked => asked,
+        };
+        let report = document.and_then(|document| report::parse(&self.gateway, &document));
+        let Some(report) = report.ok().filter(|report| report.configuration.is_some()) else {
+            return Ok(None);
+        };
+        let links = report.links.iter().map(|link| (&link.name, &link.verdict));
+        let all = links.chain(report.sites.iter().map(|site| (&site.name, &site.verdict)));
+        Ok(Some(all.filter(|(_, verdict)| verdict.protecting).map(|(name, _)| name.clone()).collect()))
+    }
+
+    /// Has the gateway read its configuration again. Whether it took it; else no reason if no gateway runs, or why that is not known.
+    fn reload(&self) -> Result<bool, Option<String>> {
         match client::reload(&self.runtime, &self.gateway, false) {
             Ok(outcome) => {
                 if !outcome.done {
                     outcome.lines.iter().for_each(|line| error!(event = "fleet-version-refused", "{line}"));
                 }
-                Some(outcome.done)
+                Ok(outcome.done)
             }
             Err(error) => {
                 warn!(event = "fleet-gateway-away", "{error}");
-                None
+                let is_away = matches!(&error, RequestError::Silent { source, .. } if is_no_gateway(source));
+                Err((!is_away).then(|| error.to_string()))
             }
         }
     }
+}
+
+/// Names of links and sites.
+fn names(config: &Config) -> Vec<String> {
+    let links = config.links.iter().map(|link| &link.name);
+    links.chain(config.sites.iter().map(|site| &site.name)).cloned().collect()
+}
+
+/// True if nobody listens there; a gateway that is slow, or does not let this user ask, runs.
+fn is_no_gateway(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// Waits so long, or until `stop` is set.

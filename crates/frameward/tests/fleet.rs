@@ -104,15 +104,23 @@ fn from_keys_to_a_configuration_on_each_box() {
         "the same each time"
     );
 
+    let key = |name: &str| {
+        let printed = fs::read_to_string(fleet.path(&format!("identities/{name}.identity"))).unwrap();
+        printed.split_once("# ").unwrap().1.trim().to_owned()
+    };
     let dry = fleet.done(&format!("{APPLY} --dry-run"));
-    assert_eq!(dry, "crane: new\npress: new\n");
+    assert_eq!(dry, format!("crane {}: new\npress {}: new\n", key("crane"), key("press")));
     assert!(!fleet.path("fleet.redb").exists(), "nothing is published");
     let applied = fleet.done(APPLY);
     assert_eq!(applied.lines().filter(|line| line.ends_with(": new")).count(), 2, "{applied}");
     let version = |line: &str| line.split_once("version ").unwrap().1.split(':').next().unwrap().to_owned();
     let first = version(applied.lines().next().unwrap());
     let again = fleet.done(APPLY);
-    assert!(again.starts_with(&format!("crane: unchanged, version {first}\n")), "{again}");
+    assert!(again.contains(&format!(": unchanged, version {first}\n")), "{again}");
+    assert!(!again.contains("published"), "{again}");
+    let anew = fleet.done(&format!("{APPLY} --anew"));
+    assert_eq!(anew.lines().filter(|line| line.contains(": published version ")).count(), 2, "{anew}");
+    let first = version(anew.lines().next().unwrap());
     for name in ["press", "crane"] {
         assert!(fleet.done(&fetch(&operator, name)).ends_with(" installed\n"));
         let installed = fleet.path(&format!("box-{name}/current/line.cak"));
@@ -125,7 +133,7 @@ fn from_keys_to_a_configuration_on_each_box() {
     // One changes. The other one is left alone.
     fleet.render("press", "2");
     let applied = fleet.done(APPLY);
-    assert!(applied.contains(&format!("crane: unchanged, version {first}\n")), "{applied}");
+    assert!(applied.contains(&format!("crane {}: unchanged, version {first}\n", key("crane"))), "{applied}");
     assert!(applied.contains(&format!(": changed since version {first}\n")), "{applied}");
     assert!(fleet.done(&fetch(&operator, "press")).ends_with(" installed\n"));
     assert!(fleet.done(&fetch(&operator, "crane")).ends_with(" unchanged\n"));
@@ -147,7 +155,14 @@ fn what_is_wrong_is_told_and_changes_nothing() {
     assert!(fleet.failed(2, APPLY).contains("identities/crane.identity: cannot be read"));
     fs::write(fleet.path("identities/crane.identity"), "not an identity").unwrap();
     assert!(fleet.failed(2, APPLY).contains("is not a gateway's public identity"));
+    // Keys of somebody else above the line that people compare.
     fleet.identity("crane");
+    let crane = fs::read_to_string(fleet.path("identities/crane.identity")).unwrap();
+    let foreign = fleet.done("identity foreign.key");
+    let (keys, told) = (foreign.lines().next().unwrap(), crane.lines().nth(1).unwrap());
+    fs::write(fleet.path("identities/crane.identity"), format!("{keys}\n{told}\n")).unwrap();
+    assert!(fleet.failed(2, APPLY).contains("somebody exchanged one of the lines"));
+    fs::write(fleet.path("identities/crane.identity"), crane).unwrap();
     assert!(
         fleet.failed(2, &APPLY.replace("operator.key", "none.key")).contains("fleet operator --out FILE")
     );
@@ -181,4 +196,59 @@ fn what_is_wrong_is_told_and_changes_nothing() {
     // Another operator may publish into the same directory: it is another fleet.
     fleet.done(&APPLY.replace("operator.key", "other.key"));
     assert!(fleet.failed(1, &fetch(&operator, "press")).contains("somebody put an old one back"));
+}
+
+#[test]
+fn static_keys_of_a_replaced_box_go_to_no_other_one() {
+    let fleet = Fleet::new("fleet-replaced");
+    fleet.operator("operator.key");
+    fleet.identity("press");
+    let folder = fleet.path("rendering/press");
+    fs::create_dir_all(&folder).unwrap();
+    let text = "[gateway]\nname = \"press\"\n[[link]]\nname = \"press\"\nplain = \"p\"\nprotected = \"n\"\nsuite = \"gcm-aes-128\"\n\
+                [link.static]\nan = 0\nsci = \"02:00:00:00:00:0a/1\"\nkey_file = \"a.key\"\n\
+                [[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0b/1\"\nkey_file = \"b.key\"\n";
+    fs::write(folder.join("frameward.toml"), text).unwrap();
+    let key = |name: &str, digit: &str| {
+        let path = folder.join(name);
+        fs::write(&path, format!("{}\n", digit.repeat(32))).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    key("a.key", "1");
+    key("b.key", "2");
+    fleet.done(APPLY);
+    // The same box may have it again; another one may not.
+    fleet.done(&format!("{APPLY} --anew"));
+    fs::remove_file(fleet.path("press.key")).unwrap();
+    fleet.identity("press");
+    for switches in ["", " --anew", " --static-keys-are-new", " --dry-run"] {
+        let refused = fleet.failed(1, &format!("{APPLY}{switches}"));
+        assert!(refused.contains("its box is another one"), "{refused}");
+    }
+    // What changed is sealed in what is published: the operator has to say it.
+    key("a.key", "3");
+    fleet.failed(1, APPLY);
+    let applied = fleet.done(&format!("{APPLY} --static-keys-are-new"));
+    assert!(applied.contains(": has another identity than in version "), "{applied}");
+}
+
+/// Root would follow links in a folder of somebody else, and its files would be nobody's whose gateway reads them.
+#[test]
+fn a_folder_of_another_user_is_left_to_its_owner() {
+    if !nix::unistd::Uid::effective().is_root() {
+        return;
+    }
+    let fleet = Fleet::new("fleet-owner");
+    let operator = fleet.operator("operator.key");
+    fleet.identity("press");
+    for folder in ["box-press", "state-press"] {
+        fs::create_dir(fleet.path(folder)).unwrap();
+        std::os::unix::fs::chown(fleet.path(folder), Some(12_345), None).unwrap();
+        let refused = fleet.failed(2, &fetch(&operator, "press"));
+        assert!(refused.contains(folder) && refused.contains("sudo -u '#12345'"), "{refused}");
+        fs::remove_dir(fleet.path(folder)).unwrap();
+    }
+    fs::create_dir(fleet.path("theirs")).unwrap();
+    std::os::unix::fs::chown(fleet.path("theirs"), Some(12_345), None).unwrap();
+    assert!(fleet.failed(2, "identity theirs/fleet.key").contains("belongs to another user"));
 }

@@ -4,9 +4,10 @@
 //! are here already. It costs a third more octets, which does not matter for records that seldom change.
 //!
 //! - Of several addresses the one that answered last is asked first, and then the others in turn.
-//! - An operation has its own connection, and ends after [`PATIENCE`]. A watch keeps its connection from call to call.
+//! - A request has its own connection, and ends after [`PATIENCE`] at each address; a list after [`LIST_PATIENCE`]. A watch keeps its
+//!   connection from call to call.
 //! - A write that broke off is not tried again: whether it was done is for the caller to see.
-//! - An answer has bounded octets: whoever speaks for etcd cannot fill this memory.
+//! - An answer has bounded octets, and its entries are as long in memory as there: whoever speaks for etcd cannot fill this memory.
 
 mod connection;
 mod messages;
@@ -30,12 +31,12 @@ use self::messages::{
 };
 use super::{Directory, DirectoryError, Entry, Listing, Put, Watched};
 
-/// The longest time that an operation takes at one address.
+/// The longest time that a request takes at one address.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The most octets of a list: 5,000 gateways with 50 kB each.
-const LIST_OCTETS: usize = 256 << 20;
-/// Entries that are asked for at once.
-const PAGE: u32 = 32;
+/// The longest time that a list takes.
+const LIST_PATIENCE: Duration = Duration::from_secs(120);
+/// Entries that are asked for at once. The longest records of so many fit into an answer.
+const PAGE: u32 = 8;
 
 /// Where an etcd is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -67,7 +68,7 @@ pub struct Etcd {
 
 /// A watch between two calls.
 struct Watching {
-    prefix: String,
+    key: String,
     /// What was told so far.
     revision: u64,
     lines: Lines,
@@ -106,12 +107,23 @@ impl Etcd {
             match self.runtime.block_on(async { timeout(PATIENCE, asked).await }) {
                 Ok(Ok(answer)) => {
                     self.last = at;
-                    return serde_json::from_slice(&answer).map_err(|_| self.nonsense("JSON"));
+                    match serde_json::from_slice(&answer) {
+                        Ok(answer) => return Ok(answer),
+                        // Another one may make more sense.
+                        Err(_) if path == RANGE => {
+                            let (host, port) = &self.address.endpoints[at];
+                            why = format!("{host}:{port} answers no JSON of etcd");
+                        }
+                        Err(_) => return Err(self.nonsense("JSON")),
+                    }
                 }
-                Ok(Err(Failed::Refused(refused))) => return Err(self.unreachable(refused)),
                 // Whether a member that got the request wrote it is not known: only one that was not reached is passed over.
-                Ok(Err(Failed::Broken(broken))) if path != RANGE => return Err(self.unreachable(broken)),
-                Ok(Err(Failed::Broken(broken) | Failed::NotReached(broken))) => why = broken,
+                Ok(Err(Failed::Refused(failed) | Failed::Broken(failed))) if path != RANGE => {
+                    return Err(self.unreachable(failed));
+                }
+                Ok(Err(Failed::Refused(failed) | Failed::Broken(failed) | Failed::NotReached(failed))) => {
+                    why = failed;
+                }
                 Err(_) if path != RANGE => {
                     return Err(self.unreachable(no_answer(&self.address.endpoints[at])));
                 }
@@ -134,12 +146,12 @@ impl Etcd {
     }
 
     /// The watch of the last call if it is about the same, or a new one.
-    fn watching(&mut self, prefix: &str, after: u64) -> Result<Watching, DirectoryError> {
-        let same = |watching: &Watching| watching.prefix == prefix && watching.revision == after;
+    fn watching(&mut self, key: &str, after: u64) -> Result<Watching, DirectoryError> {
+        let same = |watching: &Watching| watching.key == key && watching.revision == after;
         if let Some(watching) = self.watching.take().filter(same) {
             return Ok(watching);
         }
-        let request = watch_request(prefix, after.saturating_add(1));
+        let request = watch_request(key, after.saturating_add(1));
         let body = serde_json::to_vec(&request).expect("invariant: texts and numbers alone");
         let mut why = String::new();
         for turn in 0..self.address.endpoints.len() {
@@ -149,7 +161,7 @@ impl Etcd {
             match self.runtime.block_on(async { timeout(PATIENCE, asked).await }) {
                 Ok(Ok(lines)) => {
                     self.last = at;
-                    return Ok(Watching { prefix: prefix.to_owned(), revision: after, lines });
+                    return Ok(Watching { key: key.to_owned(), revision: after, lines });
                 }
                 Ok(Err(Failed::Refused(failed) | Failed::Broken(failed) | Failed::NotReached(failed))) => {
                     why = failed
@@ -168,14 +180,20 @@ fn no_answer((host, port): &(String, u16)) -> String {
 }
 
 impl Directory for Etcd {
-    fn get(&mut self, key: &str) -> Result<Option<Entry>, DirectoryError> {
+    fn look(&mut self, key: &str) -> Result<Listing, DirectoryError> {
         let answer: RangeAnswer = self.ask(RANGE, &RangeRequest::one(key))?;
-        answer.kvs.into_iter().next().map(|pair| self.entry(pair)).transpose()
+        let revision = answer.header.revision().ok_or_else(|| self.nonsense("a revision"))?;
+        let entry = answer.kvs.into_iter().next().map(|pair| self.entry(pair)).transpose()?;
+        if entry.as_ref().is_some_and(|entry| entry.key != key) {
+            return Err(self.nonsense("the entry of that key"));
+        }
+        Ok(Listing { revision, entries: entry.into_iter().collect() })
     }
 
     fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError> {
         let mut listing = Listing { revision: 0, entries: Vec::new() };
         let mut octets = 0;
+        let until = Instant::now() + LIST_PATIENCE;
         loop {
             let from =
                 listing.entries.last().map_or_else(|| prefix.to_owned(), |entry| format!("{}\0", entry.key));
@@ -188,11 +206,14 @@ impl Directory for Etcd {
             let (more, before) = (answer.more, listing.entries.len());
             for pair in answer.kvs {
                 let entry = self.entry(pair)?;
-                octets += entry.key.len() + entry.value.len();
+                let is_next = listing.entries.last().is_none_or(|last| last.key < entry.key);
+                if !is_next || !entry.key.starts_with(prefix) {
+                    return Err(self.nonsense("keys that begin alike, in their order"));
+                }
+                if Listing::is_too_long(&mut octets, &entry) || Instant::now() > until {
+                    return Err(self.nonsense("a list that has an end"));
+                }
                 listing.entries.push(entry);
-            }
-            if octets > LIST_OCTETS {
-                return Err(self.nonsense("a list that has an end"));
             }
             if !more {
                 return Ok(listing);
@@ -214,9 +235,9 @@ impl Directory for Etcd {
         there.kvs.into_iter().next().map(|pair| self.entry(pair)).transpose().map(Put::Changed)
     }
 
-    fn watch(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
+    fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
         let until = Instant::now() + patience;
-        let mut watching = self.watching(prefix, after)?;
+        let mut watching = self.watching(key, after)?;
         loop {
             let next = self.runtime.block_on(async { timeout_at(until, watching.lines.next()).await });
             let line = match next {
@@ -240,11 +261,19 @@ impl Directory for Etcd {
             }
             // One that was removed is withheld from us, which changes nothing here.
             let written = result.events.into_iter().filter(|event| !event.is_removal());
-            let pairs: Vec<_> = written.filter_map(|event| event.kv).collect();
+            let pairs: Vec<_> = written.map(|event| event.kv).collect();
             if pairs.is_empty() {
+                // Lines that tell nothing may come without end.
+                if Instant::now() >= until {
+                    self.watching = Some(watching);
+                    return Ok(Watched::Changes(Listing { revision: after, entries: Vec::new() }));
+                }
                 continue;
             }
             let entries = pairs.into_iter().map(|pair| self.entry(pair)).collect::<Result<Vec<_>, _>>()?;
+            if entries.iter().any(|entry| entry.key != key) {
+                return Err(self.nonsense("the entry of that key"));
+            }
             let newest = entries.iter().map(|entry| entry.revision).max().unwrap_or(after);
             watching.revision = newest.max(after);
             let listing = Listing { revision: watching.revision, entries };

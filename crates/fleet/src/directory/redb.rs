@@ -3,8 +3,7 @@
 //! | table | key | value |
 //! |---|---|---|
 //! | `entries` | the entry's key | its revision and value |
-//! | `changes` | a revision | the key that was written in it |
-//! | `numbers` | `revision`, `forgotten` | the newest revision; the newest one that is no more in `changes` |
+//! | `numbers` | `revision` | the newest revision |
 //!
 //! The file is open only during an operation, so several programs of one machine share it: operators and gateways. One that finds it
 //! in use by another tries again for a while.
@@ -19,16 +18,12 @@ use redb::{
     TableDefinition, TableError,
 };
 
-use super::{Directory, DirectoryError, Entry, Listing, Put, Watched};
+use super::{Directory, DirectoryError, Entry, KEY_OCTETS, Listing, Put, VALUE_OCTETS, Watched};
 
 const ENTRIES: TableDefinition<'_, &str, (u64, &[u8])> = TableDefinition::new("entries");
-const CHANGES: TableDefinition<'_, u64, &str> = TableDefinition::new("changes");
 const NUMBERS: TableDefinition<'_, &str, u64> = TableDefinition::new("numbers");
 const REVISION: &str = "revision";
-const FORGOTTEN: &str = "forgotten";
 
-/// The most changes that are remembered for watches.
-const CHANGES_KEPT: u64 = 1024;
 /// Time for which an operation waits while others have the file.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Interval between two attempts to open a file that others have.
@@ -94,20 +89,16 @@ impl Redb {
         let transaction = database.begin_write().map_err(failed)?;
         let outcome = {
             let mut entries = transaction.open_table(ENTRIES).map_err(failed)?;
-            let there = entries.get(key).map_err(failed)?.map(|value| entry(key, value.value()));
+            let there =
+                entries.get(key).map_err(failed)?.map(|value| entry(key, value.value())).transpose()?;
             if there.as_ref().map_or(0, |entry| entry.revision) != seen {
                 return Ok(Put::Changed(there));
             }
             let mut numbers = transaction.open_table(NUMBERS).map_err(failed)?;
-            let mut changes = transaction.open_table(CHANGES).map_err(failed)?;
-            let revision = numbers.get(REVISION).map_err(failed)?.map_or(0, |number| number.value()) + 1;
+            let newest = numbers.get(REVISION).map_err(failed)?.map_or(0, |number| number.value());
+            let revision = newest.checked_add(1).ok_or_else(|| nonsense("the last revision there can be"))?;
             numbers.insert(REVISION, revision).map_err(failed)?;
             entries.insert(key, (revision, value)).map_err(failed)?;
-            changes.insert(revision, key).map_err(failed)?;
-            if let Some(forgotten) = revision.checked_sub(CHANGES_KEPT).filter(|revision| *revision > 0) {
-                changes.remove(forgotten).map_err(failed)?;
-                numbers.insert(FORGOTTEN, forgotten).map_err(failed)?;
-            }
             Put::Done(revision)
         };
         transaction.commit().map_err(failed)?;
@@ -126,10 +117,16 @@ impl View {
 
     fn get(&self, key: &str) -> Result<Option<Entry>, Failed> {
         match self.0.open_table(ENTRIES) {
-            Ok(entries) => Ok(entries.get(key).map_err(failed)?.map(|value| entry(key, value.value()))),
+            Ok(entries) => {
+                entries.get(key).map_err(failed)?.map(|value| entry(key, value.value())).transpose()
+            }
             Err(TableError::TableDoesNotExist(_)) => Ok(None),
             Err(error) => Err(failed(error)),
         }
+    }
+
+    fn look(&self, key: &str) -> Result<Listing, Failed> {
+        Ok(Listing { revision: self.number(REVISION)?, entries: self.get(key)?.into_iter().collect() })
     }
 
     fn list(&self, prefix: &str) -> Result<Listing, Failed> {
@@ -139,42 +136,36 @@ impl View {
             Err(TableError::TableDoesNotExist(_)) => return Ok(listing),
             Err(error) => return Err(failed(error)),
         };
+        let mut octets = 0;
         for row in entries.range(prefix..).map_err(failed)? {
             let (key, value) = row.map_err(failed)?;
             if !key.value().starts_with(prefix) {
                 break;
             }
-            listing.entries.push(entry(key.value(), value.value()));
+            let entry = entry(key.value(), value.value())?;
+            if Listing::is_too_long(&mut octets, &entry) {
+                return Err(nonsense("a list without an end"));
+            }
+            listing.entries.push(entry);
         }
         Ok(listing)
     }
 
-    /// What changed behind a revision.
-    fn changes(&self, prefix: &str, after: u64) -> Result<Watched, Failed> {
-        let revision = self.number(REVISION)?;
-        if after > revision || after < self.number(FORGOTTEN)? {
+    /// Whether the entry changed behind a revision.
+    fn changes(&self, key: &str, after: u64) -> Result<Watched, Failed> {
+        let mut listing = self.look(key)?;
+        if after > listing.revision {
             return Ok(Watched::Lost);
         }
-        let mut listing = Listing { revision, entries: Vec::new() };
-        if after == revision {
-            return Ok(Watched::Changes(listing));
-        }
-        let changes = self.0.open_table(CHANGES).map_err(failed)?;
-        for row in changes.range(after + 1..).map_err(failed)? {
-            let (at, key) = row.map_err(failed)?;
-            // An entry that was written again later is told there.
-            let is_last = |entry: &Entry| entry.revision == at.value();
-            if key.value().starts_with(prefix) {
-                listing.entries.extend(self.get(key.value())?.filter(is_last));
-            }
-        }
+        listing.entries.retain(|entry| entry.revision > after);
         Ok(Watched::Changes(listing))
     }
 }
 
 impl Directory for Redb {
-    fn get(&mut self, key: &str) -> Result<Option<Entry>, DirectoryError> {
-        Ok(self.read(|view| view.get(key))?.flatten())
+    fn look(&mut self, key: &str) -> Result<Listing, DirectoryError> {
+        let empty = Listing { revision: 0, entries: Vec::new() };
+        Ok(self.read(|view| view.look(key))?.unwrap_or(empty))
     }
 
     fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError> {
@@ -186,11 +177,11 @@ impl Directory for Redb {
         self.write(key, value, seen).map_err(|error| self.error(&error))
     }
 
-    fn watch(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
+    fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
         let since = Instant::now();
         loop {
             let nothing = Watched::Changes(Listing { revision: 0, entries: Vec::new() });
-            let watched = self.read(|view| view.changes(prefix, after))?;
+            let watched = self.read(|view| view.changes(key, after))?;
             let watched = watched.unwrap_or(if after == 0 { nothing } else { Watched::Lost });
             let left = patience.saturating_sub(since.elapsed());
             match watched {
@@ -203,8 +194,15 @@ impl Directory for Redb {
     }
 }
 
-fn entry(key: &str, (revision, value): (u64, &[u8])) -> Entry {
-    Entry { key: key.to_owned(), value: value.to_vec(), revision }
+fn entry(key: &str, (revision, value): (u64, &[u8])) -> Result<Entry, Failed> {
+    if key.len() > KEY_OCTETS || value.len() > VALUE_OCTETS {
+        return Err(nonsense("an entry that is longer than any can be"));
+    }
+    Ok(Entry { key: key.to_owned(), value: value.to_vec(), revision })
+}
+
+fn nonsense(what: &str) -> Failed {
+    Box::new(redb::Error::Corrupted(format!("it has {what}")))
 }
 
 fn failed(error: impl Into<redb::Error>) -> Failed {

@@ -18,7 +18,9 @@ use tokio_rustls::TlsConnector;
 use super::TlsFiles;
 
 /// The most octets of one answer, or of one line of a watch: a page of the longest records in base64.
-const ANSWER_OCTETS: usize = 24 << 20;
+const ANSWER_OCTETS: usize = 8 << 20;
+/// The most characters of a reason that etcd tells.
+const REASON: usize = 200;
 
 /// Why there is no answer.
 pub(super) enum Failed {
@@ -35,6 +37,8 @@ pub(super) struct Lines {
     body: Incoming,
     /// Octets of lines that have begun.
     octets: Vec<u8>,
+    /// How many of them are in lines that were read.
+    read: usize,
 }
 
 /// Sends a request and waits for the whole answer.
@@ -46,14 +50,16 @@ pub(super) async fn ask(
 ) -> Result<Vec<u8>, Failed> {
     let response = send(endpoint, tls, path, body).await?;
     let status = response.status();
-    let mut lines = Lines { body: response.into_body(), octets: Vec::new() };
+    let mut lines = Lines { body: response.into_body(), octets: Vec::new(), read: 0 };
     while lines.read().await? {}
     if status.is_success() {
         return Ok(lines.octets);
     }
     let told: Option<serde_json::Value> = serde_json::from_slice(&lines.octets).ok();
     let told = told.as_ref().and_then(|told| told.get("error")).and_then(serde_json::Value::as_str);
-    Err(Failed::Refused(format!("etcd refuses: {}", told.map_or_else(|| status.to_string(), str::to_owned))))
+    // It goes to a terminal, or into a log.
+    let shown = |told: &str| told.chars().take(REASON).collect::<String>().escape_debug().to_string();
+    Err(Failed::Refused(format!("etcd refuses: {}", told.map_or_else(|| status.to_string(), shown))))
 }
 
 /// Sends a request whose answer comes line by line.
@@ -67,7 +73,7 @@ pub(super) async fn stream(
     if !response.status().is_success() {
         return Err(Failed::Refused(format!("etcd refuses: {}", response.status())));
     }
-    Ok(Lines { body: response.into_body(), octets: Vec::new() })
+    Ok(Lines { body: response.into_body(), octets: Vec::new(), read: 0 })
 }
 
 async fn send(
@@ -110,12 +116,16 @@ where
 impl Lines {
     /// The next line. Losing the future loses no octet.
     pub(super) async fn next(&mut self) -> Result<Vec<u8>, Failed> {
-        let mut looked = 0;
+        let mut looked = self.read;
         loop {
             if let Some(end) = self.octets[looked..].iter().position(|octet| *octet == b'\n') {
-                let rest = self.octets.split_off(looked + end + 1);
-                return Ok(std::mem::replace(&mut self.octets, rest));
+                let end = looked + end + 1;
+                let line = self.octets[self.read..end].to_vec();
+                self.read = end;
+                return Ok(line);
             }
+            self.octets.drain(..self.read);
+            self.read = 0;
             looked = self.octets.len();
             if !self.read().await? {
                 return Err(Failed::Broken("the connection broke off".to_owned()));

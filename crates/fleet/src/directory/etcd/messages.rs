@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 
-use super::super::{Entry, KEY_OCTETS};
+use super::super::{Entry, KEY_OCTETS, VALUE_OCTETS};
 use super::encoded;
 
 #[derive(Serialize)]
@@ -24,10 +24,11 @@ pub(super) struct Head {
     revision: String,
 }
 
-#[derive(Deserialize, Default)]
-#[serde(default)]
+/// What has to be there keeps an entry from being longer in memory than in the answer.
+#[derive(Deserialize)]
 pub(super) struct KeyValue {
     key: String,
+    #[serde(default)]
     value: String,
     mod_revision: String,
 }
@@ -76,7 +77,7 @@ pub(super) struct WatchResult {
 pub(super) struct Event {
     #[serde(rename = "type", default)]
     kind: String,
-    pub(super) kv: Option<KeyValue>,
+    pub(super) kv: KeyValue,
 }
 
 impl RangeRequest {
@@ -105,7 +106,7 @@ impl KeyValue {
     pub(super) fn entry(self) -> Option<Entry> {
         let key = String::from_utf8(STANDARD.decode(self.key).ok()?).ok()?;
         let (value, revision) = (STANDARD.decode(self.value).ok()?, self.mod_revision.parse().ok()?);
-        (key.len() <= KEY_OCTETS).then_some(Entry { key, value, revision })
+        (key.len() <= KEY_OCTETS && value.len() <= VALUE_OCTETS).then_some(Entry { key, value, revision })
     }
 }
 
@@ -125,12 +126,11 @@ pub(super) fn transaction(key: &str, value: &[u8], seen: u64) -> serde_json::Val
     })
 }
 
-/// Asks for all changes from a revision on.
-pub(super) fn watch_request(prefix: &str, from: u64) -> serde_json::Value {
+/// Asks for all changes of an entry from a revision on.
+pub(super) fn watch_request(key: &str, from: u64) -> serde_json::Value {
     serde_json::json!({
         "create_request": {
-            "key": encoded(prefix.as_bytes()),
-            "range_end": encoded(&behind(prefix)),
+            "key": encoded(key.as_bytes()),
             "start_revision": from.to_string(),
         }
     })

@@ -1,6 +1,7 @@
 //! A gateway's commands: `fleet identity`, `fleet fetch` and `fleet follow`.
 
-use std::path::PathBuf;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -11,6 +12,7 @@ use fleet::{Acceptor, GatewayName, Member, PublicIdentity};
 use frameward::fleet_agent::Agent;
 use frameward::log::Log;
 use frameward::{keygen, privilege};
+use nix::unistd::Uid;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use suite::identity::PublicKey;
 
@@ -19,12 +21,12 @@ use crate::{Failure, print, tell_all, told};
 
 pub(crate) const IDENTITY_HELP: &str = "\
 The identity is an Ed25519 key pair, from which the key for sealed files is derived. The box makes
-it itself, in a file of mode 0600, and the file never leaves the box. The printed line is no secret.
-But whoever exchanges it on its way gets the gateway's configuration and keys: compare the line
-behind it, which begins with #, at both ends.
+it itself, in a file of mode 0600, and the file never leaves the box. What is printed is no secret.
+But whoever exchanges it on its way gets the gateway's configuration and keys. So compare the line
+with # with what `frameward fleet apply --dry-run` prints behind the gateway's name.
 
 Example:
-  frameward fleet identity /etc/frameward/fleet.key > press.identity";
+  frameward fleet identity /etc/frameward/press/fleet.key > press.identity";
 
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const FETCH_USAGE: &str = "\
@@ -38,7 +40,7 @@ frameward fleet follow [OPTIONS] --directory <DIRECTORY> --operator <HEX> --iden
 
 pub(crate) const FETCH_HELP: &str = "\
 FOLDER gets a folder for each version, and `current`, which leads to the newest one. So run the
-gateway with FOLDER/current/frameward.toml. Files belong to the owner of FOLDER.
+gateway with FOLDER/current/frameward.toml. Run the command as the owner of FOLDER.
 
 The command accepts what the operator signed for this gateway, what is valid now by this box's
 clock, and what is newer than all that it accepted before. It remembers the version in the state
@@ -47,7 +49,7 @@ is in use.
 
 Example:
   frameward fleet fetch --directory etcd://10.0.0.1 --operator 1b9f...c7 \\
-      --identity /etc/frameward/fleet.key --name press /etc/frameward/press
+      --identity /etc/frameward/press/fleet.key --name press /etc/frameward/press
   frameward reload press
 
 Exit status: 0 FOLDER has what the directory has, new or as before; 1 it was refused, and FOLDER is
@@ -60,11 +62,11 @@ protected before have 30 seconds to protect again. If one does not, the version 
 the gateway reloads that, and the new version is not tried again.
 
 While the directory is away the gateway runs on. It logs to standard error, one line for each event.
-It has to be root or the gateway's own user.
+It has to be the owner of FOLDER, and root or the gateway's own user.
 
 Example:
   frameward fleet follow --directory etcd://10.0.0.1 --operator 1b9f...c7 \\
-      --identity /etc/frameward/fleet.key --name press /etc/frameward/press";
+      --identity /etc/frameward/press/fleet.key --name press /etc/frameward/press";
 
 /// Where it is remembered which version was accepted.
 const STATE: &str = "/var/lib/frameward/fleet";
@@ -120,15 +122,32 @@ fn gateway_name(text: &str) -> Result<GatewayName, &'static str> {
     GatewayName::new(text).ok_or("a name is 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")
 }
 
+/// Refuses folders of another user. Root would follow the links in them, and write what their owner cannot read.
+fn own<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Result<(), Failure> {
+    for folder in folders {
+        // One that is not there is made by this user.
+        let Ok(owner) = std::fs::metadata(folder).map(|found| Uid::from_raw(found.uid())) else { continue };
+        if owner != Uid::effective() {
+            let line = format_args!(
+                "{} belongs to another user; run this as its owner: sudo -u '#{owner}' frameward ...",
+                folder.display()
+            );
+            return Err(told(&line, Failure::Usage));
+        }
+    }
+    Ok(())
+}
+
 impl ShowIdentity {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
         if !self.file.exists() {
+            own(self.file.parent().filter(|folder| !folder.as_os_str().is_empty()))?;
             keygen::site(&self.file).map_err(|error| told(&error, Failure::Failed))?;
         }
         let identity = config::key_file::read_identity(&self.file);
         let identity = identity.map_err(|error| told(&error, Failure::Usage))?;
-        print(&format_args!("{}\n# {}\n", PublicIdentity::of(&identity), identity.public()))
+        print(&format_args!("{}\n", PublicIdentity::of(&identity)))
     }
 }
 
@@ -138,6 +157,7 @@ impl Gateway {
     }
 
     fn acceptor(&self) -> Result<Acceptor, Failure> {
+        own([self.folder.as_path(), &self.state])?;
         let identity = config::key_file::read_identity(&self.identity);
         let identity = identity.map_err(|error| told(&error, Failure::Usage))?;
         let member = Member { fleet: self.operator, name: self.name.clone(), identity };

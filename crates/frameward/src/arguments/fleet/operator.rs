@@ -7,7 +7,8 @@ use std::time::Duration;
 use clap::Args;
 use fleet::directory::{Address, Directory, configuration_prefix};
 use fleet::publish::{Difference, Place, compare, publish};
-use fleet::{Draft, Files, GatewayName, Operator, PublicIdentity, rendering};
+use fleet::rendering::{self, Rendered};
+use fleet::{Draft, Operator, PublicIdentity};
 use frameward::{keygen, privilege};
 
 use super::unix_seconds;
@@ -40,7 +41,13 @@ DIRECTORY is a file, or the members of an etcd:
   etcds://HOST:PORT?ca=FILE&certificate=FILE&key=FILE     (with TLS; client certificate if needed)
 
 A gateway whose files are as they were published is left alone, unless less than a third of its
-time is left. If somebody else published meanwhile, theirs stays, and the command says so.
+time is left; --anew publishes all. If somebody else published meanwhile, theirs stays, and the
+command says so.
+
+Behind a gateway's name stands its public key. Compare it once with the line with # that
+`frameward fleet identity` prints on its box. A gateway with another identity than before gets
+static keys only if they are new (--static-keys-are-new): its box does not know which packet
+numbers they had.
 
 Examples:
   frameward fleet apply rendering --signing-key operator.key --identities identities \\
@@ -80,18 +87,28 @@ pub(crate) struct Apply {
     /// Show what would be published, and publish nothing
     #[arg(long)]
     dry_run: bool,
+    /// Publish also what is the same: a gateway took it back, or refuses it
+    #[arg(long)]
+    anew: bool,
+    /// Gateways with a new identity get static keys that no other box had
+    #[arg(long)]
+    static_keys_are_new: bool,
 }
 
 /// A gateway of the rendering.
 struct Gateway {
-    name: GatewayName,
-    files: Files,
+    rendered: Rendered,
     member: PublicIdentity,
 }
 
 impl Gateway {
     const fn draft(&self) -> Draft<'_> {
-        Draft { gateway: &self.name, member: &self.member, files: &self.files }
+        Draft { gateway: &self.rendered.name, member: &self.member, files: &self.rendered.files }
+    }
+
+    /// Name and key: people compare the latter with what its box prints.
+    fn title(&self) -> String {
+        format!("{} {}", self.rendered.name, self.member.key())
     }
 }
 
@@ -119,17 +136,36 @@ impl Apply {
             .map_err(failed)?;
         let mut all = Ok(());
         for (gateway, place) in gateways.iter().zip(&places) {
-            if self.dry_run || matches!(place.difference, Difference::Same { .. }) {
-                print(&format_args!("{}: {}\n", gateway.name, planned(&place.difference)))?;
+            let title = gateway.title();
+            if self.repeats_packet_numbers(gateway, place) {
+                let line = format_args!(
+                    "{title}: its box is another one, and does not know which packet numbers the static keys had; make new keys for both ends of the link, and apply with --static-keys-are-new"
+                );
+                all = Err(told(&line, Failure::Failed));
+                continue;
+            }
+            let is_same = matches!(place.difference, Difference::Same { .. }) && !self.anew;
+            if self.dry_run || is_same {
+                print(&format_args!("{title}: {}\n", planned(&place.difference)))?;
                 continue;
             }
             match publish(&mut *directory, &operator, gateway.draft(), place, valid, now) {
-                Ok(version) => print(&format_args!("{}: {}\n", gateway.name, done(place, version)))?,
-                Err(error) => all = Err(told(&format_args!("{}: {error}", gateway.name), Failure::Failed)),
+                Ok(version) => print(&format_args!("{title}: {}\n", done(place, version)))?,
+                Err(error) => all = Err(told(&format_args!("{title}: {error}"), Failure::Failed)),
             }
         }
         self.tell_of_others(&mut *directory, &operator, &gateways)?;
         all
+    }
+
+    /// True if a box without marks would get static keys that another one had: it would begin at packet number 1 again. What the other
+    /// one had is sealed, so the operator has to say that keys in changed files are new.
+    const fn repeats_packet_numbers(&self, gateway: &Gateway, place: &Place) -> bool {
+        gateway.rendered.has_static_keys
+            && match place.difference {
+                Difference::OtherIdentity { same_files, .. } => same_files || !self.static_keys_are_new,
+                _ => false,
+            }
     }
 
     fn operator(&self) -> Result<Operator, Failure> {
@@ -153,10 +189,10 @@ impl Apply {
         })?;
         let mut gateways = Vec::new();
         let mut all = Ok(());
-        for (name, files) in rendered {
-            let path = self.identities.join(format!("{name}.identity"));
+        for rendered in rendered {
+            let path = self.identities.join(format!("{}.identity", rendered.name));
             match identity(&path) {
-                Ok(member) => gateways.push(Gateway { name, files, member }),
+                Ok(member) => gateways.push(Gateway { rendered, member }),
                 Err(why) => {
                     tell(&format_args!("{}: {why}", path.display()));
                     all = Err(Failure::Usage);
@@ -174,7 +210,7 @@ impl Apply {
         gateways: &[Gateway],
     ) -> Result<(), Failure> {
         let prefix = configuration_prefix(operator.fleet());
-        let known: BTreeSet<_> = gateways.iter().map(|gateway| gateway.name.as_str()).collect();
+        let known: BTreeSet<_> = gateways.iter().map(|gateway| gateway.rendered.name.as_str()).collect();
         let listing = directory.list(&prefix).map_err(|error| told(&error, Failure::Failed))?;
         let names = listing.entries.iter().filter_map(|entry| entry.key.strip_prefix(&prefix));
         names.filter(|name| !known.contains(name)).try_for_each(|name| {
@@ -196,7 +232,12 @@ fn planned(difference: &Difference) -> String {
     match difference {
         Difference::New => "new".to_owned(),
         Difference::Changed { version } => format!("changed since version {version}"),
-        Difference::Ending { version } => format!("unchanged; version {version} ends soon, or has ended"),
+        Difference::OtherIdentity { version, .. } => {
+            format!("has another identity than in version {version}")
+        }
+        Difference::Ending { version } => {
+            format!("unchanged; version {version} ends soon, has ended, or begins later")
+        }
         Difference::Foreign => "what is in the directory was not signed by this operator".to_owned(),
         Difference::Same { version } => format!("unchanged, version {version}"),
     }
