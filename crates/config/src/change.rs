@@ -1,4 +1,4 @@
-//! What becomes of a running gateway's parts under another configuration: for a reload, and for those that foretell one.
+//! Fates of a running gateway's parts under another configuration: for a reload, and for those that foretell one.
 //!
 //! Only configurations are compared here. What a running link or site knows beside its configuration, such as the MTUs of its interfaces,
 //! comes in as an argument.
@@ -43,7 +43,7 @@ pub enum LinkChange {
     Keep,
     /// It goes on with other keys or settings.
     Change {
-        /// What of its keys is different.
+        /// Differences of its keys.
         keys: KeysChange,
         /// Its ports are closed and opened again.
         reopen: bool,

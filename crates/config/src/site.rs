@@ -59,7 +59,7 @@ pub struct Site {
     pub identity: Option<Identity>,
     /// The differentiated services code point (RFC 2474) of packets with frames.
     pub dscp: Dscp,
-    /// What its uplink carries, in bits a second, if packets are to wait for it here.
+    /// Rate of its uplink in bits a second, if packets are to wait for it here.
     pub rate: Option<u64>,
     /// EtherType of cells' protected frames, if they cross.
     pub cells: Option<EtherType>,

@@ -378,7 +378,7 @@ fn lines_of(judged: Result<(Config, Vec<Finding>), Vec<Finding>>) -> Vec<String>
     lines(&judged.map(|_| ()).unwrap_err())
 }
 
-/// What the state directory knows of the names of express SCs counts as much: ends that were exchanged, or a lost directory.
+/// Records of express SCs in the state directory count as much: ends that were exchanged, or a lost directory.
 #[test]
 fn names_of_express_scs_are_judged_too() {
     use pnstore::{LeaseError, Role};

@@ -314,22 +314,23 @@ impl KernelLink {
         key: &SaKey<'_>,
         lowest: Pn,
     ) -> Result<(), XdpError> {
-        self.add_sc(sci)?;
-        self.programs.install_receive(sci, an, key, lowest, self.replay_window)?;
-        self.programs.enable_receive(sci, an)
+        self.install_receive_above(sci, an, key, lowest, false)
     }
 
-    /// The same, with the PNs below left to an SA of the worker's.
+    /// The same; `shared`: the PNs below are left to an SA of the worker's.
     pub(crate) fn install_receive_above(
         &mut self,
         sci: Sci,
         an: An,
         key: &SaKey<'_>,
         lowest: Pn,
+        shared: bool,
     ) -> Result<(), XdpError> {
         self.add_sc(sci)?;
         self.programs.install_receive(sci, an, key, lowest, self.replay_window)?;
-        self.programs.share_below(sci, an, true)?;
+        if shared {
+            self.programs.share_below(sci, an, true)?;
+        }
         self.programs.enable_receive(sci, an)
     }
 

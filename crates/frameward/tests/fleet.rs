@@ -2,9 +2,11 @@
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use testkit::TestDirectory;
 
@@ -251,4 +253,58 @@ fn a_folder_of_another_user_is_left_to_its_owner() {
     fs::create_dir(fleet.path("theirs")).unwrap();
     std::os::unix::fs::chown(fleet.path("theirs"), Some(12_345), None).unwrap();
     assert!(fleet.failed(2, "identity theirs/fleet.key").contains("belongs to another user"));
+}
+
+/// `fleet follow` of a box whose directory has a newer version than its folder, until it says how that ended.
+fn followed(fleet: &Fleet, operator: &str, ending: &str) -> String {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_frameward"))
+        .arg("fleet")
+        .args(fetch(operator, "press").replacen("fetch", "follow", 1).split_whitespace())
+        .env("FRAMEWARD_RUNTIME_DIR", fleet.path("run"))
+        .current_dir(fleet.0.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    for line in BufReader::new(child.stderr.take().unwrap()).lines() {
+        said += &(line.unwrap() + "\n");
+        if said.contains(ending) {
+            break;
+        }
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(said.contains(ending), "{said}");
+    said
+}
+
+/// The gateway reads the version at its start; one that does not answer may go on with the one before.
+#[test]
+fn a_change_stays_where_no_gateway_runs_and_is_taken_back_where_none_answers() {
+    let fleet = Fleet::new("fleet-follow");
+    let operator = fleet.operator("operator.key");
+    fleet.identity("press");
+    fs::create_dir_all(fleet.path("run")).unwrap();
+    let publish = |cak| {
+        fleet.render("press", cak);
+        fleet.done(APPLY);
+    };
+    let in_use = || fs::read_link(fleet.path("box-press/current")).unwrap();
+    publish("1");
+    fleet.done(&fetch(&operator, "press"));
+    let first = in_use();
+    publish("2");
+    followed(&fleet, &operator, " stays");
+    let second = in_use();
+    assert_ne!(second, first);
+
+    let socket = UnixListener::bind(fleet.path("run/press.sock")).unwrap();
+    // It hears the request, and is gone.
+    let answers = std::thread::spawn(move || socket.incoming().flatten().for_each(drop));
+    publish("3");
+    followed(&fleet, &operator, " is taken back");
+    assert_eq!(in_use(), second);
+    assert!(!answers.is_finished(), "the socket was there all the time");
+    // Nor is it tried again by the next one.
+    assert!(fleet.failed(1, &fetch(&operator, "press")).contains("was taken back before"));
 }

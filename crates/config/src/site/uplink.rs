@@ -75,7 +75,7 @@ pub(super) fn dscp(label: &str, raw: &RawSite, protects: bool, findings: &mut Fi
     Dscp::default()
 }
 
-/// What frames show of themselves is loud.
+/// Frames that show something of themselves are told loudly.
 fn shown(label: &str, value: &Spanned<Value>, dscp: Dscp, findings: &mut Findings) -> Dscp {
     let text = format!(
         "{label}dscp = {}: {}; use one number or \"none\" to hide it",
@@ -86,7 +86,7 @@ fn shown(label: &str, value: &Spanned<Value>, dscp: Dscp, findings: &mut Finding
     dscp
 }
 
-/// What a stranger on the path learns by the DSCP.
+/// Knowledge that a stranger on the path gets by the DSCP.
 pub(crate) const fn reveals(dscp: Dscp) -> Option<&'static str> {
     match dscp {
         Dscp::All(_) => None,

@@ -88,10 +88,7 @@ impl Limited {
         for &(sci, an, through) in &self.receive {
             let Some(of) = saks.receive.iter().find(|of| (of.sci, of.an) == (sci, an)) else { continue };
             let (key, lowest) = (saks.key(of), lowest(through));
-            match self.tail {
-                0 => kernel.install_receive(sci, an, &key, lowest)?,
-                _ => kernel.install_receive_above(sci, an, &key, lowest)?,
-            }
+            kernel.install_receive_above(sci, an, &key, lowest, self.tail > 0)?;
         }
         let Some((an, first, reserved)) = self.transmit.filter(|(an, ..)| *an == saks.transmit.an) else {
             return Ok(None);
