@@ -268,7 +268,7 @@ fn followed(fleet: &Fleet, operator: &str, ending: &str) -> String {
     let mut said = String::new();
     for line in BufReader::new(child.stderr.take().unwrap()).lines() {
         said += &(line.unwrap() + "\n");
-        if said.contains(ending) {
+        if [" stays", " is taken back"].iter().any(|end| said.contains(end)) {
             break;
         }
     }
