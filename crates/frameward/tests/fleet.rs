@@ -152,7 +152,13 @@ fn what_is_wrong_is_told_and_changes_nothing() {
     let other = fleet.operator("other.key");
     fleet.render("press", "1");
     fleet.render("crane", "1");
+    let said = fleet.failed(2, &fetch(&operator, "press"));
+    assert!(said.contains("make this box's identity with: frameward fleet identity press.key"), "{said}");
     fleet.identity("press");
+    fs::write(fleet.path("fleet.redb"), "no directory").unwrap();
+    let said = fleet.failed(3, &fetch(&operator, "press"));
+    assert!(said.contains("name the file that frameward fleet apply has written"), "{said}");
+    fs::remove_file(fleet.path("fleet.redb")).unwrap();
     // One gateway's identity is missing: the other one is not published either.
     assert!(fleet.failed(2, APPLY).contains("identities/crane.identity: cannot be read"));
     fs::write(fleet.path("identities/crane.identity"), "not an identity").unwrap();

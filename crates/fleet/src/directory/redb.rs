@@ -48,7 +48,14 @@ impl Redb {
     }
 
     fn error(&self, why: &redb::Error) -> DirectoryError {
-        DirectoryError::Unreachable { address: self.0.display().to_string(), why: why.to_string() }
+        let is_no_directory = match why {
+            redb::Error::Io(error) => error.kind() == io::ErrorKind::InvalidData,
+            redb::Error::Corrupted(_) => true,
+            _ => false,
+        };
+        let cure =
+            if is_no_directory { "; name the file that frameward fleet apply has written" } else { "" };
+        DirectoryError::Unreachable { address: self.0.display().to_string(), why: format!("{why}{cure}") }
     }
 
     fn opened<T>(open: impl Fn() -> Result<T, DatabaseError>) -> Result<T, Failed> {

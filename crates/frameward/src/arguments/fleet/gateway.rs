@@ -158,6 +158,13 @@ impl Gateway {
 
     fn acceptor(&self) -> Result<Acceptor, Failure> {
         own([self.folder.as_path(), &self.state])?;
+        if !self.identity.exists() {
+            let path = self.identity.display();
+            let line = format_args!(
+                "{path} does not exist; make this box's identity with: frameward fleet identity {path}"
+            );
+            return Err(told(&line, Failure::Usage));
+        }
         let identity = config::key_file::read_identity(&self.identity);
         let identity = identity.map_err(|error| told(&error, Failure::Usage))?;
         let member = Member { fleet: self.operator, name: self.name.clone(), identity };
