@@ -12,11 +12,14 @@ use std::hint::black_box;
 use std::io::{self, Read as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 /// Mask over a needle's octets, read so that no compiler removes it for good.
 const MASK: u8 = 0xa7;
 /// Octets that are looked at in one piece; the next one begins so many before its end.
 const PIECE: usize = 1 << 16;
+/// The right to look: the piece that another thread looks at is a copy, and would be found as if somebody kept it.
+static LOOKING: Mutex<()> = Mutex::new(());
 
 /// A secret to look for, which is not in this process's memory by it.
 pub struct Needle(Vec<u8>);
@@ -70,6 +73,7 @@ impl Needle {
     /// # Errors
     /// If its memory cannot be read.
     pub fn places(&self, process: &str) -> io::Result<Vec<String>> {
+        let _looking = LOOKING.lock().unwrap_or_else(PoisonError::into_inner);
         let memory = File::open(format!("/proc/{process}/mem"))?;
         let mut places = Vec::new();
         let mut piece = vec![0; PIECE];
