@@ -33,6 +33,7 @@ mod receive;
 mod session;
 mod settings;
 mod site_state;
+pub mod standby;
 mod stations;
 mod table;
 mod window;
