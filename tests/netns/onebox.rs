@@ -22,14 +22,14 @@ use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};
 
 /// Lines of `[[site]]`.
-const MKA: &str = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
+pub(super) const MKA: &str = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
 
 /// Plants, a box in each, and machines without MACsec.
-struct OneBox {
-    plants: Plants,
-    sites: Vec<Station>,
+pub(super) struct OneBox {
+    pub(super) plants: Plants,
+    pub(super) sites: Vec<Station>,
     stations: Vec<Station>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
 }
 
 impl OneBox {
@@ -44,7 +44,7 @@ impl OneBox {
     }
 
     /// The first machine of each plant has no MACsec, and the second one a station.
-    fn configured(plants: u8, stations: u8, choice: &SitesChoice) -> Self {
+    pub(super) fn configured(plants: u8, stations: u8, choice: &SitesChoice) -> Self {
         let shape =
             PlantsShape { plants, stations, machine_mtu: 1500, lan_mtu: 1500, ..PlantsShape::default() };
         let plants = Plants::build(&shape).unwrap();
@@ -66,7 +66,7 @@ impl OneBox {
         Self { plants, sites: Vec::new(), stations: Vec::new(), scratch }
     }
 
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         for plant in &self.plants.plants {
             let start =
                 |namespace, name: &str| Station::start(program(), namespace, &self.scratch, name).unwrap();
@@ -77,12 +77,17 @@ impl OneBox {
         }
     }
 
-    fn machine(&self, plant: usize) -> &Machine {
+    pub(super) fn machine(&self, plant: usize) -> &Machine {
         &self.plants.plants[plant].stations[0].machine
     }
 
     /// Waits until the box of a plant is as it should be.
-    fn until(&self, plant: usize, what: &str, is: impl Fn(&GatewayReport) -> bool) -> GatewayReport {
+    pub(super) fn until(
+        &self,
+        plant: usize,
+        what: &str,
+        is: impl Fn(&GatewayReport) -> bool,
+    ) -> GatewayReport {
         let end = Instant::now() + DEADLINE;
         loop {
             let report = self.sites[plant].report().unwrap();
@@ -95,7 +100,7 @@ impl OneBox {
     }
 
     /// Waits until all boxes have keys with all others.
-    fn secured(&self) {
+    pub(super) fn secured(&self) {
         let others = self.sites.len() - 1;
         for plant in 0..self.sites.len() {
             self.until(plant, "it is secured", |report| {
@@ -106,7 +111,7 @@ impl OneBox {
     }
 
     /// Pings until an answer comes back.
-    fn reaches(&self, from: usize, to: usize, octets: u16) {
+    pub(super) fn reaches(&self, from: usize, to: usize, octets: u16) {
         let end = Instant::now() + DEADLINE;
         while let Err(error) = ping(self.machine(from), self.machine(to), Ip::V4, 1, octets) {
             assert!(Instant::now() < end, "{error}: {:#?}", self.sites[from].report());
@@ -115,7 +120,7 @@ impl OneBox {
     }
 
     /// Numbered frames of all sizes both ways, each delivered once, in order, octet for octet.
-    fn counted(&self, seed: u64) {
+    pub(super) fn counted(&self, seed: u64) {
         let (a, b) = (self.machine(0), self.machine(1));
         for (from, to) in [(a, b), (b, a)] {
             let sizes = [46, 64, 600, 1438, 1470, 1499, 1500].into_iter().cycle().take(200);
@@ -131,7 +136,7 @@ impl OneBox {
         }
     }
 
-    fn command(&self, arguments: &[&str]) -> String {
+    pub(super) fn command(&self, arguments: &[&str]) -> String {
         let variable = format!("FRAMEWARD_RUNTIME_DIR={}", self.scratch.path().join("run").display());
         let command = [&["env", &variable, program().to_str().unwrap()], arguments].concat();
         let output = Program::spawn(&command).unwrap().wait(DEADLINE).unwrap();
@@ -139,14 +144,14 @@ impl OneBox {
         output.stdout
     }
 
-    fn change(&self, plant: u8, from: &str, to: &str) {
+    pub(super) fn change(&self, plant: u8, from: &str, to: &str) {
         let name = format!("{}.toml", site_name(plant));
         let text = std::fs::read_to_string(self.scratch.path().join(&name)).unwrap();
         assert!(text.contains(from), "{text}");
         self.scratch.write(&name, &text.replacen(from, to, 1)).unwrap();
     }
 
-    fn restart(&mut self, plant: usize, signal: Signal) {
+    pub(super) fn restart(&mut self, plant: usize, signal: Signal) {
         self.sites[plant].program().signal(signal).unwrap();
         let end = Instant::now() + DEADLINE;
         while self.sites[plant].program().is_running() {
@@ -158,7 +163,7 @@ impl OneBox {
             Station::start(program(), &of.site, &self.scratch, &site_name(of.number)).unwrap();
     }
 
-    fn stop(self) {
+    pub(super) fn stop(self) {
         for station in self.stations.into_iter().chain(self.sites) {
             station.stop().unwrap();
         }

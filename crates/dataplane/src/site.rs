@@ -26,6 +26,7 @@ mod relay;
 mod secured;
 mod senders;
 mod snapshot;
+mod standby;
 mod turns;
 mod wan;
 
@@ -42,6 +43,7 @@ use lan::LanPort;
 use netdev::burst::Burst;
 use outward::Outward;
 use relay::Relays;
+use standby::Standby;
 
 pub use copies::Copies;
 pub use counters::SitePathCounters;
@@ -53,6 +55,7 @@ pub use peers::PeerChange;
 pub use relay::{RelayedDatagram, relay_address, relayed_peer};
 pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
+pub use standby::{StandbySettings, StandbySnapshot};
 pub use turns::Turns;
 pub use wan::{VXLAN_PORT, Wan};
 
@@ -73,6 +76,8 @@ pub struct Site {
     /// Of the LAN; empty between turns.
     arrived: Burst,
     outward: Outward,
+    /// The other box of the LAN, if there is one.
+    standby: Option<Box<Standby>>,
     counters: SitePathCounters,
     /// Of the last turn.
     now: Instant,
@@ -102,6 +107,7 @@ impl Site {
             endpoints: Endpoints::new(modes.iter().copied()),
             arrived: Burst::new(),
             outward: Outward::new(&modes, dscp & 0x3f),
+            standby: None,
             counters: SitePathCounters::default(),
             now: Instant::START,
             wake: false,
@@ -160,13 +166,17 @@ impl Site {
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
-        let (taken_in, next) = self.lan.take_in(now, read, &mut self.counters);
+        self.beat(now, read);
+        let standby = self.standby.as_deref_mut();
+        let (taken_in, next) = self.lan.take_in(now, read, standby, &mut self.counters);
+        self.announce(now);
         let outward = self.outward(now);
         self.tell_programs(turns::Place::Lan, outward);
         received += taken_in + outward;
         // A SecY may make several bursts of one; what it made goes in this turn, and its queue is soon empty.
         while self.lan.link().is_some() && self.outward(now) > 0 {}
         for wan_port in WanPort::ALL {
+            self.close_gate();
             let inward = self.inward(now, wan_port);
             if wan_port == WanPort::Data {
                 self.tell_programs(turns::Place::DataPort, inward);
@@ -174,6 +184,7 @@ impl Site {
             received += inward;
         }
         received += self.eapol_inward(now) + self.relay_datagrams(now);
+        self.close_gate();
         self.lan.flush(now, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
@@ -229,7 +240,8 @@ impl Site {
 
     /// Moment at which the next turn is due even if nothing comes.
     pub fn due(&self) -> Option<Instant> {
-        [self.forwarding.poll_timeout(), self.link().and_then(Link::due)].into_iter().flatten().min()
+        let standby = self.standby.as_ref().map(|standby| standby.due());
+        [self.forwarding.poll_timeout(), self.link().and_then(Link::due), standby].into_iter().flatten().min()
     }
 
     /// To be called when [`Self::bell`] was readable.

@@ -227,7 +227,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, cells, relay, window, allow_addresses, static, mka, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, cells, relay, window, allow_addresses, static, mka, standby, limits, peer",
         ),
         (
             "vni = 7",

@@ -9,6 +9,7 @@ use wire::Instant;
 use super::Site;
 use super::counters::SitePathCounters;
 use super::endpoints::WanPort;
+use super::standby::StandbySnapshot;
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 
@@ -53,6 +54,8 @@ pub struct SiteSnapshot {
     pub stations: Vec<Station>,
     /// Flows towards peers, at most [`SHOWN`].
     pub flows: Vec<(PeerId, NumberedFlow)>,
+    /// The box as one of two of its LAN.
+    pub standby: Option<StandbySnapshot>,
     /// Chunks of the frame pool that are free; 0 of 0 while the LAN's interface is not there.
     pub chunks_free: usize,
     /// All chunks of the frame pool.
@@ -79,6 +82,7 @@ impl SiteSnapshot {
         let [data, header, plain] =
             WanPort::ALL.map(|wan_port| site.wan.port(wan_port).map(|port| port.counters()));
         (self.data, self.header, self.plain) = (data, header, plain);
+        self.standby = site.standby.as_deref().map(|standby| standby.snapshot());
         let forwarding = &site.forwarding;
         self.tunnel = *forwarding.counters();
         let peers = || (0..site.peers()).map(|number| PeerId(number as u16));

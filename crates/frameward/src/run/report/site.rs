@@ -13,7 +13,10 @@ use wire::MacAddr;
 
 use super::super::site::RunningSite;
 use config::{Site, SitePeer};
-use report::site::{FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport, peer_report};
+use report::site::{
+    FlowReport, SitePeerReport, SiteReport, StandbyReport, StationReport, UdpReport, peer_report,
+    standby_report,
+};
 use report::{Counters, PortReport, Verdict, WaitingReport};
 
 /// The sites at this moment. A site that could not be started again has no figures.
@@ -79,9 +82,15 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         channel: status
             .map(|ManagerStatus { counters, .. }| Counters::new(ChannelCounters::NAMES, counters.values())),
         peers,
+        standby: standby(running, snapshot),
         stations: stations(running, snapshot),
         flows: flows(running, snapshot),
     }
+}
+
+fn standby(site: &RunningSite, snapshot: &SiteSnapshot) -> Option<StandbyReport> {
+    let partner = &site.config.standby.as_ref()?.peer;
+    Some(standby_report(snapshot.at, snapshot.standby.as_ref()?, partner))
 }
 
 fn name(site: &RunningSite, peer: PeerId) -> String {
