@@ -232,7 +232,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "vni = 7",
             "vnid = 7",
-            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, via, mode, vni, path_mtu, classical, copies, paths",
+            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, via, mode, standby_of, vni, path_mtu, classical, copies, paths",
         ),
         ("name = \"dresden\"\n", "", "3: site 1: name is missing; add name = \"NAME\""),
         (
