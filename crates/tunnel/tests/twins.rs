@@ -39,7 +39,7 @@ fn frame(from: u8, to: u8) -> Vec<u8> {
 /// A frame of a station that a peer sends.
 fn hear(site: &mut Forwarding, now: Instant, peer: PeerId, station: u8) -> Result<(), Discard> {
     let (mut sender, octets) = (half(1), frame(station, 99));
-    let route = sender.route(now, &octets).unwrap();
+    let route = sender.route(now, &octets).expect("a route");
     let packet = sender.dispatch(now, &route, PeerId(0), &octets).remove(0);
     let packet = [&packet.header[..], &octets[packet.body]].concat();
     let heard = site.handle_packet(now, PacketSource::From(peer), &packet);
@@ -47,7 +47,7 @@ fn hear(site: &mut Forwarding, now: Instant, peer: PeerId, station: u8) -> Resul
 }
 
 fn destination(site: &mut Forwarding, now: Instant, to: u8) -> Destination {
-    site.route(now, &frame(1, to)).unwrap().destination
+    site.route(now, &frame(1, to)).expect("a route").destination
 }
 
 fn passed_over(site: &Forwarding) -> Vec<PeerId> {
