@@ -58,6 +58,7 @@ mod rogue;
 mod secrets;
 mod service;
 mod sites;
+mod standby;
 mod start;
 mod steps;
 mod suites;

@@ -13,6 +13,7 @@
 mod handle_command;
 mod handle_packet;
 mod handle_timeout;
+mod twins;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,6 +34,7 @@ use crate::receive::ReceiveLanes;
 use crate::settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
+use twins::Twins;
 
 /// Header protection of a peer, with its state.
 #[derive(Debug)]
@@ -80,6 +82,7 @@ impl PreparedPeer {
 pub struct Forwarding {
     state: SiteState,
     stations: Stations,
+    twins: Twins,
     receive: ReceiveLanes,
     /// By number. `None` for a peer that has left.
     peers: Vec<Option<Peer>>,
@@ -113,6 +116,7 @@ impl Forwarding {
         let mut forwarding = Self {
             state: SiteState::new(&settings.table_seed, limits.new_flows_per_second),
             stations: Stations::new(limits.stations, limits.station_age),
+            twins: Twins::default(),
             // Two epochs of each peer.
             receive: ReceiveLanes::new(2 * identifiers, window, lan_frame),
             peers: Vec::with_capacity(settings.peers.len()),
@@ -224,7 +228,7 @@ impl Forwarding {
         }
         let to = match self.stations.location(now, &self.state.hasher, taken.flow.destination) {
             Some(Location::Here) => return Err(Unrouted::Local),
-            Some(Location::Behind(peer)) => Destination::Peer(peer),
+            Some(Location::Behind(peer)) => Destination::Peer(self.twins.current(peer)),
             None if !self.peers.iter().any(Option::is_some) => return Err(Unrouted::NoPeer),
             None => Destination::All,
         };

@@ -219,6 +219,25 @@ impl Stations {
         self.count[0] + self.count[1] == 0
     }
 
+    /// Puts addresses of stations behind peers into `into`, at most `room`, from this slot on; the next slot is in `cursor` then. Looks at
+    /// 512 slots.
+    pub(crate) fn behind(&self, cursor: &mut usize, into: &mut impl Extend<MacAddr>, room: usize) {
+        let mut left = room;
+        for _ in 0..self.slots.len().min(512) {
+            if left == 0 {
+                break;
+            }
+            let slot = *cursor % self.slots.len();
+            *cursor = slot + 1;
+            if let Some(station) = &self.slots[slot]
+                && station.location != Location::Here
+            {
+                into.extend([station.address]);
+                left -= 1;
+            }
+        }
+    }
+
     /// All known stations, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Station> {
         self.slots.iter().flatten()

@@ -112,6 +112,7 @@ section! {
         #[serde(rename = "static")]
         static_keys: Option<Spanned<RawStatic>>,
         mka: Option<Spanned<RawMka>>,
+        standby: Option<Spanned<RawStandby>>,
         limits: Option<Spanned<RawLimits>>,
         #[serde(default)]
         peer: Vec<Spanned<RawSitePeer>>,
@@ -138,6 +139,37 @@ pub(crate) const SITE_STATIC_PEER: Section = Section {
     meaning: "A key under which this site receives: one for each other site, and a second one while keys are changed.",
     ..StaticPeerKeys::SECTION
 };
+
+section! {
+    STANDBY: RawStandby, StandbyKeys {
+        path: &["site", "standby"],
+        many: false,
+        needed: false,
+        meaning: "With `protect = true`: another box is on the same LAN, and one of the two forwards. Both are configured alike, each with the other as a peer. The other sites have both as peers, the second with `standby_of`.",
+    }
+    keys {
+        peer: String {
+            kind: texts::NAME,
+            absent: Needed,
+            meaning: "The peer of this site that is the other box. No frames go to it through the tunnel, only MKPDUs.",
+            example: r#"peer = "dresden-2""#,
+        }
+        preferred: bool {
+            kind: Kind::Switch,
+            absent: Switch(false),
+            meaning: "Whether this box comes first if both start. It takes nothing from a box that forwards. If both or neither are preferred, the one with the lower public key comes first.",
+            example: "peer = \"dresden-2\"\npreferred = true",
+        }
+        takeover: i64 {
+            // Below, a scheduler's delay is taken for a death; above, nobody needs this.
+            kind: Kind::Number { from: 20, to: 2000 },
+            absent: Number(40),
+            meaning: "Silence of the other box after which this one takes over, in milliseconds. The same at both. Beats go four times as often, and a box that stood still for three quarters of it does not go on forwarding.",
+            example: "peer = \"dresden-2\"\ntakeover = 100",
+        }
+    }
+    sections {}
+}
 
 section! {
     SITE_PEER: RawSitePeer, SitePeerKeys {
@@ -176,6 +208,12 @@ section! {
             absent: Word("identifier"),
             meaning: "How headers are hidden, the same at both ends. `identifier` replaces them by an identifier, `header-encryption` encrypts them in place, and `plain` is VXLAN without protection.",
             example: "endpoint = \"198.51.100.7:7787\"\nmode = \"header-encryption\"",
+        }
+        standby_of: String {
+            kind: texts::NAME,
+            absent: Means("the peer is alone on its LAN"),
+            meaning: "The peer that is on the same LAN: both have `[site.standby]`. Frames go to the one of them that forwards. With `protect = true` alone.",
+            example: "standby_of = \"dresden\"",
         }
         vni: i64 {
             // 24 bits (RFC 7348, 5).

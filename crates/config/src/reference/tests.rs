@@ -98,7 +98,12 @@ fn base() -> Vec<Block> {
             ],
         ),
         block(&["site", "mka"], &[("cak_file", "\"l.256\"")]),
+        block(&["site", "standby"], &[("peer", "\"dresden-2\"")]),
         block(&["site", "peer"], &[("name", "\"hidden\""), ("public_key", &key)]),
+        block(
+            &["site", "peer"],
+            &[("name", "\"dresden-2\""), ("public_key", &format!("\"{}\"", "3".repeat(64)))],
+        ),
         block(
             &["site"],
             &[
@@ -119,6 +124,10 @@ fn base() -> Vec<Block> {
             keys: own(&static_keys(&sci("06"), "\"n.key\"".into()), &[("ssci", "2"), ("salt", salt)]),
         },
         block(&["site", "peer"], &[("name", "\"hidden\""), ("public_key", &key)]),
+        block(
+            &["site", "peer"],
+            &[("name", "\"dresden\""), ("public_key", &format!("\"{}\"", "3".repeat(64)))],
+        ),
         block(
             &["fieldbus"],
             &[

@@ -235,12 +235,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, rate, cells, relay, window, allow_addresses, static, mka, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, rate, cells, relay, window, allow_addresses, static, mka, standby, limits, peer",
         ),
         (
             "vni = 7",
             "vnid = 7",
-            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, via, mode, vni, path_mtu, classical, copies, paths",
+            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, via, mode, standby_of, vni, path_mtu, classical, copies, paths",
         ),
         ("name = \"dresden\"\n", "", "3: site 1: name is missing; add name = \"NAME\""),
         (

@@ -12,6 +12,7 @@
 
 use arrayvec::ArrayVec;
 use tunnel::shaper::Class;
+use tunnel::standby::Gate;
 use tunnel::{Destination, Mode, PeerId, Route};
 use wire::Instant;
 use wire::tunnel::Flow;
@@ -117,6 +118,7 @@ impl Site {
             relays,
             arrived,
             outward,
+            standby,
             counters,
             ..
         } = self;
@@ -125,14 +127,21 @@ impl Site {
         if received == 0 {
             return 0;
         }
+        let gate = standby.as_ref().map_or(Gate::Open, |standby| standby.gate());
         let marks = outward.marks(wan.uplink.is_some());
         let mut batch = Batch::new(now, wan, received);
         let first = batch.number;
         for (number, slot) in arrived.slots().iter().enumerate() {
             let frame = pool.frame(slot);
             match LanFrameKind::of(frame) {
+                LanFrameKind::Other if gate == Gate::Closed => counters.out_pkts_standby += 1,
                 LanFrameKind::Other => {
                     if let Some(route) = forwarding.route(now, frame) {
+                        // Every box of the LAN has heard it.
+                        if gate == Gate::Draining && route.destination == Destination::All {
+                            counters.out_pkts_standby += 1;
+                            continue;
+                        }
                         let mark = match (marks, sender) {
                             (None, _) => Mark::of_others(outward.dscp),
                             (Some(dscp), Sender::Lan) => Mark::of(frame, dscp),
@@ -176,11 +185,14 @@ impl Site {
                 continue;
             }
             let place = endpoints.of(peer);
+            let passed_over = forwarding.is_passed_over(peer);
             let (copies, others) = endpoints.others(peer);
             batch.begin(copies, others);
             for (number, mark, route) in &outward.routes {
-                if route.destination != Destination::All && route.destination != Destination::Peer(peer) {
-                    continue;
+                match route.destination {
+                    Destination::All if passed_over => continue,
+                    Destination::Peer(other) if other != peer => continue,
+                    Destination::All | Destination::Peer(_) => {}
                 }
                 let frame = pool.frame(&arrived.slots()[*number]);
                 batch.number = first + *number as u64;

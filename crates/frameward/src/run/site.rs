@@ -41,6 +41,8 @@ pub(super) struct RunningSite {
     pub(super) waiting: Option<Waiting>,
     /// Its programs in the kernel, or why it has none.
     kernel: Kernel,
+    /// Whether the LAN's interface had a link, as the worker was told. For a site that shares its LAN.
+    told_link: bool,
     /// Where it was said that frames of each peer go.
     told_places: BTreeMap<String, String>,
 }
@@ -62,12 +64,13 @@ impl RunningSite {
         };
         match works {
             Ok(works) => {
-                Self { config, works: Some(works), waiting: None, kernel, told_places: BTreeMap::new() }
+                let told_places = BTreeMap::new();
+                Self { config, works: Some(works), waiting: None, kernel, told_link: true, told_places }
             }
             Err(why) => {
                 let since = Instant::now();
                 let waiting = Some(Waiting { since, why, try_at: since + RETRY });
-                Self { config, works: None, waiting, kernel, told_places: BTreeMap::new() }
+                Self { config, works: None, waiting, kernel, told_link: true, told_places: BTreeMap::new() }
             }
         }
     }
@@ -206,6 +209,7 @@ impl RunningSite {
     ) -> Option<PassageNews> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = link_state(&self.config.lan).ok()?;
+        self.tell_link(seen, control);
         if self.waiting.is_none() {
             // The interface of a LAN that is protected is its link's.
             if self.works.as_ref().is_some_and(|works| works.is_on(seen)) || (self.config.protect && !renew) {
@@ -246,6 +250,18 @@ impl RunningSite {
         news
     }
 
+    /// Tells the worker whether the LAN's interface has a link: one of two boxes does not forward without.
+    fn tell_link(&mut self, seen: Option<LinkState>, control: &mut Control) {
+        let has_link = seen.is_some_and(|seen| seen.carrier);
+        if self.config.standby.is_some()
+            && self.works.is_some()
+            && self.told_link != has_link
+            && control.set_lan_link(&self.config.name, has_link).is_ok()
+        {
+            self.told_link = has_link;
+        }
+    }
+
     /// Opens the LAN port on the interface, which is there; starts the site anew if its MTU is another.
     fn take_up(
         &mut self,
@@ -265,6 +281,7 @@ impl RunningSite {
             Some(works) => works.take_up(&self.config, gateway, control),
             None => {
                 self.works = Some(Works::start(gateway, &self.config, mtu, &self.kernel, control)?);
+                self.told_link = true;
                 Ok(())
             }
         }

@@ -44,6 +44,9 @@ pub enum RequestError {
         /// Its links.
         links: Vec<String>,
     },
+    /// None of its sites shares its LAN with another box, or several do.
+    #[error("gateway {0} has no single site with [site.standby]; name one: frameward hand-over {0} SITE")]
+    WhichSite(String),
     /// Nothing has come of it.
     #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
@@ -101,6 +104,28 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, Request
     Err(RequestError::Unanswered(link.to_owned()))
 }
 
+/// Has a site of the gateway `name` hand over to the other box of its LAN.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn hand_over(directory: &Path, name: &str, site: &str) -> Result<(), RequestError> {
+    let Outcome { done, lines } = change(directory, name, &Request::HandOver { site: site.to_owned() })?;
+    if done { Ok(()) } else { Err(RequestError::Refused(lines.join("\n"))) }
+}
+
+/// The site that is meant where the gateway `name` alone was named: its only one that shares its LAN.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn only_shared_site(directory: &Path, name: &str) -> Result<String, RequestError> {
+    let report = crate::parse(name, &crate::ask(directory, name)?)?;
+    let mut shared = report.sites.into_iter().filter(|site| site.standby.is_some()).map(|site| site.name);
+    match (shared.next(), shared.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(RequestError::WhichSite(name.to_owned())),
+    }
+}
+
 fn among(links: &[String]) -> String {
     if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) }
 }
@@ -156,12 +181,17 @@ mod tests {
                 Reply::Done(Vec::new())
             }
             Request::Clear {} => Reply::Done(Vec::new()),
+            Request::HandOver { site } if site == "press" => Reply::Done(Vec::new()),
+            Request::HandOver { site } => Reply::Refused(vec![format!("there is no site {site:?}")]),
             Request::Reload { .. } => {
                 Reply::Done((0..100).map(|line| format!("changed: key {line}")).collect())
             }
         })
         .unwrap();
         assert!(socket_path(&runtime, "line").exists());
+        hand_over(&runtime, "line", "press").unwrap();
+        let refused = hand_over(&runtime, "line", "oven").unwrap_err();
+        assert_eq!(refused.to_string(), "there is no site \"oven\"");
         assert_eq!(rekey(&runtime, "line", "press").unwrap(), "0011/8");
         assert_eq!(only_link(&runtime, "line").unwrap(), "press");
         let tried = reload(&runtime, "line", true).unwrap();

@@ -149,9 +149,15 @@ impl Forwarding {
     /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
     /// LAN's switches would look for that station behind the gateway.
     fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
-        match self.learn(now, taken, Location::Behind(from)) {
+        if self.twins.is_partner(from) {
+            return Err(self.discard(from, InDiscard::Partner));
+        }
+        match self.learn(now, taken, Location::Behind(self.twins.first(from))) {
             LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
-            _ => Ok(()),
+            _ => {
+                self.twins.hear(from);
+                Ok(())
+            }
         }
     }
 

@@ -1,0 +1,126 @@
+//! Two peers that are boxes of one LAN, and a third one; and a partner on the own LAN.
+
+use std::time::Duration;
+
+use tunnel::{
+    Delivery, Destination, Discard, Forwarding, InDiscard, Limits, Mode, PacketSource, PeerId, PeerSettings,
+    Settings,
+};
+use wire::{Instant, MacAddr};
+
+const FIRST: PeerId = PeerId(0);
+const SECOND: PeerId = PeerId(1);
+const OTHER: PeerId = PeerId(2);
+const ALL: [PeerId; 3] = [FIRST, SECOND, OTHER];
+
+fn at(ms: u64) -> Instant {
+    Instant::after_start(Duration::from_millis(1000 + ms))
+}
+
+fn half(peers: usize) -> Forwarding {
+    Forwarding::new(Settings {
+        peers: vec![PeerSettings { mode: Mode::Plain { vni: 7 }, path_payload: 1472 }; peers],
+        lan_frame: 1600,
+        limits: Limits::default(),
+        window: 64,
+        table_seed: [7; 16],
+    })
+}
+
+fn address(station: u8) -> [u8; 6] {
+    [2, 0, 0, 0, 0, station]
+}
+
+fn frame(from: u8, to: u8) -> Vec<u8> {
+    let tag = [0x88, 0xe5, 0x2c, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 9, 0, 1];
+    [&address(to)[..], &address(from), &tag, &[from; 60]].concat()
+}
+
+/// A frame of a station that a peer sends.
+fn hear(site: &mut Forwarding, now: Instant, peer: PeerId, station: u8) -> Result<(), Discard> {
+    let (mut sender, octets) = (half(1), frame(station, 99));
+    let route = sender.route(now, &octets).expect("a route");
+    let packet = sender.dispatch(now, &route, PeerId(0), &octets).remove(0);
+    let packet = [&packet.header[..], &octets[packet.body]].concat();
+    let heard = site.handle_packet(now, PacketSource::From(peer), &packet);
+    heard.map(|delivery| assert!(matches!(delivery, Delivery::Frame { from, .. } if from == peer)))
+}
+
+fn destination(site: &mut Forwarding, now: Instant, to: u8) -> Destination {
+    site.route(now, &frame(1, to)).expect("a route").destination
+}
+
+fn passed_over(site: &Forwarding) -> Vec<PeerId> {
+    ALL.into_iter().filter(|peer| site.is_passed_over(*peer)).collect()
+}
+
+#[test]
+fn twins_are_one_place_and_the_one_that_was_heard_last_gets_all() {
+    let mut site = half(3);
+    site.join_twins(FIRST, SECOND);
+    assert_eq!(passed_over(&site), [], "neither was heard");
+    hear(&mut site, at(0), FIRST, 10).unwrap();
+    hear(&mut site, at(0), FIRST, 11).unwrap();
+    assert_eq!(
+        (destination(&mut site, at(1), 11), passed_over(&site)),
+        (Destination::Peer(FIRST), vec![SECOND])
+    );
+    // One frame of one station moves all, at once.
+    hear(&mut site, at(2), SECOND, 10).unwrap();
+    for station in [10, 11] {
+        assert_eq!(destination(&mut site, at(3), station), Destination::Peer(SECOND));
+    }
+    assert_eq!(passed_over(&site), [FIRST]);
+    // A peer that is none of them moves nothing before its second of silence, as ever.
+    hear(&mut site, at(4), OTHER, 11).unwrap();
+    assert_eq!(destination(&mut site, at(5), 11), Destination::Peer(SECOND));
+    assert_eq!(passed_over(&site), [FIRST]);
+    assert_eq!(destination(&mut site, at(6), 77), Destination::All);
+    hear(&mut site, at(7), FIRST, 10).unwrap();
+    assert_eq!(
+        (destination(&mut site, at(8), 11), passed_over(&site)),
+        (Destination::Peer(FIRST), vec![SECOND])
+    );
+}
+
+/// Both boxes forward, and one sends back what the other one delivered.
+#[test]
+fn a_frame_that_comes_back_does_not_move_the_twins() {
+    let mut site = half(3);
+    site.join_twins(FIRST, SECOND);
+    hear(&mut site, at(0), FIRST, 10).unwrap();
+    let _ = site.route(at(1), &frame(1, 10));
+    assert_eq!(hear(&mut site, at(2), SECOND, 1), Err(Discard::Of(SECOND, InDiscard::SourceHere)));
+    assert_eq!(
+        (destination(&mut site, at(3), 10), passed_over(&site)),
+        (Destination::Peer(FIRST), vec![SECOND])
+    );
+}
+
+#[test]
+fn nothing_comes_from_a_partner_and_nothing_goes_there() {
+    let mut site = half(3);
+    site.set_partner(SECOND);
+    let heard = hear(&mut site, at(0), SECOND, 10);
+    assert_eq!(heard, Err(Discard::Of(SECOND, InDiscard::Partner)));
+    assert_eq!(site.peer_counters(SECOND).in_pkts_partner, 1);
+    assert_eq!(destination(&mut site, at(1), 10), Destination::All, "it was not learned there");
+    assert_eq!(passed_over(&site), [SECOND]);
+}
+
+#[test]
+fn stations_of_others_are_told_some_at_a_time_and_those_of_this_lan_are_not() {
+    let mut site = half(3);
+    for station in 10..60 {
+        hear(&mut site, at(0), OTHER, station).unwrap();
+    }
+    site.route(at(1), &frame(1, 200)).unwrap();
+    let (mut cursor, mut told) = (0, Vec::<MacAddr>::new());
+    for _ in 0..40 {
+        let before = told.len();
+        site.stations_behind(&mut cursor, &mut told, 32);
+        assert!(told.len() - before <= 32);
+    }
+    let all: std::collections::BTreeSet<_> = told.iter().map(|address| address.0).collect();
+    assert_eq!(all, (10..60).map(address).collect());
+}
