@@ -37,13 +37,13 @@ use std::time;
 
 use secy::NextAction;
 use tunnel::shaper::ShaperSettings;
-use tunnel::{Forwarding, Mode, Settings};
+use tunnel::{Command, Forwarding, Mode, Settings};
 use wire::{EtherType, Instant};
 
 use crate::link::Link;
 use endpoints::{Endpoints, WanPort};
 use lan::LanPort;
-use netdev::burst::Burst;
+use netdev::burst::{BURST_FRAMES, Burst};
 use outward::Outward;
 use relay::Relays;
 use standby::Standby;
@@ -178,11 +178,11 @@ impl Site {
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
-        self.beat(now, read);
+        self.begin_turn(now, read);
         let marks = self.outward.marks(self.wan.uplink.is_some());
         let standby = self.standby.as_deref_mut();
         let (taken_in, next) = self.lan.take_in(now, read, marks, standby, &mut self.counters);
-        self.announce(now);
+        self.beat(taken_in < BURST_FRAMES, marks);
         let outward = self.outward(now);
         self.tell_programs(turns::Place::Lan, outward);
         received += taken_in + outward;
@@ -223,6 +223,9 @@ impl Site {
             match self.mailbox.messages.receive() {
                 Some(ToWorker::Tunnel(command)) => {
                     let whole = command.rebuilds_tables();
+                    if let (Command::InstallTransmit { .. }, Some(standby)) = (&command, &mut self.standby) {
+                        standby.announce_again(now);
+                    }
                     self.forwarding.handle_command(now, command);
                     if whole {
                         return heeded + 1;
@@ -255,7 +258,7 @@ impl Site {
 
     /// Moment at which the next turn is due even if nothing comes.
     pub fn due(&self) -> Option<Instant> {
-        let standby = self.standby.as_ref().map(|standby| standby.due());
+        let standby = self.standby.as_ref().and_then(|standby| standby.due());
         let due = [self.forwarding.poll_timeout(), self.link().and_then(Link::due), self.wan.due(), standby];
         due.into_iter().flatten().min()
     }

@@ -291,7 +291,8 @@ fn hand_over(name: &str, site: Option<&str>) -> Result<(), Failure> {
         None => client::only_shared_site(&directory, &found.gateway).map_err(failed)?,
     };
     client::hand_over(&directory, &found.gateway, &site).map_err(failed)?;
-    print(&format_args!("site {site:?}: the other box takes over\n"))
+    client::await_hand_over(&directory, &found.gateway, &site).map_err(failed)?;
+    print(&format_args!("site {site:?}: the other box forwards\n"))
 }
 
 /// The page that the command itself prints with `--help`.

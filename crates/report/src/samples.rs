@@ -239,6 +239,7 @@ pub fn sample_site() -> SiteReport {
             partner: "dresden-2".into(),
             partner_role: Some("active".into()),
             heard_ms_ago: Some(7),
+            other_takeover_ms: Some(400),
         }),
         stations: vec![
             StationReport { address: "02:00:00:00:00:01".into(), peer: None, seconds: 1 },

@@ -75,6 +75,9 @@ pub struct StandbyReport {
     /// Milliseconds since that beat.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_ms_ago: Option<u64>,
+    /// Its `takeover` in milliseconds, if that is not the one of this box.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_takeover_ms: Option<u64>,
 }
 
 /// A UDP port.

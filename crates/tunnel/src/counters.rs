@@ -135,6 +135,9 @@ wire::counters! {
         in_pkts_forged_long_form = "InPktsForgedLongForm" [discard],
         /// Discarded: from a station that was heard on this LAN within the last second.
         in_pkts_source_here = "InPktsSourceHere" [discard],
+        /// Discarded: from one of two boxes on a LAN, with the source of a station that another peer sent from within a second: it has
+        /// come back.
+        in_pkts_source_elsewhere = "InPktsSourceElsewhere" [discard],
         /// Discarded: from the other box of this LAN.
         in_pkts_partner = "InPktsPartner" [discard],
         /// Discarded: the flow's number is unknown; or the flow, without VLAN tags, is (header encryption).
@@ -275,6 +278,8 @@ pub enum InDiscard {
     ForgedLongForm,
     /// Its source is on this LAN.
     SourceHere,
+    /// It came from one of two boxes on a LAN, and its source is behind another peer.
+    SourceElsewhere,
     /// It came from the other box of this LAN.
     Partner,
     /// The flow's number is unknown; or the flow is.
@@ -360,6 +365,7 @@ impl PeerCounters {
             InDiscard::ForgedHeader => &mut self.in_pkts_forged_header,
             InDiscard::ForgedLongForm => &mut self.in_pkts_forged_long_form,
             InDiscard::SourceHere => &mut self.in_pkts_source_here,
+            InDiscard::SourceElsewhere => &mut self.in_pkts_source_elsewhere,
             InDiscard::Partner => &mut self.in_pkts_partner,
             InDiscard::UnknownFlow => &mut self.in_pkts_unknown_flow,
             InDiscard::TooLong => &mut self.in_pkts_too_long,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tunnel::{
-    Delivery, Destination, Discard, Forwarding, InDiscard, Limits, Mode, PacketSource, PeerId, PeerSettings,
+    Command, Delivery, Destination, Discard, Forwarding, Generation, InDiscard, Limits, Mode, PacketSource, PeerId, PeerSettings,
     Settings,
 };
 use wire::{Instant, MacAddr};
@@ -81,6 +81,39 @@ fn twins_are_one_place_and_the_one_that_was_heard_last_gets_all() {
         (destination(&mut site, at(8), 11), passed_over(&site)),
         (Destination::Peer(FIRST), vec![SECOND])
     );
+}
+
+/// What a third site sent comes out of one box of a LAN, and goes into the other one if both forward. Delivered again, it would go on from
+/// LAN to LAN where two LANs are in that state.
+#[test]
+fn what_another_peer_has_just_sent_does_not_come_from_a_box_of_two() {
+    let mut site = half(3);
+    site.join_twins(FIRST, SECOND);
+    hear(&mut site, at(0), FIRST, 10).unwrap();
+    hear(&mut site, at(1), OTHER, 20).unwrap();
+    for box_of_two in [FIRST, SECOND] {
+        let heard = hear(&mut site, at(2), box_of_two, 20);
+        assert_eq!(heard, Err(Discard::Of(box_of_two, InDiscard::SourceElsewhere)));
+        assert_eq!(site.peer_counters(box_of_two).in_pkts_source_elsewhere, 1);
+    }
+    assert_eq!(passed_over(&site), [SECOND], "it moves nothing");
+    // A station that has moved there is heard after its second of silence, as ever.
+    hear(&mut site, at(1002), SECOND, 20).unwrap();
+    assert_eq!(destination(&mut site, at(1003), 20), Destination::Peer(SECOND));
+}
+
+/// The box that took over may have announced itself in vain.
+#[test]
+fn a_box_whose_session_ends_is_no_more_the_one_that_gets_all() {
+    let mut site = half(3);
+    site.join_twins(FIRST, SECOND);
+    for (dead, other) in [(FIRST, SECOND), (SECOND, FIRST)] {
+        hear(&mut site, at(0), dead, 10).unwrap();
+        site.handle_command(at(1), Command::Begin { peer: OTHER, generation: Generation(7) });
+        assert_eq!((destination(&mut site, at(1), 10), passed_over(&site)), (Destination::Peer(dead), vec![other]));
+        site.handle_command(at(2), Command::Begin { peer: dead, generation: Generation(8) });
+        assert_eq!((destination(&mut site, at(3), 10), passed_over(&site)), (Destination::Peer(other), vec![dead]));
+    }
 }
 
 /// Both boxes forward, and one sends back what the other one delivered.

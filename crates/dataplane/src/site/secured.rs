@@ -70,10 +70,11 @@ impl Secured {
         standby: Option<&mut Standby>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
+        let is_closed = standby.as_ref().is_some_and(|standby| standby.gate() == Gate::Closed);
         let is_aside = match &standby {
             None => is_of_station,
             // What does not go out costs no PN.
-            Some(standby) if standby.gate() == Gate::Closed => |_: &[u8]| true,
+            Some(_) if is_closed => |_: &[u8]| true,
             Some(_) => |frame: &[u8]| is_of_station(frame) || BeatFrameKind::is_own(frame),
         };
         let mark = marks.map(|dscp| move |frame: &[u8]| Mark::of(frame, dscp).0);
@@ -81,7 +82,7 @@ impl Secured {
         if let Some(standby) = standby
             && let Some((pool, _, pipeline)) = self.link.plain_side()
         {
-            standby.take_in(now, pool, &mut self.stations, pipeline.secy.sci(), counters);
+            standby.take_in(is_closed, pool, &mut self.stations, pipeline.secy.sci(), counters);
         }
         self.drop_own_sci(counters);
         taken_in

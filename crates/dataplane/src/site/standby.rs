@@ -1,7 +1,7 @@
 //! The other box of a site's LAN: beats, the gate, and what is told when this box takes over.
 //!
 //! ```text
-//!  each turn: beat ── take_in ── gate? ── outward ── gate? ── inward ── gate? ── flush
+//!  each turn: take_in ── beat ── gate? ── outward ── gate? ── inward ── gate? ── flush
 //! ```
 //!
 //! [`tunnel::standby`] decides. Here its frames go out and come in, on the LAN itself: this is the path whose loops matter. The gate is asked
@@ -11,7 +11,8 @@
 //! A box that takes over shows two kinds of others the way:
 //! - the LAN's switches: a frame with the address of each station at other sites. The active box tells the standby these addresses in its
 //!   beats.
-//! - the other sites: a few frames of its own SecY ([`ANNOUNCEMENTS`]), which they verify like any other.
+//! - the other sites: frames of its own SecY, like any other: some at once ([`ANNOUNCEMENTS`]), and one each second as long as it
+//!   forwards ([`ANNOUNCE`]). So whatever happened to them, or what came late from the box before, the sites send here a second later.
 
 use std::time::{self, Duration};
 
@@ -25,6 +26,7 @@ use wire::{Instant, MacAddr, Sci};
 
 use super::Site;
 use super::counters::SitePathCounters;
+use super::marking::{Dscp, Mark};
 use crate::link::Link;
 use crate::pipeline::give_refused;
 use netdev::burst::Burst;
@@ -32,20 +34,18 @@ use netdev::pool::Pool;
 
 /// Addresses of stations that a standby remembers.
 const STATIONS: usize = 4096;
-/// Age at which such an address is not shown any more.
+/// Least age at which such an address is not shown any more.
 const STATION_AGE: Duration = Duration::from_secs(10);
+/// Beats in which the active box tells all of them, and some more.
+const ROUND: u32 = (STATIONS / BEAT_ADDRESSES + 16) as u32;
 /// Frames for switches in one turn, and the pause between two such turns.
 const SHOWN_A_TURN: usize = 32;
 const SHOW_PAUSE: Duration = Duration::from_millis(1);
 /// Times after a take-over at which the other sites are told. Packets of the box before may still be under way to them.
-const ANNOUNCEMENTS: [Duration; 6] = [
-    Duration::ZERO,
-    Duration::from_millis(10),
-    Duration::from_millis(50),
-    Duration::from_millis(200),
-    Duration::from_secs(1),
-    Duration::from_secs(5),
-];
+const ANNOUNCEMENTS: [Duration; 4] =
+    [Duration::ZERO, Duration::from_millis(10), Duration::from_millis(50), Duration::from_millis(200)];
+/// Pause between two announcements later on.
+const ANNOUNCE: Duration = Duration::from_secs(1);
 
 /// Settings of a box that shares its LAN with another.
 #[derive(Debug)]
@@ -75,6 +75,8 @@ pub struct StandbySnapshot {
     pub takeovers: u64,
     /// Role of the partner in its last beat, and when that was heard.
     pub partner: Option<(Role, Instant)>,
+    /// The partner's `takeover`, if it is another one.
+    pub other_takeover: Option<Duration>,
 }
 
 /// The part of a site that knows of the other box.
@@ -88,13 +90,15 @@ pub(super) struct Standby {
     read: time::Instant,
     /// Addresses that the partner told, by their hash, and when.
     told: Box<[Option<(MacAddr, Instant)>]>,
+    /// Age at which they are not shown any more.
+    age: Duration,
     /// The slot of the stations' table from which the next beat tells.
     tell_from: usize,
     /// The take-over for which switches and sites were told, up to where, and when it goes on.
     takeover: u64,
     shown: usize,
-    announced: usize,
-    due: Option<Instant>,
+    show_due: Instant,
+    announce_due: Instant,
     leaving: Burst,
 }
 
@@ -111,11 +115,12 @@ impl Standby {
             now: Instant::START,
             read: time::Instant::now(),
             told: vec![None; STATIONS].into_boxed_slice(),
+            age: STATION_AGE.max(timing.interval() * ROUND),
             tell_from: 0,
             takeover: 0,
             shown: STATIONS,
-            announced: ANNOUNCEMENTS.len(),
-            due: None,
+            show_due: Instant::START,
+            announce_due: Instant::START,
             leaving: Burst::new(),
         }
     }
@@ -128,18 +133,29 @@ impl Standby {
     pub(super) fn snapshot(&self) -> StandbySnapshot {
         let (role, cause, since) = self.election.role();
         let (takeovers, partner) = (self.election.takeovers(), self.election.partner());
-        StandbySnapshot { role, cause, since, takeovers, partner }
+        let other_takeover = self.election.other_takeover();
+        StandbySnapshot { role, cause, since, takeovers, partner, other_takeover }
     }
 
-    pub(super) fn due(&self) -> Instant {
-        let due = self.election.poll_timeout();
-        self.due.map_or(due, |other| other.min(due))
+    pub(super) fn due(&self) -> Option<Instant> {
+        let due = self.election.poll_timeout()?;
+        if self.election.role().0 != Role::Active {
+            return Some(due);
+        }
+        let due = due.min(self.announce_due);
+        Some(if self.shown < STATIONS { due.min(self.show_due) } else { due })
     }
 
-    /// Takes beats out of frames that came from the LAN; with a closed gate, all others too.
+    /// There is a peer that may not have heard that this box forwards.
+    pub(super) fn announce_again(&mut self, now: Instant) {
+        self.announce_due = now;
+    }
+
+    /// Takes beats out of frames that came from the LAN; all others too if `was_closed` when they came, since no SecY has protected them,
+    /// or if the gate is closed now.
     pub(super) fn take_in(
         &mut self,
-        now: Instant,
+        was_closed: bool,
         pool: &mut Pool,
         frames: &mut Burst,
         sci: Sci,
@@ -154,20 +170,24 @@ impl Standby {
                 }
                 BeatFrameKind::Learn => {}
                 BeatFrameKind::Bad => counters.in_beats_bad += 1,
-                BeatFrameKind::Beat(beat, partner, addresses) => match self.election.hear(now, beat) {
-                    Judged::Taken => {
-                        counters.in_beats += 1;
-                        if partner == sci {
-                            self.election.refuse(now);
+                BeatFrameKind::Beat(beat, partner, addresses) => {
+                    // This thread may have stood still since the turn began: the beat is no older than it seems.
+                    let now = self.now + self.read.elapsed();
+                    match self.election.hear(now, beat) {
+                        Judged::Taken => {
+                            counters.in_beats += 1;
+                            if partner == sci {
+                                self.election.refuse(now);
+                            }
+                            addresses.iter().for_each(|address| self.remember(now, *address));
                         }
-                        addresses.iter().for_each(|address| self.remember(now, *address));
+                        Judged::Unproved => counters.in_beats_unproved += 1,
                     }
-                    Judged::Unproved => counters.in_beats_unproved += 1,
-                },
+                }
             }
             pool.give(slot);
         }
-        if self.gate() == Gate::Closed {
+        if was_closed || self.gate() == Gate::Closed {
             counters.out_pkts_standby += others.len() as u64;
             others.give_all(pool);
         }
@@ -204,7 +224,7 @@ impl Standby {
         while self.shown < STATIONS && self.leaving.len() < SHOWN_A_TURN {
             let told = self.told[self.shown];
             self.shown += 1;
-            let Some((address, _)) = told.filter(|(_, at)| self.now.since(*at) < STATION_AGE) else {
+            let Some((address, _)) = told.filter(|(_, at)| self.now.since(*at) < self.age) else {
                 continue;
             };
             let Some(mut slot) = pool.take() else { break };
@@ -247,56 +267,48 @@ impl Site {
     }
 
     /// Begins a turn of a box that is one of two.
-    pub(super) fn beat(&mut self, now: Instant, read: time::Instant) {
-        let Self { standby: Some(standby), lan, forwarding, counters, .. } = self else { return };
+    pub(super) fn begin_turn(&mut self, now: Instant, read: time::Instant) {
+        let Self { standby: Some(standby), lan, .. } = self else { return };
         (standby.now, standby.read) = (now, read);
-        let link = lan.link_mut().filter(|link| link.pool().is_some());
-        standby.election.set_link(now, standby.has_link && link.is_some());
-        standby.election.handle_timeout(now);
-        let Some(link) = link else { return };
-        let mut stations = ArrayVec::<MacAddr, BEAT_ADDRESSES>::new();
-        if standby.election.role().0 == Role::Active && standby.election.is_beat_due(now) {
-            forwarding.stations_behind(&mut standby.tell_from, &mut stations, BEAT_ADDRESSES);
-        }
-        standby.beat(link, &stations, counters);
+        let has_port = lan.link().is_some_and(|link| link.pool().is_some());
+        standby.election.set_link(now, standby.has_link && has_port);
+        standby.election.begin(now);
     }
 
-    /// Goes on telling that this box has taken over, if it has.
-    pub(super) fn announce(&mut self, now: Instant) {
+    /// Decides, after beats were heard: all that had come if `all`. Sends a beat if one is due, and tells who has to know that this box
+    /// forwards, with marks by this rule.
+    pub(super) fn beat(&mut self, all: bool, marks: Option<Dscp>) {
         let Self { standby: Some(standby), lan, forwarding, counters, .. } = self else { return };
-        let (Role::Active, _, since) = standby.election.role() else {
-            standby.due = None;
-            return;
-        };
+        let now = standby.now;
+        standby.election.listened(now, all);
+        let Some(link) = lan.link_mut().filter(|link| link.pool().is_some()) else { return };
+        if standby.election.is_beat_due(now) {
+            let mut stations = ArrayVec::<MacAddr, BEAT_ADDRESSES>::new();
+            if standby.election.role().0 == Role::Active {
+                forwarding.stations_behind(&mut standby.tell_from, &mut stations, BEAT_ADDRESSES);
+            }
+            standby.beat(link, &stations, counters);
+        }
+        let (Role::Active, _, since) = standby.election.role() else { return };
         if standby.takeover != standby.election.takeovers() {
-            (standby.takeover, standby.shown, standby.announced) = (standby.election.takeovers(), 0, 0);
+            (standby.takeover, standby.shown) = (standby.election.takeovers(), 0);
+            (standby.show_due, standby.announce_due) = (now, now);
             for station in forwarding.stations() {
                 if station.location != tunnel::Location::Here {
                     standby.remember(now, station.address);
                 }
             }
         }
-        let Some(link) = lan.link_mut() else { return };
-        if standby.shown < STATIONS {
+        if standby.shown < STATIONS && now >= standby.show_due {
+            standby.show_due = now + SHOW_PAUSE;
             standby.show(link, counters);
         }
-        let next = |announced: usize| ANNOUNCEMENTS.get(announced).map(|after| since + *after);
-        if next(standby.announced).is_some_and(|due| now >= due) {
-            standby.announced += 1;
-            let source = address_of(link.pipeline().secy.sci());
-            if let Some((pool, ..)) = link.plain_side()
-                && let Some(mut slot) = pool.take()
-            {
-                if pool.append(&mut slot, &learn_frame(source)) {
-                    give_refused(standby.leaving.push(slot), pool);
-                } else {
-                    pool.give(slot);
-                }
-            }
+        if now >= standby.announce_due {
+            let next = ANNOUNCEMENTS.iter().map(|after| since + *after).find(|due| *due > now);
+            standby.announce_due = next.unwrap_or(now + ANNOUNCE);
+            announce(link, &mut standby.leaving, marks);
             link.protect(now, &mut standby.leaving);
         }
-        let show = (standby.shown < STATIONS).then_some(now + SHOW_PAUSE);
-        standby.due = [show, next(standby.announced)].into_iter().flatten().min();
     }
 
     /// Lets frames of the tunnel reach the LAN, or not.
@@ -304,5 +316,19 @@ impl Site {
         if let Some(standby) = &self.standby {
             self.lan.close_gate(standby.gate() == Gate::Closed);
         }
+    }
+}
+
+/// A frame of this box for the SecY, by which the other sites hear that it forwards.
+fn announce(link: &mut Link, into: &mut Burst, marks: Option<Dscp>) {
+    let frame = learn_frame(address_of(link.pipeline().secy.sci()));
+    let Some((pool, ..)) = link.plain_side() else { return };
+    let Some(mut slot) = pool.take() else { return };
+    if pool.append(&mut slot, &frame) {
+        // The chunk has the mark of the frame before.
+        pool.set_mark(&slot, marks.map_or(0, |dscp| Mark::of(&frame, dscp).0));
+        give_refused(into.push(slot), pool);
+    } else {
+        pool.give(slot);
     }
 }

@@ -53,6 +53,8 @@ struct Watched {
     cell: RecentCounters,
     /// Of a site that shares its LAN: role and number of take-overs that were told.
     role: Option<(String, u64)>,
+    /// The other box's `takeover` that was told.
+    other_takeover: Option<u64>,
     log: Log,
 }
 
@@ -73,6 +75,16 @@ impl Watched {
             self.role = role;
             let StandbyReport { role, cause, since_ms, .. } = standby;
             info!(event = "standby-role", site = site.name, role, "{role} since {since_ms} ms: {cause}");
+        }
+        if self.other_takeover != standby.other_takeover_ms {
+            self.other_takeover = standby.other_takeover_ms;
+            if let Some(milliseconds) = standby.other_takeover_ms {
+                warn!(
+                    event = "standby-takeover-differs",
+                    site = site.name,
+                    "the other box has takeover = {milliseconds}, and both use the larger one; write the same in both configurations"
+                );
+            }
         }
     }
 }

@@ -113,6 +113,31 @@ pub fn hand_over(directory: &Path, name: &str, site: &str) -> Result<(), Request
     if done { Ok(()) } else { Err(RequestError::Refused(lines.join("\n"))) }
 }
 
+/// Waits until the other box forwards, after [`hand_over`].
+///
+/// # Errors
+/// [`RequestError`], also if this box forwards again.
+pub fn await_hand_over(directory: &Path, name: &str, site: &str) -> Result<(), RequestError> {
+    let end = Instant::now() + HAND_OVER;
+    loop {
+        let report = crate::parse(name, &crate::ask(directory, name)?)?;
+        let of_site = report.sites.into_iter().find(|report| report.name == *site);
+        let Some(standby) = of_site.and_then(|site| site.standby) else {
+            return Err(RequestError::WhichSite(name.to_owned()));
+        };
+        match standby.role.as_str() {
+            "standby" => return Ok(()),
+            "leaving" | "listening" if Instant::now() < end => std::thread::sleep(LOOK),
+            role => {
+                return Err(RequestError::Refused(format!(
+                    "site {site:?}: the other box did not take over, and this one is {role}: {}; look at the other one's frameward status",
+                    standby.cause
+                )));
+            }
+        }
+    }
+}
+
 /// The site that is meant where the gateway `name` alone was named: its only one that shares its LAN.
 ///
 /// # Errors

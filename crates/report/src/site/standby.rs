@@ -8,7 +8,7 @@ use super::StandbyReport;
 
 /// The box at this moment. `partner`: the name of the other one.
 pub fn standby_report(now: Instant, snapshot: &StandbySnapshot, partner: &str) -> StandbyReport {
-    let StandbySnapshot { role, cause, since, takeovers, partner: heard } = snapshot;
+    let StandbySnapshot { role, cause, since, takeovers, partner: heard, other_takeover } = snapshot;
     let ms = |since: Instant| u64::try_from(now.since(since).as_millis()).unwrap_or(u64::MAX);
     StandbyReport {
         role: role_word(*role).into(),
@@ -18,6 +18,7 @@ pub fn standby_report(now: Instant, snapshot: &StandbySnapshot, partner: &str) -
         partner: partner.into(),
         partner_role: heard.map(|(role, _)| role_word(role).into()),
         heard_ms_ago: heard.map(|(_, at)| ms(at)),
+        other_takeover_ms: other_takeover.map(|takeover| takeover.as_millis() as u64),
     }
 }
 

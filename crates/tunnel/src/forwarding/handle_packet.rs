@@ -147,13 +147,17 @@ impl Forwarding {
     }
 
     /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
-    /// LAN's switches would look for that station behind the gateway.
+    /// LAN's switches would look for that station behind the gateway. Nor does one of two boxes on a LAN speak for a station that another
+    /// peer has just sent from: if both forward, it sends on what the other one delivered, and two such LANs would send that round.
     fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
         if self.twins.is_partner(from) {
             return Err(self.discard(from, InDiscard::Partner));
         }
         match self.learn(now, taken, Location::Behind(self.twins.first(from))) {
             LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
+            LearnOutcome::Elsewhere(Location::Behind(_)) if self.twins.has(from) => {
+                Err(self.discard(from, InDiscard::SourceElsewhere))
+            }
             _ => {
                 self.twins.hear(from);
                 Ok(())

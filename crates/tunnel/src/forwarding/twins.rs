@@ -1,8 +1,9 @@
 //! Peers that are boxes of one LAN: of two *twins*, one forwards.
 //!
 //! Stations of a LAN with two boxes are behind the first of them in the table, whichever forwards. Frames for them, and frames for all, go
-//! to the box from which a frame came last, since a box that does not forward sends none. So all stations of a LAN move with one verified
-//! frame, and one that comes from anywhere else moves none.
+//! to the box from which a frame came last, since a box that does not forward sends none. So all stations of a LAN move with one
+//! frame, whose packet has a valid identifier: as for stations, nobody has verified the frame yet. One that comes from anywhere else moves none.
+//! If that box's session ends, they go to the other one.
 //!
 //! The other box of this site's own LAN is its *partner*. It is sent no frames, and none of its frames reaches the LAN: the LAN has them.
 
@@ -33,12 +34,24 @@ impl Twins {
         self.twins.iter().find(|twin| twin.has(peer)).map_or(peer, |twin| twin.first)
     }
 
-    /// A frame of this peer was verified, and its source is no station of this LAN: what comes back from a LAN whose boxes both forward
-    /// moves nothing.
+    /// A frame of this peer came, and its source is no station of this LAN or of another peer: what comes back from a LAN whose boxes both
+    /// forward moves nothing.
     pub(super) fn hear(&mut self, from: PeerId) {
         if let Some(twin) = self.twins.iter_mut().find(|twin| twin.has(from)) {
             twin.current = Some(from);
         }
+    }
+
+    /// The session with this peer has ended.
+    pub(super) fn end(&mut self, peer: PeerId) {
+        if let Some(twin) = self.twins.iter_mut().find(|twin| twin.current == Some(peer)) {
+            twin.current = Some(if twin.first == peer { twin.second } else { twin.first });
+        }
+    }
+
+    /// Whether this peer is one of two boxes.
+    pub(super) fn has(&self, peer: PeerId) -> bool {
+        self.twins.iter().any(|twin| twin.has(peer))
     }
 
     /// The peer to which frames for stations behind this one go.

@@ -1,11 +1,12 @@
 //! Frames that two boxes send on their LAN.
 //!
 //! ```text
-//!  DA 6 | SA 6 | 0x88B6 | kind 1 | role 1 | flags 1 | n 1 | session 8 | seq 8 | heard session 8 | heard seq 8 | SCI 8 | n addresses, 6 each | tag 16
+//!  DA 6 | SA 6 | 0x88B6 | kind 1 | role 1 | flags 1 | n 1 | T 2 | session 8 | seq 8 | heard session 8 | heard seq 8 | SCI 8 | n addresses, 6 each | tag 16
 //! ```
 //!
 //! - `kind`: 1 a beat; 2 a frame that shows a switch where its source is, whose octets behind `kind` mean nothing.
 //! - `role`: 1 listening, 2 standby, 3 active, 4 leaving. `flags`: bit 0x01 preferred. All others are 0.
+//! - `T`: `takeover` of the sender's configuration, in milliseconds.
 //! - `heard session` 0: none was heard. `SCI`: that of the sender's SecY, which no other box has.
 //! - Addresses: some of the stations at other sites, from the active box. They show the standby for which stations it has to send frames of
 //!   kind 2.
@@ -13,6 +14,8 @@
 //!
 //! DA is a group address of local administration, which bridges forward. The EtherType is IEEE 802's second one for local experiments. Numbers
 //! are big-endian.
+
+use core::time::Duration;
 
 use arrayvec::ArrayVec;
 use suite::beat::{BEAT_TAG_OCTETS, BeatKey};
@@ -28,7 +31,9 @@ pub const BEAT_OCTETS: usize = HEADER_OCTETS + FIXED + 6 * BEAT_ADDRESSES + BEAT
 
 const DESTINATION: MacAddr = MacAddr([0x03, 0x46, 0x57, 0x00, 0x00, 0x01]);
 const ETHER_TYPE: EtherType = EtherType(0x88b6);
-const FIXED: usize = 44;
+const FIXED: usize = 46;
+/// Octets in front of the session.
+const NUMBERS: usize = 6;
 const BEAT: u8 = 1;
 const LEARN: u8 = 2;
 const PREFERRED: u8 = 1;
@@ -75,6 +80,7 @@ impl Beat {
         let heard = self.heard.unwrap_or(Heard { session: 0, seq: 0 });
         let mut put = |octets: &[u8]| frame.try_extend_from_slice(octets).expect("invariant: they fit");
         put(&[role, u8::from(self.preferred) * PREFERRED, addresses.len() as u8]);
+        put(&u16::try_from(self.takeover.as_millis()).unwrap_or(u16::MAX).to_be_bytes());
         for number in [self.session, self.seq, heard.session, heard.seq] {
             put(&number.to_be_bytes());
         }
@@ -133,7 +139,10 @@ fn parse(octets: &[u8], key: &BeatKey) -> Option<BeatFrameKind> {
         4 => Role::Leaving,
         _ => return None,
     };
-    let (numbers, addresses) = tagged.get(4..)?.split_at_checked(FIXED - 4)?;
+    let (head, addresses) = tagged.split_at_checked(FIXED)?;
+    let &[high, low] = head.get(4..NUMBERS)?.first_chunk()?;
+    let takeover = Duration::from_millis(u16::from_be_bytes([high, low]).into());
+    let numbers = head.get(NUMBERS..)?;
     let mut numbers = numbers.as_chunks::<8>().0.iter().map(|octets| u64::from_be_bytes(*octets));
     let mut next = || numbers.next();
     let (session, seq) = (next()?, next()?);
@@ -142,7 +151,8 @@ fn parse(octets: &[u8], key: &BeatKey) -> Option<BeatFrameKind> {
     let sci = Sci::from_octets(next()?.to_be_bytes());
     let addresses = addresses.as_chunks::<6>().0.iter().map(|octets| MacAddr(*octets)).collect();
     let preferred = tagged[2] & PREFERRED != 0;
-    Some(BeatFrameKind::Beat(Beat { role, preferred, session, seq, heard }, sci, addresses))
+    let beat = Beat { role, preferred, takeover, session, seq, heard };
+    Some(BeatFrameKind::Beat(beat, sci, addresses))
 }
 
 fn header(source: MacAddr, kind: u8) -> BeatFrame {
@@ -182,7 +192,9 @@ mod tests {
             (Role::Active, heard, 32),
             (Role::Leaving, None, 31),
         ] {
-            let beat = Beat { role, preferred: count == 1, session: u64::MAX, seq: 1 << 40, heard };
+            let takeover = Duration::from_millis(2000);
+            let beat =
+                Beat { role, preferred: count == 1, takeover, session: u64::MAX, seq: 1 << 40, heard };
             let addresses: ArrayVec<_, 32> = (0..count).map(|last| MacAddr([2, 0, 0, 0, 1, last])).collect();
             let sci = Sci::new(SOURCE, 1);
             let frame = beat.frame(&a, sci, &addresses);

@@ -2,69 +2,105 @@
 
 extern crate std;
 
+use std::format;
 use std::vec;
 use std::vec::Vec;
 
 use proptest::prelude::*;
+use wire::time::Instant;
 
 use super::*;
 
-pub(super) const TIMING: Timing = Timing { takeover: Duration::from_millis(40) };
+const TIMING: Timing = Timing { takeover: Duration::from_millis(40) };
 
 pub(super) fn at(ms: u64) -> Instant {
     Instant::after_start(Duration::from_millis(ms))
 }
 
 /// Two boxes. The first one comes first.
+#[derive(Clone)]
 pub(super) struct Lan {
+    pub(super) timing: [Timing; 2],
     pub(super) boxes: [Option<Election>; 2],
     /// Until when a box stands still.
     pub(super) still: [u64; 2],
+    /// Whether frames wait behind those that a box takes in, in each turn.
+    flood: [bool; 2],
     /// Beats under way: when they arrive, for whom, and what they say.
     on_wire: Vec<(u64, usize, Beat)>,
     sessions: u64,
-    /// Milliseconds in which both forwarded, and in which nobody did.
+    /// Milliseconds in which both forwarded at some moment, and in which nobody did at their end.
     pub(super) both: u64,
     pub(super) nobody: u64,
 }
 
 impl Lan {
-    pub(super) fn new() -> Self {
-        Self { boxes: [None, None], still: [0; 2], on_wire: vec![], sessions: 0, both: 0, nobody: 0 }
+    pub(super) fn new(timing: Timing) -> Self {
+        Self {
+            timing: [timing; 2],
+            boxes: [None, None],
+            still: [0; 2],
+            flood: [false; 2],
+            on_wire: vec![],
+            sessions: 0,
+            both: 0,
+            nobody: 0,
+        }
     }
 
     pub(super) fn start(&mut self, number: usize, ms: u64) {
         self.sessions += 1;
-        self.boxes[number] = Some(Election::new(TIMING, false, number == 0, self.sessions, at(ms)));
+        let timing = self.timing[number];
+        self.boxes[number] = Some(Election::new(timing, false, number == 0, self.sessions, at(ms)));
+    }
+
+    pub(super) fn is_open(&self, number: usize, ms: u64) -> bool {
+        self.boxes[number].as_ref().is_some_and(|election| election.gate(at(ms)) == Gate::Open)
     }
 
     /// One step at a time. `delay` says for a beat of a box when it arrives; none: it is lost.
     pub(super) fn step(&mut self, ms: u64, mut delay: impl FnMut(usize) -> Option<u64>) {
-        let now = at(ms);
-        for number in 0..2 {
-            if self.still[number] > ms {
-                continue;
-            }
-            let Some(election) = &mut self.boxes[number] else { continue };
-            // In the order of a worker's turn.
-            election.handle_timeout(now);
-            if let Some(beat) = election.poll_beat(now)
-                && let Some(delay) = delay(number)
-            {
-                self.on_wire.push((ms + delay, 1 - number, beat));
-            }
-            for (_, _, beat) in self.on_wire.iter().filter(|(arrives, to, _)| *to == number && *arrives <= ms)
-            {
-                election.hear(now, *beat);
-            }
-            self.on_wire.retain(|(arrives, to, _)| *to != number || *arrives > ms);
-        }
         // What stands still is asked too: it may go on at any moment.
-        let open = |number: usize| {
-            self.boxes[number].as_ref().is_some_and(|election| election.gate(now) == Gate::Open)
-        };
-        self.both += u64::from(open(0) && open(1));
-        self.nobody += u64::from(!open(0) && !open(1));
+        let mut both = self.is_open(0, ms) && self.is_open(1, ms);
+        for number in 0..2 {
+            if self.still[number] <= ms && self.boxes[number].is_some() {
+                both |= self.turn(number, ms, &mut delay);
+            }
+        }
+        self.both += u64::from(both);
+        self.nobody += u64::from(!self.is_open(0, ms) && !self.is_open(1, ms));
+    }
+
+    /// A worker's turn. Says whether both forwarded at some moment of it, also if that ends with it.
+    fn turn(&mut self, number: usize, ms: u64, mut delay: impl FnMut(usize) -> Option<u64>) -> bool {
+        let now = at(ms);
+        let is_other_open = self.is_open(1 - number, ms);
+        let Some(election) = &mut self.boxes[number] else { return false };
+        let mut was_open = false;
+        let mut look = |election: &Election| was_open |= election.gate(now) == Gate::Open;
+        election.begin(now);
+        look(election);
+        self.on_wire.retain(|(arrives, to, beat)| {
+            if *to != number || *arrives > ms {
+                return true;
+            }
+            election.hear(now, *beat);
+            look(election);
+            false
+        });
+        election.listened(now, !self.flood[number]);
+        look(election);
+        if let Some(beat) = election.poll_beat(now)
+            && let Some(delay) = delay(number)
+        {
+            self.on_wire.push((ms + delay, 1 - number, beat));
+        }
+        look(election);
+        if !self.flood[number] {
+            // Else the worker would not sleep.
+            assert!(election.poll_timeout().is_none_or(|due| due > now), "{ms}: {election:?}");
+        }
+        was_open && is_other_open
     }
 
     pub(super) fn run(&mut self, ms: core::ops::Range<u64>) {
@@ -75,17 +111,31 @@ impl Lan {
         self.boxes[number].as_ref().expect("it runs").role().0
     }
 
-    fn cause(&self, number: usize) -> Cause {
+    pub(super) fn cause(&self, number: usize) -> Cause {
         self.boxes[number].as_ref().expect("it runs").role().1
     }
 
-    /// Two boxes that have found each other, up to that moment.
-    pub(super) fn settled(ms: u64) -> Self {
-        let mut lan = Self::new();
+    /// Two boxes that have found each other, up to that moment. The first one is active.
+    fn settled(ms: u64) -> Self {
+        Self::settled_with(TIMING, ms)
+    }
+
+    pub(super) fn settled_with(timing: Timing, ms: u64) -> Self {
+        let mut lan = Self::new(timing);
         lan.start(0, 0);
         lan.start(1, 3);
         lan.run(0..ms);
         assert_eq!((lan.role(0), lan.role(1), lan.both), (Role::Active, Role::Standby, 0));
+        lan.nobody = 0;
+        lan
+    }
+
+    /// The same, after a hand-over: the second one is active, and the first still comes first.
+    pub(super) fn handed_over(timing: Timing, ms: u64) -> Self {
+        let mut lan = Self::settled_with(timing, ms / 2);
+        assert!(lan.boxes[0].as_mut().expect("it runs").hand_over(at(ms / 2)));
+        lan.run(ms / 2..ms);
+        assert_eq!((lan.role(0), lan.role(1), lan.both), (Role::Standby, Role::Active, 0));
         lan.nobody = 0;
         lan
     }
@@ -96,7 +146,7 @@ fn the_first_of_two_that_start_forwards_and_a_lone_one_does() {
     let lan = Lan::settled(300);
     assert_eq!(lan.cause(0), Cause::ComesFirst);
     for number in 0..2 {
-        let mut lan = Lan::new();
+        let mut lan = Lan::new(TIMING);
         lan.start(number, 0);
         lan.run(0..160);
         assert_eq!(lan.role(number), Role::Listening);
@@ -187,8 +237,156 @@ fn two_that_forward_are_one_again_with_the_first_beats() {
     assert_eq!((lan.role(0), lan.role(1)), (Role::Active, Role::Active), "a LAN in two halves has two");
     lan.both = 0;
     lan.run(1000..1200);
-    assert!(lan.both <= 11, "{}", lan.both);
-    assert_eq!((lan.role(0), lan.role(1)), (Role::Active, Role::Standby));
+    assert!(lan.both <= 6, "{}", lan.both);
+    // Whoever hears first that it is not heard yields.
+    assert_eq!((lan.role(0), lan.role(1)), (Role::Standby, Role::Active));
+}
+
+/// Two beats of the active box are lost, and the next one waits in the socket of the box that stands by, which stands still for a moment.
+#[test]
+fn a_beat_that_waits_is_no_silence() {
+    for (active, lan) in [(0, Lan::settled(2400)), (1, Lan::handed_over(TIMING, 2400))] {
+        for still in 2400..2445 {
+            for (time, lost) in [(11, 7), (20, 5), (24, 4)] {
+                let mut lan = lan.clone();
+                let mut beats = 0;
+                for ms in 2400..2600 {
+                    if ms == still {
+                        lan.still[1 - active] = ms + time;
+                    }
+                    lan.step(ms, |from| {
+                        beats += u64::from(from == active);
+                        (from != active || beats > lost).then_some(1)
+                    });
+                }
+                let what = format!("{active} active, {lost} lost, the other one still for {time} from {still}");
+                assert_eq!((lan.both, lan.nobody), (0, 0), "{what}");
+                assert_eq!(lan.role(active), Role::Active, "{what}");
+            }
+        }
+    }
+}
+
+/// As long as frames wait that came before, a beat may be among them: until that has lasted for 2T.
+#[test]
+fn a_flood_postpones_a_take_over_and_makes_none() {
+    let mut lan = Lan::settled(300);
+    lan.flood = [true; 2];
+    lan.run(300..1000);
+    assert_eq!((lan.role(0), lan.role(1), lan.both, lan.nobody), (Role::Active, Role::Standby, 0, 0));
+    lan.boxes[0] = None;
+    lan.run(1000..1040);
+    assert_eq!(lan.role(1), Role::Standby);
+    lan.run(1040..1121);
+    assert_eq!((lan.role(1), lan.cause(1)), (Role::Active, Cause::PartnerSilent));
+}
+
+/// Old beats of several starts of the partner come without an end, and the two find each other all the same.
+#[test]
+fn recorded_beats_do_not_keep_two_from_finding_each_other() {
+    for starts in [1, 3, 10] {
+        let mut lan = Lan::settled(300);
+        let mut recorded = vec![];
+        let mut ms = 300;
+        for _ in 0..starts {
+            // Both had these starts, and neither of the present ones knows of them.
+            for number in 0..2 {
+                lan.boxes[number] = None;
+                lan.start(number, ms);
+            }
+            for _ in 0..200 {
+                lan.run(ms..ms + 1);
+                ms += 1;
+                recorded.extend(lan.on_wire.iter().map(|(_, to, beat)| (*to, *beat)));
+            }
+        }
+        recorded.dedup();
+        lan = Lan { sessions: lan.sessions, ..Lan::new(TIMING) };
+        lan.start(0, ms);
+        lan.run(ms..ms + 300);
+        ms += 300;
+        assert_eq!(lan.role(0), Role::Active);
+        lan.start(1, ms);
+        for ms in ms..ms + 600 {
+            // A hundred come for one that is alive.
+            for again in 0..20 {
+                let (to, beat) = recorded[(ms as usize * 20 + again) % recorded.len()];
+                let judged = lan.boxes[to].as_mut().unwrap().hear(at(ms), beat);
+                assert_eq!(judged, Judged::Unproved);
+            }
+            lan.step(ms, |_| Some(1));
+        }
+        assert_eq!((lan.role(0), lan.role(1), lan.both), (Role::Active, Role::Standby, 0), "{starts}");
+    }
+}
+
+/// During a change of `takeover` the two boxes have different ones.
+#[test]
+fn boxes_with_different_times_use_the_larger_ones() {
+    let long = Timing { takeover: Duration::from_millis(400) };
+    for other in 0..2 {
+        let mut lan = Lan::new(TIMING);
+        lan.timing[other] = long;
+        for number in [0, 1] {
+            lan.start(number, 0);
+        }
+        lan.run(0..4000);
+        let (active, standby) = (0, 1);
+        assert_eq!((lan.role(active), lan.role(standby), lan.both), (Role::Active, Role::Standby, 0));
+        let takeovers = lan.boxes.iter().flatten().map(Election::takeovers).sum::<u64>();
+        assert_eq!(takeovers, 1);
+        let others = lan.boxes.iter().flatten().map(Election::other_takeover).collect::<Vec<_>>();
+        assert_eq!(others[1 - other], Some(long.takeover));
+        assert_eq!(others[other], Some(TIMING.takeover));
+        // The standby starts anew, with the short time beside the long one or the other way round.
+        lan.start(standby, 4000);
+        lan.nobody = 0;
+        lan.run(4000..8000);
+        assert_eq!((lan.role(active), lan.role(standby)), (Role::Active, Role::Standby));
+        assert_eq!((lan.both, lan.nobody), (0, 0));
+        lan.boxes[active] = None;
+        lan.run(8000..8401);
+        assert_eq!((lan.role(standby), lan.cause(standby)), (Role::Active, Cause::PartnerSilent));
+    }
+}
+
+/// The partner follows at the last moment, when the leaving box has stopped waiting for it.
+#[test]
+fn a_partner_that_follows_late_meets_nobody_who_forwards() {
+    for late in 20..80 {
+        for lost in 0..4 {
+            let mut lan = Lan::settled(300);
+            assert!(lan.boxes[0].as_mut().unwrap().hand_over(at(300)));
+            let mut beats = 0;
+            for ms in 300..600 {
+                if ms == 302 {
+                    lan.still[1] = 300 + late;
+                }
+                lan.step(ms, |from| {
+                    beats += u64::from(from == 0);
+                    (from != 0 || beats > lost).then_some(1)
+                });
+            }
+            assert_eq!(lan.both, 0, "{late} ms late, {lost} lost");
+            assert_ne!(lan.role(0), lan.role(1));
+        }
+    }
+}
+
+/// A worker without a link sleeps. (`Lan::turn` asks that of all others.)
+#[test]
+fn a_box_without_a_link_has_nothing_due() {
+    let mut lan = Lan::settled(300);
+    for election in lan.boxes.iter_mut().flatten() {
+        election.set_link(at(300), false);
+        assert_eq!(election.poll_timeout(), None);
+    }
+    lan.run(300..1000);
+    for election in lan.boxes.iter_mut().flatten() {
+        assert_eq!(election.poll_timeout(), None);
+        election.set_link(at(1000), true);
+        assert_eq!(election.poll_timeout(), Some(at(1000)), "a beat");
+    }
 }
 
 #[test]
@@ -236,8 +434,10 @@ fn a_partner_that_dies_in_a_hand_over_is_not_waited_for() {
     let mut lan = Lan::settled(300);
     assert!(lan.boxes[0].as_mut().unwrap().hand_over(at(300)));
     lan.boxes[1] = None;
-    lan.run(300..342);
-    assert_eq!((lan.role(0), lan.cause(0)), (Role::Active, Cause::NotTakenOver));
+    lan.run(300..341);
+    assert_eq!((lan.role(0), lan.cause(0)), (Role::Listening, Cause::NotTakenOver));
+    lan.run(341..382);
+    assert_eq!((lan.role(0), lan.cause(0)), (Role::Active, Cause::PartnerSilent));
 }
 
 #[test]
@@ -267,10 +467,8 @@ fn recorded_beats_are_worthless() {
     let mut lan = Lan::settled(300);
     let mut recorded = vec![];
     for ms in 300..400 {
-        let election = lan.boxes[0].as_mut().unwrap();
-        election.handle_timeout(at(ms));
-        recorded.extend(election.poll_beat(at(ms)));
         lan.run(ms..ms + 1);
+        recorded.extend(lan.on_wire.iter().filter(|(_, to, _)| *to == 1).map(|(.., beat)| *beat));
     }
     assert!(!recorded.is_empty());
     // The active box is dead, and its beats come again, also those that had been held back.
@@ -331,7 +529,7 @@ proptest! {
                 Happens::Start(number) => if lan.boxes[number].is_none() { lan.start(number, ms) },
                 Happens::Still(number, time) => lan.still[number] = ms + time,
                 Happens::HandOver(number) => if lan.still[number] <= ms && let Some(election) = &mut lan.boxes[number] {
-                    election.handle_timeout(at(ms));
+                    election.begin(at(ms));
                     let _ = election.hand_over(at(ms));
                 },
                 Happens::Nothing => {}

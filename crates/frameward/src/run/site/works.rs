@@ -351,7 +351,7 @@ fn join(forwarding: &mut Forwarding, config: &Site) -> Result<(), Box<dyn std::e
         timing: Timing { takeover: standby.takeover },
         preferred: standby.preferred,
         // 0 is nobody's.
-        session: u64::from_be_bytes(session) | 1,
+        session: u64::from_be_bytes(session).max(1),
     });
     Ok(())
 }

@@ -185,11 +185,27 @@ fn write_path(f: &mut fmt::Formatter<'_>, number: usize, path: &SitePathReport) 
 }
 
 fn write_standby(f: &mut fmt::Formatter<'_>, standby: &StandbyReport) -> fmt::Result {
-    let StandbyReport { role, cause, since_ms, takeovers, partner, partner_role, heard_ms_ago } = standby;
+    let StandbyReport {
+        role,
+        cause,
+        since_ms,
+        takeovers,
+        partner,
+        partner_role,
+        heard_ms_ago,
+        other_takeover_ms,
+    } = standby;
     writeln!(f, "  one of two boxes on its LAN: {role} for {}: {cause}", Uptime(since_ms / 1000))?;
     let heard = match (partner_role, heard_ms_ago) {
         (Some(role), Some(ms)) => format!("{role}, heard {ms} ms ago"),
         _ => "not heard yet".to_owned(),
     };
-    writeln!(f, "    the other one, {partner}: {heard}; this one began to forward {takeovers} times")
+    writeln!(f, "    the other one, {partner}: {heard}; this one began to forward {takeovers} times")?;
+    if let Some(milliseconds) = other_takeover_ms {
+        writeln!(
+            f,
+            "    it has takeover = {milliseconds}, and both use the larger one; write the same in both configurations"
+        )?;
+    }
+    Ok(())
 }
