@@ -360,8 +360,11 @@ impl Running {
         }
     }
 
-    /// Stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
-    fn stop(self) -> Result<(), RunError> {
+    /// Has other boxes of LANs forward, then stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
+    fn stop(mut self) -> Result<(), RunError> {
+        for site in &self.sites {
+            site.leave(&mut self.control);
+        }
         self.sites.iter().for_each(RunningSite::begin_to_end);
         let lans: Vec<_> = self.sites.into_iter().filter_map(RunningSite::end).collect();
         let kept = self.control.stop();

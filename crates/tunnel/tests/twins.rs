@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tunnel::{
-    Command, Delivery, Destination, Discard, Forwarding, Generation, InDiscard, Limits, Mode, PacketSource, PeerId, PeerSettings,
-    Settings,
+    Command, Delivery, Destination, Discard, Forwarding, Generation, InDiscard, Limits, Mode, PacketSource,
+    PeerId, PeerSettings, Settings,
 };
 use wire::{Instant, MacAddr};
 
@@ -110,9 +110,15 @@ fn a_box_whose_session_ends_is_no_more_the_one_that_gets_all() {
     for (dead, other) in [(FIRST, SECOND), (SECOND, FIRST)] {
         hear(&mut site, at(0), dead, 10).unwrap();
         site.handle_command(at(1), Command::Begin { peer: OTHER, generation: Generation(7) });
-        assert_eq!((destination(&mut site, at(1), 10), passed_over(&site)), (Destination::Peer(dead), vec![other]));
+        assert_eq!(
+            (destination(&mut site, at(1), 10), passed_over(&site)),
+            (Destination::Peer(dead), vec![other])
+        );
         site.handle_command(at(2), Command::Begin { peer: dead, generation: Generation(8) });
-        assert_eq!((destination(&mut site, at(3), 10), passed_over(&site)), (Destination::Peer(other), vec![dead]));
+        assert_eq!(
+            (destination(&mut site, at(3), 10), passed_over(&site)),
+            (Destination::Peer(other), vec![dead])
+        );
     }
 }
 

@@ -145,7 +145,7 @@ section! {
         path: &["site", "standby"],
         many: false,
         needed: false,
-        meaning: "With `protect = true`: another box is on the same LAN, and one of the two forwards. Both are configured alike, each with the other as a peer. The other sites have both as peers, the second with `standby_of`.",
+        meaning: "With `protect = true`: another box is on the same LAN, and one of the two forwards. Each has the other as a peer, and an identity and keys of its own. The other sites have both as peers, the second with `standby_of`.",
     }
     keys {
         peer: String {
@@ -164,8 +164,14 @@ section! {
             // Below, a scheduler's delay is taken for a death; above, nobody needs this.
             kind: Kind::Number { from: 20, to: 2000 },
             absent: Number(40),
-            meaning: "Silence of the other box after which this one takes over, in milliseconds. The same at both. Beats go four times as often, and a box that stood still for three quarters of it does not go on forwarding.",
+            meaning: "Silence of the other box after which this one takes over, in milliseconds. The same at both; of two the larger one counts. Beats go eight times as often, and a box that stood still for five eighths of it does not go on forwarding.",
             example: "peer = \"dresden-2\"\ntakeover = 100",
+        }
+        sci: String {
+            kind: texts::SCI,
+            absent: NeededIf("with `[site.static]`, refused without"),
+            meaning: "The other box's SCI, which a `[[site.static.peer]]` has. Of the two boxes the one with the lower public key has the lower SCI (XPN: SSCI too). So no section that was copied from the other box is accepted: two boxes with one key and one SCI would repeat nonces.",
+            example: "peer = \"dresden-2\"\nsci = \"02:00:00:00:00:0b/1\"",
         }
     }
     sections {}

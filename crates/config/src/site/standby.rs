@@ -1,13 +1,16 @@
 //! `[site.standby]`, and `standby_of` of peers: two boxes on one LAN.
 
+use std::cmp::Ordering;
 use std::time::Duration;
 
 use suite::beat::BeatKey;
-use toml::Spanned;
+use toml::{Spanned, Value};
 use tunnel::Mode;
+use wire::Sci;
 
 use super::super::findings::Findings;
 use super::super::reference::{RawSite, SITE, STANDBY};
+use super::super::static_keys::ssci;
 use super::super::unique_names::label;
 use super::{Site, SitePeer};
 
@@ -89,6 +92,54 @@ pub(super) fn judge_key(label: &str, site: &Site, raw: &RawSite, findings: &mut 
         );
         findings.error(section.span(), text);
     }
+}
+
+/// Judges `sci`: a section `[site.static]` that was copied from the other box has the wrong order, whatever is changed of it but the SCIs.
+pub(super) fn judge_sci(label: &str, site: &Site, raw: &RawSite, findings: &mut Findings) {
+    let Some((section, key)) = raw.standby.as_ref().zip(site.beat_key()) else { return };
+    let label = format!("{label}[site.standby]: ");
+    let (Some(keys), value) = (&raw.static_keys, &section.get_ref().sci) else {
+        if let Some(value) = &section.get_ref().sci {
+            let text = format!("{label}sci is of no use without [site.static]; remove it");
+            findings.error(value.span(), text);
+        }
+        return;
+    };
+    let cure = "; add the SCI of the other box: sci = \"02:00:00:00:00:0b/1\"";
+    let Some(value) = STANDBY.sci.required(&label, &section.span(), value, cure, findings) else { return };
+    let own = keys.get_ref();
+    let of =
+        |text: &Option<Spanned<String>>| text.as_ref().and_then(|text| text.get_ref().parse::<Sci>().ok());
+    let other = match value.get_ref().parse::<Sci>() {
+        Ok(other) => other,
+        Err(error) => {
+            let text = format!("{label}sci = {:?} is {error}; correct it", value.get_ref());
+            return findings.error(value.span(), text);
+        }
+    };
+    let Some(peer) = own.peer.iter().map(Spanned::get_ref).find(|peer| of(&peer.sci) == Some(other)) else {
+        let text = format!(
+            "{label}sci = {:?}: no [[site.static.peer]] has that SCI; write the other box's, and add it there",
+            value.get_ref()
+        );
+        return findings.error(value.span(), text);
+    };
+    let of = |text, number: &Option<Spanned<Value>>| {
+        (of(text), number.as_ref().and_then(|number| ssci(number.get_ref())).map(|ssci| ssci.0))
+    };
+    let ((own_sci, own_ssci), (other_sci, other_ssci)) = (of(&own.sci, &own.ssci), of(&peer.sci, &peer.ssci));
+    let (order, what) =
+        if key.is_first() { (Ordering::Less, "lower") } else { (Ordering::Greater, "higher") };
+    if own_sci.is_none_or(|own| own.cmp(&other) == order)
+        && own_ssci.zip(other_ssci).is_none_or(|(own, other)| own.cmp(&other) == order)
+        && other_sci.is_some()
+    {
+        return;
+    }
+    let text = format!(
+        "{label}this box has the {what} public key of the two, so its SCI (XPN: SSCI too) in [site.static] has to be the {what} one; is the section a copy of the other box's? Give each its own key, and the {what} SCI to this one"
+    );
+    findings.error(keys.span(), text);
 }
 
 /// Judges `standby_of` of all peers.
@@ -226,5 +277,50 @@ public_key = "{KEY}"
         let errors = lines(&validated(&none).unwrap_err());
         let expected = "gw.toml:10: site \"dresden\": [site.standby]: public_key of that peer is none of a box; copy the line that frameward keygen site printed there";
         assert_eq!(errors, [expected]);
+    }
+
+    /// `[site.static]` with these SCIs (and SSCIs) of this box and of the other one, whose SCI `[site.standby]` has as `sci`.
+    fn with_static_keys(suite: &str, own: &str, other: &str, sci: &str) -> String {
+        let site = format!(
+            "protect = true\nsuite = \"{suite}\"\n[site.static]\nan = 0\nkey_file = \"b.key\"\n{own}\n[[site.static.peer]]\nan = 0\nkey_file = \"d.key\"\n{other}"
+        );
+        text(&site, &format!("[site.standby]\npeer = \"second\"\n{sci}"), "")
+    }
+
+    /// The same key under the same SCI would repeat nonces, and the two boxes need never have heard each other.
+    #[test]
+    fn a_copy_of_the_other_boxs_static_keys_is_refused() {
+        let (low, high) = ("sci = \"02:00:00:00:00:01/1\"", "sci = \"02:00:00:00:00:02/1\"");
+        let is_right = |text: &str| validated(text).is_ok();
+        let suite = "gcm-aes-128";
+        let [one, two] = [(low, high), (high, low)]
+            .map(|(own, other)| is_right(&with_static_keys(suite, own, other, other)));
+        assert_ne!(one, two, "one of two boxes with these SCIs, and its public key says which");
+        let (own, other, wrong_own, wrong_other) =
+            if one { (low, high, high, low) } else { (high, low, low, high) };
+        let errors =
+            lines(&validated(&with_static_keys(suite, wrong_own, wrong_other, wrong_other)).unwrap_err());
+        assert!(errors[0].contains("is the section a copy of the other box's?"), "{errors:#?}");
+        for (sci, expected) in [
+            ("", "[site.standby]: sci is missing; add the SCI of the other box"),
+            ("sci = \"02:00:00:00:00:07/1\"", "no [[site.static.peer]] has that SCI"),
+            ("sci = \"02:00\"", "sci = \"02:00\" is "),
+        ] {
+            let errors = lines(&validated(&with_static_keys(suite, own, other, sci)).unwrap_err());
+            assert!(errors.iter().any(|line| line.contains(expected)), "{expected}: {errors:#?}");
+        }
+        let without = text(PROTECT, "[site.standby]\npeer = \"second\"\nsci = \"02:00:00:00:00:07/1\"", "");
+        let errors = lines(&validated(&without).unwrap_err());
+        assert!(errors[0].contains("sci is of no use without [site.static]"), "{errors:#?}");
+        // Nonces of XPN are of key and SSCI.
+        let salt = "salt = \"0102030405060708090a0b0c\"";
+        let xpn = |own_ssci: u8, other_ssci: u8| {
+            let line = |sci: &str, ssci: u8| format!("{sci}\nssci = {ssci}\n{salt}");
+            with_static_keys("gcm-aes-xpn-128", &line(own, own_ssci), &line(other, other_ssci), other)
+        };
+        let (lower, higher) = if one { (1, 2) } else { (2, 1) };
+        let right = validated(&xpn(lower, higher)).map_err(|errors| lines(&errors));
+        assert!(right.is_ok(), "{:#?}", right.err());
+        assert!(!is_right(&xpn(higher, lower)));
     }
 }

@@ -46,6 +46,7 @@ pub(in super::super) fn validate_all<'r>(
         if let Some(judged) = judge.site(site, keys, findings) {
             judge.own_key(&judged, &mut own_keys, site, findings);
             standby::judge_key(&judge.label, &judged, site, findings);
+            standby::judge_sci(&judge.label, &judged, site, findings);
             sites.push(judged);
             spans.push(site.bind.as_ref().map_or(spanned.span(), Spanned::span));
         }

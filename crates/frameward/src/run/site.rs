@@ -16,12 +16,13 @@ mod works;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control::Gateway as Control;
 use netdev::interface::{InterfaceError, LinkState, Prepared, link_state};
 use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
+use tunnel::standby::Role;
 use tunnel::{Mode, PeerCounters, PeerId};
 
 use super::interface_watch::{PassageNews, RETRY};
@@ -31,6 +32,9 @@ use config::check::site::lan_mtu;
 use config::{Gateway, Mtu, Site, SitePeer};
 use programs::Kernel;
 use works::Works;
+
+/// Pause between two looks at the role of a box that hands over.
+const LOOK: Duration = Duration::from_millis(2);
 
 /// A site of a running gateway.
 pub(super) struct RunningSite {
@@ -96,8 +100,33 @@ impl RunningSite {
         })
     }
 
+    /// Hands over to the other box of its LAN, if there is one that is ready, and waits until that forwards: the LAN does not notice that this
+    /// one ends. Takes up to twice its `takeover`.
+    pub(super) fn leave(&self, control: &mut Control) {
+        let Some(standby) = self.config.standby.as_ref().filter(|_| self.works.is_some()) else { return };
+        let name = &self.config.name;
+        if !matches!(control.hand_over(name), Ok(true)) {
+            return;
+        }
+        info!(
+            event = "standby-hand-over",
+            site = name,
+            "hands over to the other box of its LAN, since it ends"
+        );
+        let end = Instant::now() + 2 * standby.takeover;
+        let stays = |control: &mut Control| {
+            let snapshots = control.site_snapshots();
+            let of_site = snapshots.iter().find(|(site, _)| site == name);
+            of_site.is_some_and(|(_, site)| site.standby.is_some_and(|standby| standby.role != Role::Standby))
+        };
+        while Instant::now() < end && stays(control) {
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Takes it away from worker and manager, and puts the interface back. The peers are told. Takes up to a second.
     pub(super) fn stop(self, control: &mut Control) -> Result<(), InterfaceError> {
+        self.leave(control);
         self.works.map_or(Ok(()), |works| works.stop(&self.config.name, control))
     }
 

@@ -12,6 +12,8 @@ use crate::runtime_dir::socket_path;
 
 /// Time another SAK may take: a key server that is gone has to be noticed, and another one elected.
 const REKEY_PATIENCE: Duration = Duration::from_secs(15);
+/// Time a hand-over may take: twice the longest `takeover`, and its end if nobody took over.
+const HAND_OVER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why it was not done.
@@ -183,8 +185,39 @@ mod tests {
 
     use super::*;
     use crate::control_socket::ControlSocket;
-    use crate::samples::agreed;
+    use crate::samples::{agreed, sample_site};
     use testkit::TestDirectory;
+
+    /// "Takes over" is said when it has.
+    #[test]
+    fn a_hand_over_is_waited_for() {
+        let directory = TestDirectory::new("hand-over");
+        let runtime = directory.path().join("run");
+        for (roles, expected) in [
+            (["leaving", "leaving", "standby"], None),
+            (["leaving", "listening", "standby"], None),
+            (
+                ["leaving", "listening", "active"],
+                Some(
+                    "site \"dresden\": the other box did not take over, and this one is active: the other box forwards; look at the other one's frameward status",
+                ),
+            ),
+        ] {
+            let looks = AtomicU32::new(0);
+            let gateway = ControlSocket::serve(&runtime, "line", move |_| {
+                let look = looks.fetch_add(1, Ordering::Relaxed).min(2) as usize;
+                let mut report = agreed("line");
+                let mut site = sample_site();
+                site.standby.as_mut().unwrap().role = roles[look].into();
+                report.sites = vec![site];
+                Reply::Report(report)
+            })
+            .unwrap();
+            let waited = await_hand_over(&runtime, "line", "dresden");
+            assert_eq!(waited.err().map(|error| error.to_string()).as_deref(), expected, "{roles:?}");
+            drop(gateway);
+        }
+    }
 
     #[test]
     fn another_sak_is_asked_for_and_waited_for() {

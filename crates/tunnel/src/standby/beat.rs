@@ -193,8 +193,7 @@ mod tests {
             (Role::Leaving, None, 31),
         ] {
             let takeover = Duration::from_millis(2000);
-            let beat =
-                Beat { role, preferred: count == 1, takeover, session: u64::MAX, seq: 1 << 40, heard };
+            let beat = Beat { role, preferred: count == 1, takeover, session: u64::MAX, seq: 1 << 40, heard };
             let addresses: ArrayVec<_, 32> = (0..count).map(|last| MacAddr([2, 0, 0, 0, 1, last])).collect();
             let sci = Sci::new(SOURCE, 1);
             let frame = beat.frame(&a, sci, &addresses);

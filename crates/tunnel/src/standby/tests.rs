@@ -259,7 +259,8 @@ fn a_beat_that_waits_is_no_silence() {
                         (from != active || beats > lost).then_some(1)
                     });
                 }
-                let what = format!("{active} active, {lost} lost, the other one still for {time} from {still}");
+                let what =
+                    format!("{active} active, {lost} lost, the other one still for {time} from {still}");
                 assert_eq!((lan.both, lan.nobody), (0, 0), "{what}");
                 assert_eq!(lan.role(active), Role::Active, "{what}");
             }
