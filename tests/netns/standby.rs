@@ -27,6 +27,8 @@ use super::{DEADLINE, EXPERIMENT, counter};
 const CYCLE: Duration = Duration::from_millis(1);
 /// Generous: for machines that have other things to do.
 const SLOW: u64 = 400;
+/// Far more than the default, and far less than any time that somebody would notice as none.
+const QUICK: Duration = Duration::from_millis(150);
 const GROUP: Mac = [0x03, 0, 0, 0, 0, 9];
 
 /// Frames of one machine to another, or to a group, and what came of them.
@@ -93,7 +95,6 @@ impl Flow {
     }
 
     fn end(self) -> Counted {
-        self.stop.store(true, Ordering::Relaxed);
         let sent = self.sender.join().unwrap();
         let heard = self.receiver.join().unwrap();
         let mut times = vec![0_u32; sent];
@@ -119,6 +120,8 @@ impl Flows {
     }
 
     fn end(self, what: &str) -> [Counted; 3] {
+        // All at once: none is out of sight while another one ends.
+        self.0.iter().for_each(|flow| flow.stop.store(true, Ordering::Relaxed));
         let counted = self.0.map(Flow::end);
         println!("{what}: {counted:?}");
         for flow in &counted {
@@ -139,10 +142,12 @@ fn join_lans(plants: &Plants) {
     }
 }
 
-/// Lines of the two boxes.
-fn share(boxes: &OneBox, takeover: u64) {
+/// Lines of the two boxes. `sci`: of each box's SecY, with static keys.
+fn share(boxes: &OneBox, takeover: u64, sci: Option<fn(u8) -> String>) {
     for (plant, other) in [(1, 2), (2, 1)] {
-        let lines = format!("[site.standby]\npeer = \"plant-{other}\"\ntakeover = {takeover}\n[[site.peer]]");
+        let sci = sci.map_or(String::new(), |sci| format!("sci = \"{}\"\n", sci(other)));
+        let lines =
+            format!("[site.standby]\npeer = \"plant-{other}\"\ntakeover = {takeover}\n{sci}[[site.peer]]");
         boxes.change(plant, "[[site.peer]]", &lines);
     }
     boxes.change(3, "name = \"plant-2\"\n", "name = \"plant-2\"\nstandby_of = \"plant-1\"\n");
@@ -151,7 +156,7 @@ fn share(boxes: &OneBox, takeover: u64) {
 fn started(takeover: u64) -> OneBox {
     let mut boxes = OneBox::configured(3, 1, &SitesChoice { site: MKA, ..SitesChoice::default() });
     join_lans(&boxes.plants);
-    share(&boxes, takeover);
+    share(&boxes, takeover, None);
     boxes.start();
     boxes.secured();
     ready(&boxes);
@@ -209,13 +214,14 @@ fn a_killed_box_is_followed_by_the_other_and_comes_back_as_standby() {
     boxes.stop();
 }
 
-/// `FRAMEWARD_STANDBY_KILLS` says how often, and `FRAMEWARD_STANDBY_MS` how long no frame may come.
+/// Each kill in time for a machine that is busy with other things, and one of some in the time that it really takes. `FRAMEWARD_STANDBY_KILLS`:
+/// so many, whose times are told.
 #[test]
 fn the_default_takes_over_in_milliseconds() {
-    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let (kills, limit) = (number("FRAMEWARD_STANDBY_KILLS", 1), number("FRAMEWARD_STANDBY_MS", 5000));
+    let asked = std::env::var("FRAMEWARD_STANDBY_KILLS").ok().map(|kills| kills.parse::<usize>().unwrap());
     let mut boxes = started(40);
-    for _ in 0..kills {
+    let mut gaps = Vec::new();
+    while gaps.len() < asked.unwrap_or(8) {
         let active = ready(&boxes);
         let flows = Flows::start(&boxes);
         wait(Duration::from_secs(1));
@@ -225,12 +231,19 @@ fn the_default_takes_over_in_milliseconds() {
             report.sites[0].standby.as_ref().is_some_and(|standby| standby.takeovers > other)
         });
         wait(Duration::from_secs(1));
-        for flow in flows.end("kill, by default") {
-            assert!(flow.gap < Duration::from_millis(limit), "{flow:#?}");
-        }
+        let flows = flows.end("kill, by default");
+        let gap = flows.iter().map(|flow| flow.gap).max().unwrap();
+        assert!(gap < Duration::from_secs(5), "{flows:#?}");
+        gaps.push(gap);
         boxes.restart(active, Signal::SIGKILL);
         boxes.secured();
+        if asked.is_none() && gap < QUICK {
+            break;
+        }
     }
+    gaps.sort();
+    println!("no frame for {gaps:?}, median {:?}", gaps[gaps.len() / 2]);
+    assert!(gaps[0] < QUICK, "{gaps:?}");
     boxes.stop();
 }
 
@@ -270,19 +283,51 @@ fn a_box_that_loses_its_link_or_stands_still_is_followed_too() {
 #[test]
 fn a_hand_over_loses_no_frame_of_one_station_to_another() {
     let boxes = started(SLOW);
-    for _ in 0..2 {
+    let mut complete = 0;
+    for _ in 0..6 {
         let active = ready(&boxes);
+        let takeovers = standby(&boxes, active).takeovers;
         let flows = Flows::start(&boxes);
         wait(Duration::from_millis(500));
         let said = boxes.command(&["hand-over", &format!("site-{}", active + 1)]);
-        assert!(said.contains("takes over"), "{said}");
-        until_role(&boxes, 1 - active, "active");
+        assert!(said.contains("the other box forwards"), "{said}");
         wait(Duration::from_millis(1500));
         let [there, back, group] = flows.end("hand-over");
-        assert_eq!((there.lost, back.lost), (0, 0), "{there:#?} {back:#?}");
-        assert!(group.lost < 1000, "{group:#?}");
-        ready(&boxes);
+        let (before, after) = (standby(&boxes, active), standby(&boxes, 1 - active));
+        if before.takeovers != takeovers {
+            // The other box stood still, on a machine that has other things to do: what it had taken in is lost. Nothing else brings the role back.
+            assert!(before.cause.contains("stopped forwarding"), "{before:#?} {after:#?}");
+            continue;
+        }
+        assert_eq!(
+            (before.role.as_str(), after.role.as_str()),
+            ("standby", "active"),
+            "{before:#?} {after:#?}"
+        );
+        assert_eq!((there.lost, back.lost), (0, 0), "{there:#?} {back:#?} {before:#?} {after:#?}");
+        assert!(group.lost < 100, "{group:#?}");
+        complete += 1;
+        if complete == 2 {
+            break;
+        }
     }
+    assert_eq!(complete, 2, "hand-overs after which no box stood still");
+    boxes.stop();
+}
+
+/// As an upgrade does it: by `systemctl restart`.
+#[test]
+fn a_box_that_is_stopped_hands_over_first() {
+    let mut boxes = started(2000);
+    let active = ready(&boxes);
+    let flows = Flows::start(&boxes);
+    wait(Duration::from_millis(500));
+    boxes.restart(active, Signal::SIGTERM);
+    until_role(&boxes, 1 - active, "active");
+    wait(Duration::from_millis(500));
+    let after = standby(&boxes, 1 - active);
+    assert!(after.cause.contains("handed over"), "{after:#?}");
+    flows.end("stop");
     boxes.stop();
 }
 
@@ -331,9 +376,18 @@ fn with_static_keys_each_box_has_an_sc_of_its_own() {
         let file = boxes.scratch.path().join(format!("from-{plant}.key"));
         keygen::static_key(KeyLength::Bits128, &file).unwrap();
     }
-    let sa = |plant: u8| {
-        format!("an = 0\nsci = \"02:00:00:00:dd:{plant:02x}/1\"\nkey_file = \"from-{plant}.key\"\n")
+    let text = std::fs::read_to_string(boxes.scratch.path().join("site-3.toml")).unwrap();
+    let public = |plant: u8| {
+        let (_, from_name) = text.split_once(&format!("name = \"plant-{plant}\"")).unwrap();
+        from_name.split_once("public_key = \"").unwrap().1[..64].to_owned()
     };
+    // The lower SCI belongs to the lower public key.
+    let sci: fn(u8) -> String = if public(1) < public(2) {
+        |plant| format!("02:00:00:00:dd:{plant:02x}/1")
+    } else {
+        |plant| format!("02:00:00:00:dd:{:02x}/1", [0, 2, 1, 3][usize::from(plant)])
+    };
+    let sa = |plant: u8| format!("an = 0\nsci = \"{}\"\nkey_file = \"from-{plant}.key\"\n", sci(plant));
     for plant in 1..=3_u8 {
         let mut keys = format!("protect = true\nsuite = \"gcm-aes-128\"\n[site.static]\n{}", sa(plant));
         for peer in (1..=3).filter(|peer| *peer != plant) {
@@ -342,7 +396,7 @@ fn with_static_keys_each_box_has_an_sc_of_its_own() {
         boxes.change(plant, "[[site.peer]]", &(keys + "[[site.peer]]"));
     }
     join_lans(&boxes.plants);
-    share(&boxes, SLOW);
+    share(&boxes, SLOW, Some(sci));
     boxes.start();
     let active = ready(&boxes);
     let flows = Flows::start(&boxes);
