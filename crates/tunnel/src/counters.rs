@@ -135,8 +135,8 @@ wire::counters! {
         in_pkts_forged_long_form = "InPktsForgedLongForm" [discard],
         /// Discarded: from a station that was heard on this LAN within the last second.
         in_pkts_source_here = "InPktsSourceHere" [discard],
-        /// Discarded: from one of two boxes on a LAN, with the source of a station that another peer sent from within a second: it has
-        /// come back.
+        /// Discarded: from one of two boxes on a LAN, with the source of a station that another peer sent from within a second, or of a
+        /// group: it may have come back.
         in_pkts_source_elsewhere = "InPktsSourceElsewhere" [discard],
         /// Discarded: from the other box of this LAN.
         in_pkts_partner = "InPktsPartner" [discard],

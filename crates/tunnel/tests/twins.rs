@@ -97,6 +97,17 @@ fn what_another_peer_has_just_sent_does_not_come_from_a_box_of_two() {
         assert_eq!(site.peer_counters(box_of_two).in_pkts_source_elsewhere, 1);
     }
     assert_eq!(passed_over(&site), [SECOND], "it moves nothing");
+    // A source that nobody learns.
+    let group = |site: &mut Forwarding, peer| {
+        let (mut sender, mut octets) = (half(1), frame(20, 99));
+        octets[6] |= 1;
+        let route = sender.route(at(2), &octets).expect("a route");
+        let packet = sender.dispatch(at(2), &route, PeerId(0), &octets).remove(0);
+        let packet = [&packet.header[..], &octets[packet.body]].concat();
+        site.handle_packet(at(2), PacketSource::From(peer), &packet).map(drop)
+    };
+    assert_eq!(group(&mut site, FIRST), Err(Discard::Of(FIRST, InDiscard::SourceElsewhere)));
+    group(&mut site, OTHER).unwrap();
     // A station that has moved there is heard after its second of silence, as ever.
     hear(&mut site, at(1002), SECOND, 20).unwrap();
     assert_eq!(destination(&mut site, at(1003), 20), Destination::Peer(SECOND));
@@ -104,7 +115,7 @@ fn what_another_peer_has_just_sent_does_not_come_from_a_box_of_two() {
 
 /// The box that took over may have announced itself in vain.
 #[test]
-fn a_box_whose_session_ends_is_no_more_the_one_that_gets_all() {
+fn a_box_that_starts_anew_is_no_more_the_one_that_gets_all() {
     let mut site = half(3);
     site.join_twins(FIRST, SECOND);
     for (dead, other) in [(FIRST, SECOND), (SECOND, FIRST)] {

@@ -87,7 +87,7 @@ impl Forwarding {
             return;
         };
         (context.generation, context.frames) = (generation, FrameKinds::default());
-        self.twins.end(peer);
+        self.twins.begin(peer);
         match transport {
             Transport::Identifier(identifier) => {
                 let fragments = identifier.void(&self.state, &mut self.receive);

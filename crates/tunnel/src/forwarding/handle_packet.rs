@@ -153,9 +153,14 @@ impl Forwarding {
         if self.twins.is_partner(from) {
             return Err(self.discard(from, InDiscard::Partner));
         }
+        let is_of_two = self.twins.has(from);
+        if is_of_two && taken.flow.source.is_group() {
+            // Nobody learns it, so nothing would end its way.
+            return Err(self.discard(from, InDiscard::SourceElsewhere));
+        }
         match self.learn(now, taken, Location::Behind(self.twins.first(from))) {
             LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
-            LearnOutcome::Elsewhere(Location::Behind(_)) if self.twins.has(from) => {
+            LearnOutcome::Elsewhere(Location::Behind(_)) if is_of_two => {
                 Err(self.discard(from, InDiscard::SourceElsewhere))
             }
             _ => {

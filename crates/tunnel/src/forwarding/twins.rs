@@ -3,7 +3,7 @@
 //! Stations of a LAN with two boxes are behind the first of them in the table, whichever forwards. Frames for them, and frames for all, go
 //! to the box from which a frame came last, since a box that does not forward sends none. So all stations of a LAN move with one
 //! frame, whose packet has a valid identifier: as for stations, nobody has verified the frame yet. One that comes from anywhere else moves none.
-//! If that box's session ends, they go to the other one.
+//! If that box starts anew, they go to the other one.
 //!
 //! The other box of this site's own LAN is its *partner*. It is sent no frames, and none of its frames reaches the LAN: the LAN has them.
 
@@ -42,8 +42,8 @@ impl Twins {
         }
     }
 
-    /// The session with this peer has ended.
-    pub(super) fn end(&mut self, peer: PeerId) {
+    /// This peer has started anew.
+    pub(super) fn begin(&mut self, peer: PeerId) {
         if let Some(twin) = self.twins.iter_mut().find(|twin| twin.current == Some(peer)) {
             twin.current = Some(if twin.first == peer { twin.second } else { twin.first });
         }
