@@ -28,7 +28,7 @@ const CYCLE: Duration = Duration::from_millis(1);
 /// Generous: for machines that have other things to do.
 const SLOW: u64 = 400;
 /// Far more than the default, and far less than any time that somebody would notice as none.
-const QUICK: Duration = Duration::from_millis(150);
+const QUICK: Duration = Duration::from_millis(400);
 const GROUP: Mac = [0x03, 0, 0, 0, 0, 9];
 
 /// Frames of one machine to another, or to a group, and what came of them.
