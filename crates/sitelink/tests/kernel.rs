@@ -76,7 +76,7 @@ impl End {
         let mut lan = open_lan(&prepared, Io::AfXdp).unwrap().lan;
         let side = lan.port.kernel_side().unwrap();
         let program = kernel.set_lan(Ok(&side), LAN_FRAME).unwrap();
-        lan.port.set_program(Some(std::os::fd::AsFd::as_fd(&program))).unwrap();
+        side.set_program(Some(std::os::fd::AsFd::as_fd(&program))).unwrap();
         lan.turns = Some(kernel.turns().unwrap());
         assert!(site.open(Box::new(lan)).is_none());
         let settings = ManagerSettings {

@@ -314,7 +314,7 @@ fn give_program(kernel: &KernelSite, lan: &mut Lan, lan_mtu: usize, io: Io) -> R
     let program = kernel.set_lan(side.as_ref().map_err(Clone::clone), lan_frame(lan_mtu));
     let set = program.and_then(|program| {
         lan.turns = Some(kernel.turns()?);
-        let set = lan.port.set_program(Some(program.as_fd()));
+        let set = side.as_ref().map_err(Clone::clone)?.set_program(Some(program.as_fd()));
         set.map_err(|error| format!("its LAN port refuses the program: {error}"))
     });
     match set {
