@@ -142,7 +142,7 @@ GLOBAL int settle(u32 place, const struct opening *opening) {
     return block ? commit(sa, opening, block, &link->replay_protect) : GONE;
 }
 
-// The SA was disabled a moment ago: user space may have another one. The frame has room for SecTAG and ICV in front by now.
+// The SA was disabled a moment ago, or has no reserved PN: user space may have another one. The frame has room for SecTAG and ICV in front by now.
 GLOBAL int hand_over(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *link = map_lookup(&settings, &zero);
@@ -184,7 +184,8 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         case NO_SA:
             return hand_over(ctx);
         case UNRESERVED:
-            return discard(count, OUT_PN_UNRESERVED);
+            // The other SC has PNs of its own, and carries express frames as well.
+            return link->express ? hand_over(ctx) : discard(count, OUT_PN_UNRESERVED);
         case EXHAUSTED:
             return discard(count, OUT_PN_EXHAUSTED);
         default:

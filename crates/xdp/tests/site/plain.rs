@@ -207,9 +207,15 @@ fn a_peer_without_a_path_is_user_spaces() {
     assert_eq!(world.receive(0, &frame(5, 1, true, 1, 40)), Outcome::ForUserSpace);
     // Nor is a frame sent without its header, since the peer has no lane either.
     world.kernel.set_path(2, &udp_path(0)).unwrap();
-    world.kernel.set_peer(0, NONE, 2).unwrap();
-    world.send_known(1, 5, true);
-    assert_eq!(world.send(&frame(1, 5, true, 1, 40)), Outcome::ForUserSpace);
+    for lane in [NONE, 0] {
+        world.kernel.set_peer(0, lane, 2).unwrap();
+        world.send_known(1, 5, true);
+        assert_eq!(
+            world.send(&frame(1, 5, true, 1, 40)),
+            Outcome::ForUserSpace,
+            "no such lane, a closed one"
+        );
+    }
     assert_eq!(world.receive(0, &frame(5, 1, true, 1, 40)), Outcome::ForUserSpace);
 }
 
