@@ -193,7 +193,7 @@ mutants=(
     'plain.h|(U32(data + 30) ^ U32(head + 26))|0'
     'plain.h|(U32(data + 26) ^ U32(head + 30))|0'
     'plain.h|(U64(data + 38 + 8 * i) ^ U64(head + 22 + 8 * i))|0'
-    'plain.h|octets < least \|\| |'
+    'plain.h|octets < least \|\| |octets < (least & 1) \|\| '
     'plain.h| \|\| octets > site->lan_frame|'
     'plain.h|inner[14] & VERSION \|\| |'
     'plain.h|U16(inner + 12) != MACSEC \|\| |'
@@ -207,7 +207,7 @@ mutants=(
     'plain.h|if (order->path != path_number) order->path = path_number, order->place = SETTLING, order->began = now;|'
     'plain.h|order->place = SETTLING, order->began = now;|order->place = SETTLING;'
     'plain.h|        note_passed(last, worker, ktime_get_ns());|'
-    'plain.h|(len > udp && adjust_tail(ctx, -(int)(len - udp))) \|\| |'
+    'plain.h|(len > udp && adjust_tail|(len > udp + 4096 && adjust_tail'
     'site.bpf.c|remove(held, number);|'
 )
 

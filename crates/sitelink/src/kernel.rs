@@ -43,7 +43,7 @@ use std::os::fd::OwnedFd;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use dataplane::site::{ManagerMailbox, ToWorker, Turns};
+use dataplane::site::{ToWorker, Turns};
 use netdev::port::KernelSide;
 use tunnel::{Command, Event, Generation, Limits, PeerCounters, PeerId};
 use wire::Instant;
@@ -200,17 +200,6 @@ impl KernelSite {
         self.lock().paths.set_dscp(dscp);
     }
 
-    /// Some of its peers are in plain mode, at this port.
-    pub fn expect_plain(&self, port: u16, peers: impl IntoIterator<Item = (PeerId, PlainPeer)>) {
-        let mut kernel = self.lock();
-        kernel.paths.set_plain_port(port);
-        let set = kernel.site.set_plain_port(port);
-        // Without the port they are user space's.
-        if set.is_ok() {
-            kernel.plain.extend(peers);
-        }
-    }
-
     /// The site is over: no frame of a peer's passes any more, and WAN interfaces are free for others.
     pub fn end(&self) {
         let mut kernel = self.lock();
@@ -251,29 +240,6 @@ impl KernelSite {
             }
             Some(known) => [known.lanes.outward().and_then(|()| known.path.state()), known.lanes.inward()],
         }
-    }
-
-    /// One turn of a site that has no manager, since all its peers are in plain mode: hears the half, and tells it what there is to tell.
-    pub fn turn(&self, now: Instant, mailbox: &mut ManagerMailbox) {
-        while let Some(event) = mailbox.messages.receive() {
-            self.handle_event(now, event);
-        }
-        drop(self.handle_timeout(now));
-        while mailbox.messages.has_room() {
-            let Some(command) = self.poll_command() else { break };
-            mailbox.messages.send(ToWorker::Tunnel(command));
-        }
-    }
-
-    /// Where a peer of such a site is.
-    pub fn set_endpoint(&self, now: Instant, peer: PeerId, address: SocketAddr) {
-        let address = Some(address);
-        self.handle_command(now, ToWorker::Endpoint { peer, address }, &mut Vec::new());
-    }
-
-    /// Peers of such a site that leave.
-    pub fn leave(&self, peers: &[PeerId]) {
-        self.retain(|peer| !peers.contains(&peer));
     }
 
     /// Follows a command for the half. `None`: it was for the kernel alone. What the session is to be told stands in `events`.

@@ -6,10 +6,12 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::Bound;
 use std::time::Duration;
 
+use dataplane::site::{ManagerMailbox, ToWorker};
 use tunnel::{Location, PeerId};
-use wire::MacAddr;
+use wire::{Instant, MacAddr};
 use xdp::site::Site;
 
+use super::KernelSite;
 use super::stations::Stations;
 
 /// Stations of a peer that are looked at in one look.
@@ -22,6 +24,42 @@ pub struct PlainPeer {
     pub vni: u32,
     /// Octets of the largest UDP payload towards it.
     pub path_payload: usize,
+}
+
+impl KernelSite {
+    /// Some of its peers are in plain mode, at this port.
+    pub fn expect_plain(&self, port: u16, peers: impl IntoIterator<Item = (PeerId, PlainPeer)>) {
+        let mut kernel = self.lock();
+        kernel.paths.set_plain_port(port);
+        let set = kernel.site.set_plain_port(port);
+        // Without the port they are user space's.
+        if set.is_ok() {
+            kernel.plain.extend(peers);
+        }
+    }
+
+    /// One turn of a site that has no manager, since all its peers are in plain mode: hears the half, and tells it what there is to tell.
+    pub fn turn(&self, now: Instant, mailbox: &mut ManagerMailbox) {
+        while let Some(event) = mailbox.messages.receive() {
+            self.handle_event(now, event);
+        }
+        drop(self.handle_timeout(now));
+        while mailbox.messages.has_room() {
+            let Some(command) = self.poll_command() else { break };
+            mailbox.messages.send(ToWorker::Tunnel(command));
+        }
+    }
+
+    /// Where a peer of such a site is.
+    pub fn set_endpoint(&self, now: Instant, peer: PeerId, address: SocketAddr) {
+        let address = Some(address);
+        self.handle_command(now, ToWorker::Endpoint { peer, address }, &mut Vec::new());
+    }
+
+    /// Peers of such a site that leave.
+    pub fn leave(&self, peers: &[PeerId]) {
+        self.retain(|peer| !peers.contains(&peer));
+    }
 }
 
 /// The address that a peer's packets come from, as the programs know it.

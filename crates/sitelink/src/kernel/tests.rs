@@ -4,7 +4,7 @@ use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tunnel::{Forwarding, Location, Mode, PeerSettings};
 use wire::MacAddr;
 use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
-use xdp::site::UdpPath;
+use xdp::site::{UdpPath, Vxlan};
 
 use super::lanes::NO_LANES;
 use super::numbers::GRACE;
@@ -35,6 +35,8 @@ fn transmit(kernel: &KernelSite, peer: u16, epoch: u32) {
 /// A path as a look would have found it.
 fn give_path(kernel: &KernelSite, peer: u16) {
     let any = SocketAddr::from(([192, 0, 2, 1], 1));
+    let mut kernel = kernel.lock();
+    let plain = kernel.plain.get(&PeerId(peer));
     let path = UdpPath {
         interface: MacAddr::default(),
         next_hop: MacAddr::default(),
@@ -43,9 +45,8 @@ fn give_path(kernel: &KernelSite, peer: u16) {
         payload: 1200,
         port: 1,
         dscp: 0,
-        vxlan: None,
+        vxlan: plain.map(|plain| Vxlan { vni: plain.vni, receives: true }),
     };
-    let mut kernel = kernel.lock();
     let Kernel { site, paths, peers, .. } = &mut *kernel;
     assert!(peers.get_mut(&PeerId(peer)).unwrap().path.adopt(paths, site, Ok(path)));
     kernel.direct(PeerId(peer));
