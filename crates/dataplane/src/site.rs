@@ -182,8 +182,10 @@ impl Site {
         self.wan.depart(now);
         for wan_port in WanPort::ALL {
             let inward = self.inward(now, wan_port);
-            if wan_port == WanPort::Data {
-                self.tell_programs(turns::Place::DataPort, inward);
+            match wan_port {
+                WanPort::Data => self.tell_programs(turns::Place::DataPort, inward),
+                WanPort::Plain => self.tell_programs(turns::Place::PlainPort, inward),
+                WanPort::Header => {}
             }
             received += inward;
         }

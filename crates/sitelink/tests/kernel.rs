@@ -56,7 +56,7 @@ impl End {
     /// In the namespace of the plant's site.
     fn start(here: &Plant, there: &Plant, identity: &Identity, peer: &Identity) -> Self {
         let bind = SocketAddr::new([0; 4].into(), PORT);
-        let kernel = Arc::new(KernelSite::load(1, Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
+        let kernel = Arc::new(KernelSite::load([1, 0], Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
         let wan = Wan::open(bind, 0, &[Mode::Identifier], Offloads::default()).unwrap();
         let socket = wan.socket().unwrap().unwrap();
         let (worker, mailbox) = mailboxes().unwrap();
