@@ -17,11 +17,15 @@
 //!
 //! Left out: control and its threads (what it does is a model by hand), marks beside key files, fragments of links.
 
+mod cells;
 mod chance;
 mod judge;
 mod links;
 mod network;
+mod sites;
 mod time;
 
+pub use cells::run as cells;
 pub use judge::{Told, Wrong};
 pub use links::run as links;
+pub use sites::run as sites;

@@ -52,8 +52,18 @@ fn whatever_happens_to_links_nothing_comes_twice_and_all_heals() {
 }
 
 #[test]
+fn whatever_happens_to_cells_nothing_comes_twice_and_all_heals() {
+    all("cells", simulation::cells);
+}
+
+#[test]
+fn whatever_happens_to_sites_nothing_comes_twice_and_all_heals() {
+    all("sites", simulation::sites);
+}
+
+#[test]
 fn a_seed_is_the_same_world_again() {
-    for run in [simulation::links as Run] {
+    for run in [simulation::links as Run, simulation::cells, simulation::sites] {
         let runs: Vec<Told> = [7, 7, 8].into_iter().filter_map(|seed| run(seed).ok()).collect();
         assert_eq!(runs[0], runs[1]);
         assert_ne!(runs[0].print, runs[2].print);
