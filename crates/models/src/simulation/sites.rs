@@ -39,6 +39,8 @@ struct Place {
     /// When each site takes it on at its present address.
     unproved: [Option<u64>; 3],
     asleep: u64,
+    /// When it begins anew with the newest configuration.
+    change: Option<u64>,
 }
 
 struct World {
@@ -77,6 +79,7 @@ impl World {
             endpoints: [0, 1, 2],
             unproved: [None; 3],
             asleep: 0,
+            change: None,
         };
         let places: Vec<Place> = (0..plan.sites).map(place).collect();
         let of = chance.octets();
@@ -144,12 +147,13 @@ impl World {
 
     fn transmit(&mut self, from: usize, to: usize, packet: &[u8]) -> Result<(), Wrong> {
         self.common.counts[0] += 1;
-        let is_shown = |machine: &Machine| packet.windows(6).any(|part| part == machine.station.address.0);
-        if self.machines.iter().any(is_shown) {
+        // All addresses of stations begin alike.
+        let MacAddr([front @ .., _]) = self.machines[0].station.address;
+        if packet.windows(front.len()).any(|part| part == front) {
             return Err(Wrong::Plaintext(format!("{}: an address of a station", self.name(from))));
         }
         // The identifier of a seq under a key. In header encryption: two encrypted blocks.
-        let (key, front) = match self.plan.mode(from, to) {
+        let (key, front) = match self.places[from].site.plan.mode(from, to) {
             Mode::HeaderEncryption => (0, 32),
             _ => (1 + (from * 3 + to) as u64, 6),
         };
@@ -192,7 +196,7 @@ impl World {
 
     /// The source of a packet that comes from a site.
     fn source(&self, at: usize, from: usize) -> PacketSource {
-        match self.plan.mode(at, from) {
+        match self.places[at].site.plan.mode(at, from) {
             Mode::HeaderEncryption => PacketSource::From(peer(at, from)),
             _ => PacketSource::Identifier,
         }
@@ -207,7 +211,11 @@ impl time::World for World {
     }
 
     fn timer(&self) -> Option<u64> {
-        let sites = self.places.iter().filter_map(|place| Some(place.site.poll_timeout()?.max(place.asleep)));
+        let due = |place: &Place| {
+            let due = place.site.poll_timeout().into_iter().chain(place.change).min()?;
+            Some(due.max(place.asleep))
+        };
+        let sites = self.places.iter().filter_map(due);
         let messages = self.channels.iter().filter_map(Channel::next);
         sites.chain(messages).chain([self.look]).min()
     }
@@ -218,7 +226,7 @@ impl time::World for World {
         let at = chance.below(self.plan.sites as u64) as usize;
         let other = (at + 1 + chance.below(self.plan.sites as u64 - 1) as usize) % self.plan.sites;
         let (from, to) = (self.places[at].address, self.places[other].address);
-        match chance.below(9) {
+        match chance.below(10) {
             0 => network.cut(from, to, until),
             1 => {
                 network.cut(from, to, until);
@@ -228,16 +236,12 @@ impl time::World for World {
             3 => self.restart(at, false)?,
             4 => self.places[at].asleep = until,
             5 => self.move_site(MOVING),
-            // An end gives its connection up, and the other one has not heard of it.
-            6 => {
-                let (low, high) = (at.min(other), at.max(other));
-                self.channels[3 - low - high].drop_end(usize::from(at == high));
-                self.places[at].site.session(other).handle_disconnected(instant(self.common.now));
-            }
+            6 => self.close(at, other),
             7 => {
                 let machine = chance.below(self.machines.len() as u64) as usize;
                 self.machines[machine].quiet = until;
             }
+            8 => self.change(),
             _ => self.common.replay(self.addresses.len()),
         }
         Ok(())
@@ -273,6 +277,10 @@ impl time::World for World {
         }
         self.carry()?;
         for at in 0..self.places.len() {
+            let place = &mut self.places[at];
+            if place.asleep <= now && place.change.take_if(|due| *due <= now).is_some() {
+                self.restart(at, true)?;
+            }
             let place = &self.places[at];
             if place.asleep <= now && place.site.poll_timeout().is_some_and(|due| due <= now) {
                 self.turn(at)?;

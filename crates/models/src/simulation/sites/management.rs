@@ -54,12 +54,38 @@ impl World {
                 }
                 while let Some(octets) = self.channels[out].take(now, end) {
                     let heard = self.places[to].site.hear(now, from, &octets);
-                    heard.map_err(|why| Wrong::Impossible(format!("{}: {why}", self.name(to))))?;
+                    if heard.is_err() && self.differ(low, high) {
+                        self.close(to, from);
+                    } else {
+                        heard.map_err(|why| Wrong::Impossible(format!("{}: {why}", self.name(to))))?;
+                    }
                     self.turn(to)?;
                 }
             }
         }
         Ok(())
+    }
+
+    /// Whether two sites are configured for different modes: then they refuse each other.
+    fn differ(&self, low: usize, high: usize) -> bool {
+        let mode = |at: usize| self.places[at].site.plan.mode(low, high);
+        mode(low) != mode(high)
+    }
+
+    /// A site gives its connection to another one up, and that has not heard of it.
+    pub(super) fn close(&mut self, at: usize, other: usize) {
+        self.channels[3 - at - other].drop_end(usize::from(at > other));
+        self.places[at].site.session(other).handle_disconnected(instant(self.common.now));
+    }
+
+    /// Two sites get another mode: one begins anew with it, and then the other one.
+    pub(super) fn change(&mut self) {
+        let out = self.plan.change(&mut self.common.chance);
+        for at in (0..self.plan.sites).filter(|at| *at != out) {
+            let soon = self.common.soon();
+            let due = &mut self.places[at].change;
+            *due = Some(due.map_or(soon, |before| before.min(soon)));
+        }
     }
 
     /// Looks whether connections are lost or made, and takes sites on at new addresses.
@@ -110,9 +136,11 @@ impl World {
     pub(super) fn restart(&mut self, at: usize, whole: bool) -> Result<(), Wrong> {
         let Common { chance, now, .. } = &mut self.common;
         if whole {
-            self.places[at].site = Site::new(chance, *now, &self.plan, at);
+            // What was changed comes when it is due.
+            let plan = if self.places[at].change.is_some() { &self.places[at].site.plan } else { &self.plan };
+            self.places[at].site = Site::new(chance, *now, plan, at);
         } else {
-            self.places[at].site.restart_manager(chance, *now, &self.plan);
+            self.places[at].site.restart_manager(chance, *now);
         }
         for (_, high, out) in self.pairs().filter(|(low, high, _)| *low == at || *high == at) {
             self.channels[out].drop_end(usize::from(at == high));

@@ -11,6 +11,7 @@ use tunnel::{
 };
 
 use super::super::chance::Chance;
+use super::super::network::CALM;
 use super::super::time::{instant, micros};
 
 const LAN_FRAME: usize = 1532;
@@ -43,6 +44,8 @@ pub(super) struct Plan {
     pub(super) modes: [Mode; 3],
     /// Sites 0 and 2 reach each other through site 1 alone.
     pub(super) is_relayed: bool,
+    /// Sites expect packets twice, as over two paths.
+    pub(super) expects_copies: bool,
     pub(super) window: u64,
     pub(super) epoch_life: Duration,
     pub(super) limits: Limits,
@@ -71,6 +74,7 @@ impl Plan {
             sites,
             modes,
             is_relayed,
+            expects_copies: chance.happens(333),
             window: chance.pick(&[64, 256, 1024]),
             epoch_life: Duration::from_secs(chance.pick(&[2, 5, 3600])),
             limits,
@@ -79,6 +83,20 @@ impl Plan {
 
     pub(super) fn mode(&self, site: usize, other: usize) -> Mode {
         self.modes[3 - site - other]
+    }
+
+    /// Another mode for a pair that may have each. The site that is not in it.
+    pub(super) fn change(&mut self, chance: &mut Chance) -> usize {
+        let out = match (self.sites, self.is_relayed) {
+            (2, _) => 2,
+            (_, true) => 1,
+            _ => chance.below(3) as usize,
+        };
+        self.modes[out] = match self.modes[out] {
+            Mode::Identifier => Mode::HeaderEncryption,
+            _ => Mode::Identifier,
+        };
+        out
     }
 
     /// Whether packets of these two go through the third site.
@@ -112,6 +130,8 @@ pub(super) type Packets = Vec<(usize, Vec<u8>)>;
 /// One start of a site.
 pub(super) struct Site {
     number: usize,
+    /// As it was configured when it began.
+    pub(super) plan: Plan,
     pub(super) forwarding: Forwarding,
     /// By peer.
     sessions: Vec<Session>,
@@ -139,17 +159,22 @@ impl Site {
         if plan.is_relayed && number == 1 {
             forwarding.relay_for_peers();
         }
+        for other in others.iter().filter(|_| plan.expects_copies) {
+            let peer = self::peer(number, *other);
+            forwarding.handle_command(instant(now), Command::ExpectCopies { peer });
+        }
         let sessions = others.iter().map(|other| session(chance, now, plan, number, *other)).collect();
         let (commands, events) = (VecDeque::new(), VecDeque::new());
-        Self { number, forwarding, sessions, commands, events, lag: chance.pick(&[0, 1_000, 50_000]) }
+        let (plan, lag) = (plan.clone(), chance.pick(&[0, 1_000, 50_000]));
+        Self { number, plan, forwarding, sessions, commands, events, lag }
     }
 
     /// The manager begins anew, and the forwarding half goes on.
-    pub(super) fn restart_manager(&mut self, chance: &mut Chance, now: u64, plan: &Plan) {
+    pub(super) fn restart_manager(&mut self, chance: &mut Chance, now: u64) {
         for at in 0..self.sessions.len() {
             let before: Generation = self.sessions[at].state().generation;
             let other = site_of(self.number, PeerId(at as u16));
-            self.sessions[at] = session(chance, now, plan, self.number, other);
+            self.sessions[at] = session(chance, now, &self.plan, self.number, other);
             self.sessions[at].continue_after(before);
         }
     }
@@ -194,13 +219,15 @@ impl Site {
             self.forwarding.handle_timeout(moment);
         }
         let mut packets = Vec::new();
+        // A worker is in time when there are no faults: frames wait for flows.
+        let lag = if now < CALM { self.lag } else { self.lag.min(1_000) };
         loop {
             for session in &mut self.sessions {
                 let commands = std::iter::from_fn(|| session.poll_command());
-                self.commands.extend(commands.map(|command| (now + self.lag, command)));
+                self.commands.extend(commands.map(|command| (now + lag, command)));
             }
             let events = std::iter::from_fn(|| self.forwarding.poll_event());
-            self.events.extend(events.map(|event| (now + self.lag, event)));
+            self.events.extend(events.map(|event| (now + lag, event)));
             let mut moved = false;
             while let Some((_, command)) = self.commands.pop_front_if(|(at, _)| *at <= now) {
                 self.forwarding.handle_command(moment, command);
