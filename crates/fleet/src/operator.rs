@@ -20,7 +20,9 @@ pub struct Draft<'a> {
     pub gateway: &'a GatewayName,
     /// Who it is.
     pub member: &'a PublicIdentity,
-    /// Its configuration and key files.
+    /// What it is told.
+    pub kind: Kind,
+    /// Its configuration and key files; none if it is revoked.
     pub files: &'a Files,
 }
 
@@ -43,7 +45,7 @@ impl Operator {
         let header = Header {
             fleet: self.fleet(),
             gateway: draft.gateway.clone(),
-            kind: Kind::Configuration,
+            kind: draft.kind,
             version,
             validity,
             member: draft.member.key(),

@@ -8,7 +8,9 @@ use crate::Failure;
 
 mod files;
 mod gateway;
+mod keys;
 mod operator;
+mod signing;
 
 #[derive(Subcommand)]
 pub(crate) enum Fleet {
@@ -72,6 +74,12 @@ Example:
     /// Sign and seal the configurations of gateways, and publish those that changed
     #[command(after_help = operator::APPLY_HELP, override_usage = operator::APPLY_USAGE)]
     Apply(operator::Apply),
+    /// Give a link, group or tunnel a new CAK, in two steps that lose no frame
+    #[command(after_help = keys::ROTATE_HELP, override_usage = keys::ROTATE_USAGE)]
+    Rotate(keys::Rotate),
+    /// Have nobody speak with a gateway any more: new keys for all that it was in
+    #[command(after_help = keys::REVOKE_HELP, override_usage = keys::REVOKE_USAGE)]
+    Revoke(keys::Revoke),
     /// Fetch this gateway's configuration: verify it, open it, write it into a folder
     #[command(after_help = gateway::FETCH_HELP, override_usage = gateway::FETCH_USAGE)]
     Fetch(gateway::Fetch),
@@ -89,6 +97,8 @@ impl Fleet {
             Self::Operator(operator) => operator.run(),
             Self::Identity(identity) => identity.run(),
             Self::Apply(apply) => apply.run(),
+            Self::Rotate(rotate) => rotate.run(),
+            Self::Revoke(revoke) => revoke.run(),
             Self::Fetch(fetch) => fetch.run(),
             Self::Follow(follow) => follow.run(),
         }

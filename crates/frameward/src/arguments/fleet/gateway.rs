@@ -118,7 +118,7 @@ fn public_key(digits: &str) -> Result<PublicKey, &'static str> {
         .ok_or("a public key is 64 hexadecimal digits, as `frameward fleet operator` printed them")
 }
 
-fn gateway_name(text: &str) -> Result<GatewayName, &'static str> {
+pub(super) fn gateway_name(text: &str) -> Result<GatewayName, &'static str> {
     GatewayName::new(text).ok_or("a name is 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")
 }
 
