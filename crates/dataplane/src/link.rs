@@ -44,6 +44,8 @@ pub struct Link {
     checksums: ChecksumSample,
     /// Frames wait in its ports.
     held: Hold,
+    /// The last turn took all that had come to the protected side.
+    emptied: bool,
 }
 
 /// Limit on the time for which frames wait in a link's ports. Whoever has them wait needs some milliseconds.
@@ -79,6 +81,7 @@ impl Link {
             notified: NextAction::Continue,
             checksums: ChecksumSample::default(),
             held: Hold::No,
+            emptied: true,
         }
     }
 
@@ -154,11 +157,12 @@ impl Link {
             return (0, NextAction::Continue);
         }
         let (mut received, next) = self.outward(now, read, |_, _| {});
-        let Self { ports, pipeline, burst, to_protected, to_plain, .. } = self;
+        let Self { ports, pipeline, burst, to_protected, to_plain, emptied, .. } = self;
         let Some(ports) = ports else { return (0, NextAction::Continue) };
         let Ports { pool, plain, protected } = &mut **ports;
         protected.receive(pool, burst);
         received += burst.len();
+        *emptied = !burst.is_full();
         if !burst.is_empty() {
             pipeline.inward(now, pool, burst, to_plain, &mut **plain);
         }
@@ -259,6 +263,11 @@ impl Link {
             plain.receive(pool, &mut self.waiting);
         }
         self.waiting.is_empty()
+    }
+
+    /// Whether the last turn took all frames that had come to the protected side.
+    pub const fn has_emptied_protected_side(&self) -> bool {
+        self.emptied
     }
 
     /// In idle time: makes one keystream for a frame to come ([`secy::SecY::antedate`]). False if there is none to make.

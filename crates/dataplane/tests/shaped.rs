@@ -145,3 +145,19 @@ fn what_the_management_channel_sends_is_charged() {
     assert_eq!(shaped.turn_after(1000), [frame(2)]);
     assert_eq!(shaped.uplink().counters.out_octets_channel, 12_500);
 }
+
+/// Frames that need two packets, at once and more than may wait: the line carries no half without the other.
+#[test]
+fn split_frames_leave_whole_or_not_at_all() {
+    for mode in [Mode::Identifier, Mode::HeaderEncryption] {
+        let frame = |pn| macsec(station(1), station(0), pn, 1514);
+        let mut shaped = Shaped::new(Plants::new(2, mode, Offloads::default()), &[frame(10_000)]);
+        (0..60).for_each(|number| shaped.inject(&frame(number)));
+        let came: usize = (0..2000).map(|_| shaped.turn_after(100).len()).sum();
+        let UplinkSnapshot { counters, backlog } = shaped.uplink();
+        assert_eq!(backlog, Default::default());
+        assert!((30..=45).contains(&came), "{came} came: {counters:?}");
+        assert_eq!(counters.out_pkts_bulk, 2 * came as u64, "{counters:?}");
+        assert_eq!(counters.out_pkts_bulk_full + counters.out_pkts_bulk_delayed, 2 * (60 - came as u64));
+    }
+}

@@ -12,6 +12,8 @@
 //!   express packet finds at most [`BULK_AHEAD`], one packet, and express packets before it.
 //! - **No starvation.** While bulk waits, express packets go first within three quarters of the rate. Beyond that, bulk goes before them.
 //! - **Flows** of bulk take turns (deficit round robin with new flows first, RFC 8290), each with CoDel (RFC 8289): [`flows`].
+//! - **Split frames.** Packets of one frame stand one behind the other. They share its turn, and leave all or none: a half costs the line as
+//!   much as it is worth nothing.
 //! - **Bounds.** All memory is there from the start. What finds no room is discarded, from the longest queue, and counted.
 //! - **Windows.** A receiver discards what others have overtaken by more than its window. So does the shaper, by half as many frames: what
 //!   the receiver would discard costs the line nothing. Each frame has a number, for it uses up a PN and in each lane two seqs at most,
@@ -48,8 +50,10 @@ const EXPRESS_WAITS: Duration = Duration::from_millis(20);
 const BULK_WAITS: Duration = Duration::from_millis(50);
 /// What may wait however slow the line is, in packets of full length.
 const LEAST_WAITING: usize = 16;
-/// Most packets of each class that wait.
+/// Most packets of each class that wait, beside the last ones of a frame whose first is one of them.
 const MOST_WAITING: usize = 4096;
+/// Most packets of a frame: two halves, over four paths.
+const PACKETS_OF_FRAME: usize = 8;
 /// What the management channel may send at once beyond its half of the rate, as time of that half.
 const CHANNEL_AT_ONCE: Duration = Duration::from_millis(100);
 
@@ -77,6 +81,25 @@ pub enum Class {
         /// Of the flow: any number that nobody else can predict.
         key: u64,
     },
+}
+
+/// What a packet is of.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PacketOf {
+    /// Number of its frame, of those that [`Shaper::take_numbers`] gave.
+    pub number: u64,
+    /// It is of the same frame as the one that was pushed before it: they leave both, or neither.
+    pub continues: bool,
+}
+
+/// What becomes of a packet that waited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Fate {
+    Leaves,
+    /// CoDel discards it.
+    Delayed,
+    /// It is too late for the peer's window.
+    Overtaken,
 }
 
 wire::counters! {
@@ -133,6 +156,10 @@ pub struct Shaper<M> {
     /// Numbers of frames in the order in which they came: the next one, and the newest that has left.
     next_number: u64,
     newest_left: u64,
+    /// The frame whose packet came last found no room.
+    refused: bool,
+    /// Of the express frame whose packet was taken last.
+    express_fate: Fate,
     /// Places of those that leave now.
     leaving: ArrayVec<u32, DEPARTING>,
     counters: UplinkCounters,
@@ -152,7 +179,7 @@ impl<M: Copy> Shaper<M> {
             line,
             share: Line::new(bits_per_second / 4 * 3),
             channel: Line::new(bits_per_second / 2),
-            store: Store::new(2 * packets + DEPARTING, most_payload),
+            store: Store::new(2 * (packets + PACKETS_OF_FRAME) + DEPARTING, most_payload),
             express: Fifo::default(),
             bulk: Flows::new(line.time(2 * longest)),
             most_express: [octets(EXPRESS_WAITS), packets],
@@ -160,6 +187,8 @@ impl<M: Copy> Shaper<M> {
             most_overtaken,
             next_number: 0,
             newest_left: 0,
+            refused: false,
+            express_fate: Fate::Leaves,
             leaving: ArrayVec::new(),
             counters: UplinkCounters::default(),
         }
@@ -177,47 +206,54 @@ impl<M: Copy> Shaper<M> {
         first
     }
 
-    /// Takes a packet of the frame with this number, in two pieces, with `overhead` octets besides them. What finds no room is counted: it, or the oldest of the flow that
-    /// has most. Copies it; looks at each flow's queue if there is no room.
+    /// Takes a packet in two pieces, with `overhead` octets besides them. What finds no room is counted: its frame, or the oldest one of the
+    /// flow that has most. Copies it; looks at each flow's queue if there is no room.
     pub fn push(
         &mut self,
         now: Instant,
-        number: u64,
+        of: PacketOf,
         class: Class,
         to: M,
         overhead: usize,
         pieces: [&[u8]; 2],
     ) {
-        let octets = pieces[0].len() + pieces[1].len() + overhead;
-        if octets - overhead > self.store.most() {
+        let payload = pieces[0].len() + pieces[1].len();
+        if payload > self.store.most() {
+            self.refused = true;
             self.counters.out_pkts_uplink_too_long += 1;
             return;
         }
+        if !of.continues {
+            self.refused = !self.make_room(class, payload + overhead);
+        }
+        let cell = store::Cell::new(to, overhead, line::nanoseconds(now), of);
+        let place = if self.refused { None } else { self.store.put(cell, pieces) };
+        match (place, class) {
+            (Some(place), Class::Express) => self.express.push(&mut self.store, place),
+            (Some(place), Class::Bulk { key }) => self.bulk.push(&mut self.store, key, place),
+            (None, Class::Express) => self.counters.out_pkts_express_full += 1,
+            (None, Class::Bulk { .. }) => self.counters.out_pkts_bulk_full += 1,
+        }
+    }
+
+    /// Has a frame find room that begins with so many octets, if it may have some. What else the frame has finds room behind it.
+    fn make_room(&mut self, class: Class, octets: usize) -> bool {
         match class {
             Class::Express => {
                 let [most_octets, most_packets] = self.most_express;
-                if self.express.octets() + octets > most_octets || self.express.packets() == most_packets {
-                    self.counters.out_pkts_express_full += 1;
-                    return;
-                }
+                self.express.octets() + octets <= most_octets && self.express.packets() < most_packets
             }
             Class::Bulk { .. } => {
                 let [most_octets, most_packets] = self.most_bulk;
-                while self.bulk.octets() + octets > most_octets || self.bulk.packets() == most_packets {
-                    let Some(place) = self.bulk.drop_longest(&mut self.store) else { break };
-                    self.store.free(place);
-                    self.counters.out_pkts_bulk_full += 1;
+                while self.bulk.octets() + octets > most_octets || self.bulk.packets() >= most_packets {
+                    let dropped = self.bulk.drop_longest(&mut self.store);
+                    self.counters.out_pkts_bulk_full += dropped as u64;
+                    if dropped == 0 {
+                        break;
+                    }
                 }
+                true
             }
-        }
-        let place = self.store.put(store::Cell::new(to, overhead, line::nanoseconds(now), number), pieces);
-        let Some(place) = place else {
-            self.counters.out_pkts_bulk_full += 1;
-            return;
-        };
-        match class {
-            Class::Express => self.express.push(&mut self.store, place),
-            Class::Bulk { key } => self.bulk.push(&mut self.store, key, place),
         }
     }
 
@@ -240,7 +276,7 @@ impl<M: Copy> Shaper<M> {
         while !self.leaving.is_full()
             && let Some(place) = self.next(now)
         {
-            self.newest_left = self.newest_left.max(self.store.cell(place).number);
+            self.newest_left = self.newest_left.max(self.store.cell(place).of.number);
             self.leaving.push(place);
         }
         !self.leaving.is_empty()
@@ -260,10 +296,20 @@ impl<M: Copy> Shaper<M> {
             && self.line.is_within(now, EXPRESS_AHEAD)
             && let Some(place) = self.express.pop(&mut self.store)
         {
-            if self.is_overtaken(place) {
+            let cell = self.store.cell(place);
+            let (of, octets) = (cell.of, cell.line_octets());
+            if !of.continues {
+                self.express_fate = if is_overtaken(of, self.newest_left, self.most_overtaken) {
+                    Fate::Overtaken
+                } else {
+                    Fate::Leaves
+                };
+            }
+            if self.express_fate != Fate::Leaves {
+                self.store.free(place);
+                self.counters.out_pkts_overtaken += 1;
                 continue;
             }
-            let octets = self.store.cell(place).line_octets();
             // With nobody else there is nothing to share, and no debt.
             if !self.bulk.is_empty() {
                 self.share.charge(now, octets);
@@ -274,17 +320,21 @@ impl<M: Copy> Shaper<M> {
         }
         while (!first || self.express.is_empty())
             && self.line.is_within(now, BULK_AHEAD)
-            && let Some(taken) = self.bulk.pop(&mut self.store, now)
+            && let Some(taken) = self
+                .bulk
+                .pop(&mut self.store, now, |of| is_overtaken(of, self.newest_left, self.most_overtaken))
         {
-            if taken.drop {
-                self.store.free(taken.place);
-                self.counters.out_pkts_bulk_delayed += 1;
-            } else if !self.is_overtaken(taken.place) {
-                let octets = self.store.cell(taken.place).line_octets();
-                self.charge_line(now, octets);
-                self.counters.out_pkts_bulk += 1;
-                return Some(taken.place);
+            match taken.fate {
+                Fate::Leaves => {
+                    let octets = self.store.cell(taken.place).line_octets();
+                    self.charge_line(now, octets);
+                    self.counters.out_pkts_bulk += 1;
+                    return Some(taken.place);
+                }
+                Fate::Delayed => self.counters.out_pkts_bulk_delayed += 1,
+                Fate::Overtaken => self.counters.out_pkts_overtaken += 1,
             }
+            self.store.free(taken.place);
         }
         None
     }
@@ -292,16 +342,6 @@ impl<M: Copy> Shaper<M> {
     fn charge_line(&mut self, now: u64, octets: usize) {
         self.line.charge(now, octets);
         self.counters.out_octets_line += octets as u64;
-    }
-
-    /// Discards a packet that is too late for the peer's window.
-    fn is_overtaken(&mut self, place: u32) -> bool {
-        let overtaken = self.newest_left.saturating_sub(self.store.cell(place).number) > self.most_overtaken;
-        if overtaken {
-            self.store.free(place);
-            self.counters.out_pkts_overtaken += 1;
-        }
-        overtaken
     }
 
     /// Moment at which [`Shaper::depart`] is due, if packets wait.
@@ -328,4 +368,9 @@ impl<M: Copy> Shaper<M> {
     pub const fn counters(&self) -> &UplinkCounters {
         &self.counters
     }
+}
+
+/// Whether a frame is too late for the peer's window.
+const fn is_overtaken(of: PacketOf, newest_left: u64, most_overtaken: u64) -> bool {
+    newest_left.saturating_sub(of.number) > most_overtaken
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tunnel::shaper::{
-    BULK_AHEAD, Class, EXPRESS_AHEAD, Shaper, ShaperSettings, UplinkCounters, line_overhead,
+    BULK_AHEAD, Class, EXPRESS_AHEAD, PacketOf, Shaper, ShaperSettings, UplinkCounters, line_overhead,
 };
 use wire::Instant;
 
@@ -65,16 +65,38 @@ impl World {
     }
 
     fn push(&mut self, what: u8, octets: usize) {
+        self.push_frame(what, &[octets]);
+    }
+
+    /// The packets of a frame come, of so many octets each.
+    fn push_frame(&mut self, what: u8, packets: &[usize]) {
         let class = if what == EXPRESS { Class::Express } else { Class::Bulk { key: what.into() } };
-        let number = self.numbers[usize::from(what)];
-        self.numbers[usize::from(what)] += 1;
-        self.came[usize::from(what)].push(self.now);
-        let rest = vec![what; octets.max(4) - 4];
-        let frame = self.shaper.take_numbers(1);
-        self.frames[usize::from(what)].push(frame);
-        self.shaper.push(self.instant(), frame, class, what, OVERHEAD, [&number.to_be_bytes(), &rest]);
-        self.pushed += 1;
+        let mut of = PacketOf { number: self.shaper.take_numbers(1), continues: false };
+        for octets in packets {
+            let number = self.numbers[usize::from(what)];
+            self.numbers[usize::from(what)] += 1;
+            self.came[usize::from(what)].push(self.now);
+            self.frames[usize::from(what)].push(of.number);
+            let rest = vec![what; (*octets).max(4) - 4];
+            self.shaper.push(self.instant(), of, class, what, OVERHEAD, [&number.to_be_bytes(), &rest]);
+            self.pushed += 1;
+            of.continues = true;
+        }
         self.depart();
+    }
+
+    /// Frames of this kind of which all packets have left, each with the time in which they did, in microseconds. Of none has a part left:
+    /// nothing waits.
+    fn whole_frames(&self, what: u8) -> Vec<u64> {
+        let numbers = &self.frames[usize::from(what)];
+        let left: Vec<_> = self.left.iter().filter(|left| left.what == what).collect();
+        let frame = |left: &Left| numbers[left.number as usize];
+        let whole = |packets: &[&Left]| {
+            let wanted = numbers.iter().filter(|number| **number == frame(packets[0])).count();
+            assert_eq!(packets.len(), wanted, "packets of a frame of {what} have left, and others not");
+            packets[wanted - 1].at - packets[0].at
+        };
+        left.chunk_by(|one, other| frame(one) == frame(other)).map(whole).collect()
     }
 
     fn depart(&mut self) {
@@ -375,9 +397,8 @@ fn copies_of_a_frame_for_many_peers_overtake_as_one() {
     let settings = ShaperSettings { bits_per_second: 10_000_000, most_payload: MOST };
     let mut shaper = Shaper::new(settings, 64);
     let push = |shaper: &mut Shaper<u8>, class, copies| {
-        let frame = shaper.take_numbers(1);
-        (0..copies)
-            .for_each(|peer| shaper.push(Instant::START, frame, class, peer, OVERHEAD, [&[0; 100], &[]]));
+        let of = PacketOf { number: shaper.take_numbers(1), continues: false };
+        (0..copies).for_each(|peer| shaper.push(Instant::START, of, class, peer, OVERHEAD, [&[0; 100], &[]]));
     };
     for _ in 0..20 {
         push(&mut shaper, Class::Bulk { key: 1 }, 1);
@@ -390,6 +411,44 @@ fn copies_of_a_frame_for_many_peers_overtake_as_one() {
     }
     let counters = shaper.counters();
     assert_eq!((counters.out_pkts_bulk, counters.out_pkts_overtaken), (20, 0), "{counters:?}");
+}
+
+/// Full-size frames are split where an uplink carries 1500 octets. A receiver joins halves that come within 50 ms.
+#[test]
+fn beside_more_than_the_uplink_carries_halves_leave_together_or_not_at_all() {
+    for (megabits, flows, express) in [(2, 12, false), (10, 1, false), (10, 10, true), (50, 100, true)] {
+        let mut world = World::new(megabits * 1_000_000);
+        let halves = [MOST, 240];
+        let frame = world.time(halves.iter().map(|octets| octets + OVERHEAD).sum()) / 1000;
+        let mut coming = 0;
+        while world.now < 3_000_000 {
+            world.until(coming);
+            coming += frame / 2;
+            let flow = 1 + (coming / (frame / 2) % flows) as u8;
+            world.push_frame(flow, &halves);
+            // In bursts the express queue is full.
+            if express && (coming / (frame / 2)).is_multiple_of(200) {
+                (0..200).for_each(|_| world.push_frame(EXPRESS, &[MOST / 4, MOST / 4]));
+            }
+        }
+        world.until(world.now + 1_000_000);
+        let mut sent = 0;
+        for what in 0..=flows as u8 {
+            let times = world.whole_frames(what);
+            let most = if what == EXPRESS { 0 } else { 2000 + world.time(MOST + OVERHEAD) / 1000 * 2 };
+            let longest = times.iter().max();
+            // Express frames may come between two halves.
+            assert!(express || times.iter().all(|time| *time <= most), "{megabits} Mb/s: {longest:?} us");
+            assert!(times.iter().all(|time| *time < 50_000), "{megabits} Mb/s: {longest:?} us");
+            sent += times.len() as u64 * u64::from(what != EXPRESS);
+        }
+        // What the uplink carries is whole frames.
+        let counters = *world.shaper.counters();
+        assert!(express || sent * frame * 100 >= 3_000_000 * 97, "{sent} frames of {frame} us");
+        assert!(counters.out_pkts_bulk_full + counters.out_pkts_bulk_delayed > 100, "{counters:?}");
+        assert!(!express || counters.out_pkts_express_full > 100, "{counters:?}");
+        world.is_accounted_for();
+    }
 }
 
 #[test]
@@ -409,8 +468,8 @@ fn nothing_is_allocated_once_it_is_there() {
         for number in 0..50_000_u64 {
             let now = Instant::START + Duration::from_micros(number * 100);
             let class = if number % 9 == 0 { Class::Express } else { Class::Bulk { key: number % 300 } };
-            let frame = world.shaper.take_numbers(1);
-            world.shaper.push(now, frame, class, 1, OVERHEAD, [&payload, &[]]);
+            let of = PacketOf { number: world.shaper.take_numbers(1), continues: false };
+            world.shaper.push(now, of, class, 1, OVERHEAD, [&payload, &[]]);
             while world.shaper.depart(now) {
                 assert!(world.shaper.leaving().all(|(_, octets)| octets.len() == MOST));
             }
@@ -425,6 +484,7 @@ fn nothing_is_allocated_once_it_is_there() {
 enum Step {
     Comes(u8, usize),
     Burst(u8, usize),
+    Split(u8, usize, usize),
     Passes(u64),
     Charge(u64),
 }
@@ -433,6 +493,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         4 => (0_u8..6, 4..=MOST).prop_map(|(what, octets)| Step::Comes(what, octets)),
         1 => (0_u8..6, 4..=MOST).prop_map(|(what, octets)| Step::Burst(what, octets)),
+        2 => (0_u8..6, 4..=MOST, 1_usize..200).prop_map(|(what, octets, frames)| Step::Split(what, octets, frames)),
         3 => (0_u64..5000).prop_map(Step::Passes),
         1 => (100_000_u64..2_000_000).prop_map(Step::Passes),
         1 => (0_u64..5000).prop_map(Step::Charge),
@@ -454,6 +515,7 @@ proptest! {
             match step {
                 Step::Comes(what, octets) => world.push(what, octets),
                 Step::Burst(what, octets) => (0..200).for_each(|_| world.push(what, octets)),
+                Step::Split(what, octets, frames) => (0..frames).for_each(|_| world.push_frame(what, &[MOST, octets])),
                 Step::Passes(time) => world.until(world.now + time),
                 Step::Charge(octets) => world.shaper.charge(world.instant(), octets),
             }
@@ -466,6 +528,7 @@ proptest! {
         world.until(world.now + 110_000 + world.time(backlog) / 1000 * 3 / 2);
         prop_assert_eq!(world.shaper.backlog(), Default::default());
         world.keeps_each_order();
+        (0..6).for_each(|what| drop(world.whole_frames(what)));
         world.is_accounted_for();
     }
 }

@@ -285,6 +285,18 @@ impl Cell {
         self.relations.get(relation).is_some_and(|of| of.place.is_some())
     }
 
+    /// Takes a relation out, and wipes its keys: its frames are user space's from here on.
+    ///
+    /// # Errors
+    /// If a map cannot be written; then the relation is still the kernel's.
+    pub fn release(&mut self, relation: usize) -> Result<(), XdpError> {
+        let Some(Placed { of, place: Some(place) }) = self.relations.get(relation) else { return Ok(()) };
+        let (of, place) = (*of, *place);
+        self.take_out(&of, place)?;
+        self.relations[relation].place = None;
+        Ok(())
+    }
+
     fn place(&self, relation: usize) -> Result<u32, XdpError> {
         self.relations.get(relation).and_then(|of| of.place).ok_or(XdpError::Malformed)
     }

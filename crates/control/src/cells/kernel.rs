@@ -190,6 +190,26 @@ impl CellControl {
         }
     }
 
+    /// Takes the relations out of the kernel that do not stay there, before the worker has them: it would deliver in clear what
+    /// the kernel has delivered verified. Whether there were some.
+    pub(crate) fn release(&mut self, stays: &[(usize, usize)]) -> bool {
+        let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes) else { return false };
+        let mut leaves: Vec<_> = (0..kernel.cell.count()).map(|number| kernel.cell.has(number)).collect();
+        stays.iter().for_each(|&(_, there)| leaves[there] = false);
+        let leaving = leaves.iter().enumerate().filter(|(_, leaves)| **leaves);
+        // One that a map keeps goes when the next cell is put in, or with the programs.
+        leaving.map(|(number, _)| drop(kernel.cell.release(number))).count() > 0
+    }
+
+    /// It stays the link's cell after all: relations that have no keys any more get others.
+    pub(crate) fn request_sessions(&mut self) {
+        for number in (0..self.relations.len()).filter(|number| !self.in_kernel(*number)).collect::<Vec<_>>()
+        {
+            self.relations[number].handshake.request_session();
+            self.follow(number);
+        }
+    }
+
     /// Its programs, for another one or for nobody.
     pub(crate) const fn take_kernel(&mut self) -> Option<KernelCell> {
         self.kernel.take()

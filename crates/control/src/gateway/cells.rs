@@ -6,6 +6,7 @@ use dataplane::cell::{Cell, CellSnapshot};
 use dataplane::job::Progress;
 
 use super::Gateway;
+use super::static_sas::MOST_WAIT;
 use crate::WorkerUnresponsive;
 use crate::cells::{CellControl, CellError, CellPlace, CellSettings, CellStatus, Context, KernelCell};
 use crate::jobs::LinkJob;
@@ -28,7 +29,7 @@ impl Gateway {
         let (cell, mut control) = CellControl::make(settings)?;
         control.plan_place(None, &self.kernel_programs)?;
         self.leave_kernel(number, CELL_HAS_PROGRAMS.into());
-        self.exchange_cell(number, Some(cell), Vec::new())?;
+        self.exchange_cell(number, Some(cell), Vec::new(), false)?;
         control.enter_kernel(None, &[], &mut self.kernel_programs);
         self.links[number].replace_cell(Some(control));
         self.attach_kernel(number);
@@ -53,7 +54,11 @@ impl Gateway {
         }
         let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
         let carry_over = control.carry_over(&before);
-        if let Err(unanswered) = self.exchange_cell(number, Some(cell), carry_over.clone()) {
+        let leaves_kernel = before.release(&carry_over);
+        if let Err(unanswered) = self.exchange_cell(number, Some(cell), carry_over.clone(), leaves_kernel) {
+            if leaves_kernel {
+                before.request_sessions();
+            }
             self.links[number].replace_cell(Some(before));
             return Err(unanswered.into());
         }
@@ -74,7 +79,7 @@ impl Gateway {
         self.detach_kernel(number);
         let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
         self.kernel_programs.give_back(before.take_kernel().map(KernelCell::into_programs));
-        Ok(self.exchange_cell(number, None, Vec::new())?)
+        Ok(self.exchange_cell(number, None, Vec::new(), false)?)
     }
 
     /// The state of all cells, with their links' names; those of a worker that has ended are left out.
@@ -111,14 +116,22 @@ impl Gateway {
         Some(self.links[self.number(link)?].cell()?.place_wanted())
     }
 
-    /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter.
+    /// Puts a cell in the place of a link's own, and frees that one here, where time does not matter. If relations have left the kernel
+    /// the old one is first done with all that has come: a frame in clear whose twin the kernel has delivered is to be refused.
     fn exchange_cell(
         &mut self,
         number: usize,
         cell: Option<Box<Cell>>,
         carry_over: Vec<(usize, usize)>,
+        leaves_kernel: bool,
     ) -> Result<(), WorkerUnresponsive> {
-        let before = self.run_on_link(number, (cell, carry_over), |link, (cell, carry_over)| {
+        let job = (cell, carry_over, leaves_kernel, None);
+        let before = self.run_on_link(number, job, |link, (cell, carry_over, waits, began)| {
+            let is_done = began.is_some() && link.has_emptied_protected_side();
+            let waited = began.get_or_insert_with(Instant::now).elapsed();
+            if *waits && !is_done && waited < MOST_WAIT {
+                return Progress::Unfinished;
+            }
             *cell = link.pipeline_mut().change_cell(cell.take(), carry_over);
             Progress::Done
         })?;

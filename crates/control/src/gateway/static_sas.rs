@@ -15,8 +15,8 @@ use super::Gateway;
 use crate::static_keys::{Limited, TAIL_PNS, TakenOut};
 use crate::{Notice, WorkerUnresponsive};
 
-/// Time in which a worker looks for a turn without a frame of the plain side.
-const MOST_WAIT: Duration = Duration::from_millis(50);
+/// Time in which a worker looks for a turn that leaves no frame of one side waiting.
+pub(super) const MOST_WAIT: Duration = Duration::from_millis(50);
 /// PNs that a worker keeps for what it takes in one turn.
 const LAST_PNS: u64 = 64;
 

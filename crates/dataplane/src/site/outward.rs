@@ -11,7 +11,7 @@
 //! follow each other and leave together.
 
 use arrayvec::ArrayVec;
-use tunnel::shaper::Class;
+use tunnel::shaper::{Class, PacketOf};
 use tunnel::{Destination, Mode, PeerId, Route};
 use wire::Instant;
 use wire::tunnel::Flow;
@@ -193,13 +193,14 @@ impl Site {
                     }
                     (None, Some(hub)) => {
                         batch.describe_frame(peer, &route.taken.flow, *mark);
-                        let kind = RelayedKind::Frame(batch.class, *mark);
+                        let mut kind = RelayedKind::Frame(batch.class, *mark, false);
                         for packet in forwarding.dispatch(now, route, peer, frame) {
                             if relays.is_full() {
                                 send_relayed(now, relays, batch.wan, outward.dscp);
                             }
                             let pieces = [packet.header.as_slice(), &frame[packet.body]];
                             relays.put_for(now, (peer, hub), kind, pieces, (forwarding, endpoints), counters);
+                            kind = RelayedKind::Frame(batch.class, *mark, true);
                         }
                     }
                     (None, None) => counters.out_pkts_no_endpoint += 1,
@@ -260,7 +261,9 @@ fn send_relayed(now: Instant, relays: &mut Relays, wan: &mut Wan, dscp: Dscp) {
     relays.drain(|kind, to, head, body| {
         let others = Mark::of_others(dscp);
         match kind {
-            RelayedKind::Frame(class, mark) => (batch.class, batch.dscp) = (class, mark.dscp()),
+            RelayedKind::Frame(class, mark, continues) => {
+                (batch.class, batch.dscp, batch.continues) = (class, mark.dscp(), continues);
+            }
             RelayedKind::Channel(peer) => batch.describe(BulkFlow::Channel(peer), others),
             RelayedKind::OfOthers(from, to, channel) => {
                 batch.describe(BulkFlow::Relayed(from, to, channel), others);
@@ -283,6 +286,8 @@ struct Batch<'b> {
     class: Class,
     dscp: u8,
     copy: bool,
+    /// One of them has come.
+    continues: bool,
     /// Of the peer whose packets come now: which go over its other paths as well, and these paths.
     copies: Copies,
     others: ArrayVec<Place, { PATHS - 1 }>,
@@ -306,6 +311,7 @@ impl<'b> Batch<'b> {
             class: Class::Express,
             dscp: 0,
             copy: false,
+            continues: false,
             copies,
             others,
             copied: 0,
@@ -323,7 +329,7 @@ impl<'b> Batch<'b> {
 
     /// Packets of bulk come now.
     fn describe(&mut self, flow: BulkFlow<'_>, mark: Mark) {
-        (self.dscp, self.copy) = (mark.dscp(), false);
+        (self.dscp, self.copy, self.continues) = (mark.dscp(), false, false);
         if let Some(uplink) = &self.wan.uplink {
             self.class = uplink.bulk(flow);
         }
@@ -331,7 +337,7 @@ impl<'b> Batch<'b> {
 
     /// Packets of a frame come now.
     fn describe_frame(&mut self, peer: PeerId, flow: &Flow, mark: Mark) {
-        self.dscp = mark.dscp();
+        (self.dscp, self.continues) = (mark.dscp(), false);
         self.copy = !self.others.is_empty() && self.copies.has(flow);
         if let Some(uplink) = &self.wan.uplink {
             self.class = if mark.is_express() || is_express(flow) {
@@ -350,10 +356,12 @@ impl<'b> Batch<'b> {
     ) {
         let mut packet = Outgoing { to, source, dscp: self.dscp, head, body };
         if let Some(uplink) = &mut self.wan.uplink {
-            uplink.push(self.now, self.number, self.class, wan_port, &packet);
+            let mut of = PacketOf { number: self.number, continues: self.continues };
+            uplink.push(self.now, of, self.class, wan_port, &packet);
+            (of.continues, self.continues) = (true, true);
             for Place { to, source } in self.others.iter().filter(|_| self.copy) {
                 (packet.to, packet.source) = (*to, *source);
-                uplink.push(self.now, self.number, self.class, wan_port, &packet);
+                uplink.push(self.now, of, self.class, wan_port, &packet);
                 self.sent += 1;
             }
             return;

@@ -122,8 +122,8 @@ impl RelayPeer {
 /// What is in a packet that is relayed, as far as is known here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RelayedKind {
-    /// A frame of this LAN.
-    Frame(Class, Mark),
+    /// A frame of this LAN; whether a packet of it has come before.
+    Frame(Class, Mark, bool),
     /// The management channel of this site with a peer.
     Channel(PeerId),
     /// A packet of one peer for another one: of their management channel, or with a frame.

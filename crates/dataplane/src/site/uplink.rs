@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrayvec::ArrayVec;
 use netdev::udp::{Outgoing, SEND_PACKETS};
 use tunnel::PeerId;
-use tunnel::shaper::{Backlog, Class, Shaper, ShaperSettings, UplinkCounters, line_overhead};
+use tunnel::shaper::{Backlog, Class, PacketOf, Shaper, ShaperSettings, UplinkCounters, line_overhead};
 use wire::Instant;
 use wire::tunnel::Flow;
 
@@ -94,18 +94,18 @@ impl Uplink {
         self.shaper.take_numbers(frames)
     }
 
-    /// Takes a packet of the frame with this number.
+    /// Takes a packet.
     pub(super) fn push(
         &mut self,
         now: Instant,
-        number: u64,
+        of: PacketOf,
         class: Class,
         wan_port: WanPort,
         packet: &Outgoing<'_>,
     ) {
         let way = Way { wan_port, place: Place { to: packet.to, source: packet.source }, dscp: packet.dscp };
         let overhead = line_overhead(packet.to.is_ipv6());
-        self.shaper.push(now, number, class, way, overhead, [&packet.head, packet.body]);
+        self.shaper.push(now, of, class, way, overhead, [&packet.head, packet.body]);
     }
 
     /// Sends what is due by `send`, in bursts for one port each. Work: at most what the line carries in the time that it may be ahead.

@@ -5,6 +5,7 @@ use alloc::vec;
 
 use super::codel::CoDel;
 use super::store::{Fifo, Store};
+use super::{Fate, PacketOf};
 
 /// Queues. Flows whose keys fall on the same one share it.
 const QUEUES: usize = 256;
@@ -21,6 +22,8 @@ struct Queue {
     fifo: Fifo,
     deficit: i64,
     codel: CoDel,
+    /// Of the frame whose packet was taken last.
+    fate: Fate,
     listed: bool,
     /// The next one of its list.
     next: u16,
@@ -54,8 +57,7 @@ impl List {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Taken {
     pub(super) place: u32,
-    /// It is to be dropped.
-    pub(super) drop: bool,
+    pub(super) fate: Fate,
 }
 
 /// The queues of all flows.
@@ -73,8 +75,14 @@ pub(super) struct Flows {
 impl Flows {
     /// `least`: nanoseconds that packets wait on a line that is never idle.
     pub(super) fn new(least: u64) -> Self {
-        let queue =
-            Queue { fifo: Fifo::default(), deficit: 0, codel: CoDel::default(), listed: false, next: NONE };
+        let queue = Queue {
+            fifo: Fifo::default(),
+            deficit: 0,
+            codel: CoDel::default(),
+            fate: Fate::Leaves,
+            listed: false,
+            next: NONE,
+        };
         Self {
             queues: vec![queue; QUEUES].into_boxed_slice(),
             new: List::EMPTY,
@@ -97,14 +105,20 @@ impl Flows {
         }
     }
 
-    /// The next packet. Work: at most a look at each queue for each quantum of the longest packet.
-    pub(super) fn pop<M: Copy>(&mut self, store: &mut Store<M>, now: u64) -> Option<Taken> {
+    /// The next packet. A frame's packets share its turn and its fate; `is_overtaken` knows which frames are too late. Work: at most a look
+    /// at each queue for each quantum of the longest packet.
+    pub(super) fn pop<M: Copy>(
+        &mut self,
+        store: &mut Store<M>,
+        now: u64,
+        is_overtaken: impl Fn(PacketOf) -> bool,
+    ) -> Option<Taken> {
         loop {
             let is_new = self.new.first != NONE;
             let list = if is_new { &mut self.new } else { &mut self.old };
             let number = list.first;
             let queue = self.queues.get_mut(usize::from(number))?;
-            if queue.deficit <= 0 {
+            if queue.deficit <= 0 && !queue.fifo.continues(store) {
                 queue.deficit += QUANTUM;
                 list.pop(&self.queues);
                 self.old.push(&mut self.queues, number);
@@ -125,26 +139,34 @@ impl Flows {
             let octets = cell.line_octets();
             self.packets -= 1;
             self.octets -= octets;
-            let drop = queue.codel.drops(
-                now,
-                now.saturating_sub(cell.since),
-                self.target,
-                queue.fifo.packets() <= 1,
-            );
-            if !drop {
+            if !cell.of.continues {
+                let waited = now.saturating_sub(cell.since);
+                let delayed = queue.codel.drops(now, waited, self.target, queue.fifo.packets() <= 1);
+                queue.fate = if delayed {
+                    Fate::Delayed
+                } else if is_overtaken(cell.of) {
+                    Fate::Overtaken
+                } else {
+                    Fate::Leaves
+                };
+            }
+            if queue.fate != Fate::Delayed {
                 queue.deficit -= octets as i64;
             }
-            return Some(Taken { place, drop });
+            return Some(Taken { place, fate: queue.fate });
         }
     }
 
-    /// Takes the oldest packet of the queue that has most octets.
-    pub(super) fn drop_longest<M: Copy>(&mut self, store: &mut Store<M>) -> Option<u32> {
-        let longest = self.queues.iter_mut().max_by_key(|queue| queue.fifo.octets())?;
-        let place = longest.fifo.pop(store)?;
-        self.packets -= 1;
-        self.octets -= store.cell(place).line_octets();
-        Some(place)
+    /// Drops the oldest frame of the queue that has most octets, and says how many packets it had.
+    pub(super) fn drop_longest<M: Copy>(&mut self, store: &mut Store<M>) -> usize {
+        let longest = self.queues.iter_mut().max_by_key(|queue| queue.fifo.octets());
+        let Some(Queue { fifo, .. }) = longest else { return 0 };
+        let (packets, octets) = (fifo.packets(), fifo.octets());
+        fifo.drop_frame(store);
+        let dropped = packets - fifo.packets();
+        self.packets -= dropped;
+        self.octets -= octets - fifo.octets();
+        dropped
     }
 
     pub(super) const fn is_empty(&self) -> bool {

@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::vec;
 
+use super::PacketOf;
+
 /// No place.
 const NONE: u32 = u32::MAX;
 
@@ -13,8 +15,7 @@ pub(super) struct Cell<M> {
     pub(super) to: Option<M>,
     /// When it came, in nanoseconds.
     pub(super) since: u64,
-    /// Number of its frame in the order in which frames came.
-    pub(super) number: u64,
+    pub(super) of: PacketOf,
     /// Octets besides the payload.
     overhead: usize,
     len: usize,
@@ -23,8 +24,8 @@ pub(super) struct Cell<M> {
 }
 
 impl<M> Cell<M> {
-    pub(super) const fn new(to: M, overhead: usize, since: u64, number: u64) -> Self {
-        Self { to: Some(to), since, number, overhead, len: 0, next: NONE }
+    pub(super) const fn new(to: M, overhead: usize, since: u64, of: PacketOf) -> Self {
+        Self { to: Some(to), since, of, overhead, len: 0, next: NONE }
     }
 
     /// Octets on the line.
@@ -46,7 +47,7 @@ pub(super) struct Store<M> {
 impl<M: Copy> Store<M> {
     /// Room for so many packets of at most `most` octets.
     pub(super) fn new(packets: usize, most: usize) -> Self {
-        let cell = |next| Cell { to: None, since: 0, number: 0, overhead: 0, len: 0, next };
+        let cell = |next| Cell { to: None, since: 0, of: PacketOf::default(), overhead: 0, len: 0, next };
         let next = |place: usize| if place + 1 < packets { place as u32 + 1 } else { NONE };
         let cells = (0..packets).map(|place| cell(next(place))).collect();
         Self { cells, octets: vec![0; packets * most].into_boxed_slice(), most, free: 0 }
@@ -129,6 +130,35 @@ impl Fifo {
         self.packets -= 1;
         self.octets -= store.cell(place).line_octets();
         Some(place)
+    }
+
+    /// Frees the packets of the oldest frame of which none was taken.
+    pub(super) fn drop_frame<M: Copy>(&mut self, store: &mut Store<M>) {
+        let mut before = NONE;
+        let mut place = self.first;
+        while place != NONE && store.cell(place).of.continues {
+            (before, place) = (place, store.cell(place).next);
+        }
+        let mut dropped = 0;
+        while place != NONE && (dropped == 0 || store.cell(place).of.continues) {
+            self.packets -= 1;
+            self.octets -= store.cell(place).line_octets();
+            let next = store.cell(place).next;
+            store.free(place);
+            (place, dropped) = (next, dropped + 1);
+        }
+        match before {
+            NONE => self.first = place,
+            _ => store.cell_mut(before).next = place,
+        }
+        if place == NONE {
+            self.last = before;
+        }
+    }
+
+    /// Whether the next packet is of the same frame as the one before it.
+    pub(super) fn continues<M: Copy>(&self, store: &Store<M>) -> bool {
+        self.packets > 0 && store.cell(self.first).of.continues
     }
 
     pub(super) const fn is_empty(&self) -> bool {

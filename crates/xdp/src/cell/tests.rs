@@ -151,3 +151,30 @@ fn after_a_change_that_failed_no_relation_is_the_kernels() {
         drop(sent);
     }
 }
+
+/// A relation that leaves the kernel before all others is user space's, both ways, and its keys are gone. The others stay, and the next
+/// change goes on from there.
+#[test]
+fn a_relation_that_is_released_is_user_spaces() {
+    let mut cell = Cell::load(2).unwrap();
+    let (settings, both) = (Settings::new(PROTECTION, 1500), [relation(), other_relation()]);
+    cell.configure(&settings, &both, Unclaimed::Pass, &[]).unwrap();
+    cell.set_ports(1, 1).unwrap();
+    enter(&cell);
+    cell.change(1, &KeyChange::Enter(session())).unwrap();
+    let protected = cell.run_outward(&frame(), 1).unwrap();
+    assert_eq!(protected.verdict, Verdict::Redirect);
+    for _ in 0..2 {
+        cell.release(0).unwrap();
+        assert_eq!([0, 1].map(|number| cell.has(number)), [false, true]);
+        assert_eq!(keys(&cell, 0), [0; layout::RELATION]);
+        assert!(keys(&cell, 1) != [0; layout::RELATION]);
+        assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Pass);
+        assert_eq!(cell.run_inward(&protected.frame, 1).unwrap().verdict, Verdict::Pass);
+    }
+    cell.configure(&settings, &both, Unclaimed::Pass, &[(0, 0), (1, 1)]).unwrap();
+    assert_eq!([0, 1].map(|number| cell.has(number)), [false, true]);
+    cell.configure(&settings, &both, Unclaimed::Pass, &[(1, 1)]).unwrap();
+    enter(&cell);
+    assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Redirect);
+}
