@@ -6,6 +6,8 @@ use clap::Subcommand;
 
 use crate::Failure;
 
+mod approve;
+mod enrol;
 mod files;
 mod gateway;
 mod keys;
@@ -71,6 +73,15 @@ Example:
     /// Print a gateway's public identity for the operator; make the identity if there is none
     #[command(after_help = gateway::IDENTITY_HELP)]
     Identity(gateway::ShowIdentity),
+    /// Have this box ask to be taken into a fleet, and show its code; or with the operator's bundle, without one
+    #[command(after_help = enrol::ENROL_HELP, override_usage = enrol::ENROL_USAGE)]
+    Enrol(enrol::Enrol),
+    /// Take a box into the fleet that asks for it, by the code that it shows or by its bundle
+    #[command(after_help = approve::APPROVE_HELP, override_usage = approve::APPROVE_USAGE)]
+    Approve(approve::Approve),
+    /// Make a bundle for one box, which it uses once to be taken into the fleet by itself
+    #[command(after_help = approve::BUNDLE_HELP, override_usage = approve::BUNDLE_USAGE)]
+    Bundle(approve::MakeBundle),
     /// Sign and seal the configurations of gateways, and publish those that changed
     #[command(after_help = operator::APPLY_HELP, override_usage = operator::APPLY_USAGE)]
     Apply(operator::Apply),
@@ -96,6 +107,9 @@ impl Fleet {
             Self::Import { folder, to } => files::import(folder, to),
             Self::Operator(operator) => operator.run(),
             Self::Identity(identity) => identity.run(),
+            Self::Enrol(enrol) => enrol.run(),
+            Self::Approve(approve) => approve.run(),
+            Self::Bundle(bundle) => bundle.run(),
             Self::Apply(apply) => apply.run(),
             Self::Rotate(rotate) => rotate.run(),
             Self::Revoke(revoke) => revoke.run(),

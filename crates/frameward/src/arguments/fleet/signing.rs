@@ -219,7 +219,7 @@ impl Signing {
             errors.iter().for_each(|error| tell(error));
             Failure::Usage
         })?;
-        let revoked = self.revoked()?;
+        let revoked = revoked(&self.identities)?;
         let mut gateways = Vec::new();
         let mut all = Ok(());
         for rendered in rendered {
@@ -242,26 +242,6 @@ impl Signing {
         all.map(|()| gateways)
     }
 
-    /// Public keys of identities that were revoked, with their files.
-    pub(super) fn revoked(&self) -> Result<BTreeMap<[u8; 32], PathBuf>, Failure> {
-        let unreadable = |path: &Path, why: &dyn std::fmt::Display| {
-            told(&format_args!("{}: {why}", path.display()), Failure::Usage)
-        };
-        let entries = match std::fs::read_dir(&self.identities) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
-            entries => entries.map_err(|error| unreadable(&self.identities, &error))?,
-        };
-        let mut revoked = BTreeMap::new();
-        for entry in entries {
-            let path = entry.map_err(|error| unreadable(&self.identities, &error))?.path();
-            if path.extension().is_some_and(|ending| ending == REVOKED) {
-                let member = identity(&path).map_err(|why| unreadable(&path, &why))?;
-                revoked.insert(member.key().0, path);
-            }
-        }
-        Ok(revoked)
-    }
-
     /// Gateways of the fleet that are not in the rendering go on with what they have.
     fn tell_of_others(
         &self,
@@ -281,6 +261,26 @@ impl Signing {
             print(&format_args!("{name}: is in the directory, and not in {place}; left as it is\n"))
         })
     }
+}
+
+/// Public keys of identities that were revoked, with their files.
+pub(super) fn revoked(identities: &Path) -> Result<BTreeMap<[u8; 32], PathBuf>, Failure> {
+    let unreadable = |path: &Path, why: &dyn std::fmt::Display| {
+        told(&format_args!("{}: {why}", path.display()), Failure::Usage)
+    };
+    let entries = match std::fs::read_dir(identities) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),
+        entries => entries.map_err(|error| unreadable(identities, &error))?,
+    };
+    let mut revoked = BTreeMap::new();
+    for entry in entries {
+        let path = entry.map_err(|error| unreadable(identities, &error))?.path();
+        if path.extension().is_some_and(|ending| ending == REVOKED) {
+            let member = identity(&path).map_err(|why| unreadable(&path, &why))?;
+            revoked.insert(member.key().0, path);
+        }
+    }
+    Ok(revoked)
 }
 
 pub(super) fn identity(path: &Path) -> Result<PublicIdentity, String> {
