@@ -9,7 +9,7 @@ use report::GatewayReport;
 use report::mka::MkaReport;
 
 use super::super::mka::{Group, discards, third};
-use super::super::reload::{hear, while_they_talk};
+use super::super::reload::{hear, reloaded, while_they_talk};
 use super::super::{DEADLINE, EXPERIMENT, counter, marked, next, program};
 
 /// Address of a machine behind the third gateway.
@@ -206,11 +206,17 @@ fn a_revoked_gateway_is_heard_by_nobody_and_the_others_go_on() {
         [one, other].map(|machine| PacketSocket::open(&machine.namespace, machine.ifname).unwrap());
     mouth.send(&frame(1)).unwrap();
     ears.iter_mut().for_each(|ear| assert_eq!(next(ear), Some(frame(1)), "before, it is heard"));
+    // B fetches later. It goes over with A all the same.
+    let [agent_a, agent_b, agent_c] = agents;
+    assert!(agent_b.terminate(DEADLINE).unwrap().status.success());
     let heard = hear(&plant.group.topology, || {
         let since = Instant::now();
         plant.step("revoke", "c", &["--finish"]);
         plant.under(&others, &new, 1);
         println!("revoked after {:?}", since.elapsed());
+        plant.until("b", "it has both CAKs still", |mka| mka.caks.len() == 2);
+        plant.fetch("b");
+        reloaded(&plant.group.scratch, "b");
         plant.until("c", "nobody is left", |mka| mka.live_peers() == 0);
         std::thread::sleep(Duration::from_secs(2));
     });
@@ -257,7 +263,7 @@ fn a_revoked_gateway_is_heard_by_nobody_and_the_others_go_on() {
     ]);
     assert_eq!(refused.status.code(), Some(2));
     assert!(refused.stderr.contains("this identity was revoked"), "{}", refused.stderr);
-    for program in programs.into_iter().chain(agents) {
+    for program in programs.into_iter().chain([agent_a, agent_c]) {
         assert!(program.terminate(DEADLINE).unwrap().status.success());
     }
 }
