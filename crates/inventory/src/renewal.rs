@@ -184,7 +184,7 @@ impl Inventory {
 }
 
 /// The file of the old CAK.
-fn before(file: &str) -> String {
+pub(crate) fn before(file: &str) -> String {
     format!("{file}{BEFORE}")
 }
 

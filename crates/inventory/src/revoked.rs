@@ -18,7 +18,7 @@ use config::Finding;
 
 use crate::mistakes::{Mistakes, instead};
 use crate::read::texts;
-use crate::renewal::is_before;
+use crate::renewal::{before, is_before};
 use crate::sections::{Kind, Shared};
 use crate::tree::{Node, Place, Table, Value};
 use crate::{Inventory, KeyFolder, Rendering};
@@ -86,6 +86,15 @@ impl Revocation {
             is_used(file) && keys.fingerprint(file).is_ok_and(|now| now == **fingerprint)
         });
         known.map(|(file, _)| file.as_str()).collect()
+    }
+
+    /// Those of its keys that other gateways have beside new ones.
+    pub fn under_way(&self, keys: &KeyFolder) -> Vec<&str> {
+        let is_old = |file: &str, fingerprint: &String| {
+            keys.is_under_way(file) && keys.fingerprint(&before(file)).is_ok_and(|old| old == *fingerprint)
+        };
+        let old = self.keys.iter().filter(|(file, fingerprint)| is_old(file, fingerprint));
+        old.map(|(file, _)| file.as_str()).collect()
     }
 }
 

@@ -93,6 +93,16 @@ fn a_revocation_that_was_interrupted_goes_on_and_its_keys_go_to_nobody() {
     assert_eq!(fs::read(fleet.path("inventory/keys/line.cak")).unwrap(), line, "it did not know this one");
     assert!(!fleet.path("rendering/robot").exists());
 
+    // A later rotation of the same CAK is no matter of the revocation.
+    fleet.done(&format!("rotate ring {SIGNED}"));
+    let again = fleet.done(&format!("revoke robot {SIGNED}"));
+    assert!(!again.contains("can speak"), "{again}");
+    fleet.done(&format!("revoke robot {SIGNED} --finish"));
+    assert_eq!(ring(&fleet, "press").len(), 2, "the rotation goes on");
+    fleet.done(&format!("rotate ring {SIGNED} --finish"));
+    let begun = ring(&fleet, "press");
+    assert_eq!(begun.len(), 1);
+
     // Both steps at once, while a rotation is under way of which it knows both CAKs.
     fleet.done(&format!("rotate line {SIGNED}"));
     let refused = fleet.failed(2, &format!("revoke crane {SIGNED}"));

@@ -158,7 +158,7 @@ impl Rotate {
         let file = file.map_err(|why| told(&why, Failure::Usage))?;
         plant.signing.operator()?;
         let is_under_way = keys.is_under_way(&file);
-        if is_under_way && inventory.revoked().values().any(|one| one.keys.contains_key(&file)) {
+        if inventory.revoked().values().any(|one| one.under_way(&keys).contains(&file.as_str())) {
             return Err(failed(&format_args!(
                 "{group} gets a new CAK because a gateway was revoked; finish that: frameward fleet revoke NAME --finish"
             )));
@@ -199,7 +199,7 @@ impl Revoke {
             None => self.begin()?,
         };
         let keys = plant.place.keys();
-        if *finish && self.under_way(&revocation, &keys).next().is_some() {
+        if *finish && !revocation.under_way(&keys).is_empty() {
             let (rendering, keys) = plant.place.render()?;
             plant.is_rendered(&rendering, &keys)?;
             plant.is_published()?;
@@ -207,12 +207,12 @@ impl Revoke {
         plant.signing.revoke(name)?;
         self.renew(&revocation)?;
         if *finish || *now {
-            for file in self.under_way(&revocation, &keys) {
+            for file in revocation.under_way(&keys) {
                 keys.finish(file).map_err(|error| failed(&error))?;
             }
         }
         plant.publish(Kind::ConfigurationToKeep)?;
-        let under_way: Vec<_> = self.under_way(&revocation, &keys).collect();
+        let under_way = revocation.under_way(&keys);
         plant.tell_what_is_not_known(
             &under_way,
             &format!("until then {name} can speak. frameward fleet revoke {name}"),
@@ -227,7 +227,8 @@ impl Revoke {
         plant.is_rendered(&rendering, &keys)?;
         let revocation = plant.place.read()?.revocation(name.as_str(), &rendering, &keys);
         let mut revocation = revocation.map_err(|why| usage(&why))?;
-        if let (Some(file), false) = (self.under_way(&revocation, &keys).next(), now) {
+        let mut both = revocation.keys.keys().filter(|file| keys.is_under_way(file));
+        if let (Some(file), false) = (both.next(), now) {
             return Err(usage(&format_args!(
                 "{file} is being renewed, and {name} knows both CAKs; finish that first: frameward fleet rotate GROUP --finish, or use --now"
             )));
@@ -249,22 +250,16 @@ impl Revoke {
         let (rendering, keys) = self.plant.place.render()?;
         for file in revocation.keys_in_use(&rendering, &keys) {
             let members = rendering.gateways.values().filter(|one| one.key_files.contains_key(file)).count();
-            // Whoever is left alone speaks with nobody, and of master keys a cell has one.
-            let at_once = self.now || members < 2 || config::key_file::read_cak(&keys.path_of(file)).is_err();
+            // Whoever is left alone speaks with nobody, of master keys a cell has one, and of two CAKs that it knew none stays.
+            let at_once = self.now
+                || members < 2
+                || keys.is_under_way(file)
+                || config::key_file::read_cak(&keys.path_of(file)).is_err();
             let renewal = if at_once { Renewal::AtOnce } else { Renewal::Overlapping };
             keys.renew(file, renewal).map_err(|error| failed(&error))?;
             print(&format_args!("{file}: a new key, which {} does not get\n", self.name))?;
         }
         Ok(())
-    }
-
-    /// Files of CAKs that it knew, and that others have beside the new ones.
-    fn under_way<'r>(
-        &self,
-        revocation: &'r Revocation,
-        keys: &'r KeyFolder,
-    ) -> impl Iterator<Item = &'r str> {
-        revocation.keys.keys().map(String::as_str).filter(|file| keys.is_under_way(file))
     }
 }
 
