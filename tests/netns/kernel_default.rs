@@ -18,7 +18,7 @@ const NEEDS: &str = "user space: a member needs fragments, or has no programs; s
 const TOO_SMALL: &str = "user space: the protected side's MTU of 1500 splits payloads of 1500 octets with a VLAN tag; set it to 1536, or the machine's MTU to 1464";
 
 /// Two gateways with these lines behind their suites, none of which is written but `suite` and the CAK.
-fn start(topology: &Topology, lines: [&str; 2]) -> Pair {
+pub(crate) fn start(topology: &Topology, lines: [&str; 2]) -> Pair {
     let scratch = configured(lines);
     let [a, b] = [(&topology.gateway_a, "a"), (&topology.gateway_b, "b")]
         .map(|(gateway, name)| Station::start(program(), &gateway.namespace, &scratch, name).unwrap());

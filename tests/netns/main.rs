@@ -57,6 +57,7 @@ mod restored;
 mod rogue;
 mod secrets;
 mod service;
+mod silent;
 mod sites;
 mod start;
 mod steps;

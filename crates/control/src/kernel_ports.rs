@@ -65,12 +65,14 @@ impl Interfaces {
         Self(sides.each_ref().map(|side| (side.interface, side.native)))
     }
 
+    /// Both, if it matters whether they take redirected frames.
+    pub(crate) fn redirected_to(&self) -> Option<[u32; 2]> {
+        self.0.iter().all(|(_, native)| *native).then(|| self.0.map(|(interface, _)| interface))
+    }
+
     /// Whether both take redirected frames now; `None` if that cannot be told, or changes nothing.
-    pub(crate) fn take_redirected(&self) -> Option<bool> {
-        if !self.0.iter().all(|(_, native)| *native) {
-            return None;
-        }
-        match self.0.map(|(interface, _)| takes_redirected(interface)) {
+    pub(crate) fn take_redirected(&self, takes: impl Fn(u32) -> Option<bool>) -> Option<bool> {
+        match self.redirected_to()?.map(takes) {
             [Some(true), Some(true)] => Some(true),
             take if take.contains(&Some(false)) => Some(false),
             _ => None,

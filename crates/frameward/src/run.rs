@@ -17,6 +17,7 @@ mod agreement;
 mod carrier_loss;
 mod cell;
 mod control_handle;
+mod interface_looks;
 mod interface_watch;
 mod kernel_programs;
 mod link;
@@ -259,14 +260,17 @@ impl Running {
     /// The main thread's loop.
     fn forward(&mut self, asked: &RequestQueue, asks: &Asks) -> Result<(), RunError> {
         let mut supervisor = Supervisor::ready();
-        let mut interface_monitor = InterfaceMonitor::new();
+        let mut interface_monitor = InterfaceMonitor::start()?;
         let mut cells = CellNews::default();
         let mut machine = Machine::watch();
         while !asks.stop.load(Ordering::Relaxed) {
             match asked.wait(TICK) {
                 // The client may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
-                Some(ControlRequest::Request(request, reply)) => drop(reply.send(self.answer(&request))),
+                Some(ControlRequest::Request(request, reply)) => {
+                    drop(reply.send(self.answer(&request)));
+                    interface_monitor.forget();
+                }
                 None => {}
             }
             if machine.was_restored() {
@@ -274,6 +278,7 @@ impl Running {
             }
             if asks.reload.swap(false, Ordering::Relaxed) {
                 self.reload();
+                interface_monitor.forget();
             }
             let now = Instant::now();
             supervisor.alive(now);

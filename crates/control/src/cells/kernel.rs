@@ -299,10 +299,15 @@ impl CellControl {
         }
     }
 
-    /// Whether the ports take redirected frames no more, or do so now. Asks the kernel.
-    pub(crate) fn has_other_ports(&self) -> bool {
+    /// The interfaces to which its programs redirect frames.
+    pub(crate) fn redirected_to(&self) -> Option<[u32; 2]> {
+        self.kernel.as_ref()?.interfaces?.redirected_to()
+    }
+
+    /// Whether the ports take redirected frames no more, or do so now, which `takes` knows.
+    pub(crate) fn has_other_ports(&self, takes: impl Fn(u32) -> Option<bool>) -> bool {
         let Some(kernel) = &self.kernel else { return false };
-        let fit = kernel.interfaces.and_then(|interfaces| interfaces.take_redirected());
+        let fit = kernel.interfaces.and_then(|interfaces| interfaces.take_redirected(takes));
         fit.is_some_and(|fit| fit != kernel.attached)
     }
 

@@ -25,10 +25,9 @@ impl Gateway {
         Ok(true)
     }
 
-    /// Looks whether the ports of a link's cell take redirected frames still, or do so now. A program is not told: what it sends would
-    /// be lost, and counted as sent. Asks the kernel; to be called about once a second.
-    pub(super) fn check_cell_ports(&mut self, number: usize) {
-        if self.links[number].cell().is_some_and(CellControl::has_other_ports) {
+    /// Looks whether the ports of a link's cell take redirected frames still, or do so now.
+    pub(super) fn check_cell_ports(&mut self, number: usize, takes: &impl Fn(u32) -> Option<bool>) {
+        if self.links[number].cell().is_some_and(|cell| cell.has_other_ports(takes)) {
             self.detach_kernel(number);
             self.attach_kernel(number);
         }

@@ -152,8 +152,8 @@ impl Gateway {
     }
 
     /// Looks whether a link's ports take redirected frames still, or do so now.
-    pub(super) fn check_link_ports(&mut self, number: usize) {
-        if self.links[number].kernel().is_some_and(KernelLink::has_other_ports) {
+    pub(super) fn check_link_ports(&mut self, number: usize, takes: &impl Fn(u32) -> Option<bool>) {
+        if self.links[number].kernel().is_some_and(|kernel| kernel.has_other_ports(takes)) {
             self.attach_link(number);
         }
     }

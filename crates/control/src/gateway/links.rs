@@ -162,11 +162,19 @@ impl Gateway {
         Ok(())
     }
 
-    /// Looks whether a link's ports take redirected frames still, or do so now. Asks the kernel; to be called about once a second.
-    pub fn check_kernel_ports(&mut self, name: &str) {
+    /// Indexes of the interfaces of which [`Gateway::check_kernel_ports`] wants to know something.
+    pub fn redirected_to(&self) -> Vec<u32> {
+        let of_cells = self.links.iter().filter_map(|link| link.cell()?.redirected_to());
+        let of_links = self.links.iter().filter_map(|link| link.kernel()?.redirected_to());
+        of_cells.chain(of_links).flatten().collect()
+    }
+
+    /// Looks whether a link's ports take redirected frames still, or do so now: `takes` knows that of interfaces, by their indexes. To be
+    /// called about once a second. A program is not told: what it sends would be lost, and counted as sent.
+    pub fn check_kernel_ports(&mut self, name: &str, takes: impl Fn(u32) -> Option<bool>) {
         if let Some(number) = self.number(name) {
-            self.check_cell_ports(number);
-            self.check_link_ports(number);
+            self.check_cell_ports(number, &takes);
+            self.check_link_ports(number, &takes);
         }
     }
 

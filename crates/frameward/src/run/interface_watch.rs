@@ -14,7 +14,7 @@
 //! Carriers are seen here, too, and a side is held down as `carrier_loss.rs` decides. A site's LAN is looked after in `site.rs`.
 //!
 //! The SecY lives on meanwhile: PNs, replay windows and counters are those from before. Looked at when the kernel says
-//! that something has changed, and once a second.
+//! that something has changed, and once a second, by a thread of its own (interface_looks.rs).
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -24,10 +24,11 @@ use netdev::interface::{InterfaceError, LinkEvents, LinkState, link_state};
 use secy::CarryOver;
 use tracing::{error, info};
 
-use super::Running;
+use super::interface_looks::{InterfaceLooks, Question, Seen};
 use super::link::{NO_SITE, ReadyLink, RunningLink};
 use super::reload::ExpressGoesOn;
 use super::site::RunningSite;
+use super::{RunError, Running};
 use config::check::{interface_mtu, link_mtus};
 use config::{Finding, Keys, Link};
 
@@ -41,19 +42,33 @@ pub(super) struct InterfaceMonitor {
     /// Without it, once a second must do.
     watch: Option<LinkEvents>,
     next: Instant,
+    looks: InterfaceLooks,
 }
 
 impl InterfaceMonitor {
-    pub(super) fn new() -> Self {
-        Self { watch: LinkEvents::open().ok(), next: Instant::now() }
+    pub(super) fn start() -> Result<Self, RunError> {
+        let looks = InterfaceLooks::start().map_err(RunError::Thread)?;
+        Ok(Self { watch: LinkEvents::open().ok(), next: Instant::now(), looks })
     }
 
-    fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.watch.as_ref().is_some_and(LinkEvents::has_changed) || now >= self.next;
-        if due {
+    /// Has the interfaces looked at if that is due, and says what was seen since the last call.
+    fn poll(&mut self, now: Instant, question: impl FnOnce() -> Question) -> Option<Seen> {
+        if self.watch.as_ref().is_some_and(LinkEvents::has_changed) {
+            self.next = now;
+        }
+        let seen = self.looks.answer(now);
+        // What is done about it is seen by a look that begins behind it.
+        if seen.is_none() && now >= self.next && self.looks.ask(now, question) {
             self.next = now + LOOK_EVERY;
         }
-        due
+        seen
+    }
+
+    /// Interfaces or ports may be others now: looks again.
+    pub(super) fn forget(&mut self) {
+        if self.looks.forget() {
+            self.next = Instant::now();
+        }
     }
 }
 
@@ -61,14 +76,14 @@ impl Running {
     /// Looks at the interfaces of all links and sites, if that is due, and does what they need; logs what sites have to
     /// say.
     pub(super) fn poll_interfaces(&mut self, monitor: &mut InterfaceMonitor, now: Instant) {
-        let due = monitor.is_due(now);
+        let seen = monitor.poll(now, || self.question());
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
-            let changed = if due { self.poll_link(link, now) } else { None };
+            let changed = seen.as_ref().and_then(|seen| self.poll_link(link, seen, now));
             if let Some(PassageNews { event, text }) = changed {
                 info!(event, link = link.config.name, "{text}");
             }
-            if due {
+            if seen.is_some() {
                 link.log_place(&self.control);
             }
             forward_loss(link, &mut self.control, now);
@@ -78,7 +93,7 @@ impl Running {
         let renewed: Vec<String> = self
             .sites
             .iter()
-            .filter(|site| due && site.is_to_renew())
+            .filter(|site| seen.as_ref().is_some_and(|seen| site.is_to_renew(seen)))
             .map(|site| site.config.name.clone())
             .collect();
         for site in &renewed {
@@ -87,28 +102,34 @@ impl Running {
         for site in &mut self.sites {
             site.log_notices();
             site.log_places();
-            let changed = if due {
-                let renew = renewed.contains(&site.config.name);
-                site.poll_interfaces(&self.file, &self.gateway, &mut self.control, renew, now)
-            } else {
-                None
-            };
+            let renew = renewed.contains(&site.config.name);
+            let changed = seen.as_ref().and_then(|seen| {
+                site.poll_interfaces(&self.file, &self.gateway, &mut self.control, seen, renew, now)
+            });
             if let Some(PassageNews { event, text }) = changed {
                 info!(event, site = site.config.name, "{text}");
             }
         }
     }
 
+    /// All interfaces of links and sites.
+    fn question(&self) -> Question {
+        let of_links = self.links.iter().flat_map(|link| link.config.interfaces());
+        let names = of_links.chain(self.sites.iter().map(|site| &site.config.lan)).cloned().collect();
+        Question { names, indexes: self.control.redirected_to() }
+    }
+
     /// Returns what a person should know, if that has changed.
-    fn poll_link(&mut self, link: &mut RunningLink, now: Instant) -> Option<PassageNews> {
+    fn poll_link(&mut self, link: &mut RunningLink, looks: &Seen, now: Instant) -> Option<PassageNews> {
         // If the kernel does not tell, nothing is known to have changed.
-        let seen = seen(&link.config).ok()?;
+        let plain = looks.state(&link.config.plain)?;
+        let seen = [plain, if link.config.in_site { plain } else { looks.state(&link.config.protected)? }];
         link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
         // A tunnel has none to lose.
         link.carriers[1] |= link.config.in_site;
         if link.is_open() {
             if link.is_on(seen) {
-                self.control.check_kernel_ports(&link.config.name);
+                self.control.check_kernel_ports(&link.config.name, |index| looks.takes_redirected(index));
                 if let Err(error) = self.tell_kay_of_place(link) {
                     error!(event = "key-agreement-not-changed", "{error}");
                 }

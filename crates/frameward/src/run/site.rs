@@ -19,11 +19,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use control::Gateway as Control;
-use netdev::interface::{InterfaceError, LinkState, Prepared, link_state};
+use netdev::interface::{InterfaceError, LinkState, Prepared};
 use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
 use tunnel::{Mode, PeerCounters, PeerId};
 
+use super::interface_looks::Seen;
 use super::interface_watch::{PassageNews, RETRY};
 use super::link::Waiting;
 use config::check::IN_SITE_OCTETS;
@@ -84,9 +85,9 @@ impl RunningSite {
     }
 
     /// Whether it protects its LAN, which has another MTU than it was started for. Then its link is taken out before it is started again.
-    pub(super) fn is_to_renew(&self) -> bool {
+    pub(super) fn is_to_renew(&self, looks: &Seen) -> bool {
         let Some(works) = self.works.as_ref().filter(|_| self.config.protect) else { return false };
-        let seen = link_state(&self.config.lan).ok().flatten();
+        let seen = looks.state(&self.config.lan).flatten();
         seen.is_some_and(|seen| {
             matches!(self.config.mtu, Mtu::Interface)
                 && seen.mtu as usize + IN_SITE_OCTETS != works.about.lan_mtu
@@ -201,11 +202,12 @@ impl RunningSite {
         file: &Path,
         gateway: &Gateway,
         control: &mut Control,
+        looks: &Seen,
         renew: bool,
         now: Instant,
     ) -> Option<PassageNews> {
         // If the kernel does not tell, nothing is known to have changed.
-        let seen = link_state(&self.config.lan).ok()?;
+        let seen = looks.state(&self.config.lan)?;
         if self.waiting.is_none() {
             // The interface of a LAN that is protected is its link's.
             if self.works.as_ref().is_some_and(|works| works.is_on(seen)) || (self.config.protect && !renew) {
