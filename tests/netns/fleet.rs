@@ -2,3 +2,4 @@
 
 mod directory;
 mod inventory;
+mod keys;

@@ -378,6 +378,19 @@ fn lines_of(judged: Result<(Config, Vec<Finding>), Vec<Finding>>) -> Vec<String>
     lines(&judged.map(|_| ()).unwrap_err())
 }
 
+#[test]
+fn the_plan_names_express_scs_with_static_keys() {
+    let text = VALID.replace("gcm-aes-128", "chacha20-poly1305");
+    let on = text.replace("mtu = \"interface\"", "express = true\nfragment = \"on\"");
+    let off = text.replace("mtu = \"interface\"", "fragment = \"on\"");
+    let plan = |text: &str| check::Plan::new(&validated(text).unwrap().0, None).unwrap().to_string();
+    let link = &validated(&on).unwrap().0.links[0];
+    let [own, peer] = [&sas(link).transmit, &sas(link).receive[0]].map(|sa| sa.sci.express().unwrap());
+    let said = format!("  express    own SCI {own}; of the peer {peer}; keys derived from those above");
+    assert!(plan(&on).contains(&said), "{}", plan(&on));
+    assert!(!plan(&off).contains("  express "), "{}", plan(&off));
+}
+
 /// Records of express SCs in the state directory count as much: ends that were exchanged, or a lost directory.
 #[test]
 fn names_of_express_scs_are_judged_too() {

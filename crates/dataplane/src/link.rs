@@ -5,7 +5,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{BorrowedFd, RawFd};
+use std::os::fd::RawFd;
 use std::time;
 
 use secy::{CarryOver, NextAction};
@@ -316,20 +316,6 @@ impl Link {
     pub fn kernel_sides(&self) -> io::Result<[KernelSide; 2]> {
         let ports = self.ports.as_ref().ok_or(io::ErrorKind::NotConnected)?;
         Ok([ports.plain.kernel_side()?, ports.protected.kernel_side()?])
-    }
-
-    /// Has the ports' frames go through these programs first; none: no more. If the second cannot be, the first is not.
-    ///
-    /// # Errors
-    /// As [`Link::kernel_sides`]; or the kernel refuses a program.
-    pub fn set_programs(&mut self, programs: Option<[BorrowedFd<'_>; 2]>) -> io::Result<()> {
-        let ports = self.ports.as_mut().ok_or(io::ErrorKind::NotConnected)?;
-        ports.plain.set_program(programs.map(|[plain, _]| plain))?;
-        let protected = ports.protected.set_program(programs.map(|[_, protected]| protected));
-        if protected.is_err() {
-            ports.plain.set_program(None)?;
-        }
-        protected
     }
 
     /// Counters of plain and protected port, those before these included. Asks the kernel.

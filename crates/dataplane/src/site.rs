@@ -192,8 +192,10 @@ impl Site {
         for wan_port in WanPort::ALL {
             self.close_gate();
             let inward = self.inward(now, wan_port);
-            if wan_port == WanPort::Data {
-                self.tell_programs(turns::Place::DataPort, inward);
+            match wan_port {
+                WanPort::Data => self.tell_programs(turns::Place::DataPort, inward),
+                WanPort::Plain => self.tell_programs(turns::Place::PlainPort, inward),
+                WanPort::Header => {}
             }
             received += inward;
         }

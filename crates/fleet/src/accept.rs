@@ -8,7 +8,7 @@ use suite::identity::{Identity, PublicKey};
 use crate::files::Files;
 use crate::name::GatewayName;
 use crate::reached::Reached;
-use crate::record::{MalformedRecord, Record, SEALED};
+use crate::record::{Kind, MalformedRecord, Record, SEALED};
 
 /// A gateway of a fleet, as it knows itself.
 #[derive(Debug)]
@@ -30,6 +30,8 @@ pub struct Accepted {
     pub files: Files,
     /// True if it is newer than what was reached; false for that very record once more.
     pub is_new: bool,
+    /// True if it may be taken back when links fall with it.
+    pub on_trial: bool,
     /// How far the gateway is with it.
     pub(crate) reached: Reached,
 }
@@ -91,6 +93,11 @@ pub enum Refusal {
         /// The version of both.
         version: u64,
     },
+    /// Nobody of the fleet speaks with this gateway any more.
+    #[error(
+        "the operator revoked this gateway: no other one speaks with it any more; if that is a mistake, let the operator enrol it with a new identity"
+    )]
+    Revoked,
     /// The sealed part cannot be opened, or holds no files.
     #[error(
         "the record's files cannot be opened with this gateway's identity; have the operator publish it again: frameward fleet apply --anew"
@@ -156,9 +163,13 @@ impl Member {
             Some(reached) => version > reached.version,
             None => true,
         };
+        if header.kind == Kind::Revocation {
+            return Err(Refusal::Revoked);
+        }
         let key = self.identity.sealing_key();
         let files = key.open(SEALED, &header.encode(), record.sealed()).map_err(|_| Refusal::NotSealed)?;
         let files = Files::parse(&files).ok_or(Refusal::NotSealed)?;
-        Ok(Accepted { version, files, is_new, reached: Reached { version, digest } })
+        let on_trial = header.kind == Kind::Configuration;
+        Ok(Accepted { version, files, is_new, on_trial, reached: Reached { version, digest } })
     }
 }

@@ -148,6 +148,16 @@ pub fn configuration_prefix(fleet: PublicKey) -> String {
     format!("/frameward/{fleet}/configuration/")
 }
 
+/// Key of a box's request to be taken into a fleet.
+pub fn enrolment_key(fleet: PublicKey, gateway: &GatewayName) -> String {
+    format!("{}{gateway}", enrolment_prefix(fleet))
+}
+
+/// What the keys of all requests of a fleet begin with.
+pub fn enrolment_prefix(fleet: PublicKey) -> String {
+    format!("/frameward/{fleet}/enrolment/")
+}
+
 impl Address {
     /// Opens the directory. It need not be there yet: the first operation tells.
     ///

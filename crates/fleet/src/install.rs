@@ -111,14 +111,15 @@ impl ConfigurationFolder {
         self.put_in_place(accepted, None)
     }
 
-    /// The same on trial, if there is a version before: until [`Self::confirm`] or [`Self::take_back`]. `stood` are the names
+    /// The same on trial, if there is a version before, and the operator allows it: until [`Self::confirm`] or [`Self::take_back`]. `stood` are the names
     /// of what stands now.
     ///
     /// # Errors
     /// As [`Self::install`].
     pub fn install_on_trial(&self, accepted: &Accepted, stood: Vec<String>) -> Result<bool, InstallError> {
         let version = accepted.version;
-        let trial = self.version().map(|before| Trial { version, before, stood });
+        let before = self.version().filter(|_| accepted.on_trial);
+        let trial = before.map(|before| Trial { version, before, stood });
         self.put_in_place(accepted, trial.as_ref())
     }
 

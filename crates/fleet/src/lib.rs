@@ -17,12 +17,17 @@
 //! An operator [reads a rendering](rendering), [publishes](publish) what changed in a [`directory`], and gateways
 //! [install](mod@install) what they accept.
 //!
+//! A box comes into a fleet by a [`Request`] in the directory, which an operator recognizes by a [`Code`] or by the token of a
+//! [`Bundle`].
+//!
 //! Left out on purpose: where renderings come from, and how a running gateway changes over.
 #![forbid(unsafe_code)]
 
 mod accept;
+mod bundle;
 mod cbor;
 pub mod directory;
+mod enrolment;
 mod files;
 pub mod install;
 mod member;
@@ -34,6 +39,8 @@ mod record;
 pub mod rendering;
 
 pub use accept::{Accepted, Member, Refusal, Span};
+pub use bundle::{BUNDLE_OCTETS, Bundle, BundleRefusal, Enrolled, Machine, Machines};
+pub use enrolment::{Code, MalformedRequest, NotACode, REQUEST_OCTETS, Request};
 pub use files::{FILES_OCTETS, FileName, Files, FilesError, MOST_FILES};
 pub use member::{NotAnIdentity, PublicIdentity};
 pub use name::GatewayName;

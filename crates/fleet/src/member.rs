@@ -59,6 +59,23 @@ impl PublicIdentity {
         self.key
     }
 
+    /// Key, sealing key and signature.
+    pub(crate) fn octets(&self) -> Vec<u8> {
+        [&self.key.0[..], &self.sealing.octets(), &self.signature].concat()
+    }
+
+    /// Parses [`Self::octets`]; `None` if the key did not sign the sealing key.
+    pub(crate) fn parse(octets: &[u8]) -> Option<Self> {
+        let octets: &[u8; OCTETS] = octets.try_into().ok()?;
+        let (key, rest) = octets.split_first_chunk().expect("invariant: longer than a key");
+        let (sealing, signature) = rest.split_last_chunk().expect("invariant: longer than a signature");
+        let key = PublicKey(*key);
+        if !key.verifies(CONTEXT, sealing, signature) {
+            return None;
+        }
+        Some(Self { key, sealing: PublicSealingKey::parse(sealing)?, signature: *signature })
+    }
+
     /// What files are sealed to.
     pub const fn sealing(&self) -> &PublicSealingKey {
         &self.sealing
@@ -76,26 +93,18 @@ impl FromStr for PublicIdentity {
         let digits = line.strip_prefix(PREFIX).ok_or(NotAnIdentity::Malformed)?;
         // Decoding allocates as much as comes.
         let octets = (digits.len() <= 2 * OCTETS).then(|| STANDARD.decode(digits).ok()).flatten();
-        let octets: [u8; OCTETS] =
-            octets.and_then(|octets| octets.try_into().ok()).ok_or(NotAnIdentity::Malformed)?;
-        let (key, rest) = octets.split_first_chunk().expect("invariant: longer than a key");
-        let (sealing, signature) = rest.split_last_chunk().expect("invariant: longer than a signature");
-        let key = PublicKey(*key);
-        if !key.verifies(CONTEXT, sealing, signature) {
-            return Err(NotAnIdentity::Malformed);
-        }
+        let identity = octets.and_then(|octets| Self::parse(&octets)).ok_or(NotAnIdentity::Malformed)?;
+        let key = identity.key;
         if told != [format!("# {key}")] {
             return Err(NotAnIdentity::OtherKey { key });
         }
-        let sealing = PublicSealingKey::parse(sealing).ok_or(NotAnIdentity::Malformed)?;
-        Ok(Self { key, sealing, signature: *signature })
+        Ok(identity)
     }
 }
 
 impl fmt::Display for PublicIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let octets = [&self.key.0[..], &self.sealing.octets(), &self.signature].concat();
-        write!(f, "{PREFIX}{}\n# {}", STANDARD.encode(octets), self.key)
+        write!(f, "{PREFIX}{}\n# {}", STANDARD.encode(self.octets()), self.key)
     }
 }
 

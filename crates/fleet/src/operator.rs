@@ -2,7 +2,7 @@
 
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
-use suite::identity::{Identity, PublicKey};
+use suite::identity::{Identity, PublicKey, SIGNATURE_OCTETS};
 
 use crate::files::Files;
 use crate::member::PublicIdentity;
@@ -20,7 +20,9 @@ pub struct Draft<'a> {
     pub gateway: &'a GatewayName,
     /// Who it is.
     pub member: &'a PublicIdentity,
-    /// Its configuration and key files.
+    /// What it is told.
+    pub kind: Kind,
+    /// Its configuration and key files; none if it is revoked.
     pub files: &'a Files,
 }
 
@@ -43,7 +45,7 @@ impl Operator {
         let header = Header {
             fleet: self.fleet(),
             gateway: draft.gateway.clone(),
-            kind: Kind::Configuration,
+            kind: draft.kind,
             version,
             validity,
             member: draft.member.key(),
@@ -52,7 +54,11 @@ impl Operator {
         let aad = header.encode();
         let sealed = draft.member.sealing().seal(SEALED, &aad, &draft.files.encode(), &mut UnwrapErr(SysRng));
         let body = body(&header, &sealed);
-        signed(&body, &self.0.sign(SIGNED, &body))
+        signed(&body, &self.sign(SIGNED, &body))
+    }
+
+    pub(crate) fn sign(&self, context: &[u8], message: &[u8]) -> [u8; SIGNATURE_OCTETS] {
+        self.0.sign(context, message)
     }
 
     /// True if a record of this operator has exactly these files, for whichever identity of the gateway.

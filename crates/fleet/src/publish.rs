@@ -3,8 +3,11 @@
 use std::time::Duration;
 
 use crate::directory::{Directory, DirectoryError, Entry, Put, configuration_key};
+use crate::files::Files;
+use crate::member::PublicIdentity;
+use crate::name::GatewayName;
 use crate::operator::{Draft, Operator};
-use crate::record::{Record, Validity};
+use crate::record::{Kind, Record, Validity};
 
 /// Time by which the clocks of gateways may be behind the operator's.
 const CLOCKS_APART: u64 = 600;
@@ -100,6 +103,27 @@ pub fn compare(
         },
     };
     Ok(Place { difference, key, seen })
+}
+
+/// Publishes that nobody speaks with a gateway any more, in the place of its configuration. The version, or `None` if that is there.
+///
+/// # Errors
+/// [`PublishError`].
+pub fn revoke(
+    directory: &mut dyn Directory,
+    operator: &Operator,
+    gateway: &GatewayName,
+    member: &PublicIdentity,
+    valid: Duration,
+    now: u64,
+) -> Result<Option<u64>, PublishError> {
+    let files = Files::default();
+    let draft = Draft { gateway, member, kind: Kind::Revocation, files: &files };
+    let place = compare(directory, operator, draft, valid, now)?;
+    if matches!(place.difference, Difference::Same { .. } | Difference::Ending { .. }) {
+        return Ok(None);
+    }
+    publish(directory, operator, draft, &place, valid, now).map(Some)
 }
 
 /// The record, if the operator signed it for this gateway.

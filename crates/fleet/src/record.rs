@@ -33,8 +33,12 @@ pub const RECORD_OCTETS: usize = FILES_OCTETS + MOST_FILES * 128 + SEALING_OVERH
 /// What a record is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A gateway's configuration and key files: 1.
+    /// A gateway's configuration and key files: 1. They are on trial first, where somebody judges that.
     Configuration,
+    /// Nothing: nobody speaks with the gateway any more: 2.
+    Revocation,
+    /// A gateway's configuration and key files, without a trial: 3. Whoever makes links fall has nothing of it.
+    ConfigurationToKeep,
 }
 
 /// Time in which a record may be accepted, in seconds since 1970: from `from` on, before `until`.
@@ -91,12 +95,16 @@ impl Kind {
     const fn number(self) -> u64 {
         match self {
             Self::Configuration => 1,
+            Self::Revocation => 2,
+            Self::ConfigurationToKeep => 3,
         }
     }
 
     const fn of(number: u64) -> Option<Self> {
         match number {
             1 => Some(Self::Configuration),
+            2 => Some(Self::Revocation),
+            3 => Some(Self::ConfigurationToKeep),
             _ => None,
         }
     }

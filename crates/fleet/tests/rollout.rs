@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use fleet::directory::{Address, Directory, Put, configuration_key};
 use fleet::install::{ConfigurationFolder, InstallError};
-use fleet::publish::{Difference, Place, PublishError, compare, publish};
+use fleet::publish::{self, Difference, Place, PublishError, compare};
 use fleet::rendering::{self, RenderingError};
-use fleet::{AcceptError, Acceptor, Draft, Files, GatewayName, Member, Operator, PublicIdentity, Refusal};
+use fleet::{
+    AcceptError, Acceptor, Draft, Files, GatewayName, Kind, Member, Operator, PublicIdentity, Refusal,
+};
 use suite::identity::Identity;
 use testkit::TestDirectory;
 
@@ -63,13 +65,14 @@ impl World {
     /// Compares and, if there is a difference, publishes. With the difference, and the version if there is a new one.
     fn apply(&mut self, gateway: &str, now: u64) -> (Difference, Option<u64>) {
         let (files, member) = (self.files(gateway), PublicIdentity::of(&identity(gateway)));
-        let draft = Draft { gateway: &name(gateway), member: &member, files: &files };
+        let draft =
+            Draft { gateway: &name(gateway), member: &member, kind: Kind::Configuration, files: &files };
         let place = compare(&mut *self.directory, &operator(), draft, VALID, now).expect("a directory");
         if matches!(place.difference, Difference::Same { .. }) {
             return (place.difference, None);
         }
-        let version =
-            publish(&mut *self.directory, &operator(), draft, &place, VALID, now).expect("a directory");
+        let version = publish::publish(&mut *self.directory, &operator(), draft, &place, VALID, now)
+            .expect("a directory");
         (place.difference, Some(version))
     }
 
@@ -153,7 +156,7 @@ fn only_what_changed_is_published() {
     assert_eq!(world.apply("press", NOW + 7001), (Difference::Foreign, Some(NOW + 7001)));
     // Its box was replaced.
     let (files, member) = (world.files("press"), PublicIdentity::of(&identity("another")));
-    let draft = Draft { gateway: &name("press"), member: &member, files: &files };
+    let draft = Draft { gateway: &name("press"), member: &member, kind: Kind::Configuration, files: &files };
     let place = compare(&mut *world.directory, &operator(), draft, VALID, NOW + 7001).unwrap();
     let expected = Difference::OtherIdentity { version: NOW + 7001, same_files: true };
     assert_eq!(place.difference, expected);
@@ -199,6 +202,41 @@ fn a_directory_that_went_back_does_not_stop_the_fleet() {
     assert_eq!(folder.version(), Some(NOW + 7));
 }
 
+/// Whoever makes links fall cannot have a revocation taken back; and the revoked one is told.
+#[test]
+fn a_revoked_gateway_gets_nothing_more_and_the_others_keep_what_they_get() {
+    let mut world = World::new("rollout-revoked");
+    for gateway in ["press", "crane"] {
+        world.render(gateway, 1);
+        world.apply(gateway, NOW);
+        let accepted = world.acceptor(gateway).accept(&world.record(gateway), NOW).unwrap();
+        assert!(accepted.on_trial);
+        world.folder(gateway).install(&accepted).unwrap();
+    }
+    let member = PublicIdentity::of(&identity("crane"));
+    let mut revoke = |now| {
+        publish::revoke(&mut *world.directory, &operator(), &name("crane"), &member, VALID, now).unwrap()
+    };
+    assert_eq!(revoke(NOW + 1), Some(NOW + 1));
+    assert_eq!(revoke(NOW + 2), None, "it is there");
+    let refused = world.acceptor("crane").accept(&world.record("crane"), NOW + 2).unwrap_err();
+    assert!(matches!(refused, AcceptError::Refused(Refusal::Revoked)), "{refused}");
+    assert_eq!(world.folder("crane").version(), Some(NOW), "it goes on alone");
+
+    world.render("press", 2);
+    let (files, member) = (world.files("press"), PublicIdentity::of(&identity("press")));
+    let draft =
+        Draft { gateway: &name("press"), member: &member, kind: Kind::ConfigurationToKeep, files: &files };
+    let place = compare(&mut *world.directory, &operator(), draft, VALID, NOW + 1).unwrap();
+    assert_eq!(place.difference, Difference::Changed { version: NOW });
+    publish::publish(&mut *world.directory, &operator(), draft, &place, VALID, NOW + 1).unwrap();
+    assert_eq!(world.apply("press", NOW + 2).0, Difference::Same { version: NOW + 1 });
+    let accepted = world.acceptor("press").accept(&world.record("press"), NOW + 1).unwrap();
+    let folder = world.folder("press");
+    assert!(folder.install_on_trial(&accepted, vec!["press".to_owned()]).unwrap());
+    assert_eq!((folder.version(), folder.trial()), (Some(NOW + 1), None));
+}
+
 #[test]
 fn of_two_operators_at_once_the_second_hears_of_the_first() {
     let mut world = World::new("rollout-two");
@@ -207,7 +245,8 @@ fn of_two_operators_at_once_the_second_hears_of_the_first() {
     let member = PublicIdentity::of(&identity("press"));
     let looked = |world: &mut World| -> (Files, Place) {
         let files = world.files("press");
-        let draft = Draft { gateway: &name("press"), member: &member, files: &files };
+        let draft =
+            Draft { gateway: &name("press"), member: &member, kind: Kind::Configuration, files: &files };
         let place = compare(&mut *world.directory, &operator(), draft, VALID, NOW).unwrap();
         (files, place)
     };
@@ -216,8 +255,8 @@ fn of_two_operators_at_once_the_second_hears_of_the_first() {
     world.render("press", 3);
     let (second, second_place) = looked(&mut world);
     let put = |world: &mut World, files, place| {
-        let draft = Draft { gateway: &name("press"), member: &member, files };
-        publish(&mut *world.directory, &operator(), draft, place, VALID, NOW)
+        let draft = Draft { gateway: &name("press"), member: &member, kind: Kind::Configuration, files };
+        publish::publish(&mut *world.directory, &operator(), draft, place, VALID, NOW)
     };
     assert_eq!(put(&mut world, &first, &first_place).unwrap(), NOW + 1);
     let overtaken = put(&mut world, &second, &second_place).unwrap_err();
@@ -243,7 +282,7 @@ fn a_configuration_that_would_be_refused_never_gets_in_the_place_of_one_in_use()
     let wrong = zeroize::Zeroizing::new(b"[gateway]\nnme = \"press\"\n".to_vec());
     files.insert(fleet::FileName::new("frameward.toml").unwrap(), wrong).unwrap();
     let member = PublicIdentity::of(&identity("press"));
-    let draft = Draft { gateway: &name("press"), member: &member, files: &files };
+    let draft = Draft { gateway: &name("press"), member: &member, kind: Kind::Configuration, files: &files };
     let validity = fleet::Validity { from: NOW, until: NOW + 10 };
     let accepted =
         world.acceptor("press").accept(&operator().publish(draft, NOW + 1, validity), NOW).unwrap();

@@ -164,7 +164,7 @@ impl Agent {
         if self.folder.version() == Some(version) || told.unusable.replace(version) == Some(version) {
             return;
         }
-        let stood = self.stood(stop);
+        let stood = if accepted.on_trial { self.stood(stop) } else { Vec::new() };
         if stop.load(Ordering::Relaxed) {
             return;
         }

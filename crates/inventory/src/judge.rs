@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 use crate::keys::{KeyFolder, stand_in};
 use crate::mistakes::{Mistakes, at};
 use crate::rendered_text::RenderedText;
+use crate::revoked;
 use crate::tree::Place;
 use crate::{CONFIGURATION, Inventory, Rendered, Rendering};
 
@@ -40,7 +41,9 @@ impl Inventory {
         let mut texts = Vec::new();
         for (name, table) in tables {
             if let Some(gateway) = self.gateways.get(name) {
-                texts.push((name, RenderedText::of(&table, gateway.place, &mut mistakes)));
+                let text = RenderedText::of(&table, gateway.place, &mut mistakes);
+                revoked::refuse_keys(&self.revoked, &text.text, &text.places, &mut mistakes);
+                texts.push((name, text));
             }
         }
         mistakes.done()?;

@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! keys/press.cak           the CAK of link, group or tunnel "press"; made if it is missing
+//! keys/press.cak.before    the one before, while it is renewed (module renewal)
 //! keys/cell-4.key          the master key of cell "cell-4"; made if it is missing
 //! keys/press-1/from-a.key  a key file of gateway press-1 alone, which its configuration names
 //! ```
@@ -33,7 +34,7 @@ pub struct KeyFolder {
 
 /// A key that is in memory alone.
 #[derive(Debug)]
-enum Drawn {
+pub(crate) enum Drawn {
     Cak(NamedCak),
     Master(CellKey),
 }
@@ -56,13 +57,9 @@ impl KeyFolder {
         if self.drawn.contains_key(file) || self.folder.join(file).exists() {
             return Ok(());
         }
-        let (buffer, octets) = keygen::draw(KeyLength::Bits256)?;
         let drawn = match kind {
-            KeyKind::Cak => {
-                let cak = NamedCak::new(keygen::draw_ckn()?, &buffer[..octets]);
-                Drawn::Cak(cak.expect("invariant: 32 octets are a CAK"))
-            }
-            KeyKind::Master => Drawn::Master(CellKey::new(&buffer)),
+            KeyKind::Cak => Drawn::cak(KeyLength::Bits256)?,
+            KeyKind::Master => Drawn::master()?,
         };
         self.drawn.insert(file.to_owned(), drawn);
         Ok(())
@@ -75,11 +72,11 @@ impl KeyFolder {
 
     /// Fingerprints of keys that are to be made: they are others the next time.
     pub fn drawn_fingerprints(&self) -> BTreeSet<String> {
-        let fingerprint = |drawn: &Drawn| match drawn {
-            Drawn::Cak(cak) => cak.fingerprint(),
-            Drawn::Master(key) => key.fingerprint(),
-        };
-        self.drawn.values().map(fingerprint).collect()
+        self.drawn.values().map(Drawn::fingerprint).collect()
+    }
+
+    pub(crate) fn drawn_fingerprint(&self, file: &str) -> Option<String> {
+        self.drawn.get(file).map(Drawn::fingerprint)
     }
 
     /// Writes the keys that are to be made, each to a new file of mode 0600. Returns the files.
@@ -99,6 +96,20 @@ impl KeyFolder {
             made.push(path);
         }
         Ok(made)
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Where a file is that several gateways have.
+    pub fn path_of(&self, file: &str) -> PathBuf {
+        self.folder.join(file)
+    }
+
+    /// Whether the gateway has a file of this name to itself.
+    pub(crate) fn is_own(&self, gateway: &str, file: &str) -> bool {
+        self.folder.join(gateway).join(file).exists()
     }
 
     /// Where a file of a gateway is: in the gateway's own folder, or among those that several have.
@@ -162,8 +173,26 @@ impl KeyFolder {
 }
 
 impl Drawn {
+    pub(crate) fn cak(length: KeyLength) -> Result<Self, KeygenError> {
+        let (buffer, octets) = keygen::draw(length)?;
+        let cak = NamedCak::new(keygen::draw_ckn()?, &buffer[..octets]);
+        Ok(Self::Cak(cak.expect("invariant: 16 or 32 octets are a CAK")))
+    }
+
+    pub(crate) fn master() -> Result<Self, KeygenError> {
+        let (buffer, _) = keygen::draw(KeyLength::Bits256)?;
+        Ok(Self::Master(CellKey::new(&buffer)))
+    }
+
+    fn fingerprint(&self) -> String {
+        match self {
+            Self::Cak(cak) => cak.fingerprint(),
+            Self::Master(key) => key.fingerprint(),
+        }
+    }
+
     /// As a key file has it.
-    fn text(&self) -> Zeroizing<Vec<u8>> {
+    pub(crate) fn text(&self) -> Zeroizing<Vec<u8>> {
         match self {
             Self::Cak(cak) => keygen::text(&[("ckn = ", cak.ckn().octets()), ("cak = ", cak.octets())]),
             Self::Master(key) => keygen::text(&[("", key.as_cak().octets())]),

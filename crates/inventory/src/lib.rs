@@ -21,6 +21,8 @@ mod mistakes;
 pub mod plan;
 mod read;
 mod rendered_text;
+mod renewal;
+mod revoked;
 mod sections;
 mod templates;
 mod tree;
@@ -36,6 +38,8 @@ use zeroize::Zeroizing;
 use gateway::Gateway;
 pub use judge::read_rendered;
 pub use keys::KeyFolder;
+pub use renewal::{Renewal, RenewalError};
+pub use revoked::{Revocation, Revoking};
 use sections::Shared;
 pub use write::{WriteError, Written, rendered_gateways, write};
 
@@ -50,6 +54,7 @@ pub struct Inventory {
     files: Vec<PathBuf>,
     gateways: BTreeMap<String, Gateway>,
     shared: Vec<Shared>,
+    revoked: BTreeMap<String, Revocation>,
 }
 
 impl Inventory {

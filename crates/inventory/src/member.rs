@@ -12,6 +12,9 @@ use crate::sections::{Kind, Shared};
 use crate::tree::{Node, Place, Table, Value, is_word, merge};
 use crate::tunnel;
 
+/// The key that names a second CAK.
+pub(crate) const FALLBACK: &str = "fallback_cak_file";
+
 /// A member of something that gateways share.
 #[derive(Clone, Copy)]
 pub(crate) struct Member<'i> {
@@ -71,7 +74,7 @@ impl Member<'_> {
                 self.port("plain", &mut options, mistakes);
                 self.port("protected", &mut options, mistakes);
                 if !options.contains_key("static") {
-                    self.agree(&mut options, keys)?;
+                    self.agree(&mut options, keys, mistakes)?;
                 }
             }
             Kind::Fieldbus => {
@@ -126,14 +129,31 @@ impl Member<'_> {
         options.insert(key.to_owned(), Node::text(place, interface));
     }
 
-    /// Gives key agreement its CAK: the one of the link, unless another is named.
-    pub(crate) fn agree(&self, options: &mut Table, keys: &mut KeyFolder) -> Result<(), KeygenError> {
+    /// Gives key agreement its CAK: the one of the link, unless another is named. While that is renewed, also the one before.
+    pub(crate) fn agree(
+        &self,
+        options: &mut Table,
+        keys: &mut KeyFolder,
+        mistakes: &mut Mistakes<'_>,
+    ) -> Result<(), KeygenError> {
         let place = self.shared.place;
         let mka = options.entry("mka".into()).or_insert_with(|| Node::table(place, Table::new()));
         // `check` refuses what is no section.
         let Value::Table(mka) = &mut mka.value else { return Ok(()) };
-        let file = format!("{}.cak", self.shared.name);
-        self.want("cak_file", &file, KeyKind::Cak, mka, keys)
+        self.want("cak_file", &self.shared.cak_file(), KeyKind::Cak, mka, keys)?;
+        let file = mka.get("cak_file").and_then(Node::as_text);
+        let Some(fallback) = file.and_then(|file| keys.fallback(self.name, file)) else { return Ok(()) };
+        match mka.get(FALLBACK) {
+            None => drop(mka.insert(FALLBACK.into(), Node::text(place, fallback))),
+            Some(node) => mistakes.add(
+                node.place,
+                format!(
+                    "{}its CAK is being renewed, which takes the place of {FALLBACK}; remove this line, or finish first: frameward fleet rotate {} --finish",
+                    self.shared.label(), self.shared.name
+                ),
+            ),
+        }
+        Ok(())
     }
 
     /// Names the key that all members have and sees that it is there, unless another file is named.

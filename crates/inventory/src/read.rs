@@ -19,15 +19,7 @@ impl Inventory {
     ///
     /// All that is wrong, line by line.
     pub fn read(place: &Path) -> Result<Self, Vec<Finding>> {
-        let mut texts = Vec::new();
-        let mut unreadable = Vec::new();
-        for file in files(place).map_err(|finding| vec![finding])? {
-            match text(&file) {
-                Ok(text) => texts.push((file, text)),
-                Err(finding) => unreadable.push(finding),
-            }
-        }
-        if unreadable.is_empty() { Self::parse(&texts) } else { Err(unreadable) }
+        Self::parse(&texts(place)?)
     }
 
     /// Judges the texts of an inventory's files.
@@ -46,13 +38,26 @@ impl Inventory {
         }
         mistakes.done()?;
         let mut mistakes = Mistakes::new(&files);
-        let (gateways, shared) = crate::sections::judge(tables, &files, &mut mistakes);
+        let (gateways, shared, revoked) = crate::sections::judge(tables, &files, &mut mistakes);
         if gateways.is_empty() && mistakes.is_empty() {
             mistakes.add(Place { file: 0, line: 1 }, "there is no gateway; add [gateway.NAME]");
         }
         mistakes.done()?;
-        Ok(Self { files, gateways, shared })
+        Ok(Self { files, gateways, shared, revoked })
     }
+}
+
+/// The texts of all files, in the order of their names.
+pub(crate) fn texts(place: &Path) -> Result<Vec<(PathBuf, String)>, Vec<Finding>> {
+    let mut texts = Vec::new();
+    let mut unreadable = Vec::new();
+    for file in files(place).map_err(|finding| vec![finding])? {
+        match text(&file) {
+            Ok(text) => texts.push((file, text)),
+            Err(finding) => unreadable.push(finding),
+        }
+    }
+    if unreadable.is_empty() { Ok(texts) } else { Err(unreadable) }
 }
 
 /// The files in the order of their names.

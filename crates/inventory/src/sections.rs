@@ -7,6 +7,7 @@ use config::{is_name, reference};
 
 use crate::gateway::Gateway;
 use crate::mistakes::{Mistakes, instead};
+use crate::revoked::{self, Revocation};
 use crate::templates::{Templates, names, refuse_second};
 use crate::tree::{Node, Place, Table, Value};
 
@@ -75,7 +76,7 @@ pub(crate) fn judge(
     tables: Vec<Table>,
     files: &[PathBuf],
     mistakes: &mut Mistakes<'_>,
-) -> (BTreeMap<String, Gateway>, Vec<Shared>) {
+) -> (BTreeMap<String, Gateway>, Vec<Shared>, BTreeMap<String, Revocation>) {
     let mut named: BTreeMap<&str, BTreeMap<String, Node>> = BTreeMap::new();
     let mut lists: Vec<(Kind, Node)> = Vec::new();
     for table in tables {
@@ -84,8 +85,9 @@ pub(crate) fn judge(
                 (_, Some(kind)) => sort_list(kind, node, &mut lists, mistakes),
                 ("gateway", None) => sort_named("gateway", node, files, &mut named, mistakes),
                 ("template", None) => sort_named("template", node, files, &mut named, mistakes),
+                ("revoked", None) => sort_named("revoked", node, files, &mut named, mistakes),
                 _ => {
-                    let known = ["gateway", "template", "link", "group", "fieldbus", "tunnel"];
+                    let known = ["gateway", "template", "link", "group", "fieldbus", "tunnel", "revoked"];
                     let cure = instead(&key, known.into_iter());
                     mistakes.add(node.place, format!("{key:?} is no section of an inventory; {cure}"));
                 }
@@ -93,8 +95,12 @@ pub(crate) fn judge(
         }
     }
     let templates = Templates::new(named.remove("template").unwrap_or_default(), mistakes);
+    let revoked = revoked::judge(named.remove("revoked").unwrap_or_default(), mistakes);
     let mut gateways = BTreeMap::new();
     for (name, node) in named.remove("gateway").unwrap_or_default() {
+        if revoked.contains_key(&name) {
+            continue;
+        }
         let Value::Table(table) = &node.value else {
             mistakes.add(node.place, format!("gateway {name:?} is no section; write [gateway.{name}]"));
             continue;
@@ -106,14 +112,24 @@ pub(crate) fn judge(
     let mut seen = BTreeMap::new();
     for (kind, node) in lists {
         let table = templates.apply(node.as_table().unwrap_or(&Table::new()), mistakes);
-        let Some(one) = Shared::new(kind, node.place, table, &gateways, mistakes) else { continue };
+        let known = Known { gateways: &gateways, revoked: &revoked };
+        let Some(one) = Shared::new(kind, node.place, table, known, mistakes) else { continue };
         if let Some(first) = seen.insert(one.name.clone(), one.place) {
             refuse_second(kind.word(), &one.name, one.place, first, files, mistakes);
         }
-        shared.push(one);
+        if revoked::is_left(&one) || revoked.is_empty() {
+            shared.push(one);
+        }
     }
     shared.sort_by(|one, other| one.name.cmp(&other.name));
-    (gateways, shared)
+    (gateways, shared, revoked)
+}
+
+/// Gateways by their names: those that there are, and those with whom nobody speaks any more.
+#[derive(Clone, Copy)]
+struct Known<'k> {
+    gateways: &'k BTreeMap<String, Gateway>,
+    revoked: &'k BTreeMap<String, Revocation>,
 }
 
 /// Sections with a name behind a dot.
@@ -159,7 +175,7 @@ impl Shared {
         kind: Kind,
         place: Place,
         mut table: Table,
-        known: &BTreeMap<String, Gateway>,
+        known: Known<'_>,
         mistakes: &mut Mistakes<'_>,
     ) -> Option<Self> {
         let word = kind.word();
@@ -179,11 +195,18 @@ impl Shared {
         let label = format!("{word} {name:?}: ");
         check_keys(&table, &[kind.section()], kind.own(), &label, mistakes);
         let gateways = members(kind, &label, place, table.remove("gateways"), known, mistakes);
-        let at = options_at(&label, kind, table.remove("at"), &gateways, mistakes);
+        let is_known = |name: &str| gateways.contains_key(name) || known.revoked.contains_key(name);
+        let all = gateways.keys().map(String::as_str);
+        let at = options_at(&label, kind, table.remove("at"), (&is_known, all), mistakes);
         let hub = table.remove("hub").and_then(|node| {
             let hub = node.as_text().map(str::to_owned);
             match &hub {
                 Some(hub) if gateways.contains_key(hub) => {}
+                Some(hub) if known.revoked.contains_key(hub) && gateways.len() > 1 => mistakes.add(
+                    node.place,
+                    format!("{label}hub = {hub:?} was revoked; name another hub, or take the tunnel out of the inventory"),
+                ),
+                Some(hub) if known.revoked.contains_key(hub) => {}
                 Some(hub) => {
                     let cure = instead(hub, gateways.keys().map(String::as_str));
                     mistakes.add(node.place, format!("{label}hub = {hub:?} is none of its gateways; {cure}"));
@@ -197,6 +220,11 @@ impl Shared {
         Some(Self { kind, name, place, gateways, hub, common: table, at })
     }
 
+    /// The file of its CAK, unless another one is named.
+    pub(crate) fn cak_file(&self) -> String {
+        format!("{}.cak", self.name)
+    }
+
     /// The beginning of a mistake about it.
     pub(crate) fn label(&self) -> String {
         format!("{} {:?}: ", self.kind.word(), self.name)
@@ -208,7 +236,7 @@ fn members(
     label: &str,
     place: Place,
     node: Option<Node>,
-    known: &BTreeMap<String, Gateway>,
+    known: Known<'_>,
     mistakes: &mut Mistakes<'_>,
 ) -> BTreeMap<String, Place> {
     let Some(node) = node else {
@@ -216,10 +244,12 @@ fn members(
         return BTreeMap::new();
     };
     let mut members = BTreeMap::new();
-    let mut is_whole = true;
+    let (mut is_whole, mut revoked) = (true, 0);
     for (place, name) in names("gateways", &node, mistakes) {
-        if !known.contains_key(&name) {
-            let cure = instead(&name, known.keys().map(String::as_str));
+        if known.revoked.contains_key(&name) {
+            revoked += 1;
+        } else if !known.gateways.contains_key(&name) {
+            let cure = instead(&name, known.gateways.keys().map(String::as_str));
             mistakes.add(place, format!("{label}there is no gateway {name:?}; {cure}"));
             is_whole = false;
         } else if members.insert(name.clone(), place).is_some() {
@@ -227,7 +257,7 @@ fn members(
             is_whole = false;
         }
     }
-    let (count, word) = (members.len(), kind.word());
+    let (count, word) = (members.len() + revoked, kind.word());
     let wrong = match kind {
         Kind::Link if count != 2 => Some("has two gateways; name two, or make it a [[group]]"),
         Kind::Fieldbus if count != 2 => Some("has two gateways; name two"),
@@ -241,11 +271,11 @@ fn members(
 }
 
 /// `at.GATEWAY`
-fn options_at(
+fn options_at<'n>(
     label: &str,
     kind: Kind,
     node: Option<Node>,
-    gateways: &BTreeMap<String, Place>,
+    (is_known, all): (&dyn Fn(&str) -> bool, impl Iterator<Item = &'n str> + Clone),
     mistakes: &mut Mistakes<'_>,
 ) -> BTreeMap<String, Table> {
     let mut options = BTreeMap::new();
@@ -262,8 +292,8 @@ fn options_at(
             );
             continue;
         };
-        if !gateways.contains_key(&gateway) {
-            let cure = instead(&gateway, gateways.keys().map(String::as_str));
+        if !is_known(&gateway) {
+            let cure = instead(&gateway, all.clone());
             mistakes
                 .add(node.place, format!("{label}at.{gateway}: {gateway:?} is none of its gateways; {cure}"));
             continue;

@@ -3,6 +3,8 @@ mod imports;
 mod mistakes;
 mod plans;
 mod renderings;
+mod renewals;
+mod revocations;
 
 use std::path::{Path, PathBuf};
 

@@ -6,14 +6,16 @@
 //! ... and relay = true    each of them has the others, too, via the hub, which relays
 //! ```
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use config::keygen::KeygenError;
 
+use crate::Inventory;
 use crate::keys::{KeyFolder, can_go_along};
 use crate::member::Member;
 use crate::mistakes::{Mistakes, instead};
-use crate::sections::check_keys;
+use crate::sections::{Kind, check_keys};
 use crate::tree::{Node, Table, Value, is_word, merge};
 
 /// Where a site's own key is on its box, where `keygen site` and `init site` make it.
@@ -40,7 +42,7 @@ pub(crate) fn complete(
     options.entry("bind".into()).or_insert_with(|| Node::text(place, BIND));
     member.port("lan", options, mistakes);
     if is_word(options.get("protect"), "true") && !options.contains_key("static") {
-        member.agree(options, keys)?;
+        member.agree(options, keys, mistakes)?;
     }
     let of_peers = judge_peer_options(member, common, mistakes);
     let mut peers = Vec::new();
@@ -190,6 +192,23 @@ fn fact(of: &Member<'_>, key: &str, mistakes: &mut Mistakes<'_>) -> Option<Node>
     }
     let all = if key == "endpoint" { &of.gateway.endpoint } else { &of.gateway.public_key };
     all.clone()
+}
+
+impl Inventory {
+    /// Public keys by which a gateway is known to its peers.
+    pub(crate) fn public_keys(&self, name: &str, keys: &KeyFolder) -> BTreeSet<String> {
+        let Some(gateway) = self.gateways.get(name) else { return BTreeSet::new() };
+        let of = |shared| {
+            let member = Member { inventory: self, shared, name, gateway };
+            public_key(&member, keys, &mut Mistakes::new(&self.files))
+        };
+        let tunnels = self
+            .shared
+            .iter()
+            .filter(|shared| shared.kind == Kind::Tunnel && shared.gateways.contains_key(name));
+        let all = tunnels.filter_map(of).chain(gateway.public_key.clone());
+        all.filter_map(|node| node.as_text().map(str::to_ascii_lowercase)).collect()
+    }
 }
 
 /// The public key of a gateway: as it is written, or of its identity, if that is among the keys.

@@ -200,7 +200,12 @@ impl Link {
         unsafe { attributes.open(BPF_LINK_CREATE) }.map(|descriptor| Self { descriptor })
     }
 
-    /// Puts another program in the place of the one at work, between two frames.
+    /// The same, which is at work until both are dropped.
+    pub(crate) fn try_clone(&self) -> io::Result<Self> {
+        Ok(Self { descriptor: self.descriptor.try_clone()? })
+    }
+
+    /// Puts another program in the place of the one at work, between two frames. Waits for the kernel's lock of all interfaces.
     pub(crate) fn update(&self, program: BorrowedFd<'_>) -> io::Result<()> {
         // link_fd, new_prog_fd
         let attributes =

@@ -13,8 +13,9 @@
 //! Left out on purpose: blocking calls, time, addresses; frames of more than one chunk.
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 
+use crate::bpf::Link;
 use crate::burst::Burst;
 use crate::interface::cure;
 use crate::pool::Pool;
@@ -51,14 +52,6 @@ pub trait Port: Send {
     fn kernel_side(&self) -> io::Result<KernelSide> {
         Err(io::ErrorKind::Unsupported.into())
     }
-
-    /// Puts an XDP program in the place of the port's own, between two frames; none: the port's own again. A program goes with the port.
-    ///
-    /// # Errors
-    /// As [`Port::kernel_side`]; or the kernel refuses it here.
-    fn set_program(&mut self, _program: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
 }
 
 /// Where the frames of a port come from.
@@ -70,6 +63,20 @@ pub struct KernelSide {
     pub native: bool,
     /// The AF_XDP socket of each receive queue.
     pub sockets: Vec<OwnedFd>,
+    pub(crate) link: Link,
+    /// The port's own program.
+    pub(crate) program: OwnedFd,
+}
+
+impl KernelSide {
+    /// Puts an XDP program in the place of the port's own, between two frames; none: the port's own again. A program goes with the port, once
+    /// this is dropped as well. Waits for the kernel's lock of all interfaces, which others may hold for long: not for workers.
+    ///
+    /// # Errors
+    /// If the kernel refuses it here.
+    pub fn set_program(&self, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        self.link.update(program.unwrap_or(self.program.as_fd()))
+    }
 }
 
 wire::counters! {

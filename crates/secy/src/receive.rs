@@ -283,6 +283,17 @@ impl SecY {
         }
     }
 
+    /// The SC of frames without an SCI. Clause 9.9: the LAN is point to point then, with only one SC; and with that of the same station's
+    /// express frames, which carry their SCI.
+    fn only_sc(&self) -> Option<usize> {
+        match &self.receive[..] {
+            [_] => Some(0),
+            [one, other] if one.sci().express() == Some(other.sci()) => Some(0),
+            [one, other] if other.sci().express() == Some(one.sci()) => Some(1),
+            _ => None,
+        }
+    }
+
     /// Pass 1, from the SA on.
     fn admit_to_sa(
         &self,
@@ -294,8 +305,7 @@ impl SecY {
         let settings = &self.settings;
         let index = match sci {
             Some(sci) => self.receive.iter().position(|sc| sc.sci() == sci),
-            // Clause 9.9: without an SCI the LAN is point to point, with only one SC.
-            None => (self.receive.len() == 1).then_some(0),
+            None => self.only_sc(),
         };
         let deliver = |delivery, at| Ok(Admission::Deliver { delivery, at, tag: tag.octets(), secure_data });
         let found = index.and_then(|sc| Some((sc, self.receive[sc].sci(), self.receive[sc].sa(tag.an)?)));

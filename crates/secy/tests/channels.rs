@@ -70,14 +70,20 @@ fn all_scs_and_ans_at_once() {
 fn which_sc_a_frame_is_of() {
     let broadcast = Sci::new(MAC_A, Sci::PORT_SINGLE_COPY_BROADCAST);
     let other_port = Sci::new(MAC_A, 2);
+    let [express, of_b] = [A, B].map(|sci| sci.express().expect("a low port"));
     // (SCI of the transmitter, how it names it, receive SCs, delivered)
-    let rows: [(Sci, SciInclusion, &[Sci], bool); 10] = [
+    let rows: [(Sci, SciInclusion, &[Sci], bool); 14] = [
         (A, SciInclusion::Always, &[A], true),
         (A, SciInclusion::Always, &[B], false),
         (A, SciInclusion::Always, &[B, A], true),
         (A, SciInclusion::Never, &[A], true),
         (A, SciInclusion::Never, &[A, B], false),
         (A, SciInclusion::Never, &[], false),
+        // An express SC is its station's, too: the LAN is point to point still.
+        (A, SciInclusion::Never, &[A, express], true),
+        (A, SciInclusion::Never, &[express, A], true),
+        (A, SciInclusion::Never, &[A, of_b], false),
+        (A, SciInclusion::Never, &[A, express, B], false),
         (A, SciInclusion::EndStation, &[A], true),
         (A, SciInclusion::EndStation, &[B, A], true),
         (A, SciInclusion::EndStation, &[broadcast, B], false),

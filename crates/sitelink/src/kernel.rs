@@ -1,5 +1,5 @@
 //! The kernel's part of a site ([`xdp::site::Site`]): flows of peers in identifier mode that both ends know go through XDP programs, on a
-//! lane of their own. It is held beside the forwarding half, and follows what session and half tell each other:
+//! lane of their own, and so do flows of peers in plain mode, which has no lanes. It is held beside the forwarding half, and follows what session and half tell each other:
 //!
 //! ```text
 //!  Session ── Command ──▶ KernelSite ──▶ forwarding half       keys of the kernel's lane, flows, positions: to the programs' maps
@@ -19,6 +19,7 @@
 //! | `numbers.rs` | numbers of lanes, paths, stations and flows, which rest before they are used again |
 //! | `lanes.rs`, `paths.rs`, `flows.rs` | of each peer: keys, the way to it, flows |
 //! | `stations.rs` | stations that flows need |
+//! | `plain.rs` | peers in plain mode |
 //! | `handle_command.rs`, `handle_event.rs` | the order in which they act on words of sessions, and of the half |
 //!
 //! This file has the rest of that order.
@@ -30,6 +31,7 @@ mod lan;
 mod lanes;
 mod numbers;
 mod paths;
+mod plain;
 mod stations;
 #[cfg(test)]
 mod tests;
@@ -50,12 +52,14 @@ use xdp::Unclaimed;
 use xdp::site::{Room, Settings, Site};
 
 pub use lan::PlaceState;
+pub use plain::PlainPeer;
 
 use super::random;
 use flows::{FlowRoom, FlowSweep, PeerFlows};
 use lan::Lan;
 use lanes::{Lanes, PeerLanes};
 use paths::{Paths, PeerPath};
+use plain::{HeardStations, Sender};
 use stations::USED;
 use wans::Wans;
 
@@ -93,6 +97,10 @@ struct Kernel {
     paths: Paths,
     room: FlowRoom,
     peers: BTreeMap<PeerId, Peer>,
+    /// Those in plain mode, as they are configured.
+    plain: BTreeMap<PeerId, PlainPeer>,
+    /// Time after which a silent station behind one of them is forgotten.
+    station_age: Duration,
     /// For the half.
     commands: VecDeque<Command>,
     /// The half is asked for flows in use.
@@ -108,18 +116,28 @@ struct Peer {
     path: PeerPath,
     lanes: PeerLanes,
     flows: PeerFlows,
+    /// In plain mode: the address of its packets, and stations behind it.
+    sender: Sender,
+    heard: HeardStations,
 }
 
 impl KernelSite {
-    /// Loads programs for a site with so many peers that binds its data port here. This alone needs CAP_PERFMON.
+    /// Loads programs for a site with so many peers in identifier mode and in plain mode that binds its data port here. This alone needs
+    /// CAP_PERFMON.
     ///
     /// # Errors
     /// Why the kernel does not take them.
-    pub fn load(peers: usize, window: u64, bind: SocketAddr, limits: &Limits) -> Result<Self, String> {
-        let lanes = Lanes::room(peers, window);
+    pub fn load(
+        [identifier, plain]: [usize; 2],
+        window: u64,
+        bind: SocketAddr,
+        limits: &Limits,
+    ) -> Result<Self, String> {
+        let (lanes, peers) = (Lanes::room(identifier, window), identifier + plain);
+        let paths = Paths::room(peers);
         let flows_of_peer = limits.flows.min(MOST_FLOWS / peers.max(1)).max(1);
         let flows = peers.max(1) * flows_of_peer;
-        let room = Room { peers: PEERS, lanes, flows: flows as u32, stations: limits.stations as u32 };
+        let room = Room { peers: PEERS, lanes, paths, flows: flows as u32, stations: limits.stations as u32 };
         let mut token: [u8; RID_OCTETS] = random::octets();
         token[0] &= !QUIC_BIT;
         let settings = Settings {
@@ -139,9 +157,11 @@ impl KernelSite {
             lan: Lan::none(),
             wans: Wans::new(),
             lanes: Lanes::new(room.lanes, window),
-            paths: Paths::new(room.lanes, bind),
+            paths: Paths::new(room.paths, bind),
             room: FlowRoom::new(room.flows, room.stations),
             peers: BTreeMap::new(),
+            plain: BTreeMap::new(),
+            station_age: limits.station_age,
             commands: VecDeque::new(),
             asked: false,
             looked: None,
@@ -188,6 +208,7 @@ impl KernelSite {
         wans.leave_all(site);
         kernel.lan = Lan::none();
         kernel.commands.clear();
+        kernel.plain.clear();
         // The next manager has a clock of its own.
         (kernel.asked, kernel.looked, kernel.judged) = (false, None, None);
         kernel.flow_sweep = FlowSweep::default();
@@ -206,8 +227,17 @@ impl KernelSite {
 
     /// Where frames of a peer go, outward and inward.
     pub fn places(&self, peer: PeerId) -> [PlaceState; 2] {
-        match self.lock().peers.get(&peer) {
+        let kernel = self.lock();
+        match kernel.peers.get(&peer) {
             None => [(); 2].map(|()| Err("the peer is not connected".to_owned())),
+            Some(known) if kernel.plain.contains_key(&peer) => {
+                let outward = known.path.state();
+                let inward = outward.clone().and_then(|()| match known.path.receives() {
+                    true => Ok(()),
+                    false => kernel.lan.inward_now(),
+                });
+                [outward, inward]
+            }
             Some(known) => [known.lanes.outward().and_then(|()| known.path.state()), known.lanes.inward()],
         }
     }
@@ -248,8 +278,12 @@ impl Kernel {
     fn retain(&mut self, stays: impl Fn(PeerId) -> bool) {
         for peer in self.peers.keys().copied().filter(|peer| !stays(*peer)).collect::<Vec<_>>() {
             self.void(peer);
-            if let Some(known) = self.peers.remove(&peer) {
-                known.path.leave(&mut self.paths);
+            self.plain.remove(&peer);
+            let Self { site, room, paths, .. } = self;
+            if let Some(mut known) = self.peers.remove(&peer) {
+                known.sender.set(site, peer, None);
+                known.heard.void(site, &mut room.stations);
+                known.path.leave(paths);
             }
             let _ = self.site.clear_counters(u32::from(peer.0));
         }
@@ -275,7 +309,8 @@ impl Kernel {
     /// Tells the program on which lane and path a peer is sent to.
     fn direct(&mut self, peer: PeerId) {
         let Some(known) = self.peers.get(&peer) else { return };
-        let (lane, path) = known.lanes.transmit().zip(known.path.number()).unwrap_or((NONE, NONE));
+        let lane = known.lanes.transmit().or_else(|| self.plain.contains_key(&peer).then_some(NONE));
+        let (lane, path) = lane.zip(known.path.number()).unwrap_or((NONE, NONE));
         let _ = self.site.set_peer(u32::from(peer.0), lane, path);
     }
 
@@ -315,8 +350,9 @@ impl Kernel {
         let mut events = Vec::new();
         for peer in self.peers.keys().copied().collect::<Vec<_>>() {
             self.renew_path(now, peer);
-            let Self { site, lanes, peers, .. } = self;
+            let Self { site, lanes, room, peers, station_age, .. } = self;
             let Some(known) = peers.get_mut(&peer) else { continue };
+            known.heard.forget_silent(site, &mut room.stations, *station_age);
             if let Some(index) = known.lanes.look(lanes, site, now) {
                 events.push(Event::UnknownIndex { peer, generation: known.generation, index });
             }

@@ -82,7 +82,7 @@ use socket::RingSocket;
 use thread::Parts;
 
 pub use counters::ChannelCounters;
-pub use kernel::{KernelSite, PlaceState};
+pub use kernel::{KernelSite, PlaceState, PlainPeer};
 pub use settings::{ManagerPath, ManagerPeer, ManagerSettings};
 pub use status::{ConnState, ManagerStatus, Notice, PathStatus, PeerStatus};
 pub use tls::KeyExchange;

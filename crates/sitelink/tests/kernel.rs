@@ -56,7 +56,7 @@ impl End {
     /// In the namespace of the plant's site.
     fn start(here: &Plant, there: &Plant, identity: &Identity, peer: &Identity) -> Self {
         let bind = SocketAddr::new([0; 4].into(), PORT);
-        let kernel = Arc::new(KernelSite::load(1, Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
+        let kernel = Arc::new(KernelSite::load([1, 0], Settings::WINDOW, bind, &Limits::DEFAULT).unwrap());
         let wan = Wan::open(bind, 0, &[Mode::Identifier], Offloads::default()).unwrap();
         let socket = wan.socket().unwrap().unwrap();
         let (worker, mailbox) = mailboxes().unwrap();
@@ -76,7 +76,7 @@ impl End {
         let mut lan = open_lan(&prepared, Io::AfXdp).unwrap().lan;
         let side = lan.port.kernel_side().unwrap();
         let program = kernel.set_lan(Ok(&side), LAN_FRAME).unwrap();
-        lan.port.set_program(Some(std::os::fd::AsFd::as_fd(&program))).unwrap();
+        side.set_program(Some(std::os::fd::AsFd::as_fd(&program))).unwrap();
         lan.turns = Some(kernel.turns().unwrap());
         assert!(site.open(Box::new(lan)).is_none());
         let settings = ManagerSettings {

@@ -131,8 +131,8 @@ pub enum Command {
         /// The lane.
         lane: u8,
     },
-    /// Somebody else forwards flows beside this half, on lanes of its own: tell of flows in use ([`Event::FlowInUse`]), and ask before
-    /// a station moves ([`Event::StationMoves`]).
+    /// Somebody else forwards flows beside this half, on lanes of its own: tell of flows in use ([`Event::FlowInUse`]) and of stations behind
+    /// peers in plain mode ([`Event::StationInUse`]), and ask before a station moves ([`Event::StationMoves`]).
     OfferFlows,
     /// Frames of our flow were sent elsewhere: it does not age.
     FlowUsed {
@@ -251,8 +251,8 @@ pub enum Event {
         /// The anchor.
         seq: u64,
     },
-    /// A flow of MACsec frames without VLAN tags that the peer knows has had a frame for it alone, which went in one packet. At most once a second and flow, after
-    /// [`Command::OfferFlows`].
+    /// A flow of MACsec frames without VLAN tags that the peer knows, or of a peer in plain mode, has had a frame for it alone, which went in one
+    /// packet. At most once a second and flow, after [`Command::OfferFlows`].
     FlowInUse {
         /// The peer.
         peer: PeerId,
@@ -274,6 +274,16 @@ pub enum Event {
         address: MacAddr,
         /// Where it was heard.
         to: Location,
+    },
+    /// A station behind a peer in plain mode has sent a frame without VLAN tags. At most once a second and station, after
+    /// [`Command::OfferFlows`].
+    StationInUse {
+        /// The peer.
+        peer: PeerId,
+        /// Its generation.
+        generation: Generation,
+        /// Its address.
+        address: MacAddr,
     },
     /// The next epoch is wanted: header encryption has none in reserve, or flow numbers or seqs run short.
     /// May be repeated: a request that `newest` shows to be met is ignored.
@@ -309,6 +319,7 @@ impl Event {
             | Self::Position { peer, generation, .. }
             | Self::FlowInUse { peer, generation, .. }
             | Self::StationMoves { peer, generation, .. }
+            | Self::StationInUse { peer, generation, .. }
             | Self::EpochWanted { peer, generation, .. } => (peer, generation),
         }
     }

@@ -29,7 +29,7 @@ use crate::flows::{Flows, NumberedFlow};
 use crate::header_encryption::{HeaderEncryption, MOST_LATE_PNS};
 use crate::identifier::{Identifier, Outward};
 use crate::packet::{Destination, PACKET_HEADER_OCTETS, Packet, Released, Route};
-use crate::plain;
+use crate::plain::{self, Plain};
 use crate::receive::ReceiveLanes;
 use crate::settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
@@ -41,7 +41,7 @@ use twins::Twins;
 enum Transport {
     Identifier(Box<Identifier>),
     HeaderEncryption(Box<HeaderEncryption>),
-    Plain { vni: u32 },
+    Plain(Box<Plain>),
 }
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl PreparedPeer {
             Mode::HeaderEncryption => {
                 Transport::HeaderEncryption(Box::new(HeaderEncryption::new(limits, lan_frame)))
             }
-            Mode::Plain { vni } => Transport::Plain { vni },
+            Mode::Plain { vni } => Transport::Plain(Box::new(Plain::new(vni, limits))),
         };
         let path_payload = settings.path_payload;
         // `add_peer` sets its number.
@@ -174,7 +174,7 @@ impl Forwarding {
                 mode.void(&self.state, &mut self.receive);
             }
             Transport::HeaderEncryption(mode) => mode.void(&self.state, &mut peer.counters),
-            Transport::Plain { .. } => {}
+            Transport::Plain(_) => {}
         }
         self.stations.forget(&self.state.hasher, number);
         Some(PreparedPeer(peer))
@@ -282,8 +282,8 @@ impl Forwarding {
             Transport::HeaderEncryption(mode) => {
                 mode.dispatch(now, context, counters, &mut self.state, &route.taken, frame)
             }
-            Transport::Plain { .. } if route.taken.flow.cyclic().is_some() => Err(OutDiscard::Cyclic),
-            Transport::Plain { vni } => plain::encapsulate(*vni, context.path_payload, frame.len())
+            Transport::Plain(mode) => mode
+                .dispatch(now, context, &mut self.state, route, frame.len())
                 .map(|packet| [packet].into_iter().collect()),
         };
         match outward {
@@ -332,8 +332,8 @@ impl Forwarding {
     /// peers, or if the frame is too long, which is counted.
     pub fn encapsulate_eapol(&mut self, peer: PeerId, frame: &[u8]) -> Option<Packet> {
         let Peer { context, counters, transport } = self.peer_mut(peer)?;
-        let Transport::Plain { vni } = transport else { return None };
-        let packet = plain::encapsulate(*vni, context.path_payload, frame.len());
+        let Transport::Plain(mode) = transport else { return None };
+        let packet = plain::encapsulate(mode.vni, context.path_payload, frame.len());
         packet.map_err(|reason| counters.count_out(reason)).ok()
     }
 
@@ -377,7 +377,7 @@ impl Forwarding {
 
     /// Flows towards a peer, in no order; [`Limits::flows`](crate::Limits::flows) at most.
     pub fn flows(&self, peer: PeerId) -> impl Iterator<Item = &NumberedFlow> {
-        self.transport(peer).and_then(Transport::flows).into_iter().flat_map(Flows::iter)
+        self.transport(peer).map(Transport::flows).into_iter().flat_map(Flows::iter)
     }
 
     /// Number of flows that the peer has announced.
@@ -385,7 +385,7 @@ impl Forwarding {
         match self.transport(peer) {
             Some(Transport::Identifier(mode)) => mode.announced.len(),
             Some(Transport::HeaderEncryption(mode)) => mode.known.len(),
-            Some(Transport::Plain { .. }) | None => 0,
+            Some(Transport::Plain(_)) | None => 0,
         }
     }
 
@@ -394,7 +394,7 @@ impl Forwarding {
         match self.transport(peer) {
             Some(Transport::Identifier(mode)) => mode.transmit_epoch(),
             Some(Transport::HeaderEncryption(mode)) => mode.transmit_epoch(),
-            Some(Transport::Plain { .. }) | None => 0,
+            Some(Transport::Plain(_)) | None => 0,
         }
     }
 
@@ -403,7 +403,7 @@ impl Forwarding {
         let (identifier, header_encryption) = match self.transport(peer) {
             Some(Transport::Identifier(mode)) => (Some(mode.receive_epochs()), None),
             Some(Transport::HeaderEncryption(mode)) => (None, Some(mode.receive_epochs())),
-            Some(Transport::Plain { .. }) | None => (None, None),
+            Some(Transport::Plain(_)) | None => (None, None),
         };
         identifier.into_iter().flatten().chain(header_encryption.into_iter().flatten())
     }
@@ -414,20 +414,20 @@ impl Forwarding {
 }
 
 impl Transport {
-    /// Flows towards the peer; plain mode has none.
-    const fn flows(&self) -> Option<&Flows> {
+    /// Flows towards the peer.
+    const fn flows(&self) -> &Flows {
         match self {
-            Self::Identifier(mode) => Some(&mode.flows),
-            Self::HeaderEncryption(mode) => Some(&mode.flows),
-            Self::Plain { .. } => None,
+            Self::Identifier(mode) => &mode.flows,
+            Self::HeaderEncryption(mode) => &mode.flows,
+            Self::Plain(mode) => &mode.flows,
         }
     }
 
-    const fn flows_mut(&mut self) -> Option<&mut Flows> {
+    const fn flows_mut(&mut self) -> &mut Flows {
         match self {
-            Self::Identifier(mode) => Some(&mut mode.flows),
-            Self::HeaderEncryption(mode) => Some(&mut mode.flows),
-            Self::Plain { .. } => None,
+            Self::Identifier(mode) => &mut mode.flows,
+            Self::HeaderEncryption(mode) => &mut mode.flows,
+            Self::Plain(mode) => &mut mode.flows,
         }
     }
 }

@@ -10,14 +10,71 @@
 
 use arrayvec::ArrayVec;
 use wire::ethernet::{EtherType, Header};
-use wire::tunnel::ParsedFrame;
+use wire::time::Instant;
+use wire::tunnel::{Flow, ParsedFrame};
 
 use crate::counters::{InDiscard, OutDiscard};
-use crate::packet::Packet;
+use crate::flows::Flows;
+use crate::packet::{Destination, Packet, Route};
+use crate::settings::Limits;
+use crate::site_state::{PeerContext, SiteState};
 
 /// Octets of the header.
 pub(crate) const VXLAN_OCTETS: usize = 8;
 const VNI_THERE: u8 = 0x08;
+
+/// State of plain mode towards one peer.
+#[derive(Debug)]
+pub(crate) struct Plain {
+    pub(crate) vni: u32,
+    /// Flows that somebody else may forward. Their numbers are on no wire.
+    pub(crate) flows: Flows,
+}
+
+impl Plain {
+    pub(crate) fn new(vni: u32, limits: &Limits) -> Self {
+        Self { vni, flows: Flows::new(limits) }
+    }
+
+    /// The packet of a routed frame of `octets` octets.
+    pub(crate) fn dispatch(
+        &mut self,
+        now: Instant,
+        context: &PeerContext,
+        state: &mut SiteState,
+        route: &Route,
+        octets: usize,
+    ) -> Result<Packet, OutDiscard> {
+        let flow = &route.taken.flow;
+        if flow.cyclic().is_some() {
+            return Err(OutDiscard::Cyclic);
+        }
+        let packet = encapsulate(self.vni, context.path_payload, octets)?;
+        if state.offers && route.destination != Destination::All && flow.is_untagged_macsec() {
+            self.offer(now, context, state, flow);
+        }
+        Ok(packet)
+    }
+
+    /// Tells that a flow is in use, if that is due. One that finds no room is not told of: it goes this way alone.
+    #[inline(never)]
+    fn offer(&mut self, now: Instant, context: &PeerContext, state: &mut SiteState, flow: &Flow) {
+        let hash = state.hasher.flow(flow);
+        if self.flows.find(hash, flow).is_none() && self.flows.admits(&state.hasher, flow).is_ok() {
+            if let Some(given) = self.flows.assign(now, &state.hasher, *flow) {
+                given.acknowledged = true;
+            }
+            if self.flows.run_short() {
+                self.flows.begin_epoch();
+            }
+        }
+        if let Some(slot) = self.flows.find(hash, flow)
+            && let Some(given) = self.flows.used(now, slot)
+        {
+            state.offer(now, context, given);
+        }
+    }
+}
 
 /// Contents of a VXLAN packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

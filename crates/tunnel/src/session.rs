@@ -250,7 +250,7 @@ impl Session {
             }
             Event::EpochWanted { newest, .. } => self.transmit.want(newest),
             // Whoever forwards flows beside the half has handled them.
-            Event::FlowInUse { .. } | Event::StationMoves { .. } => {}
+            Event::FlowInUse { .. } | Event::StationMoves { .. } | Event::StationInUse { .. } => {}
         }
         self.begin_epoch(now);
     }

@@ -31,6 +31,9 @@ const STAY: Duration = Duration::from_secs(1);
 /// that has failed, costs a station no more than this.
 const ANSWER: Duration = Duration::from_secs(1);
 
+/// Interval at which it is told again that a station is in use.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// Location of a station.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Location {
@@ -51,6 +54,8 @@ pub struct Station {
     pub heard: Instant,
     /// Time of the last question whether it may move. A frame of it since then has answered it.
     asked: Option<Instant>,
+    /// Time at which it was told last that it is in use.
+    offered_at: Option<Instant>,
 }
 
 /// Result of learning a station.
@@ -123,6 +128,21 @@ impl Stations {
         (now.since(station.heard) < self.age).then_some(station.location)
     }
 
+    /// When it was told last that a station at this location is in use, if that is to be told now.
+    pub(crate) fn offer_due(
+        &mut self,
+        now: Instant,
+        hasher: &Hasher,
+        address: MacAddr,
+        location: Location,
+    ) -> Option<&mut Option<Instant>> {
+        let slot = self.index.find(hasher.address(address))?;
+        let station = self.slots.get_mut(slot as usize - 1)?.as_mut()?;
+        let is_it = station.address == address && station.location == location;
+        let due = station.offered_at.is_none_or(|offered_at| now.since(offered_at) >= AGAIN);
+        (is_it && due).then_some(&mut station.offered_at)
+    }
+
     /// Learns a station at this location. If `asks`, one that would move is asked for first: [`ANSWER`] is waited for.
     pub(crate) fn learn(
         &mut self,
@@ -182,7 +202,8 @@ impl Stations {
             self.free.push(slot);
             return LearnOutcome::NoRoom;
         }
-        self.slots[slot as usize] = Some(Station { address, location, heard: now, asked: None });
+        self.slots[slot as usize] =
+            Some(Station { address, location, heard: now, asked: None, offered_at: None });
         self.count[table_half(location)] += 1;
         LearnOutcome::New
     }

@@ -16,21 +16,27 @@ struct outward_flow {
     u32 peer, number, source, destination, place, zero;
     u64 used, left, added, turn;
 };
-// A flow that a peer has announced, the flow's source, and (peer << 16 | number). KERNEL or SETTLING; when it began to settle, and when a
-// packet of it came on these lanes last.
-struct announced_flow {
-    struct flow flow;
-    u32 station, key, place, zero;
+// Packets of a peer that have to stay in order: KERNEL or SETTLING; the path that they came by, in plain mode; when they began to settle, and
+// when one of them came to the program last.
+struct order {
+    u32 place, path;
     u64 began, used;
 };
+// A flow that a peer has announced, the flow's source, and (peer << 16 | number).
+struct announced_flow {
+    struct flow flow;
+    u32 station, key;
+    struct order order;
+};
 // Where a station is: 0 unknown, 1 here, 2 and more: behind this peer, less 2. When it was heard there last. The address, the first octet
-// lowest.
+// lowest. The order of its packets in plain mode.
 #define HERE 1
 #define BEHIND 2
 struct station {
     u64 heard;
     u32 where, zero;
     u64 address;
+    struct order order;
 };
 
 // A hash map gives the memory of a deleted element to another key at once, and a program may be reading it still. So hash maps hold

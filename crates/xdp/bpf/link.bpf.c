@@ -12,31 +12,20 @@
 #include "sa_change.h"
 #include "sa_ahead.h"
 #include "room.h"
+#include "express.h"
 
 char licence[] SECTION("license") = "MIT";
 
-#define ADDRESSES 12
 #define HEADER 14
-#define VLAN_TAG 4
 #define ICV 16
 #define SECTAG 8
 #define SECTAG_SCI 16
 #define SHORT_LENGTH_LIMIT 48
 #define BYPASS 8
 // EtherTypes as they are read.
-#define VLAN BE16(0x8100)
-#define SERVICE_VLAN BE16(0x88a8)
 #define MAC_CONTROL BE16(0x8808)
 #define EAPOL BE16(0x888e)
 #define MACSEC BE16(0x88e5)
-#define IPV4 BE16(0x0800)
-#define IPV6 BE16(0x86dd)
-#define IPV4_OCTETS 20
-#define IPV6_OCTETS 40
-#define TCP 6
-#define UDP 17
-// MF and the fragment's offset.
-#define IPV4_FRAGMENT BE16(0x3fff)
 // The third and fourth octet of a SecTAG.
 enum { V = 0x80, ES = 0x40, SC = 0x20, SCB = 0x10, E = 0x08, C = 0x04, AN = 0x03 };
 enum { SL = 0x3f, RESERVED_BITS = 0xc0 };
@@ -50,20 +39,6 @@ struct settings {
     u32 express, unused;
     u64 sci;
     u16 bypass[BYPASS];
-};
-
-// EtherTypes or ports, as they are read.
-#define EXPRESS_LIST 16
-struct list {
-    u32 count;
-    u16 of[EXPRESS_LIST];
-};
-
-// Which SDUs are express. A bit for each DSCP and PCP.
-struct express_classes {
-    u64 dscps;
-    u32 pcps;
-    struct list ethertypes, udp, tcp;
 };
 
 // Receive SCs by their places. only: the place of the only one, of a LAN without SCIs; RECEIVE_SCS if there are none or several.
@@ -100,7 +75,6 @@ struct unmatched {
 };
 
 MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");
-MAP(ARRAY, u32, struct express_classes, 1) express SECTION(".maps");
 MAP(ARRAY, u32, struct channels, 1) channels SECTION(".maps");
 MAP(ARRAY, u32, struct transmit_sc, 1) transmit SECTION(".maps");
 MAP(ARRAY, u32, struct receive_sa, RECEIVE_SCS * ANS) receive SECTION(".maps");
@@ -118,8 +92,6 @@ INLINE int discard(struct counters *count, enum counted reason) {
     count->of[reason]++;
     return XDP_DROP;
 }
-
-INLINE int is_vlan(u16 ethertype) { return ethertype == VLAN || ethertype == SERVICE_VLAN; }
 
 // Whether frames of an EtherType go around the SecY.
 GLOBAL int is_bypassed(u32 ethertype) {
@@ -170,53 +142,7 @@ GLOBAL int settle(u32 place, const struct opening *opening) {
     return block ? commit(sa, opening, block, &link->replay_protect) : GONE;
 }
 
-// Whether a list has a number, or another one.
-INLINE int lists(const struct list *list, u16 one, u16 other) {
-    EACH_ONE_BY_ONE for (u32 at = 0; at < EXPRESS_LIST && at < list->count; at++) {
-        if (list->of[at] == one || list->of[at] == other) return 1;
-    }
-    return 0;
-}
-
-// Whether an IP packet is of an express class. ipv4: a header that says so has length and version in one octet.
-INLINE int is_express_ip(const struct express_classes *classes, u8 *at, u8 *end, u32 ipv4) {
-    u32 octets = ipv4 ? IPV4_OCTETS : IPV6_OCTETS;
-    if (at + octets > end || at[0] >> 4 != (ipv4 ? 4 : 6)) return 0;
-    u32 dscp = ipv4 ? at[1] >> 2 : (at[0] << 2 | at[1] >> 6) & 0x3f, protocol = ipv4 ? at[9] : at[6];
-    if (classes->dscps >> dscp & 1) return 1;
-    if (ipv4) {
-        octets = (at[0] & 0x0f) * 4;
-        // Only whole datagrams are known by ports: their fragments take one way.
-        if (octets < IPV4_OCTETS || U16(at + 6) & IPV4_FRAGMENT) return 0;
-    }
-    u8 *ports = at + octets;
-    if ((protocol != UDP && protocol != TCP) || ports + 4 > end) return 0;
-    return lists(protocol == UDP ? &classes->udp : &classes->tcp, U16(ports), U16(ports + 2));
-}
-
-// Whether an SDU is of an express class, by the rules of secy's `ExpressClasses`.
-GLOBAL int is_express(struct xdp_md *ctx) {
-    u32 zero = 0;
-    struct express_classes *classes = map_lookup(&express, &zero);
-    u8 *data = start_of(ctx), *end = end_of(ctx), *at = data + ADDRESSES;
-    if (!classes || at + 2 > end) return 0;
-    u16 ethertype = U16(at);
-    at += 2;
-    if (is_vlan(ethertype)) {
-        if (at + VLAN_TAG > end) return 0;
-        u32 pcp = at[0] >> 5;
-        ethertype = U16(at + 2), at += VLAN_TAG;
-        if (is_vlan(ethertype)) {
-            if (at + VLAN_TAG > end) return 0;
-            ethertype = U16(at + 2), at += VLAN_TAG;
-        }
-        if (classes->pcps >> pcp & 1) return 1;
-    }
-    if (lists(&classes->ethertypes, ethertype, ethertype)) return 1;
-    return (ethertype == IPV4 || ethertype == IPV6) && is_express_ip(classes, at, end, ethertype == IPV4);
-}
-
-// The SA was disabled a moment ago: user space may have another one. The frame has room for SecTAG and ICV in front by now.
+// The SA was disabled a moment ago, or has no reserved PN: user space may have another one. The frame has room for SecTAG and ICV in front by now.
 GLOBAL int hand_over(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *link = map_lookup(&settings, &zero);
@@ -258,7 +184,8 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         case NO_SA:
             return hand_over(ctx);
         case UNRESERVED:
-            return discard(count, OUT_PN_UNRESERVED);
+            // The other SC has PNs of its own, and carries express frames as well.
+            return link->express ? hand_over(ctx) : discard(count, OUT_PN_UNRESERVED);
         case EXHAUSTED:
             return discard(count, OUT_PN_EXHAUSTED);
         default:

@@ -13,18 +13,20 @@ static u64 (*const ktime_get_coarse_ns)(void) = (void *)160;
 // A flow of a peer's may have been in its user space after a silence this long: user space does not add a flow again within a second.
 #define AWAY 900000000ull
 
-// Turns of the worker: how many have begun, and the last that found no frame of the LAN, and no packet at the data port. Written by the
-// worker; without one, all is done.
+// Ports of the worker to which packets of peers go: that of identifier mode, and that of plain mode.
+enum socket_port { AT_DATA_PORT, AT_PLAIN_PORT };
+// Turns of the worker: how many have begun, the last that found no frame of the LAN, and for each port the last that found no packet. Written
+// by the worker; without one, all is done.
 struct turns {
-    u64 begun, no_frame, no_packet;
+    u64 begun, no_frame, no_packet[2];
 };
-// When a packet of a peer's went to the worker's socket last; the worker's turn then.
+// When a packet of a peer's went to a socket of the worker's last; the worker's turn then.
 struct passed {
     u64 at, turn;
 };
 
 MAPPED_MAP(struct turns, 1) turns SECTION(".maps");
-MAP(ARRAY, u32, struct passed, 1) passed SECTION(".maps");
+MAP(ARRAY, u32, struct passed, 2) passed SECTION(".maps");
 
 // Whether user space has none of the flow's frames any more. A turn that began after them and found none says so; a pause, that they were
 // handed over before that turn, and that they are through the other end's user space too.
@@ -38,15 +40,15 @@ INLINE void note_passed(struct passed *last, const volatile struct turns *worker
     last->turn = worker->begun, last->at = exact;
 }
 
-// Whether a packet of a peer's flow has to go behind those that the worker may have still: this one does then, too.
-INLINE int is_behind(struct announced_flow *flow, struct passed *last, const volatile struct turns *worker, u64 now) {
-    if (time_since(flow->used, now) >= AWAY) flow->place = SETTLING, flow->began = now;
-    flow->used = now;
-    if (flow->place == KERNEL) return 0;
+// Whether a packet of a peer's has to go behind those that the worker may have still: this one does then, too.
+INLINE int is_behind(struct order *order, struct passed *last, const volatile struct turns *worker, enum socket_port port, u64 now) {
+    if (time_since(order->used, now) >= AWAY) order->place = SETTLING, order->began = now;
+    order->used = now;
+    if (order->place == KERNEL) return 0;
     u64 exact = ktime_get_ns();
-    int done = worker->no_packet > last->turn && time_since(last->at, exact) >= HANDED_OVER;
-    if (done || !worker->begun || time_since(flow->began, now) >= MOST_SETTLING) {
-        flow->place = KERNEL;
+    int done = worker->no_packet[port] > last->turn && time_since(last->at, exact) >= HANDED_OVER;
+    if (done || !worker->begun || time_since(order->began, now) >= MOST_SETTLING) {
+        order->place = KERNEL;
         return 0;
     }
     note_passed(last, worker, exact);

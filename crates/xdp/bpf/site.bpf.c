@@ -1,10 +1,10 @@
-// A site's known flows in identifier mode: what crate tunnel does in user space, frame by frame the same.
+// A site's known flows in identifier mode and in plain mode (plain.h): what crate tunnel does in user space, frame by frame the same.
 //
 //   outward: DA | SA | SecTAG | body                                              at the LAN; leaves by a WAN interface
 //   inward:  Ethernet | IP | UDP | RID 6 | check 2 | masked header 8 | body       the other way
 //   change:  by user space
 //
-// Whole frames in short form alone, on lanes that user space does not use. Outward all else goes to the AF_XDP socket of its queue
+// In identifier mode whole frames in short form alone, on lanes that user space does not use. Outward all else goes to the AF_XDP socket of its queue
 // as it came, and inward to the host's stack: unknown flows and stations, long frames, QUIC, identifiers of other lanes. A flow that
 // had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order. A peer's flow that
 // begins to come on these lanes goes to the socket, opened, until none of its frames is in front of it there.
@@ -39,11 +39,6 @@ char licence[] SECTION("license") = "MIT";
 struct peer {
     u32 lane, path;
 };
-// The headers in front of a packet, with lengths and checksums 0, and the sum of what the checksum covers without them.
-struct path {
-    u8 head[64];
-    u32 octets, sum, most, port;
-};
 
 // In the order of the Rust side's.
 enum counter {
@@ -55,12 +50,13 @@ struct counters {
 };
 
 MAP(ARRAY, u32, struct peer, 1) peers SECTION(".maps");
-MAP(ARRAY, u32, struct path, 1) paths SECTION(".maps");
 MAP(PERCPU_ARRAY, u32, struct counters, 1) counters SECTION(".maps");
 // The LAN, then WAN interfaces.
 MAP(DEVMAP, u32, u32, 4) ports SECTION(".maps");
 MAP(XSKMAP, u32, u32, 64) sockets SECTION(".maps");
 #define LAN_PORT 0
+
+#include "plain.h"
 
 INLINE int to_user_space(struct xdp_md *ctx, const struct settings *site) {
     return redirect_map(&sockets, ctx->rx_queue_index, site->rest);
@@ -172,7 +168,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     u32 lane_number = both, path_number = both >> 32;
     struct transmit_lane *lane = map_lookup(&transmit_lanes, &lane_number);
     struct path *path = map_lookup(&paths, &path_number);
-    if (!lane || !lane->open || !path || source->where != HERE || destination->where != BEHIND + number
+    if (!path || (!path->vxlan && (!lane || !lane->open)) || source->where != HERE || destination->where != BEHIND + number
         || time_since(destination->heard, now) >= site->station_age) {
         // A frame that is user space's takes those with it that follow, until the flow is added anew: so none overtakes another.
         flow->place = USER_SPACE, flow->left = now;
@@ -181,23 +177,29 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     }
     source->heard = now;
     // A frame of two packets, or one without room in front of it, likewise.
-    u32 octets = octets_of(ctx) - front + TUNNEL, outer = path->octets;
-    if (octets > path->most || adjust_head(ctx, (int)front - (int)(outer + TUNNEL))) {
+    u32 plain = path->vxlan != 0, tunnel_octets = plain ? VXLAN : TUNNEL, outer = path->octets;
+    if (plain) front = 0;
+    u32 octets = octets_of(ctx) - front + tunnel_octets;
+    if (octets > path->most || adjust_head(ctx, (int)front - (int)(outer + tunnel_octets))) {
         flow->place = USER_SPACE, flow->left = now;
         return to_user_space(ctx, site);
     }
-    u64 seq = __sync_fetch_and_add(&lane->seq, 1);
-    if (seq > LAST_SEQ) {
-        count->of[OUT_SEQ_EXHAUSTED]++;
-        return XDP_DROP;
-    }
-    struct block block = block_of(lane->key, seq);
     BOUND(outer, 63);
-    data = start_of(ctx), end = end_of(ctx);
-    u8 *tunnel = data + outer;
-    if (tunnel + TUNNEL > end) return XDP_DROP;
-    header |= (u16)flow->number;
-    U64(tunnel) = checked_front(lane->check, block.front, header), U64(tunnel + 8) = header ^ block.mask;
+    u8 *tunnel = start_of(ctx) + outer;
+    if (tunnel + TUNNEL > end_of(ctx)) return XDP_DROP;
+    if (plain) {
+        U64(tunnel) = path->vxlan;
+    } else {
+        if (!lane) return XDP_DROP;
+        u64 seq = __sync_fetch_and_add(&lane->seq, 1);
+        if (seq > LAST_SEQ) {
+            count->of[OUT_SEQ_EXHAUSTED]++;
+            return XDP_DROP;
+        }
+        struct block block = block_of(lane->key, seq);
+        header |= (u16)flow->number;
+        U64(tunnel) = checked_front(lane->check, block.front, header), U64(tunnel + 8) = header ^ block.mask;
+    }
     if (write_outer(ctx, path, octets)) return XDP_DROP;
     flow->used = now;
     count->of[OUT_TUNNELLED]++, count->of[OUT_OCTETS] += octets;
@@ -255,9 +257,11 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     }
     BOUND(outer, 63);
     u8 *tunnel = data + outer;
-    if (tunnel + TUNNEL > end || U16(tunnel - 6) != site->port) return XDP_PASS;
-    u32 udp = BE16(U16(tunnel - 4)), len = octets_of(ctx) - (outer - UDP_OCTETS);
+    if (tunnel + TUNNEL > end) return XDP_PASS;
+    u32 port = U16(tunnel - 6), udp = BE16(U16(tunnel - 4)), len = octets_of(ctx) - (outer - UDP_OCTETS);
     if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL) return XDP_PASS;
+    if (port == site->plain_port) return inward_plain(ctx, outer, udp, len);
+    if (port != site->port) return XDP_PASS;
     // A packet of QUIC has a bit set that no identifier has.
     u64 word = U64(tunnel), masked = U64(tunnel + 8), where = 0;
     if ((word & RID_MASK) == site->token) return XDP_DROP;
@@ -308,7 +312,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct station *station = map_lookup(&stations, &at);
     if (!station) return XDP_DROP;
     if (!hear_behind(station, BEHIND + from, now, count)) return discard(count, IN_SOURCE_HERE);
-    if (is_behind(flow, last, worker, now)) {
+    if (is_behind(&flow->order, last, worker, AT_DATA_PORT, now)) {
         count->of[IN_TUNNELLED]++;
         return pass_opened(ctx, site, outer, from, header);
     }

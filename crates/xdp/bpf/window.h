@@ -44,9 +44,9 @@ struct transmit_lane {
 };
 // buckets and lanes: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets. quiet: a pause
 // behind which no frame of a flow is in the other end's user space any more.
-// token: the first six octets of packets that the program has opened for user space.
+// token: the first six octets of packets that the program has opened for user space. Ports as they are read; no plain port is above them all.
 struct settings {
-    u32 width_bits, buckets, lan_frame, port, rest, zero;
+    u32 width_bits, buckets, lan_frame, port, rest, plain_port;
     u64 station_age, quiet, token;
 };
 

@@ -1,5 +1,5 @@
-//! A site in the kernel: the known flows of peers in identifier mode, sent and received by `bpf/site.bpf.c`, frame by frame as
-//! `tunnel::Forwarding` does it.
+//! A site in the kernel: the known flows of peers in identifier mode and in plain mode, sent and received by `bpf/site.bpf.c`, frame by frame
+//! as `tunnel::Forwarding` does it.
 //!
 //! The programs decide nothing that lasts. User space says which flows they may send, what peers have announced, where stations are,
 //! and on which lanes; those lanes are the kernel's alone, in both directions. What the programs do not know is user space's: outward
@@ -7,7 +7,7 @@
 //! that the caller gives, each below its room. One that is given up is another's only after a rest: a program may be at work with it.
 //!
 //! Work for a frame: outward a look-up in a hash map and one SipHash; inward a look-up in a table of identifiers, a lock, a look-up in
-//! a hash map, and one SipHash for the identifier that enters the window.
+//! a hash map, and one SipHash for the identifier that enters the window. In plain mode two look-ups in hash maps, and no SipHash.
 
 mod flow_path;
 mod lanes;
@@ -17,6 +17,7 @@ mod settings;
 mod udp_path;
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
@@ -33,7 +34,7 @@ use crate::run::Ran;
 pub use flow_path::FlowPath;
 pub use report::{FlowUse, KernelTime, LaneReport};
 pub use settings::{Room, Settings};
-pub use udp_path::UdpPath;
+pub use udp_path::{UdpPath, Vxlan};
 
 /// Object file that a pinned clang makes of `bpf/site.bpf.c`.
 static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/site.bpf.o");
@@ -87,9 +88,10 @@ impl Site {
             ("rings", identifiers as u32),
             ("receive_lanes", room.lanes),
             ("transmit_lanes", room.lanes),
-            ("paths", room.lanes),
+            ("paths", room.paths),
             ("peers", room.peers),
             ("counters", room.peers),
+            ("plain_peers", room.peers),
             ("flows", room.flows),
             ("outward_flows", room.flows),
             ("announced", room.flows),
@@ -115,6 +117,35 @@ impl Site {
         layout::set_lan_frame(&mut settings, lan_frame);
         self.settings.lan_frame = lan_frame;
         Ok(common.set(0, settings, 0)?)
+    }
+
+    /// Sets the UDP port of plain mode. Until then there is none.
+    ///
+    /// # Errors
+    /// If the kernel refuses it.
+    pub fn set_plain_port(&mut self, port: u16) -> Result<(), XdpError> {
+        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?;
+        let mut settings = common.get(&0, 0)?;
+        layout::set_plain_port(&mut settings, port);
+        Ok(common.set(0, settings, 0)?)
+    }
+
+    /// Says whose packets in plain mode come from an address. Its path says the rest.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn set_plain_peer(&mut self, address: IpAddr, peer: u32) -> Result<(), XdpError> {
+        let peers = HashMap::<_, [u8; layout::SENDER], u32>::try_from(self.programs.map("plain_peers")?);
+        Ok(peers?.insert(layout::sender(address), peer, 0)?)
+    }
+
+    /// Forgets whose packets come from an address.
+    ///
+    /// # Errors
+    /// If nobody's do.
+    pub fn remove_plain_peer(&mut self, address: IpAddr) -> Result<(), XdpError> {
+        let peers = HashMap::<_, [u8; layout::SENDER], u32>::try_from(self.programs.map("plain_peers")?);
+        Ok(peers?.remove(&layout::sender(address))?)
     }
 
     /// Says where rebuilt frames leave.
@@ -168,8 +199,8 @@ impl Site {
         Ok(XskMap::try_from(self.programs.map("sockets")?)?.set(queue, socket, 0)?)
     }
 
-    /// Memory in which the worker tells how far it is: how many turns it has begun, the last one that found no frame of the LAN, and the last
-    /// one that found no packet at the data port. Until somebody writes it, user space is taken to be done with all.
+    /// Memory in which the worker tells how far it is: how many turns it has begun, the last one that found no frame of the LAN, the last
+    /// one that found no packet at the data port, and that of plain mode. Until somebody writes it, user space is taken to be done with all.
     ///
     /// # Errors
     /// If the kernel does not share it.

@@ -120,6 +120,36 @@ fn express_frames_that_fit_no_frame_are_user_spaces_to_split() {
     }
 }
 
+/// A disk that reserves no PNs for the express SC: the other SC has its own, and carries express frames until there are some again.
+#[test]
+fn express_frames_without_a_reserved_pn_are_user_spaces() {
+    let [mut sender, receiver] = ends(SETTINGS);
+    let sak = Sak::new(SUITE, &[8; 32]).unwrap();
+    let key = SaKey { suite: SUITE, sak: &sak, xpn: None, protection: ENCRYPT };
+    sender.install_transmit(an(1), &key, pn(1), pn(2)).unwrap();
+    sender.enable_transmit(an(1)).unwrap();
+    let mut pns = Vec::new();
+    let mut send = |sender: &Link, count: usize| {
+        for number in 0..count {
+            let frame = frame(&[], EtherType::GOOSE, 60 + number);
+            let ran = sender.run_outward(&frame, 1).unwrap();
+            match ran.verdict {
+                Verdict::Redirect => pns.push(u32::from_be_bytes(ran.frame[16..20].try_into().unwrap())),
+                verdict => {
+                    assert_eq!((verdict, ran.frame), (Verdict::Pass, frame));
+                    pns.push(0);
+                }
+            }
+        }
+        std::mem::take(&mut pns)
+    };
+    assert_eq!(send(&sender, 4), [1, 2, 0, 0]);
+    assert_eq!(sender.counters().unwrap().0, Default::default(), "none is discarded");
+    sender.reserve_through(an(1), pn(3)).unwrap();
+    assert_eq!(send(&sender, 2), [3, 0], "no PN was taken meanwhile, and none comes twice");
+    drop(receiver);
+}
+
 /// Without an SA, user space protects express frames as all others. What goes past a SecY does so here.
 #[test]
 fn without_an_sa_all_frames_are_user_spaces() {

@@ -293,7 +293,7 @@ impl Ends {
                 return;
             }
             // Nobody else forwards flows here.
-            Event::FlowInUse { .. } | Event::StationMoves { .. } => return,
+            Event::FlowInUse { .. } | Event::StationMoves { .. } | Event::StationInUse { .. } => return,
         };
         self.command(!end, command);
     }

@@ -55,7 +55,8 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link) -> fmt::Result {
     match &link.keys {
         Keys::Static(StaticSas { transmit, receive, .. }) => {
             write_sa(f, "own SA", transmit)?;
-            receive.iter().try_for_each(|peer| write_peer(f, peer))
+            receive.iter().try_for_each(|peer| write_peer(f, peer))?;
+            link.express_sas().map_or(Ok(()), |express| write_express(f, &express))
         }
         Keys::Agreed(mka) => write_mka(f, link, mka),
         Keys::None => Ok(()),
@@ -71,6 +72,16 @@ fn write_peer(f: &mut fmt::Formatter<'_>, peer: &StaticSa) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// Names the SCs of express frames.
+fn write_express(f: &mut fmt::Formatter<'_>, express: &StaticSas) -> fmt::Result {
+    let mut scis: Vec<_> = express.receive.iter().map(|sa| sa.sci).collect();
+    scis.dedup();
+    let of = if scis.len() == 1 { "of the peer" } else { "of the peers" };
+    let scis: Vec<_> = scis.iter().map(ToString::to_string).collect();
+    let own = express.transmit.sci;
+    writeln!(f, "  express    own SCI {own}; {of} {}; keys derived from those above", scis.join(", "))
 }
 
 fn write_sa(f: &mut fmt::Formatter<'_>, what: &str, sa: &StaticSa) -> fmt::Result {

@@ -169,6 +169,17 @@ pub fn not_carried(file: &Path, site: &Site, lan_mtu: usize) -> Vec<Finding> {
     site.peers.iter().filter_map(dropped).collect()
 }
 
+/// Modes of a site's peers whose flows may go through the kernel.
+fn modes_in_kernel(site: &Site) -> Option<&'static str> {
+    let has = |is_it: fn(Mode) -> bool| site.peers.iter().any(|peer| is_it(peer.mode));
+    match (has(|mode| mode == Mode::Identifier), has(|mode| matches!(mode, Mode::Plain { .. }))) {
+        (true, true) => Some("identifier and plain"),
+        (true, false) => Some("identifier"),
+        (false, true) => Some("plain"),
+        (false, false) => None,
+    }
+}
+
 /// Writes a site's part of the plan.
 pub(super) fn write_site(
     f: &mut fmt::Formatter<'_>,
@@ -203,15 +214,9 @@ pub(super) fn write_site(
     }
     let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
-    if !site.protect
-        && site.rate.is_none()
-        && matches!(config.gateway.io, Io::Auto | Io::Kernel)
-        && site.peers.iter().any(|peer| peer.mode == Mode::Identifier)
-    {
-        writeln!(
-            f,
-            "known flows of identifier mode: kernel, if the drivers of LAN and WAN take its programs"
-        )?;
+    let may = !site.protect && site.rate.is_none() && matches!(config.gateway.io, Io::Auto | Io::Kernel);
+    if let Some(modes) = modes_in_kernel(site).filter(|_| may) {
+        writeln!(f, "known flows of {modes} mode: kernel, if the drivers of LAN and WAN take its programs")?;
         writeln!(f, "             all others: user space (LAN by {engines}; UDP sockets)")?;
     } else {
         writeln!(f, "user space (LAN by {engines}; UDP sockets), both ways")?;

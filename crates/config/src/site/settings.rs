@@ -40,7 +40,8 @@ pub fn open_further(config: &Site, there: [bool; 3]) -> Result<Wan, UdpError> {
     Wan::open_further(config.bind, plain_port(config), &modes, Offloads::default(), there)
 }
 
-fn plain_port(config: &Site) -> u16 {
+/// The port of plain mode.
+pub fn plain_port(config: &Site) -> u16 {
     let plain = sockets(config).into_iter().find(|socket| socket.what == "plain");
     plain.map_or(VXLAN_PORT, |socket| socket.address.port())
 }

@@ -38,13 +38,15 @@ impl Gateway {
         unfit(protected, "protected", wanted)?;
         let programs = find(&mut self.links[number]).ok_or("there are no programs")?;
         let programs = connect(programs, sides).map_err(|error| error.to_string())?;
-        let (_, set) = self
-            .run_on_link(number, (programs, Ok(())), |link, (programs, set)| {
-                *set = link.set_programs(Some(programs.each_ref().map(AsFd::as_fd)));
-                Progress::Done
-            })
-            .map_err(|error| error.to_string())?;
-        set.map_err(|error: io::Error| format!("an interface refuses the programs: {error}"))
+        // Here, not by the worker: who waits for the kernel's lock of all interfaces forwards nothing.
+        let set = plain.set_program(Some(programs[0].as_fd())).and_then(|()| {
+            let set = protected.set_program(Some(programs[1].as_fd()));
+            if set.is_err() {
+                plain.set_program(None)?;
+            }
+            set
+        });
+        set.map_err(|error| format!("an interface refuses the programs: {error}"))
     }
 
     /// Has frames wait in a link's ports while its SAs come to its worker, or its programs go: none meets a place without SAs.
@@ -64,9 +66,8 @@ impl Gateway {
     /// Takes programs off a link's ports, which then go on with their own.
     pub(super) fn take_programs_off(&mut self, number: usize) {
         // A worker that does not answer holds ports that forward nothing.
-        let _ = self.run_on_link(number, (), |link, ()| {
-            let _ = link.set_programs(None);
-            Progress::Done
-        });
+        if let Ok(Some(sides)) = self.kernel_sides(number) {
+            sides.iter().for_each(|side| drop(side.set_program(None)));
+        }
     }
 }

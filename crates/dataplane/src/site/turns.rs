@@ -17,7 +17,7 @@ use tunnel::PeerId;
 use wire::tunnel::{RID_OCTETS, SHORT_HEADER_OCTETS};
 
 /// Memory that the programs read: how many turns have begun, the last one that found no frame of the LAN, the last one that found no packet
-/// at the data port.
+/// at the data port, and that of plain mode.
 #[derive(Debug)]
 pub struct Turns {
     words: SharedWords,
@@ -30,11 +30,12 @@ pub struct Turns {
 pub(super) enum Place {
     Lan = 1,
     DataPort = 2,
+    PlainPort = 3,
 }
 
 impl Turns {
     /// Words of the memory.
-    pub const WORDS: usize = 3;
+    pub const WORDS: usize = 4;
 
     /// Goes on where a worker before was, of which nobody knows what it had still.
     pub fn new(words: SharedWords, token: [u8; RID_OCTETS]) -> Self {
@@ -103,19 +104,20 @@ mod tests {
         let words = shared(&file);
         words.words()[1].store(u64::MAX, Ordering::Relaxed);
         let mut turns = Turns::new(shared(&file), TOKEN);
-        let seen = || [0, 1, 2].map(|word: usize| words.words()[word].load(Ordering::SeqCst));
-        assert_eq!(seen(), [0, 0, 0], "nobody knows whether all is done");
+        let seen = || [0, 1, 2, 3].map(|word: usize| words.words()[word].load(Ordering::SeqCst));
+        assert_eq!(seen(), [0; 4], "nobody knows whether all is done");
         turns.begin();
-        assert_eq!(seen(), [1, 0, 0]);
+        assert_eq!(seen(), [1, 0, 0, 0]);
         turns.find_none(Place::Lan);
-        assert_eq!(seen(), [1, 1, 0]);
+        assert_eq!(seen(), [1, 1, 0, 0]);
         turns.begin();
         turns.find_none(Place::DataPort);
-        assert_eq!(seen(), [2, 1, 2]);
+        turns.find_none(Place::PlainPort);
+        assert_eq!(seen(), [2, 1, 2, 2]);
         let mut next = Turns::new(shared(&file), TOKEN);
-        assert_eq!(seen(), [2, 0, 0]);
+        assert_eq!(seen(), [2, 0, 0, 0]);
         next.begin();
-        assert_eq!(seen(), [3, 0, 0], "no number comes twice");
+        assert_eq!(seen(), [3, 0, 0, 0], "no number comes twice");
     }
 
     #[test]

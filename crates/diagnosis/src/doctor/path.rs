@@ -257,11 +257,15 @@ fn interface_mac(name: &str) -> [u8; 6] {
     netdev::interface::InterfaceInfo::of(name).map(|info| info.mac).unwrap_or_default()
 }
 
+/// Bit of express SCs among those of fragments.
+pub(super) const EXPRESS: u8 = 4;
+
 /// Settings that both ends must share, for the peer to compare.
 pub(super) fn facts(link: &Link, mtus: Mtus) -> Status {
     let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
     let fragmentation =
-        link.fragmentation.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1);
+        link.fragmentation.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1)
+            | if link.express { EXPRESS } else { 0 };
     Status {
         fragmentation,
         // Zeros: the key server chooses.

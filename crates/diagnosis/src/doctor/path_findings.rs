@@ -10,7 +10,7 @@ use suite::CipherSuite;
 
 use super::exam::{End, Outcome, TagFate};
 use super::frame::{EXPERIMENT, ReceiveRecord};
-use super::path::{Seen, facts};
+use super::path::{EXPRESS, Seen, facts};
 use super::targets::{self, Meaning};
 use super::{Direction, Figures, Finding};
 use config::check::{self, Mtus, overhead_octets};
@@ -94,8 +94,9 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
         ));
     }
     // Agreed settings need not be alike.
-    if own.fragmentation != theirs.fragmentation && link.static_sas().is_some() {
-        let on = |bits: u8| match bits {
+    let differ = |bits| link.static_sas().is_some() && (own.fragmentation ^ theirs.fragmentation) & bits != 0;
+    if differ(!EXPRESS) {
+        let on = |bits: u8| match bits & !EXPRESS {
             0 => "neither fragment nor concatenate",
             1 => "fragment",
             2 => "concatenate",
@@ -109,6 +110,17 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
                 on(own.fragmentation)
             ),
         ));
+    }
+    if differ(EXPRESS) {
+        let text = match link.express {
+            true => {
+                "this box has express = true, and it has not: it discards this box's express frames; set express alike at both ends"
+            }
+            false => {
+                "it has express = true, and this box has not: this box discards its express frames; set express alike at both ends"
+            }
+        };
+        findings.push(Finding::problem("peer", text));
     }
     if own.plain_mtu != theirs.plain_mtu {
         findings.push(Finding::note("MTU", format!("the machine's side has {} here and {} there: full frames of the larger one do not reach the other; set them alike", own.plain_mtu, theirs.plain_mtu)));

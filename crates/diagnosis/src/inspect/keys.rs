@@ -173,6 +173,10 @@ pub fn keyed(keys: Keys, overrides: Overrides) -> Keyring {
                         let keyed = |sa: &StaticSa, which| KeyedSa::of_link(link, *suite, sa.clone(), which);
                         all.sas.push(keyed(transmit, "own SA"));
                         all.sas.extend(receive.iter().map(|sa| keyed(sa, "peer SA")));
+                        if let Some(StaticSas { transmit, receive, .. }) = link.express_sas() {
+                            all.sas.push(keyed(&transmit, "own express SA"));
+                            all.sas.extend(receive.iter().map(|sa| keyed(sa, "peer express SA")));
+                        }
                     }
                     LinkKeys::Agreed(mka) => {
                         all.caks.extend(mka.caks().map(|cak| KeyedCak::of_link(link, cak)));
@@ -190,4 +194,39 @@ pub fn keyed(keys: Keys, overrides: Overrides) -> Keyring {
         *clear_vlan = overrides.clear_vlan.unwrap_or(*clear_vlan);
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use suite::Sak;
+
+    use super::*;
+
+    fn keyring(lines: &str) -> Vec<KeyedSa> {
+        let text = format!(
+            "[gateway]\nname = \"g\"\n[[link]]\nname = \"press\"\nplain = \"eth0\"\nprotected = \"eth1\"\n\
+             suite = \"chacha20-poly1305\"\n{lines}\n[link.static]\nan = 0\nsci = \"02:00:00:00:00:01/1\"\n\
+             key_file = \"a.key\"\n[[link.static.peer]]\nan = 2\nsci = \"02:00:00:00:00:02/1\"\nkey_file = \"bb.key\"\n"
+        );
+        let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 32]).unwrap());
+        let files = config::KeyFiles { key: &key, ..config::KeyFiles::ON_DISK };
+        let config = config::parse(Path::new("gw.toml"), &text, files).unwrap().0;
+        keyed(Keys::Config(Box::new(config)), Overrides::default()).sas
+    }
+
+    /// Frames of an express SC are under another SCI and another key.
+    #[test]
+    fn express_scs_with_static_keys_are_known() {
+        let sas = keyring("fragment = \"on\"\nexpress = true");
+        let [own, peer, express, of_peer] = &sas[..] else { panic!("{sas:?}") };
+        for (keyed, of, from) in [
+            (express, own, "link \"press\", own express SA"),
+            (of_peer, peer, "link \"press\", peer express SA"),
+        ] {
+            assert_eq!((Some(keyed.sa.sci), keyed.sa.an), (of.sa.sci.express(), of.sa.an));
+            assert_eq!(Some(&keyed.sa.key), of.sa.key.express(of.suite).as_ref());
+            assert_eq!(keyed.from, from);
+        }
+        assert_eq!(keyring("fragment = \"on\"").len(), 2);
+    }
 }

@@ -3,7 +3,7 @@ use crate::files::{FileName, Files};
 use crate::member::PublicIdentity;
 use crate::name::GatewayName;
 use crate::operator::{Draft, Operator};
-use crate::record::{MalformedRecord, RECORD_OCTETS, Record, Validity};
+use crate::record::{Kind, MalformedRecord, RECORD_OCTETS, Record, Validity};
 use proptest::prelude::*;
 use suite::identity::Identity;
 use testkit::TestDirectory;
@@ -38,7 +38,12 @@ fn press(directory: &Path) -> Acceptor {
 /// A record for the gateway `to` with the identity of this seed.
 fn publish(operator: &Operator, to: &str, seed: u8, version: u64, validity: Validity) -> Vec<u8> {
     let member = PublicIdentity::of(&Identity::new(&[seed; 32]));
-    let draft = Draft { gateway: &name(to), member: &member, files: &files(b"secret key") };
+    let draft = Draft {
+        gateway: &name(to),
+        member: &member,
+        kind: Kind::Configuration,
+        files: &files(b"secret key"),
+    };
     operator.publish(draft, version, validity)
 }
 

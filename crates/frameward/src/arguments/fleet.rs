@@ -6,9 +6,13 @@ use clap::Subcommand;
 
 use crate::Failure;
 
+mod approve;
+mod enrol;
 mod files;
 mod gateway;
+mod keys;
 mod operator;
+mod signing;
 
 #[derive(Subcommand)]
 pub(crate) enum Fleet {
@@ -69,9 +73,24 @@ Example:
     /// Print a gateway's public identity for the operator; make the identity if there is none
     #[command(after_help = gateway::IDENTITY_HELP)]
     Identity(gateway::ShowIdentity),
+    /// Have this box ask to be taken into a fleet, and show its code; or with the operator's bundle, without one
+    #[command(after_help = enrol::ENROL_HELP, override_usage = enrol::ENROL_USAGE)]
+    Enrol(enrol::Enrol),
+    /// Take a box into the fleet that asks for it, by the code that it shows or by its bundle
+    #[command(after_help = approve::APPROVE_HELP, override_usage = approve::APPROVE_USAGE)]
+    Approve(approve::Approve),
+    /// Make a bundle for one box, which it uses once to be taken into the fleet by itself
+    #[command(after_help = approve::BUNDLE_HELP, override_usage = approve::BUNDLE_USAGE)]
+    Bundle(approve::MakeBundle),
     /// Sign and seal the configurations of gateways, and publish those that changed
     #[command(after_help = operator::APPLY_HELP, override_usage = operator::APPLY_USAGE)]
     Apply(operator::Apply),
+    /// Give a link, group or tunnel a new CAK, in two steps that lose no frame
+    #[command(after_help = keys::ROTATE_HELP, override_usage = keys::ROTATE_USAGE)]
+    Rotate(keys::Rotate),
+    /// Have nobody speak with a gateway any more: new keys for all that it was in
+    #[command(after_help = keys::REVOKE_HELP, override_usage = keys::REVOKE_USAGE)]
+    Revoke(keys::Revoke),
     /// Fetch this gateway's configuration: verify it, open it, write it into a folder
     #[command(after_help = gateway::FETCH_HELP, override_usage = gateway::FETCH_USAGE)]
     Fetch(gateway::Fetch),
@@ -88,7 +107,12 @@ impl Fleet {
             Self::Import { folder, to } => files::import(folder, to),
             Self::Operator(operator) => operator.run(),
             Self::Identity(identity) => identity.run(),
+            Self::Enrol(enrol) => enrol.run(),
+            Self::Approve(approve) => approve.run(),
+            Self::Bundle(bundle) => bundle.run(),
             Self::Apply(apply) => apply.run(),
+            Self::Rotate(rotate) => rotate.run(),
+            Self::Revoke(revoke) => revoke.run(),
             Self::Fetch(fetch) => fetch.run(),
             Self::Follow(follow) => follow.run(),
         }

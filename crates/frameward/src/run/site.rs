@@ -182,9 +182,9 @@ impl RunningSite {
         }
     }
 
-    /// Where frames of a peer go, in words; none if it has no number or is not in identifier mode.
+    /// Where frames of a peer go, in words; none if it has no number or encrypts headers.
     pub(super) fn place_of(&self, peer: &SitePeer, number: Option<PeerId>) -> Option<String> {
-        if peer.mode != Mode::Identifier {
+        if peer.mode == Mode::HeaderEncryption {
             return None;
         }
         let kernel = match &self.kernel {

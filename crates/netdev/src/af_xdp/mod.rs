@@ -37,7 +37,7 @@ mod scatter;
 mod socket;
 
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 
 use crate::bpf::{Link, Program, SocketMap};
 use crate::burst::{BURST_FRAMES, Burst};
@@ -277,11 +277,14 @@ impl Port for AfXdp {
     fn kernel_side(&self) -> io::Result<KernelSide> {
         let sockets = self.sockets.iter().map(|socket| socket.owned().try_clone());
         let sockets = sockets.collect::<io::Result<_>>()?;
-        Ok(KernelSide { interface: self.interface, native: self.native, sockets })
-    }
-
-    fn set_program(&mut self, program: Option<BorrowedFd<'_>>) -> io::Result<()> {
-        self.link.update(program.unwrap_or(self.program.borrowed()))
+        let program = self.program.borrowed().try_clone_to_owned()?;
+        Ok(KernelSide {
+            interface: self.interface,
+            native: self.native,
+            sockets,
+            link: self.link.try_clone()?,
+            program,
+        })
     }
 }
 

@@ -19,7 +19,14 @@ impl Kernel {
         let command = match word {
             ToWorker::Endpoint { peer, address } => {
                 if peer.0 < self.peers_at_most {
-                    self.peers.entry(peer).or_default().path.set_address(address);
+                    let Self { site, peers, plain, .. } = self;
+                    let known = peers.entry(peer).or_default();
+                    known.path.set_address(address);
+                    if let Some(plain) = plain.get(&peer) {
+                        known.path.set_plain(plain.vni);
+                        known.path.set_payload(plain.path_payload);
+                        known.sender.set(site, peer, address);
+                    }
                     self.renew_path(now, peer);
                 }
                 return Some(word);

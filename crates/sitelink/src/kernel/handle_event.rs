@@ -25,6 +25,13 @@ impl Kernel {
                 }
                 [None, None]
             }
+            Event::StationInUse { peer, generation, address } => {
+                let Self { site, room, peers, .. } = self;
+                if let Some(known) = of(peers, peer, generation) {
+                    known.heard.hear(site, &mut room.stations, address, Location::Behind(peer));
+                }
+                [None, None]
+            }
             Event::Withdraw { peer, generation, index } => {
                 self.remove_flow(peer, generation, index);
                 [Some(event), None]
@@ -65,9 +72,10 @@ impl Kernel {
         {
             self.renew_path(now, peer);
         }
-        let Self { site, room, peers, .. } = self;
+        let Self { site, room, peers, plain, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return };
-        let leaves = known.path.number().is_some() && known.lanes.transmit().is_some();
+        let has_lane = plain.contains_key(&peer) || known.lanes.transmit().is_some();
+        let leaves = has_lane && known.path.number().is_some();
         if leaves && !flow.destination.is_group() {
             known.flows.add(site, room, peer, index, flow);
         }

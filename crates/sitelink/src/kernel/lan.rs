@@ -17,11 +17,12 @@ const NO_LAN: &str = "its LAN has no port";
 pub(super) struct Lan {
     outward: PlaceState,
     inward: PlaceState,
+    interface: Option<u32>,
 }
 
 impl Lan {
     pub(super) fn none() -> Self {
-        Self { outward: Err(NO_LAN.to_owned()), inward: Err(NO_LAN.to_owned()) }
+        Self { outward: Err(NO_LAN.to_owned()), inward: Err(NO_LAN.to_owned()), interface: None }
     }
 
     pub(super) const fn outward(&self) -> &PlaceState {
@@ -30,6 +31,12 @@ impl Lan {
 
     pub(super) const fn inward(&self) -> &PlaceState {
         &self.inward
+    }
+
+    /// The same as it is at this moment: the port may take redirected frames no longer.
+    pub(super) fn inward_now(&self) -> PlaceState {
+        self.inward.clone()?;
+        self.interface.map_or_else(|| Err(NO_LAN.to_owned()), takes_rebuilt)
     }
 
     /// Tells the programs of the port, and returns the program for its link.
@@ -51,15 +58,7 @@ impl Lan {
         if !side.native {
             return Err("the driver of its LAN port takes no XDP programs".into());
         }
-        self.inward = match takes_redirected(side.interface) {
-            Some(true) => Ok(()),
-            Some(false) => Err(
-                "its LAN port takes no redirected frames; of a veth the other end needs: ethtool -K IF gro on".into(),
-            ),
-            None => Err(
-                "this kernel does not tell whether its LAN port takes redirected frames (Linux 6.3 does)".into(),
-            ),
-        };
+        (self.inward, self.interface) = (takes_rebuilt(side.interface), Some(side.interface));
         let told = |error: XdpError| error.to_string();
         site.set_lan_frame(lan_frame).map_err(told)?;
         site.set_lan(side.interface).map_err(told)?;
@@ -68,5 +67,20 @@ impl Lan {
         }
         let [outward, _] = site.programs().map_err(told)?;
         Ok(outward)
+    }
+}
+
+/// Whether an interface takes rebuilt frames.
+fn takes_rebuilt(interface: u32) -> PlaceState {
+    match takes_redirected(interface) {
+        Some(true) => Ok(()),
+        Some(false) => Err(
+            "its LAN port takes no redirected frames; of a veth the other end needs: ethtool -K IF gro on"
+                .into(),
+        ),
+        None => {
+            Err("this kernel does not tell whether its LAN port takes redirected frames (Linux 6.3 does)"
+                .into())
+        }
     }
 }

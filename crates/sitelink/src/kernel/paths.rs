@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use netdev::interface::takes_redirected;
 use netdev::route::{NextHop, next_hop};
 use wire::Instant;
-use xdp::site::{Site, UdpPath};
+use xdp::site::{Site, UdpPath, Vxlan};
 
 use super::lan::{Lan, PlaceState};
 use super::numbers::Numbers;
@@ -20,6 +20,8 @@ pub(super) struct Paths {
     bind: SocketAddr,
     /// DSCP of its packets.
     dscp: u8,
+    /// The port of plain mode.
+    plain_port: u16,
     numbers: Numbers,
 }
 
@@ -28,6 +30,8 @@ pub(super) struct Paths {
 pub(super) struct PeerPath {
     address: Option<SocketAddr>,
     payload: Option<usize>,
+    /// In plain mode.
+    vni: Option<u32>,
     found: Option<(u32, UdpPath)>,
     looked: Option<Instant>,
     /// Reason why frames do not leave by a program.
@@ -36,7 +40,12 @@ pub(super) struct PeerPath {
 
 impl Paths {
     pub(super) fn new(room: u32, bind: SocketAddr) -> Self {
-        Self { bind, dscp: 0, numbers: Numbers::new(room) }
+        Self { bind, dscp: 0, plain_port: 0, numbers: Numbers::new(room) }
+    }
+
+    /// Number of paths for so many peers: each has one, and some that are given up.
+    pub(super) const fn room(peers: usize) -> u32 {
+        3 * peers as u32 + 2
     }
 
     pub(super) const fn bind(&self) -> SocketAddr {
@@ -45,6 +54,10 @@ impl Paths {
 
     pub(super) const fn set_dscp(&mut self, dscp: u8) {
         self.dscp = dscp;
+    }
+
+    pub(super) const fn set_plain_port(&mut self, port: u16) {
+        self.plain_port = port;
     }
 
     /// Paths that have rested may be used again.
@@ -59,6 +72,7 @@ impl Paths {
         now: Instant,
         to: SocketAddr,
         payload: usize,
+        vni: Option<u32>,
     ) -> Result<UdpPath, String> {
         lan.outward().clone()?;
         let to = SocketAddr::new(to.ip().to_canonical(), to.port());
@@ -78,8 +92,18 @@ impl Paths {
         }
         // Last: an interface whose packets cannot go that way gets no program.
         let port = wans.port(site, now, interface)?;
-        let source = SocketAddr::new(source, self.bind.port());
-        Ok(UdpPath { interface: from, next_hop, source, destination: to, payload, port, dscp: self.dscp })
+        let source = SocketAddr::new(source, if vni.is_some() { self.plain_port } else { self.bind.port() });
+        let vxlan = vni.map(|vni| Vxlan { vni, receives: lan.inward_now().is_ok() });
+        Ok(UdpPath {
+            interface: from,
+            next_hop,
+            source,
+            destination: to,
+            payload,
+            port,
+            dscp: self.dscp,
+            vxlan,
+        })
     }
 
     /// Free and resting ones.
@@ -96,6 +120,16 @@ impl PeerPath {
 
     pub(super) const fn set_payload(&mut self, octets: usize) {
         self.payload = Some(octets);
+    }
+
+    /// The peer is in plain mode.
+    pub(super) const fn set_plain(&mut self, vni: u32) {
+        self.vni = Some(vni);
+    }
+
+    /// Whether its packets in plain mode go to the LAN by the program.
+    pub(super) fn receives(&self) -> bool {
+        self.found.is_some_and(|(_, path)| path.vxlan.is_some_and(|vxlan| vxlan.receives))
     }
 
     /// Number of the path.
@@ -126,7 +160,7 @@ impl PeerPath {
     ) -> bool {
         self.looked = Some(now);
         let found = match (self.address, self.payload) {
-            (Some(address), Some(payload)) => paths.find(site, ports, now, address, payload),
+            (Some(address), Some(payload)) => paths.find(site, ports, now, address, payload, self.vni),
             _ => Err(NO_ADDRESS.to_owned()),
         };
         self.adopt(paths, site, found)

@@ -1,4 +1,4 @@
-//! Stations by their numbers in the kernel, as long as flows need them.
+//! Stations by their numbers in the kernel, as long as flows need them, or peers in plain mode send from them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -25,7 +25,7 @@ pub(super) struct Stations {
     swept: MacAddr,
 }
 
-/// A station, and the flows that need it.
+/// A station, and how many flows and peers in plain mode need it.
 #[derive(Debug)]
 struct Station {
     number: u32,
@@ -68,6 +68,11 @@ impl Stations {
         }
         self.known.insert(address, Station { number, flows: 1, told: None, told_at: None });
         Some(number)
+    }
+
+    /// Number of a station that some flow or peer needs.
+    pub(super) fn number(&self, address: MacAddr) -> Option<u32> {
+        self.known.get(&address).map(|known| known.number)
     }
 
     /// One flow less needs a station.

@@ -4,7 +4,7 @@ use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tunnel::{Forwarding, Location, Mode, PeerSettings};
 use wire::MacAddr;
 use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
-use xdp::site::UdpPath;
+use xdp::site::{UdpPath, Vxlan};
 
 use super::lanes::NO_LANES;
 use super::numbers::GRACE;
@@ -19,7 +19,7 @@ fn kernel(peers: usize) -> KernelSite {
 fn limited(peers: usize, limits: &Limits) -> KernelSite {
     lab::require_root().unwrap();
     let bind = SocketAddr::new([0; 4].into(), 7788);
-    KernelSite::load(peers, tunnel::Settings::WINDOW, bind, limits).unwrap()
+    KernelSite::load([peers, 0], tunnel::Settings::WINDOW, bind, limits).unwrap()
 }
 
 fn command(kernel: &KernelSite, command: Command) {
@@ -35,6 +35,8 @@ fn transmit(kernel: &KernelSite, peer: u16, epoch: u32) {
 /// A path as a look would have found it.
 fn give_path(kernel: &KernelSite, peer: u16) {
     let any = SocketAddr::from(([192, 0, 2, 1], 1));
+    let mut kernel = kernel.lock();
+    let plain = kernel.plain.get(&PeerId(peer));
     let path = UdpPath {
         interface: MacAddr::default(),
         next_hop: MacAddr::default(),
@@ -43,8 +45,8 @@ fn give_path(kernel: &KernelSite, peer: u16) {
         payload: 1200,
         port: 1,
         dscp: 0,
+        vxlan: plain.map(|plain| Vxlan { vni: plain.vni, receives: true }),
     };
-    let mut kernel = kernel.lock();
     let Kernel { site, paths, peers, .. } = &mut *kernel;
     assert!(peers.get_mut(&PeerId(peer)).unwrap().path.adopt(paths, site, Ok(path)));
     kernel.direct(PeerId(peer));
@@ -487,4 +489,82 @@ fn a_number_whose_answer_was_lost_can_be_announced_again() {
     assert!(tell(1, Command::WithdrawFlow { peer, generation, index }));
     assert!(!tell(9, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
     assert!(tell(10, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
+}
+
+fn plain(peers: usize, limits: &Limits) -> KernelSite {
+    lab::require_root().unwrap();
+    let bind = SocketAddr::new([0; 4].into(), 7788);
+    let kernel = KernelSite::load([0, peers], tunnel::Settings::WINDOW, bind, limits).unwrap();
+    let plain = PlainPeer { vni: 7, path_payload: 1472 };
+    kernel.expect_plain(4789, (0..peers as u16).map(|peer| (PeerId(peer), plain)));
+    for peer in 0..peers as u16 {
+        kernel.set_endpoint(NOW, PeerId(peer), SocketAddr::from(([192, 0, 2, peer as u8], 4789)));
+    }
+    kernel
+}
+
+fn in_use(kernel: &KernelSite, peer: u16, station: u16) {
+    let [high, low] = station.to_be_bytes();
+    let address = MacAddr([2, 0, 0, 0, high, low]);
+    let (peer, generation) = (PeerId(peer), Generation::default());
+    assert_eq!(kernel.handle_event(NOW, Event::StationInUse { peer, generation, address }), [None, None]);
+}
+
+/// Without a session: a path alone has a flow of a plain peer's sent by the programs.
+#[test]
+fn a_plain_peer_needs_no_lane() {
+    let kernel = plain(1, &Limits::DEFAULT);
+    assert!(outward(&kernel, 0).is_some(), "no way leads there");
+    give_path(&kernel, 0);
+    assert_eq!(outward(&kernel, 0), None);
+    use_flow(&kernel, 0, 0, flow(1, 2, 3));
+    std::thread::sleep(2 * QUIET);
+    let ran = kernel.lock().site.run_outward(&frame(1, 2, 3), 1).unwrap();
+    assert_eq!(kernel.counters(PeerId(0)).out_pkts_tunnelled, 1, "{ran:?}");
+    let all = |kernel: &KernelSite| kernel.lock().room.counts().map(|[free, resting]| free + resting);
+    let before = all(&kernel);
+    kernel.leave(&[PeerId(0)]);
+    assert_ne!(all(&kernel), before, "what it had is free");
+}
+
+#[test]
+fn a_plain_peer_that_invents_stations_leaves_room_for_others() {
+    let kernel = plain(2, &Limits { stations: 32, ..Limits::DEFAULT });
+    let free = || kernel.lock().room.stations.free();
+    for station in 0..500 {
+        in_use(&kernel, 0, station);
+    }
+    assert_eq!(free(), 16);
+    for station in 500..1000 {
+        in_use(&kernel, 1, station);
+    }
+    assert_eq!(free(), 8);
+    for station in 0..500 {
+        in_use(&kernel, 0, station);
+    }
+    assert_eq!(free(), 8, "those that are there already");
+    kernel.leave(&[PeerId(0)]);
+    rest(&kernel);
+    assert_eq!(free(), 24);
+}
+
+#[test]
+fn stations_behind_a_plain_peer_are_forgotten_when_they_are_silent() {
+    let kernel = plain(1, &Limits { station_age: Duration::from_millis(300), ..Limits::DEFAULT });
+    (0..100).for_each(|station| in_use(&kernel, 0, station));
+    let known = || kernel.lock().room.stations.counts();
+    let all = known();
+    // Two looks go through all of them.
+    let mut now = NOW;
+    let mut look = || {
+        (0..3).for_each(|_| {
+            now = now + LOOK;
+            drop(kernel.handle_timeout(now));
+        })
+    };
+    look();
+    assert_eq!(known(), all);
+    std::thread::sleep(Duration::from_millis(350));
+    look();
+    assert_eq!(known()[0] + known()[1], all[0] + 100);
 }

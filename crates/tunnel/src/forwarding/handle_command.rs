@@ -28,7 +28,7 @@ impl Forwarding {
             Command::InstallTransmit { peer, generation, epoch, secret } => match self.of(peer, generation) {
                 Some((Transport::Identifier(mode), _)) => mode.install_transmit(epoch, &secret),
                 Some((Transport::HeaderEncryption(mode), _)) => mode.install_transmit(now, epoch, &secret),
-                Some((Transport::Plain { .. }, _)) | None => {}
+                Some((Transport::Plain(_), _)) | None => {}
             },
             Command::Announced { peer, generation, index } => self.acknowledge(peer, generation, index, true),
             Command::Unknown { peer, generation, index } => self.acknowledge(peer, generation, index, false),
@@ -41,7 +41,7 @@ impl Forwarding {
                     Some((Transport::HeaderEncryption(mode), _)) => {
                         mode.known.remove(&self.state.hasher, index)
                     }
-                    Some((Transport::Plain { .. }, _)) | None => {}
+                    Some((Transport::Plain(_), _)) | None => {}
                 }
             }
             Command::Position { peer, generation, epoch, lane, seq } => {
@@ -60,8 +60,9 @@ impl Forwarding {
             }
             Command::OfferFlows => self.state.offers = true,
             Command::FlowUsed { peer, generation, index } => {
-                if let Some((Transport::Identifier(mode), _)) = self.of(peer, generation)
-                    && let Some(given) = mode.flows.by_index(index)
+                if let Some((transport @ (Transport::Identifier(_) | Transport::Plain(_)), _)) =
+                    self.of(peer, generation)
+                    && let Some(given) = transport.flows_mut().by_index(index)
                 {
                     given.used = now;
                 }
@@ -94,7 +95,7 @@ impl Forwarding {
                 counters.count_in_times(InDiscard::PartRetired, fragments);
             }
             Transport::HeaderEncryption(mode) => mode.void(&self.state, counters),
-            Transport::Plain { .. } => {}
+            Transport::Plain(_) => {}
         }
     }
 
@@ -105,7 +106,7 @@ impl Forwarding {
                 counters.count_in_times(InDiscard::PartRetired, fragments);
             }
             Some((Transport::HeaderEncryption(mode), _)) => mode.install_receive(owner.epoch, secret),
-            Some((Transport::Plain { .. }, _)) | None => return,
+            Some((Transport::Plain(_), _)) | None => return,
         }
         self.installing = true;
     }
@@ -119,7 +120,7 @@ impl Forwarding {
                 }
             }
             Some((Transport::HeaderEncryption(mode), _)) => self.releasing |= mode.acknowledge(index, known),
-            Some((Transport::Plain { .. }, _)) | None => {}
+            Some((Transport::Plain(_), _)) | None => {}
         }
     }
 
@@ -138,7 +139,7 @@ impl Forwarding {
             Transport::HeaderEncryption(mode) => {
                 flow.relay().is_none() && mode.known.add(&self.state.hasher, index, flow)
             }
-            Transport::Plain { .. } => return,
+            Transport::Plain(_) => return,
         };
         let event = if added {
             Event::FlowAccepted { peer, generation, index, source }

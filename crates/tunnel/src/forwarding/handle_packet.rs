@@ -2,12 +2,14 @@
 
 use arrayvec::ArrayVec;
 use suite::tunnel::Rid;
+use wire::MacAddr;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::time::Instant;
 use wire::tunnel::{self, CHECK_OCTETS, OuterTags, PacketForm, ParsedFrame, RID_OCTETS, SHORT_HEADER_OCTETS};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{Discard, InDiscard, PeerCounters, UnknownDiscard};
+use crate::exchange::Event;
 use crate::header_encryption::{HEADER_OCTETS as DECRYPTED_OCTETS, Rebuilt as Decrypted};
 use crate::identifier::{Rebuilt, Received, prefix};
 use crate::packet::{Delivery, PREFIX_OCTETS, PacketSource};
@@ -178,7 +180,10 @@ impl Forwarding {
         packet: &'a [u8],
     ) -> Result<Delivery<'a>, Discard> {
         match self.transport(from) {
-            Some(&Transport::Plain { vni }) => self.inward_plain(now, from, vni, packet),
+            Some(Transport::Plain(mode)) => {
+                let vni = mode.vni;
+                self.inward_plain(now, from, vni, packet)
+            }
             _ => self.inward_header_encryption(now, from, packet),
         }
     }
@@ -199,12 +204,27 @@ impl Forwarding {
         let inner = inner.map_err(|reason| self.discard(from, reason))?;
         if let Inner::Macsec(taken) = inner {
             self.hear_behind(now, &taken, from)?;
+            if self.state.offers && taken.flow.is_untagged_macsec() {
+                self.offer_station(now, from, taken.flow.source);
+            }
         }
         if let Some(counters) = counters_of(&mut self.peers, from) {
             counters.in_pkts_tunnelled += 1;
             counters.in_octets_tunnelled += packet.len() as u64;
         }
         Ok(Delivery::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
+    }
+
+    /// Tells that a station behind a peer sends, if that is due and it is there.
+    #[inline(never)]
+    fn offer_station(&mut self, now: Instant, from: PeerId, address: MacAddr) {
+        let Some(generation) = self.peer(from).map(|peer| peer.context.generation) else { return };
+        let Self { stations, state, .. } = self;
+        if let Some(offered) = stations.offer_due(now, &state.hasher, address, Location::Behind(from))
+            && state.events.tell(Event::StationInUse { peer: from, generation, address })
+        {
+            *offered = Some(now);
+        }
     }
 
     fn inward_header_encryption<'a>(
@@ -271,7 +291,7 @@ impl Forwarding {
     fn waited_fragment(&self, from: PeerId, place: usize) -> Option<&[u8]> {
         match self.transport(from)? {
             Transport::HeaderEncryption(mode) => Some(mode.fragments.octets(place)),
-            Transport::Identifier(_) | Transport::Plain { .. } => None,
+            Transport::Identifier(_) | Transport::Plain(_) => None,
         }
     }
 

@@ -55,7 +55,7 @@ impl Forwarding {
                     mode.tell_ready(context.peer, context.generation, &mut self.state, &self.receive)
                 }
                 Transport::HeaderEncryption(mode) => mode.tell_ready(context, &mut self.state),
-                Transport::Plain { .. } => false,
+                Transport::Plain(_) => false,
             };
         }
         waiting
@@ -92,7 +92,7 @@ impl Forwarding {
     }
 
     fn has_ages(&self) -> bool {
-        let flows = |peer: &Peer| peer.transport.flows().is_some_and(|flows| flows.len() > 0);
+        let flows = |peer: &Peer| peer.transport.flows().len() > 0;
         !self.stations.is_empty() || self.peers.iter().flatten().any(flows)
     }
 
@@ -100,7 +100,7 @@ impl Forwarding {
         self.stations.age(now, &self.state.hasher, AGES_BUDGET);
         self.age_cursor = (self.age_cursor + 1) % self.peers.len().max(1);
         let Some(Some(Peer { context, transport, .. })) = self.peers.get_mut(self.age_cursor) else { return };
-        let Some(flows) = transport.flows_mut() else { return };
+        let flows = transport.flows_mut();
         let (peer, generation, events) = (context.peer, context.generation, &mut self.state.events);
         flows.age(now, &self.state.hasher, AGES_BUDGET, |index| {
             events.tell(Event::Withdraw { peer, generation, index })

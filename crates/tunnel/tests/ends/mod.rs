@@ -257,6 +257,7 @@ impl Sites {
             | Event::Position { peer, generation, .. }
             | Event::FlowInUse { peer, generation, .. }
             | Event::StationMoves { peer, generation, .. }
+            | Event::StationInUse { peer, generation, .. }
             | Event::EpochWanted { peer, generation, .. } => (*peer, *generation),
         };
         if self.sites[site].generations[peer.index()] != generation {
@@ -292,7 +293,7 @@ impl Sites {
                 return;
             }
             // Nobody else forwards flows here.
-            Event::FlowInUse { .. } | Event::StationMoves { .. } => return,
+            Event::FlowInUse { .. } | Event::StationMoves { .. } | Event::StationInUse { .. } => return,
         };
         self.command(other, command);
     }

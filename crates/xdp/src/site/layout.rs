@@ -1,5 +1,6 @@
 //! The structures of `bpf/window.h` and `bpf/site.bpf.c`, octet by octet, in the machine's byte order.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use suite::Secret;
@@ -11,17 +12,18 @@ use wire::tunnel::{Flow, FlowIndex};
 use super::flow_path::FlowPath;
 use super::report::LaneReport;
 use super::settings::Settings;
-use super::udp_path::UdpPath;
+use super::udp_path::{UdpPath, Vxlan};
 use crate::octets::{long, nanoseconds, put, word};
 
 pub(super) const SETTINGS: usize = 48;
 pub(super) const TRANSMIT_LANE: usize = 56;
 pub(super) const OUTWARD_FLOW: usize = 80;
-pub(super) const TURNS: usize = 24;
+pub(super) const TURNS: usize = 32;
 pub(super) const ANNOUNCED_FLOW: usize = 56;
-pub(super) const STATION: usize = 24;
+pub(super) const STATION: usize = 48;
 pub(super) const PEER: usize = 8;
-pub(super) const PATH: usize = 80;
+pub(super) const PATH: usize = 96;
+pub(super) const SENDER: usize = 16;
 pub(super) const COMMAND: usize = 64;
 pub(super) const COUNTERS: usize = 12;
 /// Anchors beyond a window (`ANCHORS`).
@@ -32,6 +34,10 @@ const HERE: u32 = 1;
 const USER_SPACE: u32 = 1;
 const SETTLING: u32 = 2;
 const BEHIND: u32 = 2;
+/// The flag of VXLAN that says that there is a VNI.
+const VNI_THERE: u8 = 0x08;
+/// In place of a port: above all of them.
+const NO_PORT: u32 = 1 << 16;
 
 /// Commands for a lane (`enum what`).
 #[derive(Clone, Copy)]
@@ -57,6 +63,7 @@ pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SET
     put(&mut octets, 8, &(settings.lan_frame as u32).to_ne_bytes());
     put(&mut octets, 12, &as_read(settings.port).to_ne_bytes());
     put(&mut octets, 16, &rest.to_ne_bytes());
+    put(&mut octets, 20, &NO_PORT.to_ne_bytes());
     put(&mut octets, 24, &nanoseconds(settings.station_age).to_ne_bytes());
     put(&mut octets, 32, &nanoseconds(settings.quiet).to_ne_bytes());
     let [a, b, c, d, e, f] = settings.token;
@@ -67,6 +74,11 @@ pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SET
 /// Where [`settings`] has the longest frame that the LAN takes.
 pub(super) fn set_lan_frame(octets: &mut [u8; SETTINGS], lan_frame: usize) {
     put(octets, 8, &(lan_frame as u32).to_ne_bytes());
+}
+
+/// Where [`settings`] has the port of plain mode.
+pub(super) fn set_plain_port(octets: &mut [u8; SETTINGS], port: u16) {
+    put(octets, 20, &as_read(port).to_ne_bytes());
 }
 
 /// An address as the program reads it in a frame.
@@ -187,7 +199,20 @@ pub(super) fn path(path: &UdpPath) -> [u8; PATH] {
     put(&mut octets, 68, &sum.to_ne_bytes());
     put(&mut octets, 72, &(path.payload as u32).to_ne_bytes());
     put(&mut octets, 76, &path.port.to_ne_bytes());
+    if let Some(Vxlan { vni, receives }) = path.vxlan {
+        let [_, high, middle, low] = vni.to_be_bytes();
+        put(&mut octets, 80, &[VNI_THERE, 0, 0, 0, high, middle, low, 0]);
+        put(&mut octets, 88, &u32::from(receives).to_ne_bytes());
+    }
     octets
+}
+
+/// The address of a packet of a peer's.
+pub(super) fn sender(address: IpAddr) -> [u8; SENDER] {
+    match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
+        IpAddr::V6(address) => address.octets(),
+    }
 }
 
 /// A command for a lane. On the heap, and wiped when it is dropped.

@@ -7,8 +7,10 @@ use std::time::Duration;
 pub struct Room {
     /// Peers.
     pub peers: u32,
-    /// Lanes in each direction, and paths.
+    /// Lanes in each direction.
     pub lanes: u32,
+    /// Paths.
+    pub paths: u32,
     /// Flows of all peers, in each direction.
     pub flows: u32,
     /// Stations.

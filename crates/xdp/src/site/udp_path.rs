@@ -21,6 +21,17 @@ pub struct UdpPath {
     pub port: u32,
     /// Six bits in the header of IP.
     pub dscp: u8,
+    /// In plain mode what is in front of frames. Else it is identifier mode.
+    pub vxlan: Option<Vxlan>,
+}
+
+/// Plain mode of a path.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Vxlan {
+    /// The VXLAN network identifier, of 24 bits.
+    pub vni: u32,
+    /// Whether packets that come from the peer this way may go to the LAN. Else all of them are the host's.
+    pub receives: bool,
 }
 
 impl UdpPath {

@@ -5,6 +5,7 @@
 mod frames;
 mod lanes;
 mod packets;
+mod plain;
 mod sequences;
 mod stations;
 mod world;

@@ -61,7 +61,12 @@ pub(crate) fn sum(octets: &[u8]) -> u16 {
 
 /// A payload with everything in front, from the peer or to it, with right checksums.
 pub(crate) fn datagram(v6: bool, outward: bool, payload: &[u8]) -> Vec<u8> {
-    let [mut from, mut to] = addresses(v6);
+    datagram_between(addresses(v6), outward, payload)
+}
+
+/// The same between this site and some other address.
+pub(crate) fn datagram_between([here, there]: [SocketAddr; 2], outward: bool, payload: &[u8]) -> Vec<u8> {
+    let (v6, mut from, mut to) = (here.is_ipv6(), here, there);
     let mut links = [[2, 9, 9, 9, 9, 1], [2, 9, 9, 9, 9, 2]];
     if !outward {
         std::mem::swap(&mut from, &mut to);

@@ -51,7 +51,16 @@ pub(crate) enum Outcome {
 /// A path over IPv4, with this DSCP.
 pub(crate) fn udp_path(dscp: u8) -> UdpPath {
     let ([source, destination], address) = (addresses(false), MacAddr([2; 6]));
-    UdpPath { interface: address, next_hop: address, source, destination, payload: PAYLOAD, port: 1, dscp }
+    UdpPath {
+        interface: address,
+        next_hop: address,
+        source,
+        destination,
+        payload: PAYLOAD,
+        port: 1,
+        dscp,
+        vxlan: None,
+    }
 }
 
 pub(crate) fn load(window: u64) -> Site {
@@ -60,8 +69,8 @@ pub(crate) fn load(window: u64) -> Site {
 
 /// Programs whose flows settle by a pause this long.
 pub(crate) fn load_with(window: u64, quiet: Duration) -> Site {
-    let room =
-        Room { peers: PEERS.into(), lanes: 2 * u32::from(PEERS), flows: 64, stations: STATIONS.into() };
+    let peers = u32::from(PEERS);
+    let room = Room { peers, lanes: 2 * peers, paths: 2 * peers, flows: 64, stations: STATIONS.into() };
     let settings = Settings {
         window,
         lan_frame: LAN_FRAME,
@@ -96,12 +105,7 @@ impl World {
         kernel.set_wan(1, LOOPBACK).unwrap();
         let [source, destination] = addresses(v6);
         let [interface, next_hop] = [1, 2].map(|last| MacAddr([2, 9, 9, 9, 9, last]));
-        kernel
-            .set_path(
-                0,
-                &UdpPath { interface, next_hop, source, destination, payload: PAYLOAD, port: 1, dscp: 0 },
-            )
-            .unwrap();
+        kernel.set_path(0, &UdpPath { interface, next_hop, source, destination, ..udp_path(0) }).unwrap();
         let mut world = Self {
             rust,
             kernel,

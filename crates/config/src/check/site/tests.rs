@@ -131,6 +131,26 @@ fn a_name_is_reached_over_whatever_the_socket_can() {
 }
 
 #[test]
+fn the_plan_says_which_flows_the_kernel_may_have() {
+    let (plain, header) = (Mode::Plain { vni: 7 }, Mode::HeaderEncryption);
+    for (io, mode, modes) in [
+        (Io::Auto, Mode::Identifier, Some("identifier")),
+        (Io::Auto, header, None),
+        (Io::Auto, plain, Some("plain")),
+        (Io::Kernel, plain, Some("plain")),
+        (Io::AfXdp, plain, None),
+    ] {
+        let mut config = configured("0.0.0.0:7787", "endpoint = \"198.51.100.7:7787\"", "");
+        config.gateway.io = io;
+        config.sites[0].peers[0].mode = mode;
+        let text = Plan::new(&config, None).unwrap().to_string();
+        let said = modes.map(|modes| format!("frames     known flows of {modes} mode: kernel, if"));
+        assert_eq!(said.is_some(), text.contains("known flows"), "{text}");
+        assert!(said.is_none_or(|said| text.contains(&said)), "{text}");
+    }
+}
+
+#[test]
 fn the_plan_shows_the_sums() {
     let config = configured("0.0.0.0:7787", "endpoint = \"198.51.100.7:7787\"", "");
     let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap();

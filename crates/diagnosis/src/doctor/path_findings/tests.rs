@@ -12,6 +12,10 @@ use config::Config;
 use config::key_file::{NamedCak, fingerprint};
 
 fn config(more: &str) -> Config {
+    of_suite("gcm-aes-128", more)
+}
+
+fn of_suite(suite: &str, more: &str) -> Config {
     let text = format!(
         r#"[gateway]
 name = "press-line"
@@ -19,7 +23,7 @@ name = "press-line"
 name = "press"
 plain = "eth0"
 protected = "eth1"
-suite = "gcm-aes-128"
+suite = "{suite}"
 {more}
 [link.static]
 an = 0
@@ -35,7 +39,10 @@ key_file = "bb.key"
 }
 
 fn parsed(text: &str) -> Config {
-    let key = |path: &Path, suite| Ok(Sak::new(suite, &[path.as_os_str().len() as u8; 16]).unwrap());
+    let key = |path: &Path, suite: CipherSuite| {
+        let octets = [path.as_os_str().len() as u8; 32];
+        Ok(Sak::new(suite, &octets[..suite.key_octets()]).unwrap())
+    };
     let files = config::KeyFiles {
         key: &key,
         cak: &|_| Ok(NamedCak::new(Ckn::new(b"line").unwrap(), &[3; 16]).unwrap()),
@@ -180,6 +187,27 @@ fn each_fault_has_its_line_and_its_cure() {
         );
     }
     assert_eq!(told("clear_vlan = \"strip\"", |o| o.record.tagged = 9), []);
+}
+
+/// Express SCs with static keys: a receiver without them discards the other end's express frames.
+#[test]
+fn an_express_sc_at_one_end_alone_is_a_problem() {
+    let told = |more: &str, theirs: u8| {
+        let config = of_suite("chacha20-poly1305", more);
+        told_of(config, |o| o.theirs.fragmentation = theirs).into_iter().map(|found| found.text).collect()
+    };
+    let (fragment, express) = ("fragment = \"on\"", "fragment = \"on\"\nexpress = true");
+    let both: Vec<String> = told(express, 5);
+    assert!(both.is_empty(), "{both:?}");
+    let here: Vec<String> = told(express, 1);
+    let said = "this box has express = true, and it has not: it discards this box's express frames; set express alike at both ends";
+    assert_eq!(here, [said]);
+    let there: Vec<String> = told(fragment, 5);
+    let said = "it has express = true, and this box has not: this box discards its express frames; set express alike at both ends";
+    assert_eq!(there, [said]);
+    let neither: Vec<String> = told(express, 0);
+    assert_eq!(neither.len(), 2, "{neither:?}");
+    assert!(neither[0].starts_with("it has neither fragment nor concatenate on, and this box has fragment"));
 }
 
 #[test]

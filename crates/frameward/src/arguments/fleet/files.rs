@@ -22,20 +22,37 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Renders it in memory.
-    fn render(&self) -> Result<(Rendering, KeyFolder), Failure> {
+    /// Where the inventory is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The folder of keys.
+    pub(super) fn keys(&self) -> KeyFolder {
         let beside = if self.path.is_dir() { Some(self.path.as_path()) } else { self.path.parent() };
-        let folder =
-            self.keys.clone().unwrap_or_else(|| beside.unwrap_or(Path::new("")).join(inventory::KEYS));
-        let mut keys = KeyFolder::new(folder);
-        let rendered = Inventory::read(&self.path).and_then(|inventory| inventory.render(&mut keys));
-        let rendering = rendered.map_err(|findings| {
-            tell_all("", &findings);
-            Failure::Usage
-        })?;
+        KeyFolder::new(
+            self.keys.clone().unwrap_or_else(|| beside.unwrap_or(Path::new("")).join(inventory::KEYS)),
+        )
+    }
+
+    pub(super) fn read(&self) -> Result<Inventory, Failure> {
+        Inventory::read(&self.path).map_err(|findings| mistakes(&findings))
+    }
+
+    /// Renders it in memory.
+    pub(super) fn render(&self) -> Result<(Rendering, KeyFolder), Failure> {
+        let inventory = self.read()?;
+        let mut keys = self.keys();
+        let rendering = inventory.render(&mut keys).map_err(|findings| mistakes(&findings))?;
         tell_all("warning: ", &rendering.warnings);
         Ok((rendering, keys))
     }
+}
+
+/// Tells what is wrong with an inventory.
+pub(super) fn mistakes(findings: &[config::Finding]) -> Failure {
+    tell_all("", findings);
+    Failure::Usage
 }
 
 pub(super) fn plan(place: &Place, against: &Path) -> Result<(), Failure> {
@@ -53,6 +70,14 @@ pub(super) fn plan(place: &Place, against: &Path) -> Result<(), Failure> {
 pub(super) fn render(place: &Place, to: &Path) -> Result<(), Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let (rendering, mut keys) = place.render()?;
+    for (name, revocation) in place.read()?.revoked() {
+        if let Some(file) = revocation.keys_in_use(&rendering, &keys).first() {
+            let line = format_args!(
+                "{name} was revoked, and knows {file}, which others have still; run the command again that was interrupted: frameward fleet revoke {name}"
+            );
+            return Err(told(&line, Failure::Failed));
+        }
+    }
     inventory::rendered_gateways(to).map_err(|error| told(&error, Failure::Failed))?;
     for key in keys.make().map_err(|error| told(&error, Failure::Failed))? {
         print(&format_args!("made {}: a SECRET\n", key.display()))?;

@@ -14,7 +14,7 @@ use frameward::log::Log;
 use frameward::{keygen, privilege};
 use nix::unistd::Uid;
 use signal_hook::consts::{SIGINT, SIGTERM};
-use suite::identity::PublicKey;
+use suite::identity::{Identity, PublicKey};
 
 use super::unix_seconds;
 use crate::{Failure, print, tell_all, told};
@@ -69,7 +69,7 @@ Example:
       --identity /etc/frameward/press/fleet.key --name press /etc/frameward/press";
 
 /// Where it is remembered which version was accepted.
-const STATE: &str = "/var/lib/frameward/fleet";
+pub(super) const STATE: &str = "/var/lib/frameward/fleet";
 
 #[derive(Args)]
 pub(crate) struct ShowIdentity {
@@ -111,19 +111,19 @@ struct Gateway {
     folder: PathBuf,
 }
 
-fn public_key(digits: &str) -> Result<PublicKey, &'static str> {
+pub(super) fn public_key(digits: &str) -> Result<PublicKey, &'static str> {
     let octets = hex::decode(digits).ok().and_then(|octets| octets.try_into().ok());
     octets
         .map(PublicKey)
         .ok_or("a public key is 64 hexadecimal digits, as `frameward fleet operator` printed them")
 }
 
-fn gateway_name(text: &str) -> Result<GatewayName, &'static str> {
+pub(super) fn gateway_name(text: &str) -> Result<GatewayName, &'static str> {
     GatewayName::new(text).ok_or("a name is 1 to 32 of a-z, 0-9, _ and -, a letter or digit first")
 }
 
 /// Refuses folders of another user. Root would follow the links in them, and write what their owner cannot read.
-fn own<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Result<(), Failure> {
+pub(super) fn own<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Result<(), Failure> {
     for folder in folders {
         // One that is not there is made by this user.
         let Ok(owner) = std::fs::metadata(folder).map(|found| Uid::from_raw(found.uid())) else { continue };
@@ -141,14 +141,17 @@ fn own<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Result<(), Failure> {
 impl ShowIdentity {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-        if !self.file.exists() {
-            own(self.file.parent().filter(|folder| !folder.as_os_str().is_empty()))?;
-            keygen::site(&self.file).map_err(|error| told(&error, Failure::Failed))?;
-        }
-        let identity = config::key_file::read_identity(&self.file);
-        let identity = identity.map_err(|error| told(&error, Failure::Usage))?;
-        print(&format_args!("{}\n", PublicIdentity::of(&identity)))
+        print(&format_args!("{}\n", PublicIdentity::of(&made_identity(&self.file)?)))
     }
+}
+
+/// The identity in a file, which is made if it is not there.
+pub(super) fn made_identity(file: &Path) -> Result<Identity, Failure> {
+    if !file.exists() {
+        own(file.parent().filter(|folder| !folder.as_os_str().is_empty()))?;
+        keygen::site(file).map_err(|error| told(&error, Failure::Failed))?;
+    }
+    config::key_file::read_identity(file).map_err(|error| told(&error, Failure::Usage))
 }
 
 impl Gateway {

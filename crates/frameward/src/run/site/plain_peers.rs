@@ -1,13 +1,17 @@
 //! Where plain peers are, for a site that has no others and so no management channel: looked up at the start and once a
-//! minute, on a thread of its own, since a name server may take its time.
+//! minute. Of two threads one looks names up, since a name server may take its time. The other one tells the worker what was found, and has
+//! the programs in the kernel, if the site has some, follow the worker.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use dataplane::site::{ManagerMailbox, ToWorker};
+use sitelink::KernelSite;
 use tunnel::PeerId;
 
 use config::site::{Endpoint, Host};
@@ -16,13 +20,24 @@ use config::{Site, SitePeer};
 /// Interval between look-ups of names; shorter if one failed.
 const AGAIN: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_secs(3);
+/// Interval at which the worker is asked what there is for the programs.
+const TURN: Duration = Duration::from_millis(50);
 
-/// The thread that looks names up.
+/// The threads that look names up, and that tell.
 pub(super) struct PlainPeers {
-    /// Peers that leave, and peers that come. Ends the thread when it is dropped.
+    /// Peers that leave, and peers that come. Ends the thread that looks names up when it is dropped.
     changes: Sender<(Vec<PeerId>, Vec<Peer>)>,
+    words: Sender<Word>,
     notices: Receiver<(Option<PeerId>, String)>,
-    thread: JoinHandle<()>,
+    names: JoinHandle<()>,
+    tells: JoinHandle<()>,
+}
+
+/// For the thread that tells the worker.
+enum Word {
+    Found(PeerId, SocketAddr),
+    Left(Vec<PeerId>),
+    Stop,
 }
 
 struct Peer {
@@ -35,9 +50,15 @@ struct Peer {
 }
 
 impl PlainPeers {
-    pub(super) fn start(config: &Site, mut mailbox: ManagerMailbox) -> io::Result<Self> {
+    pub(super) fn start(
+        config: &Site,
+        mailbox: ManagerMailbox,
+        kernel: Option<Arc<KernelSite>>,
+    ) -> io::Result<Self> {
         let (changes, changed) = mpsc::channel::<(Vec<PeerId>, Vec<Peer>)>();
         let (tell, notices) = mpsc::channel();
+        let (words, heard) = mpsc::channel();
+        let found = words.clone();
         let v4 = config.bind.is_ipv4();
         let both = config.bind.is_ipv6() && config.bind.ip().is_unspecified();
         let mut peers = of((0..).map(PeerId).zip(&config.peers));
@@ -45,9 +66,8 @@ impl PlainPeers {
             loop {
                 let mut found_all = true;
                 for peer in &mut peers {
-                    found_all &= peer.look_up(|address| both || address.is_ipv4() == v4, &mut mailbox, &tell);
+                    found_all &= peer.look_up(|address| both || address.is_ipv4() == v4, &found, &tell);
                 }
-                mailbox.wake();
                 match changed.recv_timeout(if found_all { AGAIN } else { SOON }) {
                     Err(RecvTimeoutError::Timeout) => {}
                     Ok((leave, come)) => {
@@ -58,8 +78,10 @@ impl PlainPeers {
                 }
             }
         };
-        let thread = Builder::new().name(format!("fw-names-{}", config.name)).spawn(work)?;
-        Ok(Self { changes, notices, thread })
+        let names = Builder::new().name(format!("fw-names-{}", config.name)).spawn(work)?;
+        let work = move || tell_worker(&heard, mailbox, kernel.as_deref());
+        let tells = Builder::new().name(format!("fw-plain-{}", config.name)).spawn(work)?;
+        Ok(Self { changes, words, notices, names, tells })
     }
 
     /// News for people, since this was asked last.
@@ -69,15 +91,59 @@ impl PlainPeers {
 
     /// Lets peers leave and others come.
     pub(super) fn change<'p>(&self, leave: &[PeerId], come: impl Iterator<Item = (PeerId, &'p SitePeer)>) {
-        // The thread ends by nothing but the end of this.
+        // The threads end by nothing but the end of this.
+        let _ = self.words.send(Word::Left(leave.to_vec()));
         let _ = self.changes.send((leave.to_vec(), of(come)));
     }
 
-    /// Ends the thread; one that a name server holds up ends by itself.
+    /// Ends the threads; one that a name server holds up ends by itself. Nobody tells worker and programs anything afterwards.
     pub(super) fn stop(self) {
         drop(self.changes);
-        if self.thread.is_finished() {
-            let _ = self.thread.join();
+        let _ = self.words.send(Word::Stop);
+        let _ = self.tells.join();
+        if self.names.is_finished() {
+            let _ = self.names.join();
+        }
+    }
+}
+
+/// Tells the worker where peers are, and has the programs follow it.
+fn tell_worker(heard: &Receiver<Word>, mut mailbox: ManagerMailbox, kernel: Option<&KernelSite>) {
+    let began = Instant::now();
+    // Their numbers are nobody's again. A look-up may have begun before.
+    let mut gone = BTreeSet::new();
+    let mut found: Vec<(PeerId, SocketAddr)> = Vec::new();
+    loop {
+        let waits = if kernel.is_some() || !found.is_empty() { TURN } else { AGAIN };
+        let now = || wire::Instant::after_start(began.elapsed());
+        match heard.recv_timeout(waits) {
+            Ok(Word::Found(peer, _)) if gone.contains(&peer) => {}
+            Ok(Word::Found(peer, address)) => {
+                if let Some(kernel) = kernel {
+                    kernel.set_endpoint(now(), peer, address);
+                }
+                found.push((peer, address));
+            }
+            Ok(Word::Left(peers)) => {
+                found.retain(|(peer, _)| !peers.contains(peer));
+                if let Some(kernel) = kernel {
+                    kernel.leave(&peers);
+                }
+                gone.extend(peers);
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Ok(Word::Stop) | Err(RecvTimeoutError::Disconnected) => return,
+        }
+        while mailbox.messages.has_room()
+            && let Some((peer, address)) = (!found.is_empty()).then(|| found.remove(0))
+        {
+            mailbox.messages.send(ToWorker::Endpoint { peer, address: Some(address) });
+        }
+        if let Some(kernel) = kernel {
+            kernel.turn(now(), &mut mailbox);
+        }
+        if mailbox.take_wake_flag() {
+            mailbox.wake();
         }
     }
 }
@@ -91,11 +157,11 @@ fn of<'p>(peers: impl Iterator<Item = (PeerId, &'p SitePeer)>) -> Vec<Peer> {
 }
 
 impl Peer {
-    /// Tells the worker where the peer is, if that has changed. False if nobody knows.
+    /// Says where the peer is, if that has changed. False if nobody knows.
     fn look_up(
         &mut self,
         reaches: impl Fn(&SocketAddr) -> bool,
-        mailbox: &mut ManagerMailbox,
+        words: &Sender<Word>,
         tell: &Sender<(Option<PeerId>, String)>,
     ) -> bool {
         let found = match &self.endpoint {
@@ -107,9 +173,7 @@ impl Peer {
         let missing = match found {
             Ok(Some(address)) => {
                 self.missing = None;
-                if self.told != Some(address)
-                    && mailbox.messages.send(ToWorker::Endpoint { peer: self.id, address: Some(address) })
-                {
+                if self.told != Some(address) && words.send(Word::Found(self.id, address)).is_ok() {
                     self.told = Some(address);
                 }
                 return true;

@@ -20,21 +20,27 @@ pub struct SitePrograms {
 /// A site's programs, or why it has none.
 pub(in crate::run) type Kernel = Result<Arc<KernelSite>, String>;
 
-/// Whether a peer of the site is in identifier mode, whose flows alone go through the kernel.
-pub(super) fn has_identifiers(site: &Site) -> bool {
-    site.peers.iter().any(|peer| peer.mode == Mode::Identifier)
+/// Peers of the site in identifier mode, and in plain mode: their flows alone go through the kernel.
+fn peers(site: &Site) -> [usize; 2] {
+    let count = |is_it: fn(Mode) -> bool| site.peers.iter().filter(|peer| is_it(peer.mode)).count();
+    [count(|mode| mode == Mode::Identifier), count(|mode| matches!(mode, Mode::Plain { .. }))]
+}
+
+/// Whether flows of some peer of the site may go through the kernel.
+pub(super) fn may_have_programs(site: &Site) -> bool {
+    peers(site) != [0; 2]
 }
 
 impl SitePrograms {
     /// Loads programs for the sites whose flows may go through the kernel.
     pub fn load(config: &Config) -> Self {
         let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
-        let suits = |site: &&Site| wanted && has_identifiers(site) && !site.protect && site.rate.is_none();
+        let suits = |site: &&Site| wanted && may_have_programs(site) && !site.protect && site.rate.is_none();
         let sites = config.sites.iter().filter(suits);
         let load = |(number, site): (usize, &Site)| {
             let kernel = match number {
                 MOST_SITES.. => Err(format!("programs are loaded for the first {MOST_SITES} sites")),
-                _ => KernelSite::load(site.peers.len(), site.window, site.bind, &site.limits),
+                _ => KernelSite::load(peers(site), site.window, site.bind, &site.limits),
             };
             (site.name.clone(), kernel.map(Arc::new))
         };
@@ -52,8 +58,8 @@ impl SitePrograms {
         if site.rate.is_some() {
             return Err("packets wait for the rate of its uplink".into());
         }
-        if !has_identifiers(site) {
-            return Err("only identifier mode goes through the kernel".into());
+        if !may_have_programs(site) {
+            return Err("header encryption does not go through the kernel".into());
         }
         match self.loaded.get(&site.name) {
             Some(Ok(kernel)) if kernel.suits(site.window, site.bind) => Ok(Arc::clone(kernel)),

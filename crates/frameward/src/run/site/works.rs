@@ -13,15 +13,17 @@ use dataplane::site::{
 };
 use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
 use netdev::udp::UdpPort;
-use sitelink::{KernelSite, Manager, ManagerStatus};
+use sitelink::{KernelSite, Manager, ManagerStatus, PlainPeer};
 use tracing::{info, warn};
 use tunnel::standby::Timing;
 use tunnel::{Mode, PeerId};
 
 use super::super::link::{allowed, io};
 use super::plain_peers::PlainPeers;
-use super::programs::{Kernel, has_identifiers};
-use config::site::settings::{lan_frame, manager_settings, open_wan, settings, shaper};
+use super::programs::{Kernel, may_have_programs};
+use config::site::settings::{
+    lan_frame, manager_settings, open_wan, peer_settings, plain_port, settings, shaper,
+};
 use config::{Gateway, Io, Site, SitePeer};
 
 /// All of a started site but what its worker owns.
@@ -82,7 +84,7 @@ impl Works {
         control: &mut Control,
     ) -> Result<Self, String> {
         let kernel = match kernel {
-            Err(why) if gateway.io == Io::Kernel && has_identifiers(config) => {
+            Err(why) if gateway.io == Io::Kernel && may_have_programs(config) => {
                 return Err(format!("io = \"kernel\", and {why}"));
             }
             other => other.as_ref().ok().cloned(),
@@ -300,6 +302,8 @@ impl Bound {
         let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         if let Some(kernel) = kernel {
             kernel.begin(config.dscp.of_others());
+            let numbered = (0..).map(PeerId).zip(&config.peers);
+            kernel.expect_plain(plain_port(config), plain_peers(config, numbered));
             give_program(kernel, &mut lan, lan_mtu, gateway.io)?;
         }
         let about = About { lan_mtu, engine: lan.port.description().to_owned(), udp };
@@ -312,13 +316,27 @@ impl Bound {
     }
 }
 
+/// Those of some peers that are in plain mode, as programs are told of them.
+fn plain_peers<'p>(
+    config: &'p Site,
+    peers: impl Iterator<Item = (PeerId, &'p SitePeer)>,
+) -> impl Iterator<Item = (PeerId, PlainPeer)> {
+    peers.filter_map(|(number, peer)| match peer.mode {
+        Mode::Plain { vni } => {
+            let path_payload = peer_settings(config, peer).path_payload;
+            Some((number, PlainPeer { vni, path_payload }))
+        }
+        Mode::Identifier | Mode::HeaderEncryption => None,
+    })
+}
+
 /// Has the LAN's frames come to the site's program. If it cannot be, they stay in user space, or the kernel is demanded.
 fn give_program(kernel: &KernelSite, lan: &mut Lan, lan_mtu: usize, io: Io) -> Result<(), String> {
     let side = lan.port.kernel_side().map_err(|_| "its LAN port is not on AF_XDP".to_owned());
     let program = kernel.set_lan(side.as_ref().map_err(Clone::clone), lan_frame(lan_mtu));
     let set = program.and_then(|program| {
         lan.turns = Some(kernel.turns()?);
-        let set = lan.port.set_program(Some(program.as_fd()));
+        let set = side.as_ref().map_err(Clone::clone)?.set_program(Some(program.as_fd()));
         set.map_err(|error| format!("its LAN port refuses the program: {error}"))
     });
     match set {
@@ -375,7 +393,7 @@ impl Channel {
         kernel: Option<Arc<KernelSite>>,
     ) -> std::io::Result<Self> {
         let (Some(socket), Some(settings)) = (socket, manager_settings(config, lan_mtu)) else {
-            return PlainPeers::start(config, mailbox).map(Self::Plain);
+            return PlainPeers::start(config, mailbox, kernel).map(Self::Plain);
         };
         Manager::start(settings, mailbox, datagrams, socket, kernel).map(Self::Quic)
     }

@@ -102,7 +102,7 @@ fn frame(octets: usize) -> Vec<u8> {
 
 /// A site with one peer. `side` is its station.
 fn end(side: usize) -> Result<Site, XdpError> {
-    let room = Room { peers: 1, lanes: 2, flows: 16, stations: 2 };
+    let room = Room { peers: 1, lanes: 2, paths: 2, flows: 16, stations: 2 };
     let settings = Settings {
         window: tunnel::Settings::WINDOW,
         lan_frame: LAN_FRAME,
@@ -130,6 +130,7 @@ fn prepare([sends, receives]: &mut [Site; 2], v6: bool, octets: usize) -> Result
     let [interface, next_hop] = STATIONS;
     let path = UdpPath {
         dscp: 0,
+        vxlan: None,
         interface,
         next_hop,
         source: address,

@@ -9,8 +9,10 @@ use tracing::info;
 use tunnel::{PEERS, PeerId, PeerSettings};
 
 use super::super::RunningSite;
-use super::{Channel, Works, about_udp, warn_if_plain};
-use config::site::settings::{lan_frame, manager_peer, most_payload, open_further, peer_settings};
+use super::{Channel, Works, about_udp, plain_peers, warn_if_plain};
+use config::site::settings::{
+    lan_frame, manager_peer, most_payload, open_further, peer_settings, plain_port,
+};
 use config::{Site, SitePeer};
 
 impl RunningSite {
@@ -51,6 +53,9 @@ impl RunningSite {
             .collect();
 
         works.tell_worker(config, &leave, &come, control)?;
+        if let Some(kernel) = &works.kernel {
+            kernel.expect_plain(plain_port(config), plain_peers(config, come.iter().copied()));
+        }
         match &works.channel {
             Channel::Quic(manager) => {
                 let most_payload = most_payload(config, works.about.lan_mtu).unwrap_or_default();

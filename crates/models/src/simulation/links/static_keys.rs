@@ -66,7 +66,7 @@ pub(super) fn long_ago(disk: &Disk, link: &Link, number: u8) -> Result<super::di
 impl StaticKeys {
     /// Starts, `now` after the world began.
     pub(super) fn start(disk: &Disk, link: &Link, number: u8, now: Instant) -> Result<Self, LeaseError> {
-        let seconds = now.since(super::world::instant(0)).as_secs();
+        let seconds = now.since(super::instant(0)).as_secs();
         let mut keys = Self::open(disk, link, number, BEGIN + seconds, MAX_AGE)?;
         keys.floors_due = now + FLOORS;
         Ok(keys)
@@ -125,7 +125,7 @@ impl StaticKeys {
 
     /// True if these floors are on disk.
     pub(super) fn keep_floors(&mut self, floors: &[(LeaseName, Pn)], now: Instant) -> bool {
-        let seconds = now.since(super::world::instant(0)).as_secs();
+        let seconds = now.since(super::instant(0)).as_secs();
         self.store.keep_floors(floors, BEGIN + seconds).is_ok()
     }
 

@@ -1,6 +1,9 @@
 //! `frameward fleet`: exit statuses, outputs, and that mistakes are one line each and change nothing.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod enrolment;
+mod keys;
+
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 
-use super::chance::Chance;
+use super::super::chance::Chance;
 
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 

@@ -13,6 +13,7 @@ use suite::{CipherSuite, Key, Nonce, Sak, Salt};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{An, Instant, Ki, MacAddr, Mi, Pn, Sci, Ssci};
 
+use super::super::judge::Used;
 use super::disk::Disk;
 use super::static_keys::{self, StaticKeys};
 use crate::kay::station::cak;
@@ -21,9 +22,6 @@ use crate::names::digest;
 const MTU: usize = 1532;
 /// Octets around a frame, for headers and ICV.
 const ROOM: usize = 64;
-
-/// Digest of a key, and a nonce.
-pub(super) type Used = (u64, [u8; Nonce::OCTETS]);
 
 /// A link's settings.
 #[derive(Clone, Copy, Debug)]

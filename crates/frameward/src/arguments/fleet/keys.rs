@@ -1,0 +1,268 @@
+//! The operator's commands that exchange keys: `fleet rotate` and `fleet revoke`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use fleet::{GatewayName, Kind};
+use frameward::privilege;
+use inventory::plan::FleetPlan;
+use inventory::{Inventory, KeyFolder, Rendering, Renewal, Revocation};
+
+use super::files::{self, Place, mistakes};
+use super::gateway::gateway_name;
+use super::signing::{How, Signing, identity};
+use crate::{Failure, print, told};
+
+pub(crate) const ROTATE_HELP: &str = "\
+GROUP is a link, group or tunnel of the inventory whose keys are agreed on. It gets a new CAK in
+two steps, and no frame is lost. Without --finish its gateways get the new CAK, and the old one to
+fall back on. They go over to the new one when all of them have it. With --finish they get the new
+one alone. Each step renders and applies, so the rendering has to be as it was applied before.
+
+Take the second step when `frameward status` shows the new CAK on all of them. The command refuses it
+if the directory has the first step for fewer than all. What boxes have fetched, it does not know.
+
+Whatever is interrupted goes on with the same command.
+
+Example:
+  frameward fleet rotate press inventory --to rendering --signing-key operator.key \\
+      --identities identities --directory etcd://10.0.0.1
+
+Exit status: 0 all gateways have the step in the directory; 1 some have not; 2 usage, or the
+inventory has mistakes.";
+
+pub(crate) const REVOKE_HELP: &str = "\
+Nobody shall speak with the gateway NAME any more. The inventory gets a section [revoked.NAME], the
+directory a record that says so, and its identity file another ending: it is not taken again. It is
+no peer of any tunnel. Each link, group and tunnel that it was in gets a new CAK, in two steps as
+with `frameward fleet rotate`, and each cell a new master key. None of them is sealed to it. Gateways
+take what this command publishes without a trial: a revoked box cannot have it taken back.
+
+Until the second step, --finish, it can speak where old CAKs are. --now takes both steps at once. A
+gateway that has not fetched that yet is alone until it does.
+
+Whatever is interrupted goes on with the same command.
+
+Example:
+  frameward fleet revoke cabinet-1 inventory --to rendering --signing-key operator.key \\
+      --identities identities --directory etcd://10.0.0.1
+
+Exit status: as of `frameward fleet rotate`.";
+
+/// Usage in lines of at most 100 columns: clap does not split it.
+pub(crate) const ROTATE_USAGE: &str = "\
+frameward fleet rotate [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
+                              --identities <FOLDER> <GROUP> <INVENTORY>";
+
+/// The same.
+pub(crate) const REVOKE_USAGE: &str = "\
+frameward fleet revoke [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
+                              --identities <FOLDER> <NAME> <INVENTORY>";
+
+/// An inventory, its rendering, and who signs that.
+#[derive(Args)]
+struct Plant {
+    #[command(flatten)]
+    place: Place,
+    /// The rendering that was applied
+    #[arg(long, value_name = "FOLDER")]
+    to: PathBuf,
+    #[command(flatten)]
+    signing: Signing,
+}
+
+#[derive(Args)]
+pub(crate) struct Rotate {
+    /// The link, group or tunnel
+    group: String,
+    #[command(flatten)]
+    plant: Plant,
+    /// Take the second step: end the old CAK
+    #[arg(long)]
+    finish: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct Revoke {
+    /// The gateway
+    #[arg(value_parser = gateway_name)]
+    name: GatewayName,
+    #[command(flatten)]
+    plant: Plant,
+    /// Take the second step: end the old CAKs
+    #[arg(long, conflicts_with = "now")]
+    finish: bool,
+    /// Take both steps at once
+    #[arg(long)]
+    now: bool,
+}
+
+fn failed(error: &dyn std::fmt::Display) -> Failure {
+    told(error, Failure::Failed)
+}
+
+impl Plant {
+    /// Fails if the inventory says something else than the rendering: that is not to go along with new keys.
+    fn is_rendered(&self, rendering: &Rendering, keys: &KeyFolder) -> Result<(), Failure> {
+        let plan = FleetPlan::new(rendering, &self.to, &keys.drawn_fingerprints());
+        let plan = plan.map_err(|error| failed(&error))?;
+        if plan.is_empty() && keys.missing().next().is_none() {
+            return Ok(());
+        }
+        let (inventory, to) = (self.place.path().display(), self.to.display());
+        Err(failed(&format_args!(
+            "{inventory} has changes that are not in {to}; look at them, render and apply them first: frameward fleet plan {inventory} --against {to}"
+        )))
+    }
+
+    /// Fails if a gateway cannot have the first step yet.
+    fn is_published(&self) -> Result<(), Failure> {
+        let unpublished = self.signing.unpublished(&self.to)?;
+        if unpublished.is_empty() {
+            return Ok(());
+        }
+        Err(failed(&format_args!(
+            "the directory does not have the first step for {}; take that again, without --finish",
+            unpublished.join(", ")
+        )))
+    }
+
+    /// Renders and applies.
+    fn publish(&self, kind: Kind) -> Result<(), Failure> {
+        files::render(&self.place, &self.to)?;
+        self.signing.publish(&self.to, How::changes(kind))
+    }
+
+    /// Says what is to be done before the old CAK of these files ends.
+    fn tell_what_is_not_known(&self, files: &[&str], command: &str) -> Result<(), Failure> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let (rendering, _) = self.place.render()?;
+        let has = |one: &inventory::Rendered| files.iter().any(|file| one.key_files.contains_key(*file));
+        let members = rendering.gateways.iter().filter(|(_, one)| has(one)).map(|(name, _)| name.as_str());
+        let members = members.collect::<Vec<_>>().join(", ");
+        print(&format_args!(
+            "not known here: whether {members} have fetched this; when `frameward status` there shows the new CAK: {command} --finish\n"
+        ))
+    }
+}
+
+impl Rotate {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
+        let Self { group, plant, finish } = self;
+        let (rendering, keys) = plant.place.render()?;
+        let inventory = plant.place.read()?;
+        let file = inventory.cak_file(group, &keys);
+        let file = file.map_err(|why| told(&why, Failure::Usage))?;
+        plant.signing.operator()?;
+        let is_under_way = keys.is_under_way(&file);
+        if inventory.revoked().values().any(|one| one.under_way(&keys).contains(&file.as_str())) {
+            return Err(failed(&format_args!(
+                "{group} gets a new CAK because a gateway was revoked; finish that: frameward fleet revoke NAME --finish"
+            )));
+        }
+        if *finish {
+            if is_under_way {
+                plant.is_rendered(&rendering, &keys)?;
+                plant.is_published()?;
+                keys.finish(&file).map_err(|error| failed(&error))?;
+            }
+            print(&format_args!("{group}: the old CAK ends\n"))?;
+            return plant.publish(Kind::Configuration);
+        }
+        if !is_under_way {
+            plant.is_rendered(&rendering, &keys)?;
+            keys.renew(&file, Renewal::Overlapping).map_err(|error| failed(&error))?;
+        }
+        print(&format_args!("{group}: a new CAK begins, and the old one stays beside it\n"))?;
+        plant.publish(Kind::Configuration)?;
+        plant.tell_what_is_not_known(&[&file], &format!("frameward fleet rotate {group}"))
+    }
+}
+
+impl Revoke {
+    pub(crate) fn run(&self) -> Result<(), Failure> {
+        privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
+        let Self { name, plant, finish, now } = self;
+        plant.signing.try_out(name)?;
+        let known = plant.place.read()?.revoked().get(name.as_str()).cloned();
+        let revocation = match known {
+            Some(revocation) => revocation,
+            None if *finish => {
+                return Err(told(
+                    &format_args!("{name} is not revoked; take the first step, without --finish"),
+                    Failure::Usage,
+                ));
+            }
+            None => self.begin()?,
+        };
+        let keys = plant.place.keys();
+        if *finish && !revocation.under_way(&keys).is_empty() {
+            let (rendering, keys) = plant.place.render()?;
+            plant.is_rendered(&rendering, &keys)?;
+            plant.is_published()?;
+        }
+        plant.signing.revoke(name)?;
+        self.renew(&revocation)?;
+        if *finish || *now {
+            for file in revocation.under_way(&keys) {
+                keys.finish(file).map_err(|error| failed(&error))?;
+            }
+        }
+        plant.publish(Kind::ConfigurationToKeep)?;
+        let under_way = revocation.under_way(&keys);
+        plant.tell_what_is_not_known(
+            &under_way,
+            &format!("until then {name} can speak. frameward fleet revoke {name}"),
+        )
+    }
+
+    /// Writes down that it is revoked, and which keys it knew. Whatever is wrong with that is told before.
+    fn begin(&self) -> Result<Revocation, Failure> {
+        let Self { name, plant, now, .. } = self;
+        let usage = |why: &dyn std::fmt::Display| told(why, Failure::Usage);
+        let (rendering, keys) = plant.place.render()?;
+        plant.is_rendered(&rendering, &keys)?;
+        let revocation = plant.place.read()?.revocation(name.as_str(), &rendering, &keys);
+        let mut revocation = revocation.map_err(|why| usage(&why))?;
+        let mut both = revocation.keys.keys().filter(|file| keys.is_under_way(file));
+        if let (Some(file), false) = (both.next(), now) {
+            return Err(usage(&format_args!(
+                "{file} is being renewed, and {name} knows both CAKs; finish that first: frameward fleet rotate GROUP --finish, or use --now"
+            )));
+        }
+        let file = plant.signing.identity_file(name);
+        if file.exists() {
+            let member = identity(&file).map_err(|why| usage(&format_args!("{}: {why}", file.display())))?;
+            revocation.public_keys.push(member.key().to_string());
+        }
+        let revoking = Inventory::revoking(plant.place.path(), name.as_str(), &revocation);
+        let revoking = revoking.map_err(|findings| mistakes(&findings))?;
+        revoking.inventory.render(&mut plant.place.keys()).map_err(|findings| mistakes(&findings))?;
+        revoking.write().map_err(|(path, error)| write_failed(&path, &error))?;
+        Ok(revocation)
+    }
+
+    /// Exchanges the keys that it knew, and that others still have.
+    fn renew(&self, revocation: &Revocation) -> Result<(), Failure> {
+        let (rendering, keys) = self.plant.place.render()?;
+        for file in revocation.keys_in_use(&rendering, &keys) {
+            let members = rendering.gateways.values().filter(|one| one.key_files.contains_key(file)).count();
+            // Whoever is left alone speaks with nobody, of master keys a cell has one, and of two CAKs that it knew none stays.
+            let at_once = self.now
+                || members < 2
+                || keys.is_under_way(file)
+                || config::key_file::read_cak(&keys.path_of(file)).is_err();
+            let renewal = if at_once { Renewal::AtOnce } else { Renewal::Overlapping };
+            keys.renew(file, renewal).map_err(|error| failed(&error))?;
+            print(&format_args!("{file}: a new key, which {} does not get\n", self.name))?;
+        }
+        Ok(())
+    }
+}
+
+fn write_failed(path: &Path, error: &std::io::Error) -> Failure {
+    failed(&format_args!("cannot write {}: {error}; run the same command again", path.display()))
+}

@@ -1,0 +1,216 @@
+//! A CAK is renewed in two steps, so that gateways which have one step and gateways which have the other have a CAK in common.
+//!
+//! ```text
+//!                       press.cak   press.cak.before   a gateway gets
+//!  before               old                            old
+//!  begun                new         old                new, and old to fall back on
+//!  finished             new                            new
+//! ```
+//!
+//! Beginning is cut in three, so that a crash leaves one of these: the new CAK is written as `press.cak.next`, the old one gets its second
+//! name, and the new one takes the place. As long as `press.cak.next` is there, nothing has begun.
+
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use config::key_file::{KeyFileError, read_cak, read_master_key};
+use config::keygen::{self, KeyLength, KeygenError};
+
+use crate::keys::{Drawn, can_go_along};
+use crate::member::{FALLBACK, Member};
+use crate::mistakes::{Mistakes, instead};
+use crate::sections::Kind;
+use crate::tree::{Node, is_word};
+use crate::{Inventory, KeyFolder};
+
+/// What the name of an old CAK's file ends with.
+const BEFORE: &str = ".before";
+
+/// How a key is exchanged for a new one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Renewal {
+    /// Gateways keep the old one to fall back on, until [`KeyFolder::finish`].
+    Overlapping,
+    /// The old one ends at once.
+    AtOnce,
+}
+
+/// Why a key is not renewed.
+#[derive(Debug, thiserror::Error)]
+pub enum RenewalError {
+    /// The old one is no key.
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
+    /// No new one can be made.
+    #[error(transparent)]
+    Keygen(#[from] KeygenError),
+    /// A file cannot be given its name.
+    #[error("cannot write {}: {source}; make room there, and run the same command again", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+}
+
+impl KeyFolder {
+    /// Whether the renewal of a CAK has begun and is not finished.
+    pub fn is_under_way(&self, file: &str) -> bool {
+        self.path_of(&before(file)).exists() && !self.path_of(&next(file)).exists()
+    }
+
+    /// The CAK that a gateway falls back on while this one is renewed.
+    pub(crate) fn fallback(&self, gateway: &str, file: &str) -> Option<String> {
+        (!self.is_own(gateway, file) && self.is_under_way(file)).then(|| before(file))
+    }
+
+    /// Fingerprint of a CAK or a master key that several gateways have.
+    ///
+    /// # Errors
+    ///
+    /// If the file is neither.
+    pub fn fingerprint(&self, file: &str) -> Result<String, KeyFileError> {
+        let path = self.path_of(file);
+        match read_cak(&path) {
+            Ok(cak) => Ok(cak.fingerprint()),
+            Err(error) => read_master_key(&path).map(|key| key.fingerprint()).map_err(|_| error),
+        }
+    }
+
+    /// The same of one that may be drawn and not written yet.
+    pub(crate) fn drawn_or_read_fingerprint(&self, file: &str) -> Result<String, KeyFileError> {
+        self.drawn_fingerprint(file).map_or_else(|| self.fingerprint(file), Ok)
+    }
+
+    /// Exchanges a CAK, or, at once, a master key, for a new one. False if that was under way. Durable at return.
+    ///
+    /// # Errors
+    ///
+    /// [`RenewalError`]. To be called again: it goes on where it was.
+    pub fn renew(&self, file: &str, renewal: Renewal) -> Result<bool, RenewalError> {
+        let (path, next, before) =
+            (self.path_of(file), self.path_of(&next(file)), self.path_of(&before(file)));
+        if renewal == Renewal::Overlapping && self.is_under_way(file) {
+            return Ok(false);
+        }
+        if renewal == Renewal::AtOnce || !before.exists() {
+            // One that is there is of a renewal that was cut off, and no gateway has it.
+            remove(&next)?;
+            remove(&before)?;
+            keygen::write_new_text(&next, &draw_like(&path)?.text())?;
+        }
+        if renewal == Renewal::Overlapping && !before.exists() {
+            let write = |source| RenewalError::Write { path: before.clone(), source };
+            fs::hard_link(&path, &before).and_then(|()| self.sync()).map_err(write)?;
+        }
+        let write = |source| RenewalError::Write { path: path.clone(), source };
+        fs::rename(&next, &path).and_then(|()| self.sync()).map_err(write)?;
+        Ok(true)
+    }
+
+    /// Ends the old CAK. False if none was renewed. Durable at return.
+    ///
+    /// # Errors
+    ///
+    /// `Write`.
+    pub fn finish(&self, file: &str) -> Result<bool, RenewalError> {
+        if !self.is_under_way(file) {
+            return Ok(false);
+        }
+        let before = self.path_of(&before(file));
+        remove(&before)?;
+        self.sync().map_err(|source| RenewalError::Write { path: before, source })?;
+        Ok(true)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(self.folder())?.sync_all()
+    }
+}
+
+impl Inventory {
+    /// The file of the CAK that a link, group or tunnel has.
+    ///
+    /// # Errors
+    ///
+    /// In words, if it has none that can be renewed.
+    pub fn cak_file(&self, name: &str, keys: &KeyFolder) -> Result<String, String> {
+        let Some(shared) = self.shared.iter().find(|shared| shared.name == name) else {
+            let known = self.shared.iter().map(|shared| shared.name.as_str());
+            return Err(format!("there is no link, group or tunnel {name:?}; {}", instead(name, known)));
+        };
+        let label = shared.label();
+        if shared.kind == Kind::Fieldbus {
+            return Err(format!(
+                "{label}a cell has one master key, and no CAK; to exchange it, remove {name}.key from the folder of keys, and render and apply to both ends at once"
+            ));
+        }
+        let mut files = Vec::new();
+        for name in shared.gateways.keys() {
+            let Some(gateway) = self.gateways.get(name) else { continue };
+            let member = Member { inventory: self, shared, name, gateway };
+            let options = member.options(&mut Mistakes::new(&self.files));
+            let is_bare = shared.kind == Kind::Tunnel && !is_word(options.get("protect"), "true");
+            if is_bare || options.contains_key("static") {
+                return Err(format!(
+                    "{label}gateway {name:?} has no CAK there; only key agreement can be renewed"
+                ));
+            }
+            let mka = options.get("mka").and_then(Node::as_table);
+            if mka.is_some_and(|mka| mka.contains_key(FALLBACK)) {
+                return Err(format!(
+                    "{label}gateway {name:?} names a {FALLBACK}, and a renewal needs its place; remove that line first"
+                ));
+            }
+            let named = mka.and_then(|mka| mka.get("cak_file")).and_then(Node::as_text);
+            let file = named.map_or_else(|| shared.cak_file(), str::to_owned);
+            if keys.is_own(name, &file) || !can_go_along(Path::new(&file)) {
+                return Err(format!(
+                    "{label}gateway {name:?} has {file} to itself; exchange it there by hand"
+                ));
+            }
+            files.push(file);
+        }
+        files.dedup();
+        match <[String; 1]>::try_from(files) {
+            Ok([file]) => Ok(file),
+            Err(files) => {
+                Err(format!("{label}its gateways name several CAKs: {}; name one", files.join(", ")))
+            }
+        }
+    }
+}
+
+/// The file of the old CAK.
+pub(crate) fn before(file: &str) -> String {
+    format!("{file}{BEFORE}")
+}
+
+/// Whether it is the file of an old CAK.
+pub(crate) fn is_before(file: &str) -> bool {
+    file.ends_with(BEFORE)
+}
+
+/// The file of the new CAK until it takes the place.
+fn next(file: &str) -> String {
+    format!("{file}.next")
+}
+
+/// A new key of the same kind and length.
+fn draw_like(path: &Path) -> Result<Drawn, RenewalError> {
+    match read_cak(path) {
+        Ok(cak) if cak.octets().len() == 16 => Ok(Drawn::cak(KeyLength::Bits128)?),
+        Ok(_) => Ok(Drawn::cak(KeyLength::Bits256)?),
+        Err(error) if read_master_key(path).is_err() => Err(error.into()),
+        Err(_) => Ok(Drawn::master()?),
+    }
+}
+
+fn remove(path: &Path) -> Result<(), RenewalError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        removed => removed.map_err(|source| RenewalError::Write { path: path.to_owned(), source }),
+    }
+}

@@ -1,0 +1,93 @@
+//! A revoked gateway is in no rendering, and nobody has a key or a peer of it.
+
+use std::fs;
+
+use super::Place;
+use crate::{Inventory, KEYS, KeyFolder, Renewal, Revocation};
+
+/// What `fleet revoke` does before anything is published.
+fn revoke(place: &Place, name: &str) -> Result<Revocation, String> {
+    let (rendering, keys) = place.rendering().unwrap();
+    let inventory = Inventory::read(&place.inventory()).unwrap();
+    let revocation = inventory.revocation(name, &rendering, &keys)?;
+    let revoking = Inventory::revoking(&place.inventory(), name, &revocation)
+        .map_err(|findings| findings[0].to_string())?;
+    revoking.write().map_err(|(_, error)| error.to_string())?;
+    Ok(revocation)
+}
+
+#[test]
+fn nobody_has_a_key_or_a_peer_of_a_revoked_gateway() {
+    let place = Place::golden("revocation");
+    place.render().unwrap();
+    let revocation = revoke(&place, "cabinet-1").unwrap();
+    let files: Vec<_> = revocation.keys.keys().map(String::as_str).collect();
+    assert_eq!(files, ["cell-4.key", "press-2.cak", "press.cak", "ring.cak"]);
+
+    let inventory = Inventory::read(&place.inventory()).unwrap();
+    assert_eq!(inventory.revoked()["cabinet-1"], revocation);
+    assert!(inventory.gateways().all(|name| name != "cabinet-1"));
+    let (rendering, keys) = place.rendering().unwrap();
+    assert_eq!(revocation.keys_in_use(&rendering, &keys), files, "others go on with all of them");
+    for file in files {
+        keys.renew(file, Renewal::AtOnce).unwrap();
+    }
+    let (rendering, keys) = place.rendering().unwrap();
+    assert!(revocation.keys_in_use(&rendering, &keys).is_empty());
+    // The link of two is closed, and not open to anybody.
+    let press = rendering.gateways["press-1"].config.links.iter().find(|link| link.name == "press").unwrap();
+    assert_eq!(press.mka().unwrap().caks().count(), 1);
+    // Once more: it is none any more.
+    assert!(revoke(&place, "cabinet-1").unwrap_err().contains("there is no gateway \"cabinet-1\""));
+}
+
+#[test]
+fn peers_of_a_tunnel_go_and_the_public_key_does_not_come_back() {
+    let place = Place::golden("revocation-tunnel");
+    place.render().unwrap();
+    let before = fs::read_dir(place.inventory()).unwrap().count();
+    // The hub is needed: people have to name another one, and nothing is written.
+    let refused = revoke(&place, "dresden").unwrap_err();
+    assert!(refused.contains("hub = \"dresden\" was revoked; name another hub"), "{refused}");
+    assert_eq!(fs::read_dir(place.inventory()).unwrap().count(), before);
+
+    let revocation = revoke(&place, "berlin").unwrap();
+    assert_eq!(revocation.public_keys.len(), 1, "{revocation:?}");
+    let (rendering, _) = place.rendering().unwrap();
+    for name in ["dresden", "leipzig"] {
+        assert!(!rendering.gateways[name].text.contains(&revocation.public_keys[0]), "{name}");
+        assert_eq!(rendering.gateways[name].config.sites[0].peers.len(), 1);
+    }
+    // The box under another name is the same box.
+    let gateways = fs::read_to_string(place.inventory().join("gateways.toml")).unwrap();
+    place.put("gateways.toml", &gateways.replace("[gateway.berlin", "[gateway.potsdam"));
+    let shared = fs::read_to_string(place.inventory().join("shared.toml")).unwrap();
+    place.put("shared.toml", &shared.replace("\"berlin\"", "\"potsdam\""));
+    let refused = place.rendering().unwrap_err();
+    assert!(
+        refused.iter().any(|line| line.contains("is a public key of gateway \"berlin\", which was revoked")),
+        "{refused:?}"
+    );
+}
+
+#[test]
+fn a_tunnel_with_one_gateway_left_ends() {
+    let place = Place::golden("revocation-last");
+    place.render().unwrap();
+    revoke(&place, "berlin").unwrap();
+    revoke(&place, "leipzig").unwrap();
+    // Dresden has nothing else: people take it out of the inventory.
+    assert!(place.rendering().is_err());
+    let revoked = fs::read_to_string(place.inventory().join("revoked.toml")).unwrap();
+    assert!(revoked.contains("[revoked.berlin]") && revoked.contains("[revoked.leipzig]"), "{revoked}");
+    place.put("revoked.toml", "[revoked.berlin]\npublic_key = \"x\"\n");
+    let refused = place.rendering().unwrap_err();
+    assert!(
+        refused[0].starts_with(
+            "revoked.toml:2: revoked \"berlin\": public_key is not what frameward fleet revoke writes"
+        ),
+        "{refused:?}"
+    );
+    let keys = KeyFolder::new(place.inventory().join(KEYS));
+    assert!(keys.fingerprint("plants.cak").is_ok());
+}

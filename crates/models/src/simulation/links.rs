@@ -1,0 +1,302 @@
+//! A world of links, in one process, under virtual time, drawn from a seed: KaYs, SecYs, ciphers, leases and floors are the product's.
+//! All links share one network, so each gateway hears the frames of all. Few worlds have a link of up to 18 gateways. A third of
+//! the links has static keys, with leases and floors on disks that may be slow, be full, lose their power, and go back to an image.
+
+mod disk;
+mod gateway;
+mod static_keys;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use suite::CipherSuite;
+
+use super::chance::Chance;
+use super::judge::{Sent, Told, Wrong};
+use super::network::{CALM, Flight};
+use super::time::{self, Common, instant, micros};
+use disk::{Disk, Files};
+use gateway::{Gateway, Link};
+use static_keys::long_ago;
+
+/// Interval between two frames of a machine, in a small world.
+const CYCLE: u64 = 50_000;
+/// Plaintext that no network may see.
+const MARK: &[u8] = b"of the machine alone";
+const EAPOL: [u8; 2] = [0x88, 0x8e];
+const MACSEC: [u8; 2] = [0x88, 0xe5];
+
+struct Place {
+    gateway: Gateway,
+    number: u8,
+    /// Its disk, what that had long ago, the moment until which it is full, and whether it went back.
+    disk: Disk,
+    image: Files,
+    full_until: u64,
+    went_back: bool,
+    /// Asleep until then.
+    asleep: u64,
+    /// Frames that were sent, by their numbers, and those of others that were delivered: over all starts.
+    sent: Sent,
+    delivered: HashSet<(u8, u64)>,
+    /// With static keys: what was delivered since floors were written. After a kill it may be delivered again.
+    unkept: Vec<(u8, u64)>,
+}
+
+struct World {
+    common: Common,
+    places: Vec<Place>,
+}
+
+/// A frame of a machine: of this link, this gateway, and this number.
+fn sdu(link: u8, number: u8, count: u64) -> Vec<u8> {
+    let mut frame = vec![0xff; 6];
+    frame.extend([2, 1, 0, 0, link, number, 0x88, 0x92, link, number]);
+    frame.extend(count.to_be_bytes());
+    frame.extend(MARK);
+    frame
+}
+
+/// Runs a world of links.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run(seed: u64) -> Result<Told, Wrong> {
+    time::run(World::new(seed)?)
+}
+
+impl World {
+    fn new(seed: u64) -> Result<Self, Wrong> {
+        let mut chance = Chance::new(seed);
+        let mut places = Vec::new();
+        // Few worlds are large: a link of up to 18 beside others.
+        let is_large = chance.happens(20);
+        for number in 1..=1 + chance.below(3) as u8 {
+            let suites = &CipherSuite::ALL[..6];
+            let members = if is_large && number == 1 { 4 + chance.below(15) } else { 2 + chance.below(2) };
+            let link = Link {
+                number,
+                members: members as u8,
+                suite: chance.pick(suites),
+                is_static: chance.happens(333),
+                disk_delay: Duration::from_millis(chance.pick(&[1, 50, 800])),
+                delay_protect: chance.happens(300),
+                replay_window: chance.pick(&[0, 1, 32, 1000]),
+            };
+            for number in 1..=link.members {
+                places.push(Place::new(&mut chance, link, number)?);
+            }
+        }
+        let common = Common::new(chance, if is_large { 5 * CYCLE } else { CYCLE });
+        Ok(Self { common, places })
+    }
+
+    fn name(&self, at: usize) -> String {
+        let place = &self.places[at];
+        let (now, link) = (self.common.now as f64 / 1e6, place.gateway.link.number);
+        format!("{now:.6} s: gateway {} of link {link}", place.number)
+    }
+
+    /// Puts a frame on the network, towards everybody.
+    fn send(&mut self, from: usize, frame: &[u8]) -> Result<(), Wrong> {
+        let is_known = frame.get(12..14).is_some_and(|ethertype| ethertype == EAPOL || ethertype == MACSEC);
+        if !is_known || frame.windows(MARK.len()).any(|part| part == MARK) {
+            return Err(Wrong::Plaintext(self.name(from)));
+        }
+        let towards = (0..self.places.len()).filter(|to| *to != from);
+        self.common.send(from, towards, frame);
+        Ok(())
+    }
+
+    /// Has a gateway do what its KaY says, and begin anew if it is killed meanwhile.
+    fn turn(&mut self, at: usize) -> Result<(), Wrong> {
+        let now = instant(self.common.now);
+        let result = self.places[at].gateway.turn(now);
+        let sent = result.map_err(|why| Wrong::Impossible(format!("{}: {why}", self.name(at))))?;
+        for frame in sent {
+            self.send(at, &frame)?;
+        }
+        let place = &mut self.places[at];
+        if place.gateway.take_kept() {
+            place.unkept.clear();
+        }
+        if place.gateway.is_refused() && !place.went_back {
+            return Err(Wrong::Refused(self.name(at)));
+        }
+        if place.gateway.is_killed() {
+            self.restart(at);
+        }
+        Ok(())
+    }
+
+    /// Begins anew after a kill, or after a loss of power. The start may end alike.
+    fn restart(&mut self, at: usize) {
+        let Common { chance, now, .. } = &mut self.common;
+        let (seed, power_lost) = (chance.octets(), chance.happens(500));
+        let place = &mut self.places[at];
+        place.disk.restart(power_lost);
+        for id in place.unkept.drain(..) {
+            place.delivered.remove(&id);
+        }
+        if *now < CALM && chance.happens(300) {
+            place.disk.kill_within(1 + chance.below(12));
+        }
+        place.gateway = Gateway::new(instant(*now), place.gateway.link, place.number, &seed, &place.disk);
+    }
+
+    /// A disk is full for a while, or goes back to what it was long ago, as with an image that somebody restores.
+    fn fail_disk(&mut self, at: usize, until: u64) {
+        let goes_back = self.common.chance.happens(100);
+        let place = &mut self.places[at];
+        if goes_back && place.gateway.link.is_static {
+            place.disk.roll_back(&place.image);
+            place.went_back = true;
+            self.restart(at);
+        } else {
+            place.full_until = until;
+        }
+    }
+}
+
+impl Place {
+    fn new(chance: &mut Chance, link: Link, number: u8) -> Result<Self, Wrong> {
+        let disk = Disk::new(chance.draw());
+        let image = match link.is_static {
+            true => long_ago(&disk, &link, number).map_err(|why| Wrong::Impossible(why.to_string()))?,
+            false => Files::new(),
+        };
+        Ok(Self {
+            gateway: Gateway::new(instant(0), link, number, &chance.octets(), &disk),
+            number,
+            disk,
+            image,
+            full_until: 0,
+            went_back: false,
+            asleep: 0,
+            sent: Sent::default(),
+            delivered: HashSet::new(),
+            unkept: vec![],
+        })
+    }
+
+    /// Of the same link; and its state can be trusted, since others stay away.
+    fn is_peer(&self, other: &Self) -> bool {
+        let (link, at_other) = (self.gateway.link.number, other.gateway.link.number);
+        link == at_other && self.number != other.number && !other.gateway.is_refused()
+    }
+}
+
+impl time::World for World {
+    const HEALED: Duration = Duration::from_secs(12);
+
+    fn common(&mut self) -> &mut Common {
+        &mut self.common
+    }
+
+    fn timer(&self) -> Option<u64> {
+        let due = |place: &Place| Some(micros(place.gateway.poll_timeout()?).max(place.asleep));
+        self.places.iter().filter_map(due).min()
+    }
+
+    fn fault(&mut self) -> Result<(), Wrong> {
+        let (count, until) = (self.places.len() as u64, self.common.soon());
+        let Common { chance, network, now, .. } = &mut self.common;
+        let (at, other) = (chance.below(count) as usize, chance.below(count) as usize);
+        match chance.below(7) {
+            0 => network.cut(at, other, until),
+            1 => {
+                network.cut(at, other, until);
+                network.cut(other, at, until);
+            }
+            2 => self.places[at].gateway.kill_within(1 + chance.below(12)),
+            3 => self.places[at].asleep = until,
+            4 => self.fail_disk(at, until),
+            5 => {
+                self.places[at].gateway.rekey(instant(*now));
+                self.turn(at)?;
+            }
+            _ => self.common.replay(count as usize),
+        }
+        Ok(())
+    }
+
+    fn machines(&mut self) -> Result<(), Wrong> {
+        let (now, is_calm) = (self.common.now, self.common.is_calm());
+        for at in 0..self.places.len() {
+            let place = &mut self.places[at];
+            if place.asleep > now {
+                continue;
+            }
+            let count = place.sent.another(now, is_calm);
+            let sdu = sdu(place.gateway.link.number, place.number, count);
+            let Some((frame, used)) = place.gateway.protect(instant(now), &sdu) else { continue };
+            self.common.counts[0] += 1;
+            if used.is_some_and(|used| !self.common.nonces.insert(used)) {
+                return Err(Wrong::NonceTwice(self.name(at)));
+            }
+            self.send(at, &frame)?;
+        }
+        Ok(())
+    }
+
+    fn asleep(&self, flight: &Flight) -> u64 {
+        self.places[flight.to].asleep
+    }
+
+    fn arrive(&mut self, Flight { to, octets: frame, .. }: Flight) -> Result<(), Wrong> {
+        let now = instant(self.common.now);
+        let gateway = &mut self.places[to].gateway;
+        if frame.get(12..14) == Some(&EAPOL) {
+            gateway.handle_mkpdu(now, &frame);
+            return self.turn(to);
+        }
+        let Some(octets) = gateway.verify(now, &frame) else { return Ok(()) };
+        self.common.counts[1] += 1;
+        let link = gateway.link.number;
+        let claimed = octets.get(15).zip(octets.get(16..24).and_then(|count| count.try_into().ok()));
+        let claimed = claimed.map(|(number, count)| (*number, u64::from_be_bytes(count)));
+        let is_sent = |(number, count): &(u8, u64)| {
+            let is_sender = |place: &&Place| (place.gateway.link.number, place.number) == (link, *number);
+            let sender = self.places.iter().find(is_sender);
+            sender.is_some_and(|sender| *count <= sender.sent.count && octets == sdu(link, *number, *count))
+        };
+        let Some(id) = claimed.filter(|id| is_sent(id) && id.0 != self.places[to].number) else {
+            return Err(Wrong::Forged(self.name(to)));
+        };
+        if !self.places[to].delivered.insert(id) {
+            return Err(Wrong::Twice(format!("{}: number {} of {}", self.name(to), id.1, id.0)));
+        }
+        if self.places[to].gateway.link.is_static {
+            self.places[to].unkept.push(id);
+        }
+        Ok(())
+    }
+
+    fn timers(&mut self) -> Result<(), Wrong> {
+        let now = self.common.now;
+        for at in 0..self.places.len() {
+            let place = &mut self.places[at];
+            let is_due = place.gateway.poll_timeout().is_some_and(|due| micros(due) <= now);
+            if is_due && place.asleep <= now {
+                place.disk.set_full(place.full_until > now);
+                let handled = place.gateway.handle_timeout(instant(now));
+                handled.map_err(|why| Wrong::Impossible(format!("{}: {why}", self.name(at))))?;
+                self.turn(at)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn last_lost(&self, until: u64) -> Option<(u64, String)> {
+        let mut lost = None;
+        for place in self.places.iter().filter(|place| !place.gateway.is_refused()) {
+            for peer in self.places.iter().filter(|peer| place.is_peer(peer)) {
+                let arrived = |count| place.delivered.contains(&(peer.number, count));
+                let (link, from, to) = (place.gateway.link.number, peer.number, place.number);
+                let between = || format!("link {link}, from gateway {from} to {to}");
+                lost = lost.max(peer.sent.last_lost(until, arrived).map(|at| (at, between())));
+            }
+        }
+        lost
+    }
+}
