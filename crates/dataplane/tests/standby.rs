@@ -9,12 +9,12 @@ mod secured_plants;
 use std::time::{self, Duration};
 
 use dataplane::site::{StandbySettings, ToWorker};
-use plants::{Plants, peer, station};
+use plants::{LAN_FRAMES, Plants, peer, station};
 use suite::beat::BeatKey;
 use suite::identity::Identity;
 use suite::tunnel::EpochSecret;
 use testkit::frames::payload;
-use tunnel::standby::{Role, Timing};
+use tunnel::standby::{Cause, Role, Timing};
 use tunnel::{Command, Generation};
 use wire::Instant;
 
@@ -61,6 +61,14 @@ impl World {
         }
     }
 
+    /// The same on a LAN whose other end takes the frames, as all that are connected do.
+    fn run_connected(&mut self, milliseconds: u64) {
+        for _ in 0..milliseconds {
+            self.run(1);
+            self.plants.collect(0);
+        }
+    }
+
     fn role(&mut self) -> Role {
         self.plants.snapshot(0).standby.unwrap().role
     }
@@ -98,6 +106,41 @@ fn a_box_without_a_link_sleeps() {
     assert_eq!(world.role(), Role::Listening);
 }
 
+/// Its link is gone, and nobody has told it: its port takes no beat. The other box may forward by now.
+#[test]
+fn a_box_whose_beats_do_not_leave_forwards_no_more_and_listens_once_they_do() {
+    let mut world = World::active();
+    let machine = |number: u64| [&station(2)[..], &station(0), &[0x88, 0x92], &payload(60, number)].concat();
+    assert!(world.plants.plants[0].lan.inject(&machine(0)));
+    world.turn();
+    let forwarded = world.sent();
+    // Nobody takes frames off the wire, until it has room for none.
+    world.run(5 * LAN_FRAMES as u64 + 60);
+    assert_eq!(world.role(), Role::Listening);
+    let sent = world.sent();
+    assert!(sent >= forwarded);
+    for number in 1..50 {
+        world.plants.plants[0].lan.inject(&machine(number));
+        world.run(1);
+        let now = world.at();
+        let due = world.plants.plants[0].site.as_ref().unwrap().due();
+        assert!(due.is_none_or(|due| due > now), "{due:?} at {now:?}");
+    }
+    // The link is back: for four times `takeover` it may hear of the other one.
+    world.plants.collect(0);
+    for number in 50..205 {
+        world.plants.plants[0].lan.inject(&machine(number));
+        world.run_connected(1);
+        assert_eq!(world.role(), Role::Listening, "{number}");
+    }
+    assert_eq!(world.sent(), sent);
+    let snapshot = world.plants.snapshot(0);
+    assert_eq!(snapshot.path.out_pkts_standby, 204);
+    assert_eq!(snapshot.standby.unwrap().cause, Cause::NoLink);
+    world.run_connected(20);
+    assert_eq!(world.role(), Role::Active);
+}
+
 #[test]
 fn the_active_box_is_due_for_its_next_beat_alone() {
     let mut world = World::active();
@@ -113,16 +156,16 @@ fn the_active_box_is_due_for_its_next_beat_alone() {
 #[test]
 fn other_sites_hear_each_second_who_forwards_and_at_once_when_there_are_keys() {
     let mut world = World::active();
-    world.run(500);
+    world.run_connected(500);
     assert!((3..=4).contains(&world.sent()), "{}", world.sent());
     let before = world.sent();
-    world.run(10_000);
+    world.run_connected(10_000);
     assert!((9..=11).contains(&(world.sent() - before)), "{}", world.sent() - before);
     let before = world.sent();
     while world.sent() == before {
-        world.run(1);
+        world.run_connected(1);
     }
-    world.run(100);
+    world.run_connected(100);
     let before = world.sent();
     let command = Command::InstallTransmit {
         peer: peer(0, 2),
@@ -131,7 +174,7 @@ fn other_sites_hear_each_second_who_forwards_and_at_once_when_there_are_keys() {
         secret: EpochSecret::new(&[9; 32]),
     };
     world.plants.tell(0, ToWorker::Tunnel(command));
-    world.run(1);
+    world.run_connected(1);
     assert_eq!(world.sent(), before + 1);
 }
 

@@ -5,23 +5,27 @@
 //! ```
 //!
 //! Both send *beats* ([`Beat`]) on the LAN, whatever they do. Three times follow from one setting, T ([`Timing`]): beats go every T/8; a
-//! box that hears none for T takes over; and a box forwards for no longer than 5T/8 after it sent a beat (its *lease*). So a box that
-//! stands still has stopped forwarding before the other one begins.
+//! box that hears none for T takes over; and a box forwards for no longer than 5T/8 after a beat of its own left (its *lease*). So a box
+//! that stands still or has no link has stopped forwarding before the other one begins.
 //!
 //! | role | hears | becomes |
 //! |---|---|---|
-//! | `Listening`, for 4T; for T after a stall | an active partner | `Standby` |
+//! | `Listening`, for 4T, from its first beat that leaves; for T after a stall | an active partner | `Standby` |
 //! | | nothing until the end | `Active` |
 //! | | a partner that does not forward, until the end | `Standby` |
 //! | `Standby` | nothing for T; that the partner leaves; or that it listens, after it forwarded | `Active` |
 //! | | a partner that comes second, and knows that this box stands by | `Active` |
 //! | `Active` | an active partner that does not hear this box, or comes first | `Standby` |
-//! | | (the lease has ended: this box stood still) | `Listening` |
+//! | | (the lease has ended: this box stood still, or its beats did not leave) | `Listening` |
 //! | `Leaving` | an active partner | `Standby`, and lets what is under way pass for a second |
 //! | | none for T | `Listening`, for T: the partner may follow still |
 //!
 //! Of two boxes the one that is `preferred` comes first; if both or neither are, the one with the lower public key. T is the larger one of
 //! both boxes' settings, as soon as they have heard each other.
+//!
+//! **No link.** What the interface does not take was not sent ([`Election::sent`]). A box of which no beat left for the length of a lease
+//! decides nothing, and listens once they leave again: meanwhile the partner may have taken over. Silence of the partner alone is no
+//! reason: it may be dead. This needs nobody who looks at the interface and tells.
 //!
 //! **Silence** counts up to the moment at which all that had come was heard ([`Election::listened`]): a beat that waits is no silence.
 //!
@@ -32,7 +36,7 @@
 //! number. So whoever sends recorded beats of n starts, however many, leaves the living one named once in n + 1 beats.
 //!
 //! **What is guaranteed.** As long as one of three beats in a row arrives within T/8, never more than one box forwards, also if one of the
-//! two stands still meanwhile: two lost beats and a lease are less than T. If the LAN loses all beats but carries frames, both do. The
+//! two stands still or has no link meanwhile: two lost beats and a lease are less than T. If the LAN loses all beats but carries frames, both do. The
 //! first beat that arrives ends that: whoever is not heard yields, and among two that hear each other the second.
 
 mod beat;

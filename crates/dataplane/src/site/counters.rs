@@ -23,7 +23,7 @@ wire::counters! {
         out_pkts_standby = "OutPktsStandby",
         /// Frames out of the tunnel, verified, that the other box delivers, while this one is the standby.
         in_pkts_standby = "InPktsStandby",
-        /// Beats that were sent to the other box of this LAN.
+        /// Beats to the other box of this LAN that the interface took.
         out_beats = "OutBeats",
         /// Beats of the other box.
         in_beats = "InBeats",

@@ -214,7 +214,9 @@ impl LanPort {
         }
         match &mut self.side {
             Side::Nothing => {}
-            Side::Port(lan) => lan.port.transmit(&mut lan.pool, &mut self.leaving),
+            Side::Port(lan) => {
+                lan.port.transmit(&mut lan.pool, &mut self.leaving);
+            }
             Side::Secured(secured) => secured.deliver(now, &mut self.leaving, self.is_closed, counters),
         }
     }

@@ -204,18 +204,20 @@ impl Standby {
     fn beat(&mut self, link: &mut Link, stations: &[MacAddr], counters: &mut SitePathCounters) {
         let sci = link.pipeline().secy.sci();
         let Some((pool, port, _)) = link.plain_side() else { return };
-        let Some(mut slot) = pool.take() else {
-            // Nothing was said, so the lease goes on running.
+        let Some(beat) = self.election.poll_beat(self.now) else { return };
+        if let Some(mut slot) = pool.take() {
+            if pool.append(&mut slot, &beat.frame(&self.key, sci, stations)) {
+                give_refused(self.leaving.push(slot), pool);
+            } else {
+                pool.give(slot);
+            }
+        } else {
             counters.in_pkts_no_chunk += 1;
-            return;
-        };
-        let Some(beat) = self.election.poll_beat(self.now) else { return pool.give(slot) };
-        if !pool.append(&mut slot, &beat.frame(&self.key, sci, stations)) {
-            return pool.give(slot);
         }
-        give_refused(self.leaving.push(slot), pool);
-        port.transmit(pool, &mut self.leaving);
-        counters.out_beats += 1;
+        // Without a link the port takes none, and without a chunk there is none.
+        let has_left = port.transmit(pool, &mut self.leaving) > 0;
+        self.election.sent(self.now, has_left);
+        counters.out_beats += u64::from(has_left);
     }
 
     /// Shows switches where stations of other sites are: the next of them.
@@ -253,7 +255,8 @@ impl Site {
         self.forwarding.join_twins(first, second);
     }
 
-    /// The LAN's interface has a link, or has none. Without one this box does not forward.
+    /// The LAN's interface has a link, or has none, as the system says. Without one this box does not forward. Beats that do not leave
+    /// say the same, and sooner.
     pub const fn set_lan_link(&mut self, has_link: bool) {
         if let Some(standby) = &mut self.standby {
             standby.has_link = has_link;

@@ -41,6 +41,10 @@ pub struct Election {
     seq: u64,
     /// Times of the last own beats, by seq.
     sent: [Instant; REMEMBERED],
+    /// Time of the last own beat that left: of its lease.
+    left: Option<Instant>,
+    /// The last own beat did not leave.
+    is_unsent: bool,
     role: Role,
     cause: Cause,
     since: Instant,
@@ -56,7 +60,7 @@ pub struct Election {
     unproved_takeover: Duration,
     /// The time up to which frames under way pass.
     drain: Instant,
-    /// The time since which it runs without a pause.
+    /// The time since which it runs without a pause and its beats leave.
     awake: Instant,
     /// The time up to which it has heard all that had come.
     listened: Instant,
@@ -84,6 +88,8 @@ impl Election {
             session,
             seq: 0,
             sent: [Instant::START; REMEMBERED],
+            left: None,
+            is_unsent: false,
             role: Role::Listening,
             cause: Cause::Started,
             since: now,
@@ -135,7 +141,7 @@ impl Election {
     /// Frames that may pass at `now`. To be asked before frames pass, with a new reading of the clock: whatever happened to this thread,
     /// the lease ends.
     pub fn gate(&self, now: Instant) -> Gate {
-        let leased = self.seq > 0 && now.since(self.last_sent()) < self.timing().lease();
+        let leased = self.is_leased(now);
         match self.role {
             Role::Active if leased => Gate::Open,
             Role::Leaving if leased => Gate::Draining,
@@ -146,16 +152,17 @@ impl Election {
 
     /// Begins a turn: ends what a pause has ended. To be called before beats are heard and [`Election::gate`] is asked.
     pub fn begin(&mut self, now: Instant) {
-        let lease = self.timing().lease();
-        if now.since(self.last) >= lease {
+        if now.since(self.last) >= self.timing().lease() {
             // Who stood still has not listened, and beats may have found no room to wait in.
             self.awake = now;
             self.listens = (now, LISTEN);
         }
         self.last = now;
-        if self.seq > 0 && now.since(self.last_sent()) >= lease {
+        if self.left.is_some() && !self.is_leased(now) {
             if matches!(self.role, Role::Active | Role::Leaving) {
-                self.listen(now, 1, Cause::Stalled);
+                let (times, cause) =
+                    if self.is_unsent { (LISTEN, Cause::NoLink) } else { (1, Cause::Stalled) };
+                self.listen(now, times, cause);
             }
             self.drain = now;
         }
@@ -226,7 +233,7 @@ impl Election {
             match self.role {
                 Role::Active if hears_me && self.comes_first(preferred) => {}
                 Role::Active => self.become_role(now, Role::Standby, Cause::Yielded),
-                Role::Listening if self.has_link && !self.is_refused => {
+                Role::Listening if self.may_decide() => {
                     self.become_role(now, Role::Standby, Cause::PartnerActive);
                 }
                 Role::Leaving => {
@@ -269,7 +276,7 @@ impl Election {
         self.has_link && now >= self.due
     }
 
-    /// The next beat, if one is due: it is sent now.
+    /// The next beat, if one is due: it is sent now, and [`Election::sent`] is told.
     pub fn poll_beat(&mut self, now: Instant) -> Option<Beat> {
         if !self.is_beat_due(now) {
             return None;
@@ -286,6 +293,28 @@ impl Election {
         Some(Beat { role, preferred, takeover, session, seq, heard })
     }
 
+    /// Whether the beat of [`Election::poll_beat`] left, as far as the interface says. One that did not renews no lease, and perhaps there is
+    /// no link: the box decides nothing until one leaves, and if that takes as long as a lease, it listens then.
+    pub fn sent(&mut self, now: Instant, has_left: bool) {
+        let (was_unsent, was_leased) = (self.is_unsent, self.is_leased(now));
+        self.is_unsent = !has_left;
+        if !has_left {
+            return;
+        }
+        self.left = Some(now);
+        if !was_unsent {
+            return;
+        }
+        // Who had no link has not listened.
+        (self.awake, self.listens) = (now, (now, LISTEN));
+        if !was_leased {
+            self.drain = now;
+            self.listen(now, LISTEN, Cause::NoLink);
+            // It was told right now that this box does not forward.
+            self.due = now + self.timing().interval();
+        }
+    }
+
     /// Moment of the next turn that is due even if nothing comes; none without a link.
     pub fn poll_timeout(&self) -> Option<Instant> {
         if !self.has_link {
@@ -293,10 +322,12 @@ impl Election {
         }
         let takeover = self.timing().takeover;
         let decision = match self.role {
+            Role::Leaving => Some(self.since + takeover),
+            // The next beat shows whether it has a link.
+            _ if self.is_unsent => None,
             Role::Listening if self.is_refused => None,
             Role::Listening => Some(self.listens_until()),
             Role::Standby => self.partner.map(|partner| partner.at.max(self.awake) + takeover),
-            Role::Leaving => Some(self.since + takeover),
             Role::Active => None,
         };
         Some(decision.map_or(self.due, |moment| moment.min(self.due)))
@@ -304,7 +335,11 @@ impl Election {
 
     /// What time makes of this box, and silence.
     fn decide(&mut self, now: Instant) {
-        if !self.has_link || self.is_refused {
+        if self.role == Role::Leaving && now.since(self.since) >= self.timing().takeover {
+            // The partner may be about to follow. So this box goes on only after it has listened.
+            return self.listen(now, 1, Cause::NotTakenOver);
+        }
+        if !self.may_decide() {
             return;
         }
         match (self.role, self.heard()) {
@@ -313,17 +348,13 @@ impl Election {
                 self.become_role(now, Role::Active, Cause::PartnerSilent);
             }
             (Role::Listening, Some(_)) => self.become_role(now, Role::Standby, Cause::Started),
-            // The partner may be about to follow. So this box goes on only after it has listened.
-            (Role::Leaving, _) if now.since(self.since) >= self.timing().takeover => {
-                self.listen(now, 1, Cause::NotTakenOver);
-            }
             (Role::Standby, Some(_)) | (Role::Active | Role::Leaving, _) => {}
         }
     }
 
     /// What the last beat of the partner makes of a box that stands by.
     fn follow(&mut self, now: Instant) {
-        let Some(partner) = self.partner.filter(|_| self.role == Role::Standby && self.has_link) else {
+        let Some(partner) = self.partner.filter(|_| self.role == Role::Standby && self.may_decide()) else {
             return;
         };
         let cause = match partner.role {
@@ -356,6 +387,8 @@ impl Election {
     /// For so many T.
     fn listen(&mut self, now: Instant, times: u32, cause: Cause) {
         self.listens = (now, times);
+        // Whatever else happens, that is why it does not forward.
+        let cause = if self.is_refused { Cause::SameSci } else { cause };
         self.become_role(now, Role::Listening, cause);
     }
 
@@ -371,8 +404,14 @@ impl Election {
         (self.role, self.cause, self.since, self.due) = (role, cause, now, now);
     }
 
-    fn last_sent(&self) -> Instant {
-        self.sent[self.seq as usize % REMEMBERED]
+    /// Whether a beat left that allows to forward still.
+    fn is_leased(&self, now: Instant) -> bool {
+        self.left.is_some_and(|left| now.since(left) < self.timing().lease())
+    }
+
+    /// Whether what it hears, or does not hear, tells it anything, and it may ever forward.
+    const fn may_decide(&self) -> bool {
+        self.has_link && !self.is_unsent && !self.is_refused
     }
 
     /// Whether this box sent that beat within `time`.

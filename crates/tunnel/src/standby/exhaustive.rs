@@ -30,6 +30,7 @@ fn losses(most: u32) -> impl Iterator<Item = u32> + Clone {
 enum Happens {
     Nothing,
     Pause { number: usize, from: u64, time: u64 },
+    NoLink { number: usize, from: u64, time: u64 },
     Death { number: usize, from: u64, restart: u64 },
 }
 
@@ -44,6 +45,8 @@ fn run(lan: &Lan, losses: [u32; 2], happens: Happens, time: u64) -> Lan {
     for ms in FROM..FROM + time {
         match happens {
             Happens::Pause { number, from, time } if from == ms => lan.still[number] = ms + time,
+            Happens::NoLink { number, from, .. } if from == ms => lan.unplugged[number] = true,
+            Happens::NoLink { number, from, time } if from + time == ms => lan.unplugged[number] = false,
             Happens::Death { number, from, .. } if from == ms => lan.boxes[number] = None,
             Happens::Death { number, restart, .. } if restart == ms => lan.start(number, ms),
             _ => {}
@@ -113,6 +116,34 @@ fn losses_together_with_a_death_never_leave_both_forwarding() {
                                 let what = || std::format!("{active} active, {losses:?}, {happens:?}");
                                 assert_eq!(after.both, 0, "{}", what());
                                 assert_eq!(after.role(1 - number), Role::Active, "{}", what());
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The same with a lost link of either box, which is not told of it: never both, also when it is back.
+#[test]
+fn losses_together_with_a_lost_link_never_leave_both_forwarding() {
+    for (active, lan) in settled().iter().enumerate() {
+        for number in 0..2 {
+            for one in losses(2) {
+                for other in OTHERS {
+                    for losses in [[one, other], [other, one]] {
+                        for from in FROM..FROM + 10 {
+                            for time in [1, 4, 7, 9, 10, 11, 13, 15, 16, 17, 20, 40] {
+                                let happens = Happens::NoLink { number, from, time };
+                                let after = run(lan, losses, happens, from - FROM + time + 90);
+                                let what = || std::format!("{active} active, {losses:?}, {happens:?}");
+                                assert_eq!(after.both, 0, "{}", what());
+                                let forward = (0..2).filter(|number| after.role(*number) == Role::Active);
+                                assert_eq!(forward.count(), 1, "{}", what());
+                                if number != active {
+                                    assert_eq!(after.role(active), Role::Active, "{}", what());
+                                }
                             }
                         }
                     }

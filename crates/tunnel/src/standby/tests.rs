@@ -24,6 +24,8 @@ pub(super) struct Lan {
     pub(super) boxes: [Option<Election>; 2],
     /// Until when a box stands still.
     pub(super) still: [u64; 2],
+    /// Boxes without a link, which were not told.
+    pub(super) unplugged: [bool; 2],
     /// Whether frames wait behind those that a box takes in, in each turn.
     flood: [bool; 2],
     /// Recorded beats that a box hears in each turn, behind those that are alive.
@@ -42,6 +44,7 @@ impl Lan {
             timing: [timing; 2],
             boxes: [None, None],
             still: [0; 2],
+            unplugged: [false; 2],
             flood: [false; 2],
             recorded: [vec![], vec![]],
             on_wire: vec![],
@@ -96,10 +99,12 @@ impl Lan {
         }
         election.listened(now, !self.flood[number]);
         look(election);
-        if let Some(beat) = election.poll_beat(now)
-            && let Some(delay) = delay(number)
-        {
-            self.on_wire.push((ms + delay, 1 - number, beat));
+        if let Some(beat) = election.poll_beat(now) {
+            let has_left = !self.unplugged[number];
+            election.sent(now, has_left);
+            if let Some(delay) = delay(number).filter(|_| has_left && !self.unplugged[1 - number]) {
+                self.on_wire.push((ms + delay, 1 - number, beat));
+            }
         }
         look(election);
         if !self.flood[number] {
@@ -480,6 +485,108 @@ fn a_box_without_a_link_does_not_forward_and_listens_when_it_has_one() {
     assert_eq!((lan.role(0), lan.role(1), lan.both), (Role::Standby, Role::Active, 0));
 }
 
+/// It is told late that its link is gone, or never: its beats do not leave.
+#[test]
+fn a_box_without_a_link_that_was_not_told_does_not_forward_either() {
+    for (active, lan) in [(0, Lan::settled(400)), (1, Lan::handed_over(TIMING, 400))] {
+        for number in 0..2 {
+            for begins in 400..406 {
+                for time in [1, 5, 12, 20, 24, 25, 26, 30, 39, 40, 41, 45, 60, 200, 2000] {
+                    let mut lan = lan.clone();
+                    let what =
+                        || format!("{active} is active, {number} without a link for {time} from {begins}");
+                    lan.run(400..begins);
+                    lan.unplugged[number] = true;
+                    lan.run(begins..begins + time);
+                    let is_followed = lan.role(1 - active) == Role::Active;
+                    // Up to an interval and the time of a beat under way, in which the last one was sent.
+                    if !(35..=41).contains(&time) {
+                        assert_eq!(is_followed, number == active && time > 41, "{}", what());
+                    }
+                    if time > 30 && number == active {
+                        assert_eq!((lan.role(number), lan.cause(number)), (Role::Listening, Cause::NoLink));
+                    }
+                    lan.unplugged[number] = false;
+                    lan.run(begins + time..begins + time + 400);
+                    assert_eq!(lan.both, 0, "{}", what());
+                    assert_eq!(
+                        (0..2).filter(|number| lan.role(*number) == Role::Active).count(),
+                        1,
+                        "{}",
+                        what()
+                    );
+                    // A short one changes nothing, and no matter what happens to the box that stands by.
+                    if time < 15 || number != active {
+                        assert_eq!(lan.role(active), Role::Active, "{}", what());
+                        assert_eq!(lan.nobody, 0, "{}", what());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The active one stands still, and then the other one has no link: each for less than T, together for longer.
+#[test]
+fn time_without_a_link_is_no_silence() {
+    for (active, lan) in [(0, Lan::settled(400)), (1, Lan::handed_over(TIMING, 400))] {
+        for begins in 400..406 {
+            for still in 1..20 {
+                for time in 1..60 {
+                    let mut lan = lan.clone();
+                    let resumes = begins + still;
+                    lan.run(400..begins);
+                    lan.still[active] = resumes;
+                    lan.run(begins..resumes);
+                    lan.unplugged[1 - active] = true;
+                    lan.run(resumes..resumes + time);
+                    lan.unplugged[1 - active] = false;
+                    lan.run(resumes + time..resumes + time + 200);
+                    assert_eq!(lan.both, 0, "{active} {begins} {still} {time}");
+                    assert_eq!(lan.role(1 - active), Role::Standby, "{active} {begins} {still} {time}");
+                }
+            }
+        }
+    }
+}
+
+/// A lone one, too: somebody else may have begun meanwhile.
+#[test]
+fn a_box_whose_partner_is_dead_forwards_until_its_beats_leave_no_more() {
+    let mut lan = Lan::settled(300);
+    lan.boxes[1] = None;
+    lan.run(300..1000);
+    assert_eq!((lan.role(0), lan.nobody), (Role::Active, 0));
+    lan.unplugged[0] = true;
+    lan.run(1000..1026);
+    assert!(!lan.is_open(0, 1026));
+    lan.run(1026..3000);
+    assert_eq!((lan.role(0), lan.cause(0)), (Role::Listening, Cause::NoLink));
+    lan.unplugged[0] = false;
+    lan.run(3000..3160);
+    assert_eq!(lan.role(0), Role::Listening);
+    lan.run(3160..3170);
+    assert_eq!((lan.role(0), lan.cause(0)), (Role::Active, Cause::PartnerSilent));
+}
+
+/// A box starts, and its LAN is not connected.
+#[test]
+fn a_box_without_a_link_from_its_start_does_not_believe_that_it_is_alone() {
+    for number in 0..2 {
+        let mut lan = Lan::settled(300);
+        let other = 1 - number;
+        lan.boxes[number] = None;
+        lan.run(300..400);
+        lan.start(number, 400);
+        lan.unplugged[number] = true;
+        lan.run(400..1000);
+        assert_eq!((lan.role(number), lan.role(other)), (Role::Listening, Role::Active));
+        lan.unplugged[number] = false;
+        lan.run(1000..1400);
+        assert_eq!((lan.role(number), lan.role(other), lan.both), (Role::Standby, Role::Active, 0));
+    }
+}
+
 #[test]
 fn a_box_with_the_others_sci_never_forwards_and_the_other_one_goes_on() {
     let mut lan = Lan::settled(300);
@@ -488,6 +595,16 @@ fn a_box_with_the_others_sci_never_forwards_and_the_other_one_goes_on() {
     assert_eq!((lan.role(0), lan.role(1), lan.cause(1)), (Role::Active, Role::Listening, Cause::SameSci));
     lan.boxes[0] = None;
     lan.run(600..2000);
+    assert_eq!((lan.role(1), lan.cause(1)), (Role::Listening, Cause::SameSci));
+    // A link that was gone is not the cause.
+    lan.unplugged[1] = true;
+    lan.run(2000..2100);
+    lan.unplugged[1] = false;
+    lan.run(2100..2200);
+    let refused = lan.boxes[1].as_mut().unwrap();
+    refused.set_link(at(2200), false);
+    refused.set_link(at(2201), true);
+    lan.run(2202..3000);
     assert_eq!((lan.role(1), lan.cause(1)), (Role::Listening, Cause::SameSci));
 }
 
@@ -528,6 +645,8 @@ enum Happens {
     Start(usize),
     Still(usize, u64),
     HandOver(usize),
+    /// It loses its link, or has it again.
+    Replug(usize),
     Nothing,
 }
 
@@ -537,12 +656,13 @@ fn happens() -> impl Strategy<Value = Happens> {
         (0..2_usize).prop_map(Happens::Start),
         (0..2_usize, 1..300_u64).prop_map(|(number, time)| Happens::Still(number, time)),
         (0..2_usize).prop_map(Happens::HandOver),
+        (0..2_usize).prop_map(Happens::Replug),
         Just(Happens::Nothing),
     ]
 }
 
 proptest! {
-    /// Any order of deaths, starts, stalls and hand-overs, with beats that are up to 8 ms late: never both. And once nothing
+    /// Any order of deaths, starts, stalls, hand-overs and lost links, with beats that are up to 8 ms late: never both. And once nothing
     /// happens any more, one of two forwards.
     #[test]
     fn never_both(
@@ -561,6 +681,7 @@ proptest! {
                     election.begin(at(ms));
                     let _ = election.hand_over(at(ms));
                 },
+                Happens::Replug(number) => lan.unplugged[number] = !lan.unplugged[number],
                 Happens::Nothing => {}
             }
             for ms in ms..ms + time {
@@ -570,7 +691,7 @@ proptest! {
         }
         prop_assert_eq!(lan.both, 0);
         for number in 0..2 {
-            lan.still[number] = 0;
+            (lan.still[number], lan.unplugged[number]) = (0, false);
             if lan.boxes[number].is_none() {
                 lan.start(number, ms);
             }
