@@ -55,6 +55,8 @@ fn forwards(io: &'static str) {
     let again = Station::start(program(), gateway, &scratch, "a").unwrap();
     assert!(shows(gateway, PLAIN, ",UP"));
     // A side without a carrier from the start has some seconds to find its neighbour.
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(shows(gateway, PLAIN, ",UP"), "it was given no time");
     wait_until(&again, true);
     assert!(!shows(gateway, PLAIN, ",UP"));
     let said = again.stop().unwrap();

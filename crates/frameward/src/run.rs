@@ -269,7 +269,9 @@ impl Running {
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
                 Some(ControlRequest::Request(request, reply)) => {
                     drop(reply.send(self.answer(&request)));
-                    interface_monitor.forget();
+                    if matches!(request, Request::Reload { dry_run: false }) {
+                        interface_monitor.forget();
+                    }
                 }
                 None => {}
             }

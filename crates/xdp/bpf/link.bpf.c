@@ -183,11 +183,11 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
         switch (take(&job, &sealing)) {
         case NO_SA:
             return hand_over(ctx);
+        // The other SC has PNs of its own, and carries express frames as well.
         case UNRESERVED:
-            // The other SC has PNs of its own, and carries express frames as well.
             return link->express ? hand_over(ctx) : discard(count, OUT_PN_UNRESERVED);
         case EXHAUSTED:
-            return discard(count, OUT_PN_EXHAUSTED);
+            return link->express ? hand_over(ctx) : discard(count, OUT_PN_EXHAUSTED);
         default:
             break;
         }

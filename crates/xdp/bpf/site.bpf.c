@@ -260,8 +260,8 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     if (tunnel + TUNNEL > end) return XDP_PASS;
     u32 port = U16(tunnel - 6), udp = BE16(U16(tunnel - 4)), len = octets_of(ctx) - (outer - UDP_OCTETS);
     if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL) return XDP_PASS;
-    if (port == site->plain_port) return inward_plain(ctx, outer, udp, len);
-    if (port != site->port) return XDP_PASS;
+    // A site without plain peers may have its data port anywhere.
+    if (port != site->port) return port == site->plain_port ? inward_plain(ctx, outer, udp, len) : XDP_PASS;
     // A packet of QUIC has a bit set that no identifier has.
     u64 word = U64(tunnel), masked = U64(tunnel + 8), where = 0;
     if ((word & RID_MASK) == site->token) return XDP_DROP;

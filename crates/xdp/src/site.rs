@@ -139,6 +139,14 @@ impl Site {
         Ok(peers?.insert(layout::sender(address), peer, 0)?)
     }
 
+    /// Whose packets in plain mode come from an address.
+    #[must_use]
+    pub fn plain_peer(&self, address: IpAddr) -> Option<u32> {
+        let peers =
+            HashMap::<_, [u8; layout::SENDER], u32>::try_from(self.programs.map_ref("plain_peers").ok()?);
+        peers.ok()?.get(&layout::sender(address), 0).ok()
+    }
+
     /// Forgets whose packets come from an address.
     ///
     /// # Errors

@@ -147,6 +147,11 @@ fn express_frames_without_a_reserved_pn_are_user_spaces() {
     assert_eq!(sender.counters().unwrap().0, Default::default(), "none is discarded");
     sender.reserve_through(an(1), pn(3)).unwrap();
     assert_eq!(send(&sender, 2), [3, 0], "no PN was taken meanwhile, and none comes twice");
+    // The last of all.
+    sender.install_transmit(an(2), &key, pn(u32::MAX.into()), pn(u32::MAX.into())).unwrap();
+    sender.enable_transmit(an(2)).unwrap();
+    assert_eq!(send(&sender, 3), [u32::MAX, 0, 0]);
+    assert_eq!(sender.counters().unwrap().0, Default::default(), "none is discarded");
     drop(receiver);
 }
 

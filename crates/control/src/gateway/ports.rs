@@ -65,9 +65,16 @@ impl Gateway {
 
     /// Takes programs off a link's ports, which then go on with their own.
     pub(super) fn take_programs_off(&mut self, number: usize) {
-        // A worker that does not answer holds ports that forward nothing.
-        if let Ok(Some(sides)) = self.kernel_sides(number) {
-            sides.iter().for_each(|side| drop(side.set_program(None)));
+        let off = |sides: &[KernelSide; 2]| sides.iter().for_each(|side| drop(side.set_program(None)));
+        match self.kernel_sides(number) {
+            Ok(sides) => sides.iter().for_each(off),
+            // A worker that does not answer does it when it comes back: nobody else may be given the programs' maps meanwhile.
+            Err(_) => drop(self.run_on_link(number, (), |link, ()| {
+                if let Ok(sides) = link.kernel_sides() {
+                    sides.iter().for_each(|side| drop(side.set_program(None)));
+                }
+                Progress::Done
+            })),
         }
     }
 }

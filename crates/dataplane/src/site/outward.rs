@@ -211,8 +211,10 @@ impl Site {
                                 send_relayed(now, relays, batch.wan, outward.dscp);
                             }
                             let pieces = [packet.header.as_slice(), &frame[packet.body]];
+                            let before = relays.waiting();
                             relays.put_for(now, (peer, hub), kind, pieces, (forwarding, endpoints), counters);
-                            kind = RelayedKind::Frame(batch.class, *mark, true);
+                            // One that could not go is no beginning.
+                            kind = RelayedKind::Frame(batch.class, *mark, relays.waiting() > before);
                         }
                     }
                     (None, None) => counters.out_pkts_no_endpoint += 1,

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -106,7 +106,16 @@ impl InterfaceLooks {
 
     /// What was seen, once. Says if that takes long.
     pub(super) fn answer(&mut self, now: Instant) -> Option<Seen> {
-        let seen = self.answers.try_recv().ok();
+        let seen = match self.answers.try_recv() {
+            // The thread has ended, by a defect: another one goes on. Without one there is none to be had now.
+            Err(TryRecvError::Disconnected) => {
+                if let Ok(anew) = Self::start() {
+                    *self = anew;
+                }
+                return None;
+            }
+            seen => seen.ok(),
+        };
         let under_way = self.under_way.as_mut()?;
         let silent = now.saturating_duration_since(under_way.since);
         if seen.is_none() {

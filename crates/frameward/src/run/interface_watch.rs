@@ -34,8 +34,8 @@ use config::{Finding, Keys, Link};
 
 /// Interval between looks at interfaces if the kernel reports nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Pause after a failure before interfaces and ports are tried again.
-pub(super) const RETRY: Duration = Duration::from_secs(1);
+/// Pause after a failure before interfaces and ports are tried again: at the next look, whose answer may come sooner than the last one.
+pub(super) const RETRY: Duration = Duration::from_millis(900);
 
 /// When to look at the interfaces.
 pub(super) struct InterfaceMonitor {
@@ -43,23 +43,30 @@ pub(super) struct InterfaceMonitor {
     watch: Option<LinkEvents>,
     next: Instant,
     looks: InterfaceLooks,
+    /// Something has changed since the last look that was answered was asked for: what it saw may be over.
+    pub(super) is_behind: bool,
+    /// Something has changed since the last look was asked for.
+    has_changed: bool,
 }
 
 impl InterfaceMonitor {
     pub(super) fn start() -> Result<Self, RunError> {
         let looks = InterfaceLooks::start().map_err(RunError::Thread)?;
-        Ok(Self { watch: LinkEvents::open().ok(), next: Instant::now(), looks })
+        let watch = LinkEvents::open().ok();
+        Ok(Self { watch, next: Instant::now(), looks, is_behind: false, has_changed: false })
     }
 
     /// Has the interfaces looked at if that is due, and says what was seen since the last call.
     fn poll(&mut self, now: Instant, question: impl FnOnce() -> Question) -> Option<Seen> {
         if self.watch.as_ref().is_some_and(LinkEvents::has_changed) {
-            self.next = now;
+            (self.next, self.is_behind, self.has_changed) = (now, true, true);
         }
         let seen = self.looks.answer(now);
-        // What is done about it is seen by a look that begins behind it.
-        if seen.is_none() && now >= self.next && self.looks.ask(now, question) {
-            self.next = now + LOOK_EVERY;
+        if seen.is_some() {
+            self.is_behind = self.has_changed;
+        } else if now >= self.next && self.looks.ask(now, question) {
+            // What is done about an answer is seen by a look that begins behind it.
+            (self.next, self.has_changed) = (now + LOOK_EVERY, false);
         }
         seen
     }
@@ -86,7 +93,9 @@ impl Running {
             if seen.is_some() {
                 link.log_place(&self.control);
             }
-            forward_loss(link, &mut self.control, now);
+            if seen.is_some() || !monitor.is_behind {
+                forward_loss(link, &mut self.control, now);
+            }
         }
         self.links = links;
         // Decided once: only a site whose link was taken out is started anew.
@@ -124,9 +133,9 @@ impl Running {
         // If the kernel does not tell, nothing is known to have changed.
         let plain = looks.state(&link.config.plain)?;
         let seen = [plain, if link.config.in_site { plain } else { looks.state(&link.config.protected)? }];
-        link.carriers = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
+        let [plain, protected] = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
         // A tunnel has none to lose.
-        link.carriers[1] |= link.config.in_site;
+        link.carriers = Some([plain, protected || link.config.in_site]);
         if link.is_open() {
             if link.is_on(seen) {
                 self.control.check_kernel_ports(&link.config.name, |index| looks.takes_redirected(index));
@@ -265,7 +274,8 @@ fn lines(findings: Vec<Finding>) -> String {
 /// Takes a side down whose other side has lost its carrier, or up again.
 fn forward_loss(link: &mut RunningLink, control: &mut Gateway, now: Instant) {
     link.loss.set_rule(link.config.link_loss);
-    let carriers = link.carriers;
+    // Time to settle begins with the first look.
+    let Some(carriers) = link.carriers else { return };
     link.loss.turn(now, carriers);
     if link.not_held.as_ref().is_some_and(|(_, try_at)| now < *try_at) {
         return;

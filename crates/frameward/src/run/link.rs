@@ -35,7 +35,7 @@ pub(super) struct RunningLink {
     /// Which side is to be held down.
     pub(super) loss: LossForwarding,
     /// Whether its sides had a carrier when they were looked at last: plain, protected.
-    pub(super) carriers: [bool; 2],
+    pub(super) carriers: Option<[bool; 2]>,
     /// Why a side could not be taken down or up, and when that is tried again.
     pub(super) not_held: Option<(String, Instant)>,
     fallback: Option<String>,
@@ -110,8 +110,7 @@ impl RunningLink {
             prepared: [None, None],
             waiting: Some(Waiting { since: now, why, try_at: now }),
             loss: LossForwarding::new(link.link_loss, now),
-            // Nothing is missing before it was looked for.
-            carriers: [true; 2],
+            carriers: None,
             not_held: None,
             fallback: None,
             unmarked: None,
@@ -270,10 +269,15 @@ impl RunningLink {
         self.waiting.is_none()
     }
 
+    /// Its sides have just been brought up, or are others: nothing is known of their carriers.
+    pub(super) fn let_settle(&mut self) {
+        (self.loss, self.carriers) = (LossForwarding::new(self.config.link_loss, Instant::now()), None);
+    }
+
     /// Puts its interfaces back, for it is to have others; no port may be open on them.
     pub(super) fn put_back(&mut self) -> Result<(), InterfaceError> {
         let prepared = std::mem::take(&mut self.prepared);
-        self.loss = LossForwarding::new(self.config.link_loss, Instant::now());
+        self.let_settle();
         prepared.into_iter().flatten().map(Prepared::restore).fold(Ok(()), Result::and)
     }
 

@@ -28,8 +28,8 @@ use tunnel::{Mode, PeerCounters, PeerId};
 use super::interface_looks::Seen;
 use super::interface_watch::{PassageNews, RETRY};
 use super::link::Waiting;
-use config::check::IN_SITE_OCTETS;
 use config::check::site::lan_mtu;
+use config::check::{IN_SITE_OCTETS, interface_mtu};
 use config::{Gateway, Mtu, Site, SitePeer};
 use programs::Kernel;
 use works::Works;
@@ -261,10 +261,10 @@ impl RunningSite {
         }
         let taken_up = match seen {
             // The interface's original settings are recorded on disk.
-            Some(seen) => control
+            Some(_) => control
                 .probe_disk()
                 .map_err(|error| error.to_string())
-                .and_then(|()| self.take_up(file, gateway, control, seen)),
+                .and_then(|()| self.take_up(file, gateway, control)),
             None => Err(missing(&self.config)),
         };
         let (why, try_at) = match taken_up {
@@ -294,16 +294,10 @@ impl RunningSite {
     }
 
     /// Opens the LAN port on the interface, which is there; starts the site anew if its MTU is another.
-    fn take_up(
-        &mut self,
-        file: &Path,
-        gateway: &Gateway,
-        control: &mut Control,
-        seen: LinkState,
-    ) -> Result<(), String> {
+    fn take_up(&mut self, file: &Path, gateway: &Gateway, control: &mut Control) -> Result<(), String> {
         let name = &self.config.name;
-        let mtu =
-            lan_mtu(file, &self.config, &|_| Ok(seen.mtu as usize)).map_err(|found| found.to_string())?;
+        // As it is now: it may be another than when it was looked at.
+        let mtu = lan_mtu(file, &self.config, &interface_mtu).map_err(|found| found.to_string())?;
         if let Some(works) = self.works.take_if(|works| works.about.lan_mtu != mtu) {
             works.stop(name, control).map_err(|error| error.to_string())?;
         }

@@ -196,7 +196,8 @@ impl Verdicts {
             recent,
             machine_end,
             cell: of_cell,
-            without_carrier: running.carriers.map(|there| !there),
+            // Nothing is missing before it was looked for.
+            without_carrier: running.carriers.unwrap_or([true; 2]).map(|there| !there),
             requested: requested(running, control),
             disk,
             has_no_secy: !running.is_seated,

@@ -27,8 +27,12 @@ pub struct PlainPeer {
 }
 
 impl KernelSite {
-    /// Some of its peers are in plain mode, at this port.
+    /// These of its peers are in plain mode, at this port. If there are none, the port may be that of other modes.
     pub fn expect_plain(&self, port: u16, peers: impl IntoIterator<Item = (PeerId, PlainPeer)>) {
+        let mut peers = peers.into_iter().peekable();
+        if peers.peek().is_none() {
+            return;
+        }
         let mut kernel = self.lock();
         kernel.paths.set_plain_port(port);
         let set = kernel.site.set_plain_port(port);
@@ -70,10 +74,12 @@ impl Sender {
     /// Packets of the peer come from here; `None`: from nowhere.
     pub(super) fn set(&mut self, site: &mut Site, peer: PeerId, address: Option<SocketAddr>) {
         let address = address.map(|address| address.ip().to_canonical());
-        if self.0 == address {
+        // Another peer may have come to this one's address, or this one to another's.
+        let is_own = |site: &Site, address| site.plain_peer(address) == Some(peer.0.into());
+        if self.0 == address && address.is_none_or(|address| is_own(site, address)) {
             return;
         }
-        if let Some(before) = self.0.take() {
+        if let Some(before) = self.0.take().filter(|before| is_own(site, *before)) {
             let _ = site.remove_plain_peer(before);
         }
         self.0 = address.filter(|address| site.set_plain_peer(*address, peer.0.into()).is_ok());

@@ -106,7 +106,7 @@ impl Flows {
     }
 
     /// The next packet. A frame's packets share its turn and its fate; `is_overtaken` knows which frames are too late. Work: at most a look
-    /// at each queue for each quantum of the longest packet.
+    /// at each queue for each quantum of the longest frame.
     pub(super) fn pop<M: Copy>(
         &mut self,
         store: &mut Store<M>,
@@ -141,7 +141,7 @@ impl Flows {
             self.octets -= octets;
             if !cell.of.continues {
                 let waited = now.saturating_sub(cell.since);
-                let delayed = queue.codel.drops(now, waited, self.target, queue.fifo.packets() <= 1);
+                let delayed = queue.codel.drops(now, waited, self.target, queue.fifo.frames() <= 1);
                 queue.fate = if delayed {
                     Fate::Delayed
                 } else if is_overtaken(cell.of) {
@@ -159,7 +159,8 @@ impl Flows {
 
     /// Drops the oldest frame of the queue that has most octets, and says how many packets it had.
     pub(super) fn drop_longest<M: Copy>(&mut self, store: &mut Store<M>) -> usize {
-        let longest = self.queues.iter_mut().max_by_key(|queue| queue.fifo.octets());
+        let with_frames = self.queues.iter_mut().filter(|queue| queue.fifo.frames() > 0);
+        let longest = with_frames.max_by_key(|queue| queue.fifo.octets());
         let Some(Queue { fifo, .. }) = longest else { return 0 };
         let (packets, octets) = (fifo.packets(), fifo.octets());
         fifo.drop_frame(store);

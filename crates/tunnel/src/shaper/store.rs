@@ -101,12 +101,14 @@ pub(super) struct Fifo {
     first: u32,
     last: u32,
     packets: usize,
+    /// Packets that begin a frame.
+    frames: usize,
     octets: usize,
 }
 
 impl Default for Fifo {
     fn default() -> Self {
-        Self { first: NONE, last: NONE, packets: 0, octets: 0 }
+        Self { first: NONE, last: NONE, packets: 0, frames: 0, octets: 0 }
     }
 }
 
@@ -118,6 +120,7 @@ impl Fifo {
         }
         self.last = place;
         self.packets += 1;
+        self.frames += usize::from(!store.cell(place).of.continues);
         self.octets += store.cell(place).line_octets();
     }
 
@@ -128,6 +131,7 @@ impl Fifo {
         let place = self.first;
         self.first = core::mem::replace(&mut store.cell_mut(place).next, NONE);
         self.packets -= 1;
+        self.frames -= usize::from(!store.cell(place).of.continues);
         self.octets -= store.cell(place).line_octets();
         Some(place)
     }
@@ -142,6 +146,7 @@ impl Fifo {
         let mut dropped = 0;
         while place != NONE && (dropped == 0 || store.cell(place).of.continues) {
             self.packets -= 1;
+            self.frames -= usize::from(!store.cell(place).of.continues);
             self.octets -= store.cell(place).line_octets();
             let next = store.cell(place).next;
             store.free(place);
@@ -167,6 +172,11 @@ impl Fifo {
 
     pub(super) const fn packets(&self) -> usize {
         self.packets
+    }
+
+    /// Frames of which no packet was taken.
+    pub(super) const fn frames(&self) -> usize {
+        self.frames
     }
 
     /// Octets on the line.

@@ -389,6 +389,9 @@ fn each_mode_has_its_port() {
     };
     assert_eq!(world.kernel.run_inward(&packet(VXLAN_PORT), 1).unwrap().verdict, Verdict::Redirect);
     assert_eq!(world.kernel.run_inward(&packet(PORT), 1).unwrap().verdict, Verdict::Pass);
+    // A port that both might have is the data port.
+    world.kernel.set_plain_port(PORT).unwrap();
+    assert_eq!(world.kernel.run_inward(&packet(PORT), 1).unwrap().verdict, Verdict::Pass);
     world.kernel = load(WINDOW);
     assert_eq!(world.kernel.run_inward(&packet(0), 1).unwrap().verdict, Verdict::Pass);
 }

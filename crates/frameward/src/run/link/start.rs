@@ -13,7 +13,6 @@ use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
 
 use super::super::agreement::{key_agreement, recorder};
-use super::super::carrier_loss::LossForwarding;
 use super::super::cell::settings;
 use super::super::static_keys::{Begun, Granted, floors, secy};
 use super::super::{Measured, RunError};
@@ -163,7 +162,7 @@ impl StartedLink {
         let name = running.config.name.clone();
         (running.about, running.prepared) = (about, prepared);
         (running.fallback, running.unmarked, running.kay_in_kernel) = (fallback, unmarked, in_kernel);
-        running.loss = LossForwarding::new(running.config.link_loss, Instant::now());
+        running.let_settle();
         if running.config.in_site && !control.has_site(&name) {
             // Its ports are closed before their interface is put back.
             drop(ports);
