@@ -33,11 +33,12 @@
 //! heard last. A beat of a known session needs a higher seq. One of another session also has to name a beat that this box sent within
 //! T. Nor does a box begin to forward for what a beat says that names none of the last T/2: it may have waited while the box stood still.
 //! Of sessions that have not shown yet that they are there, a box names in each beat the one that has the lowest hash with the beat's
-//! number. So whoever sends recorded beats of n starts, however many, leaves the living one named once in n + 1 beats.
+//! number. So whoever sends recorded beats of n starts, however many, leaves the living one named once in n + 1 beats. A box listens for
+//! T longer, once, if one of them was heard just before the end.
 //!
 //! **What is guaranteed.** As long as one of three beats in a row arrives within T/8, never more than one box forwards, also if one of the
-//! two stands still or has no link meanwhile: two lost beats and a lease are less than T. If the LAN loses all beats but carries frames, both do. The
-//! first beat that arrives ends that: whoever is not heard yields, and among two that hear each other the second.
+//! two stands still or has no link meanwhile: two lost beats and a lease are less than T. If the LAN loses all beats but carries frames,
+//! both do. The first beat that arrives ends that: whoever is not heard yields, and among two that hear each other the second.
 
 mod beat;
 mod election;

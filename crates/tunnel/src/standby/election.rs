@@ -377,7 +377,10 @@ impl Election {
 
     fn listens_until(&self) -> Instant {
         let (from, times) = self.listens;
-        from + self.timing().takeover.max(self.unproved_takeover) * times
+        let takeover = self.timing().takeover.max(self.unproved_takeover);
+        let until = from + takeover * times;
+        // Who has just shown itself is given the time to prove that it is there, once: recorded beats do not end.
+        if self.candidate.is_some_and(|(_, at)| at + takeover > until) { until + takeover } else { until }
     }
 
     fn comes_first(&self, partner_preferred: bool) -> bool {

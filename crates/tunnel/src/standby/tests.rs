@@ -216,6 +216,26 @@ fn a_box_that_restarts_at_once_is_followed_all_the_same() {
     }
 }
 
+/// The box that stood by stands still while the active one dies and starts anew, and goes on when that one has nearly listened to the end. It follows, since
+/// it hears a new start, and the new start does not know it yet.
+#[test]
+fn a_box_that_shows_itself_at_the_end_of_listening_is_waited_for() {
+    for resumes in 500..580 {
+        for delay in 0..8 {
+            let mut lan = Lan::handed_over(TIMING, 400);
+            lan.boxes[1] = None;
+            lan.still[0] = resumes;
+            lan.start(1, 401);
+            for ms in 401..800 {
+                lan.step(ms, |from| Some(if from == 0 { delay } else { 1 }));
+            }
+            assert_eq!(lan.both, 0, "{resumes}, {delay}");
+            let forward = (0..2).filter(|number| lan.role(*number) == Role::Active).count();
+            assert_eq!(forward, 1, "{resumes}, {delay}");
+        }
+    }
+}
+
 #[test]
 fn a_box_that_stands_still_while_it_listens_listens_anew() {
     let mut lan = Lan::settled(300);
@@ -630,7 +650,7 @@ fn recorded_beats_are_worthless() {
     // Nor do they make another start of the partner believe anything.
     lan.boxes[1] = None;
     lan.start(1, 500);
-    for ms in 500..700 {
+    for ms in 500..750 {
         for beat in &recorded {
             assert_eq!(lan.boxes[1].as_mut().unwrap().hear(at(ms), *beat), Judged::Unproved);
         }
