@@ -80,6 +80,8 @@ fn a_rotation_goes_step_by_step_and_nothing_else_goes_along() {
     for name in ["press", "crane", "robot"] {
         assert_eq!(ring(&fleet, name), begun);
     }
+    // Killed when the old key had ended, and nothing was rendered.
+    KeyFolder::new(fleet.path("inventory/keys")).finish("ring.cak").unwrap();
     fleet.done(&format!("rotate ring {SIGNED} --finish"));
     assert_eq!(ring(&fleet, "press"), begun[..1]);
     let again = fleet.done(&format!("rotate ring {SIGNED} --finish"));
@@ -310,6 +312,8 @@ fn a_gateway_with_a_copy_of_its_own_is_revoked_step_by_step() {
     fleet.done(&format!("revoke robot {SIGNED}"));
     let begun = ring(&fleet, "press");
     assert_eq!((begun.len(), &begun[1..]), (2, &old[..]));
+    // Killed when the old key had ended, and nothing was rendered.
+    KeyFolder::new(fleet.path("inventory/keys")).finish("ring.cak").unwrap();
     fleet.done(&format!("revoke robot {SIGNED} --finish"));
     assert_eq!(ring(&fleet, "press"), begun[..1]);
 }

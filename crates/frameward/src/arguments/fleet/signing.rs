@@ -172,7 +172,7 @@ impl Signing {
         let revoked = revoked(&self.identities)?;
         let Some((_, file)) = revoked.iter().find(|(key, _)| is_its(key)) else {
             return print(&format_args!(
-                "{name}: never had an identity, so the directory has nothing for it\n"
+                "{name}: no identity of it is known here, so nothing is published for it, and none is refused later\n"
             ));
         };
         let member = identity(file);
