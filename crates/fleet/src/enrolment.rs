@@ -32,7 +32,7 @@ const HASHES: u32 = 1 << 16;
 const CODES: u64 = 10_u64.pow(DIGITS);
 const DIGITS: u32 = 16;
 
-/// What a box asks of an operator.
+/// Request of a box to be taken into a fleet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The fleet: its operator's public key.
