@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use lab::plants::{BARE, LAN, PROBE};
+use lab::plants::{BARE, LAN, PROBE, WAN};
 use lab::topology::{LEFT, RIGHT};
 use lab::{Capture, PacketSocket, Plants, PlantsShape};
 use nix::sys::signal::Signal;
@@ -15,6 +15,8 @@ use super::sites::{all_up, site_when};
 use super::{DEADLINE, counter, program};
 
 const MACSEC: [u8; 2] = [0x88, 0xe5];
+/// The VNI that [`configure`] writes.
+const VNI: &str = "77";
 /// Where a frame of these tests has its number: its PN.
 const NUMBER: std::ops::Range<usize> = 16..20;
 
@@ -266,6 +268,40 @@ fn flows_of_plain_peers_cross_in_the_kernel_over_ipv6() {
 fn a_plain_site_in_the_kernel_meets_one_in_user_space() {
     let choice = SitesChoice { mode: "plain", ..SitesChoice::default() };
     known_flows_cross(&choice, ["auto", "af_xdp"], [true, false]);
+}
+
+/// The other end of a plain peer's VXLAN is Linux's own interface, bridged to the LAN.
+#[test]
+fn the_kernels_own_vxlan_is_a_plain_peer() {
+    let choice = SitesChoice { mode: "plain", ..SitesChoice::default() };
+    let mut world = World::new(PlantsShape::default(), &choice, ["kernel", "auto"]);
+    world.sites.pop().unwrap().stop().unwrap();
+    let (site, remote) = (&world.plants.plants[1].site, world.plants.plants[0].ipv4.to_string());
+    let vxlan = [
+        "link", "add", "vxlan", "type", "vxlan", "id", VNI, "remote", &remote, "dstport", "4789", "dev", WAN,
+    ];
+    site.ip(&vxlan).unwrap();
+    site.ip(&["link", "add", "name", "joint", "type", "bridge", "mcast_snooping", "0"]).unwrap();
+    for port in ["vxlan", LAN] {
+        site.ip(&["link", "set", port, "master", "joint", "up"]).unwrap();
+    }
+    site.ip(&["link", "set", "joint", "up"]).unwrap();
+    let (end, mut before) = (Instant::now() + DEADLINE, None);
+    while before != Some(world.received_by_user_space(0)) {
+        before = Some(world.received_by_user_space(0));
+        for _ in 0..8 {
+            world.cross(0, 1, 100);
+            world.cross(1, 1, 100);
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        assert!(Instant::now() < end, "{}", world.path(0));
+    }
+    assert_eq!(world.path(0), "kernel");
+    let (user_space, packets) = (world.received_by_user_space(0), world.packets(0));
+    assert_eq!(world.stream(1000, Duration::from_millis(1), 400, |_, _| {}), [0, 0]);
+    assert!(world.received_by_user_space(0) - user_space < 50, "{}", world.path(0));
+    assert!(world.packets(0) - packets >= 1000);
+    world.stop();
 }
 
 /// A station that is never answered: no flow goes back that would tell the programs of it.

@@ -11,15 +11,14 @@
 //! The token is a private key that signs the box's request. The operator keeps its public half. So whoever has the stick can ask in the
 //! box's place, once, and the box is refused then: that is noticed. The machine is checked by the box itself, against mistakes.
 
+mod enrolled;
+mod machine;
+
 use std::fmt;
-use std::io;
-use std::path::Path;
-use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ciborium_ll::Header as Head;
-use pnstore::{Directory, Disk as _};
 use sha2::{Digest as _, Sha256};
 use suite::identity::{Identity, PublicKey, SIGNATURE_OCTETS};
 use zeroize::Zeroizing;
@@ -29,6 +28,8 @@ use crate::cbor::{Malformed, Reader, push, push_octets, push_text};
 use crate::name::GatewayName;
 use crate::operator::Operator;
 use crate::record::Validity;
+pub use enrolled::Enrolled;
+pub use machine::{Machine, Machines};
 
 const PREFIX: &str = "frameward-bundle-1:";
 const SIGNED: &[u8] = b"frameward fleet bundle 1\0";
@@ -36,28 +37,6 @@ const SIGNED: &[u8] = b"frameward fleet bundle 1\0";
 pub const BUNDLE_OCTETS: usize = 4096;
 /// The longest name of a machine, and address of a directory.
 const LONGEST_TEXT: usize = 1024;
-
-/// What a box is known by before it has an identity.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Machine {
-    /// What `/etc/machine-id` has.
-    Id(String),
-    /// The serial number that the firmware tells (`/sys/class/dmi/id/product_serial`).
-    Serial(String),
-    /// The public key of an identity that it has already.
-    Identity(String),
-}
-
-/// What a box knows about itself.
-#[derive(Clone, Default, Debug)]
-pub struct Machines {
-    /// Of `/etc/machine-id`.
-    pub id: Option<String>,
-    /// Of the firmware.
-    pub serial: Option<String>,
-    /// Of its identity.
-    pub identity: Option<String>,
-}
 
 /// A bundle as it was read. Nothing of it is verified.
 #[derive(Clone, PartialEq, Eq)]
@@ -76,15 +55,6 @@ pub struct Bundle {
     pub directory: String,
     token: Zeroizing<[u8; 32]>,
     signature: [u8; SIGNATURE_OCTETS],
-}
-
-/// The bundle that a box used last.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Enrolled {
-    /// The fleet.
-    pub fleet: PublicKey,
-    number: u64,
-    digest: [u8; 32],
 }
 
 /// Why a bundle is not used. Nothing changes on the box.
@@ -119,42 +89,6 @@ pub enum BundleRefusal {
     /// A newer one was used.
     #[error("is older than the one that was used on this box last; have the operator make another one")]
     Older,
-}
-
-impl Machine {
-    fn is_one_of(&self, machines: &Machines) -> bool {
-        let (own, named) = match self {
-            Self::Id(named) => (&machines.id, named),
-            Self::Serial(named) => (&machines.serial, named),
-            Self::Identity(named) => (&machines.identity, named),
-        };
-        own.as_ref() == Some(named)
-    }
-}
-
-impl fmt::Display for Machine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Id(named) => write!(f, "machine-id:{named}"),
-            Self::Serial(named) => write!(f, "serial:{named}"),
-            Self::Identity(named) => write!(f, "identity:{named}"),
-        }
-    }
-}
-
-impl FromStr for Machine {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let (kind, named) = text.split_once(':').unwrap_or_default();
-        let is_name = !named.is_empty() && named.len() <= LONGEST_TEXT && !named.contains(char::is_control);
-        match (kind, is_name) {
-            ("machine-id", true) => Ok(Self::Id(named.to_owned())),
-            ("serial", true) => Ok(Self::Serial(named.to_owned())),
-            ("identity", true) => Ok(Self::Identity(named.to_owned())),
-            _ => Err("a box is named by machine-id:HEX (of /etc/machine-id), serial:TEXT or identity:HEX"),
-        }
-    }
 }
 
 impl Bundle {
@@ -316,147 +250,5 @@ impl fmt::Debug for Bundle {
     }
 }
 
-impl Enrolled {
-    /// The file in the state directory that has it.
-    pub const FILE: &str = "enrolled";
-
-    /// What this box used last; nothing if it used none.
-    ///
-    /// # Errors
-    /// The system's, or if the file is damaged: taken for empty it would let a bundle count twice.
-    pub fn recall(state: &Path) -> io::Result<Option<Self>> {
-        let kept = Directory::open(state)?.read(Self::FILE)?;
-        let damaged = || io::Error::new(io::ErrorKind::InvalidData, "it is damaged");
-        kept.map(|octets| Self::parse(&octets).ok_or_else(damaged)).transpose()
-    }
-
-    /// Has this box remember it. Durable at return.
-    ///
-    /// # Errors
-    /// The system's.
-    pub fn remember(&self, state: &Path) -> io::Result<()> {
-        pnstore::replace(&mut Directory::open(state)?, Self::FILE, &self.encode())
-    }
-
-    /// As it is kept: array of 4: fleet, number, SHA-256 of the bundle, SHA-256 of these.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut octets = Vec::new();
-        push(&mut octets, Head::Array(Some(4)));
-        push_octets(&mut octets, &self.fleet.0);
-        push(&mut octets, Head::Positive(self.number));
-        push_octets(&mut octets, &self.digest);
-        push_octets(&mut octets, &self.check());
-        octets
-    }
-
-    /// `None` if it is damaged.
-    pub fn parse(octets: &[u8]) -> Option<Self> {
-        Self::parse_whole(octets).ok()
-    }
-
-    fn parse_whole(octets: &[u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(octets);
-        let items = reader.array()?;
-        let (fleet, number) = (PublicKey(*reader.array_of()?), reader.number()?);
-        let read = Self { fleet, number, digest: *reader.array_of()? };
-        let check: &[u8; 32] = reader.array_of()?;
-        reader.end()?;
-        if items == 4 && *check == read.check() { Ok(read) } else { Err(Malformed) }
-    }
-
-    /// Tells damage, not malice.
-    fn check(&self) -> [u8; 32] {
-        let hash = Sha256::new().chain_update(self.fleet.0).chain_update(self.number.to_be_bytes());
-        hash.chain_update(self.digest).finalize().into()
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const NOW: u64 = 1_800_000_000;
-
-    fn operator(seed: u8) -> Operator {
-        Operator::new(Identity::new(&[seed; 32]))
-    }
-
-    fn bundle(operator: &Operator, number: u64) -> Bundle {
-        let validity = Validity { from: NOW - 10, until: NOW + 100 };
-        let name = GatewayName::new("press").unwrap();
-        let machine = Machine::Serial("SN 1/a".to_owned());
-        Bundle::new(operator, &name, (number, validity), machine, "etcd://10.0.0.1", &[5; 32])
-    }
-
-    #[test]
-    fn each_bundle_that_is_not_for_this_box_now_is_refused_for_its_reason() {
-        let machines = Machines { serial: Some("SN 1/a".to_owned()), ..Machines::default() };
-        let (ours, theirs) = (operator(1), operator(2));
-        let fleet = ours.fleet();
-        let good = bundle(&ours, 7);
-        assert_eq!(Bundle::parse(&good.text()), Ok(good.clone()));
-        let used = good.judge(None, None, &machines, NOW).unwrap();
-        assert_eq!(good.judge(Some(fleet), None, &machines, NOW), Ok(used));
-        let judge = |bundle: &Bundle, used, now| bundle.judge(None, used, &machines, now);
-        let foreign = BundleRefusal::Foreign { fleet: theirs.fleet() };
-        assert_eq!(bundle(&theirs, 9).judge(Some(fleet), None, &machines, NOW), Err(foreign.clone()));
-        assert_eq!(
-            judge(&bundle(&theirs, 9), Some(&used), NOW),
-            Err(foreign),
-            "whom it belongs to is remembered"
-        );
-        let changed = Bundle { directory: "etcd://10.6.6.6".to_owned(), ..good.clone() };
-        assert_eq!(judge(&changed, None, NOW), Err(BundleRefusal::NotSigned));
-        let renamed = Bundle { fleet: theirs.fleet(), ..good.clone() };
-        assert_eq!(judge(&renamed, None, NOW), Err(BundleRefusal::NotSigned));
-        let other =
-            good.judge(None, None, &Machines { id: machines.serial.clone(), ..Machines::default() }, NOW);
-        assert_eq!(other, Err(BundleRefusal::OtherMachine(good.machine.clone())));
-        assert_eq!(judge(&good, None, NOW - 11), Err(BundleRefusal::NotYetValid(Span(1))));
-        assert_eq!(judge(&good, None, NOW + 101), Err(BundleRefusal::Expired(Span(1))));
-        assert_eq!(judge(&good, Some(&used), NOW), Err(BundleRefusal::Replayed));
-        assert_eq!(judge(&bundle(&ours, 6), Some(&used), NOW), Err(BundleRefusal::Older));
-        assert!(judge(&bundle(&ours, 8), Some(&used), NOW).is_ok());
-        assert_eq!(
-            format!("{good:?}"),
-            "Bundle { gateway: GatewayName(\"press\"), number: 7, .. }",
-            "no token"
-        );
-    }
-
-    #[test]
-    fn other_texts_are_no_bundle_and_a_damaged_memory_is_none() {
-        let text = bundle(&operator(1), 7).text();
-        for bad in [
-            "",
-            PREFIX,
-            "frameward-bundle-2:AAAA",
-            &text[..text.len() - 3],
-            &format!("{PREFIX}{}", "A".repeat(1 << 20)),
-        ] {
-            assert_eq!(Bundle::parse(bad), Err(BundleRefusal::Malformed), "{bad:.40}");
-        }
-        let machines = Machines { serial: Some("SN 1/a".to_owned()), ..Machines::default() };
-        let octets = bundle(&operator(1), 7).judge(None, None, &machines, NOW).unwrap().encode();
-        assert!(Enrolled::parse(&octets).is_some());
-        for i in 0..octets.len() {
-            let mut changed = octets.clone();
-            changed[i] ^= 1;
-            assert_eq!(Enrolled::parse(&changed), None, "octet {i}");
-        }
-        for text in ["serial:", "mac:02", "serial", "serial:a\nb", &format!("serial:{}", "a".repeat(2000))] {
-            assert!(text.parse::<Machine>().is_err(), "{text:.20}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn what_is_read_encodes_to_itself(octets in proptest::collection::vec(any::<u8>(), 0..200)) {
-            if let Ok(bundle) = Bundle::parse_whole(&octets) {
-                let encoded = bundle.encode();
-                prop_assert_eq!(encoded.as_slice(), &octets);
-            }
-        }
-    }
-}
+mod tests;

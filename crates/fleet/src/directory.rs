@@ -143,7 +143,7 @@ pub fn configuration_key(fleet: PublicKey, gateway: &GatewayName) -> String {
     format!("{}{gateway}", configuration_prefix(fleet))
 }
 
-/// What the keys of all configurations of a fleet begin with.
+/// Prefix of the keys of all configurations of a fleet.
 pub fn configuration_prefix(fleet: PublicKey) -> String {
     format!("/frameward/{fleet}/configuration/")
 }
@@ -153,7 +153,7 @@ pub fn enrolment_key(fleet: PublicKey, gateway: &GatewayName) -> String {
     format!("{}{gateway}", enrolment_prefix(fleet))
 }
 
-/// What the keys of all requests of a fleet begin with.
+/// Prefix of the keys of all requests of a fleet.
 pub fn enrolment_prefix(fleet: PublicKey) -> String {
     format!("/frameward/{fleet}/enrolment/")
 }

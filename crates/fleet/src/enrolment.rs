@@ -32,7 +32,7 @@ const HASHES: u32 = 1 << 16;
 const CODES: u64 = 10_u64.pow(DIGITS);
 const DIGITS: u32 = 16;
 
-/// What a box asks of an operator.
+/// Request of a box to be taken into a fleet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// The fleet: its operator's public key.
@@ -239,9 +239,16 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_read_encodes_to_itself(octets in proptest::collection::vec(any::<u8>(), 0..64)) {
-            if let Ok(request) = Request::parse(&octets) {
-                prop_assert_eq!(request.encode(), octets);
+        fn what_is_read_encodes_to_itself(at in any::<prop::sample::Index>(), octet: u8, cut in 0..3_usize) {
+            let valid = request(7, "press", Some(9)).encode();
+            prop_assert!(Request::parse(&valid).is_ok());
+            let mut octets = valid.clone();
+            octets.truncate(valid.len() - cut);
+            let at = at.index(octets.len());
+            octets[at] = octet;
+            match Request::parse(&octets) {
+                Ok(request) => prop_assert_eq!(request.encode(), octets),
+                Err(_) => prop_assert_ne!(octets, valid),
             }
         }
     }

@@ -34,6 +34,11 @@ pub enum Difference {
         /// Its version.
         version: u64,
     },
+    /// Nobody speaks with this very box any more: somebody revoked it. Nothing takes the place of that.
+    Revoked {
+        /// The version that says so.
+        version: u64,
+    },
     /// Something that this operator did not sign, or not for this gateway.
     Foreign,
     /// The same files.
@@ -48,6 +53,8 @@ pub enum Difference {
 pub struct Place {
     /// What is to be done.
     pub difference: Difference,
+    /// Whether a record without a trial is there: boxes may not have fetched it yet, so what takes its place is on none either.
+    pub is_without_trial: bool,
     key: String,
     /// Revision of what was there; 0 if there was nothing.
     seen: u64,
@@ -59,6 +66,12 @@ pub enum PublishError {
     /// The directory did not take it.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// Somebody revoked it.
+    #[error("was revoked in version {version}, which stays")]
+    Revoked {
+        /// The version that says so.
+        version: u64,
+    },
     /// Somebody else was first.
     #[error("somebody else published {} meanwhile; look at it, and apply again", match version {
         Some(version) => format!("version {version}"),
@@ -84,25 +97,48 @@ pub fn compare(
     let key = configuration_key(operator.fleet(), draft.gateway);
     let there = directory.get(&key)?;
     let seen = there.as_ref().map_or(0, |entry| entry.revision);
+    let mut is_without_trial = false;
     let difference = match &there {
         None => Difference::New,
         Some(entry) => match own_record(operator, draft, entry) {
             None => Difference::Foreign,
             Some(record) => {
-                let header = record.header();
-                let (version, Validity { from, until }) = (header.version, header.validity);
-                let same_files = operator.has_files(&record, draft.files);
-                let is_lasting = from <= now && until.saturating_sub(now) > valid.as_secs() / 3;
-                match (header.member == draft.member.key(), same_files) {
-                    (false, same_files) => Difference::OtherIdentity { version, same_files },
-                    (true, false) => Difference::Changed { version },
-                    (true, true) if is_lasting => Difference::Same { version },
-                    (true, true) => Difference::Ending { version },
-                }
+                is_without_trial = record.header().kind == Kind::ConfigurationToKeep;
+                difference(operator, draft, &record, valid, now)
             }
         },
     };
-    Ok(Place { difference, key, seen })
+    Ok(Place { difference, is_without_trial, key, seen })
+}
+
+/// What the draft says, beside a record of this operator for the gateway.
+fn difference(
+    operator: &Operator,
+    draft: Draft<'_>,
+    record: &Record<'_>,
+    valid: Duration,
+    now: u64,
+) -> Difference {
+    let header = record.header();
+    let (version, Validity { from, until }) = (header.version, header.validity);
+    let same_files = operator.has_files(record, draft.files);
+    let is_lasting = from <= now && until.saturating_sub(now) > valid.as_secs() / 3;
+    // Gateways may take back what is on trial, whatever is in it.
+    let has_kind = match draft.kind {
+        Kind::Configuration => header.kind != Kind::Revocation,
+        kind => header.kind == kind,
+    };
+    if header.member != draft.member.key() {
+        return Difference::OtherIdentity { version, same_files };
+    }
+    match (header.kind, draft.kind) {
+        (Kind::Revocation, Kind::Configuration | Kind::ConfigurationToKeep) => {
+            Difference::Revoked { version }
+        }
+        _ if !same_files || !has_kind => Difference::Changed { version },
+        _ if is_lasting => Difference::Same { version },
+        _ => Difference::Ending { version },
+    }
 }
 
 /// Publishes that nobody speaks with a gateway any more, in the place of its configuration. The version, or `None` if that is there.
@@ -150,6 +186,7 @@ pub fn publish(
     now: u64,
 ) -> Result<u64, PublishError> {
     let before = match place.difference {
+        Difference::Revoked { version } => return Err(PublishError::Revoked { version }),
         Difference::New | Difference::Foreign => 0,
         Difference::Changed { version }
         | Difference::OtherIdentity { version, .. }

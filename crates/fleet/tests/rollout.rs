@@ -91,6 +91,13 @@ impl World {
     }
 }
 
+/// A gateway's place in the directory, beside what is rendered.
+fn place_of(world: &mut World, gateway: &str, kind: Kind) -> publish::Place {
+    let (files, member) = (world.files(gateway), PublicIdentity::of(&identity(gateway)));
+    let draft = Draft { gateway: &name(gateway), member: &member, kind, files: &files };
+    compare(&mut *world.directory, &operator(), draft, VALID, NOW + 4).expect("a directory")
+}
+
 /// Identity of the gateway of this name.
 fn identity(gateway: &str) -> Identity {
     Identity::new(&[gateway.len() as u8; 32])
@@ -231,10 +238,40 @@ fn a_revoked_gateway_gets_nothing_more_and_the_others_keep_what_they_get() {
     assert_eq!(place.difference, Difference::Changed { version: NOW });
     publish::publish(&mut *world.directory, &operator(), draft, &place, VALID, NOW + 1).unwrap();
     assert_eq!(world.apply("press", NOW + 2).0, Difference::Same { version: NOW + 1 });
+    assert!(
+        place_of(&mut world, "press", Kind::Configuration).is_without_trial,
+        "what comes next is on none"
+    );
+    // What was published on trial is not the same.
+    world.render("press", 3);
+    world.apply("press", NOW + 3);
+    let same = place_of(&mut world, "press", Kind::Configuration);
+    assert_eq!((same.difference, same.is_without_trial), (Difference::Same { version: NOW + 3 }, false));
+    let other = place_of(&mut world, "press", Kind::ConfigurationToKeep);
+    assert_eq!(other.difference, Difference::Changed { version: NOW + 3 });
+    world.render("press", 2);
+    let draft = Draft { kind: Kind::ConfigurationToKeep, ..draft };
+    let place = compare(&mut *world.directory, &operator(), draft, VALID, NOW + 4).unwrap();
+    publish::publish(&mut *world.directory, &operator(), draft, &place, VALID, NOW + 4).unwrap();
+
+    // Nothing takes the place of a revocation, whatever an operator with old files publishes.
+    let there = world.record("crane");
+    for kind in [Kind::Configuration, Kind::ConfigurationToKeep] {
+        let place = place_of(&mut world, "crane", kind);
+        assert_eq!(place.difference, Difference::Revoked { version: NOW + 1 });
+        let (files, member) = (world.files("crane"), PublicIdentity::of(&identity("crane")));
+        let draft = Draft { gateway: &name("crane"), member: &member, kind, files: &files };
+        let refused = publish::publish(&mut *world.directory, &operator(), draft, &place, VALID, NOW + 5);
+        assert!(
+            matches!(refused, Err(PublishError::Revoked { version }) if version == NOW + 1),
+            "{refused:?}"
+        );
+    }
+    assert_eq!(world.record("crane"), there);
     let accepted = world.acceptor("press").accept(&world.record("press"), NOW + 1).unwrap();
     let folder = world.folder("press");
     assert!(folder.install_on_trial(&accepted, vec!["press".to_owned()]).unwrap());
-    assert_eq!((folder.version(), folder.trial()), (Some(NOW + 1), None));
+    assert_eq!((folder.version(), folder.trial()), (Some(NOW + 4), None));
 }
 
 #[test]

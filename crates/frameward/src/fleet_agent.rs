@@ -71,6 +71,21 @@ struct Told {
     refusals: Vec<Discriminant<Refusal>>,
     /// The version that was tried last: it is in use, or was refused.
     unusable: Option<u64>,
+    /// The gateway may run with another version than the one in its folder: when it is asked again, and the pause behind that.
+    reload: Option<(Instant, Duration)>,
+}
+
+impl Told {
+    /// What became of a reload. One that failed is asked for again, until the gateway has it or none runs.
+    fn reloaded(&mut self, outcome: &Result<bool, Option<String>>) {
+        self.reload = match outcome {
+            Ok(true) | Err(None) => None,
+            Ok(false) | Err(Some(_)) => {
+                let pause = self.reload.map_or(SHORTEST_PAUSE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
+                Some((Instant::now() + pause, pause))
+            }
+        };
+    }
 }
 
 /// No gateway runs.
@@ -79,13 +94,14 @@ struct NoGateway;
 impl Agent {
     /// Follows the directory until `stop` is set.
     pub fn run(&mut self, directory: &mut dyn Directory, stop: &AtomicBool) {
+        let mut told = Told { pause: SHORTEST_PAUSE, ..Told::default() };
         match self.folder.trial() {
-            Some(trial) => self.try_out(&trial, stop),
-            None if self.folder.version().is_some() => _ = self.reload(),
+            Some(trial) => self.try_out(&trial, &mut told, stop),
+            None if self.folder.version().is_some() => told.reloaded(&self.reload()),
             None => {}
         }
-        let mut told = Told { pause: SHORTEST_PAUSE, ..Told::default() };
         while !stop.load(Ordering::Relaxed) {
+            self.reload_again(&mut told);
             let followed = self.follow(directory, &mut told, stop);
             // Also where nothing is wrong: a directory that forgets each watch at once is not asked without end.
             wait(told.pause, stop);
@@ -126,6 +142,7 @@ impl Agent {
                 told.unusable = None;
                 return Ok(());
             }
+            self.reload_again(told);
             match directory.watch(&self.key, revision, LOOK)? {
                 Watched::Changes(changes) => (revision, entries) = (changes.revision, changes.entries),
                 Watched::Lost => return Ok(()),
@@ -173,8 +190,8 @@ impl Agent {
             Ok(true) => {
                 info!(event = "fleet-version-installed", version, "version {version} is installed");
                 match self.folder.trial() {
-                    Some(trial) => self.try_out(&trial, stop),
-                    None => _ = self.reload(),
+                    Some(trial) => self.try_out(&trial, told, stop),
+                    None => told.reloaded(&self.reload()),
                 }
             }
             Err(InstallError::Refused { findings, .. }) => {
@@ -186,22 +203,30 @@ impl Agent {
         }
     }
 
-    fn try_out(&self, trial: &Trial, stop: &AtomicBool) {
+    /// Asks the gateway again, if it is time to.
+    fn reload_again(&self, told: &mut Told) {
+        if told.reload.is_some_and(|(at, _)| at <= Instant::now()) {
+            told.reloaded(&self.reload());
+        }
+    }
+
+    fn try_out(&self, trial: &Trial, told: &mut Told, stop: &AtomicBool) {
+        told.reload = None;
         match self.reload() {
-            Ok(true) => self.judge(trial, stop),
+            Ok(true) => self.judge(trial, told, stop),
             // It has the configuration before, and goes on with it.
             Ok(false) => self.take_back(trial, "the gateway refuses it"),
             // It reads this version when it starts.
             Err(None) => self.confirm(trial),
             Err(Some(why)) => {
                 self.take_back(trial, &why);
-                let _ = self.reload();
+                told.reloaded(&self.reload());
             }
         }
     }
 
     /// Waits until what stood before has had its time to stand again. A trial that is not judged stays one.
-    fn judge(&self, trial: &Trial, stop: &AtomicBool) {
+    fn judge(&self, trial: &Trial, told: &mut Told, stop: &AtomicBool) {
         wait(PROOF, stop);
         let mut fallen = self.expected(trial);
         for _ in 0..LAST_LOOKS {
@@ -216,7 +241,7 @@ impl Agent {
             wait(LOOK, stop);
         }
         self.take_back(trial, &format!("{} does not stand any more", fallen.join(", ")));
-        let _ = self.reload();
+        told.reloaded(&self.reload());
     }
 
     /// What stood before and is in the configuration still.

@@ -112,6 +112,11 @@ impl KeyFolder {
         self.folder.join(gateway).join(file).exists()
     }
 
+    /// The path of a gateway's file in this folder.
+    pub(crate) fn stored(&self, gateway: &str, file: &str) -> String {
+        if self.is_own(gateway, file) { format!("{gateway}/{file}") } else { file.to_owned() }
+    }
+
     /// Where a file of a gateway is: in the gateway's own folder, or among those that several have.
     fn path(&self, gateway: &str, file: &Path) -> PathBuf {
         let own = self.folder.join(gateway).join(file);

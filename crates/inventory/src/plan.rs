@@ -84,6 +84,19 @@ impl FleetPlan {
         Ok(plan)
     }
 
+    /// Whether CAKs and master keys alone would be different: what a renewal changes.
+    pub fn is_of_keys(&self) -> bool {
+        const KEYS: [&str; 5] = [
+            "mka cak, its key's",
+            "mka fallback cak, its key's",
+            "mka fallback_cak_file:",
+            "master key, its key's",
+            "in form only",
+        ];
+        let is_key = |line: &String| KEYS.iter().any(|of| line.contains(of));
+        self.changes.iter().all(|change| change.what == What::Change && change.keys.iter().all(is_key))
+    }
+
     /// Whether nothing would be different.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()

@@ -21,8 +21,8 @@ use crate::keys::{Drawn, can_go_along};
 use crate::member::{FALLBACK, Member};
 use crate::mistakes::{Mistakes, instead};
 use crate::sections::Kind;
-use crate::tree::{Node, is_word};
-use crate::{Inventory, KeyFolder};
+use crate::tree::{Node, Value, is_word};
+use crate::{Inventory, KeyFolder, Rendered, Rendering};
 
 /// What the name of an old CAK's file ends with.
 const BEFORE: &str = ".before";
@@ -183,6 +183,58 @@ impl Inventory {
     }
 }
 
+impl Inventory {
+    /// Why gateways cannot have a new CAK and the old one of this file for a time, in words; `gone` is none of them any more.
+    pub fn hindrance(
+        &self,
+        file: &str,
+        rendering: &Rendering,
+        keys: &KeyFolder,
+        gone: Option<&str>,
+    ) -> Option<String> {
+        let known = keys.fingerprint(file).ok()?;
+        let is_there = |(name, _): &(&String, &Rendered)| Some(name.as_str()) != gone;
+        for (name, one) in rendering.gateways.iter().filter(is_there) {
+            let has_fallback = |link: &&config::Link| {
+                link.mka().is_some_and(|mka| mka.cak.fingerprint() == known && mka.caks().count() > 1)
+            };
+            if let Some(link) = one.config.links.iter().find(has_fallback) {
+                return Some(format!(
+                    "gateway {name:?} names a {FALLBACK} for link {:?} beside {file}, and a renewal needs its place; remove that line first, render and apply",
+                    link.name
+                ));
+            }
+            let stored = one.key_files.keys().map(|file| keys.stored(name, file));
+            let mut copies = stored.filter(|one| without_before(one) != file);
+            if let Some(copy) =
+                copies.find(|copy| keys.fingerprint(copy).is_ok_and(|fingerprint| fingerprint == known))
+            {
+                return Some(format!(
+                    "gateway {name:?} has the CAK of {file} as {}, too, which would stay as it is; have it name {file}, or put another CAK there, and render and apply first",
+                    keys.path_of(&copy).display()
+                ));
+            }
+            let sections = self.gateways.get(name).map(|gateway| &gateway.sections);
+            if sections.is_some_and(|sections| sections.values().any(|node| has_text(node, file))) {
+                return Some(format!(
+                    "gateway {name:?} names {file} in a section of its own (box), which gets no second CAK; make it a [[link]] or [[group]] first, render and apply"
+                ));
+            }
+        }
+        None
+    }
+}
+
+/// Whether it is, or has within, this text.
+fn has_text(node: &Node, text: &str) -> bool {
+    match &node.value {
+        Value::Text(one) => one == text,
+        Value::Literal(_) => false,
+        Value::List(list) => list.iter().any(|node| has_text(node, text)),
+        Value::Table(table) => table.values().any(|node| has_text(node, text)),
+    }
+}
+
 /// The file of the old CAK.
 pub(crate) fn before(file: &str) -> String {
     format!("{file}{BEFORE}")
@@ -191,6 +243,11 @@ pub(crate) fn before(file: &str) -> String {
 /// Whether it is the file of an old CAK.
 pub(crate) fn is_before(file: &str) -> bool {
     file.ends_with(BEFORE)
+}
+
+/// The file of the new CAK beside this old one, or the file itself.
+pub(crate) fn without_before(file: &str) -> &str {
+    file.strip_suffix(BEFORE).unwrap_or(file)
 }
 
 /// The file of the new CAK until it takes the place.

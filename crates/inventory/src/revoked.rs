@@ -8,7 +8,7 @@
 //!
 //! Whatever else the inventory says of such a gateway does not count.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -18,10 +18,10 @@ use config::Finding;
 
 use crate::mistakes::{Mistakes, instead};
 use crate::read::texts;
-use crate::renewal::{before, is_before};
+use crate::renewal::{before, is_before, without_before};
 use crate::sections::{Kind, Shared};
 use crate::tree::{Node, Place, Table, Value};
-use crate::{Inventory, KeyFolder, Rendering};
+use crate::{Inventory, KeyFolder, Rendered, Rendering};
 
 /// The file of an inventory's folder in which revocations stand.
 const FILE: &str = "revoked.toml";
@@ -31,7 +31,7 @@ const FILE: &str = "revoked.toml";
 pub struct Revocation {
     /// Public keys by which it was known, as hexadecimal digits.
     pub public_keys: Vec<String>,
-    /// Keys that it had in common with others: their files, and their fingerprints.
+    /// Keys that it knew: their files in the folder of keys, and their fingerprints.
     pub keys: BTreeMap<String, String>,
 }
 
@@ -81,11 +81,32 @@ impl Revocation {
 
     /// Those of its keys that other gateways still have. `rendering`: of the inventory in which it is revoked.
     pub fn keys_in_use(&self, rendering: &Rendering, keys: &KeyFolder) -> Vec<&str> {
-        let is_used = |file: &str| rendering.gateways.values().any(|one| one.key_files.contains_key(file));
+        let is_used = |file: &str| {
+            let has = |(name, one): (&String, &Rendered)| {
+                one.key_files.contains_key(file) && !keys.is_own(name, file)
+            };
+            !is_before(file) && rendering.gateways.iter().any(has)
+        };
         let known = self.keys.iter().filter(|(file, fingerprint)| {
             is_used(file) && keys.fingerprint(file).is_ok_and(|now| now == **fingerprint)
         });
         known.map(|(file, _)| file.as_str()).collect()
+    }
+
+    /// Files of others, in the folder of keys, that have a key which it knew under another name: only people can exchange them.
+    pub fn copies(&self, rendering: &Rendering, keys: &KeyFolder) -> Vec<String> {
+        rendering.gateways.iter().flat_map(|(name, one)| self.copies_of(name, one, keys)).collect()
+    }
+
+    fn copies_of(&self, name: &str, one: &Rendered, keys: &KeyFolder) -> Vec<String> {
+        let stored = one.key_files.keys().map(|file| keys.stored(name, file));
+        // These are exchanged, or the old ones beside new ones.
+        let others = stored.filter(|file| !self.keys.contains_key(without_before(file)));
+        let is_known = |file: &String| {
+            let fingerprint = keys.drawn_or_read_fingerprint(file);
+            fingerprint.is_ok_and(|now| self.keys.values().any(|known| *known == now))
+        };
+        others.filter(is_known).collect()
     }
 
     /// Those of its keys that other gateways have beside new ones.
@@ -129,9 +150,42 @@ impl Inventory {
             ));
         }
         let mut revocation = Revocation::default();
-        for file in rendered.key_files.keys().filter(|file| !keys.is_own(name, file) && !is_before(file)) {
-            let fingerprint = keys.drawn_or_read_fingerprint(file).map_err(|error| error.to_string())?;
-            revocation.keys.insert(file.clone(), fingerprint);
+        // What is no CAK and no master key is an identity, which nobody has in common.
+        for file in rendered.key_files.keys().map(|file| keys.stored(name, file)) {
+            if let Ok(fingerprint) = keys.drawn_or_read_fingerprint(&file) {
+                revocation.keys.insert(file, fingerprint);
+            }
+        }
+        let known: BTreeSet<String> = revocation.keys.values().cloned().collect();
+        if let Some(link) = rendered.config.links.iter().find(|link| !is_known(link, &known)) {
+            return Err(format!(
+                "gateway {name:?} has a key of link {:?} at an absolute path, so it is not known here who else has it; exchange it on the others by hand, and take the link out of the inventory first",
+                link.name
+            ));
+        }
+        let others = |(other, _): &(&String, &Rendered)| other.as_str() != name;
+        let mut common: BTreeMap<String, &str> = BTreeMap::new();
+        for (other, one) in rendering.gateways.iter().filter(others) {
+            for file in one.key_files.keys().filter(|file| !keys.is_own(other, file) && !is_before(file)) {
+                let fingerprint = keys.drawn_or_read_fingerprint(file).unwrap_or_default();
+                if !known.contains(&fingerprint) {
+                    continue;
+                }
+                // Under another name, or as a copy of the revoked gateway's own: it can be exchanged as any other.
+                revocation.keys.insert(file.clone(), fingerprint.clone());
+                if let Some(first) = common.insert(fingerprint, file).filter(|first| first != file) {
+                    return Err(format!(
+                        "{first} and {file} are the same key, which gateway {name:?} knows, and would get two new ones; have all name one of them first"
+                    ));
+                }
+            }
+        }
+        let left = rendering.gateways.iter().filter(others);
+        if let Some(copy) = left.flat_map(|(other, one)| revocation.copies_of(other, one, keys)).next() {
+            return Err(format!(
+                "{} has a key that gateway {name:?} knows, for one gateway alone; put another key there, or remove it so that the common one counts, and render and apply that first",
+                keys.path_of(&copy).display()
+            ));
         }
         revocation.public_keys.extend(self.public_keys(name, keys));
         Ok(revocation)
@@ -176,6 +230,13 @@ impl Revoking {
         };
         write().map_err(|error| (self.file.clone(), error))
     }
+}
+
+/// Whether the CAKs and the master key of a link are among these.
+fn is_known(link: &config::Link, fingerprints: &BTreeSet<String>) -> bool {
+    let caks = link.mka().into_iter().flat_map(|mka| mka.caks().map(|cak| cak.fingerprint()));
+    let master = link.cell.as_ref().map(|cell| cell.master_key.fingerprint());
+    caks.chain(master).all(|fingerprint| fingerprints.contains(&fingerprint))
 }
 
 /// The sections of all files together.

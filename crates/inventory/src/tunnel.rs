@@ -100,8 +100,10 @@ fn judge_peer_options(member: &Member<'_>, common: Option<Node>, mistakes: &mut 
     let cure = format!("[tunnel.at.{}.peer.GATEWAY], for options of one peer", member.name);
     let mut at = Node::table(shared.place, table_of(at, &cure));
     member.gateway.substitute(member.name, &mut at, mistakes);
-    let Value::Table(at) = at.value else { return PeerOptions { common, at: Table::new() } };
+    let Value::Table(mut at) = at.value else { return PeerOptions { common, at: Table::new() } };
     check_keys(&common, &["site", "peer"], &[], &format!("{label}peer: "), mistakes);
+    // Lines about a gateway that was revoked may stay.
+    at.retain(|name, _| !member.inventory.revoked.contains_key(name));
     for (name, node) in &at {
         if !shared.gateways.contains_key(name) || name == member.name {
             let others = shared.gateways.keys().map(String::as_str).filter(|other| *other != member.name);

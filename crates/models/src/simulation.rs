@@ -35,3 +35,16 @@ pub use cells::run as cells;
 pub use judge::{Told, Wrong};
 pub use links::run as links;
 pub use sites::run as sites;
+
+/// Settings of a SecY that protects all frames and accepts no others.
+const fn strict_secy(mtu: usize) -> secy::Settings {
+    secy::Settings {
+        protect_frames: true,
+        sci_inclusion: secy::SciInclusion::Always,
+        validate_frames: secy::ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: secy::ClearVlan::Refuse,
+        mtu,
+        reassemble: false,
+    }
+}

@@ -196,9 +196,11 @@ impl CellControl {
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes) else { return false };
         let mut leaves: Vec<_> = (0..kernel.cell.count()).map(|number| kernel.cell.has(number)).collect();
         stays.iter().for_each(|&(_, there)| leaves[there] = false);
-        let leaving = leaves.iter().enumerate().filter(|(_, leaves)| **leaves);
-        // One that a map keeps goes when the next cell is put in, or with the programs.
-        leaving.map(|(number, _)| drop(kernel.cell.release(number))).count() > 0
+        for number in (0..leaves.len()).filter(|number| leaves[*number]) {
+            // One that a map keeps goes when the next cell is put in, or with the programs.
+            let _ = kernel.cell.release(number);
+        }
+        leaves.contains(&true)
     }
 
     /// It stays the link's cell after all: relations that have no keys any more get others.

@@ -65,16 +65,18 @@ impl Gateway {
 
     /// Takes programs off a link's ports, which then go on with their own.
     pub(super) fn take_programs_off(&mut self, number: usize) {
-        let off = |sides: &[KernelSide; 2]| sides.iter().for_each(|side| drop(side.set_program(None)));
         match self.kernel_sides(number) {
-            Ok(sides) => sides.iter().for_each(off),
+            Ok(sides) => sides.iter().for_each(take_off),
             // A worker that does not answer does it when it comes back: nobody else may be given the programs' maps meanwhile.
             Err(_) => drop(self.run_on_link(number, (), |link, ()| {
-                if let Ok(sides) = link.kernel_sides() {
-                    sides.iter().for_each(|side| drop(side.set_program(None)));
-                }
+                link.kernel_sides().iter().for_each(take_off);
                 Progress::Done
             })),
         }
     }
+}
+
+fn take_off(sides: &[KernelSide; 2]) {
+    // An interface that refuses that is gone.
+    sides.iter().for_each(|side| drop(side.set_program(None)));
 }

@@ -28,6 +28,14 @@ fn a_box_is_taken_by_the_code_that_it_shows_and_nobody_in_its_place() {
             .failed(3, &approve(&operator, "press 1234-5678-9012-3456"))
             .contains("nobody asks under the name press")
     );
+    let made = format!(
+        "bundle press --for serial:1 {DIRECTORY} --signing-key operator.key --identities identities --out press.bundle"
+    );
+    // What the operator keeps of it cannot be written: then there is no bundle, and the same command makes it.
+    fs::create_dir(fleet.path("identities/press.new")).unwrap();
+    assert!(fleet.failed(1, &made).contains("cannot write identities/press.token"));
+    fs::remove_dir(fleet.path("identities/press.new")).unwrap();
+    fleet.done(&made);
     let shown = code(&fleet.done(&enrol(&operator, "press.key", "press")));
     assert_eq!(mode(&fleet.path("press.key")), 0o600);
     assert_eq!(code(&fleet.done(&enrol(&operator, "press.key", "press"))), shown, "the same each time");
@@ -49,6 +57,7 @@ fn a_box_is_taken_by_the_code_that_it_shows_and_nobody_in_its_place() {
 
     fleet.done(&enrol(&operator, "press.key", "press"));
     assert!(fleet.done(&approve(&operator, &format!("press {shown}"))).contains(": taken"));
+    assert!(!fleet.path("identities/press.token").exists(), "the bundle that was not needed has ended");
     let printed = fleet.done("identity press.key");
     assert_eq!(fs::read_to_string(fleet.path("identities/press.identity")).unwrap(), printed);
     assert_eq!(fleet.done(&approve(&operator, "")), "", "nobody asks any more");
@@ -96,7 +105,10 @@ fn a_bundle_counts_once_on_its_box_and_each_other_one_is_refused_for_its_reason(
     fs::write(fleet.path("damaged.bundle"), "frameward-bundle-1:AAAA").unwrap();
     refused("damaged.bundle", "is no bundle, or damaged");
     refused("none.bundle", "cannot be read");
-    assert!(bundle("operator.key", &press, "older.bundle").contains("a SECRET until it was used"));
+    assert!(
+        bundle("operator.key", &press, "older.bundle")
+            .contains("a SECRET until the operator has taken the box")
+    );
     assert_eq!(mode(&fleet.path("older.bundle")), 0o600);
     // The number is the second.
     std::thread::sleep(std::time::Duration::from_millis(1100));
@@ -122,7 +134,19 @@ fn a_bundle_counts_once_on_its_box_and_each_other_one_is_refused_for_its_reason(
     fleet.done(&enrol(&operator, "attacker.key", "press"));
     let said = fleet.failed(1, &approve(&operator, "press --bundle"));
     assert!(said.contains("asks without the token of its last bundle"), "{said}");
+    // Nor does somebody who has the bundle have its identity, if it names one.
+    let token = fs::read_to_string(fleet.path("identities/press.token")).unwrap();
     fs::write(fleet.path("fleet.redb"), asked).unwrap();
+    fs::write(fleet.path("identities/press.token"), token.replace(&press, &crane)).unwrap();
+    let said = fleet.failed(1, &approve(&operator, "press --bundle"));
+    assert!(said.contains("asks with the identity") && said.contains("somebody else has used it"), "{said}");
+    let until = token.lines().nth(1).unwrap();
+    fs::write(fleet.path("identities/press.token"), token.replace(until, "1")).unwrap();
+    let said = fleet.failed(1, &approve(&operator, "press --bundle"));
+    assert!(said.contains("the bundle for press has ended"), "{said}");
+    fs::write(fleet.path("identities/press.token"), token.lines().next().unwrap()).unwrap();
+    assert!(fleet.failed(1, &approve(&operator, "press --bundle")).contains("is damaged"));
+    fs::write(fleet.path("identities/press.token"), token).unwrap();
     assert_eq!(
         fleet.done(&approve(&operator, "press --bundle")),
         format!("press {press}: taken; it gets its configuration with: frameward fleet apply\n")

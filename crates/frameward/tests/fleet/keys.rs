@@ -1,13 +1,20 @@
 //! `fleet rotate` and `fleet revoke`: what is interrupted goes on, and nothing else goes along.
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
-use super::{APPLY, Fleet};
+use inventory::{KeyFolder, Renewal};
+
+use super::{APPLY, Fleet, fetch};
 
 /// A fleet with an inventory of two gateways on a link, and of three in a group; applied.
 fn planted(test: &str) -> Fleet {
     let fleet = Fleet::new(test);
-    fleet.operator("operator.key");
+    fs::write(fleet.path("operator.pub"), fleet.operator("operator.key")).unwrap();
     fs::create_dir(fleet.path("inventory")).unwrap();
     let mut text =
         "[template.box]\nports = { plain = \"p\", protected = \"n\", ring = \"r\", plant = \"s\" }\n"
@@ -46,11 +53,23 @@ fn a_rotation_goes_step_by_step_and_nothing_else_goes_along() {
         fleet.failed(1, &format!("rotate ring {SIGNED}")).contains("has changes that are not in rendering")
     );
     assert!(!fleet.path("inventory/keys/ring.cak.before").exists(), "nothing has begun");
-    fs::write(fleet.path("inventory/plant.toml"), plant).unwrap();
+    fs::write(fleet.path("inventory/plant.toml"), &plant).unwrap();
 
-    // The directory is away when it comes to apply: the same command goes on.
+    // Nor what is rendered and not applied.
+    fs::write(fleet.path("inventory/plant.toml"), format!("{plant}replay_window = 64\n")).unwrap();
+    fleet.done("render inventory --to rendering");
+    let refused = fleet.failed(1, &format!("rotate ring {SIGNED}"));
+    assert!(refused.contains("not in the directory, for crane, press, robot; apply them first"), "{refused}");
+    fs::write(fleet.path("inventory/plant.toml"), plant).unwrap();
+    fleet.done("render inventory --to rendering");
+    // Nor anything while the directory is away.
     let away = format!("rotate ring {SIGNED}").replace("fleet.redb", "etcd://127.0.0.1:1");
     assert_eq!(fleet.run(&away).0, Some(1));
+    assert!(!fleet.path("inventory/keys/ring.cak.before").exists(), "nothing has begun");
+
+    // Killed when the new key was there, and when it was rendered: the same command goes on.
+    KeyFolder::new(fleet.path("inventory/keys")).renew("ring.cak", Renewal::Overlapping).unwrap();
+    fleet.done("render inventory --to rendering");
     let begun = ring(&fleet, "press");
     assert_eq!((begun.len(), &begun[1..]), (2, &old[..]), "a new one, and the old one beside it");
     // The second step has to wait for the first.
@@ -61,6 +80,8 @@ fn a_rotation_goes_step_by_step_and_nothing_else_goes_along() {
     for name in ["press", "crane", "robot"] {
         assert_eq!(ring(&fleet, name), begun);
     }
+    // Killed when the old key had ended, and nothing was rendered.
+    KeyFolder::new(fleet.path("inventory/keys")).finish("ring.cak").unwrap();
     fleet.done(&format!("rotate ring {SIGNED} --finish"));
     assert_eq!(ring(&fleet, "press"), begun[..1]);
     let again = fleet.done(&format!("rotate ring {SIGNED} --finish"));
@@ -79,6 +100,9 @@ fn a_revocation_that_was_interrupted_goes_on_and_its_keys_go_to_nobody() {
     assert!(status == Some(1) && said.contains("run the same command again"), "{said}");
     let refused = fleet.failed(1, "render inventory --to rendering");
     assert!(refused.contains("robot was revoked, and knows ring.cak"), "{refused}");
+    // The second step without the first would leave gateways without a common CAK.
+    let early = fleet.failed(1, &format!("revoke robot {SIGNED} --finish"));
+    assert!(early.contains("ring.cak was not exchanged yet"), "{early}");
     fs::remove_dir(fleet.path("inventory/keys/ring.cak.next")).unwrap();
     let first = fleet.done(&format!("revoke robot {SIGNED}"));
     assert!(first.contains("until then robot can speak"), "{first}");
@@ -97,6 +121,20 @@ fn a_revocation_that_was_interrupted_goes_on_and_its_keys_go_to_nobody() {
     fleet.done(&format!("rotate ring {SIGNED}"));
     let again = fleet.done(&format!("revoke robot {SIGNED}"));
     assert!(!again.contains("can speak"), "{again}");
+    // What is repeated takes nothing else along.
+    let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
+    fs::write(fleet.path("inventory/plant.toml"), format!("{plant}replay_window = 64\n")).unwrap();
+    for command in [
+        "revoke robot",
+        "revoke robot --finish",
+        "rotate ring",
+        "rotate ring --finish",
+        "rotate line --finish",
+    ] {
+        let refused = fleet.failed(1, &format!("{command} {SIGNED}"));
+        assert!(refused.contains("has changes that are not in rendering"), "{command}: {refused}");
+    }
+    fs::write(fleet.path("inventory/plant.toml"), plant).unwrap();
     fleet.done(&format!("revoke robot {SIGNED} --finish"));
     assert_eq!(ring(&fleet, "press").len(), 2, "the rotation goes on");
     fleet.done(&format!("rotate ring {SIGNED} --finish"));
@@ -114,4 +152,212 @@ fn a_revocation_that_was_interrupted_goes_on_and_its_keys_go_to_nobody() {
     );
     assert!(!fleet.path("inventory/keys/line.cak.before").exists());
     assert_ne!(ring(&fleet, "press"), begun[..1]);
+}
+
+/// A copy of what an operator has, as another one's checkout.
+fn checkout(fleet: &Fleet) -> String {
+    for folder in ["inventory", "inventory/keys", "identities"] {
+        fs::create_dir_all(fleet.path("other").join(folder)).unwrap();
+        for entry in fs::read_dir(fleet.path(folder)).unwrap().map(Result::unwrap) {
+            if entry.path().is_file() {
+                fs::copy(entry.path(), fleet.path("other").join(folder).join(entry.file_name())).unwrap();
+            }
+        }
+    }
+    fleet.done("render other/inventory --to other/rendering");
+    SIGNED
+        .replace("inventory --to rendering", "other/inventory --to other/rendering")
+        .replace("identities identities", "identities other/identities")
+}
+
+#[test]
+fn what_an_operator_revoked_stays_when_another_one_goes_on_with_old_files() {
+    let fleet = planted("fleet-two-operators");
+    let other = checkout(&fleet);
+    fleet.done(&format!("revoke robot {SIGNED} --now"));
+    let apply = APPLY
+        .replace("rendering", "other/rendering")
+        .replace("identities identities", "identities other/identities");
+    let old = fs::read(fleet.path("other/inventory/keys/ring.cak")).unwrap();
+    for command in
+        [&apply, &format!("{apply} --anew"), &format!("{apply} --dry-run"), &format!("rotate ring {other}")]
+    {
+        let refused = fleet.failed(1, command);
+        assert!(refused.contains("robot ") && refused.contains("was revoked in version"), "{refused}");
+        assert!(refused.contains("get the inventory with its revoked.toml"), "{refused}");
+    }
+    assert_eq!(fs::read(fleet.path("other/inventory/keys/ring.cak")).unwrap(), old, "nothing has begun");
+    // Nothing was put there, for the others neither.
+    let now = fleet.done(APPLY);
+    assert_eq!(now.matches(": unchanged, version").count(), 2, "{now}");
+    assert!(fleet.done(&format!("revoke robot {SIGNED} --now")).contains("unchanged, revoked"));
+}
+
+#[test]
+fn a_revocation_is_on_no_trial_also_if_it_was_applied_before_and_what_follows_is_not_either() {
+    let fleet = planted("fleet-no-trial");
+    // Killed when it was rendered; somebody applies the rendering, on trial.
+    let before = fs::read(fleet.path("fleet.redb")).unwrap();
+    fleet.done(&format!("revoke robot {SIGNED}"));
+    fs::write(fleet.path("fleet.redb"), before).unwrap();
+    let applied = fleet.done(APPLY);
+    assert!(applied.contains(": changed since version") && !applied.contains("without a trial"), "{applied}");
+    let early = fleet.failed(1, &format!("revoke robot {SIGNED} --finish"));
+    assert!(early.contains("does not have the first step for crane, press"), "{early}");
+    let again = fleet.done(&format!("revoke robot {SIGNED}"));
+    assert_eq!(again.matches(": changed since version").count(), 2, "{again}");
+    fleet.done(&format!("revoke robot {SIGNED} --finish"));
+
+    // Whoever has not fetched that yet gets what takes its place, on no trial either, until the operator knows.
+    fleet.render_window(64);
+    let applied = fleet.done(APPLY);
+    assert_eq!(applied.matches("; without a trial, as that was\n").count(), 2, "{applied}");
+    let rotated = fleet.done(&format!("rotate line {SIGNED}"));
+    assert_eq!(rotated.matches("; without a trial, as that was\n").count(), 2, "{rotated}");
+    fleet.done(&format!("rotate line {SIGNED} --finish"));
+    fleet.render_window(65);
+    let applied = fleet.done(&format!("{APPLY} --on-trial"));
+    assert!(applied.contains(": changed since version") && !applied.contains("without a trial"), "{applied}");
+    fleet.render_window(66);
+    let applied = fleet.done(APPLY);
+    assert!(applied.contains(": changed since version") && !applied.contains("without a trial"), "{applied}");
+}
+
+impl Fleet {
+    /// Renders another window of the ring.
+    fn render_window(&self, window: u32) {
+        let file = self.path("inventory/plant.toml");
+        let text = fs::read_to_string(&file).unwrap();
+        let text = text.split("replay_window").next().unwrap();
+        fs::write(&file, format!("{text}replay_window = {window}\n")).unwrap();
+        self.done("render inventory --to rendering");
+    }
+}
+
+#[test]
+fn a_box_under_a_name_that_was_revoked_is_not_taken_and_does_not_hide_the_one_before() {
+    let fleet = planted("fleet-replaced-name");
+    let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
+    let asks = |key: &str, name: &str| {
+        let shown = fleet.done(&format!(
+            "enrol --directory fleet.redb --operator {operator} --name {name} --identity {key}"
+        ));
+        let code = shown.trim().rsplit_once(' ').unwrap().1.to_owned();
+        format!("approve {name} {code} --directory fleet.redb --operator {operator} --identities identities")
+    };
+    fs::write(fleet.path("identities/robot.token"), "of a bundle").unwrap();
+    fleet.done(&format!("revoke robot {SIGNED}"));
+    assert!(!fleet.path("identities/robot.token").exists(), "its bundle has ended");
+    let refused = fleet.failed(1, &asks("second.key", "robot"));
+    assert!(refused.contains("a gateway of the name robot was revoked"), "{refused}");
+    // People put it there all the same.
+    let second = fleet.done("identity second.key");
+    fs::write(fleet.path("identities/robot.identity"), &second).unwrap();
+    let finished = fleet.done(&format!("revoke robot {SIGNED} --finish"));
+    assert!(finished.contains("of another box than the one that was revoked"), "{finished}");
+    assert_eq!(fs::read_to_string(fleet.path("identities/robot.identity")).unwrap(), second);
+    let refused = fleet.failed(1, &asks("robot.key", "lathe"));
+    assert!(refused.contains("an identity that was revoked"), "the stolen one is known still: {refused}");
+}
+
+#[test]
+fn keys_that_a_revoked_gateway_knew_are_refused_wherever_they_are() {
+    let fleet = planted("fleet-copies");
+    let ring = fleet.path("inventory/keys/ring.cak");
+    fs::create_dir(fleet.path("inventory/keys/press")).unwrap();
+    let own = fleet.path("inventory/keys/press/ring.cak");
+    let old = fs::read(&ring).unwrap();
+    fs::copy(&ring, &own).unwrap();
+    for switch in ["", " --now"] {
+        let refused = fleet.failed(2, &format!("revoke robot {SIGNED}{switch}"));
+        assert!(refused.contains("keys/press/ring.cak has a key that gateway \"robot\" knows"), "{refused}");
+    }
+    let refused = fleet.failed(2, &format!("rotate ring {SIGNED}"));
+    assert!(refused.contains("\"press\" has ring.cak to itself"), "{refused}");
+    assert!(!fleet.path("inventory/revoked.toml").exists() && fs::read(&ring).unwrap() == old);
+    fs::remove_file(&own).unwrap();
+
+    // A second CAK has the place that the first step needs.
+    let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
+    fs::write(
+        fleet.path("inventory/plant.toml"),
+        format!("{plant}at.press.mka.fallback_cak_file = \"line.cak\"\n"),
+    )
+    .unwrap();
+    fleet.done("render inventory --to rendering");
+    fleet.done(APPLY);
+    let refused = fleet.failed(2, &format!("revoke robot {SIGNED}"));
+    assert!(refused.contains("names a fallback_cak_file") && refused.contains("or use --now"), "{refused}");
+    assert!(!fleet.path("inventory/revoked.toml").exists() && fs::read(&ring).unwrap() == old);
+    fleet.done(&format!("revoke robot {SIGNED} --now"));
+    assert_ne!(fs::read(&ring).unwrap(), old);
+
+    // It comes back later.
+    fs::copy(&ring, &own).unwrap();
+    fs::write(&own, &old).unwrap();
+    let refused = fleet.failed(1, "render inventory --to rendering");
+    assert!(
+        refused.contains("robot was revoked, and knows the key in") && refused.contains("press/ring.cak"),
+        "{refused}"
+    );
+}
+
+/// Its own copy of a CAK is no reason to refuse: the others' is exchanged.
+#[test]
+fn a_gateway_with_a_copy_of_its_own_is_revoked_step_by_step() {
+    let fleet = planted("fleet-own-copy");
+    let old = ring(&fleet, "press");
+    fs::create_dir(fleet.path("inventory/keys/robot")).unwrap();
+    fs::copy(fleet.path("inventory/keys/ring.cak"), fleet.path("inventory/keys/robot/ring.cak")).unwrap();
+    fleet.done(&format!("revoke robot {SIGNED}"));
+    let begun = ring(&fleet, "press");
+    assert_eq!((begun.len(), &begun[1..]), (2, &old[..]));
+    // Killed when the old key had ended, and nothing was rendered.
+    KeyFolder::new(fleet.path("inventory/keys")).finish("ring.cak").unwrap();
+    fleet.done(&format!("revoke robot {SIGNED} --finish"));
+    assert_eq!(ring(&fleet, "press"), begun[..1]);
+}
+
+#[test]
+fn one_command_at_a_time_changes_keys() {
+    let fleet = planted("fleet-lock");
+    let keys = fs::File::open(fleet.path("inventory/keys")).unwrap();
+    keys.lock().unwrap();
+    for command in ["revoke robot", "revoke robot --now", "rotate ring", "rotate ring --finish"] {
+        let refused = fleet.failed(1, &format!("{command} {SIGNED}"));
+        assert!(refused.contains("another frameward fleet command is at work there"), "{command}: {refused}");
+    }
+    fleet.failed(1, "render inventory --to rendering");
+    assert!(!fleet.path("inventory/revoked.toml").exists());
+    keys.unlock().unwrap();
+    fleet.done(&format!("revoke robot {SIGNED}"));
+}
+
+/// Nobody takes a version without a trial back, so a gateway that does not take it at once is asked until it does.
+#[test]
+fn a_revocation_is_offered_to_the_gateway_until_that_takes_it() {
+    let fleet = planted("fleet-asked-again");
+    let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
+    fs::create_dir_all(fleet.path("run")).unwrap();
+    fleet.done(&fetch(&operator, "press"));
+    let mut agent = Command::new(env!("CARGO_BIN_EXE_frameward"))
+        .arg("fleet")
+        .args(fetch(&operator, "press").replacen("fetch", "follow", 1).split_whitespace())
+        .env("FRAMEWARD_RUNTIME_DIR", fleet.path("run"))
+        .current_dir(fleet.0.path())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(agent.stderr.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("press.sock")), "no gateway runs when it starts");
+    let socket = UnixListener::bind(fleet.path("run/press.sock")).unwrap();
+    let (asked, requests) = mpsc::channel();
+    // It hears each request, and is gone.
+    std::thread::spawn(move || socket.incoming().flatten().for_each(|_| _ = asked.send(())));
+    std::thread::spawn(move || said.for_each(drop));
+    fleet.done(&format!("revoke robot {SIGNED} --now"));
+    let heard = (0..3).all(|_| requests.recv_timeout(Duration::from_secs(60)).is_ok());
+    agent.kill().unwrap();
+    agent.wait().unwrap();
+    assert!(heard, "it is asked again and again");
 }

@@ -30,8 +30,7 @@ fn each_step_has_a_cak_in_common_with_the_one_before_wherever_it_was_cut_off() {
     // Cut off while the new one was written: nobody has it, and another one is drawn.
     fs::write(folder.join("press.cak.next"), "ckn = 0").unwrap();
     assert_eq!(caks(&place, "press-1"), [old.as_str()]);
-    // Cut off behind the second name: nothing has begun for the gateways.
-    fs::remove_file(folder.join("press.cak.next")).unwrap();
+    // Then cut off behind the second name: nothing has begun for the gateways.
     keys.renew("press.cak", Renewal::Overlapping).unwrap();
     let new = keys.fingerprint("press.cak").unwrap();
     fs::rename(folder.join("press.cak"), folder.join("press.cak.next")).unwrap();
@@ -77,6 +76,26 @@ fn what_cannot_be_renewed_is_told_with_its_reason() {
     fs::copy(place.inventory().join(KEYS).join("press.cak"), own.join("press.cak")).unwrap();
     assert!(cak_file("press").unwrap_err().contains("\"press-1\" has press.cak to itself"));
     fs::remove_dir_all(&own).unwrap();
+    let hindrance = |file: &str| {
+        let (rendering, keys) = place.rendering().unwrap();
+        Inventory::read(&place.inventory()).unwrap().hindrance(file, &rendering, &keys, None)
+    };
+    for file in ["press.cak", "ring.cak", "plants.cak"] {
+        assert_eq!(hindrance(file), None);
+    }
+    // A gateway has it under another name, or in a section of its own.
+    let folder = place.inventory().join(KEYS);
+    let gateways = fs::read_to_string(place.inventory().join("gateways.toml")).unwrap();
+    fs::copy(folder.join("press.cak"), folder.join("other.cak")).unwrap();
+    for (file, why) in [("other.cak", "other.cak, too"), ("press.cak", "in a section of its own")] {
+        let own = format!(
+            "[[gateway.robot-1.box.link]]\nname = \"own\"\nplain = \"e8\"\nprotected = \"e9\"\nmka.cak_file = \"{file}\"\n"
+        );
+        place.put("gateways.toml", &format!("{gateways}\n{own}"));
+        let refused = hindrance("press.cak").unwrap();
+        assert!(refused.contains("\"robot-1\"") && refused.contains(why), "{refused}");
+    }
+    place.put("gateways.toml", &gateways);
     let shared = fs::read_to_string(place.inventory().join("shared.toml")).unwrap();
     let with = |line: &str| {
         let link = "at.press-1.mka.priority = 8\n";
@@ -84,6 +103,7 @@ fn what_cannot_be_renewed_is_told_with_its_reason() {
     };
     with("mka.fallback_cak_file = \"ring.cak\"");
     assert!(cak_file("press").unwrap_err().contains("names a fallback_cak_file"));
+    assert!(hindrance("press.cak").unwrap().contains("names a fallback_cak_file for link \"press\""));
     keys.renew("press.cak", Renewal::Overlapping).unwrap();
     let refused = place.rendering().unwrap_err();
     assert!(refused[0].contains("its CAK is being renewed"), "{refused:?}");

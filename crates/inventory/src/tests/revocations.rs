@@ -51,6 +51,10 @@ fn peers_of_a_tunnel_go_and_the_public_key_does_not_come_back() {
     assert!(refused.contains("hub = \"dresden\" was revoked; name another hub"), "{refused}");
     assert_eq!(fs::read_dir(place.inventory()).unwrap().count(), before);
 
+    // Lines about the one that goes may stay.
+    let shared = fs::read_to_string(place.inventory().join("shared.toml")).unwrap();
+    place.put("shared.toml", &shared.replacen("hub ", "at.dresden.peer.berlin.path_mtu = 1300\nhub ", 1));
+    place.rendering().unwrap();
     let revocation = revoke(&place, "berlin").unwrap();
     assert_eq!(revocation.public_keys.len(), 1, "{revocation:?}");
     let (rendering, _) = place.rendering().unwrap();
@@ -90,4 +94,53 @@ fn a_tunnel_with_one_gateway_left_ends() {
     );
     let keys = KeyFolder::new(place.inventory().join(KEYS));
     assert!(keys.fingerprint("plants.cak").is_ok());
+}
+
+#[test]
+fn keys_that_it_knew_are_found_under_other_names_and_refused_where_nobody_can_exchange_them() {
+    let place = Place::golden("revocation-copies");
+    place.render().unwrap();
+    let keys = place.inventory().join(KEYS);
+    let own = |gateway: &str| {
+        fs::create_dir_all(keys.join(gateway)).unwrap();
+        fs::copy(keys.join("press.cak"), keys.join(gateway).join("press.cak")).unwrap();
+    };
+    // A peer's own copy would stay as it is.
+    own("press-1");
+    let refused = revoke(&place, "cabinet-1").unwrap_err();
+    assert!(refused.contains("press-1/press.cak has a key that gateway \"cabinet-1\" knows"), "{refused}");
+    fs::remove_dir_all(keys.join("press-1")).unwrap();
+    // Nor would two files of one key have one key any more.
+    let gateways = fs::read_to_string(place.inventory().join("gateways.toml")).unwrap();
+    fs::copy(keys.join("press.cak"), keys.join("other.cak")).unwrap();
+    place.put(
+        "gateways.toml",
+        &format!("{gateways}\n[[gateway.robot-1.box.link]]\nname = \"own\"\nplain = \"e8\"\nprotected = \"e9\"\nmka.cak_file = \"other.cak\"\n"),
+    );
+    let refused = revoke(&place, "cabinet-1").unwrap_err();
+    assert!(refused.contains("press.cak and other.cak are the same key"), "{refused}");
+    place.put("gateways.toml", &gateways);
+    // At an absolute path it is not known who else has it.
+    let shared = fs::read_to_string(place.inventory().join("shared.toml")).unwrap();
+    let line = "at.press-1.mka.priority = 8\n";
+    place.put(
+        "shared.toml",
+        &shared.replacen(line, &format!("{line}at.cabinet-1.mka.cak_file = \"/etc/press.cak\"\n"), 1),
+    );
+    let refused = revoke(&place, "cabinet-1").unwrap_err();
+    assert!(refused.contains("has a key of link \"press\" at an absolute path"), "{refused}");
+    place.put("shared.toml", &shared);
+    assert!(!place.inventory().join("revoked.toml").exists());
+
+    // Its own copy of the common one: that is exchanged.
+    own("cabinet-1");
+    let revocation = revoke(&place, "cabinet-1").unwrap();
+    let (rendering, folder) = place.rendering().unwrap();
+    assert!(revocation.keys_in_use(&rendering, &folder).contains(&"press.cak"), "{revocation:?}");
+    assert!(revocation.copies(&rendering, &folder).is_empty());
+    // A copy that comes later is found, also when the common one was exchanged.
+    own("press-1");
+    folder.renew("press.cak", Renewal::AtOnce).unwrap();
+    let (rendering, folder) = place.rendering().unwrap();
+    assert_eq!(revocation.copies(&rendering, &folder), ["press-1/press.cak"]);
 }

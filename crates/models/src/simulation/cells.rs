@@ -217,10 +217,7 @@ impl time::World for World {
         let (at, other) = (chance.below(count) as usize, chance.below(count) as usize);
         match chance.below(7) {
             0 => network.cut(at, other, until),
-            1 => {
-                network.cut(at, other, until);
-                network.cut(other, at, until);
-            }
+            1 => network.cut_both_ways(at, other, until),
             2 => self.places[at].gateway.lives = Some(1 + chance.below(12)),
             3 => {
                 let place = &mut self.places[at];

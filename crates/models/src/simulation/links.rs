@@ -204,10 +204,7 @@ impl time::World for World {
         let (at, other) = (chance.below(count) as usize, chance.below(count) as usize);
         match chance.below(7) {
             0 => network.cut(at, other, until),
-            1 => {
-                network.cut(at, other, until);
-                network.cut(other, at, until);
-            }
+            1 => network.cut_both_ways(at, other, until),
             2 => self.places[at].gateway.kill_within(1 + chance.below(12)),
             3 => self.places[at].asleep = until,
             4 => self.fail_disk(at, until),

@@ -108,6 +108,12 @@ impl Network {
         self.cuts.push((from, to, until));
     }
 
+    /// The same in both directions.
+    pub(super) fn cut_both_ways(&mut self, from: usize, to: usize, until: u64) {
+        self.cut(from, to, until);
+        self.cut(to, from, until);
+    }
+
     pub(super) fn is_cut(&self, now: u64, from: usize, to: usize) -> bool {
         self.cuts.iter().any(|(a, b, until)| (*a, *b) == (from, to) && now < *until)
     }

@@ -228,10 +228,7 @@ impl time::World for World {
         let (from, to) = (self.places[at].address, self.places[other].address);
         match chance.below(10) {
             0 => network.cut(from, to, until),
-            1 => {
-                network.cut(from, to, until);
-                network.cut(to, from, until);
-            }
+            1 => network.cut_both_ways(from, to, until),
             2 => self.restart(at, true)?,
             3 => self.restart(at, false)?,
             4 => self.places[at].asleep = until,

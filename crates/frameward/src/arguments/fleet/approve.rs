@@ -12,7 +12,7 @@ use frameward::privilege;
 use suite::identity::{Identity, PublicKey};
 
 use super::gateway::{gateway_name, public_key};
-use super::signing::{identity, revoked};
+use super::signing::{identity, revoked, revoked_as, sync_folder, token_file};
 use super::unix_seconds;
 use crate::{Failure, print, told};
 
@@ -46,8 +46,9 @@ it is:
   serial:TEXT        what /sys/class/dmi/id/product_serial has there
   identity:HEX       the public key of an identity that the box has
 
-Whoever has the file before the box uses it can ask in the box's place, and the box is refused then.
-A second bundle for NAME ends the first.
+Whoever has the file before the operator has taken the box can ask in the box's place, and the box is
+not taken then. With identity:HEX nobody else can. A second bundle for NAME ends the first, and so
+do the end of its time, `approve` and `revoke`.
 
 Example:
   frameward fleet bundle press --for serial:4711 --directory etcd://10.0.0.1 \\
@@ -100,14 +101,30 @@ pub(crate) struct MakeBundle {
     /// The file to make
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Days in which the box can use it
+    /// Days in which the box can use it, and the operator take the box by it
     #[arg(long, value_name = "DAYS", default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..=3650))]
     valid: u16,
 }
 
-/// Public key of the token that a bundle for this name has.
-fn token_file(identities: &Path, name: &GatewayName) -> PathBuf {
-    identities.join(format!("{name}.token"))
+/// What the operator keeps of a bundle: the public key of its token, until when it counts, and for which box.
+struct Issued {
+    token: PublicKey,
+    until: u64,
+    machine: Machine,
+}
+
+impl Issued {
+    fn text(&self) -> String {
+        format!("{}\n{}\n{}\n", self.token, self.until, self.machine)
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut lines = text.lines();
+        let mut next = || lines.next();
+        let token = public_key(next()?).ok()?;
+        let until = next()?.parse().ok()?;
+        Some(Self { token, until, machine: next()?.parse().ok()? })
+    }
 }
 
 fn failed(error: &dyn std::fmt::Display) -> Failure {
@@ -132,9 +149,16 @@ impl Approve {
             self.has_token(name, &request)?;
         }
         let key = request.member.key();
-        if let Some(file) = revoked(&self.identities)?.get(&key.0) {
+        let revoked = revoked(&self.identities)?;
+        if let Some(file) = revoked.get(&key.0) {
             return Err(failed(&format_args!(
                 "{name} asks with an identity that was revoked ({}); have the box make another one",
+                file.display()
+            )));
+        }
+        if let Some(file) = revoked_as(&revoked, name.as_str()) {
+            return Err(failed(&format_args!(
+                "a gateway of the name {name} was revoked ({}); give this box another name, in the inventory, too",
                 file.display()
             )));
         }
@@ -150,10 +174,13 @@ impl Approve {
         } else {
             replace(&file, &format!("{}\n", request.member))?;
         }
-        if self.bundle {
-            let token = token_file(&self.identities, name);
-            fs::remove_file(&token).map_err(|error| failed(&format_args!("{}: {error}", token.display())))?;
-        }
+        // Whoever still has the bundle has nothing of it from here on.
+        let token = token_file(&self.identities, name);
+        let ended = match fs::remove_file(&token) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            removed => removed.and_then(|()| sync_folder(&self.identities)),
+        };
+        ended.map_err(|error| failed(&format_args!("{}: {error}; remove it", token.display())))?;
         print(&format_args!("{name} {key}: taken; it gets its configuration with: frameward fleet apply\n"))
     }
 
@@ -182,14 +209,28 @@ impl Approve {
                 path.display()
             )));
         };
-        let token =
-            public_key(text.trim()).map_err(|why| failed(&format_args!("{}: {why}", path.display())))?;
-        if request.has_token(token) {
-            return Ok(());
+        let again = "make another bundle: frameward fleet bundle";
+        let Some(issued) = Issued::parse(&text) else {
+            return Err(failed(&format_args!("{}: is damaged; {again}", path.display())));
+        };
+        if issued.until <= unix_seconds() {
+            return Err(failed(&format_args!("the bundle for {name} has ended; {again}")));
         }
-        Err(failed(&format_args!(
-            "{name} asks without the token of its last bundle; if the box has used that, somebody put another request into its place"
-        )))
+        if !request.has_token(issued.token) {
+            return Err(failed(&format_args!(
+                "{name} asks without the token of its last bundle; if the box has used that, somebody put another request into its place"
+            )));
+        }
+        let key = request.member.key();
+        if let Machine::Identity(named) = &issued.machine
+            && *named != key.to_string()
+        {
+            return Err(failed(&format_args!(
+                "{name} asks with the identity {key}, and its bundle is for {}; somebody else has used it: {again}",
+                issued.machine
+            )));
+        }
+        Ok(())
     }
 
     /// Names of those who ask. Their codes are read on the boxes.
@@ -225,10 +266,18 @@ impl MakeBundle {
         let bundle =
             Bundle::new(&operator, &self.name, (now, validity), self.machine.clone(), &directory, &token);
         keygen::write_new_text(&self.out, bundle.text().as_bytes()).map_err(|error| failed(&error))?;
-        let public: PublicKey = Identity::new(&token).public();
-        replace(&token_file(&self.identities, &self.name), &format!("{public}\n"))?;
+        let issued = Issued {
+            token: Identity::new(&token).public(),
+            until: validity.until,
+            machine: self.machine.clone(),
+        };
+        if let Err(failure) = replace(&token_file(&self.identities, &self.name), &issued.text()) {
+            // Nobody would be taken with it; the same command makes another one.
+            let _ = fs::remove_file(&self.out);
+            return Err(failure);
+        }
         print(&format_args!(
-            "{}: for {} of the box with {}, for {} days: a SECRET until it was used\n",
+            "{}: for {} of the box with {}, for {} days: a SECRET until the operator has taken the box\n",
             self.out.display(),
             self.name,
             self.machine,
@@ -244,7 +293,8 @@ fn replace(path: &Path, text: &str) -> Result<(), Failure> {
         let mut file = File::create(&next)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
-        fs::rename(&next, path)
+        fs::rename(&next, path)?;
+        sync_folder(path.parent().unwrap_or(Path::new("")))
     };
     write().map_err(|error| {
         failed(&format_args!(

@@ -18,8 +18,8 @@ use crate::{Failure, print, told};
 pub(crate) const ENROL_HELP: &str = "\
 The box makes its identity, if there is none, and writes its public half into the directory with the
 name that it wants. It prints a code of 16 digits. Read it to the operator, who types it:
-frameward fleet approve NAME CODE. The code covers the operator's key, the name and the identity: who
-exchanges one of them in the directory has another code.
+frameward fleet approve NAME CODE. The code covers the operator's key, the name and the identity:
+who exchanges one of them in the directory has another code.
 
 With --bundle, a file that the operator made for this box, nothing is typed. Operator, name and
 directory stand in there, and are printed as lines for systemd's EnvironmentFile. A bundle is

@@ -1,5 +1,6 @@
 //! `frameward fleet plan`, `render` and `import`: an inventory and the files of its gateways.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -33,6 +34,19 @@ impl Place {
         KeyFolder::new(
             self.keys.clone().unwrap_or_else(|| beside.unwrap_or(Path::new("")).join(inventory::KEYS)),
         )
+    }
+
+    /// Keeps other commands away from the keys, as long as the answer lives.
+    pub(super) fn lock(&self) -> Result<File, Failure> {
+        let keys = self.keys().path_of("");
+        let place = if keys.is_dir() { &keys } else { self.path() };
+        let failed =
+            |why: &dyn std::fmt::Display| told(&format_args!("{}: {why}", place.display()), Failure::Failed);
+        let file = File::open(place).map_err(|error| failed(&error))?;
+        file.try_lock().map_err(|_| {
+            failed(&"another frameward fleet command is at work there; run this one again when it is done")
+        })?;
+        Ok(file)
     }
 
     pub(super) fn read(&self) -> Result<Inventory, Failure> {
@@ -69,11 +83,24 @@ pub(super) fn plan(place: &Place, against: &Path) -> Result<(), Failure> {
 
 pub(super) fn render(place: &Place, to: &Path) -> Result<(), Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
+    let _lock = place.path().exists().then(|| place.lock()).transpose()?;
+    write(place, to)
+}
+
+/// Renders for who has the lock.
+pub(super) fn write(place: &Place, to: &Path) -> Result<(), Failure> {
     let (rendering, mut keys) = place.render()?;
     for (name, revocation) in place.read()?.revoked() {
         if let Some(file) = revocation.keys_in_use(&rendering, &keys).first() {
             let line = format_args!(
                 "{name} was revoked, and knows {file}, which others have still; run the command again that was interrupted: frameward fleet revoke {name}"
+            );
+            return Err(told(&line, Failure::Failed));
+        }
+        if let Some(file) = revocation.copies(&rendering, &keys).first() {
+            let line = format!(
+                "{name} was revoked, and knows the key in {}; put another one there, for all that have it",
+                keys.path_of(file).display()
             );
             return Err(told(&line, Failure::Failed));
         }

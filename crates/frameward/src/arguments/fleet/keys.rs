@@ -41,7 +41,8 @@ take what this command publishes without a trial: a revoked box cannot have it t
 Until the second step, --finish, it can speak where old CAKs are. --now takes both steps at once. A
 gateway that has not fetched that yet is alone until it does.
 
-Whatever is interrupted goes on with the same command.
+Whatever is interrupted goes on with the same command. --finish is refused until the first step is
+whole.
 
 Example:
   frameward fleet revoke cabinet-1 inventory --to rendering --signing-key operator.key \\
@@ -102,11 +103,13 @@ fn failed(error: &dyn std::fmt::Display) -> Failure {
 }
 
 impl Plant {
-    /// Fails if the inventory says something else than the rendering: that is not to go along with new keys.
-    fn is_rendered(&self, rendering: &Rendering, keys: &KeyFolder) -> Result<(), Failure> {
+    /// Fails if the inventory says something else than the rendering: that is not to go along with new keys. `with_keys`: new keys alone
+    /// may be there already, of a command that was interrupted.
+    fn is_rendered(&self, rendering: &Rendering, keys: &KeyFolder, with_keys: bool) -> Result<(), Failure> {
         let plan = FleetPlan::new(rendering, &self.to, &keys.drawn_fingerprints());
         let plan = plan.map_err(|error| failed(&error))?;
-        if plan.is_empty() && keys.missing().next().is_none() {
+        let is_as_it_was = plan.is_empty() || with_keys && plan.is_of_keys();
+        if is_as_it_was && keys.missing().next().is_none() {
             return Ok(());
         }
         let (inventory, to) = (self.place.path().display(), self.to.display());
@@ -115,9 +118,22 @@ impl Plant {
         )))
     }
 
+    /// Fails if the rendering says something else than the directory.
+    fn is_applied(&self, gone: Option<&GatewayName>) -> Result<(), Failure> {
+        let changed = self.signing.changed(&self.to, gone)?;
+        if changed.is_empty() {
+            return Ok(());
+        }
+        Err(failed(&format_args!(
+            "{} has changes that are not in the directory, for {}; apply them first: frameward fleet apply",
+            self.to.display(),
+            changed.join(", ")
+        )))
+    }
+
     /// Fails if a gateway cannot have the first step yet.
-    fn is_published(&self) -> Result<(), Failure> {
-        let unpublished = self.signing.unpublished(&self.to)?;
+    fn is_published(&self, kind: Kind) -> Result<(), Failure> {
+        let unpublished = self.signing.unpublished(&self.to, kind)?;
         if unpublished.is_empty() {
             return Ok(());
         }
@@ -129,7 +145,7 @@ impl Plant {
 
     /// Renders and applies.
     fn publish(&self, kind: Kind) -> Result<(), Failure> {
-        files::render(&self.place, &self.to)?;
+        files::write(&self.place, &self.to)?;
         self.signing.publish(&self.to, How::changes(kind))
     }
 
@@ -152,6 +168,7 @@ impl Rotate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
         let Self { group, plant, finish } = self;
+        let _lock = plant.place.lock()?;
         let (rendering, keys) = plant.place.render()?;
         let inventory = plant.place.read()?;
         let file = inventory.cak_file(group, &keys);
@@ -164,16 +181,21 @@ impl Rotate {
             )));
         }
         if *finish {
+            // The second step may have been interrupted before it was rendered.
+            plant.is_rendered(&rendering, &keys, !is_under_way)?;
             if is_under_way {
-                plant.is_rendered(&rendering, &keys)?;
-                plant.is_published()?;
+                plant.is_published(Kind::Configuration)?;
                 keys.finish(&file).map_err(|error| failed(&error))?;
             }
             print(&format_args!("{group}: the old CAK ends\n"))?;
             return plant.publish(Kind::Configuration);
         }
+        plant.is_rendered(&rendering, &keys, is_under_way)?;
         if !is_under_way {
-            plant.is_rendered(&rendering, &keys)?;
+            if let Some(why) = inventory.hindrance(&file, &rendering, &keys, None) {
+                return Err(told(&why, Failure::Usage));
+            }
+            plant.is_applied(None)?;
             keys.renew(&file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         }
         print(&format_args!("{group}: a new CAK begins, and the old one stays beside it\n"))?;
@@ -186,10 +208,11 @@ impl Revoke {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
         let Self { name, plant, finish, now } = self;
+        let _lock = plant.place.lock()?;
         plant.signing.try_out(name)?;
         let known = plant.place.read()?.revoked().get(name.as_str()).cloned();
         let revocation = match known {
-            Some(revocation) => revocation,
+            Some(revocation) => self.go_on(revocation)?,
             None if *finish => {
                 return Err(told(
                     &format_args!("{name} is not revoked; take the first step, without --finish"),
@@ -199,12 +222,7 @@ impl Revoke {
             None => self.begin()?,
         };
         let keys = plant.place.keys();
-        if *finish && !revocation.under_way(&keys).is_empty() {
-            let (rendering, keys) = plant.place.render()?;
-            plant.is_rendered(&rendering, &keys)?;
-            plant.is_published()?;
-        }
-        plant.signing.revoke(name)?;
+        plant.signing.revoke(name, &revocation)?;
         self.renew(&revocation)?;
         if *finish || *now {
             for file in revocation.under_way(&keys) {
@@ -219,19 +237,53 @@ impl Revoke {
         )
     }
 
+    /// Fails if something is not as the step before has left it.
+    fn go_on(&self, revocation: Revocation) -> Result<Revocation, Failure> {
+        let Self { name, plant, finish, .. } = self;
+        let (rendering, keys) = plant.place.render()?;
+        if let (true, Some(file)) = (finish, revocation.keys_in_use(&rendering, &keys).first()) {
+            return Err(failed(&format_args!(
+                "{file} was not exchanged yet, so the old CAK would end for some before they have a new one; take the first step again, without --finish"
+            )));
+        }
+        let is_under_way = !revocation.under_way(&keys).is_empty();
+        // Until it was rendered once, more than keys changes.
+        let was_rendered = !plant.to.join(name.as_str()).exists();
+        if *finish && !was_rendered {
+            return Err(failed(&format_args!(
+                "{} still has {name}; take the first step again, without --finish",
+                plant.to.display()
+            )));
+        }
+        if was_rendered {
+            plant.is_rendered(&rendering, &keys, !(*finish && is_under_way))?;
+        }
+        if *finish && is_under_way {
+            plant.is_published(Kind::ConfigurationToKeep)?;
+        }
+        Ok(revocation)
+    }
+
     /// Writes down that it is revoked, and which keys it knew. Whatever is wrong with that is told before.
     fn begin(&self) -> Result<Revocation, Failure> {
         let Self { name, plant, now, .. } = self;
         let usage = |why: &dyn std::fmt::Display| told(why, Failure::Usage);
         let (rendering, keys) = plant.place.render()?;
-        plant.is_rendered(&rendering, &keys)?;
-        let revocation = plant.place.read()?.revocation(name.as_str(), &rendering, &keys);
+        plant.is_rendered(&rendering, &keys, false)?;
+        plant.is_applied(Some(name))?;
+        let inventory = plant.place.read()?;
+        let revocation = inventory.revocation(name.as_str(), &rendering, &keys);
         let mut revocation = revocation.map_err(|why| usage(&why))?;
         let mut both = revocation.keys.keys().filter(|file| keys.is_under_way(file));
         if let (Some(file), false) = (both.next(), now) {
             return Err(usage(&format_args!(
                 "{file} is being renewed, and {name} knows both CAKs; finish that first: frameward fleet rotate GROUP --finish, or use --now"
             )));
+        }
+        let in_use = revocation.keys_in_use(&rendering, &keys);
+        let hinders = |file| inventory.hindrance(file, &rendering, &keys, Some(name.as_str()));
+        if let (Some(why), false) = (in_use.into_iter().find_map(hinders), now) {
+            return Err(usage(&format_args!("{why}; or use --now")));
         }
         let file = plant.signing.identity_file(name);
         if file.exists() {

@@ -39,6 +39,9 @@ A gateway whose files are as they were published is left alone, unless less than
 time is left; --anew publishes all. If somebody else published meanwhile, theirs stays, and the
 command says so.
 
+What takes the place of what `frameward fleet revoke` published has no trial either, until
+--on-trial. A gateway that the directory has as revoked is refused, and all others with it.
+
 Behind a gateway's name stands its public key. Compare it once with the line with # that
 `frameward fleet identity` prints on its box. A gateway with another identity than before gets
 static keys only if they are new (--static-keys-are-new): its box does not know which packet
@@ -75,6 +78,9 @@ pub(crate) struct Apply {
     /// Gateways with a new identity get static keys that no other box had
     #[arg(long)]
     static_keys_are_new: bool,
+    /// Changes are on trial again where a revocation was published without one: all boxes have fetched that
+    #[arg(long)]
+    on_trial: bool,
 }
 
 impl MakeOperator {
@@ -88,12 +94,13 @@ impl MakeOperator {
 impl Apply {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-        let Self { rendering, signing, dry_run, anew, static_keys_are_new } = self;
+        let Self { rendering, signing, dry_run, anew, static_keys_are_new, on_trial } = self;
         let how = How {
             kind: Kind::Configuration,
             dry_run: *dry_run,
             anew: *anew,
             static_keys_are_new: *static_keys_are_new,
+            on_trial: *on_trial,
         };
         signing.publish(rendering, how)
     }

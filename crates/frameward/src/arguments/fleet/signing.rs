@@ -10,6 +10,9 @@ use fleet::publish::{Difference, Place, compare, publish};
 use fleet::rendering::{self, Rendered};
 use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 
+use inventory::Revocation;
+use suite::identity::PublicKey;
+
 use super::unix_seconds;
 use crate::{Failure, print, tell, told};
 
@@ -43,12 +46,14 @@ pub(super) struct How {
     pub(super) dry_run: bool,
     pub(super) anew: bool,
     pub(super) static_keys_are_new: bool,
+    /// Also in the place of what is on none.
+    pub(super) on_trial: bool,
 }
 
 impl How {
     /// What changed, as this kind of record.
     pub(super) const fn changes(kind: Kind) -> Self {
-        Self { kind, dry_run: false, anew: false, static_keys_are_new: false }
+        Self { kind, dry_run: false, anew: false, static_keys_are_new: false, on_trial: false }
     }
 }
 
@@ -70,6 +75,15 @@ impl Gateway {
 }
 
 impl How {
+    /// What takes the place of a record without a trial is on none either, unless the operator says so: who has not fetched that record
+    /// would have the revoked gateway in its trial.
+    fn kind(self, place: &Place) -> Kind {
+        match self.kind {
+            Kind::Configuration if place.is_without_trial && !self.on_trial => Kind::ConfigurationToKeep,
+            kind => kind,
+        }
+    }
+
     /// True if a box without marks would get static keys that another one had: it would begin at packet number 1 again. What the other
     /// one had is sealed, so the operator has to say that keys in changed files are new.
     const fn repeats_packet_numbers(self, gateway: &Gateway, place: &Place) -> bool {
@@ -88,7 +102,7 @@ impl Signing {
     /// Publishes what is not in the directory yet.
     pub(super) fn publish(&self, rendering: &Path, how: How) -> Result<(), Failure> {
         let operator = self.operator()?;
-        let gateways = self.gateways(rendering)?;
+        let gateways = self.gateways(rendering, None)?;
         let mut directory = self.open()?;
         let (now, valid) = (unix_seconds(), self.validity());
         let places = self.places(&mut *directory, &operator, gateways, how.kind)?;
@@ -107,8 +121,10 @@ impl Signing {
                 print(&format_args!("{title}: {}\n", planned(&place.difference)))?;
                 continue;
             }
-            match publish(&mut *directory, &operator, gateway.draft(how.kind), place, valid, now) {
-                Ok(version) => print(&format_args!("{title}: {}\n", done(place, version)))?,
+            let kind = how.kind(place);
+            let trial = if kind == how.kind { "" } else { "; without a trial, as that was" };
+            match publish(&mut *directory, &operator, gateway.draft(kind), place, valid, now) {
+                Ok(version) => print(&format_args!("{title}: {}{trial}\n", done(place, version)))?,
                 Err(error) => all = Err(told(&format_args!("{title}: {error}"), Failure::Failed)),
             }
         }
@@ -116,35 +132,51 @@ impl Signing {
         all
     }
 
-    /// Names of gateways whose files are not in the directory as they are in the rendering.
-    pub(super) fn unpublished(&self, rendering: &Path) -> Result<Vec<String>, Failure> {
+    /// Names of gateways whose files are not in the directory as they are in the rendering. Records that end are there. `gone` is not
+    /// looked at.
+    pub(super) fn changed(
+        &self,
+        rendering: &Path,
+        gone: Option<&GatewayName>,
+    ) -> Result<Vec<String>, Failure> {
+        self.differing(rendering, Kind::Configuration, gone, |difference| {
+            matches!(difference, Difference::Same { .. } | Difference::Ending { .. })
+        })
+    }
+
+    /// Names of gateways that cannot have what is in the rendering from the directory.
+    pub(super) fn unpublished(&self, rendering: &Path, kind: Kind) -> Result<Vec<String>, Failure> {
+        self.differing(rendering, kind, None, |difference| matches!(difference, Difference::Same { .. }))
+    }
+
+    fn differing(
+        &self,
+        rendering: &Path,
+        kind: Kind,
+        gone: Option<&GatewayName>,
+        is_there: impl Fn(&Difference) -> bool,
+    ) -> Result<Vec<String>, Failure> {
         let operator = self.operator()?;
-        let gateways = self.gateways(rendering)?;
-        let places = self.places(&mut *self.open()?, &operator, gateways, Kind::Configuration)?;
-        let is_other = |(_, place): &&(Gateway, Place)| !matches!(place.difference, Difference::Same { .. });
-        Ok(places.iter().filter(is_other).map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
+        let gateways = self.gateways(rendering, gone)?;
+        let places = self.places(&mut *self.open()?, &operator, gateways, kind)?;
+        let others = places.iter().filter(|(_, place)| !is_there(&place.difference));
+        Ok(others.map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
     }
 
     /// Publishes that nobody speaks with a gateway any more, and keeps its identity among those that are not taken again.
-    pub(super) fn revoke(&self, name: &GatewayName) -> Result<(), Failure> {
+    pub(super) fn revoke(&self, name: &GatewayName, revocation: &Revocation) -> Result<(), Failure> {
         let failed = |error: &dyn std::fmt::Display| told(error, Failure::Failed);
         let operator = self.operator()?;
-        let (known, revoked) = (self.identity_file(name), self.revoked_file(name));
-        if known.exists() {
-            std::fs::rename(&known, &revoked).map_err(|error| {
-                failed(&format_args!(
-                    "{} cannot be renamed: {error}; run the same command again",
-                    known.display()
-                ))
-            })?;
-        }
-        if !revoked.exists() {
+        self.put_aside(name, revocation)?;
+        let is_its = |key: &[u8; 32]| revocation.public_keys.contains(&PublicKey(*key).to_string());
+        let revoked = revoked(&self.identities)?;
+        let Some((_, file)) = revoked.iter().find(|(key, _)| is_its(key)) else {
             return print(&format_args!(
-                "{name}: never had an identity, so the directory has nothing for it\n"
+                "{name}: no identity of it is known here, so nothing is published for it, and none is refused later\n"
             ));
-        }
-        let member = identity(&revoked);
-        let member = member.map_err(|why| failed(&format_args!("{}: {why}", revoked.display())))?;
+        };
+        let member = identity(file);
+        let member = member.map_err(|why| failed(&format_args!("{}: {why}", file.display())))?;
         let mut directory = self.open()?;
         let version = fleet::publish::revoke(
             &mut *directory,
@@ -161,6 +193,32 @@ impl Signing {
         })
     }
 
+    /// Gives the identity that was revoked a name of its own, so that no other one takes its place, and ends the gateway's bundle.
+    fn put_aside(&self, name: &GatewayName, revocation: &Revocation) -> Result<(), Failure> {
+        let known = self.identity_file(name);
+        let failed = |what: &Path, error: &dyn std::fmt::Display| {
+            told(&format_args!("{}: {error}; run the same command again", what.display()), Failure::Failed)
+        };
+        let token = token_file(&self.identities, name);
+        match std::fs::remove_file(&token) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(&token, &error)),
+            _ => {}
+        }
+        if !known.exists() {
+            return Ok(());
+        }
+        let key = identity(&known).map_err(|why| failed(&known, &why))?.key();
+        if !revocation.public_keys.contains(&key.to_string()) {
+            return print(&format_args!(
+                "{}: of another box than the one that was revoked; left as it is. Give that box another name\n",
+                known.display()
+            ));
+        }
+        let aside = self.identities.join(format!("{name}.{key}.{REVOKED}"));
+        let renamed = std::fs::rename(&known, aside).and_then(|()| sync_folder(&self.identities));
+        renamed.map_err(|error| failed(&known, &error))
+    }
+
     /// Fails if the directory does not answer, or there is no signing key.
     pub(super) fn try_out(&self, name: &GatewayName) -> Result<(), Failure> {
         let key = configuration_key(self.operator()?.fleet(), name);
@@ -169,10 +227,6 @@ impl Signing {
 
     pub(super) fn identity_file(&self, name: &GatewayName) -> PathBuf {
         self.identities.join(format!("{name}.identity"))
-    }
-
-    fn revoked_file(&self, name: &GatewayName) -> PathBuf {
-        self.identities.join(format!("{name}.{REVOKED}"))
     }
 
     pub(super) fn open(&self) -> Result<Box<dyn Directory + Send>, Failure> {
@@ -193,11 +247,20 @@ impl Signing {
     ) -> Result<Places, Failure> {
         let (now, valid) = (unix_seconds(), self.validity());
         let mut places = Places::new();
+        let mut all = Ok(());
         for gateway in gateways {
             let place = compare(directory, operator, gateway.draft(kind), valid, now);
-            places.push((gateway, place.map_err(|error| told(&error, Failure::Failed))?));
+            let place = place.map_err(|error| told(&error, Failure::Failed))?;
+            if let Difference::Revoked { version } = place.difference {
+                let line = format_args!(
+                    "{}: was revoked in version {version}; nothing is published: get the inventory with its revoked.toml, its keys and the identities from whoever revoked it, render, and run the same command again",
+                    gateway.title()
+                );
+                all = Err(told(&line, Failure::Failed));
+            }
+            places.push((gateway, place));
         }
-        Ok(places)
+        all.map(|()| places)
     }
 
     pub(super) fn operator(&self) -> Result<Operator, Failure> {
@@ -213,8 +276,8 @@ impl Signing {
         identity.map(Operator::new).map_err(|error| told(&error, Failure::Usage))
     }
 
-    /// The rendering with the identities that belong to it.
-    fn gateways(&self, rendering: &Path) -> Result<Vec<Gateway>, Failure> {
+    /// The rendering, but for one that is gone, with the identities that belong to it.
+    fn gateways(&self, rendering: &Path, gone: Option<&GatewayName>) -> Result<Vec<Gateway>, Failure> {
         let rendered = rendering::read(rendering).map_err(|errors| {
             errors.iter().for_each(|error| tell(error));
             Failure::Usage
@@ -222,7 +285,7 @@ impl Signing {
         let revoked = revoked(&self.identities)?;
         let mut gateways = Vec::new();
         let mut all = Ok(());
-        for rendered in rendered {
+        for rendered in rendered.into_iter().filter(|one| Some(&one.name) != gone) {
             let path = self.identity_file(&rendered.name);
             let member = identity(&path).and_then(|member| match revoked.get(&member.key().0) {
                 Some(file) => Err(format!(
@@ -254,12 +317,13 @@ impl Signing {
         let known: BTreeSet<_> = places.iter().map(|(gateway, _)| gateway.rendered.name.as_str()).collect();
         let listing = directory.list(&prefix).map_err(|error| told(&error, Failure::Failed))?;
         let names = listing.entries.iter().filter_map(|entry| entry.key.strip_prefix(&prefix));
-        let is_revoked =
-            |name: &str| GatewayName::new(name).is_some_and(|name| self.revoked_file(&name).exists());
-        names.filter(|name| !known.contains(name) && !is_revoked(name)).try_for_each(|name| {
-            let place = rendering.display();
-            print(&format_args!("{name}: is in the directory, and not in {place}; left as it is\n"))
-        })
+        let revoked = revoked(&self.identities)?;
+        names.filter(|name| !known.contains(name) && revoked_as(&revoked, name).is_none()).try_for_each(
+            |name| {
+                let place = rendering.display();
+                print(&format_args!("{name}: is in the directory, and not in {place}; left as it is\n"))
+            },
+        )
     }
 }
 
@@ -283,6 +347,25 @@ pub(super) fn revoked(identities: &Path) -> Result<BTreeMap<[u8; 32], PathBuf>, 
     Ok(revoked)
 }
 
+/// The file of an identity that was revoked under this name.
+pub(super) fn revoked_as<'r>(revoked: &'r BTreeMap<[u8; 32], PathBuf>, name: &str) -> Option<&'r Path> {
+    let is_its = |file: &&PathBuf| {
+        let file = file.file_name().and_then(std::ffi::OsStr::to_str);
+        file.and_then(|file| file.split_once('.')).is_some_and(|(of, _)| of == name)
+    };
+    revoked.values().find(is_its).map(PathBuf::as_path)
+}
+
+/// Public key of the token that a bundle for this name has.
+pub(super) fn token_file(identities: &Path, name: &GatewayName) -> PathBuf {
+    identities.join(format!("{name}.token"))
+}
+
+/// What was renamed or removed there is so after a power cut, too.
+pub(super) fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    std::fs::File::open(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?.sync_all()
+}
+
 pub(super) fn identity(path: &Path) -> Result<PublicIdentity, String> {
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|error| {
@@ -301,6 +384,7 @@ fn planned(difference: &Difference) -> String {
         Difference::Ending { version } => {
             format!("unchanged; version {version} ends soon, has ended, or begins later")
         }
+        Difference::Revoked { version } => format!("revoked in version {version}"),
         Difference::Foreign => "what is in the directory was not signed by this operator".to_owned(),
         Difference::Same { version } => format!("unchanged, version {version}"),
     }

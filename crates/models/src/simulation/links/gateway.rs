@@ -6,8 +6,8 @@ use std::time::Duration;
 use mka::{Admission, Announced, Association, Event, Input, Kay, OnPeerLoss, Report, SuiteRule, SuiteTiming};
 use pnstore::LeaseError;
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Frame, Incoming, NextAction, Outgoing, Protection,
-    ReceiveSa, SciInclusion, SduBuffer, SecY, TransmitSa, ValidateFrames, XpnBinding,
+    ConfidentialityOffset, Delivered, Frame, Incoming, NextAction, Outgoing, Protection, ReceiveSa,
+    SduBuffer, SecY, TransmitSa, XpnBinding,
 };
 use suite::{CipherSuite, Key, Nonce, Sak, Salt};
 use wire::mkpdu::{Capability, Confidentiality};
@@ -78,15 +78,7 @@ impl Gateway {
     pub(super) fn new(now: Instant, link: Link, number: u8, seed: &[u8; 32], disk: &Disk) -> Self {
         let source = MacAddr([2, 0, 0, 0, link.number, number]);
         let sci = Sci::new(source, 1);
-        let secy = secy::Settings {
-            protect_frames: true,
-            sci_inclusion: SciInclusion::Always,
-            validate_frames: ValidateFrames::Strict,
-            replay_protect: true,
-            clear_vlan: ClearVlan::Refuse,
-            mtu: MTU,
-            reassemble: false,
-        };
+        let secy = crate::simulation::strict_secy(MTU);
         let mut gateway = Self {
             link,
             sci,

@@ -1,8 +1,8 @@
 //! A station of a site's LAN: it speaks MACsec with static keys to all others.
 
 use secy::{
-    ClearVlan, ConfidentialityOffset, Delivered, Frame, Incoming, Outgoing, Protection, ReceiveSa,
-    SciInclusion, SduBuffer, SecY, TransmitSa, ValidateFrames,
+    ConfidentialityOffset, Delivered, Frame, Incoming, Outgoing, Protection, ReceiveSa, SduBuffer, SecY,
+    TransmitSa,
 };
 use suite::{CipherSuite, Key, Sak};
 use wire::{An, Instant, MacAddr, Pn, Sci};
@@ -32,15 +32,7 @@ pub(super) fn all(chance: &mut Chance, addresses: &[MacAddr]) -> Result<Vec<Stat
     let key = || Key::prepare(suite, &sak).map_err(|error| format!("{error:?}"));
     let mut stations = Vec::new();
     for address in addresses {
-        let settings = secy::Settings {
-            protect_frames: true,
-            sci_inclusion: SciInclusion::Always,
-            validate_frames: ValidateFrames::Strict,
-            replay_protect: true,
-            clear_vlan: ClearVlan::Refuse,
-            mtu: MTU,
-            reassemble: false,
-        };
+        let settings = crate::simulation::strict_secy(MTU);
         let mut secy = SecY::new(Sci::new(*address, 1), settings);
         let sa = TransmitSa::new(AN, key()?, None, PROTECTION, Pn::FIRST, Pn::LAST_32);
         secy.install_transmit(Box::new(sa.map_err(|error| format!("{error:?}"))?))
