@@ -87,6 +87,9 @@
 #define ANTEDATE_LARGE_OCTETS 6656
 #endif
 
+// The longest template that a sender uses, in octets. Longer ones may be given: it takes their beginning.
+#define ANTEDATE_TEMPLATE_OCTETS 96
+
 // Usable share of the preparation.
 enum antedate_met
 #ifdef __cplusplus
@@ -133,6 +136,8 @@ enum antedate_result
     ANTEDATE_ERROR_BUSY = -7,
     // All numbers under this key are used: change the key.
     ANTEDATE_ERROR_EXHAUSTED = -8,
+    // This is no message of the protocol that was named.
+    ANTEDATE_ERROR_MESSAGE = -9,
 };
 #ifndef __cplusplus
 typedef int32_t antedate_result;
@@ -208,6 +213,16 @@ typedef struct antedate_gcm_config {
     // memory that survives a restart, or change the key.
     uint64_t first_number;
 } antedate_gcm_config;
+
+// Beginning that all messages so far have in common. Zeros are none yet.
+typedef struct antedate_learned {
+    // The template.
+    uint8_t octets[ANTEDATE_TEMPLATE_OCTETS];
+    // Octets of it. After the first message all of that one, as far as there is room.
+    size_t length;
+    // Messages that it was learned from.
+    uint32_t messages;
+} antedate_learned;
 
 #ifdef __cplusplus
 extern "C" {
@@ -304,6 +319,50 @@ antedate_result antedate_gcm_next_unprepared(struct antedate_gcm *sender,
 
 // Ends the sender: wipes key and keystream, and gives the memory back.
 antedate_result antedate_gcm_wipe(struct antedate_gcm *sender);
+
+// Learns from one more message. The template is at `learned->octets`, and has `learned->length` octets.
+antedate_result antedate_learn(struct antedate_learned *learned, const void *message, size_t octets);
+
+// GOOSE (IEC 61850-8-1): how much is known of the next message that announces a change. `message`: one before it, from
+// behind the EtherType. `*foreseen`: octets up to the time of the change; those of `message` are the template.
+// ANTEDATE_ERROR_MESSAGE: this is no GOOSE message.
+antedate_result antedate_goose_change(const void *message,
+                                      size_t octets,
+                                      size_t *foreseen);
+
+// GOOSE: writes to `next` the repetition that follows `message`, which differs in `sqNum` alone and is as long. It is the
+// template, and also what is to be sent unless something changes. `room`: at least `octets`.
+//
+// ANTEDATE_ERROR_MESSAGE: this is no GOOSE message, or the next `sqNum` needs an octet more than this one has.
+antedate_result antedate_goose_repetition(const void *message,
+                                          size_t octets,
+                                          void *next,
+                                          size_t room);
+
+// PPMP (Eclipse Unide): how much is known of the next message that is formed like `message`. `*foreseen`: octets up to its
+// first time. ANTEDATE_ERROR_MESSAGE: a string in it does not end.
+antedate_result antedate_ppmp(const void *message,
+                              size_t octets,
+                              size_t *foreseen);
+
+// Puts types and lengths of fields (ISO/IEC 8825-1, types of one octet) in front of their values, so that the template is
+// longer: types and lengths seldom change. `sorted` is what is sealed and sent; it has as many octets as `message`. The
+// receiver puts them back with antedate_restore(). `*heads`: octets of types and lengths, which are a template for the next
+// message of this form.
+//
+// ANTEDATE_ERROR_MESSAGE: these are no fields.
+antedate_result antedate_sort(const void *message,
+                              size_t octets,
+                              void *sorted,
+                              size_t room,
+                              size_t *heads);
+
+// Undoes antedate_sort(). `sorted`: what was received, after it was opened. `message`: room for as many octets.
+// ANTEDATE_ERROR_MESSAGE: these are no sorted fields.
+antedate_result antedate_restore(const void *sorted,
+                                 size_t octets,
+                                 void *message,
+                                 size_t room);
 
 #ifdef __cplusplus
 } // extern "C"

@@ -24,6 +24,7 @@ mod memory;
 mod octets;
 pub mod results;
 pub mod sizes;
+pub mod templates;
 #[cfg(test)]
 mod tests;
 

@@ -29,6 +29,8 @@ pub enum antedate_result {
     ANTEDATE_ERROR_BUSY = -7,
     /// All numbers under this key are used: change the key.
     ANTEDATE_ERROR_EXHAUSTED = -8,
+    /// This is no message of the protocol that was named.
+    ANTEDATE_ERROR_MESSAGE = -9,
 }
 
 /// Usable share of the preparation.

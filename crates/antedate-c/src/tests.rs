@@ -17,6 +17,7 @@ use crate::results::antedate_met::*;
 use crate::results::antedate_result::{self, *};
 use crate::results::antedate_sent;
 use crate::sizes::*;
+use crate::templates::*;
 
 const KEY: [u8; 32] = [7; 32];
 const PREFIX: [u8; 10] = *b"station-10";
@@ -355,4 +356,68 @@ fn numbers_end() {
         antedate_gcm_send(sender, ptr::null(), 0, [0_u8; 32].as_mut_ptr().cast(), 32, 1, ptr::null_mut())
     };
     assert_eq!((send(), send()), (ANTEDATE_OK, ANTEDATE_ERROR_EXHAUSTED));
+}
+
+#[test]
+fn templates_are_foreseen_learned_and_sorted_or_refused() {
+    let begin = |octets: &[u8]| octets.as_ptr().cast::<c_void>();
+    let apdu = *b"\0\x01\0\x15\0\0\0\0\x61\x0b\x80\x01g\x84\x02tt\x86\x02\0\xff";
+    let (mut foreseen, mut next) = (77, [9; 32]);
+    assert_eq!(unsafe { antedate_goose_change(begin(&apdu), apdu.len(), &mut foreseen) }, ANTEDATE_OK);
+    assert_eq!(foreseen, 15);
+    let mut repetition = |octets, room| unsafe {
+        antedate_goose_repetition(begin(&apdu), octets, next.as_mut_ptr().cast(), room)
+    };
+    assert_eq!(repetition(21, 20), ANTEDATE_ERROR_ROOM);
+    assert_eq!(repetition(20, 20), ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(repetition(21, 32), ANTEDATE_OK);
+    assert_eq!(next[..21], [&apdu[..19], &[1, 0]].concat());
+    assert_eq!(next[21..], [9; 11], "what lies behind the message");
+    // A number that needs an octet more is no repetition.
+    let widest = *b"\0\x01\0\x0d\0\0\0\0\x61\x03\x86\x01\x7f";
+    let to: *mut c_void = next.as_mut_ptr().cast();
+    let refused = unsafe { antedate_goose_repetition(begin(&widest), widest.len(), to, 32) };
+    assert_eq!(refused, ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(unsafe { antedate_goose_repetition(to, 21, to, 32) }, ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(unsafe { antedate_goose_change(begin(&apdu), 3, &mut foreseen) }, ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(unsafe { antedate_goose_change(begin(&apdu), 21, ptr::null_mut()) }, ANTEDATE_ERROR_NULL);
+    assert_eq!(unsafe { antedate_goose_change(ptr::null(), 21, &mut foreseen) }, ANTEDATE_ERROR_NULL);
+
+    let json = *b"{\"ts\":\"2026\"}";
+    assert_eq!(unsafe { antedate_ppmp(begin(&json), json.len(), &mut foreseen) }, ANTEDATE_OK);
+    assert_eq!(foreseen, 7);
+    assert_eq!(unsafe { antedate_ppmp(begin(&json), 3, &mut foreseen) }, ANTEDATE_ERROR_MESSAGE);
+
+    let mut learned = antedate_learned { octets: [0; ANTEDATE_TEMPLATE_OCTETS], length: 0, messages: 0 };
+    let mut learn = |message: &[u8]| {
+        assert_eq!(unsafe { antedate_learn(&mut learned, begin(message), message.len()) }, ANTEDATE_OK);
+        learned.octets[..learned.length].to_vec()
+    };
+    assert_eq!(learn(&[7; 200]), [7; 96], "as far as there is room");
+    assert_eq!(learn(&[7; 60]), [7; 60]);
+    assert_eq!(learn(b"\x07\x07\x08"), [7; 2]);
+    assert_eq!(learn(b""), []);
+    assert_eq!(learn(&[7; 60]), []);
+    // A structure that was never set to zeros.
+    learned.length = 97;
+    assert_eq!(unsafe { antedate_learn(&mut learned, begin(&json), 3) }, ANTEDATE_ERROR_LENGTH);
+    assert_eq!(unsafe { antedate_learn(ptr::null_mut(), begin(&json), 3) }, ANTEDATE_ERROR_NULL);
+    let own: *mut antedate_learned = &mut learned;
+    assert_eq!(unsafe { antedate_learn(own, own.cast(), 3) }, ANTEDATE_ERROR_OVERLAP);
+
+    let fields = *b"\x01\x02ab\x02\x00\x03\x81\x01c";
+    let (mut sorted, mut restored, mut heads) = ([9; 12], [9; 12], 0);
+    let to = sorted.as_mut_ptr().cast();
+    let sort = |octets, to, room, heads| unsafe { antedate_sort(begin(&fields), octets, to, room, heads) };
+    assert_eq!(sort(10, to, 9, &mut heads), ANTEDATE_ERROR_ROOM);
+    assert_eq!(sort(9, to, 12, &mut heads), ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(sort(10, to, 12, ptr::null_mut()), ANTEDATE_ERROR_NULL);
+    assert_eq!(sort(10, to, 12, to.cast()), ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(sort(10, to, 12, &mut heads), ANTEDATE_OK);
+    assert_eq!((heads, &sorted), (7, b"\x01\x02\x02\x00\x03\x81\x01abc\x09\x09"));
+    let to = restored.as_mut_ptr().cast();
+    assert_eq!(unsafe { antedate_restore(begin(&sorted), 10, to, 12) }, ANTEDATE_OK);
+    assert_eq!(restored[..10], fields);
+    assert_eq!(unsafe { antedate_restore(begin(&sorted), 3, to, 12) }, ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(unsafe { antedate_restore(begin(&sorted), 10, to, 9) }, ANTEDATE_ERROR_ROOM);
 }
