@@ -54,6 +54,16 @@
 // Octets of a GCM nonce in front of the number.
 #define ANTEDATE_GCM_PREFIX_OCTETS 4
 
+#if defined(ANTEDATE_32_BIT)
+// Octets of a receiver.
+#define ANTEDATE_RECEIVER_OCTETS 896
+#endif
+
+#if !defined(ANTEDATE_32_BIT)
+// Octets of a receiver.
+#define ANTEDATE_RECEIVER_OCTETS 1280
+#endif
+
 // Alignment of a sender's memory, which an array of uint64_t has.
 #define ANTEDATE_ALIGNMENT 8
 
@@ -129,8 +139,8 @@ enum antedate_result
     ANTEDATE_ERROR_ROOM = -4,
     // Two areas overlap that must not.
     ANTEDATE_ERROR_OVERLAP = -5,
-    // This is no sender: never begun, wiped, or moved to another address since. A copy of a sender would use its
-    // nonces a second time.
+    // This is no sender, or no receiver, of this kind: never begun, wiped, or moved to another address since. A copy of a
+    // sender would use its nonces a second time.
     ANTEDATE_ERROR_NO_SENDER = -6,
     // Another call has this sender, which an interrupt or a thread interrupted.
     ANTEDATE_ERROR_BUSY = -7,
@@ -138,6 +148,12 @@ enum antedate_result
     ANTEDATE_ERROR_EXHAUSTED = -8,
     // This is no message of the protocol that was named.
     ANTEDATE_ERROR_MESSAGE = -9,
+    // This number was taken before, or is too old to tell.
+    ANTEDATE_ERROR_REPLAYED = -10,
+    // The message is forged, or of another key or number. Its data is wiped.
+    ANTEDATE_ERROR_NOT_AUTHENTIC = -11,
+    // The record is of another epoch: it belongs to other keys.
+    ANTEDATE_ERROR_EPOCH = -12,
 };
 #ifndef __cplusplus
 typedef int32_t antedate_result;
@@ -148,6 +164,9 @@ typedef struct antedate_ccm antedate_ccm;
 
 // Seals GCM messages under one key. It lies in memory that its owner gave, and must not be moved.
 typedef struct antedate_gcm antedate_gcm;
+
+// Opens what one sender sealed under one key. It lies in memory that its owner gave, and must not be moved.
+typedef struct antedate_receiver antedate_receiver;
 
 // Parameters for sealing CCM messages. The octets that it points at are copied.
 typedef struct antedate_ccm_config {
@@ -213,6 +232,16 @@ typedef struct antedate_gcm_config {
     // memory that survives a restart, or change the key.
     uint64_t first_number;
 } antedate_gcm_config;
+
+// A message that was opened.
+typedef struct antedate_opened {
+    // Octets of the data. It begins where the message began; in a DTLS record ANTEDATE_DTLS_HEADER_OCTETS behind.
+    size_t octets;
+    // The number.
+    uint64_t number;
+    // The type of a DTLS record; otherwise 0.
+    uint8_t content_type;
+} antedate_opened;
 
 // Beginning that all messages so far have in common. Zeros are none yet.
 typedef struct antedate_learned {
@@ -319,6 +348,57 @@ antedate_result antedate_gcm_next_unprepared(struct antedate_gcm *sender,
 
 // Ends the sender: wipes key and keystream, and gives the memory back.
 antedate_result antedate_gcm_wipe(struct antedate_gcm *sender);
+
+// Begins to open CCM messages. `config`: that of their sender, but for `first_number`: the lowest number that is taken. After a
+// restart it is behind the highest one that was, unless the key is new: else old messages are taken again. `memory`:
+// ANTEDATE_RECEIVER_OCTETS, aligned to ANTEDATE_ALIGNMENT, that belong to the receiver until it is wiped.
+antedate_result antedate_ccm_receiver_init(void *memory,
+                                           size_t octets,
+                                           const struct antedate_ccm_config *config,
+                                           struct antedate_receiver **receiver);
+
+// Begins to read DTLS 1.2 records; as antedate_ccm_receiver_init. `config`: the other end's; `content_type` is
+// not looked at.
+antedate_result antedate_dtls_receiver_init(void *memory,
+                                            size_t octets,
+                                            const struct antedate_dtls_config *config,
+                                            struct antedate_receiver **receiver);
+
+// Begins to open GCM messages; as antedate_ccm_receiver_init.
+antedate_result antedate_gcm_receiver_init(void *memory,
+                                           size_t octets,
+                                           const struct antedate_gcm_config *config,
+                                           struct antedate_receiver **receiver);
+
+// Opens the CCM message with this number in place. `message`: `octets` octets, the tag among them. `opened` may be NULL.
+//
+// ANTEDATE_ERROR_REPLAYED: this number was taken, or is older than the last 64; ANTEDATE_ERROR_NOT_AUTHENTIC: forged, or of
+// another key or number, and the data is wiped. Whatever is refused moves nothing.
+antedate_result antedate_ccm_open(struct antedate_receiver *receiver,
+                                  uint64_t number,
+                                  void *message,
+                                  size_t octets,
+                                  struct antedate_opened *opened);
+
+// Opens one DTLS record in place; as antedate_ccm_open. A datagram may hold several: each is 13 octets longer than the number
+// in its octets 11 and 12. ANTEDATE_ERROR_EPOCH: the record belongs to other keys.
+antedate_result antedate_dtls_open(struct antedate_receiver *receiver,
+                                   void *record,
+                                   size_t octets,
+                                   struct antedate_opened *opened);
+
+// Opens the GCM message with this number in place; as antedate_ccm_open. `aad`: `aad_octets` octets that were authenticated
+// with it; may be NULL if there are none.
+antedate_result antedate_gcm_open(struct antedate_receiver *receiver,
+                                  uint64_t number,
+                                  const void *aad,
+                                  size_t aad_octets,
+                                  void *message,
+                                  size_t octets,
+                                  struct antedate_opened *opened);
+
+// Ends the receiver: wipes the key, and gives the memory back.
+antedate_result antedate_receiver_wipe(struct antedate_receiver *receiver);
 
 // Learns from one more message. The template is at `learned->octets`, and has `learned->length` octets.
 antedate_result antedate_learn(struct antedate_learned *learned, const void *message, size_t octets);

@@ -22,6 +22,7 @@ mod cipher;
 pub mod gcm;
 mod memory;
 mod octets;
+pub mod receiver;
 pub mod results;
 pub mod sizes;
 pub mod templates;

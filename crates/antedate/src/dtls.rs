@@ -163,9 +163,9 @@ pub struct Reader {
 }
 
 impl Reader {
-    /// With the other end's write_IV.
-    pub const fn new(salt: [u8; 4], epoch: u16) -> Self {
-        Self { salt, epoch, window: Window::new() }
+    /// With the other end's write_IV. `first`: the lowest sequence number that is taken, mostly 0.
+    pub const fn new(salt: [u8; 4], epoch: u16, first: u64) -> Self {
+        Self { salt, epoch, window: Window::from(first) }
     }
 
     /// Opens one record in place.

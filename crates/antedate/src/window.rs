@@ -4,7 +4,7 @@
 pub const WINDOW: u64 = 64;
 
 /// Numbers that were taken: the highest one, and which of the [`WINDOW`] up to it.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     highest: u64,
     /// Bit n: `highest - n` was taken. 0 before the first number.
@@ -12,9 +12,12 @@ pub struct Window {
 }
 
 impl Window {
-    /// Without numbers.
-    pub const fn new() -> Self {
-        Self { highest: 0, taken: 0 }
+    /// Takes numbers from `first` on: after a restart, those behind the highest one that was taken.
+    pub const fn from(first: u64) -> Self {
+        match first.checked_sub(1) {
+            Some(highest) => Self { highest, taken: u64::MAX },
+            None => Self { highest: 0, taken: 0 },
+        }
     }
 
     /// True if this number was not taken and is not older than the window.
@@ -50,13 +53,14 @@ mod tests {
     proptest! {
         /// Numbers near each other and far away, also at the ends, beside a set of all that were taken.
         #[test]
-        fn each_number_is_new_once(first in prop_oneof![Just(0), Just(u64::MAX - 200), any::<u64>()],
+        fn each_number_is_new_once(floored: bool, first in prop_oneof![Just(0), Just(u64::MAX - 200), any::<u64>()],
                                    moves in proptest::collection::vec(prop_oneof![0_u64..3, 60..70_u64, 0..200_u64], 1..100)) {
-            let (mut window, mut taken) = (Window::new(), BTreeSet::new());
+            let floor = if floored { first } else { 0 };
+            let (mut window, mut taken) = (Window::from(floor), BTreeSet::new());
             let mut highest = None::<u64>;
             for (at, moved) in moves.into_iter().enumerate() {
                 let number = if at % 2 == 0 { first.wrapping_add(moved) } else { first.wrapping_sub(moved) };
-                let in_window = highest.is_none_or(|highest| number > highest || highest - number < WINDOW);
+                let in_window = number >= floor && highest.is_none_or(|highest| number > highest || highest - number < WINDOW);
                 prop_assert_eq!(window.is_new(number), in_window && !taken.contains(&number), "{} {:?}", number, window);
                 if window.is_new(number) {
                     window.take(number);

@@ -138,7 +138,7 @@ fn openssl_is_understood_and_understands() {
 
     let mut last = 0;
     for (end, ccm) in [&by_client, &by_server].into_iter().enumerate() {
-        let mut reader = Reader::new(salts[end], 1);
+        let mut reader = Reader::new(salts[end], 1, 0);
         let mut said = Vec::new();
         for record in &relay.records[end] {
             let mut forged = record.clone();

@@ -217,7 +217,7 @@ fn a_record_is_read_once_and_nothing_else_is() {
     let numbering = RecordNumbering { salt: [1, 2, 3, 4], epoch: 7, kind: dtls::APPLICATION_DATA };
     let ccm = Ccm::new(Aes128::new(&[9; 16].into()), TagLength::EIGHT);
     let mut sender = Sender::<_, _, 64, 32, 2>::new(&ccm, numbering, 0);
-    let mut reader = Reader::new([1, 2, 3, 4], 7);
+    let mut reader = Reader::new([1, 2, 3, 4], 7, 0);
     let mut records = Vec::new();
     for length in [0_usize, 20, 1].into_iter().chain([5; 100]) {
         let mut buffer = vec![length as u8; dtls::HEADER_OCTETS + length + 8];
