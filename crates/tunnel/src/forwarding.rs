@@ -211,18 +211,38 @@ impl Forwarding {
         }
     }
 
-    fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
+    /// The same for a box that leaves its LAN to another one ([`crate::standby`]): a way to a station that is known behind a peer alone. Learns
+    /// nothing, since this box hears on its LAN what the other one delivers.
+    pub fn route_draining(&mut self, now: Instant, frame: &[u8]) -> Option<Route> {
+        let taken = self.parse(frame).ok()?;
+        let place = |address| self.stations.location(now, &self.state.hasher, address);
+        match (place(taken.flow.source), place(taken.flow.destination)) {
+            (Some(Location::Behind(_)), _) => None,
+            (_, Some(Location::Behind(peer))) => {
+                let destination = Destination::Peer(self.twins.current(peer));
+                self.counters.out_pkts_unicast += 1;
+                Some(Route { taken, destination })
+            }
+            _ => None,
+        }
+    }
+
+    fn parse(&self, frame: &[u8]) -> Result<ParsedFrame, Unrouted> {
         let parsed = match (ParsedFrame::parse(frame), self.state.cyclic) {
             (Err(ParseFrameError::NotMacsec), Some(ether_type)) => {
                 ParsedFrame::parse_cyclic(frame, ether_type)
             }
             (parsed, _) => parsed,
         };
-        let taken = parsed.map_err(|error| match error {
+        parsed.map_err(|error| match error {
             ParseFrameError::Truncated => Unrouted::TooShort,
             ParseFrameError::NotMacsec => Unrouted::NotMacsec,
             ParseFrameError::Version => Unrouted::BadTag,
-        })?;
+        })
+    }
+
+    fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
+        let taken = self.parse(frame)?;
         if matches!(self.learn(now, &taken, Location::Here), LearnOutcome::Elsewhere(_)) {
             return Err(Unrouted::Loop);
         }

@@ -10,7 +10,7 @@
 //!
 //! | role | hears | becomes |
 //! |---|---|---|
-//! | `Listening`, for 4T, from its first beat that leaves; for T after a stall | an active partner | `Standby` |
+//! | `Listening`, for 4T, and half of the longest T, from its first beat that leaves; for T after a stall | an active partner | `Standby` |
 //! | | nothing until the end | `Active` |
 //! | | a partner that does not forward, until the end | `Standby` |
 //! | `Standby` | nothing for T; that the partner leaves; or that it listens, after it forwarded | `Active` |
@@ -23,7 +23,8 @@
 //! Of two boxes the one that is `preferred` comes first; if both or neither are, the one with the lower public key. T is the larger one of
 //! both boxes' settings, as soon as they have heard each other.
 //!
-//! **No link.** What the interface does not take was not sent ([`Election::sent`]). A box of which no beat left for the length of a lease
+//! **No link.** What the interface does not take was not sent ([`Election::sent`]), and as long as the box may forward, it tries again after T/64: a queue
+//! may be full. A box of which no beat left for the length of a lease
 //! decides nothing, and listens once they leave again: meanwhile the partner may have taken over. Silence of the partner alone is no
 //! reason: it may be dead. This needs nobody who looks at the interface and tells.
 //!
@@ -45,6 +46,8 @@ mod election;
 #[cfg(test)]
 mod exhaustive;
 #[cfg(test)]
+mod starts;
+#[cfg(test)]
 mod tests;
 
 use core::time::Duration;
@@ -55,11 +58,16 @@ pub use election::Election;
 /// Time for which a box that has handed over lets pass what is under way to it.
 pub const DRAIN: Duration = Duration::from_secs(1);
 
+/// Longest T of a configuration.
+pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(2);
+
 /// Times of an [`Election`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Timing {
     /// T: silence of the partner after which a box takes over.
     pub takeover: Duration,
+    /// Longest T that the partner may have: [`LONGEST_TAKEOVER`].
+    pub longest: Duration,
 }
 
 impl Timing {

@@ -18,10 +18,14 @@ fn at(ms: u64) -> Instant {
 }
 
 fn half(peers: usize) -> Forwarding {
+    half_with(peers, Limits::default())
+}
+
+fn half_with(peers: usize, limits: Limits) -> Forwarding {
     Forwarding::new(Settings {
         peers: vec![PeerSettings { mode: Mode::Plain { vni: 7 }, path_payload: 1472 }; peers],
         lan_frame: 1600,
-        limits: Limits::default(),
+        limits,
         window: 64,
         table_seed: [7; 16],
     })
@@ -156,6 +160,51 @@ fn nothing_comes_from_a_partner_and_nothing_goes_there() {
     assert_eq!(site.peer_counters(SECOND).in_pkts_partner, 1);
     assert_eq!(destination(&mut site, at(1), 10), Destination::All, "it was not learned there");
     assert_eq!(passed_over(&site), [SECOND]);
+}
+
+/// A box that drains hears on its LAN what its partner delivers.
+#[test]
+fn a_box_that_drains_learns_nothing_and_knows_the_way_to_stations_of_peers_alone() {
+    let mut site = half(3);
+    hear(&mut site, at(0), OTHER, 10).unwrap();
+    site.route(at(0), &frame(1, 10)).unwrap();
+    let mut to = |ms, from, to| site.route_draining(at(ms), &frame(from, to)).map(|route| route.destination);
+    assert_eq!(to(1, 2, 10), Some(Destination::Peer(OTHER)));
+    assert_eq!((to(1, 2, 1), to(1, 2, 77)), (None, None), "here, and nowhere");
+    // However long ago it was heard there.
+    assert_eq!(to(5000, 10, 10), None);
+    // Neither 2 nor 10 is here for that.
+    assert_eq!(destination(&mut site, at(5001), 2), Destination::All);
+    assert_eq!(destination(&mut site, at(5001), 10), Destination::Peer(OTHER));
+}
+
+#[test]
+fn a_box_that_begins_to_forward_knows_no_station_and_has_room_for_all() {
+    let limits = Limits { stations: 8, ..Limits::default() };
+    let mut site = half_with(3, limits);
+    for station in 10..14 {
+        hear(&mut site, at(0), OTHER, station).unwrap();
+    }
+    assert_eq!(destination(&mut site, at(1), 10), Destination::Peer(OTHER));
+    site.forget_stations(at(2));
+    assert_eq!((destination(&mut site, at(2), 10), site.stations().count()), (Destination::All, 1));
+    let mut told = Vec::new();
+    site.stations_behind(&mut 0, &mut told, 32);
+    assert_eq!(told, []);
+    // One is heard on the LAN, without a second of silence, and one at another peer.
+    site.route(at(3), &frame(10, 77)).unwrap();
+    hear(&mut site, at(3), FIRST, 11).unwrap();
+    assert!(site.route(at(4), &frame(1, 10)).is_none(), "it is here");
+    assert_eq!(destination(&mut site, at(4), 11), Destination::Peer(FIRST));
+    // And the others leave their places.
+    for ms in 4..200 {
+        site.handle_timeout(at(ms));
+    }
+    for station in 20..23 {
+        hear(&mut site, at(200), OTHER, station).unwrap();
+        assert_eq!(destination(&mut site, at(201), station), Destination::Peer(OTHER));
+    }
+    assert_eq!(site.counters().stations_refused, 0);
 }
 
 #[test]

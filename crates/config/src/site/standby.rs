@@ -51,6 +51,13 @@ pub(super) fn validate(
         findings.error(span.clone(), text);
     }
     let millis: u16 = STANDBY.takeover.number_or_default(&label, &keys.takeover, findings);
+    if let Some(peer) = peers.into_iter().flatten().find(|peer| matches!(peer.mode, Mode::Plain { .. })) {
+        let text = format!(
+            "{label}peer {:?} has mode = \"plain\", which cannot tell it which of the two boxes forwards; use mode = \"identifier\" there, or remove [site.standby]",
+            peer.name
+        );
+        findings.error(span.clone(), text);
+    }
     let named = STANDBY.peer.required(&label, &span, &keys.peer, "; add peer = \"NAME\"", findings)?;
     let peers = peers?;
     let wrong = match peers.iter().find(|peer| peer.name == *named.get_ref()) {
@@ -256,6 +263,8 @@ public_key = "{KEY}"
     #[test]
     fn each_mistake_has_its_line() {
         let section = "[site.standby]\npeer = \"second\"";
+        let plain =
+            "[[site.peer]]\nname = \"hamburg\"\nmode = \"plain\"\nvni = 7\nendpoint = \"198.51.100.7:4789\"";
         for (site, section, second, expected) in [
             ("", section, "", "works with protect = true alone"),
             (PROTECT, "[site.standby]", "", "[site.standby]: peer is missing; add peer = \"NAME\""),
@@ -265,6 +274,12 @@ public_key = "{KEY}"
             (PROTECT, "", "standby_of = \"third\"", "no peer of the site has that name"),
             (PROTECT, "", "standby_of = \"second\"", "a peer is not the standby of itself"),
             ("", "", "standby_of = \"berlin\"", "works with protect = true alone, as at the peer"),
+            (
+                PROTECT,
+                section,
+                plain,
+                "site \"dresden\": [site.standby]: peer \"hamburg\" has mode = \"plain\",",
+            ),
         ] {
             let errors = lines(&validated(&text(site, section, second)).unwrap_err());
             assert!(

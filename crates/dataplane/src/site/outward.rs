@@ -134,21 +134,32 @@ impl Site {
         for (number, slot) in arrived.slots().iter().enumerate() {
             let frame = pool.frame(slot);
             match LanFrameKind::of(frame) {
-                LanFrameKind::Other if gate == Gate::Closed => counters.out_pkts_standby += 1,
                 LanFrameKind::Other => {
-                    if let Some(route) = forwarding.route(now, frame) {
-                        // Every box of the LAN has heard it.
-                        if gate == Gate::Draining && route.destination == Destination::All {
-                            counters.out_pkts_standby += 1;
-                            continue;
-                        }
-                        let mark = match (marks, sender) {
-                            (None, _) => Mark::of_others(outward.dscp),
-                            (Some(dscp), Sender::Lan) => Mark::of(frame, dscp),
-                            (Some(_), Sender::Own) => Mark(pool.mark(slot)),
-                        };
-                        outward.note(number, mark, route);
-                    }
+                    let is_repeated = || standby.as_ref().is_some_and(|it| it.is_delivered_by_partner(frame));
+                    let route = match gate {
+                        Gate::Open if is_repeated() => None,
+                        Gate::Open => match forwarding.route(now, frame) {
+                            Some(route) => Some(route),
+                            // It was counted.
+                            None => continue,
+                        },
+                        // Every box of the LAN has heard what goes to all.
+                        Gate::Draining => forwarding.route_draining(now, frame),
+                        Gate::Closed => None,
+                    };
+                    let Some(route) = route else {
+                        counters.out_pkts_standby += 1;
+                        continue;
+                    };
+                    let mark = match (marks, sender) {
+                        (None, _) => Mark::of_others(outward.dscp),
+                        (Some(dscp), Sender::Lan) => Mark::of(frame, dscp),
+                        (Some(_), Sender::Own) => Mark(pool.mark(slot)),
+                    };
+                    outward.note(number, mark, route);
+                }
+                LanFrameKind::Mka if gate != Gate::Open && matches!(sender, Sender::Lan) => {
+                    counters.out_pkts_standby += 1;
                 }
                 LanFrameKind::Eapol => counters.out_eapol_other += 1,
                 LanFrameKind::Mka => {

@@ -14,13 +14,15 @@
 //! - the other sites: frames of its own SecY, like any other: some at once ([`ANNOUNCEMENTS`]), and one each second as long as it
 //!   forwards ([`ANNOUNCE`]). So whatever happened to them, or what came late from the box before, the sites send here a second later.
 
+use std::hash::{BuildHasher, RandomState};
 use std::time::{self, Duration};
 
 use arrayvec::ArrayVec;
 use suite::beat::BeatKey;
 use tunnel::PeerId;
 use tunnel::standby::{
-    BEAT_ADDRESSES, BeatFrameKind, Cause, Election, Gate, Judged, Role, Timing, address_of, learn_frame,
+    BEAT_ADDRESSES, BeatFrameKind, Cause, DRAIN, Election, Gate, Judged, Role, Timing, address_of,
+    learn_frame,
 };
 use wire::{Instant, MacAddr, Sci};
 
@@ -32,12 +34,14 @@ use crate::pipeline::give_refused;
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 
-/// Addresses of stations that a standby remembers.
+/// Addresses of stations that are remembered, and their places: twice as many, so that each finds one of [`PROBES`].
 const STATIONS: usize = 4096;
+const PLACES: usize = 2 * STATIONS;
+const PROBES: usize = 8;
 /// Least age at which such an address is not shown any more.
 const STATION_AGE: Duration = Duration::from_secs(10);
-/// Beats in which the active box tells all of them, and some more.
-const ROUND: u32 = (STATIONS / BEAT_ADDRESSES + 16) as u32;
+/// Beats in which the active box tells all of them ([`tunnel::Forwarding::stations_behind`]), and some more.
+const ROUND: u32 = (STATIONS / BEAT_ADDRESSES + 128 + 16) as u32;
 /// Frames for switches in one turn, and the pause between two such turns.
 const SHOWN_A_TURN: usize = 32;
 const SHOW_PAUSE: Duration = Duration::from_millis(1);
@@ -88,8 +92,10 @@ pub(super) struct Standby {
     /// Of this turn: its time, and the OS instant that was read for it.
     now: Instant,
     read: time::Instant,
-    /// Addresses that the partner told, by their hash, and when.
+    /// Addresses that the active box told, by their hash, and when.
     told: Box<[Option<(MacAddr, Instant)>]>,
+    /// Stations must not choose which of them share a place.
+    hash: RandomState,
     /// Age at which they are not shown any more.
     age: Duration,
     /// The slot of the stations' table from which the next beat tells.
@@ -114,11 +120,12 @@ impl Standby {
             has_link: true,
             now: Instant::START,
             read: time::Instant::now(),
-            told: vec![None; STATIONS].into_boxed_slice(),
+            told: vec![None; PLACES].into_boxed_slice(),
+            hash: RandomState::new(),
             age: STATION_AGE.max(timing.interval() * ROUND),
             tell_from: 0,
             takeover: 0,
-            shown: STATIONS,
+            shown: PLACES,
             show_due: Instant::START,
             announce_due: Instant::START,
             leaving: Burst::new(),
@@ -143,7 +150,7 @@ impl Standby {
             return Some(due);
         }
         let due = due.min(self.announce_due);
-        Some(if self.shown < STATIONS { due.min(self.show_due) } else { due })
+        Some(if self.shown < PLACES { due.min(self.show_due) } else { due })
     }
 
     /// There is a peer that may not have heard that this box forwards.
@@ -194,10 +201,32 @@ impl Standby {
         std::mem::swap(frames, &mut others);
     }
 
-    /// Of two addresses with one hash the later one is remembered.
+    /// The places that an address may have.
+    fn places(&self, address: MacAddr) -> impl Iterator<Item = usize> + use<> {
+        let first = self.hash.hash_one(address.0) as usize;
+        (0..PROBES).map(move |step| first.wrapping_add(step) % PLACES)
+    }
+
+    /// If all places of the address are taken, it has the oldest one.
     fn remember(&mut self, now: Instant, address: MacAddr) {
-        let hash = address.0.iter().fold(0_usize, |hash, octet| hash.wrapping_mul(31) ^ usize::from(*octet));
-        self.told[hash % STATIONS] = Some((address, now));
+        let place = self.places(address).min_by_key(|place| match self.told[*place] {
+            Some((other, _)) if other == address => (0, Instant::START),
+            None => (1, Instant::START),
+            Some((_, at)) => (2, at),
+        });
+        self.told[place.unwrap_or_default()] = Some((address, now));
+    }
+
+    /// Whether the partner delivers what this frame's sender has sent: it still does so for [`DRAIN`] after this box has begun to forward, and all on the LAN
+    /// hear it. A frame of a station at another site that comes from the LAN is such a one.
+    pub(super) fn is_delivered_by_partner(&self, frame: &[u8]) -> bool {
+        let (Role::Active, _, since) = self.election.role() else { return false };
+        if self.now.since(since) >= DRAIN {
+            return false;
+        }
+        let Some(source) = frame.get(6..12).and_then(<[u8]>::first_chunk) else { return false };
+        let told = |place: usize| self.told[place].filter(|(address, _)| address.0 == *source);
+        self.places(MacAddr(*source)).filter_map(told).any(|(_, at)| self.now.since(at) < self.age)
     }
 
     /// Sends a beat if one is due.
@@ -223,13 +252,15 @@ impl Standby {
     /// Shows switches where stations of other sites are: the next of them.
     fn show(&mut self, link: &mut Link, counters: &mut SitePathCounters) {
         let Some((pool, port, _)) = link.plain_side() else { return };
-        while self.shown < STATIONS && self.leaving.len() < SHOWN_A_TURN {
-            let told = self.told[self.shown];
-            self.shown += 1;
-            let Some((address, _)) = told.filter(|(_, at)| self.now.since(*at) < self.age) else {
+        while self.shown < PLACES && self.leaving.len() < SHOWN_A_TURN {
+            let told = self.told[self.shown].filter(|(_, at)| self.now.since(*at) < self.age);
+            let Some((address, _)) = told else {
+                self.shown += 1;
                 continue;
             };
+            // Without a chunk it is shown later.
             let Some(mut slot) = pool.take() else { break };
+            self.shown += 1;
             if pool.append(&mut slot, &learn_frame(address)) {
                 give_refused(self.leaving.push(slot), pool);
                 counters.out_stations_shown += 1;
@@ -284,25 +315,29 @@ impl Site {
         let Self { standby: Some(standby), lan, forwarding, counters, .. } = self else { return };
         let now = standby.now;
         standby.election.listened(now, all);
+        let (role, _, since) = standby.election.role();
+        let is_active = role == Role::Active;
+        if is_active && standby.takeover != standby.election.takeovers() {
+            (standby.takeover, standby.shown) = (standby.election.takeovers(), 0);
+            (standby.show_due, standby.announce_due) = (now, now);
+            // Stations have moved while it heard nothing of them. Before it tells any.
+            forwarding.forget_stations(now);
+        }
         let Some(link) = lan.link_mut().filter(|link| link.pool().is_some()) else { return };
         if standby.election.is_beat_due(now) {
             let mut stations = ArrayVec::<MacAddr, BEAT_ADDRESSES>::new();
-            if standby.election.role().0 == Role::Active {
+            if is_active {
                 forwarding.stations_behind(&mut standby.tell_from, &mut stations, BEAT_ADDRESSES);
+                // If the partner hands back, it has not told all of them yet.
+                stations.iter().for_each(|address| standby.remember(now, *address));
             }
             standby.beat(link, &stations, counters);
         }
-        let (Role::Active, _, since) = standby.election.role() else { return };
-        if standby.takeover != standby.election.takeovers() {
-            (standby.takeover, standby.shown) = (standby.election.takeovers(), 0);
-            (standby.show_due, standby.announce_due) = (now, now);
-            for station in forwarding.stations() {
-                if station.location != tunnel::Location::Here {
-                    standby.remember(now, station.address);
-                }
-            }
+        // A beat that left after a time without a link has ended that.
+        if standby.election.role().0 != Role::Active {
+            return;
         }
-        if standby.shown < STATIONS && now >= standby.show_due {
+        if standby.shown < PLACES && now >= standby.show_due {
             standby.show_due = now + SHOW_PAUSE;
             standby.show(link, counters);
         }

@@ -9,6 +9,8 @@
 
 use alloc::vec::Vec;
 
+use wire::time::Instant;
+
 use super::Forwarding;
 use crate::settings::PeerId;
 
@@ -87,8 +89,13 @@ impl Forwarding {
         self.twins.is_partner(peer) || self.twins.current(peer) != peer
     }
 
+    /// Forgets where stations are: this box begins to forward, and knows what it heard when it last did.
+    pub const fn forget_stations(&mut self, now: Instant) {
+        self.stations.forget_all(now);
+    }
+
     /// Puts addresses of stations behind peers into `into`, as far as there is room, from slot `cursor` of the table on, which moves on.
-    /// Looks at 512 slots.
+    /// Looks at 512 slots, or a part in 128 of all.
     pub fn stations_behind(&self, cursor: &mut usize, into: &mut impl Extend<wire::MacAddr>, room: usize) {
         self.stations.behind(cursor, into, room);
     }

@@ -6,8 +6,8 @@ use wire::time::Instant;
 
 use super::{Beat, Cause, DRAIN, Gate, Heard, Judged, Role, Timing};
 
-/// Own beats whose times are known: those of T, and some that told a role at once.
-const REMEMBERED: usize = 16;
+/// Own beats whose times are known: those of T, also if the interface takes one of eight, and some that told a role at once.
+const REMEMBERED: usize = 80;
 /// Sessions of the partner before, whose beats are recorded ones.
 const DEAD: usize = 8;
 /// Times T for which a box listens at its start.
@@ -135,7 +135,7 @@ impl Election {
     /// The times of both: those of the box with the larger T.
     fn timing(&self) -> Timing {
         let partner = self.partner.map_or(Duration::ZERO, |partner| partner.takeover);
-        Timing { takeover: self.own.takeover.max(partner) }
+        Timing { takeover: self.own.takeover.max(partner), ..self.own }
     }
 
     /// Frames that may pass at `now`. To be asked before frames pass, with a new reading of the clock: whatever happened to this thread,
@@ -289,7 +289,7 @@ impl Election {
             (None, Some((heard, at))) if now.since(at) < self.timing().takeover => Some(heard),
             _ => None,
         };
-        let Self { role, preferred, own: Timing { takeover }, session, seq, .. } = *self;
+        let Self { role, preferred, own: Timing { takeover, .. }, session, seq, .. } = *self;
         Some(Beat { role, preferred, takeover, session, seq, heard })
     }
 
@@ -299,6 +299,10 @@ impl Election {
         let (was_unsent, was_leased) = (self.is_unsent, self.is_leased(now));
         self.is_unsent = !has_left;
         if !has_left {
+            if was_leased {
+                // A queue that is full, perhaps: it tries again soon.
+                self.due = now + self.timing().interval() / 8;
+            }
             return;
         }
         self.left = Some(now);
@@ -378,7 +382,9 @@ impl Election {
     fn listens_until(&self) -> Instant {
         let (from, times) = self.listens;
         let takeover = self.timing().takeover.max(self.unproved_takeover);
-        let until = from + takeover * times;
+        // Of a partner with the longest T four beats come in that time.
+        let least = if times == LISTEN { self.own.longest / 2 } else { Duration::ZERO };
+        let until = from + (takeover * times).max(least);
         // Who has just shown itself is given the time to prove that it is there, once: recorded beats do not end.
         if self.candidate.is_some_and(|(_, at)| at + takeover > until) { until + takeover } else { until }
     }

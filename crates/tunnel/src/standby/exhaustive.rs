@@ -7,7 +7,7 @@ use super::tests::{Lan, at};
 use super::*;
 
 /// Small, so that a step of a millisecond is half an interval. What is held follows from the fractions of T.
-const TIMING: Timing = Timing { takeover: Duration::from_millis(16) };
+const TIMING: Timing = Timing { takeover: Duration::from_millis(16), longest: Duration::ZERO };
 /// Beats of each box that may be lost: those of T and more.
 const BEATS: u32 = 6;
 /// Losses of the other box: none, and those that are worst.

@@ -11,7 +11,8 @@ use wire::time::Instant;
 
 use super::*;
 
-const TIMING: Timing = Timing { takeover: Duration::from_millis(40) };
+/// The partner has the same T, so a start takes 4T.
+const TIMING: Timing = Timing { takeover: Duration::from_millis(40), longest: Duration::ZERO };
 
 pub(super) fn at(ms: u64) -> Instant {
     Instant::after_start(Duration::from_millis(ms))
@@ -21,11 +22,16 @@ pub(super) fn at(ms: u64) -> Instant {
 #[derive(Clone)]
 pub(super) struct Lan {
     pub(super) timing: [Timing; 2],
+    /// Speed of each box's clock in percent, and by how many milliseconds it is ahead.
+    pub(super) speed: [u64; 2],
+    pub(super) ahead: [u64; 2],
     pub(super) boxes: [Option<Election>; 2],
     /// Until when a box stands still.
     pub(super) still: [u64; 2],
     /// Boxes without a link, which were not told.
     pub(super) unplugged: [bool; 2],
+    /// Boxes whose interface takes no frame at this moment, and brings them.
+    pub(super) full: [bool; 2],
     /// Whether frames wait behind those that a box takes in, in each turn.
     flood: [bool; 2],
     /// Recorded beats that a box hears in each turn, behind those that are alive.
@@ -42,9 +48,12 @@ impl Lan {
     pub(super) fn new(timing: Timing) -> Self {
         Self {
             timing: [timing; 2],
+            speed: [100; 2],
+            ahead: [0; 2],
             boxes: [None, None],
             still: [0; 2],
             unplugged: [false; 2],
+            full: [false; 2],
             flood: [false; 2],
             recorded: [vec![], vec![]],
             on_wire: vec![],
@@ -56,12 +65,20 @@ impl Lan {
 
     pub(super) fn start(&mut self, number: usize, ms: u64) {
         self.sessions += 1;
-        let timing = self.timing[number];
-        self.boxes[number] = Some(Election::new(timing, false, number == 0, self.sessions, at(ms)));
+        // What came before it had a socket, it does not hear.
+        self.on_wire.retain(|(_, to, _)| *to != number);
+        let (timing, now) = (self.timing[number], self.clock(number, ms));
+        self.boxes[number] = Some(Election::new(timing, false, number == 0, self.sessions, now));
+    }
+
+    /// What a box's own clock says.
+    pub(super) fn clock(&self, number: usize, ms: u64) -> Instant {
+        at(self.ahead[number]) + Duration::from_micros(10 * self.speed[number] * ms)
     }
 
     pub(super) fn is_open(&self, number: usize, ms: u64) -> bool {
-        self.boxes[number].as_ref().is_some_and(|election| election.gate(at(ms)) == Gate::Open)
+        let now = self.clock(number, ms);
+        self.boxes[number].as_ref().is_some_and(|election| election.gate(now) == Gate::Open)
     }
 
     /// One step at a time. `delay` says for a beat of a box when it arrives; none: it is lost.
@@ -79,7 +96,7 @@ impl Lan {
 
     /// A worker's turn. Says whether both forwarded at some moment of it, also if that ends with it.
     fn turn(&mut self, number: usize, ms: u64, mut delay: impl FnMut(usize) -> Option<u64>) -> bool {
-        let now = at(ms);
+        let now = self.clock(number, ms);
         let is_other_open = self.is_open(1 - number, ms);
         let Some(election) = &mut self.boxes[number] else { return false };
         let mut was_open = false;
@@ -100,7 +117,7 @@ impl Lan {
         election.listened(now, !self.flood[number]);
         look(election);
         if let Some(beat) = election.poll_beat(now) {
-            let has_left = !self.unplugged[number];
+            let has_left = !self.unplugged[number] && !self.full[number];
             election.sent(now, has_left);
             if let Some(delay) = delay(number).filter(|_| has_left && !self.unplugged[1 - number]) {
                 self.on_wire.push((ms + delay, 1 - number, beat));
@@ -377,7 +394,7 @@ fn recorded_beats_do_not_keep_two_from_finding_each_other() {
 /// During a change of `takeover` the two boxes have different ones.
 #[test]
 fn boxes_with_different_times_use_the_larger_ones() {
-    let long = Timing { takeover: Duration::from_millis(400) };
+    let long = Timing { takeover: Duration::from_millis(400), longest: Duration::ZERO };
     for other in 0..2 {
         let mut lan = Lan::new(TIMING);
         lan.timing[other] = long;

@@ -15,7 +15,7 @@ use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
 use netdev::udp::UdpPort;
 use sitelink::{KernelSite, Manager, ManagerStatus, PlainPeer};
 use tracing::{info, warn};
-use tunnel::standby::Timing;
+use tunnel::standby::{LONGEST_TAKEOVER, Timing};
 use tunnel::{Mode, PeerId};
 
 use super::super::link::{allowed, io};
@@ -366,7 +366,7 @@ fn join(forwarding: &mut Forwarding, config: &Site) -> Result<(), Box<dyn std::e
     forwarding.stand_by(StandbySettings {
         key,
         partner,
-        timing: Timing { takeover: standby.takeover },
+        timing: Timing { takeover: standby.takeover, longest: LONGEST_TAKEOVER },
         preferred: standby.preferred,
         // 0 is nobody's.
         session: u64::from_be_bytes(session).max(1),
