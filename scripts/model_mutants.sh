@@ -7,7 +7,8 @@
 #
 # A mutant of crates/mka is shown to the model of the KaY, one of a relation's handshake or of a site's session to the model of that, another
 # one of crates/fieldbus or crates/tunnel to the simulation of cells or of sites, one of crates/secy or crates/pnstore to that of links, one
-# of a window of sites or of reassembly to the search beside it. The sources are changed in a copy, target/model-mutants.
+# of a window of sites or of reassembly to the search beside it, one of flow numbers to their property. The sources are changed in a
+# copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -61,6 +62,12 @@ mutants=(
     'in time|tunnel/src/session/transmit_epochs.rs|offered.told_now = false;|offered.told_now \|= false;'
     # Flows that the peer knew at its start before count as known.
     'in time|tunnel/src/session/handle_message.rs|self.peer_flows = PeerFlows::default();|'
+    # Flow numbers that come again. A number that comes again means the flow of before.
+    'means one flow|tunnel/src/announced_flows.rs|self.slots[usize::from(*slot)] = Some(flow);|self.slots[usize::from(*slot)].get_or_insert(flow);'
+    # An answer about the flow of before is taken for one about its number.
+    'means one flow|tunnel/src/session/announcements.rs|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow)|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow \|\| true)'
+    # Requests are sent without end.
+    'at fault|tunnel/src/session/announcements.rs|if self.in_flight.len() >= IN_FLIGHT {|if self.in_flight.len() >= 65_536 {'
     # Identifier window. An anchor that was used enters with the window.
     'accepted twice|tunnel/src/window.rs|if anchor < self.anchors_high {|if anchor >= u64::MAX - self.anchors_high {'
     # What an anchor has jumped over is filled twice.
@@ -162,6 +169,7 @@ for mutant in "${mutants[@]}"; do
     depth=quick of=
     case ${parts[1]} in
     tunnel/src/window.rs) search=(frameward-tunnel --lib window::exhaustive) ;;
+    tunnel/src/announced_flows.rs | tunnel/src/session/announcements.rs) search=(frameward-tunnel --test renumbered) ;;
     tunnel/src/header_encryption/window.rs) search=(frameward-tunnel --lib header_encryption::window::exhaustive) ;;
     secy/src/reassemble.rs | secy/src/sdu_buffer.rs) search=(frameward-secy --lib reassemble::exhaustive) ;;
     fieldbus/src/handshake.rs) search=(frameward-models --test handshake) ;;
