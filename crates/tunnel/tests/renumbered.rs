@@ -368,3 +368,20 @@ fn a_number_whose_withdrawal_is_late_means_its_new_flow() {
         world.assert_heals();
     }
 }
+
+/// The answer to an announcement that was late is about the flow of then, though its number has come again since.
+#[test]
+fn a_number_whose_announcement_is_late_means_its_new_flow() {
+    for renewals in 1..8 {
+        let mut world = World::new();
+        world.connect();
+        let renew = Operation::Renew(FLOWS as u16 - 1);
+        (0..4).for_each(|_| world.carry_out(&renew));
+        world.carry_out(&Operation::Wait(40));
+        world.carry_out(&Operation::Stall(ANNOUNCEMENTS));
+        (0..renewals).for_each(|_| world.carry_out(&renew));
+        world.carry_out(&Operation::Carry { hand: ANNOUNCEMENTS, messages: 400 });
+        world.carry_out(&Operation::Again(FLOWS as u16));
+        world.assert_heals();
+    }
+}
