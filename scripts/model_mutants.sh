@@ -7,8 +7,8 @@
 #
 # A mutant of crates/mka is shown to the model of the KaY, one of a relation's handshake or of a site's session to the model of that, another
 # one of crates/fieldbus or crates/tunnel to the simulation of cells or of sites, one of crates/secy or crates/pnstore to that of links, one
-# of a window of sites or of reassembly to the search beside it, one of flow numbers to their property. The sources are changed in a
-# copy, target/model-mutants.
+# of a window of sites or of reassembly to the search beside it, one of flow numbers to their property, one of crates/fleet to the simulation
+# of fleets. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -66,8 +66,8 @@ mutants=(
     'means one flow|tunnel/src/announced_flows.rs|self.slots[usize::from(*slot)] = Some(flow);|self.slots[usize::from(*slot)].get_or_insert(flow);'
     # An answer about the flow of before is taken for one about its number.
     'means one flow|tunnel/src/session/announcements.rs|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow)|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow \|\| true)'
-    # Requests are sent without end.
-    'at fault|tunnel/src/session/announcements.rs|if self.in_flight.len() >= IN_FLIGHT {|if self.in_flight.len() >= 65_536 {'
+    # A request whose number has another flow by now counts as answered.
+    'at fault|tunnel/src/session/announcements.rs|self.again.remove(&index);|self.again.remove(&index); self.in_flight.remove(&index);'
     # Identifier window. An anchor that was used enters with the window.
     'accepted twice|tunnel/src/window.rs|if anchor < self.anchors_high {|if anchor >= u64::MAX - self.anchors_high {'
     # What an anchor has jumped over is filled twice.
@@ -142,8 +142,18 @@ mutants=(
     'nonce comes twice|tunnel/src/lane.rs|self.next_seq += 1;|self.next_seq += u64::from(seq % 64 != 0 \|\| self.epoch % 2 == 0);'
     # Copies are no duplicates.
     'delivered twice|tunnel/src/forwarding/handle_packet.rs|if used && let Some|if used && packet.is_empty() && let Some'
+    # The AN is lost on the way: seen where keys roll, since those of stations have AN 0.
+    'only what was sent|wire/src/tunnel/header.rs|form << 4 \| self.fields.tci_low & 0x0f,|form << 4 \| self.fields.tci_low & 0x0c,'
+    # An SCI is its sender's: seen where a site protects for its machines.
+    'only what was sent|wire/src/tunnel/frame.rs|out[20..28].copy_from_slice(&self.flow.sci.octets());|out[20..28].copy_from_slice(&crate::Sci::new(self.flow.source, 1).octets());'
     # A flow that is told to the peer is not masked.
     'plaintext|tunnel/src/identifier/outward.rs|.map(\|(octet, mask)\| octet ^ mask)|.map(\|(octet, mask)\| octet ^ (mask & 0))'
+    # Simulation of fleets. Old records are accepted.
+    'nothing older|fleet/src/accept.rs|Some(reached) if version < reached.version => {|Some(reached) if version.saturating_add(1_000_000) < reached.version => {'
+    # What was taken back is forgotten.
+    'stays away|fleet/src/install.rs|self.write(TAKEN_BACK, &format!("{}\n", trial.version))|self.write(TAKEN_BACK, &format!("{}\n", trial.before))'
+    # Taking back leads to the same version.
+    'taking back leads|fleet/src/install.rs|.and_then(\|()\| self.lead_to(trial.before))|.and_then(\|()\| self.lead_to(trial.version))'
 )
 
 copy=target/model-mutants
@@ -175,7 +185,8 @@ for mutant in "${mutants[@]}"; do
     fieldbus/src/handshake.rs) search=(frameward-models --test handshake) ;;
     fieldbus/*) search=(frameward-models --test simulation) of=cells ;;
     tunnel/src/session/* | tunnel/src/session.rs) search=(frameward-models --test session) depth=deep ;;
-    tunnel/*) search=(frameward-models --test simulation) of=sites ;;
+    fleet/*) search=(frameward-fleet --test agents) ;;
+    tunnel/* | wire/src/tunnel/*) search=(frameward-models --test simulation) of=sites ;;
     secy/* | pnstore/*) search=(frameward-models --test simulation) of=links ;;
     *) search=(frameward-models --test kay) ;;
     esac
