@@ -123,11 +123,11 @@ mutants=(
     # State of any age is good.
     'nonce comes twice|pnstore/src/store.rs|age > *max_age|age > Duration::MAX.max(*max_age)'
     # The file's new name is not synced.
-    'nonce comes twice|pnstore/src/store.rs|disk.rename(&next, name)?;|disk.rename(&next, name)?; if !name.is_empty() { return Ok(()); }'
+    'nonce comes twice|pnstore/src/disk.rs|disk.rename(&next, name)?;|disk.rename(&next, name)?; if !name.is_empty() { return Ok(()); }'
     # Floors do not rise.
     'delivered twice|pnstore/src/store.rs|known.insert(name.0, lowest.number());|known.insert(name.0, 1);'
     # A file is overwritten in place.
-    'outlives a crash|pnstore/src/store.rs|disk.write_synced(&next, octets)?;|disk.write_synced(name, octets)?; disk.write_synced(&next, octets)?;'
+    'outlives a crash|pnstore/src/disk.rs|disk.write_synced(&next, octets)?;|disk.write_synced(name, octets)?; disk.write_synced(&next, octets)?;'
     # Another SA protects only where none did.
     'outages heal|secy/src/table.rs|self.encoding_sa = Some(an);|self.encoding_sa = self.encoding_sa.or(Some(an));'
     # Simulation of cells. A Seq is taken twice.
