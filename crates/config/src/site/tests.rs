@@ -96,6 +96,7 @@ relayed_per_second = 13
     let site = validated(&text).unwrap().0.sites.remove(0);
     let limits = Limits {
         flows: 100,
+        flow_numbers: 1 << 16,
         flows_per_sci: 10,
         flows_per_source: 11,
         new_flows_per_second: 12,
