@@ -149,9 +149,21 @@ impl Forwarding {
     }
 
     /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
-    /// LAN's switches would look for that station behind the gateway. Nor does one of two boxes on a LAN speak for a station that another
-    /// peer has just sent from: if both forward, it sends on what the other one delivered, and two such LANs would send that round.
+    /// LAN's switches would look for that station behind the gateway.
     fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
+        if self.twins.has_any() {
+            return self.hear_behind_twins(now, taken, from);
+        }
+        match self.learn(now, taken, Location::Behind(from)) {
+            LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
+            _ => Ok(()),
+        }
+    }
+
+    /// The same where some LAN has two boxes. One of two does not speak for a station that another peer has just sent from: if both
+    /// forward, it sends on what the other one delivered, and two such LANs would send that round.
+    #[inline(never)]
+    fn hear_behind_twins(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
         if self.twins.is_partner(from) {
             return Err(self.discard(from, InDiscard::Partner));
         }

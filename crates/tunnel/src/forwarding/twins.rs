@@ -31,6 +31,11 @@ pub(super) struct Twins {
 }
 
 impl Twins {
+    /// Whether some LAN, this one or another, has two boxes.
+    pub(super) const fn has_any(&self) -> bool {
+        self.partner.is_some() || !self.twins.is_empty()
+    }
+
     /// The peer behind which stations of this one are.
     pub(super) fn first(&self, peer: PeerId) -> PeerId {
         self.twins.iter().find(|twin| twin.has(peer)).map_or(peer, |twin| twin.first)
