@@ -94,13 +94,14 @@ pub(crate) struct KernelLink {
 
 /// The programs' place.
 pub(crate) enum State {
-    /// None, for the link's settings or its cell leave them nothing. They stay the link's, for it counts with them.
+    /// None, for the link's settings or its cell leave them nothing. They stay the link's, for it counts with them, and may stand aside in
+    /// front of its ports.
     Idle(String),
     /// There are no ports.
     NoPorts,
-    /// The ports do not take them, for this reason.
+    /// The ports do not take them, for this reason. They may stand aside.
     Unfit(String),
-    /// In front of the ports.
+    /// At work in front of the ports.
     Attached,
 }
 

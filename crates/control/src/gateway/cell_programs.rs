@@ -2,6 +2,7 @@
 
 use super::Gateway;
 use crate::cells::CellControl;
+use crate::kernel_ports::ProgramsOf;
 
 impl Gateway {
     /// Puts a cell's programs to work on its link's ports, if it has programs and the link has ports. If they cannot be, no frame of
@@ -21,7 +22,7 @@ impl Gateway {
         let cell = self.links[number].cell_mut().ok_or("there is no cell")?;
         cell.ports_opened(&sides);
         let wanted = cell.place_wanted();
-        self.put_programs(number, &sides, wanted, |link| link.cell_mut()?.programs())?;
+        self.put_programs(number, &sides, wanted, ProgramsOf::Cell)?;
         Ok(true)
     }
 
@@ -40,9 +41,27 @@ impl Gateway {
         }
     }
 
-    /// Takes a cell's programs off its link's ports, which then go on with their own.
+    /// Has the frames of a cell's link come to its worker.
     pub(super) fn detach_kernel(&mut self, number: usize) {
         if self.links[number].cell().is_some_and(CellControl::has_attached_programs) {
+            self.step_aside(number, ProgramsOf::Cell);
+        }
+    }
+
+    /// Puts programs for so many relations in front of the ports of a cell's link, before anything is the kernel's.
+    pub(super) fn bring_programs(&mut self, number: usize, relations: usize) {
+        let Ok(Some(sides)) = self.kernel_sides(number) else { return };
+        let Some(cell) = self.links[number].cell_mut() else { return };
+        cell.receive_programs(relations, &mut self.kernel_programs);
+        if cell.has_room(relations) && self.links[number].in_front() != Some(ProgramsOf::Cell) {
+            // What is wrong with it is told when they are to be at work.
+            let _ = self.put_in_front(number, &sides, ProgramsOf::Cell);
+        }
+    }
+
+    /// Takes a cell's programs off its link's ports, before they are given to another one. They stand aside, or serve nothing.
+    pub(super) fn free_programs(&mut self, number: usize) {
+        if self.links[number].in_front() == Some(ProgramsOf::Cell) {
             self.take_programs_off(number);
         }
     }

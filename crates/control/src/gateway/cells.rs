@@ -49,8 +49,9 @@ impl Gateway {
         control.plan_place(self.links[number].cell(), &self.kernel_programs)?;
         // The worker has got all changes so far: those to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
-        if matches!(control.place(), CellPlace::UserSpace(_)) {
-            self.detach_kernel(number);
+        match control.place() {
+            CellPlace::UserSpace(_) => self.detach_kernel(number),
+            CellPlace::Kernel(_) | CellPlace::Nowhere(_) => self.bring_programs(number, control.relations()),
         }
         let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
         let carry_over = control.carry_over(&before);
@@ -61,6 +62,9 @@ impl Gateway {
             }
             self.links[number].replace_cell(Some(before));
             return Err(unanswered.into());
+        }
+        if !before.has_room(control.relations()) {
+            self.free_programs(number);
         }
         control.enter_kernel(before.take_kernel(), &carry_over, &mut self.kernel_programs);
         control.take_over(*before, &carry_over, &mut self.notices);
@@ -78,8 +82,10 @@ impl Gateway {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         self.detach_kernel(number);
         let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
+        let exchanged = self.exchange_cell(number, None, Vec::new(), false);
+        self.free_programs(number);
         self.kernel_programs.give_back(before.take_kernel().map(KernelCell::into_programs));
-        Ok(self.exchange_cell(number, None, Vec::new(), false)?)
+        Ok(exchanged?)
     }
 
     /// The state of all cells, with their links' names; those of a worker that has ended are left out.

@@ -130,6 +130,7 @@ impl Gateway {
         })?;
         // Unmapping takes its time, and takes it here.
         drop(before);
+        self.links[number].set_in_front(None);
         self.attach_kernel(number);
         self.attach_link(number);
         if self.links[number].begin() {
@@ -157,6 +158,7 @@ impl Gateway {
             Progress::Done
         })?;
         drop(before);
+        self.links[number].set_in_front(None);
         self.kernel_closed(number);
         self.link_ports_closed(number);
         Ok(())
