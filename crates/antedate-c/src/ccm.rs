@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use antedate::ccm::AAD_OCTETS;
 use antedate::dtls::{self, RecordError, RecordNumbering};
 use antedate::sender::Numbering;
-use antedate::{Ccm, Expected, Nonce, Sender, TagLength};
+use antedate::{Ccm, Expected, Nonce, Sender, Step, TagLength};
 
 use crate::cipher::Cipher;
 use crate::memory::{self, enter, needed, place, Head, Kind};
@@ -76,6 +76,25 @@ pub struct antedate_ccm_config {
     pub first_number: u32,
 }
 
+impl antedate_ccm_config {
+    /// Key and numbering.
+    ///
+    /// # Safety
+    /// What the configuration points at can be read, with the lengths in it.
+    pub(crate) unsafe fn read(&self) -> Result<(Ccm<Cipher>, Prefixed), antedate_result> {
+        // SAFETY: as the caller grants it.
+        let (prefix, prefix_octets) = unsafe { octets::copy(self.prefix, self.prefix_octets) }?;
+        if prefix_octets < Nonce::SHORTEST - NUMBER_OCTETS {
+            return Err(ANTEDATE_ERROR_LENGTH);
+        }
+        // SAFETY: as the caller grants it.
+        let (aad, aad_octets) = unsafe { octets::copy(self.aad.cast(), self.aad_octets) }?;
+        // SAFETY: as the caller grants it.
+        let key = unsafe { octets::read(self.key, self.key_octets) }?;
+        Ok((ccm(key, self.tag_octets)?, Prefixed { prefix, prefix_octets, aad, aad_octets }))
+    }
+}
+
 /// Parameters for sealing DTLS 1.2 records: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch
 /// and direction. The octets that it points at are copied.
 #[repr(C)]
@@ -100,6 +119,7 @@ pub struct antedate_dtls_config {
 /// Operations of C on a sender, whatever is prepared and however messages are numbered.
 pub(crate) trait Messages {
     fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool;
+    fn step(&mut self, expected: Expected, template: &[u8], blocks: usize) -> Step;
     fn prepare_as_before(&mut self, template: &[u8]) -> bool;
     fn fill_level(&self) -> usize;
     fn next_unprepared(&self) -> Option<u64>;
@@ -126,6 +146,10 @@ impl<R: Written, const N: usize, const T: usize, const SLOTS: usize> Messages
         Sender::prepare(self, expected, template)
     }
 
+    fn step(&mut self, expected: Expected, template: &[u8], blocks: usize) -> Step {
+        Sender::step(self, expected, template, blocks)
+    }
+
     fn prepare_as_before(&mut self, template: &[u8]) -> bool {
         Sender::prepare_as_before(self, template)
     }
@@ -144,7 +168,7 @@ impl<R: Written, const N: usize, const T: usize, const SLOTS: usize> Messages
 }
 
 /// A prefix and a number; one AAD for all.
-struct Prefixed {
+pub(crate) struct Prefixed {
     prefix: [u8; Nonce::LONGEST - NUMBER_OCTETS],
     prefix_octets: usize,
     aad: [u8; AAD_OCTETS],
@@ -214,17 +238,9 @@ pub unsafe extern "C" fn antedate_ccm_init(
     let read = || {
         // SAFETY: the caller's pointer, checked here for NULL.
         let config = unsafe { config.as_ref() }.ok_or(ANTEDATE_ERROR_NULL)?;
-        // SAFETY: what the configuration points at can be read, with the lengths in it, which the caller grants.
-        let (prefix, prefix_octets) = unsafe { octets::copy(config.prefix, config.prefix_octets) }?;
-        if prefix_octets < Nonce::SHORTEST - NUMBER_OCTETS {
-            return Err(ANTEDATE_ERROR_LENGTH);
-        }
-        // SAFETY: as above.
-        let (aad, aad_octets) = unsafe { octets::copy(config.aad.cast(), config.aad_octets) }?;
-        // SAFETY: as above.
-        let key = unsafe { octets::read(config.key, config.key_octets) }?;
-        let ccm = ccm(key, config.tag_octets)?;
-        Ok((ccm, Prefixed { prefix, prefix_octets, aad, aad_octets }, u64::from(config.first_number)))
+        // SAFETY: as the caller grants it.
+        let (ccm, prefixed) = unsafe { config.read() }?;
+        Ok((ccm, prefixed, u64::from(config.first_number)))
     };
     // SAFETY: as the caller grants it.
     unsafe { begin(memory, octets, sender, read) }
@@ -253,7 +269,7 @@ pub unsafe extern "C" fn antedate_dtls_init(
     unsafe { begin(memory, octets, sender, read) }
 }
 
-fn ccm(key: &[u8], tag_octets: usize) -> Result<Ccm<Cipher>, antedate_result> {
+pub(crate) fn ccm(key: &[u8], tag_octets: usize) -> Result<Ccm<Cipher>, antedate_result> {
     let tag = TagLength::new(tag_octets).ok_or(ANTEDATE_ERROR_LENGTH)?;
     Ok(Ccm::new(Cipher::new(key)?, tag))
 }
@@ -305,7 +321,31 @@ pub unsafe extern "C" fn antedate_ccm_prepare(
     // SAFETY: as the caller grants it.
     unsafe {
         prepare(sender, template, template_octets, |sender, template| {
-            sender.prepare(Expected::exactly(expected), template)
+            prepared(sender.prepare(Expected::exactly(expected), template))
+        })
+    }
+}
+
+/// Prepares for one more message in steps, for an idle loop that has to be left soon: at most `blocks` blocks of AES, and at the
+/// first step of a message 5 more at most. `expected` and `template` are taken at the first step. ANTEDATE_OK: a message is
+/// prepared; ANTEDATE_MORE: there is more to do for this one. A message that is sent meanwhile uses what is ready.
+#[no_mangle]
+pub unsafe extern "C" fn antedate_ccm_step(
+    sender: *mut antedate_ccm,
+    expected: usize,
+    template: *const c_void,
+    template_octets: usize,
+    blocks: usize,
+) -> antedate_result {
+    let expected = Expected::exactly(expected);
+    // SAFETY: as the caller grants it.
+    unsafe {
+        prepare(sender, template, template_octets, |sender, template| {
+            match sender.step(expected, template, blocks) {
+                Step::Prepared => Ok(()),
+                Step::More => Err(ANTEDATE_MORE),
+                Step::Full => Err(ANTEDATE_FULL),
+            }
         })
     }
 }
@@ -319,7 +359,9 @@ pub unsafe extern "C" fn antedate_ccm_prepare_as_before(
 ) -> antedate_result {
     // SAFETY: as the caller grants it.
     unsafe {
-        prepare(sender, template, template_octets, |sender, template| sender.prepare_as_before(template))
+        prepare(sender, template, template_octets, |sender, template| {
+            prepared(sender.prepare_as_before(template))
+        })
     }
 }
 
@@ -329,7 +371,7 @@ unsafe fn prepare(
     sender: *mut antedate_ccm,
     template: *const c_void,
     template_octets: usize,
-    how: impl FnOnce(&mut dyn Messages, &[u8]) -> bool,
+    how: impl FnOnce(&mut dyn Messages, &[u8]) -> Result<(), antedate_result>,
 ) -> antedate_result {
     let attempt = || {
         // SAFETY: as the caller grants it.
@@ -337,7 +379,7 @@ unsafe fn prepare(
         entered.area.is_apart_from(Area::new(template.cast::<u8>(), template_octets)?)?;
         // SAFETY: the caller's octets, which are no part of the sender.
         let template = unsafe { octets::read(template.cast(), template_octets) }?;
-        prepared(how(entered.sender, template))
+        how(entered.sender, template)
     };
     answer(attempt())
 }
