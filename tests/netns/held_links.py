@@ -1,5 +1,7 @@
-"""Runs a program each of whose exchanges of BPF programs at interfaces (BPF_LINK_UPDATE) takes as many seconds as a file says, while
-there is one: as if somebody held the kernel's lock of all interfaces. Only this program waits, and the machine goes on.
+"""Runs a program whose calls that may wait for the kernel's lock of all interfaces take long while there is a file: as if somebody held
+that lock. Each exchange of BPF programs at interfaces (BPF_LINK_UPDATE) takes as many seconds as the file's first number says. Each socket
+for questions by generic netlink takes as many as its second one says: of two, one asks about an interface. Only this program waits, and
+the machine goes on.
 
   python3 -c "$(cat held_links.py)" FILE PROGRAM ARGUMENT...
 
@@ -12,12 +14,15 @@ import os
 import select
 import struct
 import sys
+import threading
 import time
 
 SYS_BPF = {"x86_64": 321, "aarch64": 280}[os.uname().machine]
+SYS_SOCKET = {"x86_64": 41, "aarch64": 198}[os.uname().machine]
 SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}[os.uname().machine]
 SYS_PIDFD_OPEN, SYS_PIDFD_GETFD = 434, 438
 BPF_LINK_UPDATE = 29
+AF_NETLINK, NETLINK_GENERIC = 16, 16
 SET_MODE_FILTER, NEW_LISTENER = 1, 8
 USER_NOTIF, ALLOW = 0x7FC00000, 0x7FFF0000
 # _IOWR('!', 0, 80 octets) and _IOWR('!', 1, 24 octets).
@@ -46,7 +51,9 @@ def install():
         return struct.pack("HBBI", 0x06, 0, 0, value)
 
     # seccomp_data: nr 4 | arch 4 | instruction pointer 8 | arguments, 8 each.
-    rules = [load(0), unless(SYS_BPF, 3), load(16), unless(BPF_LINK_UPDATE, 1), answer(USER_NOTIF), answer(ALLOW)]
+    rules = [load(0), unless(SYS_BPF, 3), load(16), unless(BPF_LINK_UPDATE, 1), answer(USER_NOTIF)]
+    rules += [load(0), unless(SYS_SOCKET, 5), load(16), unless(AF_NETLINK, 3), load(32), unless(NETLINK_GENERIC, 1)]
+    rules += [answer(USER_NOTIF), answer(ALLOW)]
     code = ctypes.create_string_buffer(b"".join(rules))
     program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(rules), ctypes.addressof(code)))
     return system(SYS_SECCOMP, SET_MODE_FILTER, NEW_LISTENER, ctypes.addressof(program))
@@ -62,16 +69,22 @@ def watch(listener, held):
             fcntl.ioctl(listener, NOTIF_RECV, asked)
         except OSError:
             continue
-        try:
-            with open(held) as file:
-                time.sleep(float(file.read()))
-        except FileNotFoundError:
-            pass
-        (identity,) = struct.unpack_from("Q", asked)
-        try:
-            fcntl.ioctl(listener, NOTIF_SEND, struct.pack("QqiI", identity, 0, 0, CONTINUE))
-        except OSError:
-            pass
+        # The threads of the program do not wait for each other here.
+        threading.Thread(target=let_go, args=(listener, held, asked), daemon=True).start()
+
+
+def let_go(listener, held, asked):
+    # identity 8 | thread 4 | flags 4 | number 4
+    identity, number = struct.unpack_from("Q8xi", asked)
+    try:
+        with open(held) as file:
+            time.sleep(float(file.read().split()[number == SYS_SOCKET]))
+    except FileNotFoundError:
+        pass
+    try:
+        fcntl.ioctl(listener, NOTIF_SEND, struct.pack("QqiI", identity, 0, 0, CONTINUE))
+    except OSError:
+        pass
 
 
 held, command = sys.argv[1], sys.argv[2:]

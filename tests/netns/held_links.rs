@@ -1,5 +1,5 @@
-//! A gateway whose calls that put programs in front of ports take long, as if somebody held the kernel's lock of all interfaces. The
-//! machine of a test is not to stop for that, so the gateway alone is held up.
+//! A gateway whose calls that put programs in front of ports, or ask whether they fit, take long, as if somebody held the kernel's lock of
+//! all interfaces. The machine of a test is not to stop for that, so the gateway alone is held up.
 
 use std::fs;
 use std::path::PathBuf;
@@ -24,10 +24,20 @@ fn file(scratch: &Scratch) -> PathBuf {
     scratch.path().join("held-links")
 }
 
-/// Each such call takes [`HELD`] while this is done.
+/// Each exchange of programs takes [`HELD`] while this is done.
 pub(crate) fn hold(scratch: &Scratch, work: impl FnOnce()) {
+    hold_for(scratch, Duration::ZERO, work);
+}
+
+/// The same, and to ask about both ports takes as long as one of those exchanges.
+pub(crate) fn hold_questions_too(scratch: &Scratch, work: impl FnOnce()) {
+    const SOCKETS: u32 = 4;
+    hold_for(scratch, HELD / SOCKETS, work);
+}
+
+fn hold_for(scratch: &Scratch, question: Duration, work: impl FnOnce()) {
     let file = file(scratch);
-    fs::write(&file, HELD.as_secs_f64().to_string()).unwrap();
+    fs::write(&file, format!("{} {}", HELD.as_secs_f64(), question.as_secs_f64())).unwrap();
     work();
     fs::remove_file(&file).unwrap();
 }

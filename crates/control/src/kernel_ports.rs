@@ -98,8 +98,16 @@ impl Interfaces {
     }
 }
 
-/// Why frames that the programs send would not leave by a port.
-pub(crate) fn unfit(side: &KernelSide, name: &str, wanted: PlaceWanted) -> Result<(), String> {
+/// Whether frames that programs send leave by these ports. To ask may wait for the kernel's lock of all interfaces.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn fit([plain, protected]: &[KernelSide; 2], wanted: PlaceWanted) -> Result<(), String> {
+    takes_frames(plain, "plain", wanted)?;
+    takes_frames(protected, "protected", wanted)
+}
+
+fn takes_frames(side: &KernelSide, name: &str, wanted: PlaceWanted) -> Result<(), String> {
     if !side.native {
         return match wanted {
             PlaceWanted::Kernel => Ok(()),

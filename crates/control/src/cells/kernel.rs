@@ -182,7 +182,13 @@ impl CellControl {
 
     /// Whether its programs are those of the cell before.
     fn keeps_programs(&self, before: &KernelCell) -> bool {
-        self.may_have_programs && before.cell.room() >= self.settings.relations.len()
+        self.may_have_programs && self.can_keep(before)
+    }
+
+    /// Whether programs of the cell before are of use to it, now or later: the MTU of its ports may change.
+    pub(crate) fn can_keep(&self, before: &KernelCell) -> bool {
+        xdp::Cell::suits(self.settings.settings.protection, 0).is_ok()
+            && before.cell.room() >= self.settings.relations.len()
     }
 
     /// Whether keys of a relation stay where they are: that of the cell before has the number `there`. A relation that leaves shadow mode
@@ -241,7 +247,7 @@ impl CellControl {
         programs: &mut KernelPrograms,
     ) {
         let (before, others) = match before {
-            Some(before) if before.cell.room() >= self.settings.relations.len() => (Some(before), None),
+            Some(before) if self.can_keep(&before) => (Some(before), None),
             others => (None, others),
         };
         programs.give_back(others.map(KernelCell::into_programs));
@@ -323,9 +329,9 @@ impl CellControl {
         }
     }
 
-    /// The interfaces to which its programs redirect frames.
+    /// The interfaces to which its programs redirect frames, or may do so.
     pub(crate) fn redirected_to(&self) -> Option<[u32; 2]> {
-        self.kernel.as_ref()?.interfaces?.redirected_to()
+        self.kernel.as_ref().filter(|_| self.may_have_programs)?.interfaces?.redirected_to()
     }
 
     /// Whether the ports take redirected frames no more, or do so now, which `takes` knows.
@@ -360,7 +366,7 @@ impl CellControl {
         let CellSettings { settings, relations, .. } = &self.settings;
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes != takes) else { return };
         kernel.takes = takes;
-        // If a map cannot be written there is no place, and no frame passes: nothing is attached.
+        // If a map cannot be written there is no place, and no frame passes: the programs stand aside.
         let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
         for number in 0..self.relations.len() {
             if self.settings.relations[number].mode == Mode::Protect {

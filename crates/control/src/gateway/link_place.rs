@@ -7,7 +7,7 @@ use xdp::XdpError;
 
 use super::Gateway;
 use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPlace, LinkPlaceSettings, State};
-use crate::kernel_ports::{PlaceWanted, ProgramsOf};
+use crate::kernel_ports::{PlaceWanted, ProgramsOf, fit};
 use crate::kernel_programs::KernelPrograms;
 use crate::link::Keys;
 
@@ -141,7 +141,8 @@ impl Gateway {
         let kernel = self.links[number].kernel_mut().ok_or("there are no programs")?;
         kernel.ports_opened(sides);
         let wanted = kernel.wanted();
-        self.put_programs(number, sides, wanted, ProgramsOf::Link)
+        fit(sides, wanted)?;
+        self.put_programs(number, sides, ProgramsOf::Link)
     }
 
     /// A link's ports are closed, and the programs went with them. Its SAs stay where they are.

@@ -8,7 +8,7 @@ use netdev::port::KernelSide;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
-use crate::kernel_ports::{PlaceWanted, ProgramsOf, connect, unfit};
+use crate::kernel_ports::{ProgramsOf, connect};
 
 impl Gateway {
     /// The sides of a link's ports as programs need them; `None` as long as there are no ports.
@@ -24,17 +24,13 @@ impl Gateway {
         }
     }
 
-    /// Puts programs of a link to work on its ports.
+    /// Puts programs of a link to work on its ports, which are fit for them.
     pub(super) fn put_programs(
         &mut self,
         number: usize,
         sides: &[KernelSide; 2],
-        wanted: PlaceWanted,
         of: ProgramsOf,
     ) -> Result<(), String> {
-        let [plain, protected] = sides;
-        unfit(plain, "plain", wanted)?;
-        unfit(protected, "protected", wanted)?;
         self.put_in_front(number, sides, of)?;
         self.stand_aside(number, of, false)
     }
@@ -64,7 +60,7 @@ impl Gateway {
     }
 
     /// Has a link's programs leave every frame to its ports' sockets, or not. Waits for nobody.
-    fn stand_aside(&mut self, number: usize, of: ProgramsOf, aside: bool) -> Result<(), String> {
+    pub(super) fn stand_aside(&mut self, number: usize, of: ProgramsOf, aside: bool) -> Result<(), String> {
         let programs = self.links[number].programs(of).ok_or("there are no programs")?;
         programs.stand_aside(aside).map_err(|error| error.to_string())
     }
@@ -90,17 +86,22 @@ impl Gateway {
         hold(self, false);
     }
 
-    /// Takes programs off a link's ports, which then go on with their own: they are for another link from here on. Waits for the kernel's
-    /// lock of all interfaces; they stand aside before.
-    pub(super) fn take_programs_off(&mut self, number: usize) {
+    /// Takes programs off a link's ports, which then go on with their own. Waits for the kernel's lock of all interfaces; they stand aside
+    /// before. Returns whether they may be for another link from here on.
+    pub(super) fn take_programs_off(&mut self, number: usize) -> bool {
         self.links[number].set_in_front(None);
         match self.kernel_sides(number) {
-            Ok(sides) => sides.iter().for_each(take_off),
+            Ok(sides) => {
+                sides.iter().for_each(take_off);
+                true
+            }
             // A worker that does not answer does it when it comes back: nobody else may be given the programs' maps meanwhile.
-            Err(_) => drop(self.run_on_link(number, (), |link, ()| {
-                link.kernel_sides().iter().for_each(take_off);
-                Progress::Done
-            })),
+            Err(_) => self
+                .run_on_link(number, (), |link, ()| {
+                    link.kernel_sides().iter().for_each(take_off);
+                    Progress::Done
+                })
+                .is_ok(),
         }
     }
 }
