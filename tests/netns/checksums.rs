@@ -12,12 +12,12 @@ use super::doctor::start as start_doctor;
 use super::{DEADLINE, counter, program};
 
 /// The machine's end of the cable leaves checksums to hardware, or not.
-fn offload(machine: &Machine, state: &str) {
+pub(crate) fn offload(machine: &Machine, state: &str) {
     machine.namespace.run(&["ethtool", "-K", machine.ifname, "tx", state, "txvlan", state]).unwrap();
 }
 
 /// Datagrams that nobody answers, for somebody to look at.
-fn talk(machine: &Machine, to: &Machine) {
+pub(crate) fn talk(machine: &Machine, to: &Machine) {
     let (address, own) = (to.ipv4, machine.ipv4);
     let talk = move || {
         let socket = std::net::UdpSocket::bind((own, 0)).unwrap();
@@ -29,7 +29,7 @@ fn talk(machine: &Machine, to: &Machine) {
     machine.namespace.enter(talk).unwrap();
 }
 
-fn within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + limit;
     while !is_so() {
         assert!(Instant::now() < end, "{what}: not within {limit:?}");

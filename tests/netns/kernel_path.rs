@@ -167,6 +167,25 @@ fn a_cell_leaves_the_kernel_when_a_port_takes_no_redirected_frames() {
     }
 }
 
+/// A reload sees that before the look of each second does.
+#[test]
+fn a_reload_that_finds_ports_unfit_leaves_no_frame_to_the_programs() {
+    let (topology, mut choice, pair) = in_the_kernel("auto", "encrypt");
+    let wire = Capture::start(&topology.middle, LEFT).unwrap();
+    choice.relations.truncate(2);
+    let exchange = exchange(&topology, &choice);
+    exchange.wait_for(20, DEADLINE).unwrap();
+    cells::configure(&pair.scratch, 0, &choice).unwrap();
+    topology.middle.run(&["ethtool", "-K", LEFT, "gro", "off"]).unwrap();
+    reloaded(&pair.scratch, "a");
+    exchange.wait_for(50, DEADLINE).unwrap();
+    let path = cell(&pair.a).path;
+    assert!(path.starts_with("user space: its protected port takes no redirected frames"), "{path}");
+    in_order(&exchange.stop().unwrap());
+    all_protected(wire);
+    pair.stop().unwrap();
+}
+
 /// Into shadow mode, at one gateway after the other. Keys in user space stay; those in the kernel do not move.
 #[test]
 fn a_relation_goes_into_shadow_mode() {

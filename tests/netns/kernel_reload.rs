@@ -1,5 +1,5 @@
 //! Reloads while machines send a thousand frames a second both ways, each of which arrives once: links with other keys in the kernel, links
-//! that leave it and links that enter it.
+//! that leave it and links that enter it. Also while somebody holds the kernel's lock of all interfaces ([`held_links`](super::held_links)).
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -7,13 +7,14 @@ use std::time::Duration;
 use frameward::keygen::{self, KeyLength};
 use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
 use lab::{Capture, InterfaceCounters, Shape, Topology};
-use perf::demo::pair::{Choice, LinkKeys, Pair};
+use perf::demo::pair::{self, Choice, LinkKeys, Pair, Scratch, Station};
 use report::GatewayReport;
 use suite::CipherSuite;
 
+use super::held_links;
 use super::kernel_link::{all_protected, path, redirecting, until_path};
-use super::program;
 use super::reload::{Heard, hear, reloaded};
+use super::{DEADLINE, program};
 
 fn topology() -> Topology {
     redirecting(&Shape { static_neighbours: true, protected_mtu: 1536, ..Shape::default() })
@@ -23,7 +24,11 @@ fn start(topology: &Topology, keys: LinkKeys) -> Pair {
     let suite = CipherSuite::ChaCha20Poly1305;
     // A worker that waits for its CPU may be overtaken by the kernel, under static keys in one SA.
     let choice = Choice { suite, keys, link: "replay_window = 64", ..Choice::default() };
-    Pair::start(program(), topology, &choice).unwrap()
+    let scratch = Scratch::new().unwrap();
+    pair::configure(&scratch, &choice).unwrap();
+    let a = held_links::start(&topology.gateway_a.namespace, &scratch, "a");
+    let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
+    Pair { a, b, scratch }
 }
 
 /// Frames flow for a moment, so that those are seen that are lost behind a reload.
@@ -79,10 +84,20 @@ fn configure(pair: &Pair, end: usize, own: Sa, peers: &[Sa]) {
 /// Does this while machines talk, and sees that no frame is lost. A worker or a softirq that had no CPU for longer than a ring reaches
 /// has counted what it lost: that is tried again. Returns the frames on the wire.
 fn loses_nothing(keys: LinkKeys, work: impl Fn(&Pair)) -> lab::Captured {
+    loses_nothing_behind(keys, |_, _| {}, work)
+}
+
+/// The same behind something that is done before machines talk.
+fn loses_nothing_behind(
+    keys: LinkKeys,
+    before: impl Fn(&Topology, &mut Pair),
+    work: impl Fn(&Pair),
+) -> lab::Captured {
     const TRIES: usize = 3;
     for tried in 1..=TRIES {
         let topology = topology();
-        let pair = start(&topology, keys);
+        let mut pair = start(&topology, keys);
+        before(&topology, &mut pair);
         let wire = Capture::start(&topology.middle, LEFT).unwrap();
         let heard = hear(&topology, || work(&pair));
         let missing: usize = heard.iter().map(|Heard { missing, .. }| missing.len()).sum();
@@ -180,4 +195,59 @@ fn a_link_with_static_keys_leaves_and_enters_the_kernel_without_a_lost_frame() {
 #[test]
 fn a_link_with_agreed_keys_leaves_and_enters_the_kernel_without_a_lost_frame() {
     leaves_and_enters(LinkKeys::Agreed);
+}
+
+/// A link that leaves the kernel, and comes back, waits for no lock of interfaces: its programs stand aside.
+fn leaves_and_enters_without_the_lock(keys: LinkKeys) {
+    loses_nothing(keys, |pair| {
+        held_links::hold(&pair.scratch, || {
+            reload_with(pair, "a", "io = \"auto\"", "io = \"af_xdp\"");
+            until_path(&pair.a, "user space");
+            flow();
+        });
+        held_links::hold(&pair.scratch, || {
+            reload_with(pair, "a", "io = \"af_xdp\"", "io = \"auto\"");
+            if keys == LinkKeys::Agreed {
+                super::kernel_link::rekey(pair, "a");
+            }
+            until_path(&pair.a, "kernel");
+            flow();
+        });
+        flow();
+    });
+}
+
+#[test]
+fn a_link_with_static_keys_leaves_and_enters_the_kernel_while_others_hold_the_lock_of_interfaces() {
+    leaves_and_enters_without_the_lock(LinkKeys::Static);
+}
+
+#[test]
+fn a_link_with_agreed_keys_leaves_and_enters_the_kernel_while_others_hold_the_lock_of_interfaces() {
+    leaves_and_enters_without_the_lock(LinkKeys::Agreed);
+}
+
+/// Ports that were opened while their link was in user space have no programs in front of them. These are put there first, aside.
+#[test]
+fn programs_are_put_in_front_of_ports_before_a_frame_depends_on_it() {
+    let wire = loses_nothing_behind(
+        LinkKeys::Static,
+        |topology, pair| {
+            reload_with(pair, "a", "io = \"auto\"", "io = \"af_xdp\"");
+            until_path(&pair.a, "user space");
+            topology.gateway_a.namespace.ip(&["link", "set", PROTECTED, "mtu", "1537"]).unwrap();
+            pair.a.program().wait_for_line("frames pass again", DEADLINE).unwrap();
+        },
+        |pair| {
+            held_links::hold(&pair.scratch, || {
+                reload_with(pair, "a", "io = \"af_xdp\"", "io = \"auto\"");
+                until_path(&pair.a, "kernel");
+                flow();
+            });
+            reload_with(pair, "a", "io = \"auto\"", "io = \"af_xdp\"");
+            until_path(&pair.a, "user space");
+            flow();
+        },
+    );
+    no_pn_twice(&wire.frames);
 }

@@ -27,6 +27,7 @@ mod fieldbus;
 mod fleet;
 mod fragments;
 mod guard;
+mod held_links;
 mod hostile;
 mod http;
 mod init;

@@ -31,7 +31,7 @@ use figures::Before;
 pub(crate) use moves::Standing;
 
 /// Why the SAs of a link with a cell stay in the worker.
-pub(crate) const CELL_HAS_PROGRAMS: &str = "its cell has the programs in front of its ports";
+pub(crate) const CELL_HAS_PROGRAMS: &str = "its ports are for the programs of its cell";
 
 /// Why a SAK stays in the worker under which members may send fragments.
 const NEEDS_FRAGMENTS: &str = "a member needs fragments, or has no programs; set the MTU of its protected side to its machine's plus 36, then frameward rekey";
@@ -94,13 +94,14 @@ pub(crate) struct KernelLink {
 
 /// The programs' place.
 pub(crate) enum State {
-    /// None, for the link's settings or its cell leave them nothing. They stay the link's, for it counts with them.
+    /// None, for the link's settings or its cell leave them nothing. They stay the link's, for it counts with them, and may stand aside in
+    /// front of its ports.
     Idle(String),
     /// There are no ports.
     NoPorts,
-    /// The ports do not take them, for this reason.
+    /// The ports do not take them, for this reason. They may stand aside.
     Unfit(String),
-    /// In front of the ports.
+    /// At work in front of the ports.
     Attached,
 }
 
@@ -220,12 +221,12 @@ impl KernelLink {
         self.wanted == PlaceWanted::Kernel && self.is_place_of_sas()
     }
 
-    /// Whether the programs are in front of the ports.
+    /// Whether the programs are at work in front of the ports.
     pub(crate) const fn is_attached(&self) -> bool {
         matches!(self.state, State::Attached)
     }
 
-    /// Whether the programs are in front of the ports, or will be as soon as there are some.
+    /// Whether the programs are at work, or will be as soon as there are ports.
     pub(crate) const fn is_ready(&self) -> bool {
         matches!(self.state, State::Attached | State::NoPorts)
     }

@@ -1,8 +1,12 @@
 //! Programs of the kernel in front of a link's ports: those of its cell, or those of its SecY.
 //!
 //! ```text
-//!  ports are open ─▶ their interfaces and sockets to the programs' maps ─▶ the programs into the ports' links
+//!  ports are open ─▶ their interfaces and sockets to the programs' maps ─▶ the programs into the ports' links, aside
+//!  frames are theirs ─▶ they stand aside no more          frames are user space's ─▶ they stand aside
 //! ```
+//!
+//! Programs that stand aside leave every frame to the ports' sockets. To put them there waits for the kernel's lock of all interfaces,
+//! which others may hold for long, so nothing depends on it. To have them stand aside waits for nobody.
 //!
 //! The programs go with the ports, and with the process, however it ends.
 
@@ -28,8 +32,18 @@ pub enum PlaceWanted {
     Kernel,
 }
 
+/// Owner of the programs that stand in front of a link's ports.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ProgramsOf {
+    /// The link's SecY.
+    Link,
+    /// Its cell.
+    Cell,
+}
+
 /// Programs for the plain and the protected port of a link.
 pub(crate) trait PortPrograms {
+    fn stand_aside(&mut self, aside: bool) -> Result<(), XdpError>;
     fn set_ports(&mut self, plain: u32, protected: u32) -> Result<(), XdpError>;
     fn set_socket(&mut self, way: Direction, queue: u32, socket: i32) -> Result<(), XdpError>;
     fn programs(&mut self) -> Result<[OwnedFd; 2], XdpError>;
@@ -38,6 +52,10 @@ pub(crate) trait PortPrograms {
 macro_rules! port_programs {
     ($of:ty) => {
         impl PortPrograms for $of {
+            fn stand_aside(&mut self, aside: bool) -> Result<(), XdpError> {
+                self.stand_aside(aside)
+            }
+
             fn set_ports(&mut self, plain: u32, protected: u32) -> Result<(), XdpError> {
                 self.set_ports(plain, protected)
             }
@@ -80,8 +98,16 @@ impl Interfaces {
     }
 }
 
-/// Why frames that the programs send would not leave by a port.
-pub(crate) fn unfit(side: &KernelSide, name: &str, wanted: PlaceWanted) -> Result<(), String> {
+/// Whether frames that programs send leave by these ports. To ask may wait for the kernel's lock of all interfaces.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn fit([plain, protected]: &[KernelSide; 2], wanted: PlaceWanted) -> Result<(), String> {
+    takes_frames(plain, "plain", wanted)?;
+    takes_frames(protected, "protected", wanted)
+}
+
+fn takes_frames(side: &KernelSide, name: &str, wanted: PlaceWanted) -> Result<(), String> {
     if !side.native {
         return match wanted {
             PlaceWanted::Kernel => Ok(()),

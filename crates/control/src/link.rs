@@ -8,7 +8,7 @@ use pnstore::UnusedPns;
 use crate::cells::CellControl;
 use crate::floors::ReceiveFloor;
 use crate::kernel_link::{KernelLink, LinkPlace, State};
-use crate::kernel_ports::NO_PORTS;
+use crate::kernel_ports::{NO_PORTS, PortPrograms, ProgramsOf};
 use crate::key_agreement::Agreement;
 use crate::static_keys::StaticControl;
 use crate::workers::WorkerSlot;
@@ -23,6 +23,8 @@ pub(crate) struct LinkControl {
     kernel: Option<Box<KernelLink>>,
     /// Reason why it has none.
     why_user_space: String,
+    /// Programs in front of its ports, at work or aside; none: the ports' own.
+    in_front: Option<ProgramsOf>,
     /// It has ports, or had some. KaY and handshakes wait for the first ones, so that none of their frames is lost. Later they go on
     /// without ports, for their state grows old.
     begun: bool,
@@ -39,7 +41,16 @@ pub(crate) enum Keys {
 impl LinkControl {
     /// `begun`: it has ports.
     pub(crate) const fn new(name: String, at: WorkerSlot, keys: Keys, begun: bool) -> Self {
-        Self { name, at, keys, cell: None, kernel: None, why_user_space: String::new(), begun }
+        Self {
+            name,
+            at,
+            keys,
+            cell: None,
+            kernel: None,
+            why_user_space: String::new(),
+            in_front: None,
+            begun,
+        }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -124,6 +135,24 @@ impl LinkControl {
         kernel: Option<Box<KernelLink>>,
     ) -> Option<Box<KernelLink>> {
         std::mem::replace(&mut self.kernel, kernel)
+    }
+
+    /// The programs of one of its parts.
+    pub(crate) fn programs(&mut self, of: ProgramsOf) -> Option<&mut dyn PortPrograms> {
+        match of {
+            ProgramsOf::Link => Some(self.kernel_mut()?.programs()),
+            ProgramsOf::Cell => self.cell_mut()?.programs(),
+        }
+    }
+
+    /// Whose programs stand in front of its ports.
+    pub(crate) const fn in_front(&self) -> Option<ProgramsOf> {
+        self.in_front
+    }
+
+    /// Notes whose programs do now; none: it has other ports, or their own programs are there.
+    pub(crate) const fn set_in_front(&mut self, of: Option<ProgramsOf>) {
+        self.in_front = of;
     }
 
     /// Tells why it has no programs.

@@ -34,8 +34,10 @@ pub use redirect::takes_redirected;
 pub use routes::default_routes;
 pub use watch::{LinkEvents, LinkState, link_state};
 
-/// Retries while a previous owner has not quite gone, and the pause between them.
+/// Retries while a previous owner's program has not quite gone, and the pause between them.
 const BUSY_RETRIES: usize = 30;
+/// Retries while the kernel cleans up behind sockets. It does that by work that it puts off, which took 0.4 s on a busy box.
+const CLEANUP_RETRIES: usize = 100;
 const BUSY_PAUSE: Duration = Duration::from_millis(10);
 
 /// A network interface that frames may be forwarded on, as it was when it was opened.
@@ -147,9 +149,9 @@ fn facts(name: &str) -> Result<link::LinkFacts, InterfaceError> {
     })
 }
 
-/// Tries again while the kernel cleans up after a previous owner: at most 300 ms.
+/// Tries again while the kernel cleans up after a previous owner: for about a second.
 pub(crate) fn while_busy<T>(mut attempt: impl FnMut() -> io::Result<T>) -> io::Result<T> {
-    for _ in 0..BUSY_RETRIES {
+    for _ in 0..CLEANUP_RETRIES {
         match attempt() {
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => thread::sleep(BUSY_PAUSE),
             other => return other,

@@ -30,10 +30,10 @@ char licence[] SECTION("license") = "MIT";
 #define PROFINET BE16(0x8892)
 
 // What all relations have in common. ethertype and tag as they stand in a frame; tag 0: none. rest: the verdict on what is user
-// space's, where that has no socket.
+// space's, where that has no socket. aside: every frame is user space's.
 struct settings {
     u32 encrypts, mtu, epoch_end, tag;
-    u32 ethertype, rest;
+    u32 ethertype, rest, aside;
 };
 
 // DA, SA, FrameID as they stand in a frame.
@@ -154,7 +154,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     struct settings *cell = map_lookup(&settings, &zero);
     if (!cell) return XDP_DROP;
     struct front front = {};
-    if (!parse(ctx, &front) || front.ethertype != PROFINET) return to_user_space(ctx, &plain_sockets, cell);
+    if (cell->aside || !parse(ctx, &front) || front.ethertype != PROFINET) return to_user_space(ctx, &plain_sockets, cell);
     struct relation *relation = find(&outward_table, &front.address, &number);
     if (!relation) return to_user_space(ctx, &plain_sockets, cell);
     struct sent_counters *count = map_lookup(&sent, &number);
@@ -213,7 +213,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct settings *cell = map_lookup(&settings, &zero);
     if (!cell) return XDP_DROP;
     struct front front = {};
-    if (!parse(ctx, &front) || front.ethertype != cell->ethertype || front.tags > 1) return to_user_space(ctx, &protected_sockets, cell);
+    if (cell->aside || !parse(ctx, &front) || front.ethertype != cell->ethertype || front.tags > 1) return to_user_space(ctx, &protected_sockets, cell);
     u32 header = HEADER + front.tags * TAG, at = header - 12;
     BOUND(at, 15);
     u8 *data = start_of(ctx), *end = end_of(ctx), *aad = data + at;

@@ -32,11 +32,11 @@ enum { SL = 0x3f, RESERVED_BITS = 0xc0 };
 
 // longest: of a frame on the protected side. tci: how frames name the SC; sci as it stands in a frame. bypass: EtherTypes, of which
 // there are so many. rest: the verdict on what is user space's, where that has no socket. ring: blocks of each window, a power of two.
-// shared: user space has SAs of the link too. express: the SCs here are express SCs.
+// shared: user space has SAs of the link too. express: the SCs here are express SCs. aside: every frame is the sockets'.
 struct settings {
     u32 longest, tci, replay_protect, strip_vlan;
     u32 rest, bypasses, ring, shared;
-    u32 express, unused;
+    u32 express, aside;
     u64 sci;
     u16 bypass[BYPASS];
 };
@@ -158,6 +158,7 @@ SECTION("xdp") int outward(struct xdp_md *ctx) {
     struct counters *count = map_lookup(&counted, &zero);
     struct transmit_sc *sc = map_lookup(&transmit, &zero);
     if (!link || !count || !sc) return XDP_DROP;
+    if (link->aside) return redirect_map(&plain_sockets, ctx->rx_queue_index, link->rest);
     u8 *data = start_of(ctx), *end = end_of(ctx);
     if (data + HEADER > end) return discard(count, has_sa(sc) ? OUT_TOO_SHORT : OUT_NO_SA);
     u64 first = U64(data);
@@ -361,6 +362,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct channels *table = map_lookup(&channels, &zero);
     struct counters *count = map_lookup(&counted, &zero);
     if (!link || !table || !count) return XDP_DROP;
+    if (link->aside) return redirect_map(&protected_sockets, ctx->rx_queue_index, link->rest);
     u8 *data = start_of(ctx), *end = end_of(ctx);
     if (data + HEADER > end) return discard(count, IN_TOO_SHORT);
     u16 ethertype = U16(data + 12);

@@ -17,7 +17,7 @@ mod slots;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
-use aya::maps::{Array, HashMap};
+use aya::maps::{Array, HashMap, Map, MapData};
 use fieldbus::{Direction, KeyChange, Mode, RelationSettings, Relations, Settings};
 use wire::fieldbus::{CellSuite, HEADER_OCTETS, ICV_OCTETS, Protection};
 
@@ -47,6 +47,8 @@ pub struct Cell {
     /// By number.
     relations: Vec<Placed>,
     filler: Option<Filler>,
+    /// Every frame is the sockets'.
+    aside: bool,
 }
 
 /// A relation, and its place in the maps.
@@ -86,7 +88,7 @@ impl Cell {
         let mut rooms = maps.map(|map| (map, room as u32)).to_vec();
         rooms.push(("slots", room as u32 * 2 * layout::SLOTS));
         let programs = Programs::load(object, &PROGRAMS, &rooms)?;
-        Ok(Self { programs, room, relations: Vec::new(), filler: None })
+        Ok(Self { programs, room, relations: Vec::new(), filler: None, aside: false })
     }
 
     /// Whether the programs do what a cell of these settings wants.
@@ -132,6 +134,25 @@ impl Cell {
         changed
     }
 
+    /// Whether the programs leave every frame to the sockets, as it came: they stand in front of ports, and do nothing there. One write to
+    /// a map, which waits for nobody. A frame that has begun goes on as it was.
+    ///
+    /// # Errors
+    /// If a map cannot be written.
+    pub fn stand_aside(&mut self, aside: bool) -> Result<(), XdpError> {
+        let mut common = self.common()?;
+        let mut of_all = common.get(&0, 0)?;
+        layout::set_aside(&mut of_all, aside);
+        common.set(0, of_all, 0)?;
+        self.aside = aside;
+        Ok(())
+    }
+
+    /// Settings that all relations share.
+    fn common(&mut self) -> Result<Array<&mut MapData, [u8; layout::SETTINGS]>, XdpError> {
+        Ok(Array::try_from(self.programs.map("settings")?)?)
+    }
+
     /// Writes the maps for [`Cell::configure`].
     fn change_maps(
         &mut self,
@@ -153,8 +174,8 @@ impl Cell {
                 self.take_out(&of, place)?;
             }
         }
-        let mut common = Array::<_, [u8; layout::SETTINGS]>::try_from(self.programs.map("settings")?)?;
-        common.set(0, layout::settings(settings, unclaimed.verdict()), 0)?;
+        let of_all = layout::settings(settings, unclaimed.verdict(), self.aside);
+        self.common()?.set(0, of_all, 0)?;
         let mut free = (0..).zip(&taken).filter(|(_, taken)| !**taken).map(|(place, _)| place);
         for (Placed { of, place }, _) in placed.iter_mut().zip(in_kernel).filter(|(_, in_kernel)| **in_kernel)
         {
@@ -371,11 +392,7 @@ impl std::fmt::Debug for Cell {
 
 /// Puts a relation into its place, under its lock: a frame that is under way finds all of it or nothing of it, and never a key of which
 /// half is zeros.
-fn set_relation(
-    relations: &mut aya::maps::Map,
-    place: u32,
-    octets: [u8; layout::RELATION],
-) -> Result<(), XdpError> {
+fn set_relation(relations: &mut Map, place: u32, octets: [u8; layout::RELATION]) -> Result<(), XdpError> {
     Ok(Array::<_, [u8; layout::RELATION]>::try_from(relations)?.set(place, octets, UNDER_LOCK)?)
 }
 

@@ -211,6 +211,7 @@ impl Link {
         Self::suits(settings, CipherSuite::ChaCha20Poly1305)?;
         let mut octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring, false);
         layout::set_shared(&mut octets, layout::is_shared(&self.settings));
+        layout::set_aside(&mut octets, layout::is_aside(&self.settings));
         self.write_settings(octets)?;
         self.sci = sci;
         Ok(())
@@ -232,6 +233,7 @@ impl Link {
         Self::suits_express(settings, CipherSuite::ChaCha20Poly1305)?;
         let mut octets = layout::settings(sci, settings, bypass, unclaimed.verdict(), self.ring, true);
         layout::set_shared(&mut octets, true);
+        layout::set_aside(&mut octets, layout::is_aside(&self.settings));
         let of_classes = layout::express(classes);
         Array::<_, [u8; layout::EXPRESS]>::try_from(self.programs.map("express")?)?.set(0, of_classes, 0)?;
         self.write_settings(octets)?;
@@ -246,6 +248,17 @@ impl Link {
     pub fn share(&mut self, shared: bool) -> Result<(), XdpError> {
         let mut octets = self.settings;
         layout::set_shared(&mut octets, shared);
+        self.write_settings(octets)
+    }
+
+    /// Whether the programs leave every frame to the sockets, as it came: they stand in front of ports, and do nothing there. One write to
+    /// a map, which waits for nobody. A frame that has begun goes on as it was.
+    ///
+    /// # Errors
+    /// If a map cannot be written.
+    pub fn stand_aside(&mut self, aside: bool) -> Result<(), XdpError> {
+        let mut octets = self.settings;
+        layout::set_aside(&mut octets, aside);
         self.write_settings(octets)
     }
 
@@ -272,6 +285,7 @@ impl Link {
             self.programs.set_all("sent", an.index() as u32, [0; SENT])?;
         }
         self.sent_before = [[0; SENT]; An::COUNT];
+        self.stand_aside(false)?;
         self.share(false)
     }
 

@@ -165,6 +165,35 @@ fn relations_that_stay_go_on_in_another_cell() {
     assert_eq!(world.gateways[0].kernel.run_outward(&frame(2), 1).unwrap().verdict, xdp::Verdict::Pass);
 }
 
+/// While the programs stand aside every frame is the sockets', as it came; then relations go on where they stood.
+#[test]
+fn programs_that_stand_aside_leave_every_frame_as_it_came() {
+    let mut world = World::new(ENCRYPT, 1);
+    world.secure(0, 1);
+    let frame = machine(0, 0, &TAG, &payload(40));
+    let protected: Vec<_> = (0..2).map(|_| sent(world.protect(0, &frame))).collect();
+    sent(world.verify(1, &protected[0]));
+    let counters = world.gateways.each_ref().map(|gateway| gateway.kernel.counters(0).unwrap());
+    world.gateways.iter_mut().for_each(|gateway| gateway.kernel.stand_aside(true).unwrap());
+    // Another cell in its place changes nothing about it.
+    let of = [0, 1].map(|end| [relation(end, 0)]);
+    world.exchange(of.each_ref().map(|of| &of[..]), &[(0, 0)]);
+    for gateway in &world.gateways {
+        for frame in [&frame, &protected[0], &protected[1]] {
+            for ran in [gateway.kernel.run_outward(frame, 1), gateway.kernel.run_inward(frame, 1)] {
+                let ran = ran.unwrap();
+                assert_eq!((ran.verdict, &ran.frame), (xdp::Verdict::Pass, frame));
+            }
+        }
+    }
+    assert_eq!(world.gateways.each_ref().map(|gateway| gateway.kernel.counters(0).unwrap()), counters);
+    world.gateways.iter_mut().for_each(|gateway| gateway.kernel.stand_aside(false).unwrap());
+    sent(world.verify(1, &protected[1]));
+    let next = sent(world.protect(0, &frame));
+    assert_eq!(next[21..25], [0, 0, 0, 3], "no Seq was taken");
+    sent(world.verify(1, &next));
+}
+
 /// Their frames pass in clear with a twin beside, and XDP sends no frame twice.
 #[test]
 fn relations_in_shadow_mode_are_user_spaces() {

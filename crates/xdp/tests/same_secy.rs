@@ -9,7 +9,7 @@ use secy::{
     ClearVlan, ConfidentialityOffset, InstallError, Protection, ReceiveDiscard, SciInclusion, SecY, Settings,
     TransmitDiscard, ValidateFrames,
 };
-use stations::{ENCRYPT, MTU, Outcome, ROOM, SETTINGS, World, an, load, payload, pn, sci, sdu};
+use stations::{ENCRYPT, Gateway, MTU, Outcome, ROOM, SETTINGS, World, an, load, payload, pn, sci, sdu};
 use suite::{CipherSuite, Sak};
 use wire::EtherType;
 use xdp::link::SaKey;
@@ -490,6 +490,62 @@ fn what_goes_around_the_secy_is_counted() {
     link.configure(sci(0), &SETTINGS, &[], Unclaimed::Drop).unwrap();
     assert_eq!(link.run_outward(&lldp, 1).unwrap().frame[12..14], [0x88, 0xe5]);
     assert_eq!(link.run_inward(&eapol, 1).unwrap().verdict, Verdict::Drop);
+}
+
+/// While the programs stand aside every frame is the sockets', as the program of a port has it, whatever it is: with an SA, bypassed, cut.
+/// Nothing is counted, no PN is taken; then all goes on where it stood.
+#[test]
+fn programs_that_stand_aside_leave_every_frame_as_it_came() {
+    let mut world = world(4);
+    let sent = sdu(0, IPV4, &payload(40));
+    let protected: Vec<_> = (0..2).map(|_| world.protect(0, &sent).sent()).collect();
+    world.verify(1, &protected[0]).sent();
+    let bypass = [EtherType::LLDP];
+    for (station, Gateway { kernel, .. }) in world.gateways.iter_mut().enumerate() {
+        kernel.stand_aside(true).unwrap();
+        // Other settings change nothing about it.
+        kernel.configure(sci(station), &SETTINGS, &bypass, Unclaimed::Pass).unwrap();
+        kernel.share(true).unwrap();
+        kernel.share(false).unwrap();
+    }
+    let tagged = [&protected[1][..12], &[0x81, 0, 0, 7], &protected[1][12..]].concat();
+    let others = [[0x88, 0x08], [0x88, 0xcc], [0x88, 0x8e], IPV4].map(|of| sdu(0, of, &payload(46)));
+    let cut = [protected[1][..14].to_vec(), protected[1][..30].to_vec()];
+    let all = [&[sent.clone(), tagged], &protected[..], &others, &cut].concat();
+    let state = |link: &Link| {
+        let window = link.window(sci(0), an(0));
+        let next = link.transmit_pns(an(0)).unwrap().map(|(pns, _)| pns.next());
+        (link.counters().unwrap(), next, window.ok().flatten())
+    };
+    for Gateway { kernel, .. } in &world.gateways {
+        let before = state(kernel);
+        for frame in &all {
+            for ran in [kernel.run_outward(frame, 1).unwrap(), kernel.run_inward(frame, 1).unwrap()] {
+                assert_eq!((ran.verdict, &ran.frame), (Verdict::Pass, frame));
+            }
+        }
+        assert_eq!(state(kernel), before);
+    }
+    // A queue without a socket drops where nothing may reach the host.
+    let [sender, receiver] = &mut world.gateways;
+    receiver.kernel.configure(sci(1), &SETTINGS, &[], Unclaimed::Drop).unwrap();
+    for frame in &all {
+        for ran in [receiver.kernel.run_outward(frame, 1), receiver.kernel.run_inward(frame, 1)] {
+            assert_eq!(ran.unwrap().verdict, Verdict::Drop);
+        }
+    }
+    for Gateway { kernel, .. } in [sender, receiver] {
+        kernel.stand_aside(false).unwrap();
+    }
+    world.verify(1, &protected[1]).sent();
+    let next = world.protect(0, &sent).sent();
+    assert_eq!(next[16..20], [0, 0, 0, 3], "no PN was taken");
+    world.verify(1, &next).sent();
+    // Programs that are nobody's any more discard.
+    let link = &mut world.gateways[0].kernel;
+    link.stand_aside(true).unwrap();
+    link.clear().unwrap();
+    assert_eq!(link.run_outward(&sent, 1).unwrap().verdict, Verdict::Drop);
 }
 
 #[test]

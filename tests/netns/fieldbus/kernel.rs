@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use lab::topology::{LEFT, RIGHT};
+use lab::topology::{LEFT, PROTECTED, RIGHT};
 use lab::traffic::{self, Ip};
 use lab::{Capture, Frame, Shape, Topology};
 use nix::sys::signal::Signal;
@@ -12,8 +12,10 @@ use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
 
 use super::{CYCLE, DEVICES, add_and_remove_relations, cell, complete, exchange};
+use crate::held_links;
 use crate::reload::reloaded;
 use crate::service::has_what_it_needs_alone;
+use crate::vanish::wait_until;
 use crate::{DEADLINE, MARKER, program};
 
 /// A program that redirects a frame to a virtual wire needs an other end with NAPI: `gro` switches it on.
@@ -242,6 +244,43 @@ fn a_reload_moves_a_cell_out_of_the_kernel_and_back() {
         exchange.wait_for(50, DEADLINE).unwrap();
         complete(&exchange.stop().unwrap(), 50);
     }
+    pair.stop().unwrap();
+}
+
+/// Frames stop for a handshake, and not for somebody who holds the kernel's lock of all interfaces: the programs stand aside.
+#[test]
+fn a_cell_leaves_and_enters_the_kernel_while_others_hold_the_lock_of_interfaces() {
+    let topology = for_the_kernel();
+    let mut choice = kernel_choice(&topology, "auto");
+    let scratch = cells::configured(&choice).unwrap();
+    let a = held_links::start(&topology.gateway_a.namespace, &scratch, "a");
+    let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
+    let pair = Pair { a, b, scratch };
+    secured(&pair).unwrap();
+    let mut moves = |ways: &[(&'static str, &str)]| {
+        let exchange = exchange(&topology, &choice);
+        exchange.wait_for(50, DEADLINE).unwrap();
+        for (io, path) in ways {
+            choice.io = io;
+            cells::configure(&pair.scratch, 0, &choice).unwrap();
+            held_links::hold_questions_too(&pair.scratch, || {
+                reloaded(&pair.scratch, "a");
+                secured(&pair).unwrap();
+            });
+            assert_eq!(cell(&pair.a).path, *path);
+        }
+        exchange.wait_for(50, DEADLINE).unwrap();
+        for heard in exchange.stop().unwrap().iter().flatten() {
+            assert!(heard.longest_gap < held_links::HELD / 2, "{:?}", heard.longest_gap);
+        }
+    };
+    let (out, back) = (("af_xdp", "user space: io says so"), ("auto", "kernel"));
+    moves(&[out, back, out]);
+    // Behind ports that were opened in user space there are no programs: these are put there first.
+    topology.gateway_a.namespace.ip(&["link", "set", PROTECTED, "mtu", "1499"]).unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    wait_until(&pair.a, false);
+    moves(&[back]);
     pair.stop().unwrap();
 }
 

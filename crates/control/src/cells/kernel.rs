@@ -63,7 +63,6 @@ impl KernelCell {
     }
 
     /// One whose relations are user space's so far.
-    #[cfg(test)]
     pub(super) fn that_waits(cell: xdp::Cell) -> Self {
         Self { takes: false, ..Self::new(cell) }
     }
@@ -72,6 +71,17 @@ impl KernelCell {
     #[cfg(test)]
     pub(super) const fn programs(&self) -> &xdp::Cell {
         &self.cell
+    }
+
+    /// Programs of a cell whose relations are user space's from here on. They stay the cell's, which may want them again: they stand aside
+    /// in front of its ports.
+    fn that_rests(mut self) -> Self {
+        if self.takes {
+            // All relations have left already.
+            let _ = self.cell.clear();
+        }
+        (self.takes, self.attached) = (false, false);
+        self
     }
 
     /// Carries a change out; the worker has what is left of it to do.
@@ -172,7 +182,13 @@ impl CellControl {
 
     /// Whether its programs are those of the cell before.
     fn keeps_programs(&self, before: &KernelCell) -> bool {
-        self.may_have_programs && before.cell.room() >= self.settings.relations.len()
+        self.may_have_programs && self.can_keep(before)
+    }
+
+    /// Whether programs of the cell before are of use to it, now or later: the MTU of its ports may change.
+    pub(crate) fn can_keep(&self, before: &KernelCell) -> bool {
+        xdp::Cell::suits(self.settings.settings.protection, 0).is_ok()
+            && before.cell.room() >= self.settings.relations.len()
     }
 
     /// Whether keys of a relation stay where they are: that of the cell before has the number `there`. A relation that leaves shadow mode
@@ -231,13 +247,12 @@ impl CellControl {
         programs: &mut KernelPrograms,
     ) {
         let (before, others) = match before {
-            Some(before) if self.keeps_programs(&before) => (Some(before), None),
+            Some(before) if self.can_keep(&before) => (Some(before), None),
             others => (None, others),
         };
         programs.give_back(others.map(KernelCell::into_programs));
         if matches!(self.place, CellPlace::UserSpace(_)) {
-            // If there are some, the ports did not take them, and perhaps do next time.
-            self.kernel = before;
+            self.kernel = before.map(KernelCell::that_rests);
             return;
         }
         let (mut kernel, stays) = match before {
@@ -262,8 +277,21 @@ impl CellControl {
         }
     }
 
+    /// Whether it has programs that are to be at work.
     pub(crate) const fn has_programs(&self) -> bool {
-        self.kernel.is_some()
+        self.may_have_programs && self.kernel.is_some()
+    }
+
+    /// Whether it has programs for so many relations.
+    pub(crate) fn has_room(&self, relations: usize) -> bool {
+        self.kernel.as_ref().is_some_and(|kernel| kernel.cell.room() >= relations)
+    }
+
+    /// Gives it programs for so many relations, unless it has some. Its own relations stay in user space.
+    pub(crate) fn receive_programs(&mut self, relations: usize, programs: &mut KernelPrograms) {
+        if self.kernel.is_none() {
+            self.kernel = programs.take_for(relations).map(KernelCell::that_waits);
+        }
     }
 
     /// Whether its programs are at work.
@@ -301,14 +329,14 @@ impl CellControl {
         }
     }
 
-    /// The interfaces to which its programs redirect frames.
+    /// The interfaces to which its programs redirect frames, or may do so.
     pub(crate) fn redirected_to(&self) -> Option<[u32; 2]> {
-        self.kernel.as_ref()?.interfaces?.redirected_to()
+        self.kernel.as_ref().filter(|_| self.may_have_programs)?.interfaces?.redirected_to()
     }
 
     /// Whether the ports take redirected frames no more, or do so now, which `takes` knows.
     pub(crate) fn has_other_ports(&self, takes: impl Fn(u32) -> Option<bool>) -> bool {
-        let Some(kernel) = &self.kernel else { return false };
+        let Some(kernel) = self.kernel.as_ref().filter(|_| self.may_have_programs) else { return false };
         let fit = kernel.interfaces.and_then(|interfaces| interfaces.take_redirected(takes));
         fit.is_some_and(|fit| fit != kernel.attached)
     }
@@ -338,7 +366,7 @@ impl CellControl {
         let CellSettings { settings, relations, .. } = &self.settings;
         let Some(kernel) = self.kernel.as_mut().filter(|kernel| kernel.takes != takes) else { return };
         kernel.takes = takes;
-        // If a map cannot be written there is no place, and no frame passes: nothing is attached.
+        // If a map cannot be written there is no place, and no frame passes: the programs stand aside.
         let _ = kernel.cell.configure(settings, relations, Unclaimed::Drop, &[]);
         for number in 0..self.relations.len() {
             if self.settings.relations[number].mode == Mode::Protect {

@@ -11,7 +11,7 @@ use crate::WorkerUnresponsive;
 use crate::cells::{CellControl, CellError, CellPlace, CellSettings, CellStatus, Context, KernelCell};
 use crate::jobs::LinkJob;
 use crate::kernel_link::CELL_HAS_PROGRAMS;
-use crate::kernel_ports::PlaceWanted;
+use crate::kernel_ports::{PlaceWanted, ProgramsOf};
 use crate::workers::WorkerSlot;
 
 impl Gateway {
@@ -49,9 +49,15 @@ impl Gateway {
         control.plan_place(self.links[number].cell(), &self.kernel_programs)?;
         // The worker has got all changes so far: those to come are of the new cell's relations.
         self.turn_cell(number, Instant::now());
-        if matches!(control.place(), CellPlace::UserSpace(_)) {
-            self.detach_kernel(number);
-        }
+        let fit = match control.place() {
+            CellPlace::UserSpace(_) => {
+                self.detach_kernel(number);
+                None
+            }
+            CellPlace::Kernel(_) | CellPlace::Nowhere(_) => {
+                self.bring_programs(number, control.relations(), control.place_wanted())
+            }
+        };
         let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
         let carry_over = control.carry_over(&before);
         let leaves_kernel = before.release(&carry_over);
@@ -59,13 +65,22 @@ impl Gateway {
             if leaves_kernel {
                 before.request_sessions();
             }
+            let is_at_work = before.has_attached_programs();
             self.links[number].replace_cell(Some(before));
+            if is_at_work {
+                // It has its keys from there on, or waits for them there.
+                let _ = self.stand_aside(number, ProgramsOf::Cell, false);
+            }
             return Err(unanswered.into());
         }
-        control.enter_kernel(before.take_kernel(), &carry_over, &mut self.kernel_programs);
+        let kernel = before.take_kernel();
+        let are_to_go = kernel.as_ref().is_some_and(|kernel| !control.can_keep(kernel));
+        // Programs that may be in front of ports still are for nobody else: they end here.
+        let kernel = if are_to_go { kernel.filter(|_| self.free_programs(number)) } else { kernel };
+        control.enter_kernel(kernel, &carry_over, &mut self.kernel_programs);
         control.take_over(*before, &carry_over, &mut self.notices);
         self.links[number].replace_cell(Some(control));
-        self.attach_kernel(number);
+        self.attach_kernel_as(number, fit);
         self.turn_cell(number, Instant::now());
         Ok(())
     }
@@ -78,8 +93,12 @@ impl Gateway {
         let number = self.number(link).ok_or(CellError::NoLink)?;
         self.detach_kernel(number);
         let mut before = self.links[number].replace_cell(None).ok_or(CellError::NotSo)?;
-        self.kernel_programs.give_back(before.take_kernel().map(KernelCell::into_programs));
-        Ok(self.exchange_cell(number, None, Vec::new(), false)?)
+        let exchanged = self.exchange_cell(number, None, Vec::new(), false);
+        // Programs that may be in front of ports still are for nobody else: they end here.
+        let are_free = self.free_programs(number) && exchanged.is_ok();
+        let programs = before.take_kernel().filter(|_| are_free).map(KernelCell::into_programs);
+        self.kernel_programs.give_back(programs);
+        Ok(exchanged?)
     }
 
     /// The state of all cells, with their links' names; those of a worker that has ended are left out.

@@ -7,7 +7,7 @@ use xdp::XdpError;
 
 use super::Gateway;
 use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPlace, LinkPlaceSettings, State};
-use crate::kernel_ports::PlaceWanted;
+use crate::kernel_ports::{PlaceWanted, ProgramsOf, fit};
 use crate::kernel_programs::KernelPrograms;
 use crate::link::Keys;
 
@@ -107,7 +107,7 @@ impl Gateway {
         if unfit && matches!(before, State::Attached) {
             // Frames of the programs would be lost behind them, and counted as sent.
             return self.while_held(number, |gateway| {
-                gateway.take_programs_off(number);
+                gateway.step_aside(number, ProgramsOf::Link);
                 gateway.put_sas(number);
             });
         }
@@ -141,7 +141,8 @@ impl Gateway {
         let kernel = self.links[number].kernel_mut().ok_or("there are no programs")?;
         kernel.ports_opened(sides);
         let wanted = kernel.wanted();
-        self.put_programs(number, sides, wanted, |link| Some(link.kernel_mut()?.programs()))
+        fit(sides, wanted)?;
+        self.put_programs(number, sides, ProgramsOf::Link)
     }
 
     /// A link's ports are closed, and the programs went with them. Its SAs stay where they are.
@@ -158,14 +159,14 @@ impl Gateway {
         }
     }
 
-    /// A link's SAs are the worker's from here on, for this reason, and its programs leave its ports.
+    /// A link's SAs are the worker's from here on, for this reason, and its programs stand aside.
     pub(super) fn leave_kernel(&mut self, number: usize, why: String) {
         let link = &mut self.links[number];
         let Some(kernel) = link.kernel_mut() else { return link.stay_in_user_space(why) };
         let before = kernel.enter(State::Idle(why));
         if matches!(before, State::Attached) {
             self.while_held(number, |gateway| {
-                gateway.take_programs_off(number);
+                gateway.step_aside(number, ProgramsOf::Link);
                 gateway.move_to_worker(number);
             });
         } else {

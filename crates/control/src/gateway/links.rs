@@ -94,8 +94,9 @@ impl Gateway {
             }
         };
         let mut control = self.links.remove(number);
-        let programs = control.cell_mut().and_then(|cell| cell.take_kernel()).map(KernelCell::into_programs);
-        self.kernel_programs.give_back(programs);
+        // Programs of a worker that does not answer may stand in front of its ports still: they end here.
+        let programs = control.cell_mut().and_then(|cell| cell.take_kernel()).filter(|_| removed.is_ok());
+        self.kernel_programs.give_back(programs.map(KernelCell::into_programs));
         if let Some((keys, kernel)) = control.static_parts() {
             match keys.end_in_kernel(kernel) {
                 Ok((floors, unused)) => {
@@ -109,7 +110,6 @@ impl Gateway {
                 }
             }
         }
-        // Those of a worker that does not answer may stand in front of its ports still: they end here.
         let programs = control.replace_kernel(None).filter(|_| removed.is_ok());
         self.kernel_programs.give_back_link(programs.map(|kernel| kernel.into_programs()));
         let link = removed?;
@@ -130,6 +130,7 @@ impl Gateway {
         })?;
         // Unmapping takes its time, and takes it here.
         drop(before);
+        self.links[number].set_in_front(None);
         self.attach_kernel(number);
         self.attach_link(number);
         if self.links[number].begin() {
@@ -157,6 +158,7 @@ impl Gateway {
             Progress::Done
         })?;
         drop(before);
+        self.links[number].set_in_front(None);
         self.kernel_closed(number);
         self.link_ports_closed(number);
         Ok(())

@@ -8,8 +8,7 @@ use netdev::port::KernelSide;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
-use crate::kernel_ports::{PlaceWanted, PortPrograms, connect, unfit};
-use crate::link::LinkControl;
+use crate::kernel_ports::{ProgramsOf, connect};
 
 impl Gateway {
     /// The sides of a link's ports as programs need them; `None` as long as there are no ports.
@@ -25,28 +24,52 @@ impl Gateway {
         }
     }
 
-    /// Puts programs of a link to work on its ports.
+    /// Puts programs of a link to work on its ports, which are fit for them.
     pub(super) fn put_programs(
         &mut self,
         number: usize,
         sides: &[KernelSide; 2],
-        wanted: PlaceWanted,
-        find: fn(&mut LinkControl) -> Option<&mut dyn PortPrograms>,
+        of: ProgramsOf,
     ) -> Result<(), String> {
-        let [plain, protected] = sides;
-        unfit(plain, "plain", wanted)?;
-        unfit(protected, "protected", wanted)?;
-        let programs = find(&mut self.links[number]).ok_or("there are no programs")?;
-        let programs = connect(programs, sides).map_err(|error| error.to_string())?;
-        // Here, not by the worker: who waits for the kernel's lock of all interfaces forwards nothing.
-        let set = plain.set_program(Some(programs[0].as_fd())).and_then(|()| {
-            let set = protected.set_program(Some(programs[1].as_fd()));
-            if set.is_err() {
-                plain.set_program(None)?;
-            }
-            set
-        });
+        self.put_in_front(number, sides, of)?;
+        self.stand_aside(number, of, false)
+    }
+
+    /// Puts programs in front of a link's ports, unless they are there. They stand aside, so no frame depends on it: it waits for the
+    /// kernel's lock of all interfaces.
+    pub(super) fn put_in_front(
+        &mut self,
+        number: usize,
+        sides: &[KernelSide; 2],
+        of: ProgramsOf,
+    ) -> Result<(), String> {
+        let link = &mut self.links[number];
+        if link.in_front() == Some(of) {
+            return Ok(());
+        }
+        let programs = link.programs(of).ok_or("there are no programs")?;
+        let connected = programs.stand_aside(true).and_then(|()| connect(programs, sides));
+        let programs = connected.map_err(|error| error.to_string())?;
+        // Here, not by the worker: who waits for that lock forwards nothing.
+        let set = sides.iter().zip(&programs).try_for_each(|(side, of)| side.set_program(Some(of.as_fd())));
+        if set.is_err() {
+            take_off(sides);
+        }
+        link.set_in_front(set.is_ok().then_some(of));
         set.map_err(|error| format!("an interface refuses the programs: {error}"))
+    }
+
+    /// Has a link's programs leave every frame to its ports' sockets, or not. Waits for nobody.
+    pub(super) fn stand_aside(&mut self, number: usize, of: ProgramsOf, aside: bool) -> Result<(), String> {
+        let programs = self.links[number].programs(of).ok_or("there are no programs")?;
+        programs.stand_aside(aside).map_err(|error| error.to_string())
+    }
+
+    /// Has every frame of a link come to its worker. The programs stay in front of its ports.
+    pub(super) fn step_aside(&mut self, number: usize, of: ProgramsOf) {
+        if self.stand_aside(number, of, true).is_err() {
+            self.take_programs_off(number);
+        }
     }
 
     /// Has frames wait in a link's ports while its SAs come to its worker, or its programs go: none meets a place without SAs.
@@ -63,15 +86,22 @@ impl Gateway {
         hold(self, false);
     }
 
-    /// Takes programs off a link's ports, which then go on with their own.
-    pub(super) fn take_programs_off(&mut self, number: usize) {
+    /// Takes programs off a link's ports, which then go on with their own. Waits for the kernel's lock of all interfaces; they stand aside
+    /// before. Returns whether they may be for another link from here on.
+    pub(super) fn take_programs_off(&mut self, number: usize) -> bool {
+        self.links[number].set_in_front(None);
         match self.kernel_sides(number) {
-            Ok(sides) => sides.iter().for_each(take_off),
+            Ok(sides) => {
+                sides.iter().for_each(take_off);
+                true
+            }
             // A worker that does not answer does it when it comes back: nobody else may be given the programs' maps meanwhile.
-            Err(_) => drop(self.run_on_link(number, (), |link, ()| {
-                link.kernel_sides().iter().for_each(take_off);
-                Progress::Done
-            })),
+            Err(_) => self
+                .run_on_link(number, (), |link, ()| {
+                    link.kernel_sides().iter().for_each(take_off);
+                    Progress::Done
+                })
+                .is_ok(),
         }
     }
 }

@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use netdev::interface::{InterfaceError, LinkState, link_state, takes_redirected};
+use netdev::interface::{InterfaceError, LinkState, VethPeer, link_state, takes_redirected};
 use tracing::{info, warn};
 
 /// Time after which a look that is not over is told.
@@ -26,6 +26,8 @@ pub(super) struct Question {
     pub(super) names: Vec<String>,
     /// Interfaces by index, to which programs redirect frames.
     pub(super) indexes: Vec<u32>,
+    /// Interfaces by name, whose other end of a veth pair is to be named.
+    pub(super) veths: Vec<String>,
 }
 
 /// The answer.
@@ -33,16 +35,19 @@ pub(super) struct Question {
 pub(super) struct Seen {
     states: HashMap<String, Result<Option<LinkState>, InterfaceError>>,
     takes_redirected: HashMap<u32, bool>,
+    veth_ends: HashMap<String, String>,
 }
 
 impl Seen {
     fn of(question: Question) -> Self {
-        let Question { names, indexes } = question;
+        let Question { names, indexes, veths } = question;
         let state = |name: String| (link_state(&name), name);
         let takes = |index: u32| Some((index, takes_redirected(index)?));
+        let end = |name: String| Some((VethPeer::of(&name)?.name, name));
         Self {
             states: names.into_iter().map(state).map(|(state, name)| (name, state)).collect(),
             takes_redirected: indexes.into_iter().filter_map(takes).collect(),
+            veth_ends: veths.into_iter().filter_map(end).map(|(end, name)| (name, end)).collect(),
         }
     }
 
@@ -54,6 +59,11 @@ impl Seen {
     /// Whether the interface takes frames that programs redirect to it; none if that is not known.
     pub(super) fn takes_redirected(&self, index: u32) -> Option<bool> {
         self.takes_redirected.get(&index).copied()
+    }
+
+    /// Name of the interface's other end, if it is one of a veth pair of this network namespace and somebody wanted to know it.
+    pub(super) fn veth_end(&self, name: &str) -> Option<&String> {
+        self.veth_ends.get(name)
     }
 }
 

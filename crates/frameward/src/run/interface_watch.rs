@@ -125,13 +125,18 @@ impl Running {
     fn question(&self) -> Question {
         let of_links = self.links.iter().flat_map(|link| link.config.interfaces());
         let names = of_links.chain(self.sites.iter().map(|site| &site.config.lan)).cloned().collect();
-        Question { names, indexes: self.control.redirected_to() }
+        let now = self.started.elapsed();
+        let plain = self.links.iter().map(|link| (&link.config.name, &link.config.plain));
+        let veths = plain.filter(|(link, _)| self.verdicts.has_unfilled_checksums(link, now));
+        let veths = veths.map(|(_, plain)| plain.clone()).collect();
+        Question { names, indexes: self.control.redirected_to(), veths }
     }
 
     /// Returns what a person should know, if that has changed.
     fn poll_link(&mut self, link: &mut RunningLink, looks: &Seen, now: Instant) -> Option<PassageNews> {
         // If the kernel does not tell, nothing is known to have changed.
         let plain = looks.state(&link.config.plain)?;
+        link.machine_end = looks.veth_end(&link.config.plain).cloned();
         let seen = [plain, if link.config.in_site { plain } else { looks.state(&link.config.protected)? }];
         let [plain, protected] = seen.map(|seen| seen.is_some_and(|seen| seen.carrier));
         // A tunnel has none to lose.

@@ -36,6 +36,8 @@ pub(super) struct RunningLink {
     pub(super) loss: LossForwarding,
     /// Whether its sides had a carrier when they were looked at last: plain, protected.
     pub(super) carriers: Option<[bool; 2]>,
+    /// Name of the machine's end of its cable, if it is on this box and leaves checksums unfilled.
+    pub(super) machine_end: Option<String>,
     /// Why a side could not be taken down or up, and when that is tried again.
     pub(super) not_held: Option<(String, Instant)>,
     fallback: Option<String>,
@@ -111,6 +113,7 @@ impl RunningLink {
             waiting: Some(Waiting { since: now, why, try_at: now }),
             loss: LossForwarding::new(link.link_loss, now),
             carriers: None,
+            machine_end: None,
             not_held: None,
             fallback: None,
             unmarked: None,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use control::{Gateway as Control, Notice};
-use netdev::interface::VethPeer;
 use tracing::{info, warn};
 
 use super::Running;
@@ -166,6 +165,11 @@ impl Verdicts {
         self.disk = Some((now, why));
     }
 
+    /// Whether a link's machine has left checksums unfilled lately.
+    pub(super) fn has_unfilled_checksums(&self, link: &str, now: Duration) -> bool {
+        self.links.get(link).is_some_and(|watched| watched.lately.traffic(now).unfilled.is_some())
+    }
+
     /// Puts the verdict into a link's report.
     pub(super) fn of_link(
         &mut self,
@@ -190,11 +194,9 @@ impl Verdicts {
             recent.discards.extend(of_cell.discards.clone());
         }
         report.last_valid_seconds = recent.valid.map(|ago| ago.as_secs());
-        let machine_end =
-            recent.unfilled.and_then(|_| VethPeer::of(&running.config.plain)).map(|end| end.name);
         let facts = Facts {
             recent,
-            machine_end,
+            machine_end: running.machine_end.clone(),
             cell: of_cell,
             // Nothing is missing before it was looked for.
             without_carrier: running.carriers.unwrap_or([true; 2]).map(|there| !there),

@@ -150,14 +150,23 @@ pub fn configure(scratch: &Scratch, end: usize, choice: &CellChoice) -> Result<(
     Ok(())
 }
 
+/// Keys and configurations of both gateways.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn configured(choice: &CellChoice) -> Result<Scratch, PairError> {
+    let scratch = Scratch::new()?;
+    keys(&scratch)?;
+    (0..2).try_for_each(|end| configure(&scratch, end, choice))?;
+    Ok(scratch)
+}
+
 /// Configures and starts both gateways of a topology.
 ///
 /// # Errors
 /// If one of them does not run.
 pub fn start(frameward: &Path, topology: &Topology, choice: &CellChoice) -> Result<Pair, PairError> {
-    let scratch = Scratch::new()?;
-    keys(&scratch)?;
-    (0..2).try_for_each(|end| configure(&scratch, end, choice))?;
+    let scratch = configured(choice)?;
     let a = Station::start(frameward, &topology.gateway_a.namespace, &scratch, "a")?;
     let b = Station::start(frameward, &topology.gateway_b.namespace, &scratch, "b")?;
     Ok(Pair { a, b, scratch })

@@ -1,6 +1,7 @@
 //! The structures of `bpf/relation.h`, `bpf/change.h` and `bpf/cell.bpf.c`, octet by octet, in the machine's byte order.
 //!
 //! ```text
+//!  settings   encrypts 4 | MTU 4 | end of an epoch 4 | tag 4 | EtherType 4 | rest 4 | aside 4
 //!  key        octets 32 | salt 8 | epoch 8 | KeyID 4 | is there 4 (in the relation: its serial)
 //!  direction  key | next key | Seq 4 | ended 4
 //!  session    number 4 | 0 4 | sent | received
@@ -22,7 +23,7 @@ use wire::fieldbus::{FrameId, KeyId, Protect, Seq};
 use crate::error::XdpError;
 use crate::octets::{long, nanoseconds, put, word};
 
-pub(super) const SETTINGS: usize = 24;
+pub(super) const SETTINGS: usize = 28;
 pub(super) const ADDRESS: usize = 16;
 const KEY: usize = 56;
 const DIRECTION: usize = 2 * KEY + 8;
@@ -48,8 +49,8 @@ pub(super) const FILLING: usize = 16;
 const CYCLE_IN_RELATION: usize = 24;
 const ALARM_IN_RELATION: usize = 32;
 
-/// Settings that all relations share. `rest`: the verdict on frames for user space that no socket takes.
-pub(super) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
+/// Settings that all relations share. `rest`: the verdict on frames for user space that no socket takes. `aside`: all frames are.
+pub(super) fn settings(settings: &Settings, rest: u32, aside: bool) -> [u8; SETTINGS] {
     let mut octets = [0; SETTINGS];
     let encrypts = u32::from(settings.protection.protect == Protect::Encrypt);
     let tag = settings.vlan.map_or([0; 4], |tag| tag.octets());
@@ -60,7 +61,13 @@ pub(super) fn settings(settings: &Settings, rest: u32) -> [u8; SETTINGS] {
     let ethertype = u32::from(u16::from_ne_bytes(settings.ethertype.0.to_be_bytes()));
     put(&mut octets, 16, &ethertype.to_ne_bytes());
     put(&mut octets, 20, &rest.to_ne_bytes());
+    set_aside(&mut octets, aside);
     octets
+}
+
+/// Whether all frames are user space's.
+pub(super) fn set_aside(settings: &mut [u8; SETTINGS], aside: bool) {
+    put(settings, 24, &u32::from(aside).to_ne_bytes());
 }
 
 /// The tables in which a relation's frames are found, and by what.

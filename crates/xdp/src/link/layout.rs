@@ -1,7 +1,7 @@
 //! The structures of `bpf/sa.h`, `bpf/sa_change.h` and `bpf/link.bpf.c`, octet by octet, in the machine's byte order.
 //!
 //! ```text
-//!  settings  longest 4 | TCI 4 | replay 4 | strip 4 | rest 4 | bypasses 4 | ring 4 | shared 4 | SCI 8 | bypass 2 each
+//!  settings  longest 4 | TCI 4 | replay 4 | strip 4 | rest 4 | bypasses 4 | ring 4 | shared 4 | express 4 | aside 4 | SCI 8 | bypass 2 each
 //!  express   DSCPs 8 | PCPs 4 | lists of EtherTypes, UDP and TCP ports: count 4 | number 2 each
 //!  channels  count 4 | only 4 | SCI 8 each
 //!  command   what 4 | place 4 | extended 4 | ring 4 | PN 8 | through 8 | last 8 | window 8 | instance 8 | key
@@ -63,7 +63,7 @@ pub(super) enum About {
     Receive,
 }
 
-/// Settings of a link; whether user space has SAs too is set apart. `ring`: blocks of each window. `express`: its SCs are express SCs,
+/// Settings of a link; whether user space has SAs too, or all frames, is set apart. `ring`: blocks of each window. `express`: its SCs are express SCs,
 /// whose frames always have the SCI.
 pub(super) fn settings(
     sci: Sci,
@@ -117,6 +117,15 @@ pub(super) fn set_shared(settings: &mut [u8; SETTINGS], shared: bool) {
 
 pub(super) fn is_shared(settings: &[u8; SETTINGS]) -> bool {
     word(settings, 28) != 0
+}
+
+/// Whether every frame is the sockets'.
+pub(super) fn set_aside(settings: &mut [u8; SETTINGS], aside: bool) {
+    put(settings, 36, &u32::from(aside).to_ne_bytes());
+}
+
+pub(super) fn is_aside(settings: &[u8; SETTINGS]) -> bool {
+    word(settings, 36) != 0
 }
 
 /// The receive SCs by their places; `None`: a place without one, which a frame may find, and finds no SA there.

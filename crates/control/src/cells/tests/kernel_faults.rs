@@ -99,3 +99,23 @@ fn what_no_socket_takes_reaches_nobody() {
     gateway.stop().unwrap();
     std::fs::remove_dir_all(state).unwrap();
 }
+
+/// Programs stay with a cell that may want them again, and go to another one if its suite has none.
+#[test]
+fn programs_that_a_cell_cannot_use_are_for_another_one() {
+    const OTHER: &str = "other";
+    let state = std::env::temp_dir().join(format!("fw-kernel-others-{}", std::process::id()));
+    let mut gateway = gateway(&state);
+    let ports = [0, 1].map(|_| Box::new(MemoryPort::pair(WIRE).1));
+    let [plain, protected] = ports;
+    let pool = Pool::new(ChunkOctets::Octets2048, 512).unwrap();
+    gateway.add_without_keys(OTHER.into(), Link::new(pool, plain, protected, pipeline(1))).unwrap();
+    gateway.add_cell(OTHER, settings(0, 2)).unwrap();
+    gateway.change_cell(LINK, CellSettings { place: PlaceWanted::UserSpace, ..kernel_settings() }).unwrap();
+    gateway.change_cell(OTHER, kernel_settings()).expect_err("the first cell may want them again");
+    gateway.change_cell(LINK, settings(0, 2)).unwrap();
+    gateway.change_cell(OTHER, kernel_settings()).unwrap();
+    assert!(gateway.cell_mut(OTHER).unwrap().in_kernel(1));
+    gateway.stop().unwrap();
+    std::fs::remove_dir_all(state).unwrap();
+}

@@ -118,7 +118,7 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
     }
     match place_wanted(io) {
         PlaceWanted::UserSpace => return user_space("io says so"),
-        _ if link.cell.is_some() => return user_space("its cell has the programs in front of its ports"),
+        _ if link.cell.is_some() => return user_space("its ports are for the programs of its cell"),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }
     // Where the kernel is demanded, it is for all frames.
