@@ -163,7 +163,13 @@ impl ConfigurationFolder {
     fn last_taken_back(&self) -> Result<Option<u64>, InstallError> {
         let path = self.0.join(TAKEN_BACK);
         match fs::read_to_string(&path) {
-            Ok(text) => Ok(text.trim().parse().ok()),
+            Ok(text) => match text.trim().parse() {
+                Ok(version) => Ok(Some(version)),
+                Err(error) => Err(InstallError::Write {
+                    path,
+                    source: io::Error::new(io::ErrorKind::InvalidData, error),
+                }),
+            },
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             // Taken for empty, it would have the version tried again.
             Err(source) => Err(InstallError::Write { path, source }),

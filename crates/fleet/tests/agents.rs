@@ -1,5 +1,5 @@
 //! A fleet from a seed, under virtual time: an operator, a directory that is away, forgets, replays, mixes up and damages what it tells, and
-//! gateways whose agents are killed between any two steps and lose their memory. What publishes, accepts, installs and takes back is the crate's own
+//! gateways whose agents are killed between seconds, or between accepting and installing, and lose their memory. What publishes, accepts, installs and takes back is the crate's own
 //! code, on files; what an agent does between is a model by hand, since the agent is a process with a clock and sockets of its own.
 //! `FRAMEWARD_SEEDS` says how many worlds, `FRAMEWARD_SEED` which one alone.
 //!
@@ -7,7 +7,7 @@
 //! |---|---|
 //! | a gateway applies what its operator published for it, whole, and nothing older than before | at each installation |
 //! | what was taken back is not installed again; taking back leads to what stood before | at each of them |
-//! | links that stood stand | at the end, and a trial after each installation |
+//! | links that stood stand | at both ends of the run |
 //! | each acknowledged change arrives, if nobody has changed the directory since; if somebody has, the next one arrives | 120 s after the last fault |
 
 mod agents {
@@ -30,7 +30,7 @@ use agents::gateway::Gateway;
 /// Beginning of a world, in seconds since 1970, and the time of its faults.
 const BEGIN: u64 = 1_800_000_000;
 const FAULTS: u64 = 1_000;
-/// Time in which all arrives after the last fault: a pause of a minute, a trial, and some.
+/// Time in which all arrives after the last fault: the model's agents list every 40 s, the program's every ten minutes.
 const ARRIVES: u64 = 120;
 const VALID: Duration = Duration::from_secs(90_000);
 

@@ -99,7 +99,7 @@ fn assert_converges(world: &mut World) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 256, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases.min(2000), ..ProptestConfig::default() })]
 
     #[test]
     fn whatever_breaks_and_restarts_both_ends_come_together_again(
