@@ -215,6 +215,7 @@ fn settings(setup: &Setup, number: usize) -> Settings {
             in_kernel: setup.suites[number] & 24 == 0,
             express: setup.suites[number] & 4 == 0,
             largest_sdu: 1500,
+            name: names().into_iter().nth(number).flatten(),
             suites: announced.map(|suite| SuiteTiming { suite, nanoseconds: 100 }).collect(),
         },
         fragment: true,

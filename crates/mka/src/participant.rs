@@ -137,6 +137,14 @@ impl Participant {
     ) -> Result<(), Discard> {
         let (now, sci, mi) = (station.now(), message.basic.sci, message.basic.mi);
         let taken = self.peers.handle_mkpdu(now, message, heard_mn, self.mi);
+        let name = self.peers.find(mi).filter(|_| taken.is_ok()).and_then(|peer| peer.announcement.name);
+        if let Some(Err(bad)) = name {
+            station.count(|counters| counters.count_bad_name(bad));
+        }
+        // Whoever proves that he hears us is no recording: an MKPDU of last year renames nobody.
+        if taken.is_ok() && heard_mn.is_some() {
+            station.record_name(sci, name.and_then(Result::ok));
+        }
         if taken == Err(Discard::TooManyPeers) && self.faults.note(now, Observed::TooManyPeers) {
             station.notify(Reason::TooManyPeers { sci });
         }

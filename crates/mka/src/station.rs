@@ -4,12 +4,13 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use suite::mka::Drbg;
-use wire::mkpdu::Capability;
-use wire::{Instant, Mi};
+use wire::mkpdu::{Capability, SystemName};
+use wire::{Instant, Mi, Sci};
 
 use crate::counters::KayCounters;
 use crate::election::Candidate;
 use crate::event::{Event, Outbox};
+use crate::names::Names;
 use crate::reason::Reason;
 use crate::settings::Settings;
 
@@ -21,12 +22,13 @@ pub(crate) struct Station {
     drbg: Drbg,
     out: Outbox,
     counters: KayCounters,
+    names: Names,
 }
 
 impl fmt::Debug for Station {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Output and counters decide nothing. The moment decides until the next input alone, by `Kay::poll_timeout`.
-        let Self { settings, now: _, drbg: _, out: _, counters: _ } = self;
+        // Output, counters and names decide nothing. The moment decides until the next input alone, by `Kay::poll_timeout`.
+        let Self { settings, now: _, drbg: _, out: _, counters: _, names: _ } = self;
         f.debug_struct("Station").field("settings", settings).finish_non_exhaustive()
     }
 }
@@ -34,7 +36,7 @@ impl fmt::Debug for Station {
 impl Station {
     pub(crate) fn new(now: Instant, settings: Settings, seed: &[u8; 32]) -> Self {
         let (out, counters) = (Outbox::default(), KayCounters::default());
-        Self { settings, now, drbg: Drbg::new(seed), out, counters }
+        Self { settings, now, drbg: Drbg::new(seed), out, counters, names: Names::default() }
     }
 
     pub(crate) const fn settings(&self) -> &Settings {
@@ -93,6 +95,17 @@ impl Station {
     /// Recent changes with their times.
     pub(crate) fn changes(&self) -> Vec<(Instant, Reason)> {
         self.out.changes()
+    }
+
+    pub(crate) const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Records what a station that hears us calls itself.
+    pub(crate) fn record_name(&mut self, sci: Sci, name: Option<SystemName>) {
+        if let Some(before) = self.names.record(self.now, sci, name) {
+            self.notify(Reason::Renamed { sci, before });
+        }
     }
 
     pub(crate) const fn counters(&self) -> &KayCounters {

@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
-use wire::mkpdu::Confidentiality;
+use wire::mkpdu::{Confidentiality, SystemName};
 use wire::{An, Ckn, Instant, Ki, Mi, Sci};
 
 use crate::cp::{Cp, InstalledSak};
@@ -11,6 +11,7 @@ use crate::election::ElectedServer;
 use crate::event::FragmentAgreement;
 use crate::fault::Fault;
 use crate::gaps::Gap;
+use crate::names::Names;
 use crate::participants::Participants;
 use crate::peer::Peer;
 use crate::reason::Reason;
@@ -31,6 +32,8 @@ pub struct MemberStatus {
     pub heard: Instant,
     /// True if it announced Frameward's own capabilities.
     pub announced: bool,
+    /// What it calls itself, if it says so and that is a name.
+    pub name: Option<SystemName>,
 }
 
 /// A SAK in use.
@@ -79,6 +82,8 @@ pub struct Status {
     pub strangers: Vec<(Sci, Ckn)>,
     /// True if keys are agreed on under another CAK than the preferred one.
     pub under_fallback: bool,
+    /// Names of the stations in all of this.
+    pub names: Names,
     /// Fault that prevents a secured link; `None` if the link is secured with all heard stations.
     pub fault: Option<Fault>,
 }
@@ -111,6 +116,7 @@ pub(crate) fn of(
         gaps: principal.map_or_else(Vec::new, |principal| principal.gaps(now)),
         strangers: participants.strangers(now),
         under_fallback: participants.is_under_fallback(),
+        names: station.names().clone(),
         fault,
     }
 }
@@ -127,6 +133,7 @@ fn member(peer: &Peer) -> MemberStatus {
         live: peer.live,
         heard: peer.heard,
         announced: peer.announcement.ours,
+        name: peer.announcement.name.and_then(Result::ok),
     }
 }
 

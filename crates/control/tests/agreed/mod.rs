@@ -59,6 +59,7 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
             in_kernel: false,
             express: false,
             largest_sdu: 9000,
+            name: None,
             suites: vec![],
         },
         fragment: true,

@@ -149,7 +149,7 @@ impl Replay {
     fn follow(&mut self, text: &mut String) {
         let Some(kay) = &mut self.kay else { return };
         while let Some(event) = kay.poll_event() {
-            let _ = write!(text, "\n                {}", Asked(&event));
+            let _ = write!(text, "\n                {}", Asked(&event, kay.names()));
         }
         while let Some(frame) = kay.poll_transmit(self.now) {
             let _ = write!(text, "\n                sent {}", Summary(&frame));
@@ -197,7 +197,7 @@ impl fmt::Display for Asked<'_> {
             Event::RaiseLowest { ki, sci, lowest_pn } => {
                 write!(f, "SecY: refuse PNs of {sci} below {lowest_pn} under SAK {ki}")
             }
-            Event::Notice(reason) => write!(f, "{reason}"),
+            Event::Notice(reason) => self.1.within(reason).fmt(f),
         }
     }
 }

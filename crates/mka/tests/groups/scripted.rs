@@ -7,7 +7,7 @@ use suite::{CipherSuite, Sak};
 use wire::mkpdu::{
     ALGORITHM_AGILITY, BasicParameters, Capability, Confidentiality, DistributedSak, KeyUse, PeerEntry,
 };
-use wire::mkpdu::{Mkpdu, ParameterSet, PeerList, SakUse, Writer};
+use wire::mkpdu::{Mkpdu, ParameterSet, PeerList, SakUse, TlvWriter, Writer};
 use wire::{An, Ckn, Instant, Ki, MacAddr, Mi, Sci};
 
 use crate::station::cak;
@@ -33,6 +33,8 @@ pub(crate) struct Scripted {
     pub(crate) sak_use: Option<SakUse>,
     pub(crate) hands_out: Option<HandedOut>,
     pub(crate) confidentiality: Confidentiality,
+    /// Octets of its name.
+    pub(crate) name: Option<Vec<u8>>,
 }
 
 impl Scripted {
@@ -60,6 +62,7 @@ impl Scripted {
             sak_use: None,
             hands_out: None,
             confidentiality: Confidentiality::Zero,
+            name: None,
         }
     }
 
@@ -96,6 +99,12 @@ impl Scripted {
                 wrapped: &wrapped[..octets],
             };
             writer.push(&ParameterSet::DistributedSak(Some(handed_out))).expect("room");
+        }
+        if let Some(name) = &self.name {
+            let mut room = [0; 600];
+            let mut tlvs = TlvWriter::new(&mut room);
+            tlvs.other(127, &[b"\xf2\x46\x57\x02FWRD", &name[..]].concat()).expect("room");
+            writer.push(&ParameterSet::Announcement(tlvs.finish())).expect("room");
         }
         writer.finish(false, |octets| self.cak.ick(&self.ckn).icv(octets)).expect("room").to_vec()
     }
