@@ -1,7 +1,8 @@
 //! An MKPDU that parses is written again to what parses to the same, and to the same octets from then on.
 
 use wire::mkpdu::{
-    CapableSuite, Extensions, Mkpdu, MkpduError, ParameterSet, SystemName, TimingEntry, Tlv, TlvWriter, Tlvs, Writer,
+    CapableSuite, Extensions, Mkpdu, MkpduError, ParameterSet, SystemName, TimingEntry, Tlv, TlvWriter, Tlvs,
+    Writer,
 };
 
 /// Parses `octets` as a frame from its destination address on.
@@ -53,7 +54,10 @@ fn announcement(tlvs: Tlvs<'_>) {
             Tlv::Extensions(extensions, figures) => writer.extensions(&extensions, figures.iter()),
             Tlv::Name(octets) => match SystemName::new(octets) {
                 Ok(name) => {
-                    assert!(name.as_str().escape_debug().eq(name.as_str().chars()), "{name} is not printable");
+                    assert!(
+                        name.as_str().escape_debug().eq(name.as_str().chars()),
+                        "{name} is not printable"
+                    );
                     writer.name(&name)
                 }
                 // What is no name cannot be written as one. Nothing else may begin as this TLV does.

@@ -43,6 +43,16 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "allow_experimental = false",
+        "announce_name = \"a\\u001b[2J\"",
+        "3: announce_name = \"a\\u{1b}[2J\" is no name: a character of it is not printable; write 1 to 63 octets without quotation marks, backslashes and control characters, or \"off\"",
+    ),
+    (
+        "allow_experimental = false",
+        "announce_name = \"\"",
+        "3: announce_name = \"\" is no name: it does not have 1 to 63 octets; write 1 to 63 octets without quotation marks, backslashes and control characters, or \"off\"",
+    ),
+    (
+        "allow_experimental = false",
         "io = \"dpdk\"",
         "3: io = \"dpdk\" is no choice; use \"auto\", \"kernel\", \"af_xdp\" or \"af_packet\"",
     ),

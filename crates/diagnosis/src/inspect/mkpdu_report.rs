@@ -6,7 +6,7 @@ use serde::Serialize;
 use suite::CipherSuite;
 use wire::mkpdu::{
     Capability, Confidentiality, DistributedSak, Extensions, KeyUse, Mkpdu, ParameterSet, PeerList, SakUse,
-    TimingList, Tlv, Tlvs,
+    SystemName, TimingList, Tlv, Tlvs,
 };
 
 /// An MKPDU, set by set.

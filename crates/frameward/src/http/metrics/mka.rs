@@ -9,6 +9,11 @@ impl Families {
         self.gauge("mka_secured", help, of_link, mka.secured.into());
         let help = "Other members of the group that have shown that they hear this box.";
         self.gauge("mka_live_peers", help, of_link, mka.live_peers() as u64);
+        for member in mka.members.iter().filter(|member| member.live) {
+            let mut of_member = of_link.clone();
+            of_member.extend([("sc", member.sci.clone()), ("name", member.name.clone().unwrap_or_default())]);
+            self.info("mka_member", "What a live member calls itself, by its SCI", of_member);
+        }
         let help = "Whether keys are agreed on under another CAK than the preferred one.";
         self.gauge("mka_under_fallback", help, of_link, mka.under_fallback.into());
         let help = "Stations that have a CAK and are not known to belong to the link.";

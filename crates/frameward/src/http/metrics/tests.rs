@@ -60,6 +60,7 @@ fn key_agreement_as_metrics() {
         "frameward_mka_secured{link=\"press\"} 1",
         "frameward_mka_under_fallback{link=\"press\"} 0",
         "frameward_mka_live_peers{link=\"press\"} 1",
+        "frameward_mka_member_info{link=\"press\",sc=\"02:00:00:00:00:02/1\",name=\"press-b\"} 1",
         "frameward_mka_is_key_server{link=\"press\"} 1",
         "frameward_mka_sak_age_seconds{link=\"press\"} 93784",
         "frameward_mka_next_rekey_seconds{link=\"press\"} 61",
