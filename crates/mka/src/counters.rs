@@ -30,7 +30,7 @@ wire::counters! {
         /// Names in MKPDUs without an octet, or with more than 63. The MKPDUs were taken in.
         names_bad_length = "NamesBadLength",
         /// Names in MKPDUs that are no UTF-8. The MKPDUs were taken in.
-        names_not_utf8 = "NamesNotUtf8",
+        names_bad_encoding = "NamesBadEncoding",
         /// Names in MKPDUs with characters that are not printable. The MKPDUs were taken in.
         names_not_printable = "NamesNotPrintable",
         /// SAKs that this KaY made.
@@ -74,7 +74,7 @@ impl KayCounters {
     pub(crate) const fn count_bad_name(&mut self, bad: BadName) {
         let counter = match bad {
             BadName::Length => &mut self.names_bad_length,
-            BadName::Utf8 => &mut self.names_not_utf8,
+            BadName::Utf8 => &mut self.names_bad_encoding,
             BadName::Character => &mut self.names_not_printable,
         };
         *counter += 1;

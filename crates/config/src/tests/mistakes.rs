@@ -44,7 +44,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "allow_experimental = false",
         "announce_name = \"a\\u001b[2J\"",
-        "3: announce_name = \"a\\u{1b}[2J\" is no name: a character of it is not printable; write 1 to 63 octets without quotation marks, backslashes and control characters, or \"off\"",
+        "3: announce_name = \"a\\u{1b}[2J\" is no name: a character of it is not printable, or is written from right to left; write 1 to 63 octets without quotation marks, backslashes and control characters, or \"off\"",
     ),
     (
         "allow_experimental = false",

@@ -115,7 +115,7 @@ fn what_is_no_name_is_discarded_and_counted() {
         renames(&mut alone, &mut member, Some(octets));
         let counters = alone.kay.counters();
         let seen_counters =
-            [counters.names_bad_length, counters.names_not_utf8, counters.names_not_printable];
+            [counters.names_bad_length, counters.names_bad_encoding, counters.names_not_printable];
         assert_eq!(seen_counters, counted, "{octets:?}");
         let sci = member.basic.sci;
         assert_eq!(seen(&alone, sci), (None, sci.to_string()), "{octets:?}: nor does it keep the one before");

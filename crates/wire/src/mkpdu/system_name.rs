@@ -69,7 +69,7 @@ impl fmt::Display for BadName {
         f.write_str(match self {
             Self::Length => "it does not have 1 to 63 octets",
             Self::Utf8 => "it is no UTF-8",
-            Self::Character => "a character of it is not printable",
+            Self::Character => "a character of it is not printable, or is written from right to left",
         })
     }
 }
