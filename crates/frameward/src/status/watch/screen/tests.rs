@@ -70,7 +70,7 @@ fn a_gateway_on_the_screen() {
 fn key_agreement_on_the_screen() {
     let mut view = View { name: "line".into(), ..View::default() };
     view.take(Ok(agreed("line")));
-    let screen = drawn(&mut view, 120, 24);
+    let screen = drawn(&mut view, 140, 24);
     let at = screen.iter().position(|line| line.contains("key agreement")).unwrap();
     assert_eq!(
         screen[at..at + 4],
