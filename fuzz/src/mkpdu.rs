@@ -54,10 +54,9 @@ fn announcement(tlvs: Tlvs<'_>) {
             Tlv::Extensions(extensions, figures) => writer.extensions(&extensions, figures.iter()),
             Tlv::Name(octets) => match SystemName::new(octets) {
                 Ok(name) => {
-                    assert!(
-                        name.as_str().escape_debug().eq(name.as_str().chars()),
-                        "{name} is not printable"
-                    );
+                    let is_plain = |c: char| c == ' ' || c.is_ascii_graphic() && !"\"'\\".contains(c);
+                    assert!(name.as_str().chars().all(is_plain), "{name} is not printable");
+                    assert_eq!(name.as_str().trim(), name.as_str());
                     writer.name(&name)
                 }
                 // What is no name cannot be written as one. Nothing else may begin as this TLV does.

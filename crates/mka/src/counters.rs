@@ -29,9 +29,8 @@ wire::counters! {
         mkpdus_too_many_peers = "MkpdusTooManyPeers" [discard],
         /// Names in MKPDUs without an octet, or with more than 63. The MKPDUs were taken in.
         names_bad_length = "NamesBadLength",
-        /// Names in MKPDUs that are no UTF-8. The MKPDUs were taken in.
-        names_bad_encoding = "NamesBadEncoding",
-        /// Names in MKPDUs with characters that are not printable. The MKPDUs were taken in.
+        /// Names in MKPDUs with more than printable ASCII, or with a quotation mark, an apostrophe, a backslash, or a space at an end. The
+        /// MKPDUs were taken in.
         names_not_printable = "NamesNotPrintable",
         /// SAKs that this KaY made.
         saks_made = "SaksMade",
@@ -74,7 +73,6 @@ impl KayCounters {
     pub(crate) const fn count_bad_name(&mut self, bad: BadName) {
         let counter = match bad {
             BadName::Length => &mut self.names_bad_length,
-            BadName::Utf8 => &mut self.names_bad_encoding,
             BadName::Character => &mut self.names_not_printable,
         };
         *counter += 1;

@@ -57,4 +57,4 @@ pub use kay::{Input, Kay};
 pub use names::{Named, NamedSci, Names};
 pub use reason::{NewMiReason, Reason, Refusal, SakReason};
 pub use settings::{Announced, CakEntry, OnPeerLoss, Settings, SuiteRule, SuiteTiming};
-pub use status::{MemberStatus, SakStatus, Status};
+pub use status::{ChangeStatus, MemberStatus, SakStatus, Status};

@@ -24,7 +24,8 @@ pub struct Names {
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Heard {
     sci: Sci,
-    name: SystemName,
+    /// None if it had one before: it stays here, for `told`.
+    name: Option<SystemName>,
     /// When operators heard last that it has another name.
     told: Option<Instant>,
 }
@@ -38,12 +39,12 @@ pub struct Named<'n, T> {
 
 /// An SCI, and behind it the name in quotation marks.
 #[derive(Clone, Copy, Debug)]
-pub struct NamedSci<'n>(Sci, Option<&'n SystemName>);
+pub struct NamedSci<'n>(pub(crate) Sci, pub(crate) Option<&'n SystemName>);
 
 impl Names {
     /// What the station with this SCI calls itself.
     pub fn of(&self, sci: Sci) -> Option<&SystemName> {
-        self.heard.iter().find(|heard| heard.sci == sci).map(|heard| &heard.name)
+        self.heard.iter().find(|heard| heard.sci == sci)?.name.as_ref()
     }
 
     /// The SCI with its name, if there is one.
@@ -56,16 +57,23 @@ impl Names {
         Named { told, names: self }
     }
 
-    /// Records the name in the MKPDU of a station that hears us. Returns the previous one if operators are to hear of the change: once in a
-    /// life time, so that nobody fills logs with names.
-    pub(crate) fn record(&mut self, now: Instant, sci: Sci, name: Option<SystemName>) -> Option<SystemName> {
+    /// Records the name in the MKPDU of a station that hears us. Returns the previous one and the new one if operators are to hear of the
+    /// change: once in a life time, so that nobody fills logs with names. To have none in between makes it no sooner.
+    pub(crate) fn record(
+        &mut self,
+        now: Instant,
+        sci: Sci,
+        name: Option<SystemName>,
+    ) -> Option<(SystemName, SystemName)> {
         let before = self.heard.iter().position(|heard| heard.sci == sci).map(|i| self.heard.remove(i));
-        let name = name?;
+        if name.is_none() && before.is_none() {
+            return None;
+        }
         if self.heard.len() == NAMES {
             self.heard.remove(0);
         }
         let told = before.as_ref().and_then(|before| before.told);
-        let other = before.map(|before| before.name).filter(|before| *before != name);
+        let other = before.and_then(|before| before.name).zip(name).filter(|(before, name)| before != name);
         let other = other.filter(|_| told.is_none_or(|told| now >= told + LIFE));
         let told = if other.is_some() { Some(now) } else { told };
         self.heard.push(Heard { sci, name, told });

@@ -6,7 +6,7 @@ use suite::CipherSuite;
 use wire::mkpdu::{Confidentiality, SystemName};
 use wire::{An, Ckn, Ki, MacAddr, Mi, Sci};
 
-use crate::names::{Named, Names};
+use crate::names::{Named, NamedSci, Names};
 
 /// A change with its reason, for the log and for `status`. None of it is secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -60,6 +60,8 @@ pub enum Reason {
         sci: Sci,
         /// The name before.
         before: SystemName,
+        /// The name now.
+        now: SystemName,
     },
     /// There are as many members as a SecY can receive from.
     TooManyPeers {
@@ -256,8 +258,9 @@ impl fmt::Display for Named<'_, Reason> {
             R::PeerLost { sci } => {
                 write!(f, "member {} is gone: 6 s without an MKPDU that lists us", named(sci))
             }
-            R::Renamed { sci, before } => {
-                write!(f, "member {} has another name: it was \"{before}\"", named(sci))
+            R::Renamed { sci, before, now } => {
+                let now = NamedSci(*sci, Some(now));
+                write!(f, "member {now} has another name: it was \"{before}\"")
             }
             R::TooManyPeers { sci } => write!(f, "{} refused: a group has at most 33 members", named(sci)),
             R::KeyServer { sci } => write!(f, "{} is key server", named(sci)),

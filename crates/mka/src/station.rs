@@ -1,5 +1,6 @@
 //! Parts of a KaY that all others use: settings, the present moment, randomness, and what the KaY tells.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -13,6 +14,7 @@ use crate::event::{Event, Outbox};
 use crate::names::Names;
 use crate::reason::Reason;
 use crate::settings::Settings;
+use crate::status::ChangeStatus;
 
 /// This station, whatever the CAK.
 pub(crate) struct Station {
@@ -85,15 +87,16 @@ impl Station {
 
     /// Tells operators.
     pub(crate) fn notify(&mut self, reason: Reason) {
-        self.out.notify(self.now, reason);
+        let words = self.names.within(&reason).to_string();
+        self.out.notify(ChangeStatus { at: self.now, reason, words });
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.out.poll()
     }
 
-    /// Recent changes with their times.
-    pub(crate) fn changes(&self) -> Vec<(Instant, Reason)> {
+    /// Recent changes.
+    pub(crate) fn changes(&self) -> Vec<ChangeStatus> {
         self.out.changes()
     }
 
@@ -103,8 +106,8 @@ impl Station {
 
     /// Records what a station that hears us calls itself.
     pub(crate) fn record_name(&mut self, sci: Sci, name: Option<SystemName>) {
-        if let Some(before) = self.names.record(self.now, sci, name) {
-            self.notify(Reason::Renamed { sci, before });
+        if let Some((before, now)) = self.names.record(self.now, sci, name) {
+            self.notify(Reason::Renamed { sci, before, now });
         }
     }
 

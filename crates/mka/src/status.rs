@@ -1,5 +1,6 @@
 //! Status of a KaY. Nothing here is secret.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
@@ -34,6 +35,17 @@ pub struct MemberStatus {
     pub announced: bool,
     /// What it calls itself, if it says so and that is a name.
     pub name: Option<SystemName>,
+}
+
+/// A change that operators were told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeStatus {
+    /// When.
+    pub at: Instant,
+    /// The change, and why.
+    pub reason: Reason,
+    /// The same in words, with the names that stations had then.
+    pub words: String,
 }
 
 /// A SAK in use.
@@ -74,8 +86,8 @@ pub struct Status {
     pub saks: Vec<SakStatus>,
     /// Time of the next SAK, if known.
     pub next_rekey: Option<Instant>,
-    /// Recent changes with their times, newest last; a few dozen.
-    pub changes: Vec<(Instant, Reason)>,
+    /// Recent changes, newest last; a few dozen.
+    pub changes: Vec<ChangeStatus>,
     /// Members that have not heard each other for a life time.
     pub gaps: Vec<Gap>,
     /// Live stations that do not belong to the link, each with its CKN.

@@ -159,9 +159,9 @@ impl MkaReport {
         self.members.iter().filter(|member| member.live).count()
     }
 
-    /// What the station with this SCI calls itself.
+    /// What the live member with this SCI calls itself. One that is only heard may be a recording of what had the SCI before.
     pub fn name_of(&self, sci: &str) -> Option<&str> {
-        self.members.iter().find(|member| member.sci == sci)?.name.as_deref()
+        self.members.iter().find(|member| member.live && member.sci == sci)?.name.as_deref()
     }
 
     /// Whether the SAK that protects was agreed on under this CKN.

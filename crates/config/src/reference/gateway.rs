@@ -23,10 +23,10 @@ section! {
         }
         announce_name: String {
             kind: Kind::Text {
-                what: "name of 1 to 63 octets without quotation marks and backslashes, or `\"off\"`",
-                pattern: "^[^\"'\\\\\\x00-\\x1f\\x7f]{1,63}$",
+                what: "name of 1 to 63 characters of printable ASCII without quotation mark, apostrophe and backslash, no space at an end, or `\"off\"`",
+                pattern: r"^[!#-&(-\[\]-~]([ !#-&(-\[\]-~]{0,61}[!#-&(-\[\]-~])?$",
             },
-            absent: Means("the host name of the box"),
+            absent: Means("the host name of the box up to its first dot"),
             meaning: "What the gateway calls itself in its MKPDUs. The other members show it beside its SCI. MKPDUs are authenticated but not encrypted: everybody on the network can read the name. `off` announces none.",
             example: r#"announce_name = "press-b""#,
         }

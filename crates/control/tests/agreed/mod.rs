@@ -217,9 +217,9 @@ impl Pair {
             }
             writeln!(story, "\nin {:?} out {:?}", snapshot.plain, snapshot.protected).unwrap();
             let status = self.status(side);
-            for (at, reason) in status.status.changes {
-                let ago = status.now.since(at);
-                writeln!(story, "{name} {ago:?} ago: {reason}").unwrap();
+            for change in status.status.changes {
+                let ago = status.now.since(change.at);
+                writeln!(story, "{name} {ago:?} ago: {}", change.words).unwrap();
             }
         }
         story

@@ -43,7 +43,7 @@ fn settings(station: u8, priority: u8) -> Settings {
             in_kernel: false,
             express: true,
             largest_sdu: 1500,
-            name: SystemName::new("Süd-1".as_bytes()).ok(),
+            name: SystemName::new(b"Nord-1").ok(),
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
         },
         fragment: true,

@@ -59,6 +59,11 @@ fn the_others_see_the_inventorys_names() {
     assert!(text.contains(line));
     place.put("gateways.toml", &text.replacen(line, &format!("{line}announce_name = \"off\"\n"), 1));
     assert_eq!(announced(&place, "press-1"), None);
+    // A gateway called `off` has not switched its name off.
+    for (file, text) in GOLDEN {
+        place.put(file, &text.replace("press-1", "off"));
+    }
+    assert!(announced(&place, "off").is_some());
 }
 
 #[test]

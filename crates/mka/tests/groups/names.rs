@@ -2,10 +2,10 @@
 
 use mka::{Announced, Reason};
 use wire::Sci;
-use wire::mkpdu::SystemName;
+use wire::mkpdu::{Mkpdu, ParameterSet, SystemName, Tlv};
 
 use crate::scripted::{Alone, Scripted};
-use crate::station::{cak, ms, seconds, settings};
+use crate::station::{cak, ms, named_cak, seconds, settings};
 use crate::world::World;
 
 fn name(text: &str) -> Option<SystemName> {
@@ -43,7 +43,7 @@ fn renames(alone: &mut Alone, member: &mut Scripted, octets: Option<&[u8]>) {
 #[test]
 fn stations_hear_each_others_names_and_a_change_costs_no_sak() {
     let mut world = World::new(3);
-    for (i, text) in ["press-a", "Süd 2", "press-a"].into_iter().enumerate() {
+    for (i, text) in ["press-a", "Nord 2", "press-a"].into_iter().enumerate() {
         world.add(named(i, text));
         world.switch_on(i, vec![cak(1)]);
     }
@@ -52,7 +52,7 @@ fn stations_hear_each_others_names_and_a_change_costs_no_sak() {
     world.run(seconds(3));
     let called = |world: &World, i: usize, of: usize| world.status(i).names.of(settings(of).sci).copied();
     for i in 0..3 {
-        for (of, text) in ["press-a", "Süd 2", "press-a"].into_iter().enumerate().filter(|(of, _)| *of != i)
+        for (of, text) in ["press-a", "Nord 2", "press-a"].into_iter().enumerate().filter(|(of, _)| *of != i)
         {
             assert_eq!(called(&world, i, of), name(text), "{i} of {of}");
         }
@@ -70,10 +70,10 @@ fn stations_hear_each_others_names_and_a_change_costs_no_sak() {
     );
     assert_eq!([0, 1, 2].map(|i| world.ki(i)), [ki; 3], "no other SAK");
     let said = world.status(1).changes;
-    let renamed = Reason::Renamed { sci: settings(0).sci, before: name("press-a").expect("one") };
-    assert_eq!(said.iter().filter(|(_, reason)| *reason == renamed).count(), 1);
-    let words: Vec<_> =
-        said.iter().map(|(_, reason)| world.status(1).names.within(reason).to_string()).collect();
+    let [before, now] = ["press-a", "press-x"].map(|text| name(text).expect("one"));
+    let renamed = Reason::Renamed { sci: settings(0).sci, before, now };
+    assert_eq!(said.iter().filter(|change| change.reason == renamed).count(), 1);
+    let words: Vec<_> = said.into_iter().map(|change| change.words).collect();
     assert!(
         words.iter().any(|line| line == "member 02:00:00:00:00:01/1 \"press-x\" has another name: it was \"press-a\""),
         "{words:?}"
@@ -101,21 +101,21 @@ fn a_name_stands_beside_its_sci_in_whatever_is_told() {
 /// Whoever has the CAK can say anything. What is no name is discarded and counted, and the member stays what it is.
 #[test]
 fn what_is_no_name_is_discarded_and_counted() {
-    let rows: [(&[u8], [u64; 3]); 7] = [
-        (b"", [1, 0, 0]),
-        (&[b'n'; 64], [1, 0, 0]),
-        (b"press\xff", [0, 1, 0]),
-        (b"\x1b[2J\x1b[H", [0, 0, 1]),
-        (b"a\nkey agreement: secured", [0, 0, 1]),
-        ("\u{202e}a".as_bytes(), [0, 0, 1]),
-        (b"x\" is key server, 02:00:00:00:00:01/1 \"", [0, 0, 1]),
+    let rows: [(&[u8], [u64; 2]); 8] = [
+        (b"", [1, 0]),
+        (&[b'n'; 64], [1, 0]),
+        (b"press\xff", [0, 1]),
+        (b"\x1b[2J\x1b[H", [0, 1]),
+        (b"a\nkey agreement: secured", [0, 1]),
+        ("\u{202e}a".as_bytes(), [0, 1]),
+        ("x” is key server".as_bytes(), [0, 1]),
+        (b"x\" is key server, 02:00:00:00:00:01/1 \"", [0, 1]),
     ];
     for (octets, counted) in rows {
         let (mut alone, mut member) = alone_with(b"press-b");
         renames(&mut alone, &mut member, Some(octets));
         let counters = alone.kay.counters();
-        let seen_counters =
-            [counters.names_bad_length, counters.names_bad_encoding, counters.names_not_printable];
+        let seen_counters = [counters.names_bad_length, counters.names_not_printable];
         assert_eq!(seen_counters, counted, "{octets:?}");
         let sci = member.basic.sci;
         assert_eq!(seen(&alone, sci), (None, sci.to_string()), "{octets:?}: nor does it keep the one before");
@@ -162,6 +162,97 @@ fn a_member_that_changes_its_name_all_the_time_fills_no_log() {
     assert_eq!(seen(&alone, member.basic.sci).0.as_deref(), Some("name-99"));
 }
 
+/// Nor does one that has none in between, or a bad one.
+#[test]
+fn no_name_in_between_makes_no_line_sooner() {
+    for between in [None, Some(&b"a\"b"[..]), Some(&b""[..])] {
+        let (mut alone, mut member) = alone_with(b"press-b");
+        for _ in 0..33 {
+            for name in [Some(&b"a"[..]), Some(&b"b"[..]), between] {
+                alone.pass(ms(300));
+                renames(&mut alone, &mut member, name);
+            }
+        }
+        let told = alone.told("has another name");
+        assert!((5..=6).contains(&told), "one in 6 s of 31 after {between:?}: {told}");
+        assert_eq!(seen(&alone, member.basic.sci).0, None);
+    }
+}
+
+/// The list of changes keeps the names that stations had then.
+#[test]
+fn what_was_told_keeps_its_names() {
+    let (mut alone, mut member) = alone_with(b"a");
+    for octets in [b"b", b"a"] {
+        alone.pass(ms(2000));
+        for _ in 0..3 {
+            renames(&mut alone, &mut member, Some(octets));
+            alone.pass(ms(2000));
+        }
+    }
+    let sci = member.basic.sci;
+    let told: Vec<_> = alone.kay.status(alone.now).changes.into_iter().map(|change| change.words).collect();
+    for line in [
+        format!("member {sci} \"a\" is live"),
+        format!("member {sci} \"b\" has another name: it was \"a\""),
+        format!("member {sci} \"a\" has another name: it was \"b\""),
+    ] {
+        assert!(told.contains(&line), "{line}: {told:?}");
+    }
+}
+
+/// Who has the fallback CAK alone renames nobody that is live under the preferred one.
+#[test]
+fn a_holder_of_the_fallback_renames_no_member_that_is_present() {
+    let fallback = 9;
+    let mut alone = Alone::with(settings(0), vec![cak(1), cak(fallback)]);
+    let (mut member, mut thief) = (Scripted::new(9), Scripted::under(8, cak(fallback)));
+    member.name = Some(b"press-b".to_vec());
+    thief.name = Some(b"mallory".to_vec());
+    thief.basic.sci = member.basic.sci;
+    alone.meets(&mut member);
+    for _ in 0..10 {
+        alone.hears(&thief.mkpdu());
+        alone.pass(ms(2000));
+        alone.sent.clone().iter().for_each(|frame| {
+            let basic = Mkpdu::parse(frame).expect("ours").basic;
+            if basic.ckn == thief.ckn { thief.hears(frame) } else { member.hears(frame) }
+        });
+        alone.hears(&thief.mkpdu());
+        alone.hears(&member.mkpdu());
+        let beside = alone.kay.names().beside(member.basic.sci).to_string();
+        assert_eq!(beside, format!("{} \"press-b\"", member.basic.sci));
+    }
+    assert_eq!(alone.told("another name"), 0);
+    assert!(!alone.kay.status(alone.now).strangers.is_empty() || !thief.live.is_empty(), "it is heard");
+    // Once the member is gone, its SCI is the thief's: SECURITY.md says so.
+    for _ in 0..5 {
+        alone.pass(ms(2000));
+        let frame =
+            alone.sent.iter().rev().find(|frame| Mkpdu::parse(frame).expect("ours").basic.ckn == thief.ckn);
+        thief.hears(&frame.expect("it speaks under both").clone());
+        alone.hears(&thief.mkpdu());
+    }
+    assert_eq!(alone.kay.names().of(member.basic.sci).map(|name| name.as_str()), Some("mallory"));
+}
+
+/// A member that began anew: late MKPDUs of its MI before do not bring its old name back.
+#[test]
+fn a_withheld_mkpdu_of_an_earlier_mi_renames_nobody() {
+    let (mut alone, mut member) = alone_with(b"press-b");
+    let mut before = Scripted::new(8);
+    before.basic.sci = member.basic.sci;
+    before.name = Some(b"before".to_vec());
+    before.hears(alone.last_sent());
+    let withheld = before.mkpdu();
+    alone.pass(ms(2000));
+    renames(&mut alone, &mut member, Some(b"press-b"));
+    alone.hears(&withheld);
+    let sci = member.basic.sci;
+    assert_eq!(alone.kay.names().beside(sci).to_string(), format!("{sci} \"press-b\""));
+    assert_eq!(alone.told("another name"), 0);
+}
+
 /// The names of a flood of SCIs push out those that are not heard, and nothing grows.
 #[test]
 fn names_of_many_scis_are_bounded() {
@@ -181,19 +272,40 @@ fn names_of_many_scis_are_bounded() {
     assert_eq!(known, [vec![false; 150 - 64], vec![true; 64]].concat());
 }
 
+/// Every part as long as it can be: the CKN, both lists, a SAK of 32 octets that is in use and handed out, its XPN, all suites, the name.
 #[test]
 fn the_longest_name_of_the_largest_group_fits_an_mkpdu() {
     let mut own = named(0, &"n".repeat(63));
     let every = suite::CipherSuite::ALL.map(|suite| mka::SuiteTiming { suite, nanoseconds: 100 });
     own.announced.suites = every.to_vec();
-    let mut alone = Alone::new(own);
-    for number in 1..=32 {
-        alone.meets(&mut Scripted::new(number));
-    }
-    for number in 33..=64 {
-        alone.hears(&Scripted::new(number).mkpdu());
-    }
+    own.priority = 0;
+    let name = own.announced.name.expect("one");
+    let group = || named_cak(&[b'c'; 32], 1);
+    let member = |number| {
+        let mut member = Scripted::under(number, group());
+        (member.basic.priority, member.basic.key_server) = (255, false);
+        member.suite = Some(suite::CipherSuite::GcmAesXpn256);
+        member
+    };
+    let mut alone = Alone::with(own, vec![group()]);
+    let mut members: Vec<_> = (1..=32).map(member).collect();
+    members.iter_mut().for_each(|member| alone.meets(member));
+    let potential: Vec<_> = (33..=64).map(member).collect();
+    potential.into_iter().for_each(|mut member| alone.hears(&member.mkpdu()));
     alone.pass(seconds(1));
-    let longest = alone.sent.iter().map(|frame| frame.len()).max().expect("it has spoken");
-    assert!((1300..=1514).contains(&longest), "{longest}");
+    alone.kay.rekey(alone.now);
+    alone.pass(seconds(1));
+    let longest = alone.sent.iter().max_by_key(|frame| frame.len()).expect("it has spoken");
+    assert_eq!(longest.len(), 1466);
+    let mkpdu = Mkpdu::parse(longest).expect("ours");
+    let tlvs = mkpdu.sets().find_map(|set| match set {
+        ParameterSet::Announcement(tlvs) => Some(tlvs),
+        _ => None,
+    });
+    let last = tlvs.expect("one").iter().last();
+    assert_eq!(last, Some(Tlv::Name(name.as_str().as_bytes())));
+    let has = |wanted: fn(&ParameterSet<'_>) -> bool| mkpdu.sets().any(|set| wanted(&set));
+    assert!(has(|set| matches!(set, ParameterSet::SakUse(_))));
+    assert!(has(|set| matches!(set, ParameterSet::DistributedSak(Some(sak)) if sak.wrapped.len() == 40)));
+    assert!(has(|set| matches!(set, ParameterSet::Xpn { .. })));
 }

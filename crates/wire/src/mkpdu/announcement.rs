@@ -11,7 +11,7 @@
 //!                     20 has programs in the kernel for whole SDUs
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
 //!        ours: F2-46-57 | 02 | "FWRD" | name 1 to 63
-//!              name: what the station calls itself, UTF-8 without an end mark. Rules: [`SystemName`](super::SystemName)
+//!              name: what the station calls itself, ASCII without an end mark. Rules: [`SystemName`](super::SystemName)
 //! ```
 //!
 //! A station without a name omits the second one. A receiver that knows the first alone skips it as a TLV of somebody else.

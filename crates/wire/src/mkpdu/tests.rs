@@ -306,7 +306,7 @@ fn our_announcement_stands_as_the_module_draws_it() {
     let figures = [(gcm, 120), (stranger, 1), (aegis, u16::MAX)];
     let figures = figures.map(|(identifier, nanoseconds)| TimingEntry { identifier, nanoseconds });
     writer.extensions(&extensions, figures.into_iter()).expect("room");
-    let name = SystemName::new("Süd-1".as_bytes()).expect("a name");
+    let name = SystemName::new("Nord-1".as_bytes()).expect("a name");
     writer.name(&name).expect("room");
     let tlvs = writer.finish();
     let expected = [
@@ -471,7 +471,7 @@ proptest! {
     }
 
     #[test]
-    fn a_name_that_is_written_is_read_again(text in "\\PC{0,70}", before in vec(any::<u8>(), 0..20)) {
+    fn a_name_that_is_written_is_read_again(text in "[ -~]{0,70}", before in vec(any::<u8>(), 0..20)) {
         let Ok(name) = SystemName::new(text.as_bytes()) else { return Ok(()) };
         let mut buffer = [0; 200];
         let mut writer = TlvWriter::new(&mut buffer);
@@ -484,11 +484,20 @@ proptest! {
     }
 
     #[test]
-    fn any_octets_are_a_name_or_refused(octets in vec(any::<u8>(), 0..80), ascii: bool) {
-        let octets: Vec<u8> = octets.into_iter().map(|octet| if ascii { octet & 0x7f } else { octet }).collect();
-        if let Ok(name) = SystemName::new(&octets) {
+    fn any_octets_are_a_name_or_refused(text in "[ -~]{0,70}", at: usize, octet: u8, change: bool) {
+        let mut octets = text.into_bytes();
+        if let Some(changed) = at.checked_rem(octets.len()).filter(|_| change) {
+            octets[changed] = octet;
+        }
+        // Each octet that may stand in a name, spelled out.
+        let allowed = b" !#$%&()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~";
+        let is_name = (1..=63).contains(&octets.len())
+            && octets.iter().all(|octet| allowed.contains(octet))
+            && octets.trim_ascii() == octets;
+        let name = SystemName::new(&octets);
+        prop_assert_eq!(name.is_ok(), is_name, "{:?}", octets);
+        if let Ok(name) = name {
             prop_assert_eq!(name.as_str().as_bytes(), octets);
-            prop_assert!(name.as_str().escape_debug().eq(name.as_str().chars()), "nothing to escape");
         }
     }
 

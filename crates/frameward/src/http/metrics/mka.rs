@@ -1,5 +1,7 @@
 //! A link's key agreement as metrics.
 
+use std::collections::BTreeSet;
+
 use super::{Families, Labels};
 use report::mka::MkaReport;
 
@@ -9,9 +11,13 @@ impl Families {
         self.gauge("mka_secured", help, of_link, mka.secured.into());
         let help = "Other members of the group that have shown that they hear this box.";
         self.gauge("mka_live_peers", help, of_link, mka.live_peers() as u64);
-        for member in mka.members.iter().filter(|member| member.live) {
+        // An SCI comes once, though two of its MIs may be live: strict scrapers refuse a series that comes twice.
+        let live: BTreeSet<&str> =
+            mka.members.iter().filter(|member| member.live).map(|member| member.sci.as_str()).collect();
+        for sci in live {
             let mut of_member = of_link.clone();
-            of_member.extend([("sc", member.sci.clone()), ("name", member.name.clone().unwrap_or_default())]);
+            let name = mka.name_of(sci).unwrap_or_default();
+            of_member.extend([("sc", sci.to_owned()), ("name", name.to_owned())]);
             self.info("mka_member", "What a live member calls itself, by its SCI", of_member);
         }
         let help = "Whether keys are agreed on under another CAK than the preferred one.";

@@ -241,9 +241,12 @@
     return [make("strong", "", title), pairs(list)];
   };
   // What a station calls itself never stands without its SCI.
+  const beside = (sci, name) => (name ? `${sci} "${name}"` : sci);
+  // A live member's alone: one that is only heard may be a recording. An express SC has its station's name.
   const named = (sci, mka) => {
-    const name = mka?.members.find((member) => member.sci === sci)?.name;
-    return name ? `${sci} "${name}"` : sci;
+    const nameOf = (of) => mka?.members.find((member) => member.live && member.sci === of)?.name;
+    const [system, port] = sci.split("/");
+    return beside(sci, nameOf(sci) || (port >= 32768 ? nameOf(`${system}/${port - 32768}`) : undefined));
   };
   const drawSas = (parent, link) => {
     const entries = transmitScs(link.secy).flatMap(({ sci, sas }) =>
@@ -273,7 +276,7 @@
     if (mka.next_rekey_seconds !== undefined) own.push(["next key", `in ${since(mka.next_rekey_seconds)}`]);
     const tiles = [["own", "This box", own]];
     for (const member of mka.members) {
-      tiles.push([`member ${member.mi}`, `Member ${named(member.sci, mka)}`, [
+      tiles.push([`member ${member.mi}`, `Member ${beside(member.sci, member.name)}`, [
         ...(member.name ? [["named by itself", member.name]] : []),
         ["state", member.live ? "live" : "heard only"], ["heard", ago(member.heard_ms_ago)],
         ["priority", member.priority], ["kind", member.announced ? "Frameward" : "plain MACsec station"],

@@ -64,10 +64,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         changes: status
             .changes
             .iter()
-            .map(|(at, reason)| ChangeReport {
-                ms_ago: ms_ago(*at),
-                text: status.names.within(reason).to_string(),
-            })
+            .map(|change| ChangeReport { ms_ago: ms_ago(change.at), text: change.words.clone() })
             .collect(),
         counters: Counters::new(KayCounters::NAMES, counters.values()),
     }
