@@ -78,10 +78,11 @@ network() {
 become() {
     local name=$1
     shift
-    exec ip netns exec "$name" bash -c '
+    exec ip netns exec "$name" unshare --uts bash -c '
         mount --bind "$1/etc" /etc/frameward
         mount --bind "$1/lib" /var/lib/frameward
         mount --bind "$1/run" /run/frameward
+        echo "box-${1##*/}" >/proc/sys/kernel/hostname
         cd "$1/home"
         shift
         exec "$@"' box "$scratch/$name" "$@"

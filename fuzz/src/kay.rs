@@ -20,7 +20,7 @@ use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{
     BasicParameters, Capability, Confidentiality, DistributedSak, KeyUse, Mkpdu, ParameterSet, PeerEntry,
-    PeerList, SakUse, Writer,
+    PeerList, SakUse, SystemName, Writer,
 };
 use wire::{An, Ckn, Instant, Ki, MacAddr, Mi, Sci};
 
@@ -215,6 +215,7 @@ fn settings(setup: &Setup, number: usize) -> Settings {
             in_kernel: setup.suites[number] & 24 == 0,
             express: setup.suites[number] & 4 == 0,
             largest_sdu: 1500,
+            name: SystemName::new(&[b'a' + number as u8; 9]).ok(),
             suites: announced.map(|suite| SuiteTiming { suite, nanoseconds: 100 }).collect(),
         },
         fragment: true,

@@ -1,7 +1,8 @@
 //! An MKPDU that parses is written again to what parses to the same, and to the same octets from then on.
 
 use wire::mkpdu::{
-    CapableSuite, Extensions, Mkpdu, MkpduError, ParameterSet, TimingEntry, Tlv, TlvWriter, Tlvs, Writer,
+    CapableSuite, Extensions, Mkpdu, MkpduError, ParameterSet, SystemName, TimingEntry, Tlv, TlvWriter, Tlvs,
+    Writer,
 };
 
 /// Parses `octets` as a frame from its destination address on.
@@ -51,6 +52,16 @@ fn announcement(tlvs: Tlvs<'_>) {
         match tlv {
             Tlv::CipherSuites(suites) => writer.cipher_suites(suites.iter()),
             Tlv::Extensions(extensions, figures) => writer.extensions(&extensions, figures.iter()),
+            Tlv::Name(octets) => match SystemName::new(octets) {
+                Ok(name) => {
+                    let is_plain = |c: char| c == ' ' || c.is_ascii_graphic() && !"\"'\\".contains(c);
+                    assert!(name.as_str().chars().all(is_plain), "{name} is not printable");
+                    assert_eq!(name.as_str().trim(), name.as_str());
+                    writer.name(&name)
+                }
+                // What is no name cannot be written as one. Nothing else may begin as this TLV does.
+                Err(_) => writer.other(127, &[b"\xf2\x46\x57\x02FWRD", octets].concat()),
+            },
             Tlv::Other { kind, value } => writer.other(kind, value),
         }
         .expect("it is no longer than it was");
@@ -63,6 +74,7 @@ fn announcement(tlvs: Tlvs<'_>) {
 enum Read<'f> {
     CipherSuites(Vec<CapableSuite>),
     Extensions(Extensions, Vec<TimingEntry>),
+    Name(&'f [u8]),
     Other(u8, &'f [u8]),
 }
 
@@ -71,6 +83,7 @@ impl<'f> Read<'f> {
         match tlv {
             Tlv::CipherSuites(suites) => Self::CipherSuites(suites.iter().collect()),
             Tlv::Extensions(extensions, figures) => Self::Extensions(extensions, figures.iter().collect()),
+            Tlv::Name(octets) => Self::Name(octets),
             Tlv::Other { kind, value } => Self::Other(kind, value),
         }
     }

@@ -43,6 +43,7 @@ mod links;
 mod loss;
 mod mesh;
 mod mka;
+mod names;
 mod neighbours;
 mod onebox;
 mod operators;

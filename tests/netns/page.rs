@@ -161,7 +161,8 @@ fn key_agreement_has_its_place() {
     browser.wait_for("document.querySelector('.link .pill').textContent === 'protecting'");
     for words in [
         "key server\\nthis box",
-        "Member 02:00:00:00:00:b3/1",
+        "Member 02:00:00:00:00:b3/1 \"",
+        "named by itself",
         "live",
         "on, concatenate on",
         "SAK, AN",

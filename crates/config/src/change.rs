@@ -13,6 +13,8 @@ use crate::{Gateway, Io, Keys, Link, Mka, Site};
 pub fn fixed(old: &Gateway, new: &Gateway) -> Vec<&'static str> {
     let Gateway {
         name,
+        // Links have it, too, and change with it.
+        announced_name: _,
         state,
         state_max_age,
         io: _,

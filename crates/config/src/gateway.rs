@@ -1,5 +1,6 @@
 //! `[gateway]`.
 
+mod announced_name;
 mod validate;
 
 use std::net::SocketAddr;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use wire::mkpdu::SystemName;
 
 pub(super) use validate::validate;
 
@@ -21,6 +23,8 @@ pub const DEFAULT_STATE: &str = "/var/lib/frameward";
 pub struct Gateway {
     /// Names the control socket: see [`super::is_name`].
     pub name: String,
+    /// What it calls itself in its MKPDUs, if it does.
+    pub announced_name: Option<SystemName>,
     /// The directory of packet-number leases and replay floors.
     pub state: PathBuf,
     /// The oldest heartbeat with which state is accepted; none: any.

@@ -7,6 +7,7 @@ use mka::{OnPeerLoss, SuiteRule};
 use pnstore::LeaseName;
 use secy::XpnBinding;
 use suite::{CipherSuite, Sak};
+use wire::mkpdu::SystemName;
 use wire::{An, MacAddr, Sci};
 
 use crate::Origin;
@@ -79,6 +80,8 @@ pub struct Mka {
     pub delay_protect: bool,
     /// The SCI; none: the protected interface's address, port 1.
     pub sci: Option<Sci>,
+    /// What this box calls itself, as `[gateway]` says.
+    pub announced_name: Option<SystemName>,
     /// The SCIs of all other boxes of the link; empty if they are not named.
     pub peers: Vec<Sci>,
     /// Keys are taken that hide less than the link's `encrypt` asks for.

@@ -82,7 +82,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// Whether both say the same, wherever it stands and in whatever order. Key files count by their keys.
+    /// Whether both say the same, wherever it stands and in whatever order. Key files count by their keys, and what a gateway calls itself
+    /// does not count: a fleet has names of its own.
     pub fn says_the_same(&self, other: &Self) -> bool {
         fn ordered<T>(all: &[T], name: impl Fn(&T) -> (&str, bool)) -> Vec<&T> {
             let mut all: Vec<&T> = all.iter().collect();
@@ -95,6 +96,7 @@ impl Config {
             for link in &mut links {
                 if let Keys::Agreed(mka) = &mut link.keys {
                     mka.peers.sort_unstable();
+                    mka.announced_name = None;
                 }
                 if let Some(cell) = &mut link.cell {
                     cell.relations.sort_by_key(|one| (*one.relation.stations(), one.relation.own()));
@@ -110,7 +112,8 @@ impl Config {
             }
             sites
         };
-        self.gateway == other.gateway && links(self) == links(other) && sites(self) == sites(other)
+        let gateway = Gateway { announced_name: self.gateway.announced_name, ..other.gateway.clone() };
+        self.gateway == gateway && links(self) == links(other) && sites(self) == sites(other)
     }
 }
 
@@ -192,6 +195,12 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
         in_sites.iter_mut().filter(|link| link.name == site.name).for_each(|link| link.take_from_site(site));
     }
     links.append(&mut in_sites);
+    let announced_name = judged.as_ref().and_then(|(gateway, _)| gateway.announced_name);
+    for link in &mut links {
+        if let Keys::Agreed(mka) = &mut link.keys {
+            mka.announced_name = announced_name;
+        }
+    }
     if io == Io::Kernel {
         links.iter_mut().for_each(Link::demand_kernel);
     }

@@ -89,6 +89,7 @@ impl Scope<'_> {
             rekey: self.rekey(raw, findings),
             delay_protect: MKA.delay_protect.switch(&raw.delay_protect),
             sci,
+            announced_name: None,
             peers,
             accept_integrity: self.accept_integrity(raw, findings),
             record: raw.record.as_ref().map(|file| keys.path(file)),

@@ -11,7 +11,7 @@
 use std::io;
 use std::time::{Duration, Instant};
 
-use mka::{CakEntry, Kay, KayCounters, Report, Settings, Status};
+use mka::{CakEntry, Kay, KayCounters, Names, Report, Settings, Status};
 use secy::ExpressClasses;
 use wire::mkpdu::Mkpdu;
 use wire::{An, Ckn, Ki, Sci};
@@ -311,7 +311,8 @@ impl Agreement {
     fn follow(&mut self, around: &mut Context<'_>) {
         while let Some(event) = self.kay.poll_event() {
             let Context { link, kernel, notices, .. } = around;
-            let tell = &mut |notice| notices.push(notice_of(link, notice));
+            let names = self.kay.names();
+            let tell = &mut |notice| notices.push(notice_of(link, notice, names));
             self.table.apply_event(event, kernel.as_deref_mut(), tell);
         }
         while let Some(frame) = self.kay.poll_transmit(around.now) {
@@ -342,16 +343,22 @@ impl Context<'_> {
         of.iter().all(Option::is_none) || self.worker.submit(ask).is_ok()
     }
 
+    /// A notice that is of no member.
     fn tell(&mut self, notice: SaNotice) {
-        self.notices.push(notice_of(self.link, notice));
+        self.notices.push(notice_of(self.link, notice, &Names::default()));
     }
 }
 
-fn notice_of(link: &str, notice: SaNotice) -> Notice {
+fn notice_of(link: &str, notice: SaNotice, names: &Names) -> Notice {
     let link = link.to_owned();
     match notice {
-        SaNotice::Reason(reason) => Notice::KeyAgreement { link, reason },
-        SaNotice::TooManyPeers(sci) => Notice::TooManyPeers { link, sci },
+        SaNotice::Reason(reason) => {
+            let words = names.within(&reason).to_string();
+            Notice::KeyAgreement { link, reason, words }
+        }
+        SaNotice::TooManyPeers(sci) => {
+            Notice::TooManyPeers { link, sci, peer: names.beside(sci).to_string() }
+        }
         SaNotice::SakRefused(ki, why) => Notice::SakRefused { link, ki, why },
         SaNotice::Kernel(error) => Notice::LinkKernelFault { link, why: error.to_string() },
     }

@@ -55,6 +55,8 @@ pub enum Notice {
         link: String,
         /// The change, and its reason.
         reason: mka::Reason,
+        /// The same in words, with the names of members.
+        words: String,
     },
     /// A SAK of this link is installed, but not for this peer: the SecY has no room for another receive SC. Its frames are
     /// discarded (`InPktsNoSAError`); the others are served.
@@ -63,6 +65,8 @@ pub enum Notice {
         link: String,
         /// The peer.
         sci: wire::Sci,
+        /// The same, and its name if it has one.
+        peer: String,
     },
     /// A SAK of this link cannot be installed, and is not used.
     SakRefused {

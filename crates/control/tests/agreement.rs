@@ -54,7 +54,7 @@ fn two_links_are_secured_and_nothing_leaves_in_clear() {
         let snapshot = pair.snapshot(side);
         assert_eq!(snapshot.transmit_sas.len(), 1);
         assert!(snapshot.transmit_sas[0].enabled);
-        let told = |notice: &Notice| matches!(notice, Notice::KeyAgreement { link, reason: Reason::PeerLive { .. } } if link == name);
+        let told = |notice: &Notice| matches!(notice, Notice::KeyAgreement { link, reason: Reason::PeerLive { .. }, .. } if link == name);
         assert!(pair.notices.iter().any(told), "{:?}", pair.notices);
     }
 }
@@ -357,7 +357,7 @@ fn mkpdus_of_other_groups_are_stations_in_a_site() {
     });
     assert_eq!(pair.status(0).counters.mkpdus_unknown_ckn, 0);
     let told = |name: &str| {
-        let of = |notice: &Notice| matches!(notice, Notice::KeyAgreement { link, reason: Reason::OtherCkn { .. } } if link == name);
+        let of = |notice: &Notice| matches!(notice, Notice::KeyAgreement { link, reason: Reason::OtherCkn { .. }, .. } if link == name);
         pair.notices.iter().any(of)
     };
     assert_eq!(NAMES.map(told), [false, true]);

@@ -425,15 +425,15 @@ fn log_notice(notice: &Notice) {
             path.display(),
             silent.as_secs()
         ),
-        Notice::KeyAgreement { link, reason } => match reason.event() {
-            Some(event) => warn!(event, link, "{event}: {reason}"),
-            None => info!(event = "key-agreement", link, "{reason}"),
+        Notice::KeyAgreement { link, reason, words } => match reason.event() {
+            Some(event) => warn!(event, link, "{event}: {words}"),
+            None => info!(event = "key-agreement", link, "{words}"),
         },
-        Notice::TooManyPeers { link, sci } => error!(
+        Notice::TooManyPeers { link, sci, peer } => error!(
             event = "too-many-peers",
             link,
             sci = %sci,
-            "no room for peer {sci}: a link has at most {} peers, so its frames are discarded",
+            "no room for peer {peer}: a link has at most {} peers, so its frames are discarded",
             secy::SecY::RECEIVE_SCS
         ),
         Notice::SakRefused { link, ki, why } => {

@@ -35,6 +35,10 @@ impl Inventory {
         for (name, gateway) in &self.gateways {
             let mut options = gateway.options.clone();
             options.insert("name".into(), Node::text(gateway.place, name));
+            // The others see the inventory's name, whatever the host is called. `off` would announce none.
+            if name != "off" {
+                options.entry("announce_name".into()).or_insert_with(|| Node::text(gateway.place, name));
+            }
             let mut table = gateway.sections.clone();
             table.insert("gateway".into(), Node::table(gateway.place, options));
             tables.insert(name, table);

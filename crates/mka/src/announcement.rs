@@ -3,7 +3,9 @@
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
-use wire::mkpdu::{Capability, CapableSuite, Extensions, TimingEntry, Tlv, TlvWriter, Tlvs};
+use wire::mkpdu::{
+    BadName, Capability, CapableSuite, Extensions, SystemName, TimingEntry, Tlv, TlvWriter, Tlvs,
+};
 
 use crate::settings::{Announced, Settings, SuiteRule, SuiteTiming};
 
@@ -23,6 +25,8 @@ pub(crate) struct Announcement {
     pub(crate) in_kernel: bool,
     pub(crate) express: bool,
     pub(crate) largest_sdu: u16,
+    /// What it calls itself, or why that is no name.
+    pub(crate) name: Option<Result<SystemName, BadName>>,
     lists: Vec<CipherSuite>,
     figures: Vec<SuiteTiming>,
 }
@@ -67,7 +71,10 @@ impl Announcement {
                         ..announcement
                     };
                 }
-                Tlv::CipherSuites(_) | Tlv::Extensions(..) | Tlv::Other { .. } => {}
+                Tlv::Name(octets) if announcement.name.is_none() => {
+                    announcement.name = Some(SystemName::new(octets));
+                }
+                Tlv::CipherSuites(_) | Tlv::Extensions(..) | Tlv::Name(_) | Tlv::Other { .. } => {}
             }
         }
         announcement
@@ -142,6 +149,7 @@ pub(crate) fn write<'b>(
         carries_whole,
         in_kernel,
         largest_sdu,
+        ref name,
         suites: ref figures,
     } = settings.announced;
     let extensions = Extensions {
@@ -158,6 +166,7 @@ pub(crate) fn write<'b>(
         .map(|figure| TimingEntry { identifier: figure.suite.identifier(), nanoseconds: figure.nanoseconds });
     let mut writer = TlvWriter::new(buffer);
     let written = writer.cipher_suites(suites).and_then(|()| writer.extensions(&extensions, figures));
-    debug_assert!(written.is_ok(), "all suites there are fit");
+    let written = written.and_then(|()| name.as_ref().map_or(Ok(()), |name| writer.name(name)));
+    debug_assert!(written.is_ok(), "all suites there are fit, and the longest name");
     writer.finish()
 }

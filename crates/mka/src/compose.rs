@@ -1,7 +1,7 @@
 //! Contents of our MKPDUs (IEEE 802.1X-2020 clause 11.11.3).
 //!
 //! Basic, live and potential peers, SAK Use, Distributed SAK, Announcement; XPN with an XPN suite. 32 peers
-//! of each kind make 1,400 octets.
+//! of each kind and a name of 63 octets make 1,466 octets.
 
 use wire::mkpdu::{ALGORITHM_AGILITY, BasicParameters, EAPOL_VERSION, MKA_VERSION, ParameterSet, PeerEntry};
 use wire::mkpdu::{Capability, PeerList, SakUse, TooLong, Writer};

@@ -1,5 +1,7 @@
 //! Counters of a KaY, and its reasons for discarding MKPDUs: one reason, one counter.
 
+use wire::mkpdu::BadName;
+
 wire::counters! {
     /// Counters of a KaY.
     KayCounters {
@@ -25,6 +27,11 @@ wire::counters! {
         mkpdus_departed = "MkpdusDeparted" [discard],
         /// MKPDUs of one member more than a SecY can receive from.
         mkpdus_too_many_peers = "MkpdusTooManyPeers" [discard],
+        /// Names in MKPDUs without an octet, or with more than 63. The MKPDUs were taken in.
+        names_bad_length = "NamesBadLength",
+        /// Names in MKPDUs with more than printable ASCII, or with a quotation mark, an apostrophe, a backslash, or a space at an end. The
+        /// MKPDUs were taken in.
+        names_not_printable = "NamesNotPrintable",
         /// SAKs that this KaY made.
         saks_made = "SaksMade",
         /// SAKs that were installed.
@@ -63,6 +70,14 @@ impl Discard {
 }
 
 impl KayCounters {
+    pub(crate) const fn count_bad_name(&mut self, bad: BadName) {
+        let counter = match bad {
+            BadName::Length => &mut self.names_bad_length,
+            BadName::Character => &mut self.names_not_printable,
+        };
+        *counter += 1;
+    }
+
     pub(crate) const fn count(&mut self, discard: Discard) {
         let counter = match discard {
             Discard::NotMka => &mut self.mkpdus_not_mka,

@@ -14,9 +14,10 @@ use alloc::vec::Vec;
 
 use suite::{CipherSuite, Sak, Salt};
 use wire::mkpdu::Confidentiality;
-use wire::{An, Instant, Ki, Sci, Ssci};
+use wire::{An, Ki, Sci, Ssci};
 
 use crate::reason::Reason;
+use crate::status::ChangeStatus;
 
 /// Fragmentation and express SCs under a SAK: all live peers announced it when the SAK was installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -121,7 +122,7 @@ const MAX_EVENTS: usize = 256;
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     events: VecDeque<Event>,
-    changes: VecDeque<(Instant, Reason)>,
+    changes: VecDeque<ChangeStatus>,
 }
 
 impl Outbox {
@@ -129,11 +130,12 @@ impl Outbox {
         self.events.push_back(event);
     }
 
-    pub(crate) fn notify(&mut self, now: Instant, reason: Reason) {
+    pub(crate) fn notify(&mut self, change: ChangeStatus) {
+        let reason = change.reason.clone();
         if self.changes.len() == CHANGES {
             self.changes.pop_front();
         }
-        self.changes.push_back((now, reason.clone()));
+        self.changes.push_back(change);
         if self.events.len() < MAX_EVENTS {
             self.events.push_back(Event::Notice(reason));
         }
@@ -143,7 +145,7 @@ impl Outbox {
         self.events.pop_front()
     }
 
-    pub(crate) fn changes(&self) -> Vec<(Instant, Reason)> {
+    pub(crate) fn changes(&self) -> Vec<ChangeStatus> {
         self.changes.iter().cloned().collect()
     }
 }

@@ -8,6 +8,7 @@ use wire::mkpdu::Capability;
 use crate::cp::Cp;
 use crate::election::ElectedServer;
 use crate::gaps::Gap;
+use crate::names::{Named, Names};
 use crate::observed_faults::{ForeignMkpdus, Observed};
 use crate::participants::Participants;
 use crate::reason::Refusal;
@@ -55,36 +56,43 @@ pub enum Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::NoCak => "no CAK is configured",
-            Self::SciInUse => {
+        Names::default().within(self).fmt(f)
+    }
+}
+
+impl fmt::Display for Named<'_, Fault> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Fault as F;
+        f.write_str(match self.told {
+            F::NoCak => "no CAK is configured",
+            F::SciInUse => {
                 "another station uses the SCI of this one: give each its own MAC address or sci"
             }
-            Self::TooManyPeers => "more than 33 stations share this CAK: at least one is left out",
-            Self::WrongCak => "a station with the same CKN has another CAK: compare the cak of both ends",
-            Self::OtherCkn => "a station speaks under another CKN: compare the ckn of both ends",
-            Self::OtherAgility => {
+            F::TooManyPeers => "more than 33 stations share this CAK: at least one is left out",
+            F::WrongCak => "a station with the same CKN has another CAK: compare the cak of both ends",
+            F::OtherCkn => "a station speaks under another CKN: compare the ckn of both ends",
+            F::OtherAgility => {
                 "a station uses other key agreement algorithms than IEEE 802.1X-2020 knows"
             }
-            Self::Strangers => {
+            F::Strangers => {
                 "a station has the fallback CAK, but is not known to belong to this link: give it the preferred CAK, or name it in peers"
             }
-            Self::OneWay => {
+            F::OneWay => {
                 "a station is heard, but has not shown that it hears this one: perhaps frames pass in one direction only"
             }
-            Self::Alone => {
+            F::Alone => {
                 "no other station is heard: check the link, the VLAN, and whether the switches forward the MKPDUs' destination address"
             }
-            Self::NoKeyServer => "no key server: all stations have priority 255, or none can do MACsec",
-            Self::LeftOut => {
+            F::NoKeyServer => "no key server: all stations have priority 255, or none can do MACsec",
+            F::LeftOut => {
                 "a station is left out: it does not do MACsec, or lacks the configured cipher suite"
             }
-            Self::Partial(gap) => return gap.fmt(f),
-            Self::Refused(why) => refused(*why),
-            Self::NoMacsec => "this station is configured without MACsec",
-            Self::NotAccepted => "a SAK is installed, and will protect when all stations accept it",
-            Self::SakDue => "a SAK is due, but stations of the group are missing",
-            Self::SakAwaited => "waiting for the key server's SAK",
+            F::Partial(gap) => return self.names.within(gap).fmt(f),
+            F::Refused(why) => refused(*why),
+            F::NoMacsec => "this station is configured without MACsec",
+            F::NotAccepted => "a SAK is installed, and will protect when all stations accept it",
+            F::SakDue => "a SAK is due, but stations of the group are missing",
+            F::SakAwaited => "waiting for the key server's SAK",
         })
     }
 }

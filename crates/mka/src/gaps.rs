@@ -6,6 +6,7 @@ use core::time::Duration;
 
 use wire::{Instant, Mi, Sci};
 
+use crate::names::{Named, Names};
 use crate::peer::LIVE;
 use crate::peers::Peers;
 use crate::timers::LIFE;
@@ -19,11 +20,11 @@ pub enum StationName {
     Mi(Mi),
 }
 
-impl fmt::Display for StationName {
+impl fmt::Display for Named<'_, StationName> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Sci(sci) => sci.fmt(f),
-            Self::Mi(mi) => write!(f, "a station with MI {mi}"),
+        match self.told {
+            StationName::Sci(sci) => self.names.beside(*sci).fmt(f),
+            StationName::Mi(mi) => write!(f, "a station with MI {mi}"),
         }
     }
 }
@@ -49,14 +50,22 @@ pub enum Gap {
 
 impl fmt::Display for Gap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Here { whom, heard_by } => {
+        Names::default().within(self).fmt(f)
+    }
+}
+
+impl fmt::Display for Named<'_, Gap> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.told {
+            Gap::Here { whom, heard_by } => {
+                let (whom, heard_by) = (self.names.within(whom), self.names.beside(*heard_by));
                 write!(
                     f,
                     "{whom} is heard by {heard_by}, but not by this station: the path between them is cut"
                 )
             }
-            Self::Between { by, whom } => {
+            Gap::Between { by, whom } => {
+                let [by, whom] = [by, whom].map(|sci| self.names.beside(*sci));
                 write!(
                     f,
                     "{whom} is not heard by {by}, although this station hears both: the path between them is cut"

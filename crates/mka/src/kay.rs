@@ -16,6 +16,7 @@ use crate::fault;
 use crate::frame::Frame;
 use crate::interop::{self, SakListeners};
 use crate::key_server::{self, KeyServer};
+use crate::names::Names;
 use crate::observed_faults::ForeignMkpdus;
 use crate::participant::Participant;
 use crate::participants::Participants;
@@ -213,6 +214,11 @@ impl Kay {
         let Self { station, participants, cp, .. } = self;
         let fault = fault::present(station, participants, cp, &self.foreign, now);
         crate::status::of(station, participants, cp, fault, now)
+    }
+
+    /// Names of the stations that are live or were of late, for what [`Self::poll_event`] tells.
+    pub const fn names(&self) -> &Names {
+        self.station.names()
     }
 
     /// Its counters.

@@ -128,15 +128,27 @@ impl Participant {
         &self.peers
     }
 
-    /// Applies a validated MKPDU. `heard_mn`: recent MN of our entry in it.
+    /// Applies a validated MKPDU. `heard_mn`: recent MN of our entry in it. `elsewhere`: its SCI is live under a more preferred CAK.
     pub(crate) fn handle_mkpdu(
         &mut self,
         station: &mut Station,
         message: &Message<'_>,
         heard_mn: Option<u32>,
+        elsewhere: bool,
     ) -> Result<(), Discard> {
         let (now, sci, mi) = (station.now(), message.basic.sci, message.basic.mi);
         let taken = self.peers.handle_mkpdu(now, message, heard_mn, self.mi);
+        let peer = self.peers.find(mi).filter(|_| taken.is_ok());
+        let name = peer.and_then(|peer| peer.announcement.name);
+        let is_live = peer.is_some_and(|peer| peer.live);
+        if let Some(Err(bad)) = name {
+            station.count(|counters| counters.count_bad_name(bad));
+        }
+        // Whoever proves that he hears us is no recording: an MKPDU of last year renames nobody, nor does one of an earlier MI. And who
+        // has a fallback CAK alone renames no station that has the preferred one.
+        if is_live && heard_mn.is_some() && !elsewhere {
+            station.record_name(sci, name.and_then(Result::ok));
+        }
         if taken == Err(Discard::TooManyPeers) && self.faults.note(now, Observed::TooManyPeers) {
             station.notify(Reason::TooManyPeers { sci });
         }
@@ -149,7 +161,6 @@ impl Participant {
             Change::Potential | Change::None => {}
         }
         // A peer that does not hear us may have missed our last MKPDU. A new peer gets an answer.
-        let is_live = self.peers.find(mi).is_some_and(|peer| peer.live);
         let missed = heard_mn.is_some_and(|mn| self.message_numbers.is_behind(now, mn));
         if change != Change::None || heard_mn.is_none() || !is_live || missed {
             self.schedule.request();

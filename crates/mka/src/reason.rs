@@ -3,8 +3,10 @@
 use core::fmt;
 
 use suite::CipherSuite;
-use wire::mkpdu::Confidentiality;
+use wire::mkpdu::{Confidentiality, SystemName};
 use wire::{An, Ckn, Ki, MacAddr, Mi, Sci};
+
+use crate::names::{Named, NamedSci, Names};
 
 /// A change with its reason, for the log and for `status`. None of it is secret.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -51,6 +53,15 @@ pub enum Reason {
     PeerLost {
         /// Its SCI.
         sci: Sci,
+    },
+    /// A member has another name than before.
+    Renamed {
+        /// Its SCI.
+        sci: Sci,
+        /// The name before.
+        before: SystemName,
+        /// The name now.
+        now: SystemName,
     },
     /// There are as many members as a SecY can receive from.
     TooManyPeers {
@@ -222,72 +233,95 @@ impl Reason {
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Started { ckn, mi } => write!(f, "key agreement under CKN {ckn} begins, MI {mi}"),
-            Self::Ended { ckn } => write!(f, "key agreement under CKN {ckn} ends: no longer configured"),
-            Self::Principal { ckn, fallback: false } => write!(f, "SAKs are now agreed on under CKN {ckn}"),
-            Self::Principal { ckn, fallback: true } => {
+        Names::default().within(self).fmt(f)
+    }
+}
+
+impl fmt::Display for Named<'_, Reason> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use Reason as R;
+        let named = |sci: &Sci| self.names.beside(*sci);
+        match self.told {
+            R::Started { ckn, mi } => write!(f, "key agreement under CKN {ckn} begins, MI {mi}"),
+            R::Ended { ckn } => write!(f, "key agreement under CKN {ckn} ends: no longer configured"),
+            R::Principal { ckn, fallback: false } => write!(f, "SAKs are now agreed on under CKN {ckn}"),
+            R::Principal { ckn, fallback: true } => {
                 write!(
                     f,
                     "SAKs are now agreed on under CKN {ckn}, the fallback: not all have the preferred CAK"
                 )
             }
-            Self::Configured => f.write_str("settings changed"),
-            Self::NewMi { mi, why } => write!(f, "new MI {mi}: {why}"),
-            Self::PeerLive { sci } => write!(f, "member {sci} is live"),
-            Self::PeerRestarted { sci } => write!(f, "member {sci} began anew"),
-            Self::PeerLost { sci } => write!(f, "member {sci} is gone: 6 s without an MKPDU that lists us"),
-            Self::TooManyPeers { sci } => write!(f, "{sci} refused: a group has at most 33 members"),
-            Self::KeyServer { sci } => write!(f, "{sci} is key server"),
-            Self::KeyServerMyself => f.write_str("this station is key server"),
-            Self::NoKeyServer => f.write_str("no key server"),
-            Self::SakMade { ki, an, suite, why } => write!(f, "SAK {ki} made, AN {an}, {suite}: {why}"),
-            Self::SakTaken { ki, an, suite, from } => {
-                write!(f, "SAK {ki} taken from key server {from}, AN {an}, {suite}")
+            R::Configured => f.write_str("settings changed"),
+            R::NewMi { mi, why } => write!(f, "new MI {mi}: {why}"),
+            R::PeerLive { sci } => write!(f, "member {} is live", named(sci)),
+            R::PeerRestarted { sci } => write!(f, "member {} began anew", named(sci)),
+            R::PeerLost { sci } => {
+                write!(f, "member {} is gone: 6 s without an MKPDU that lists us", named(sci))
             }
-            Self::SakRefused { from, why } => write!(f, "SAK of key server {from} refused: {why}"),
-            Self::Transmitting { ki } => write!(f, "SAK {ki} protects"),
-            Self::Retired { ki } => write!(f, "SAK {ki} retired"),
-            Self::LeftOut { sci } => {
-                write!(f, "member {sci} left out: it does not do MACsec, or lacks the cipher suite")
+            R::Renamed { sci, before, now } => {
+                let now = NamedSci(*sci, Some(now));
+                write!(f, "member {now} has another name: it was \"{before}\"")
             }
-            Self::Alone { held: true } => f.write_str("all members are gone: the SAK stays in use (hold)"),
-            Self::Alone { held: false } => f.write_str("all members are gone: nothing passes (block)"),
-            Self::WrongCak { ckn, source } => {
+            R::TooManyPeers { sci } => write!(f, "{} refused: a group has at most 33 members", named(sci)),
+            R::KeyServer { sci } => write!(f, "{} is key server", named(sci)),
+            R::KeyServerMyself => f.write_str("this station is key server"),
+            R::NoKeyServer => f.write_str("no key server"),
+            R::SakMade { ki, an, suite, why } => {
+                write!(f, "SAK {ki} made, AN {an}, {suite}: {}", self.names.within(why))
+            }
+            R::SakTaken { ki, an, suite, from } => {
+                write!(f, "SAK {ki} taken from key server {}, AN {an}, {suite}", named(from))
+            }
+            R::SakRefused { from, why } => write!(f, "SAK of key server {} refused: {why}", named(from)),
+            R::Transmitting { ki } => write!(f, "SAK {ki} protects"),
+            R::Retired { ki } => write!(f, "SAK {ki} retired"),
+            R::LeftOut { sci } => {
+                write!(f, "member {} left out: it does not do MACsec, or lacks the cipher suite", named(sci))
+            }
+            R::Alone { held: true } => f.write_str("all members are gone: the SAK stays in use (hold)"),
+            R::Alone { held: false } => f.write_str("all members are gone: nothing passes (block)"),
+            R::WrongCak { ckn, source } => {
                 write!(f, "{source} speaks under CKN {ckn} with another CAK: compare the cak of both ends")
             }
-            Self::OtherCkn { ckn, source } => {
+            R::OtherCkn { ckn, source } => {
                 write!(f, "{source} speaks under CKN {ckn}, which is not configured here")
             }
-            Self::OtherAgility { agility: [a, b, c, d], source } => {
+            R::OtherAgility { agility: [a, b, c, d], source } => {
                 write!(
                     f,
                     "{source} uses other algorithms ({a:02x}-{b:02x}-{c:02x}-{d:02x}) for key agreement"
                 )
             }
-            Self::Stranger { sci, ckn } => write!(
+            R::Stranger { sci, ckn } => write!(
                 f,
-                "{sci} has the CAK of CKN {ckn}, but is not known to belong to this link: if it does, give it the preferred CAK or name it in peers; else change that CAK"
+                "{} has the CAK of CKN {ckn}, but is not known to belong to this link: if it does, give it the preferred CAK or name it in peers; else change that CAK",
+                named(sci)
             ),
-            Self::SciInUse { source } => write!(f, "{source} uses the SCI of this station"),
+            R::SciInUse { source } => write!(f, "{source} uses the SCI of this station"),
         }
     }
 }
 
-impl fmt::Display for SakReason {
+impl fmt::Display for Named<'_, SakReason> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Elected => f.write_str("elected key server"),
-            Self::Joined(sci) => write!(f, "member {sci} joined"),
-            Self::Returned(sci) => write!(f, "member {sci} is back"),
-            Self::Dropped(sci) => write!(f, "member {sci} dropped the last SAK"),
-            Self::NewListeners(sci) => {
-                write!(f, "member {sci} hears members that it did not hear when the last SAK was made")
+        use SakReason as R;
+        let named = |sci: &Sci| self.names.beside(*sci);
+        match self.told {
+            R::Elected => f.write_str("elected key server"),
+            R::Joined(sci) => write!(f, "member {} joined", named(sci)),
+            R::Returned(sci) => write!(f, "member {} is back", named(sci)),
+            R::Dropped(sci) => write!(f, "member {} dropped the last SAK", named(sci)),
+            R::NewListeners(sci) => {
+                write!(
+                    f,
+                    "member {} hears members that it did not hear when the last SAK was made",
+                    named(sci)
+                )
             }
-            Self::Terms => f.write_str("the capabilities of the members have changed"),
-            Self::PnExhaustion(sci) => write!(f, "PNs of {sci} run out, or it asks for one"),
-            Self::Lifetime => f.write_str("the last SAK has reached its age"),
-            Self::Requested => f.write_str("requested"),
+            R::Terms => f.write_str("the capabilities of the members have changed"),
+            R::PnExhaustion(sci) => write!(f, "PNs of {} run out, or it asks for one", named(sci)),
+            R::Lifetime => f.write_str("the last SAK has reached its age"),
+            R::Requested => f.write_str("requested"),
         }
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use suite::CipherSuite;
 use suite::mka::Cak;
-use wire::mkpdu::{Capability, Confidentiality};
+use wire::mkpdu::{Capability, Confidentiality, SystemName};
 use wire::{Ckn, MacAddr, Sci};
 
 /// Priority of stations that never become key server.
@@ -68,6 +68,8 @@ pub struct Announced {
     pub express: bool,
     /// Octets of the longest SDU that it accepts, from its EtherType on.
     pub largest_sdu: u16,
+    /// What this station calls itself; `None`: it does not say. MKPDUs are not encrypted.
+    pub name: Option<SystemName>,
     /// Usable suites, with timings where known.
     pub suites: Vec<SuiteTiming>,
 }

@@ -1,17 +1,20 @@
 //! Parts of a KaY that all others use: settings, the present moment, randomness, and what the KaY tells.
 
+use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
 use suite::mka::Drbg;
-use wire::mkpdu::Capability;
-use wire::{Instant, Mi};
+use wire::mkpdu::{Capability, SystemName};
+use wire::{Instant, Mi, Sci};
 
 use crate::counters::KayCounters;
 use crate::election::Candidate;
 use crate::event::{Event, Outbox};
+use crate::names::Names;
 use crate::reason::Reason;
 use crate::settings::Settings;
+use crate::status::ChangeStatus;
 
 /// This station, whatever the CAK.
 pub(crate) struct Station {
@@ -21,12 +24,13 @@ pub(crate) struct Station {
     drbg: Drbg,
     out: Outbox,
     counters: KayCounters,
+    names: Names,
 }
 
 impl fmt::Debug for Station {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Output and counters decide nothing. The moment decides until the next input alone, by `Kay::poll_timeout`.
-        let Self { settings, now: _, drbg: _, out: _, counters: _ } = self;
+        // Output, counters and names decide nothing. The moment decides until the next input alone, by `Kay::poll_timeout`.
+        let Self { settings, now: _, drbg: _, out: _, counters: _, names: _ } = self;
         f.debug_struct("Station").field("settings", settings).finish_non_exhaustive()
     }
 }
@@ -34,7 +38,7 @@ impl fmt::Debug for Station {
 impl Station {
     pub(crate) fn new(now: Instant, settings: Settings, seed: &[u8; 32]) -> Self {
         let (out, counters) = (Outbox::default(), KayCounters::default());
-        Self { settings, now, drbg: Drbg::new(seed), out, counters }
+        Self { settings, now, drbg: Drbg::new(seed), out, counters, names: Names::default() }
     }
 
     pub(crate) const fn settings(&self) -> &Settings {
@@ -83,16 +87,28 @@ impl Station {
 
     /// Tells operators.
     pub(crate) fn notify(&mut self, reason: Reason) {
-        self.out.notify(self.now, reason);
+        let words = self.names.within(&reason).to_string();
+        self.out.notify(ChangeStatus { at: self.now, reason, words });
     }
 
     pub(crate) fn poll_event(&mut self) -> Option<Event> {
         self.out.poll()
     }
 
-    /// Recent changes with their times.
-    pub(crate) fn changes(&self) -> Vec<(Instant, Reason)> {
+    /// Recent changes.
+    pub(crate) fn changes(&self) -> Vec<ChangeStatus> {
         self.out.changes()
+    }
+
+    pub(crate) const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Records what a station that hears us calls itself.
+    pub(crate) fn record_name(&mut self, sci: Sci, name: Option<SystemName>) {
+        if let Some((before, now)) = self.names.record(self.now, sci, name) {
+            self.notify(Reason::Renamed { sci, before, now });
+        }
     }
 
     pub(crate) const fn counters(&self) -> &KayCounters {

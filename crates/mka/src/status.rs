@@ -1,9 +1,10 @@
 //! Status of a KaY. Nothing here is secret.
 
+use alloc::string::String;
 use alloc::vec::Vec;
 
 use suite::CipherSuite;
-use wire::mkpdu::Confidentiality;
+use wire::mkpdu::{Confidentiality, SystemName};
 use wire::{An, Ckn, Instant, Ki, Mi, Sci};
 
 use crate::cp::{Cp, InstalledSak};
@@ -11,6 +12,7 @@ use crate::election::ElectedServer;
 use crate::event::FragmentAgreement;
 use crate::fault::Fault;
 use crate::gaps::Gap;
+use crate::names::Names;
 use crate::participants::Participants;
 use crate::peer::Peer;
 use crate::reason::Reason;
@@ -31,6 +33,19 @@ pub struct MemberStatus {
     pub heard: Instant,
     /// True if it announced Frameward's own capabilities.
     pub announced: bool,
+    /// What it calls itself, if it says so and that is a name.
+    pub name: Option<SystemName>,
+}
+
+/// A change that operators were told.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ChangeStatus {
+    /// When.
+    pub at: Instant,
+    /// The change, and why.
+    pub reason: Reason,
+    /// The same in words, with the names that stations had then.
+    pub words: String,
 }
 
 /// A SAK in use.
@@ -71,14 +86,16 @@ pub struct Status {
     pub saks: Vec<SakStatus>,
     /// Time of the next SAK, if known.
     pub next_rekey: Option<Instant>,
-    /// Recent changes with their times, newest last; a few dozen.
-    pub changes: Vec<(Instant, Reason)>,
+    /// Recent changes, newest last; a few dozen.
+    pub changes: Vec<ChangeStatus>,
     /// Members that have not heard each other for a life time.
     pub gaps: Vec<Gap>,
     /// Live stations that do not belong to the link, each with its CKN.
     pub strangers: Vec<(Sci, Ckn)>,
     /// True if keys are agreed on under another CAK than the preferred one.
     pub under_fallback: bool,
+    /// Names of the stations in all of this.
+    pub names: Names,
     /// Fault that prevents a secured link; `None` if the link is secured with all heard stations.
     pub fault: Option<Fault>,
 }
@@ -111,6 +128,7 @@ pub(crate) fn of(
         gaps: principal.map_or_else(Vec::new, |principal| principal.gaps(now)),
         strangers: participants.strangers(now),
         under_fallback: participants.is_under_fallback(),
+        names: station.names().clone(),
         fault,
     }
 }
@@ -127,6 +145,7 @@ fn member(peer: &Peer) -> MemberStatus {
         live: peer.live,
         heard: peer.heard,
         announced: peer.announcement.ours,
+        name: peer.announcement.name.and_then(Result::ok),
     }
 }
 

@@ -194,6 +194,7 @@ fn settings(i: usize, suite: CipherSuite) -> Settings {
             in_kernel: false,
             express: false,
             largest_sdu: 0,
+            name: None,
             suites: vec![SuiteTiming { suite, nanoseconds: 100 }],
         },
         fragment: false,

@@ -193,6 +193,13 @@ impl LinkReport {
         groups
     }
 
+    /// An SCI with what its station calls itself, if that is known. A station's express SC has its name, too.
+    pub fn named(&self, sci: &str) -> String {
+        let name = |sci: &str| self.mka.as_ref().and_then(|mka| mka.name_of(sci));
+        let name = name(sci).or_else(|| link_verdict::beside_express(sci).and_then(|beside| name(&beside)));
+        mka::named(sci, name)
+    }
+
     /// Whether anything reaches its SecY: not where a cell drops the rest.
     pub fn has_secy(&self) -> bool {
         self.fieldbus.as_ref().is_none_or(|cell| cell.rest != "drop")

@@ -189,14 +189,14 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
 
 fn fails(report: &LinkReport, failing: &FailingSc, level: Level, recent: &RecentTraffic) -> Finding {
     let FailingSc { sci, not_valid, late } = failing;
-    let since = since(recent);
+    let (since, sender) = (since(recent), report.named(sci));
     let Some(count) = not_valid else {
         let count = late.unwrap_or_default();
         return Finding::new(
             State::LateFrames,
             level,
             format!(
-                "Every frame of {sci} is late, {count} {since}: it restarted at low packet numbers without its state, or somebody replays frames. Give both ends a new key."
+                "Every frame of {sender} is late, {count} {since}: it restarted at low packet numbers without its state, or somebody replays frames. Give both ends a new key."
             ),
         );
     };
@@ -208,7 +208,7 @@ fn fails(report: &LinkReport, failing: &FailingSc, level: Level, recent: &Recent
         ),
         _ => "it has another SAK, or somebody forges frames; get a new one with frameward rekey".to_owned(),
     };
-    let text = format!("Every frame of {sci} fails its ICV, {count} {since}: {cure}.");
+    let text = format!("Every frame of {sender} fails its ICV, {count} {since}: {cure}.");
     Finding::new(State::KeysDiffer, level, text)
 }
 
@@ -226,12 +226,12 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, recent: &RecentTraffic) 
         let cure = if report.mka.is_some() { "a SAK was missed" } else { "set the same an at both ends" };
         let text = format!(
             "Frames of {} come under {an}, {count} {since}, and are discarded: this end expects {here}; {cure}.",
-            sc.sci
+            report.named(&sc.sci)
         );
         return Finding::new(State::AnDiffers, level, text);
     }
     let from = stranger.map_or_else(|| "without an SCI".to_owned(), |sci| format!("of {sci}"));
-    let here = known_scis(secy);
+    let here = known_scis(report);
     let cure = if report.mka.is_some() { "it is not of this group" } else { SET_SCI };
     let text = format!(
         "Frames {from} come under {an}, {count} {since}, and are discarded. Known here: {here}; {cure}."
@@ -240,7 +240,7 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, recent: &RecentTraffic) 
 }
 
 /// The SCI of the other SC of an express SC's station, as text.
-fn beside_express(sci: &str) -> Option<String> {
+pub(crate) fn beside_express(sci: &str) -> Option<String> {
     let (system, port) = sci.split_once('/')?;
     let port = port.parse::<u16>().ok()?.checked_sub(1 << 15)?;
     Some(format!("{system}/{port}"))
@@ -285,8 +285,8 @@ fn express_unanswered(report: &LinkReport) -> Option<String> {
 /// The cure where a peer has another SCI than is configured here.
 const SET_SCI: &str = "if it is the peer, set sci to this in its section here";
 
-fn known_scis(secy: &SecYReport) -> String {
-    let here: Vec<_> = secy.receive.iter().map(|sc| sc.sci.as_str()).collect();
+fn known_scis(report: &LinkReport) -> String {
+    let here: Vec<_> = report.secy.receive.iter().map(|sc| report.named(&sc.sci)).collect();
     if here.is_empty() { "none".to_owned() } else { here.join(", ") }
 }
 
@@ -302,7 +302,7 @@ fn passed(report: &LinkReport, recent: &RecentTraffic) -> Option<String> {
         "MACsec frames {from} under AN {}, {count} {}, pass to stations in the LAN. Known here: {}; {SET_SCI}.",
         last.an,
         since(recent),
-        known_scis(&report.secy)
+        known_scis(report)
     ))
 }
 

@@ -80,6 +80,9 @@ pub struct MemberReport {
     pub heard_ms_ago: u64,
     /// It announced what only Frameward has.
     pub announced: bool,
+    /// What it calls itself: printable, and no proof of anything. None if it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
 }
 
 /// Somebody with a CAK who is not known to belong to the link.
@@ -89,6 +92,14 @@ pub struct MkaStrangerReport {
     pub sci: String,
     /// The name of its CAK, in hexadecimal digits.
     pub ckn: String,
+    /// What it calls itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// An SCI with the name of its station behind it in quotation marks.
+pub fn named(sci: &str, name: Option<&str>) -> String {
+    name.map_or_else(|| sci.to_owned(), |name| format!("{sci} \"{name}\""))
 }
 
 /// A SAK.
@@ -148,6 +159,11 @@ impl MkaReport {
         self.members.iter().filter(|member| member.live).count()
     }
 
+    /// What the live member with this SCI calls itself. One that is only heard may be a recording of what had the SCI before.
+    pub fn name_of(&self, sci: &str) -> Option<&str> {
+        self.members.iter().find(|member| member.live && member.sci == sci)?.name.as_deref()
+    }
+
     /// Whether the SAK that protects was agreed on under this CKN.
     pub fn is_agreed_under(&self, ckn: &str) -> bool {
         self.secured && self.ckn.as_deref() == Some(ckn)
@@ -181,9 +197,10 @@ impl MkaReport {
         if self.secured && self.live_peers() == 0 {
             say(State::Silent, "All peers are gone; the last key stays in use (on_peer_loss = \"hold\").");
         }
-        for MkaStrangerReport { sci, ckn } in &self.strangers {
+        for MkaStrangerReport { sci, ckn, name } in &self.strangers {
+            let station = named(sci, name.as_deref());
             let text = format!(
-                "{sci} has the CAK of ckn {ckn}, but is not known to belong to this link. If it does, give it the preferred CAK or name it in peers; else change that CAK."
+                "{station} has the CAK of ckn {ckn}, but is not known to belong to this link. If it does, give it the preferred CAK or name it in peers; else change that CAK."
             );
             say(State::Stranger, &text);
         }
@@ -252,11 +269,14 @@ mod tests {
             (&|mka| mka.under_fallback = true, false, "uses the fallback CAK"),
             (
                 &|mka| {
-                    mka.strangers
-                        .push(MkaStrangerReport { sci: "02:00:00:00:00:07/1".into(), ckn: "6f6c64".into() })
+                    mka.strangers.push(MkaStrangerReport {
+                        sci: "02:00:00:00:00:07/1".into(),
+                        ckn: "6f6c64".into(),
+                        name: Some("press-c".into()),
+                    })
                 },
                 false,
-                "02:00:00:00:00:07/1 has the CAK of ckn 6f6c64",
+                "02:00:00:00:00:07/1 \"press-c\" has the CAK of ckn 6f6c64",
             ),
             (&|mka| mka.saks[0].confidentiality = "integrity".into(), false, "not encrypted"),
             (

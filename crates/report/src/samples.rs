@@ -131,6 +131,7 @@ pub fn sample_mka() -> MkaReport {
             live: true,
             heard_ms_ago: 420,
             announced: true,
+            name: Some("press-b".into()),
         }],
         strangers: Vec::new(),
         under_fallback: false,
@@ -146,7 +147,7 @@ pub fn sample_mka() -> MkaReport {
         fragmentation: FragmentReport { fragment: true, concatenate: true, why_not: None },
         next_rekey_seconds: Some(61),
         changes: vec![
-            ChangeReport { ms_ago: 90_000, text: "member 02:00:00:00:00:02/1 is live".into() },
+            ChangeReport { ms_ago: 90_000, text: "member 02:00:00:00:00:02/1 \"press-b\" is live".into() },
             ChangeReport { ms_ago: 1_500, text: "SAK 000102030405060708090a0b/7 protects".into() },
         ],
         counters: Counters::new(&["MkpdusTx", "MkpdusRx"], [12, 0]),

@@ -21,12 +21,14 @@
 
 mod announcement;
 mod sets;
+mod system_name;
 #[cfg(test)]
 mod tests;
 mod writer;
 
 pub use announcement::{CapableSuite, Extensions, SuiteList, TimingEntry, TimingList, Tlv, TlvWriter, Tlvs};
 pub use sets::{ParameterSet, PeerList};
+pub use system_name::{BadName, SystemName};
 pub use writer::{TooLong, Writer};
 
 use crate::ethernet::{EtherType, Header};

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use mka::{Announced, CakEntry, Event, Kay, OnPeerLoss, Reason, Report, Settings, Status, SuiteRule};
 use suite::mka::Cak;
-use wire::mkpdu::{Capability, Confidentiality};
+use wire::mkpdu::{Capability, Confidentiality, SystemName};
 use wire::{Ckn, MacAddr, Sci};
 
 use super::GUEST_MAC;
@@ -55,6 +55,7 @@ fn settings(number: usize, priority: u8) -> Settings {
             in_kernel: false,
             express: false,
             largest_sdu: 1500,
+            name: SystemName::new(b"press-a").ok(),
             suites: Vec::new(),
         },
         fragment: true,

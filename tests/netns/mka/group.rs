@@ -48,7 +48,7 @@ impl Group {
     }
 
     /// The same with further lines of [gateway].
-    fn configure_with(&self, gateway: &str, name: &str, mka: &str) {
+    pub(crate) fn configure_with(&self, gateway: &str, name: &str, mka: &str) {
         let state = self.scratch.path().join(format!("state-{name}"));
         let text = format!(
             "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n{gateway}\n[[link]]\nname = \"press\"\n\

@@ -10,6 +10,7 @@ use super::super::Origin;
 use super::super::findings::Findings;
 use super::super::name::{bad_name, is_name};
 use super::super::reference::{GATEWAY, RawGateway};
+use super::announced_name::announced_name;
 use super::{DEFAULT_STATE, Gateway, Http};
 use crate::cpus::Cpus;
 
@@ -28,7 +29,9 @@ pub(in super::super) fn validate(
         Some(name) if !is_name(name.get_ref()) => findings.error(name.span(), bad_name("", name.get_ref())),
         Some(_) => {}
     }
+    let name = raw.name.as_ref().map(Spanned::get_ref);
     let gateway = Gateway {
+        announced_name: announced_name(raw.announce_name.as_ref(), name.map_or("", String::as_str), findings),
         state: state(raw, findings),
         state_max_age: max_age(raw, findings),
         io: GATEWAY.io.choice("", &raw.io, findings),
@@ -39,7 +42,7 @@ pub(in super::super) fn validate(
         antedate: GATEWAY.antedate.choice("", &raw.antedate, findings),
         http: raw.http.as_ref().and_then(|value| http(value, findings)),
         log: GATEWAY.log.choice("", &raw.log, findings),
-        name: raw.name.as_ref()?.get_ref().clone(),
+        name: name?.clone(),
     };
     Some((gateway, GATEWAY.allow_experimental.switch(&raw.allow_experimental)))
 }

@@ -12,7 +12,7 @@ section! {
         path: &["gateway"],
         many: false,
         needed: true,
-        meaning: "Settings of the gateway as a whole. Each process of `frameward run` is one gateway. Of this section a reload changes `io`, `http`, `log` and `unguarded`; all else needs a restart.",
+        meaning: "Settings of the gateway as a whole. Each process of `frameward run` is one gateway. Of this section a reload changes `announce_name`, `io`, `http`, `log` and `unguarded`; all else needs a restart.",
     }
     keys {
         name: String {
@@ -20,6 +20,15 @@ section! {
             absent: Needed,
             meaning: "The gateway's name. `frameward status NAME` and `frameward reload NAME` find it by this.",
             example: r#"name = "press-a""#,
+        }
+        announce_name: String {
+            kind: Kind::Text {
+                what: "name of 1 to 63 characters of printable ASCII without quotation mark, apostrophe and backslash, no space at an end, or `\"off\"`",
+                pattern: r"^[!#-&(-\[\]-~]([ !#-&(-\[\]-~]{0,61}[!#-&(-\[\]-~])?$",
+            },
+            absent: Means("the host name of the box up to its first dot"),
+            meaning: "What the gateway calls itself in its MKPDUs. The other members show it beside its SCI. MKPDUs are authenticated but not encrypted: everybody on the network can read the name. `off` announces none.",
+            example: r#"announce_name = "press-b""#,
         }
         state: String {
             kind: Kind::Text { what: "absolute path of a directory", pattern: "^/" },

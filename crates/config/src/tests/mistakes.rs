@@ -43,6 +43,31 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     ),
     (
         "allow_experimental = false",
+        "announce_name = \"a\\u001b[2J\"",
+        "3: announce_name = \"a\\u{1b}[2J\" has '\\u{1b}'; write 1 to 63 characters of printable ASCII without quotation mark, apostrophe and backslash, no space at an end, or \"off\"",
+    ),
+    (
+        "allow_experimental = false",
+        "announce_name = \"Süd-1\"",
+        "3: announce_name = \"Süd-1\" has 'ü'; write 1 to 63 characters of printable ASCII without quotation mark, apostrophe and backslash, no space at an end, or \"off\"",
+    ),
+    (
+        "allow_experimental = false",
+        "announce_name = \"O'Brien 2\"",
+        "3: announce_name = \"O'Brien 2\" has '\\''; write 1 to 63 characters of printable ASCII without quotation mark, apostrophe and backslash, no space at an end, or \"off\"",
+    ),
+    (
+        "allow_experimental = false",
+        "announce_name = \"press 1 \"",
+        "3: announce_name = \"press 1 \" has a space at an end; write 1 to 63 characters of printable ASCII without quotation mark, apostrophe and backslash, no space at an end, or \"off\"",
+    ),
+    (
+        "allow_experimental = false",
+        "announce_name = \"\"",
+        "3: announce_name = \"\" has 0 octets; write 1 to 63 characters of printable ASCII without quotation mark, apostrophe and backslash, no space at an end, or \"off\"",
+    ),
+    (
+        "allow_experimental = false",
         "io = \"dpdk\"",
         "3: io = \"dpdk\" is no choice; use \"auto\", \"kernel\", \"af_xdp\" or \"af_packet\"",
     ),

@@ -59,6 +59,7 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
             in_kernel: false,
             express: false,
             largest_sdu: 9000,
+            name: None,
             suites: vec![],
         },
         fragment: true,
@@ -216,9 +217,9 @@ impl Pair {
             }
             writeln!(story, "\nin {:?} out {:?}", snapshot.plain, snapshot.protected).unwrap();
             let status = self.status(side);
-            for (at, reason) in status.status.changes {
-                let ago = status.now.since(at);
-                writeln!(story, "{name} {ago:?} ago: {reason}").unwrap();
+            for change in status.status.changes {
+                let ago = status.now.since(change.at);
+                writeln!(story, "{name} {ago:?} ago: {}", change.words).unwrap();
             }
         }
         story

@@ -6,7 +6,7 @@ use serde::Serialize;
 use suite::CipherSuite;
 use wire::mkpdu::{
     Capability, Confidentiality, DistributedSak, Extensions, KeyUse, Mkpdu, ParameterSet, PeerList, SakUse,
-    TimingList, Tlv, Tlvs,
+    SystemName, TimingList, Tlv, Tlvs,
 };
 
 /// An MKPDU, set by set.
@@ -148,6 +148,10 @@ pub enum TlvReport {
         /// Suites, and nanoseconds for a frame of 512 octets.
         figures: Vec<(String, u16)>,
     },
+    /// Ours: what the sender calls itself.
+    Name(String),
+    /// Ours, but the name is none: why.
+    BadName(String),
     /// Any other.
     Other {
         /// Its type.
@@ -273,6 +277,10 @@ fn tlvs(list: Tlvs<'_>) -> Vec<TlvReport> {
             )
         }
         Tlv::Extensions(extensions, figures) => frameward(extensions, figures),
+        Tlv::Name(octets) => match SystemName::new(octets) {
+            Ok(name) => TlvReport::Name(name.to_string()),
+            Err(bad) => TlvReport::BadName(bad.to_string()),
+        },
         Tlv::Other { kind, value } => TlvReport::Other { kind, octets: value.len() },
     };
     list.iter().map(report).collect()
@@ -418,6 +426,8 @@ impl fmt::Display for TlvReport {
                 let comma = if said.is_empty() { "" } else { ", " };
                 write!(f, "{}{comma}largest payload {largest_sdu}", said.join(", "))
             }
+            Self::Name(name) => write!(f, "named \"{name}\" by itself"),
+            Self::BadName(why) => write!(f, "a name that is none: {why}"),
             Self::Other { kind, octets } => write!(f, "TLV {kind} of {octets} octets"),
         }
     }

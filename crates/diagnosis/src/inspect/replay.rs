@@ -3,10 +3,10 @@
 use std::fmt::{self, Write as _};
 use std::io::{self, BufRead};
 
-use mka::{CakEntry, Event, Input, Kay, Report, Status};
+use mka::{CakEntry, Event, Input, Kay, Names, Report, Status};
 use suite::mka::Cak;
 use wire::mkpdu::Mkpdu;
-use wire::{Ckn, Instant};
+use wire::{Ckn, Instant, Sci};
 
 use super::mkpdu_report::MkpduReport;
 use super::words::bad_mkpdu;
@@ -149,7 +149,7 @@ impl Replay {
     fn follow(&mut self, text: &mut String) {
         let Some(kay) = &mut self.kay else { return };
         while let Some(event) = kay.poll_event() {
-            let _ = write!(text, "\n                {}", Asked(&event));
+            let _ = write!(text, "\n                {}", Asked(&event, kay.names()));
         }
         while let Some(frame) = kay.poll_transmit(self.now) {
             let _ = write!(text, "\n                sent {}", Summary(&frame));
@@ -175,10 +175,11 @@ impl Replay {
 }
 
 /// An event in words.
-struct Asked<'e>(&'e Event);
+struct Asked<'e>(&'e Event, &'e Names);
 
 impl fmt::Display for Asked<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = |sci: &Sci| self.1.beside(*sci);
         match self.0 {
             Event::Install(sak) => {
                 write!(
@@ -190,14 +191,16 @@ impl fmt::Display for Asked<'_> {
                     sak.receive.len()
                 )
             }
-            Event::Admit { ki, admission } => write!(f, "SecY: accept {} under SAK {ki}", admission.sci),
+            Event::Admit { ki, admission } => {
+                write!(f, "SecY: accept {} under SAK {ki}", named(&admission.sci))
+            }
             Event::EnableTransmit(ki) => write!(f, "SecY: protect with SAK {ki}"),
             Event::Retire(ki) => write!(f, "SecY: retire SAK {ki}"),
-            Event::Expel(sci) => write!(f, "SecY: no longer accept {sci}"),
+            Event::Expel(sci) => write!(f, "SecY: no longer accept {}", named(sci)),
             Event::RaiseLowest { ki, sci, lowest_pn } => {
-                write!(f, "SecY: refuse PNs of {sci} below {lowest_pn} under SAK {ki}")
+                write!(f, "SecY: refuse PNs of {} below {lowest_pn} under SAK {ki}", named(sci))
             }
-            Event::Notice(reason) => write!(f, "{reason}"),
+            Event::Notice(reason) => self.1.within(reason).fmt(f),
         }
     }
 }

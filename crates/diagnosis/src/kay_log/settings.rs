@@ -6,7 +6,7 @@ use mka::{Announced, OnPeerLoss, Settings, SuiteRule, SuiteTiming};
 use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::MacAddr;
-use wire::mkpdu::{Capability, Confidentiality};
+use wire::mkpdu::{Capability, Confidentiality, SystemName};
 
 /// [`Settings`], spelled out.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize, Debug)]
@@ -43,6 +43,8 @@ pub struct LoggedSettings {
     in_kernel: bool,
     #[serde(default)]
     express: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 const ANY: &str = "any";
@@ -64,7 +66,7 @@ impl From<&Settings> for LoggedSettings {
             confidentiality,
             suite,
             announced:
-                Announced { reassembles, splits, express, carries_whole, in_kernel, largest_sdu, suites },
+                Announced { reassembles, splits, express, carries_whole, in_kernel, largest_sdu, name, suites },
             fragment,
             concatenate,
             delay_protect,
@@ -100,6 +102,7 @@ impl From<&Settings> for LoggedSettings {
             carries_whole: *carries_whole,
             in_kernel: *in_kernel,
             express: *express,
+            name: name.as_ref().map(ToString::to_string),
         }
     }
 }
@@ -131,6 +134,10 @@ impl LoggedSettings {
                 in_kernel: self.in_kernel,
                 express: self.express,
                 largest_sdu: self.largest_sdu,
+                name: match &self.name {
+                    Some(name) => Some(SystemName::new(name.as_bytes()).ok()?),
+                    None => None,
+                },
                 suites: self.suites.iter().map(figure).collect::<Option<_>>()?,
             },
             fragment: self.fragment,

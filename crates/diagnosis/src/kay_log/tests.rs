@@ -8,7 +8,7 @@ use std::time::Duration;
 use mka::{Announced, CakEntry, Event, Input, Kay, OnPeerLoss, Report, Settings, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
 use suite::mka::Cak;
-use wire::mkpdu::{Capability, Confidentiality};
+use wire::mkpdu::{Capability, Confidentiality, SystemName};
 use wire::{Ckn, Instant, MacAddr, Sci};
 
 use super::{KayLog, LoggedSettings};
@@ -43,6 +43,7 @@ fn settings(station: u8, priority: u8) -> Settings {
             in_kernel: false,
             express: true,
             largest_sdu: 1500,
+            name: SystemName::new(b"Nord-1").ok(),
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],
         },
         fragment: true,

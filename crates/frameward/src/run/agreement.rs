@@ -50,6 +50,7 @@ pub(super) fn key_agreement(
             in_kernel,
             express: link.express && sci.express().is_some(),
             largest_sdu: largest_sdu(mtus),
+            name: mka.announced_name,
             suites: suites(mka.suite, &measured.speeds),
         },
         fragment,

@@ -204,12 +204,12 @@ fn key_agreement_as_text() {
       own MI 000102030405060708090a0b, priority 16, MKPDUs to 01:80:c2:00:00:03, on_peer_loss block
       CAK 8899aabbccddeeff, ckn 6c696e65, its group agrees on the keys
       fallback CAK 8899aabbccddeeff, ckn 6f6c64
-      member 02:00:00:00:00:02/1, live, heard 0.4 s ago, priority 32, MI 101112131415161718191a1b
+      member 02:00:00:00:00:02/1, named \"press-b\" by itself, live, heard 0.4 s ago, priority 32, MI 101112131415161718191a1b
       SAK 000102030405060708090a0b/7, AN 1, gcm-aes-128, encrypted, protects, 1d 02:03:04 old
       fragment on, concatenate on
       next key in 61 seconds
       what changed last
-        90 seconds ago  member 02:00:00:00:00:02/1 is live
+        90 seconds ago  member 02:00:00:00:00:02/1 \"press-b\" is live
         1.5 s ago  SAK 000102030405060708090a0b/7 protects
       MkpdusTx                                         12
 "

@@ -125,7 +125,7 @@ impl StatusText<'_> {
             sc.sas.iter().try_for_each(|sa| self.sa(f, sa))?;
         }
         for sc in &secy.receive {
-            writeln!(f, "    receive SC {}", sc.sci)?;
+            writeln!(f, "    receive SC {}", link.named(&sc.sci))?;
             self.counters(f, 6, &sc.counters)?;
             sc.sas.iter().try_for_each(|sa| self.sa(f, sa))?;
         }

@@ -217,6 +217,7 @@ fn settings(station: u8, priority: u8, suite: SuiteRule) -> mka::Settings {
             in_kernel: false,
             express: station == 2,
             largest_sdu: 1500,
+            name: None,
             suites: CipherSuite::ALL.map(|suite| SuiteTiming { suite, nanoseconds: 120 }).to_vec(),
         },
         fragment: true,

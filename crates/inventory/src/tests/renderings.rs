@@ -42,6 +42,30 @@ fn the_golden_inventory_gives_each_gateway_what_it_needs() {
     assert_ne!(own(&robot), own(&cabinet), "each has its own stations");
 }
 
+/// In MKPDUs each has the name of the inventory, whatever its host and the operator's are called, unless the inventory says otherwise.
+#[test]
+fn the_others_see_the_inventorys_names() {
+    let place = Place::golden("inventory-names");
+    let announced = |place: &Place, name: &str| {
+        let (rendering, _) = place.rendering().unwrap();
+        let config = &rendering.gateways[name].config;
+        let mka = config.links.iter().find_map(|link| link.mka()).unwrap();
+        assert_eq!(mka.announced_name, config.gateway.announced_name);
+        mka.announced_name.map(|name| name.to_string())
+    };
+    assert_eq!(announced(&place, "press-1").as_deref(), Some("press-1"));
+    let text = GOLDEN[0].1;
+    let line = "[gateway.press-1]\n";
+    assert!(text.contains(line));
+    place.put("gateways.toml", &text.replacen(line, &format!("{line}announce_name = \"off\"\n"), 1));
+    assert_eq!(announced(&place, "press-1"), None);
+    // A gateway called `off` has not switched its name off.
+    for (file, text) in GOLDEN {
+        place.put(file, &text.replace("press-1", "off"));
+    }
+    assert!(announced(&place, "off").is_some());
+}
+
 #[test]
 fn a_hub_relays_and_spokes_reach_each_other_by_it() {
     let place = Place::golden("inventory-hub");

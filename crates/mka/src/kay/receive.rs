@@ -78,8 +78,10 @@ impl Kay {
 
     fn apply(&mut self, i: usize, message: &Message<'_>, heard_mn: Option<u32>) -> Result<(), Discard> {
         let (now, mi) = (self.station.now(), message.basic.mi);
+        let sci = message.basic.sci;
+        let elsewhere = self.participants.all()[..i].iter().any(|preferred| preferred.peers().has_live(sci));
         let participant = self.participants.at_mut(i);
-        participant.handle_mkpdu(&mut self.station, message, heard_mn)?;
+        participant.handle_mkpdu(&mut self.station, message, heard_mn, elsewhere)?;
         participant.watch_user(now, mi, &self.cp);
         self.check_new_listeners(i, message);
         self.raise_lowest_pns(i, message);

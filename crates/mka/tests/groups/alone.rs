@@ -47,7 +47,7 @@ fn with_hold_the_sak_goes_on() {
     assert_eq!(world.lost, 0);
     let told = |world: &World| {
         let changes = world.status(0).changes;
-        changes.iter().filter(|(_, reason)| *reason == Reason::Alone { held: true }).count()
+        changes.iter().filter(|change| change.reason == Reason::Alone { held: true }).count()
     };
     assert_eq!(told(&world), 1);
     world.loss = 0;
@@ -142,7 +142,7 @@ fn who_finds_out_first_does_not_make_himself_key_server() {
     world.secure(&[1, 2, 3], seconds(12));
     let was_server = |i: usize| {
         let changes = world.status(i).changes;
-        changes.iter().filter(|(_, reason)| *reason == Reason::KeyServerMyself).count()
+        changes.iter().filter(|change| change.reason == Reason::KeyServerMyself).count()
     };
     assert_eq!([1, 2, 3].map(was_server), [1, 0, 0]);
     assert_eq!(world.lost, 0);

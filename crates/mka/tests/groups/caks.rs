@@ -99,7 +99,7 @@ fn a_wrong_cak_and_a_wrong_ckn_are_named() {
         let changes = world.status(0).changes;
         let told = |reason: &Reason| matches!(reason, Reason::WrongCak { .. } | Reason::OtherCkn { .. });
         assert_eq!(
-            changes.iter().filter(|(_, reason)| told(reason)).count(),
+            changes.iter().filter(|change| told(&change.reason)).count(),
             1,
             "once, not each two seconds"
         );

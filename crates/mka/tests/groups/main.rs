@@ -10,6 +10,7 @@ mod extensions;
 mod group;
 mod hostile;
 mod listeners;
+mod names;
 mod parted;
 mod partial;
 mod recorded;

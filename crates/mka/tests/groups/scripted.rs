@@ -5,9 +5,10 @@ use mka::{CakEntry, Event, Frame, Kay, Report, Settings};
 use suite::mka::Cak;
 use suite::{CipherSuite, Sak};
 use wire::mkpdu::{
-    ALGORITHM_AGILITY, BasicParameters, Capability, Confidentiality, DistributedSak, KeyUse, PeerEntry,
+    ALGORITHM_AGILITY, BasicParameters, Capability, CapableSuite, Confidentiality, DistributedSak,
+    Extensions, KeyUse, PeerEntry, TimingEntry,
 };
-use wire::mkpdu::{Mkpdu, ParameterSet, PeerList, SakUse, Writer};
+use wire::mkpdu::{Mkpdu, ParameterSet, PeerList, SakUse, TlvWriter, Writer};
 use wire::{An, Ckn, Instant, Ki, MacAddr, Mi, Sci};
 
 use crate::station::cak;
@@ -33,12 +34,20 @@ pub(crate) struct Scripted {
     pub(crate) sak_use: Option<SakUse>,
     pub(crate) hands_out: Option<HandedOut>,
     pub(crate) confidentiality: Confidentiality,
+    /// A suite that it announces, and measured.
+    pub(crate) suite: Option<CipherSuite>,
+    /// Octets of its name.
+    pub(crate) name: Option<Vec<u8>>,
 }
 
 impl Scripted {
     /// One with this number: it is its MI and its SCI.
     pub(crate) fn new(number: u8) -> Self {
-        let CakEntry { ckn, cak } = cak(1);
+        Self::under(number, cak(1))
+    }
+
+    /// The same under this CAK.
+    pub(crate) fn under(number: u8, CakEntry { ckn, cak }: CakEntry) -> Self {
         let basic = BasicParameters {
             version: 1,
             priority: 0,
@@ -60,6 +69,8 @@ impl Scripted {
             sak_use: None,
             hands_out: None,
             confidentiality: Confidentiality::Zero,
+            suite: None,
+            name: None,
         }
     }
 
@@ -96,6 +107,29 @@ impl Scripted {
                 wrapped: &wrapped[..octets],
             };
             writer.push(&ParameterSet::DistributedSak(Some(handed_out))).expect("room");
+        }
+        if self.suite.is_some() || self.name.is_some() {
+            let mut room = [0; 600];
+            let mut tlvs = TlvWriter::new(&mut room);
+            if let Some(identifier) = self.suite.map(|suite| suite.identifier()) {
+                let suites = [CapableSuite { identifier, capability: self.basic.capability }];
+                tlvs.cipher_suites(suites.into_iter()).expect("room");
+                let figures = [TimingEntry { identifier, nanoseconds: 1 }];
+                let extensions = Extensions {
+                    reassembles: false,
+                    splits: false,
+                    misses: false,
+                    carries_whole: true,
+                    in_kernel: false,
+                    express: false,
+                    largest_sdu: 1500,
+                };
+                tlvs.extensions(&extensions, figures.into_iter()).expect("room");
+            }
+            if let Some(name) = &self.name {
+                tlvs.other(127, &[b"\xf2\x46\x57\x02FWRD", &name[..]].concat()).expect("room");
+            }
+            writer.push(&ParameterSet::Announcement(tlvs.finish())).expect("room");
         }
         writer.finish(false, |octets| self.cak.ick(&self.ckn).icv(octets)).expect("room").to_vec()
     }
@@ -134,8 +168,12 @@ pub(crate) struct Alone {
 
 impl Alone {
     pub(crate) fn new(settings: Settings) -> Self {
+        Self::with(settings, vec![cak(1)])
+    }
+
+    pub(crate) fn with(settings: Settings, caks: Vec<CakEntry>) -> Self {
         let now = Instant::after_start(std::time::Duration::from_secs(5));
-        let kay = Kay::new(now, settings, vec![cak(1)], &[7; 32]);
+        let kay = Kay::new(now, settings, caks, &[7; 32]);
         let mut alone = Self { kay, now, events: vec![], sent: vec![] };
         alone.pump();
         alone

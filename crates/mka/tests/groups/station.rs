@@ -64,6 +64,7 @@ pub(crate) fn settings(i: usize) -> Settings {
             in_kernel: false,
             express: true,
             largest_sdu: 2000,
+            name: None,
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes128, nanoseconds: 100 }],
         },
         fragment: true,

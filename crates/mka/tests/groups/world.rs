@@ -415,7 +415,7 @@ impl Drop for World {
             status.members.iter().for_each(|member| eprintln!("  {member:?}"));
             status.saks.iter().for_each(|sak| eprintln!("  {sak:?}"));
             eprintln!("  {:?}\n  {:?}", station.secy, kay.counters());
-            status.changes.iter().for_each(|(at, reason)| eprintln!("  {at:?} {reason}"));
+            status.changes.iter().for_each(|change| eprintln!("  {:?} {}", change.at, change.words));
         }
     }
 }

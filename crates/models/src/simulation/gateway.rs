@@ -370,6 +370,7 @@ fn settings(link: &Link, source: MacAddr, sci: Sci) -> mka::Settings {
             in_kernel: false,
             express: false,
             largest_sdu: 0,
+            name: None,
             suites: vec![timing],
         },
         fragment: false,

@@ -10,18 +10,24 @@
 //!                     08 receives express SCs, 10 its network carries its longest SDU whole,
 //!                     20 has programs in the kernel for whole SDUs
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
+//!        ours: F2-46-57 | 02 | "FWRD" | name 1 to 63
+//!              name: what the station calls itself, ASCII without an end mark. Rules: [`SystemName`](super::SystemName)
 //! ```
+//!
+//! A station without a name omits the second one. A receiver that knows the first alone skips it as a TLV of somebody else.
 //!
 //! F2-46-57 is no registered OUI. Its U/L bit is set, so it is locally administered; "FWRD" tells it from
 //! others' choice of the same OUI. A TLV that reaches beyond its set ends the parsing: the TLVs before it
 //! count.
 
-use super::{Capability, Fields, TooLong};
+use super::{Capability, Fields, SystemName, TooLong};
 
 const CIPHER_SUITES: u8 = 112;
 const ORGANIZATIONALLY_SPECIFIC: u8 = 127;
 /// First octets of our TLV: OUI, subtype, and a name in case somebody else uses that OUI.
 const OURS: [u8; 8] = [0xf2, 0x46, 0x57, 1, b'F', b'W', b'R', b'D'];
+/// The same of the TLV that holds the sender's name.
+const NAME: [u8; 8] = [0xf2, 0x46, 0x57, 2, b'F', b'W', b'R', b'D'];
 /// Written version of our TLV. Later versions are read as far as this one goes.
 const VERSION: u8 = 1;
 const REASSEMBLES: u8 = 0x01;
@@ -46,6 +52,8 @@ pub enum Tlv<'f> {
     CipherSuites(SuiteList<'f>),
     /// Type 127, ours: capabilities of the sender beyond the standard.
     Extensions(Extensions, TimingList<'f>),
+    /// Type 127, ours: what the sender calls itself, unjudged. [`SystemName::new`](super::SystemName::new) judges it.
+    Name(&'f [u8]),
     /// Any other: skipped.
     Other {
         /// Its type, 0 to 127.
@@ -134,6 +142,7 @@ impl<'f> Tlv<'f> {
         };
         match kind {
             CIPHER_SUITES => Self::CipherSuites(SuiteList(value)),
+            ORGANIZATIONALLY_SPECIFIC if let Some(name) = value.strip_prefix(&NAME) => Self::Name(name),
             _ => extensions().unwrap_or(Self::Other { kind, value }),
         }
     }
@@ -226,6 +235,14 @@ impl<'b> TlvWriter<'b> {
             Some([number(identifier)?, high, low])
         });
         self.tlv(ORGANIZATIONALLY_SPECIFIC, &head, entries)
+    }
+
+    /// Adds the name of this station.
+    ///
+    /// # Errors
+    /// [`TooLong`]; earlier TLVs stay.
+    pub fn name(&mut self, name: &SystemName) -> Result<(), TooLong> {
+        self.tlv(ORGANIZATIONALLY_SPECIFIC, &NAME, name.as_str().bytes().map(|octet| [octet]))
     }
 
     /// Adds any TLV: a type of 7 bits and a value.

@@ -289,7 +289,7 @@ fn announcements_of_others_are_read_as_far_as_they_are_known() {
 fn our_announcement_stands_as_the_module_draws_it() {
     let identifier = |number: u64| number.to_be_bytes();
     let (gcm, aegis) = (identifier(0x0080_c200_0100_0001), identifier(0xf246_5700_0000_0002));
-    let mut buffer = [0; 64];
+    let mut buffer = [0; 96];
     let mut writer = TlvWriter::new(&mut buffer);
     let capable = |identifier| CapableSuite { identifier, capability: Capability::Offsets };
     writer.cipher_suites([gcm, aegis].map(capable).into_iter()).expect("room");
@@ -306,19 +306,23 @@ fn our_announcement_stands_as_the_module_draws_it() {
     let figures = [(gcm, 120), (stranger, 1), (aegis, u16::MAX)];
     let figures = figures.map(|(identifier, nanoseconds)| TimingEntry { identifier, nanoseconds });
     writer.extensions(&extensions, figures.into_iter()).expect("room");
+    let name = SystemName::new(b"Nord-1").expect("a name");
+    writer.name(&name).expect("room");
     let tlvs = writer.finish();
     let expected = [
         &[0xe0, 20, 0, 3, 0x00, 0x80, 0xc2, 0, 1, 0, 0, 1, 0, 3, 0xf2, 0x46, 0x57, 0, 0, 0, 0, 2][..],
         b"\xfe\x12\xf2\x46\x57\x01FWRD\x01\x2f\x23\x28\x81\x00\x78\x02\xff\xff",
+        b"\xfe\x0e\xf2\x46\x57\x02FWRDNord-1",
     ];
     assert_eq!(tlvs.0, expected.concat());
     let read: Vec<_> = tlvs.iter().collect();
-    let [Tlv::CipherSuites(suites), Tlv::Extensions(read, read_figures)] = read[..] else {
+    let [Tlv::CipherSuites(suites), Tlv::Extensions(read, read_figures), Tlv::Name(named)] = read[..] else {
         panic!("{read:?}")
     };
     assert!(suites.iter().eq([gcm, aegis].map(capable)));
     assert_eq!(read, extensions);
     assert!(read_figures.iter().eq([figures[0], figures[2]]));
+    assert_eq!(SystemName::new(named), Ok(name));
 }
 
 #[test]
@@ -464,6 +468,37 @@ proptest! {
         let read: Vec<_> = mkpdu.sets().collect();
         prop_assert_eq!(&read, &expected);
         prop_assert_eq!(written(&mkpdu.basic, &read, indicate), frame);
+    }
+
+    #[test]
+    fn a_name_that_is_written_is_read_again(text in "[ -~]{0,70}", before in vec(any::<u8>(), 0..20)) {
+        let Ok(name) = SystemName::new(text.as_bytes()) else { return Ok(()) };
+        let mut buffer = [0; 200];
+        let mut writer = TlvWriter::new(&mut buffer);
+        writer.other(113, &before).expect("room");
+        writer.name(&name).expect("room");
+        let tlvs = writer.finish();
+        let read: Vec<_> = tlvs.iter().collect();
+        prop_assert_eq!(&read[..], &[Tlv::Other { kind: 113, value: &before }, Tlv::Name(text.as_bytes())]);
+        prop_assert_eq!(name.as_str(), text);
+    }
+
+    #[test]
+    fn any_octets_are_a_name_or_refused(text in "[ -~]{0,70}", at: usize, octet: u8, change: bool) {
+        let mut octets = text.into_bytes();
+        if let Some(changed) = at.checked_rem(octets.len()).filter(|_| change) {
+            octets[changed] = octet;
+        }
+        // Each octet that may stand in a name, spelled out.
+        let allowed = b" !#$%&()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[]^_`abcdefghijklmnopqrstuvwxyz{|}~";
+        let is_name = (1..=63).contains(&octets.len())
+            && octets.iter().all(|octet| allowed.contains(octet))
+            && octets.trim_ascii() == octets;
+        let name = SystemName::new(&octets);
+        prop_assert_eq!(name.is_ok(), is_name, "{:?}", octets);
+        if let Ok(name) = name {
+            prop_assert_eq!(name.as_str().as_bytes(), octets);
+        }
     }
 
     #[test]

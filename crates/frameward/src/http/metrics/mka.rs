@@ -1,5 +1,7 @@
 //! A link's key agreement as metrics.
 
+use std::collections::BTreeSet;
+
 use super::{Families, Labels};
 use report::mka::MkaReport;
 
@@ -9,6 +11,15 @@ impl Families {
         self.gauge("mka_secured", help, of_link, mka.secured.into());
         let help = "Other members of the group that have shown that they hear this box.";
         self.gauge("mka_live_peers", help, of_link, mka.live_peers() as u64);
+        // An SCI comes once, though two of its MIs may be live: strict scrapers refuse a series that comes twice.
+        let live: BTreeSet<&str> =
+            mka.members.iter().filter(|member| member.live).map(|member| member.sci.as_str()).collect();
+        for sci in live {
+            let mut of_member = of_link.clone();
+            let name = mka.name_of(sci).unwrap_or_default();
+            of_member.extend([("sc", sci.to_owned()), ("name", name.to_owned())]);
+            self.info("mka_member", "What a live member calls itself, by its SCI", of_member);
+        }
         let help = "Whether keys are agreed on under another CAK than the preferred one.";
         self.gauge("mka_under_fallback", help, of_link, mka.under_fallback.into());
         let help = "Stations that have a CAK and are not known to belong to the link.";

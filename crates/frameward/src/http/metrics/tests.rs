@@ -60,6 +60,7 @@ fn key_agreement_as_metrics() {
         "frameward_mka_secured{link=\"press\"} 1",
         "frameward_mka_under_fallback{link=\"press\"} 0",
         "frameward_mka_live_peers{link=\"press\"} 1",
+        "frameward_mka_member_info{link=\"press\",sc=\"02:00:00:00:00:02/1\",name=\"press-b\"} 1",
         "frameward_mka_is_key_server{link=\"press\"} 1",
         "frameward_mka_sak_age_seconds{link=\"press\"} 93784",
         "frameward_mka_next_rekey_seconds{link=\"press\"} 61",
@@ -70,6 +71,11 @@ fn key_agreement_as_metrics() {
     ] {
         assert!(text.lines().any(|known| known == line), "{line}\nis not in\n{text}");
     }
+    // A member may have two live MIs for a moment: a series comes once.
+    let mut twice = agreed("press-line");
+    let mka = twice.links[0].mka.as_mut().unwrap();
+    mka.members.push(mka.members[0].clone());
+    assert_eq!(metrics(Arc::new(twice.into())).matches("frameward_mka_member_info{").count(), 1);
     // MIs and KIs change for ever: they are no labels.
     assert!(!text.contains("000102030405060708090a0b"));
     assert!(!metrics(Arc::new(sample("press-line").into())).contains("mka"));

@@ -240,11 +240,19 @@
     list.push(["state", sa.in_use ? "in use" : "not in use"]);
     return [make("strong", "", title), pairs(list)];
   };
+  // What a station calls itself never stands without its SCI.
+  const beside = (sci, name) => (name ? `${sci} "${name}"` : sci);
+  // A live member's alone: one that is only heard may be a recording. An express SC has its station's name.
+  const named = (sci, mka) => {
+    const nameOf = (of) => mka?.members.find((member) => member.live && member.sci === of)?.name;
+    const [system, port] = sci.split("/");
+    return beside(sci, nameOf(sci) || (port >= 32768 ? nameOf(`${system}/${port - 32768}`) : undefined));
+  };
   const drawSas = (parent, link) => {
     const entries = transmitScs(link.secy).flatMap(({ sci, sas }) =>
       sas.map((sa) => [`own ${sci} ${sa.an}`, `Own SA ${sa.an}, SCI ${sci}`, sa, false]));
     for (const sc of link.secy.receive) {
-      for (const sa of sc.sas) entries.push([`${sc.sci} ${sa.an}`, `Peer's SA ${sa.an}, SCI ${sc.sci}`, sa, true]);
+      for (const sa of sc.sas) entries.push([`${sc.sci} ${sa.an}`, `Peer's SA ${sa.an}, SCI ${named(sc.sci, link.mka)}`, sa, true]);
     }
     keep(parent, entries.map(([key, title, sa, peer]) => [key, () => make("div", "tile"), (tile) => {
       const now = JSON.stringify([sa.key, sa.next_pn, sa.lowest_pn, sa.in_use]);
@@ -256,7 +264,7 @@
   const ago = (ms) => (ms < 10000 ? `${(ms / 1000).toFixed(1)} s ago` : `${since(ms / 1000)} ago`);
   const CHANGES = 6;        // that are listed
   const agreementTiles = (mka) => {
-    const server = mka.is_key_server ? "this box" : mka.key_server || "none";
+    const server = mka.is_key_server ? "this box" : mka.key_server ? named(mka.key_server, mka) : "none";
     const own = [["state", mka.secured ? "secured" : "NOT SECURED"], ["key server", server], ["priority", mka.priority]];
     own.push(...mka.caks.map(({ ckn, key }, at) =>
       [at ? "fallback CAK" : "CAK", `${key}, ckn ${ckn}${mka.secured && ckn === mka.ckn ? ", in use" : ""}`]));
@@ -268,7 +276,8 @@
     if (mka.next_rekey_seconds !== undefined) own.push(["next key", `in ${since(mka.next_rekey_seconds)}`]);
     const tiles = [["own", "This box", own]];
     for (const member of mka.members) {
-      tiles.push([`member ${member.mi}`, `Member ${member.sci}`, [
+      tiles.push([`member ${member.mi}`, `Member ${beside(member.sci, member.name)}`, [
+        ...(member.name ? [["named by itself", member.name]] : []),
         ["state", member.live ? "live" : "heard only"], ["heard", ago(member.heard_ms_ago)],
         ["priority", member.priority], ["kind", member.announced ? "Frameward" : "plain MACsec station"],
         ["MI", make("code", "", member.mi)],

@@ -1,7 +1,7 @@
 //! From a KaY's state to its report: names and ages put to it.
 
 use control::KeyAgreementStatus;
-use mka::{Fault, KayCounters, MemberStatus, SakStatus};
+use mka::{Fault, KayCounters, MemberStatus, Names, SakStatus};
 use wire::Instant;
 use wire::mkpdu::Confidentiality;
 
@@ -22,6 +22,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         live: member.live,
         heard_ms_ago: ms_ago(member.heard),
         announced: member.announced,
+        name: member.name.map(|name| name.to_string()),
     };
     let sak = |sak: &SakStatus| SakReport {
         ki: sak.ki.to_string(),
@@ -33,7 +34,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
     };
     MkaReport {
         secured: transmitting(agreement).is_some(),
-        trouble: status.fault.map(|trouble| words(link, trouble)),
+        trouble: status.fault.map(|trouble| words(link, trouble, &status.names)),
         ckn: mka.caks().any(|cak| cak.ckn() == status.ckn).then(|| status.ckn.to_string()),
         caks: mka
             .caks()
@@ -49,17 +50,21 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
         strangers: status
             .strangers
             .iter()
-            .map(|(sci, ckn)| MkaStrangerReport { sci: sci.to_string(), ckn: ckn.to_string() })
+            .map(|(sci, ckn)| MkaStrangerReport {
+                sci: sci.to_string(),
+                ckn: ckn.to_string(),
+                name: status.names.of(*sci).map(ToString::to_string),
+            })
             .collect(),
         under_fallback: status.under_fallback && status.members.iter().any(|member| member.live),
-        not_heard: status.gaps.iter().map(ToString::to_string).collect(),
+        not_heard: status.gaps.iter().map(|gap| status.names.within(gap).to_string()).collect(),
         saks: status.saks.iter().map(sak).collect(),
         fragmentation: fragmentation(link, agreement),
         next_rekey_seconds: status.next_rekey.map(|at| at.since(*now).as_secs()),
         changes: status
             .changes
             .iter()
-            .map(|(at, reason)| ChangeReport { ms_ago: ms_ago(*at), text: reason.to_string() })
+            .map(|change| ChangeReport { ms_ago: ms_ago(change.at), text: change.words.clone() })
             .collect(),
         counters: Counters::new(KayCounters::NAMES, counters.values()),
     }
@@ -76,10 +81,10 @@ pub(super) fn requested(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) 
 }
 
 /// A trouble in words. Inside of a site no switch is in the way, and MKPDUs under other CKNs are stations'.
-fn words(link: &Link, trouble: Fault) -> String {
+fn words(link: &Link, trouble: Fault, names: &Names) -> String {
     match trouble {
         Fault::Alone if link.in_site => "no other site is heard: check whether the site has connected peers, whether they have protect = true, and compare the ckn of both ends".to_owned(),
-        trouble => trouble.to_string(),
+        trouble => names.within(&trouble).to_string(),
     }
 }
 
@@ -126,7 +131,8 @@ fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport 
     let as_wished =
         link.fragmentation.is_none_or(|how| fragment >= how.fragment && concatenate >= how.concatenate);
     let strangers = agreement.status.members.iter().filter(|member| member.live && !member.announced);
-    let strangers: Vec<_> = strangers.map(|member| member.sci.to_string()).collect();
+    let strangers: Vec<_> =
+        strangers.map(|member| agreement.status.names.beside(member.sci).to_string()).collect();
     let why_not = match (as_wished, strangers.as_slice()) {
         (true, _) => None,
         (false, _) if *whole => Some("frames stay whole for the kernel".into()),

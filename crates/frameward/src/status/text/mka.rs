@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Detail, StatusText, Uptime};
 use config::lifetime::Span;
-use report::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, SakReport};
+use report::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, SakReport, named};
 
 /// Changes that are shown; all of them with [`Detail::All`].
 const SHOWN: usize = 8;
@@ -54,7 +54,7 @@ impl fmt::Display for KeyServer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0.key_server {
             _ if self.0.is_key_server => f.write_str("this box is key server"),
-            Some(sci) => write!(f, "key server {sci}"),
+            Some(sci) => write!(f, "key server {}", named(sci, self.0.name_of(sci))),
             None => f.write_str("no key server"),
         }
     }
@@ -65,12 +65,13 @@ pub(in crate::status) struct Member<'r>(pub(in crate::status) &'r MemberReport);
 
 impl fmt::Display for Member<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let MemberReport { sci, mi, priority, live, heard_ms_ago, announced } = self.0;
+        let MemberReport { sci, mi, priority, live, heard_ms_ago, announced, name } = self.0;
+        let named = name.as_ref().map(|name| format!(", named \"{name}\" by itself")).unwrap_or_default();
         let state = if *live { "live" } else { "heard, but has not shown that it hears this box" };
         let kind = if *announced { "" } else { ", a plain MACsec station" };
         write!(
             f,
-            "member {sci}, {state}, heard {} ago, priority {priority}, MI {mi}{kind}",
+            "member {sci}{named}, {state}, heard {} ago, priority {priority}, MI {mi}{kind}",
             Ago(*heard_ms_ago)
         )
     }

@@ -240,7 +240,8 @@ fn sas(link: &LinkReport, palette: Palette) -> Vec<Line<'static>> {
             .pns_last_seconds
             .map(|seconds| format!(", {} left", lifetime::Span(Duration::from_secs(seconds))));
         let left = left.unwrap_or_default();
-        let text = format!("  {word:<13}SC {sci}, SA {}, {used}, {pn}, key {}{left}", sa.an, sa.key);
+        let text =
+            format!("  {word:<13}SC {}, SA {}, {used}, {pn}, key {}{left}", link.named(sci), sa.an, sa.key);
         Line::from(palette.span(if sa.in_use { Look::Plain } else { Look::Warn }, text))
     };
     transmit.chain(receive).map(line).collect()

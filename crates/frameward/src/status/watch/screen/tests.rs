@@ -70,13 +70,13 @@ fn a_gateway_on_the_screen() {
 fn key_agreement_on_the_screen() {
     let mut view = View { name: "line".into(), ..View::default() };
     view.take(Ok(agreed("line")));
-    let screen = drawn(&mut view, 120, 24);
+    let screen = drawn(&mut view, 140, 24);
     let at = screen.iter().position(|line| line.contains("key agreement")).unwrap();
     assert_eq!(
         screen[at..at + 4],
         [
             "  key agreement secured, this box is key server",
-            "               member 02:00:00:00:00:02/1, live, heard 0.4 s ago, priority 32, MI 101112131415161718191a1b",
+            "               member 02:00:00:00:00:02/1, named \"press-b\" by itself, live, heard 0.4 s ago, priority 32, MI 101112131415161718191a1b",
             "               SAK 000102030405060708090a0b/7, AN 1, gcm-aes-128, encrypted, protects, 1d 02:03:04 old",
             "               1.5 s ago: SAK 000102030405060708090a0b/7 protects",
         ]
