@@ -18,7 +18,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use config::Finding;
+use config::{Config, Finding};
 use pnstore::Directory;
 
 use crate::accept::Accepted;
@@ -95,6 +95,23 @@ impl ConfigurationFolder {
     /// The configuration file in use, if there is one.
     pub fn configuration(&self) -> PathBuf {
         self.0.join(CURRENT).join(FileName::CONFIGURATION)
+    }
+
+    /// Reads the configuration in use, which has to be that of the gateway `name`.
+    ///
+    /// # Errors
+    /// All that is wrong, line by line.
+    pub fn load(&self, name: &str) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+        let file = self.configuration();
+        let (config, warnings) = load(&file)?;
+        if config.gateway.name == name {
+            return Ok((config, warnings));
+        }
+        let text = format!(
+            "[gateway] has the name {:?}, and the box is {name:?} in its fleet; have the operator give both one name",
+            config.gateway.name
+        );
+        Err(vec![Finding { file, line: None, text }])
     }
 
     /// The version in use.
@@ -189,7 +206,7 @@ impl ConfigurationFolder {
         make(&used).map_err(error(&used))?;
         let (folder, staged) = (self.0.join(format!("version-{version}")), self.0.join(".staged"));
         Self::stage(accepted, &staged).map_err(error(&staged))?;
-        if let Err(findings) = config::load(&staged.join(FileName::CONFIGURATION)) {
+        if let Err(findings) = load(&staged.join(FileName::CONFIGURATION)) {
             let _ = fs::remove_dir_all(&staged);
             return Err(InstallError::Refused { version, findings });
         }
@@ -250,6 +267,20 @@ impl ConfigurationFolder {
             }
         }
         Ok(())
+    }
+}
+
+/// Reads a configuration that came from a fleet: which one that is, its box alone says.
+pub(crate) fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+    let (config, warnings) = config::load(file)?;
+    match &config.fleet {
+        None => Ok((config, warnings)),
+        Some(fleet) => Err(vec![Finding {
+            file: file.to_owned(),
+            line: Some(fleet.line.0),
+            text: "[fleet] stands in the box's own file alone; take it out of what the fleet sends"
+                .to_owned(),
+        }]),
     }
 }
 

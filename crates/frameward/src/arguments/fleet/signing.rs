@@ -13,6 +13,7 @@ use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 use inventory::Revocation;
 use suite::identity::PublicKey;
 
+use super::standing::{Standings, standings};
 use super::unix_seconds;
 use crate::{Failure, print, tell, told};
 
@@ -161,6 +162,11 @@ impl Signing {
         let places = self.places(&mut *self.open()?, &operator, gateways, kind)?;
         let others = places.iter().filter(|(_, place)| !is_there(&place.difference));
         Ok(others.map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
+    }
+
+    /// Where these gateways stand.
+    pub(super) fn standings(&self, names: &[GatewayName]) -> Result<Standings, Failure> {
+        standings(&mut *self.open()?, self.operator()?.fleet(), &self.identities, names)
     }
 
     /// Publishes that nobody speaks with a gateway any more, and keeps its identity among those that are not taken again.

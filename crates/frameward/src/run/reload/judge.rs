@@ -36,7 +36,7 @@ impl Running {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (Config { file, gateway, links, sites, outline }, warnings) =
+        let (Config { file, gateway, links, sites, outline, .. }, warnings) =
             config::load(&self.file).map_err(as_lines)?;
         for warning in warnings {
             warn!(event = "configuration", "{warning}");
