@@ -38,7 +38,6 @@ fn base() -> Vec<Block> {
     let [key, hub] = ["ab", "cd"].map(|octet| format!("\"{}\"", octet.repeat(32)));
     vec![
         block(&["gateway"], &[("name", "\"a\"")]),
-        block(&["fleet"], &[("directory", "\"a.redb\""), ("operator", &key), ("identity", "\"i.key\"")]),
         block(&["link"], &[("name", "\"cell\""), ("plain", "\"e0\""), ("protected", "\"e1\"")]),
         block(&["link", "mka"], &[("cak_file", "\"a.256\"")]),
         block(
@@ -142,6 +141,7 @@ fn base() -> Vec<Block> {
             ],
         ),
         block(&["fieldbus", "relation"], RELATION),
+        block(&["fleet"], &[("directory", "\"a.redb\""), ("operator", &key), ("identity", "\"i.key\"")]),
     ]
 }
 

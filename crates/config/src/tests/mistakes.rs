@@ -22,7 +22,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[gateway]",
         "colour = 1\n[gateway]",
-        "1: unknown key \"colour\"; remove it or use one of gateway, link, site, fieldbus",
+        "1: unknown key \"colour\"; remove it or use one of gateway, fleet, link, site, fieldbus",
     ),
     (
         "replay_floor",
