@@ -16,6 +16,7 @@ use antedate::cbc_mac::CbcMac;
 use antedate::dtls::RecordNumbering;
 use antedate::keystream::Keystream;
 use antedate::sender::Numbering as _;
+use antedate::template::goose;
 use antedate::{CacheHit, Ccm, Expected, Gcm, Sender, TagLength};
 use arrayvec::ArrayVec;
 use ccm::aead::AeadInOut as _;
@@ -25,9 +26,19 @@ pub const BATCH: usize = 8;
 /// The longest payload.
 pub const LONGEST: usize = 1000;
 /// Payloads that are measured, in octets; those of the paper's text and figures are among them.
-pub const PAYLOADS: [usize; 14] = [16, 32, 48, 64, 80, 96, 112, 128, 200, 304, 464, 608, 800, 1000];
+pub const PAYLOADS: [usize; 17] =
+    [16, 32, 48, 64, 80, 96, 112, 128, 200, 224, 288, 304, 464, 496, 608, 800, 1000];
 /// Templates that are measured, in octets.
 pub const TEMPLATES: [usize; 5] = [0, 16, 32, 48, 96];
+/// Octets of the longest template that is prepared.
+const LONGEST_TEMPLATE: usize = 96;
+
+/// A GOOSE message, from behind the EtherType: eight switches' states.
+pub const GOOSE: [u8; 117] = *b"\
+    \x00\x01\x00\x75\x00\x00\x00\x00\x61\x6b\
+    \x80\x14IED1LD0/LLN0$GO$gcb1\x81\x02\x07\xd0\x82\x13IED1LD0/LLN0$status\x83\x04gcb1\
+    \x84\x08\x5b\x00\x11\x22\x33\x44\x55\x0a\x85\x01\x03\x86\x01\x05\x87\x01\x00\x88\x01\x01\x89\x01\x00\x8a\x01\x08\
+    \xab\x18\x83\x01\x00\x83\x01\x00\x83\x01\x00\x83\x01\x00\x83\x01\x00\x83\x01\x00\x83\x01\x00\x83\x01\x00";
 
 /// The measured operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,12 +55,24 @@ pub enum What {
     Block,
     /// CCM by crate ccm: `ordinary` alone is meant.
     OrdinaryCrate,
+    /// CCM of [`GOOSE`] messages that announce changes: known up to their time.
+    GooseChange,
+    /// CCM of [`GOOSE`] messages that repeat a state: known as a whole, with their `sqNum`.
+    GooseRepetition,
 }
 
 impl What {
     /// All.
-    pub const ALL: [Self; 6] =
-        [Self::Encryption, Self::Mac, Self::Both, Self::Gcm, Self::Block, Self::OrdinaryCrate];
+    pub const ALL: [Self; 8] = [
+        Self::Encryption,
+        Self::Mac,
+        Self::Both,
+        Self::Gcm,
+        Self::Block,
+        Self::OrdinaryCrate,
+        Self::GooseChange,
+        Self::GooseRepetition,
+    ];
 
     /// As it stands in tables.
     pub const fn name(self) -> &'static str {
@@ -60,6 +83,8 @@ impl What {
             Self::Gcm => "gcm",
             Self::Block => "block",
             Self::OrdinaryCrate => "crate-ccm",
+            Self::GooseChange => "goose-change",
+            Self::GooseRepetition => "goose-repetition",
         }
     }
 }
@@ -93,6 +118,8 @@ const RECORDS: RecordNumbering = RecordNumbering { salt: [1, 2, 3, 4], epoch: 1,
 /// All rows, one after the other.
 pub fn each_row(meter: &mut dyn Meter, found: &mut dyn FnMut(Row)) {
     found(block(meter));
+    found(goose_change(meter));
+    found(goose_repetition(meter));
     for payload in PAYLOADS {
         found(encryption(meter, payload));
         found(gcm(meter, payload));
@@ -131,7 +158,7 @@ fn encryption(meter: &mut dyn Meter, payload: usize) -> Row {
             }
         };
     }
-    sized!(16 32 48 64 80 96 112 128 200 304 464 608 800 1000)
+    sized!(16 32 48 64 80 96 112 128 200 224 288 304 464 496 608 800 1000)
 }
 
 fn encryption_of<const N: usize>(meter: &mut dyn Meter) -> Row {
@@ -198,25 +225,67 @@ fn mac(meter: &mut dyn Meter, payload: usize, template: usize) -> Row {
 }
 
 fn both(meter: &mut dyn Meter, payload: usize, template: usize) -> Row {
+    sent(meter, What::Both, &messages(payload), payload, template, &mut |_| {})
+}
+
+fn goose_change(meter: &mut dyn Meter) -> Row {
+    let template = goose::predictable_prefix_of_change(&GOOSE).expect("invariant: a GOOSE message");
+    let mut messages = [[0; LONGEST]; BATCH];
+    for (number, message) in messages.iter_mut().enumerate() {
+        message[..GOOSE.len()].copy_from_slice(&GOOSE);
+        message[template..GOOSE.len()].iter_mut().for_each(|octet| *octet ^= number as u8);
+    }
+    sent(meter, What::GooseChange, &messages, GOOSE.len(), template, &mut |_| {})
+}
+
+fn goose_repetition(meter: &mut dyn Meter) -> Row {
+    let repeat = |message: &mut [u8]| {
+        let mut before = GOOSE;
+        before.copy_from_slice(&message[..GOOSE.len()]);
+        goose::repetition(&before, message).expect("invariant: its number grows by no octet");
+    };
+    let mut message = [0; LONGEST];
+    message[..GOOSE.len()].copy_from_slice(&GOOSE);
+    let messages = [(); BATCH].map(|()| {
+        repeat(&mut message);
+        message
+    });
+    sent(meter, What::GooseRepetition, &messages, GOOSE.len(), LONGEST_TEMPLATE, &mut |known| repeat(known))
+}
+
+/// CCM of messages whose first `template` octets are foreseen: those of the first one, and `foresee` makes of them those of
+/// the next.
+fn sent(
+    meter: &mut dyn Meter,
+    what: What,
+    messages: &[[u8; LONGEST]; BATCH],
+    payload: usize,
+    template: usize,
+    foresee: &mut dyn FnMut(&mut [u8]),
+) -> Row {
     let ccm = Ccm::new(Aes128::new(&KEY.into()), TagLength::EIGHT);
-    let mut sender = Sender::<_, _, 1008, 96, BATCH>::new(&ccm, RECORDS, 0);
+    let mut sender = Sender::<_, _, 1008, LONGEST_TEMPLATE, BATCH>::new(&ccm, RECORDS, 0);
     let mut met = CacheHit::Full;
-    let mut send_all = |sender: &mut Sender<'_, _, _, 1008, 96, BATCH>, data: &mut [[u8; LONGEST]; BATCH]| {
+    let mut send_all = |sender: &mut Sender<'_, _, _, 1008, LONGEST_TEMPLATE, BATCH>,
+                        data: &mut [[u8; LONGEST]; BATCH]| {
+        met = CacheHit::Full;
         for data in data {
-            if let Ok(sent) = sender.send(black_box(&mut data[..payload])) {
-                met = met.min(black_box(sent).hit);
-            }
+            let sent = sender.send(black_box(&mut data[..payload])).expect("invariant: numbers are left");
+            met = met.min(black_box(sent).hit);
         }
     };
-    let mut data = messages(payload);
+    let mut data = *messages;
     let ordinary = meter.measure(&mut || send_all(&mut sender, &mut data));
-    let known = messages(payload);
+    let mut known = messages[0];
     let prepare = meter.measure(&mut || {
-        while sender.prepare(Expected::exactly(payload), black_box(&known[0][..template])) {}
+        while sender.prepare(Expected::exactly(payload), black_box(&known[..template])) {
+            foresee(&mut known);
+        }
     });
-    let mut data = messages(payload);
+    let mut data = *messages;
     let online = meter.measure(&mut || send_all(&mut sender, &mut data));
-    Row { what: What::Both, payload, template, ordinary, prepare, online }
+    assert_eq!(met, CacheHit::Full, "{} of {payload} octets, template {template}: as foreseen", what.name());
+    Row { what, payload, template, ordinary, prepare, online }
 }
 
 fn gcm(meter: &mut dyn Meter, payload: usize) -> Row {

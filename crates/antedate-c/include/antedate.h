@@ -54,6 +54,16 @@
 // Octets of a GCM nonce in front of the number.
 #define ANTEDATE_GCM_PREFIX_OCTETS 4
 
+#if defined(ANTEDATE_32_BIT)
+// Octets of a receiver.
+#define ANTEDATE_RECEIVER_OCTETS 896
+#endif
+
+#if !defined(ANTEDATE_32_BIT)
+// Octets of a receiver.
+#define ANTEDATE_RECEIVER_OCTETS 1280
+#endif
+
 // Alignment of a sender's memory, which an array of uint64_t has.
 #define ANTEDATE_ALIGNMENT 8
 
@@ -86,6 +96,9 @@
 // Octets of a sender that prepares for 4 messages, up to 1024 octets of each, with templates of up to 96.
 #define ANTEDATE_LARGE_OCTETS 6656
 #endif
+
+// The longest template that a sender uses, in octets. Longer ones may be given: it takes their beginning.
+#define ANTEDATE_TEMPLATE_OCTETS 96
 
 // Usable share of the preparation.
 enum antedate_met
@@ -126,13 +139,21 @@ enum antedate_result
     ANTEDATE_ERROR_ROOM = -4,
     // Two areas overlap that must not.
     ANTEDATE_ERROR_OVERLAP = -5,
-    // This is no sender: never begun, wiped, or moved to another address since. A copy of a sender would use its
-    // nonces a second time.
+    // This is no sender, or no receiver, of this kind: never begun, wiped, or moved to another address since. A copy of a
+    // sender would use its nonces a second time.
     ANTEDATE_ERROR_NO_SENDER = -6,
     // Another call has this sender, which an interrupt or a thread interrupted.
     ANTEDATE_ERROR_BUSY = -7,
     // All numbers under this key are used: change the key.
     ANTEDATE_ERROR_EXHAUSTED = -8,
+    // This is no message of the protocol that was named.
+    ANTEDATE_ERROR_MESSAGE = -9,
+    // This number was taken before, or is too old to tell.
+    ANTEDATE_ERROR_REPLAYED = -10,
+    // The message is forged, or of another key or number. Its data is wiped.
+    ANTEDATE_ERROR_NOT_AUTHENTIC = -11,
+    // The record is of another epoch: it belongs to other keys.
+    ANTEDATE_ERROR_EPOCH = -12,
 };
 #ifndef __cplusplus
 typedef int32_t antedate_result;
@@ -143,6 +164,9 @@ typedef struct antedate_ccm antedate_ccm;
 
 // Seals GCM messages under one key. It lies in memory that its owner gave, and must not be moved.
 typedef struct antedate_gcm antedate_gcm;
+
+// Opens what one sender sealed under one key. It lies in memory that its owner gave, and must not be moved.
+typedef struct antedate_receiver antedate_receiver;
 
 // Parameters for sealing CCM messages. The octets that it points at are copied.
 typedef struct antedate_ccm_config {
@@ -208,6 +232,26 @@ typedef struct antedate_gcm_config {
     // memory that survives a restart, or change the key.
     uint64_t first_number;
 } antedate_gcm_config;
+
+// A message that was opened.
+typedef struct antedate_opened {
+    // Octets of the data. It begins where the message began; in a DTLS record ANTEDATE_DTLS_HEADER_OCTETS behind.
+    size_t octets;
+    // The number.
+    uint64_t number;
+    // The type of a DTLS record; otherwise 0.
+    uint8_t content_type;
+} antedate_opened;
+
+// Beginning that all messages so far have in common. Zeros are none yet.
+typedef struct antedate_learned {
+    // The template.
+    uint8_t octets[ANTEDATE_TEMPLATE_OCTETS];
+    // Octets of it. After the first message all of that one, as far as there is room.
+    size_t length;
+    // Messages that it was learned from.
+    uint32_t messages;
+} antedate_learned;
 
 #ifdef __cplusplus
 extern "C" {
@@ -304,6 +348,101 @@ antedate_result antedate_gcm_next_unprepared(struct antedate_gcm *sender,
 
 // Ends the sender: wipes key and keystream, and gives the memory back.
 antedate_result antedate_gcm_wipe(struct antedate_gcm *sender);
+
+// Begins to open CCM messages. `config`: that of their sender, but for `first_number`: the lowest number that is taken. After a
+// restart it is behind the highest one that was, unless the key is new: else old messages are taken again. `memory`:
+// ANTEDATE_RECEIVER_OCTETS, aligned to ANTEDATE_ALIGNMENT, that belong to the receiver until it is wiped.
+antedate_result antedate_ccm_receiver_init(void *memory,
+                                           size_t octets,
+                                           const struct antedate_ccm_config *config,
+                                           struct antedate_receiver **receiver);
+
+// Begins to read DTLS 1.2 records; as antedate_ccm_receiver_init. `config`: the other end's; `content_type` is
+// not looked at.
+antedate_result antedate_dtls_receiver_init(void *memory,
+                                            size_t octets,
+                                            const struct antedate_dtls_config *config,
+                                            struct antedate_receiver **receiver);
+
+// Begins to open GCM messages; as antedate_ccm_receiver_init.
+antedate_result antedate_gcm_receiver_init(void *memory,
+                                           size_t octets,
+                                           const struct antedate_gcm_config *config,
+                                           struct antedate_receiver **receiver);
+
+// Opens the CCM message with this number in place. `message`: `octets` octets, the tag among them. `opened` may be NULL.
+//
+// ANTEDATE_ERROR_REPLAYED: this number was taken, or is older than the last 64; ANTEDATE_ERROR_NOT_AUTHENTIC: forged, or of
+// another key or number, and the data is wiped. Whatever is refused moves nothing.
+antedate_result antedate_ccm_open(struct antedate_receiver *receiver,
+                                  uint64_t number,
+                                  void *message,
+                                  size_t octets,
+                                  struct antedate_opened *opened);
+
+// Opens one DTLS record in place; as antedate_ccm_open. A datagram may hold several: each is 13 octets longer than the number
+// in its octets 11 and 12. ANTEDATE_ERROR_EPOCH: the record belongs to other keys.
+antedate_result antedate_dtls_open(struct antedate_receiver *receiver,
+                                   void *record,
+                                   size_t octets,
+                                   struct antedate_opened *opened);
+
+// Opens the GCM message with this number in place; as antedate_ccm_open. `aad`: `aad_octets` octets that were authenticated
+// with it; may be NULL if there are none.
+antedate_result antedate_gcm_open(struct antedate_receiver *receiver,
+                                  uint64_t number,
+                                  const void *aad,
+                                  size_t aad_octets,
+                                  void *message,
+                                  size_t octets,
+                                  struct antedate_opened *opened);
+
+// Ends the receiver: wipes the key, and gives the memory back.
+antedate_result antedate_receiver_wipe(struct antedate_receiver *receiver);
+
+// Learns from one more message. The template is at `learned->octets`, and has `learned->length` octets.
+antedate_result antedate_learn(struct antedate_learned *learned, const void *message, size_t octets);
+
+// GOOSE (IEC 61850-8-1): how much is known of the next message that announces a change. `message`: one before it, from
+// behind the EtherType. `*foreseen`: octets up to the time of the change; those of `message` are the template.
+// ANTEDATE_ERROR_MESSAGE: this is no GOOSE message.
+antedate_result antedate_goose_change(const void *message,
+                                      size_t octets,
+                                      size_t *foreseen);
+
+// GOOSE: writes to `next` the repetition that follows `message`, which differs in `sqNum` alone and is as long. It is the
+// template, and also what is to be sent unless something changes. `room`: at least `octets`.
+//
+// ANTEDATE_ERROR_MESSAGE: this is no GOOSE message, or the next `sqNum` needs an octet more than this one has.
+antedate_result antedate_goose_repetition(const void *message,
+                                          size_t octets,
+                                          void *next,
+                                          size_t room);
+
+// PPMP (Eclipse Unide): how much is known of the next message that is formed like `message`. `*foreseen`: octets up to its
+// first time. ANTEDATE_ERROR_MESSAGE: a string in it does not end.
+antedate_result antedate_ppmp(const void *message,
+                              size_t octets,
+                              size_t *foreseen);
+
+// Puts types and lengths of fields (ISO/IEC 8825-1, types of one octet) in front of their values, so that the template is
+// longer: types and lengths seldom change. `sorted` is what is sealed and sent; it has as many octets as `message`. The
+// receiver puts them back with antedate_restore(). `*heads`: octets of types and lengths, which are a template for the next
+// message of this form.
+//
+// ANTEDATE_ERROR_MESSAGE: these are no fields.
+antedate_result antedate_sort(const void *message,
+                              size_t octets,
+                              void *sorted,
+                              size_t room,
+                              size_t *heads);
+
+// Undoes antedate_sort(). `sorted`: what was received, after it was opened. `message`: room for as many octets.
+// ANTEDATE_ERROR_MESSAGE: these are no sorted fields.
+antedate_result antedate_restore(const void *sorted,
+                                 size_t octets,
+                                 void *message,
+                                 size_t room);
 
 #ifdef __cplusplus
 } // extern "C"

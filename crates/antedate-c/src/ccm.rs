@@ -76,6 +76,25 @@ pub struct antedate_ccm_config {
     pub first_number: u32,
 }
 
+impl antedate_ccm_config {
+    /// Key and numbering.
+    ///
+    /// # Safety
+    /// What the configuration points at can be read, with the lengths in it.
+    pub(crate) unsafe fn read(&self) -> Result<(Ccm<Cipher>, Prefixed), antedate_result> {
+        // SAFETY: as the caller grants it.
+        let (prefix, prefix_octets) = unsafe { octets::copy(self.prefix, self.prefix_octets) }?;
+        if prefix_octets < Nonce::SHORTEST - NUMBER_OCTETS {
+            return Err(ANTEDATE_ERROR_LENGTH);
+        }
+        // SAFETY: as the caller grants it.
+        let (aad, aad_octets) = unsafe { octets::copy(self.aad.cast(), self.aad_octets) }?;
+        // SAFETY: as the caller grants it.
+        let key = unsafe { octets::read(self.key, self.key_octets) }?;
+        Ok((ccm(key, self.tag_octets)?, Prefixed { prefix, prefix_octets, aad, aad_octets }))
+    }
+}
+
 /// Parameters for sealing DTLS 1.2 records: AES-CCM (tags of 16 octets) or AES-CCM-8 (RFC 6655), in one epoch
 /// and direction. The octets that it points at are copied.
 #[repr(C)]
@@ -144,7 +163,7 @@ impl<R: Written, const N: usize, const T: usize, const SLOTS: usize> Messages
 }
 
 /// A prefix and a number; one AAD for all.
-struct Prefixed {
+pub(crate) struct Prefixed {
     prefix: [u8; Nonce::LONGEST - NUMBER_OCTETS],
     prefix_octets: usize,
     aad: [u8; AAD_OCTETS],
@@ -214,17 +233,9 @@ pub unsafe extern "C" fn antedate_ccm_init(
     let read = || {
         // SAFETY: the caller's pointer, checked here for NULL.
         let config = unsafe { config.as_ref() }.ok_or(ANTEDATE_ERROR_NULL)?;
-        // SAFETY: what the configuration points at can be read, with the lengths in it, which the caller grants.
-        let (prefix, prefix_octets) = unsafe { octets::copy(config.prefix, config.prefix_octets) }?;
-        if prefix_octets < Nonce::SHORTEST - NUMBER_OCTETS {
-            return Err(ANTEDATE_ERROR_LENGTH);
-        }
-        // SAFETY: as above.
-        let (aad, aad_octets) = unsafe { octets::copy(config.aad.cast(), config.aad_octets) }?;
-        // SAFETY: as above.
-        let key = unsafe { octets::read(config.key, config.key_octets) }?;
-        let ccm = ccm(key, config.tag_octets)?;
-        Ok((ccm, Prefixed { prefix, prefix_octets, aad, aad_octets }, u64::from(config.first_number)))
+        // SAFETY: as the caller grants it.
+        let (ccm, prefixed) = unsafe { config.read() }?;
+        Ok((ccm, prefixed, u64::from(config.first_number)))
     };
     // SAFETY: as the caller grants it.
     unsafe { begin(memory, octets, sender, read) }
@@ -253,7 +264,7 @@ pub unsafe extern "C" fn antedate_dtls_init(
     unsafe { begin(memory, octets, sender, read) }
 }
 
-fn ccm(key: &[u8], tag_octets: usize) -> Result<Ccm<Cipher>, antedate_result> {
+pub(crate) fn ccm(key: &[u8], tag_octets: usize) -> Result<Ccm<Cipher>, antedate_result> {
     let tag = TagLength::new(tag_octets).ok_or(ANTEDATE_ERROR_LENGTH)?;
     Ok(Ccm::new(Cipher::new(key)?, tag))
 }

@@ -22,8 +22,10 @@ mod cipher;
 pub mod gcm;
 mod memory;
 mod octets;
+pub mod receiver;
 pub mod results;
 pub mod sizes;
+pub mod templates;
 #[cfg(test)]
 mod tests;
 

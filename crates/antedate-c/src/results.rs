@@ -22,13 +22,21 @@ pub enum antedate_result {
     ANTEDATE_ERROR_ROOM = -4,
     /// Two areas overlap that must not.
     ANTEDATE_ERROR_OVERLAP = -5,
-    /// This is no sender: never begun, wiped, or moved to another address since. A copy of a sender would use its
-    /// nonces a second time.
+    /// This is no sender, or no receiver, of this kind: never begun, wiped, or moved to another address since. A copy of a
+    /// sender would use its nonces a second time.
     ANTEDATE_ERROR_NO_SENDER = -6,
     /// Another call has this sender, which an interrupt or a thread interrupted.
     ANTEDATE_ERROR_BUSY = -7,
     /// All numbers under this key are used: change the key.
     ANTEDATE_ERROR_EXHAUSTED = -8,
+    /// This is no message of the protocol that was named.
+    ANTEDATE_ERROR_MESSAGE = -9,
+    /// This number was taken before, or is too old to tell.
+    ANTEDATE_ERROR_REPLAYED = -10,
+    /// The message is forged, or of another key or number. Its data is wiped.
+    ANTEDATE_ERROR_NOT_AUTHENTIC = -11,
+    /// The record is of another epoch: it belongs to other keys.
+    ANTEDATE_ERROR_EPOCH = -12,
 }
 
 /// Usable share of the preparation.

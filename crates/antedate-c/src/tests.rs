@@ -13,10 +13,12 @@ use antedate::{Ccm, Gcm, Nonce, TagLength};
 use crate::ccm::*;
 use crate::gcm::*;
 use crate::memory::{enter, Head};
+use crate::receiver::*;
 use crate::results::antedate_met::*;
 use crate::results::antedate_result::{self, *};
 use crate::results::antedate_sent;
 use crate::sizes::*;
+use crate::templates::*;
 
 const KEY: [u8; 32] = [7; 32];
 const PREFIX: [u8; 10] = *b"station-10";
@@ -355,4 +357,168 @@ fn numbers_end() {
         antedate_gcm_send(sender, ptr::null(), 0, [0_u8; 32].as_mut_ptr().cast(), 32, 1, ptr::null_mut())
     };
     assert_eq!((send(), send()), (ANTEDATE_OK, ANTEDATE_ERROR_EXHAUSTED));
+}
+
+#[test]
+fn templates_are_foreseen_learned_and_sorted_or_refused() {
+    let begin = |octets: &[u8]| octets.as_ptr().cast::<c_void>();
+    let apdu = *b"\0\x01\0\x15\0\0\0\0\x61\x0b\x80\x01g\x84\x02tt\x86\x02\0\xff";
+    let (mut foreseen, mut next) = (77, [9; 32]);
+    assert_eq!(unsafe { antedate_goose_change(begin(&apdu), apdu.len(), &mut foreseen) }, ANTEDATE_OK);
+    assert_eq!(foreseen, 15);
+    let mut repetition = |octets, room| unsafe {
+        antedate_goose_repetition(begin(&apdu), octets, next.as_mut_ptr().cast(), room)
+    };
+    assert_eq!(repetition(21, 20), ANTEDATE_ERROR_ROOM);
+    assert_eq!(repetition(20, 20), ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(repetition(21, 32), ANTEDATE_OK);
+    assert_eq!(next[..21], [&apdu[..19], &[1, 0]].concat());
+    assert_eq!(next[21..], [9; 11], "what lies behind the message");
+    // A number that needs an octet more is no repetition.
+    let widest = *b"\0\x01\0\x0d\0\0\0\0\x61\x03\x86\x01\x7f";
+    let to: *mut c_void = next.as_mut_ptr().cast();
+    let refused = unsafe { antedate_goose_repetition(begin(&widest), widest.len(), to, 32) };
+    assert_eq!(refused, ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(unsafe { antedate_goose_repetition(to, 21, to, 32) }, ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(unsafe { antedate_goose_change(begin(&apdu), 3, &mut foreseen) }, ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(unsafe { antedate_goose_change(begin(&apdu), 21, ptr::null_mut()) }, ANTEDATE_ERROR_NULL);
+    assert_eq!(unsafe { antedate_goose_change(ptr::null(), 21, &mut foreseen) }, ANTEDATE_ERROR_NULL);
+
+    let json = *b"{\"ts\":\"2026\"}";
+    assert_eq!(unsafe { antedate_ppmp(begin(&json), json.len(), &mut foreseen) }, ANTEDATE_OK);
+    assert_eq!(foreseen, 7);
+    assert_eq!(unsafe { antedate_ppmp(begin(&json), 3, &mut foreseen) }, ANTEDATE_ERROR_MESSAGE);
+
+    let mut learned = antedate_learned { octets: [0; ANTEDATE_TEMPLATE_OCTETS], length: 0, messages: 0 };
+    let mut learn = |message: &[u8]| {
+        assert_eq!(unsafe { antedate_learn(&mut learned, begin(message), message.len()) }, ANTEDATE_OK);
+        learned.octets[..learned.length].to_vec()
+    };
+    assert_eq!(learn(&[7; 200]), [7; 96], "as far as there is room");
+    assert_eq!(learn(&[7; 60]), [7; 60]);
+    assert_eq!(learn(b"\x07\x07\x08"), [7; 2]);
+    assert_eq!(learn(b""), []);
+    assert_eq!(learn(&[7; 60]), []);
+    // A structure that was never set to zeros.
+    learned.length = 97;
+    assert_eq!(unsafe { antedate_learn(&mut learned, begin(&json), 3) }, ANTEDATE_ERROR_LENGTH);
+    assert_eq!(unsafe { antedate_learn(ptr::null_mut(), begin(&json), 3) }, ANTEDATE_ERROR_NULL);
+    let own: *mut antedate_learned = &mut learned;
+    assert_eq!(unsafe { antedate_learn(own, own.cast(), 3) }, ANTEDATE_ERROR_OVERLAP);
+
+    let fields = *b"\x01\x02ab\x02\x00\x03\x81\x01c";
+    let (mut sorted, mut restored, mut heads) = ([9; 12], [9; 12], 0);
+    let to = sorted.as_mut_ptr().cast();
+    let sort = |octets, to, room, heads| unsafe { antedate_sort(begin(&fields), octets, to, room, heads) };
+    assert_eq!(sort(10, to, 9, &mut heads), ANTEDATE_ERROR_ROOM);
+    assert_eq!(sort(9, to, 12, &mut heads), ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(sort(10, to, 12, ptr::null_mut()), ANTEDATE_ERROR_NULL);
+    assert_eq!(sort(10, to, 12, to.cast()), ANTEDATE_ERROR_OVERLAP);
+    assert_eq!(sort(10, to, 12, &mut heads), ANTEDATE_OK);
+    assert_eq!((heads, &sorted), (7, b"\x01\x02\x02\x00\x03\x81\x01abc\x09\x09"));
+    let to = restored.as_mut_ptr().cast();
+    assert_eq!(unsafe { antedate_restore(begin(&sorted), 10, to, 12) }, ANTEDATE_OK);
+    assert_eq!(restored[..10], fields);
+    assert_eq!(unsafe { antedate_restore(begin(&sorted), 3, to, 12) }, ANTEDATE_ERROR_MESSAGE);
+    assert_eq!(unsafe { antedate_restore(begin(&sorted), 10, to, 9) }, ANTEDATE_ERROR_ROOM);
+}
+
+#[test]
+fn what_was_sealed_is_opened_once_by_its_receiver_alone() {
+    const UNOPENED: antedate_opened = antedate_opened { octets: 0, number: 0, content_type: 0 };
+    let (memory, own) = (&mut EMPTY.clone(), &mut EMPTY.clone());
+    let place: *mut c_void = own.as_mut_ptr().cast();
+    let mut receiver = ptr::null_mut();
+    let opened_as = |octets, number, content_type| Ok(antedate_opened { octets, number, content_type });
+
+    let sender = ccm_init(memory, &antedate_ccm_config { first_number: 7, ..config() }).unwrap();
+    for (octets, wanted) in
+        [(ANTEDATE_RECEIVER_OCTETS / 2, ANTEDATE_ERROR_MEMORY), (ANTEDATE_RECEIVER_OCTETS, ANTEDATE_OK)]
+    {
+        let begun = unsafe { antedate_ccm_receiver_init(place, octets, &config(), &mut receiver) };
+        assert_eq!((begun, receiver.is_null()), (wanted, wanted != ANTEDATE_OK));
+    }
+    let open = |receiver, number, message: &mut [u8]| {
+        let mut opened = UNOPENED;
+        let begin = message.as_mut_ptr().cast();
+        let result = unsafe { antedate_ccm_open(receiver, number, begin, message.len(), &mut opened) };
+        Ok(opened).filter_ok(result)
+    };
+    let mut message = [3; 28];
+    send(sender, &mut message, 20).unwrap();
+    // As it was before a restart, behind number 7.
+    let behind = antedate_ccm_config { first_number: 8, ..config() };
+    let mut elsewhere = EMPTY;
+    let mut later = ptr::null_mut();
+    let begun = unsafe {
+        antedate_ccm_receiver_init(elsewhere.as_mut_ptr().cast(), size_of::<Memory>(), &behind, &mut later)
+    };
+    assert_eq!(begun, ANTEDATE_OK);
+    assert_eq!(open(later, 7, &mut message.clone()), Err(ANTEDATE_ERROR_REPLAYED));
+    for number in [6, 8, 7 | 1 << 32] {
+        let wanted = if number < 9 { ANTEDATE_ERROR_NOT_AUTHENTIC } else { ANTEDATE_ERROR_MESSAGE };
+        assert_eq!(open(receiver, number, &mut message.clone()), Err(wanted), "another number");
+    }
+    assert_eq!(open(receiver, 7, &mut message[..7].to_vec()), Err(ANTEDATE_ERROR_MESSAGE));
+    let mut opened = message;
+    assert_eq!(open(receiver, 7, &mut opened), opened_as(20, 7, 0));
+    assert_eq!(opened[..20], [3; 20]);
+    assert_eq!(open(receiver, 7, &mut message.clone()), Err(ANTEDATE_ERROR_REPLAYED));
+    assert_eq!(open(sender.cast(), 7, &mut message.clone()), Err(ANTEDATE_ERROR_NO_SENDER), "a sender");
+    assert_eq!(open(ptr::null_mut(), 7, &mut message.clone()), Err(ANTEDATE_ERROR_NULL));
+    let raw = unsafe { antedate_ccm_open(receiver, 9, receiver.cast(), 28, ptr::null_mut()) };
+    assert_eq!(raw, ANTEDATE_ERROR_OVERLAP);
+    let raw = unsafe { antedate_dtls_open(receiver, message.as_mut_ptr().cast(), 28, ptr::null_mut()) };
+    assert_eq!(raw, ANTEDATE_ERROR_NO_SENDER, "one for CCM");
+
+    let sender = dtls_init(memory, &dtls_config()).unwrap();
+    let octets = size_of::<Memory>();
+    let wrong = antedate_dtls_config { tag_octets: 12, ..dtls_config() };
+    let refused = unsafe { antedate_dtls_receiver_init(place, octets, &wrong, &mut receiver) };
+    assert_eq!(refused, ANTEDATE_ERROR_LENGTH);
+    let begun = unsafe { antedate_dtls_receiver_init(place, octets, &dtls_config(), &mut receiver) };
+    assert_eq!(begun, ANTEDATE_OK);
+    let open = |record: &mut [u8]| {
+        let mut opened = UNOPENED;
+        let begin = record.as_mut_ptr().cast();
+        let result = unsafe { antedate_dtls_open(receiver, begin, record.len(), &mut opened) };
+        Ok(opened).filter_ok(result)
+    };
+    let mut record = [5; 21 + 10 + 8];
+    send(sender, &mut record, 10).unwrap();
+    for (at, wanted) in
+        [(1, ANTEDATE_ERROR_MESSAGE), (4, ANTEDATE_ERROR_EPOCH), (30, ANTEDATE_ERROR_NOT_AUTHENTIC)]
+    {
+        let mut changed = record;
+        changed[at] ^= 1;
+        assert_eq!(open(&mut changed), Err(wanted));
+    }
+    let mut opened = record;
+    assert_eq!(open(&mut opened), opened_as(10, 0, 23));
+    assert_eq!(opened[21..31], [5; 10]);
+    assert_eq!(open(&mut record), Err(ANTEDATE_ERROR_REPLAYED));
+
+    let sender = gcm_init(memory, &gcm_config()).unwrap();
+    let begun = unsafe { antedate_gcm_receiver_init(place, octets, &gcm_config(), &mut receiver) };
+    assert_eq!(begun, ANTEDATE_OK);
+    let mut message = [6; 26];
+    let (to, aad): (*mut c_void, *const c_void) = (message.as_mut_ptr().cast(), KEY.as_ptr().cast());
+    let sealed = unsafe { antedate_gcm_send(sender, aad, 20, to, 26, 10, ptr::null_mut()) };
+    assert_eq!(sealed, ANTEDATE_OK);
+    let open = |aad_octets, message: &mut [u8]| {
+        let mut opened = UNOPENED;
+        let (begin, octets) = (message.as_mut_ptr().cast(), message.len());
+        let result = unsafe { antedate_gcm_open(receiver, 0, aad, aad_octets, begin, octets, &mut opened) };
+        Ok(opened).filter_ok(result)
+    };
+    assert_eq!(open(19, &mut message.clone()), Err(ANTEDATE_ERROR_NOT_AUTHENTIC));
+    assert_eq!(open(20, &mut message[..15].to_vec()), Err(ANTEDATE_ERROR_MESSAGE));
+    let mut opened = message;
+    assert_eq!(open(20, &mut opened), opened_as(10, 0, 0));
+    assert_eq!(opened[..10], [6; 10]);
+    assert_eq!(open(20, &mut message), Err(ANTEDATE_ERROR_REPLAYED));
+
+    assert_eq!(unsafe { antedate_receiver_wipe(receiver) }, ANTEDATE_OK);
+    assert_eq!(unsafe { antedate_receiver_wipe(receiver) }, ANTEDATE_ERROR_NO_SENDER);
+    assert!(own.iter().all(|word| *word == 0), "what is wiped holds no key");
 }

@@ -62,6 +62,14 @@ fn compile(place: &Path, library: &Path, name: &str, compiler: &[&str]) -> PathB
 
 #[test]
 fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
+    let goose = |number: u8, time: u8, state_number: u8, state: u8| {
+        let head = [0, 1, 0, 96, 0, 0, 0, 0, 0x61, 86];
+        let set = b"\x80\x14IED1LD0/LLN0$GO$gcb1\x81\x02\x07\xd0\x82\x13IED1LD0/LLN0$status\x83\x04gcb1";
+        let time = [0x84, 8, 0x5b, 0, 0x11, time, 0x33, 0x44, 0x55, 0x0a];
+        let rest = [0x87, 1, 0, 0x88, 1, 1, 0x89, 1, 0, 0x8a, 1, 1, 0xab, 3, 0x83, 1, state];
+        [&head[..], set, &time, &[0x85, 1, state_number, 0x86, 1, number], &rest].concat()
+    };
+    let heads = [1, 4, 2, 3, 3, 1, 4, 1, 5, 1, 6, 1, 7, 1, 8, 2];
     let (place, library) = library();
     let printed = run(&mut Command::new(compile(&place, &library, "station", &["cc", "-std=c99"])));
     let messages: Vec<(&str, u64, u8, Vec<u8>)> = printed
@@ -78,7 +86,13 @@ fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
         [
             ("ccm", 41, 2), // All of it was foreseen.
             ("ccm", 42, 2),
-            ("ccm", 43, 1), // Longer than expected: the keystream alone.
+            ("ccm", 43, 1),  // Longer than expected: the keystream alone.
+            ("goose", 0, 2), // A change.
+            ("goose", 1, 2), // Its repetitions.
+            ("goose", 2, 2),
+            ("fields", 0, 0), // Nothing was learned.
+            ("fields", 1, 2),
+            ("fields", 2, 2),
             ("dtls", 1, 0), // No length was known.
             ("dtls", 2, 2),
             ("dtls", 3, 2),
@@ -86,13 +100,18 @@ fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
             ("gcm", 8, 2),
         ]
     );
-    let plain: Vec<String> = messages
+    let plain: Vec<Vec<u8>> = messages
         .into_iter()
         .map(|(protocol, number, _, mut octets)| {
             let counter = number.to_be_bytes();
             let data = match protocol {
-                "ccm" => {
-                    let nonce = [b"station-1", &counter[4..]].concat();
+                "ccm" | "goose" | "fields" => {
+                    let station = match protocol {
+                        "ccm" => b"station-1",
+                        "goose" => b"station-2",
+                        _ => b"station-3",
+                    };
+                    let nonce = [station, &counter[4..]].concat();
                     let tag = octets.split_off(octets.len() - 8);
                     let cipher = Ccm::<aes::Aes128, U8, U13>::new(&KEY.into());
                     let nonce = nonce.as_slice().try_into().unwrap();
@@ -144,21 +163,26 @@ fn what_the_example_sends_is_ordinary_ccm_dtls_and_gcm() {
                     octets
                 }
             };
-            String::from_utf8(data).unwrap()
+            data
         })
         .collect();
-    let repeated = |letter: &str, times| letter.repeat(times);
     assert_eq!(
         plain,
         [
-            "temperature cell 4: 21.5".to_owned(),
-            "temperature cell 4: 21.7".to_owned(),
-            "temperature cell 4: -273.15".to_owned(),
-            repeated("a", 32),
-            repeated("b", 32),
-            repeated("c", 32),
-            repeated("A", 100),
-            repeated("B", 100),
+            b"temperature cell 4: 21.5".to_vec(),
+            b"temperature cell 4: 21.7".to_vec(),
+            b"temperature cell 4: -273.15".to_vec(),
+            goose(0, 0x23, 4, 1),
+            goose(1, 0x23, 4, 1),
+            goose(2, 0x23, 4, 1),
+            [&heads[..], b"21.599010110ok"].concat(),
+            [&heads[..], b"21.799110110ok"].concat(),
+            [&heads[..], b"22.098710110ok"].concat(),
+            vec![b'a'; 32],
+            vec![b'b'; 32],
+            vec![b'c'; 32],
+            vec![b'A'; 100],
+            vec![b'B'; 100],
         ]
     );
 }

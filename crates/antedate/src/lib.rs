@@ -33,6 +33,7 @@
 //! | [`cbc_mac`] | CBC-MAC that can be stopped and resumed |
 //! | [`ccm`], [`gcm`] | the two of them as AEADs, ordinary and antedated |
 //! | [`sender`], [`dtls`], [`gcm::sender`] | messages by number: what is prepared for which; the records of DTLS 1.2 |
+//! | [`dtls::Reader`], [`window`] | records that come in, each once |
 //! | [`length`], [`template`] | what the next message will look like |
 //!
 //! No allocation, no `unsafe`, no clock; AES comes from a crate.
@@ -46,6 +47,7 @@ pub mod keystream;
 pub mod length;
 pub mod sender;
 pub mod template;
+pub mod window;
 
 pub use ccm::{CacheHit, Ccm, Expected, Nonce, NotAuthentic, Sealed, Tag, TagLength};
 pub use gcm::Gcm;

@@ -6,7 +6,7 @@
 use aes::cipher::KeyInit as _;
 use aes::{Aes128, Aes256};
 use aes_gcm::aead::AeadInOut as _;
-use antedate::dtls::{self, RecordNumbering};
+use antedate::dtls::{self, ReadError, Reader, RecordNumbering};
 use antedate::{
     CacheHit, Ccm, Expected, Gcm, Nonce, NotAuthentic, PrefixNumbering, SendError, Sender, TagLength,
 };
@@ -210,4 +210,48 @@ fn a_record_of_dtls_is_one() {
     }
     assert_eq!(dtls::write(&mut sender, &mut [0; 48], 20), Err(dtls::RecordError::Room));
     assert_eq!(dtls::write(&mut sender, &mut vec![0; 20_000], 16_385), Err(dtls::RecordError::Room));
+}
+
+#[test]
+fn a_record_is_read_once_and_nothing_else_is() {
+    let numbering = RecordNumbering { salt: [1, 2, 3, 4], epoch: 7, kind: dtls::APPLICATION_DATA };
+    let ccm = Ccm::new(Aes128::new(&[9; 16].into()), TagLength::EIGHT);
+    let mut sender = Sender::<_, _, 64, 32, 2>::new(&ccm, numbering, 0);
+    let mut reader = Reader::new([1, 2, 3, 4], 7, 0);
+    let mut records = Vec::new();
+    for length in [0_usize, 20, 1].into_iter().chain([5; 100]) {
+        let mut buffer = vec![length as u8; dtls::HEADER_OCTETS + length + 8];
+        dtls::write(&mut sender, &mut buffer, length).unwrap();
+        records.push(buffer);
+    }
+    let mut read = |record: &[u8]| {
+        let mut record = record.to_vec();
+        reader.read(&ccm, &mut record).map(|read| (read.kind, read.number, read.data.to_vec()))
+    };
+    assert_eq!(read(&records[1]), Ok((23, 1, vec![20; 20])));
+    assert_eq!(read(&records[0]), Ok((23, 0, vec![])));
+    for record in &records[..2] {
+        assert_eq!(read(record), Err(ReadError::Replayed));
+    }
+    // Each octet: the version and the length make it malformed, the epoch is another one, the rest is forged.
+    for at in 0..records[2].len() {
+        let mut changed = records[2].clone();
+        changed[at] ^= 1;
+        let wanted = match at {
+            1 | 2 | 11 | 12 => ReadError::Malformed,
+            3 | 4 => ReadError::Epoch,
+            // Number 3 instead of 2 is a new one; the nonce is the sender's choice, but not this key's.
+            _ => ReadError::NotAuthentic,
+        };
+        assert_eq!(read(&changed), Err(wanted), "octet {at}");
+    }
+    for octets in 0..records[2].len() {
+        assert_eq!(read(&records[2][..octets]), Err(ReadError::Malformed));
+        assert_eq!(dtls::record_octets(&records[2][..octets]), None);
+    }
+    assert_eq!(dtls::record_octets(&[&records[2][..], &records[3]].concat()), Some(records[2].len()));
+    // What was forged moved no window.
+    assert_eq!(read(&records[102]), Ok((23, 102, vec![5; 5])));
+    assert_eq!(read(&records[39]), Ok((23, 39, vec![5; 5])), "64 numbers back");
+    assert_eq!(read(&records[38]), Err(ReadError::Replayed), "older than the window");
 }

@@ -113,11 +113,16 @@ where
     }
 
     fn nonce(&self, number: u64) -> [u8; NONCE_OCTETS] {
-        let mut nonce = [0; NONCE_OCTETS];
-        nonce[..PREFIX_OCTETS].copy_from_slice(&self.prefix);
-        nonce[PREFIX_OCTETS..].copy_from_slice(&number.to_be_bytes());
-        nonce
+        nonce_of(self.prefix, number)
     }
+}
+
+/// The nonce of the message with this number.
+pub fn nonce_of(prefix: [u8; PREFIX_OCTETS], number: u64) -> [u8; NONCE_OCTETS] {
+    let mut nonce = [0; NONCE_OCTETS];
+    nonce[..PREFIX_OCTETS].copy_from_slice(&prefix);
+    nonce[PREFIX_OCTETS..].copy_from_slice(&number.to_be_bytes());
+    nonce
 }
 
 const fn slot_of<const SLOTS: usize>(number: u64) -> usize {

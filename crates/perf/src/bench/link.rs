@@ -18,9 +18,11 @@
 //! | CPU | seconds of both boxes' processes and of all softirqs, for each gigabit of that stream |
 //! | round trip | UDP echoes of 64-octet frames, one at a time, with a pause before each |
 //! | one hop under load | the same through one gateway that protects nothing, beside a flood, for each `polling` |
+//! | express beside a gigabit | one-way delay of cyclic frames beside bulk, of each kind of link and of a bridge ([`express`]) |
 //! | a program in the kernel | a frame's time in the programs of the kernel path, as the kernel tells it (`in_kernel`) |
 
 pub mod cable;
+mod express;
 pub(super) mod in_kernel;
 
 use std::time::Duration;
@@ -91,6 +93,7 @@ pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {
     let hop_figures = [percentiles(idle), percentiles(&loaded)].concat();
     let (links, hops) = (keep(bench, links(), &figures), keep(bench, hops(), &hop_figures));
     let mut others = in_kernel::measure(bench)?;
+    others |= express::measure(bench)?;
     if cable::is_wanted(bench) {
         cable::measure(bench)?;
         others = true;

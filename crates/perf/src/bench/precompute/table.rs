@@ -39,6 +39,15 @@ impl fmt::Display for PrecomputeTable<'_> {
             write!(f, "{:44} {:>9}", format!("gcm, {payload} octets"), "")?;
             self.each(f, What::Gcm, payload, 0, &|measured, row| measured.saved(row))?;
         }
+        write!(f, "\n{:44} {:>9}", "GOOSE over CCM: saved, %", "")?;
+        self.heads(f)?;
+        for (what, means) in [
+            (What::GooseChange, "a change, known up to its time"),
+            (What::GooseRepetition, "a repetition, known as a whole"),
+        ] {
+            write!(f, "{means:44} {:>9}", "")?;
+            self.row(f, &|measured| measured.rows.iter().find(|row| row.what == what), &Measured::saved)?;
+        }
         match self.0.iter().find(|measured| measured.device == Device::CortexM4) {
             Some(measured) => scenarios(f, measured),
             None => Ok(()),
@@ -60,8 +69,17 @@ impl PrecomputeTable<'_> {
         template: usize,
         of: &dyn Fn(&Measured, &Row) -> f64,
     ) -> fmt::Result {
+        self.row(f, &|measured| measured.row(what, payload, template), of)
+    }
+
+    fn row(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        found: &dyn Fn(&Measured) -> Option<&Row>,
+        of: &dyn Fn(&Measured, &Row) -> f64,
+    ) -> fmt::Result {
         for measured in self.0 {
-            match measured.row(what, payload, template) {
+            match found(measured) {
                 Some(row) => write!(f, " {:24.2}", of(measured, row))?,
                 None => write!(f, " {:>24}", "-")?,
             }
