@@ -126,7 +126,10 @@ impl Agent {
         self.seen.begin(version);
         match self.folder.trial() {
             Some(trial) => self.try_out(&trial, gateway, &mut told, stop),
-            None if version.is_some() => self.reload_untried(gateway, &mut told),
+            // A gateway that does not start with it has not taken it.
+            None if version.is_some_and(|version| !self.seen.is_unusable(version)) => {
+                self.reload_untried(gateway, &mut told);
+            }
             None => {}
         }
         while !stop.load(Ordering::Relaxed) {

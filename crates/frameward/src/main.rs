@@ -189,7 +189,7 @@ impl Start {
             event = "fleet-version-refused",
             version, "the gateway does not start with version {version}: {why}"
         );
-        seen.does_not_start(why);
+        seen.does_not_start(version, why);
         let again = membership::of(on_box).map_err(|errors| {
             errors.iter().for_each(|finding| log.last_words("", finding));
             Failure::Usage

@@ -17,8 +17,9 @@ impl Plant {
     fn of_fleet(&self, name: &str, what: &str, is_so: impl Fn(&FleetReport) -> bool) -> FleetReport {
         let end = Instant::now() + TRIAL;
         loop {
-            // None while the gateway starts.
-            let report = self.report(name).fleet;
+            // None while the gateway starts, or goes from waiting to that.
+            let output = self.group.command(&["status", "--json", name]);
+            let report = report::parse(name, &output.stdout).ok().and_then(|report| report.fleet);
             if let Some(report) = report.clone().filter(|report| is_so(report)) {
                 return report;
             }
@@ -154,4 +155,35 @@ fn boxes_come_from_enrolment_to_traffic_and_keep_what_stands() {
     for program in programs {
         assert!(program.terminate(DEADLINE).unwrap().status.success());
     }
+}
+
+/// Nobody comes to a box that does not start: it says so, and waits for something better.
+#[test]
+fn a_version_that_a_box_does_not_start_with_is_told_and_the_next_one_is_started() {
+    let plant = Plant::begun("link", &["a", "b"]);
+    ["a", "b"].iter().for_each(|name| plant.enrol(name));
+    plant.publish();
+    let file = plant.path("rendering/a/frameward.toml");
+    let good = fs::read_to_string(&file).unwrap();
+    // No box has such a CPU, which its own look at it alone tells.
+    fs::write(&file, good.replacen("[gateway]", "[gateway]\ncpus = \"900\"", 1)).unwrap();
+    plant.signed(&["apply", &plant.path("rendering")]);
+    let home = plant.group.namespace("a");
+    let mut program = plant.join("a", home);
+    program.wait_for_line("waits for a version of its fleet", DEADLINE).unwrap();
+    let refused = plant.of_fleet("a", "it does not start", |fleet| fleet.state == FleetState::Refused);
+    assert!(refused.why.as_ref().is_some_and(|why| why.contains("900")), "{refused:?}");
+    plant.operator_sees(1, "REFUSED: ");
+    fs::write(&file, good).unwrap();
+    plant.signed(&["apply", &plant.path("rendering")]);
+    let ended = program.wait(TRIAL).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("another version is there"), "{}", ended.stderr);
+    // As the service manager does.
+    let mut again = plant.join("a", home);
+    again.wait_for_line("is running", DEADLINE).unwrap();
+    plant.operator_sees(1, "a: version ");
+    let seen = plant.operator_sees(1, ", confirmed; heard ");
+    assert!(seen.contains("b: version") && seen.contains("never heard"), "{seen}");
+    assert!(again.terminate(DEADLINE).unwrap().status.success());
 }

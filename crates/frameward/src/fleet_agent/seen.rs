@@ -18,6 +18,8 @@ struct Now {
     why: Option<String>,
     answered: Option<Instant>,
     away: Option<String>,
+    /// The version that the gateway does not start with.
+    unusable: Option<u64>,
 }
 
 impl Seen {
@@ -54,10 +56,16 @@ impl Seen {
         }
     }
 
-    /// The gateway does not start with the version that it has.
-    pub fn does_not_start(&self, why: String) {
+    /// The gateway does not start with this version, which it has.
+    pub fn does_not_start(&self, version: u64, why: String) {
         let mut now = self.now();
+        now.unusable = Some(version);
         (now.state, now.why) = (FleetState::Refused, Some(why));
+    }
+
+    /// True if the gateway does not start with this version.
+    pub(super) fn is_unusable(&self, version: u64) -> bool {
+        self.now().unusable == Some(version)
     }
 
     /// The version that is in use, what it is, and why.
