@@ -5,6 +5,7 @@
 //!  FOLDER/version-16/                    the one before, to go back to
 //!  FOLDER/used/                          marks beside key files (crate pnstore), for all versions
 //!  FOLDER/trial                          while a version is on trial: it, the one before, and what stood before, a line each
+//!  FOLDER/starts                         how often a gateway began to start with the version on trial, and that version
 //!  FOLDER/taken-back                     the version that was taken back: it is not installed again
 //! ```
 //!
@@ -29,6 +30,8 @@ const CURRENT: &str = "current";
 
 /// What is on trial.
 const TRIAL: &str = "trial";
+/// How often a gateway began to start with what is on trial.
+const STARTS: &str = "starts";
 /// What is not installed again.
 const TAKEN_BACK: &str = "taken-back";
 
@@ -147,6 +150,24 @@ impl ConfigurationFolder {
         let (version, before) = (lines.next()?.parse().ok()?, lines.next()?.parse().ok()?);
         let trial = Trial { version, before, stood: lines.map(str::to_owned).collect() };
         (self.version() == Some(version)).then_some(trial)
+    }
+
+    /// Counts that a gateway begins to start with the version on trial, and how often it has by now. Durable at return, so a start that never
+    /// ends well counts.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn count_start(&self, trial: &Trial) -> Result<u32, InstallError> {
+        let path = self.0.join(STARTS);
+        let counted = fs::read_to_string(&path).unwrap_or_default();
+        let before = counted.trim().split_once(' ').and_then(|(count, version)| {
+            let is_its = version.parse() == Ok(trial.version);
+            count.parse::<u32>().ok().filter(|_| is_its)
+        });
+        let count = before.unwrap_or(0).saturating_add(1);
+        self.write(STARTS, &format!("{count} {}\n", trial.version))
+            .map_err(|source| InstallError::Write { path, source })?;
+        Ok(count)
     }
 
     /// Ends a trial: the version stays.

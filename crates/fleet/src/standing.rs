@@ -18,6 +18,8 @@ pub struct Standing {
     pub heartbeat: Option<Heartbeat>,
     /// Why what the directory shows is not that.
     pub refusal: Option<HeartbeatRefusal>,
+    /// The newest version that was published for this place, as the operator knows it, if what the directory shows is older.
+    pub hidden: Option<u64>,
     /// The directory shows no heartbeat, and there was one.
     pub is_withheld: bool,
     /// The octets of a heartbeat that is newer than the one before: the operator keeps them.
@@ -26,7 +28,7 @@ pub struct Standing {
 
 impl Standing {
     /// Looks at a gateway's places in the directory. `seen` are the octets of the newest heartbeat that was verified before; what is no
-    /// heartbeat of this gateway there counts as none.
+    /// heartbeat of this gateway there counts as none. `newest` is the newest version that was published or seen before.
     ///
     /// # Errors
     /// [`DirectoryError`].
@@ -34,6 +36,7 @@ impl Standing {
         directory: &mut dyn Directory,
         known: Known<'_>,
         seen: Option<&[u8]>,
+        newest: Option<u64>,
         now: u64,
     ) -> Result<Self, DirectoryError> {
         let record = directory.get(&configuration_key(known.fleet, known.gateway))?;
@@ -46,6 +49,7 @@ impl Standing {
                 && header.member == known.member;
             is_its.then_some(header.version)
         });
+        let hidden = newest.filter(|newest| published.is_none_or(|published| published < *newest));
         let seen = seen.and_then(|octets| Heartbeat::parse(octets).ok());
         let seen = seen.filter(|seen| seen.gateway == *known.gateway && seen.member == known.member);
         let there = directory.get(&heartbeat_key(known.fleet, known.gateway))?;
@@ -63,15 +67,28 @@ impl Standing {
                     seen
                 }
             };
-        Ok(Self { published, heartbeat, refusal, is_withheld, newer })
+        Ok(Self { published, hidden, heartbeat, refusal, is_withheld, newer })
     }
 
-    /// True if the gateway said that the published version is in use and stays.
+    /// True if the gateway said that the published version is in use and stays, and no newer one is known.
     pub fn is_confirmed(&self) -> bool {
+        self.hidden.is_none() && self.published.is_some_and(|published| self.has_confirmed(published))
+    }
+
+    /// True if the gateway says that this version is in use and stays: whatever the directory shows as published, not too long ago, and as
+    /// its newest word.
+    pub fn confirms(&self, version: u64, now: u64) -> bool {
+        self.has_confirmed(version) && self.is_heard(now)
+    }
+
+    /// True if what the directory shows is its newest heartbeat, and not too long ago.
+    pub fn is_heard(&self, now: u64) -> bool {
+        self.stale(now).is_none() && self.refusal.is_none() && !self.is_withheld
+    }
+
+    fn has_confirmed(&self, version: u64) -> bool {
         self.heartbeat.as_ref().is_some_and(|heartbeat| {
-            heartbeat.outcome == Outcome::Confirmed
-                && heartbeat.in_use.is_some()
-                && heartbeat.in_use == self.published
+            heartbeat.outcome == Outcome::Confirmed && heartbeat.in_use == Some(version)
         })
     }
 

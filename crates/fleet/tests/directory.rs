@@ -338,7 +338,7 @@ fn heartbeats_are_counted_and_what_is_withheld_or_put_back_is_noticed() {
         let said = |version, outcome| Said { in_use: Some(version), outcome, why: String::new() };
         let mut seen: Option<Vec<u8>> = None;
         let mut look = |now: u64| {
-            let standing = Standing::look(&mut *operator_side, known, seen.as_deref(), now).unwrap();
+            let standing = Standing::look(&mut *operator_side, known, seen.as_deref(), None, now).unwrap();
             seen = standing.newer.clone().or(seen.take());
             standing
         };
@@ -351,7 +351,11 @@ fn heartbeats_are_counted_and_what_is_withheld_or_put_back_is_noticed() {
         heart.beat(&mut *box_side, &member, &said(16, Outcome::Confirmed), NOW + 1).unwrap();
         let second = look(NOW + 1).heartbeat.unwrap();
         assert_eq!((second.counter, second.outcome), (2, Outcome::Confirmed));
-        assert!(!look(NOW + 1).is_confirmed(), "nothing was published");
+        let now = look(NOW + 1);
+        assert!(!now.is_confirmed(), "nothing was published");
+        // What the directory shows as published counts for nothing where it is known what was.
+        assert!(now.confirms(16, NOW + 1 + STALE) && !now.confirms(17, NOW + 1));
+        assert!(!now.confirms(16, NOW + 2 + STALE), "it was heard too long ago");
         // Somebody puts an old one back, or something else.
         let mut write = |value: &[u8]| {
             let there = attacker.get(&heartbeat_key(operator, &name)).unwrap().unwrap();
@@ -370,6 +374,7 @@ fn heartbeats_are_counted_and_what_is_withheld_or_put_back_is_noticed() {
             write(value);
             let standing = look(NOW + 2);
             assert_eq!(standing.refusal, Some(refusal));
+            assert!(!standing.confirms(16, NOW + 2), "it is not its newest word");
             assert_eq!(standing.heartbeat.as_ref(), Some(&second), "what was verified before stays");
             assert_eq!(
                 (standing.stale(NOW + 1 + STALE), standing.stale(NOW + 2 + STALE)),
@@ -399,7 +404,9 @@ fn heartbeats_are_counted_and_what_is_withheld_or_put_back_is_noticed() {
         // Another directory, which somebody put in the place of this one.
         let place = TestDirectory::new("heart-empty");
         let mut empty = open_file(&place.path().join("empty.redb"));
-        let standing = Standing::look(&mut *empty, known, seen.as_deref(), NOW + 41).unwrap();
+        let standing = Standing::look(&mut *empty, known, seen.as_deref(), None, NOW + 41).unwrap();
         assert!(standing.is_withheld && standing.heartbeat.is_some(), "{standing:?}");
+        let standing = Standing::look(&mut *empty, known, seen.as_deref(), Some(17), NOW + 41).unwrap();
+        assert_eq!((standing.hidden, standing.is_confirmed()), (Some(17), false));
     });
 }

@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | has the version | the answer to `reload` | is judged |
 //! | refuses it | the answer to `reload` | is taken back |
-//! | does not run | no socket, one that nobody listens on, or it waits for a version | is confirmed: it reads the version when it starts |
+//! | does not run | no socket, one that nobody listens on, or it waits for a version | ends: it reads the version when it starts, and the operator hears of that when it has answered |
 //! | does not tell | anything else | is taken back |
 //!
 //! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile.
@@ -72,6 +72,8 @@ pub struct Agent {
 struct Told {
     /// The record that was considered last.
     last: Vec<u8>,
+    /// When that was.
+    considered: Option<Instant>,
     is_away: bool,
     pause: Duration,
     refusals: Vec<Discriminant<Refusal>>,
@@ -83,16 +85,18 @@ struct Told {
     beat_again: Option<Instant>,
     /// The gateway has not taken a version that is on no trial.
     is_unloaded: bool,
+    /// No gateway ran when one was asked last: told once.
+    is_gateway_away: bool,
     /// The gateway may run with another version than the one in its folder: when it is asked again, and the pause behind that.
     reload: Option<(Instant, Duration)>,
 }
 
 impl Told {
-    /// What became of a reload. One that failed is asked for again, until the gateway has it or none runs.
+    /// What became of a reload. One that failed is asked for again, until the gateway has it.
     fn reloaded(&mut self, outcome: &Result<bool, Option<String>>) {
         self.reload = match outcome {
-            Ok(true) | Err(None) => None,
-            Ok(false) | Err(Some(_)) => {
+            Ok(true) => None,
+            Ok(false) | Err(_) => {
                 let pause = self.reload.map_or(SHORTEST_PAUSE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
                 Some((Instant::now() + pause, pause))
             }
@@ -169,6 +173,10 @@ impl Agent {
             if let Some(entry) = entries.pop()
                 && told.last != entry.value
             {
+                // Whoever writes the directory has this thread verify and open records no more often.
+                let since = told.considered.map_or(LOOK, |at| at.elapsed());
+                wait(LOOK.saturating_sub(since), stop);
+                told.considered = Some(Instant::now());
                 self.consider(&entry.value, gateway, told, stop);
                 told.last = entry.value;
             }
@@ -220,14 +228,15 @@ impl Agent {
         }
     }
 
-    /// Has the gateway take a version that is on no trial. It is asked again until it has it.
+    /// Has the gateway take a version that is on no trial. It is asked again until it has it: the operator relies on what is confirmed.
     fn reload_untried(&self, gateway: &dyn RunningGateway, told: &mut Told) {
-        let reloaded = reload(gateway);
         let version = self.folder.version();
-        told.is_unloaded = !matches!(reloaded, Ok(true) | Err(None));
-        match told.is_unloaded {
-            false => self.seen.confirmed(version),
-            true => self.refuse(
+        let reloaded = reload(gateway, told);
+        told.is_unloaded = !matches!(reloaded, Ok(true));
+        match reloaded {
+            Ok(true) => self.seen.confirmed(version),
+            Err(None) => self.seen.waits(),
+            Ok(false) | Err(Some(_)) => self.seen.refused(
                 "the gateway has not taken the version in its folder yet; look at its log".to_owned(),
             ),
         }
@@ -242,7 +251,10 @@ impl Agent {
         }
         match told.is_unloaded {
             true => self.reload_untried(gateway, told),
-            false => told.reloaded(&reload(gateway)),
+            false => {
+                let reloaded = reload(gateway, told);
+                told.reloaded(&reloaded);
+            }
         }
     }
 
@@ -256,7 +268,7 @@ impl Agent {
                 self.change_over(&accepted, gateway, told, stop);
             }
             Err(AcceptError::Refused(refusal)) => {
-                self.refuse(refusal.to_string());
+                self.seen.refused(refusal.to_string());
                 // Whoever writes the directory writes no log: each reason is told once, until a record is accepted.
                 let kind = discriminant(&refusal);
                 if !told.refusals.contains(&kind) {
@@ -265,15 +277,10 @@ impl Agent {
                 }
             }
             Err(error) => {
-                self.refuse(error.to_string());
+                self.seen.refused(error.to_string());
                 error!(event = "fleet-record-refused", "{error}");
             }
         }
-    }
-
-    /// Tells that the version in use stays, since a newer one cannot be.
-    fn refuse(&self, why: String) {
-        self.seen.version(self.folder.version(), FleetState::Refused, Some(why));
     }
 
     fn change_over(
@@ -284,7 +291,14 @@ impl Agent {
         stop: &AtomicBool,
     ) {
         let version = accepted.version;
-        if self.folder.version() == Some(version) || told.unusable.replace(version) == Some(version) {
+        if self.folder.version() == Some(version) {
+            // What was in its place meanwhile, and was refused, is gone.
+            if self.folder.trial().is_none() && !told.is_unloaded && !self.seen.is_unusable(version) {
+                self.seen.confirmed(Some(version));
+            }
+            return;
+        }
+        if told.unusable.replace(version) == Some(version) {
             return;
         }
         let stood = if accepted.on_trial { self.stood(gateway, stop) } else { Vec::new() };
@@ -301,7 +315,7 @@ impl Agent {
                 }
             }
             Err(InstallError::Refused { findings, .. }) => {
-                self.refuse(findings.first().map_or_else(String::new, ToString::to_string));
+                self.seen.refused(findings.first().map_or_else(String::new, ToString::to_string));
                 for finding in findings {
                     error!(event = "fleet-version-refused", version, "{finding}");
                 }
@@ -309,7 +323,7 @@ impl Agent {
             Err(error) => {
                 let is_taken_back = matches!(error, InstallError::TakenBack { .. });
                 let state = if is_taken_back { FleetState::TakenBack } else { FleetState::Refused };
-                self.seen.version(self.folder.version(), state, Some(error.to_string()));
+                self.seen.not_used(state, error.to_string());
                 error!(event = "fleet-version-refused", version, "{error}");
             }
         }
@@ -318,17 +332,26 @@ impl Agent {
     fn try_out(&self, trial: &Trial, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
         told.reload = None;
         self.seen.version(Some(trial.version), FleetState::OnTrial, None);
-        match reload(gateway) {
-            Ok(true) => self.judge(trial, gateway, told, stop),
+        match reload(gateway, told) {
+            Ok(true) => {
+                told.is_unloaded = false;
+                self.judge(trial, gateway, told, stop);
+            }
             // It has the configuration before, and goes on with it.
             Ok(false) => self.take_back(trial, "the gateway refuses it"),
-            // It reads this version when it starts.
-            Err(None) => self.confirm(trial),
+            // It reads this version when it starts. Whether it did is asked from here on.
+            Err(None) => {
+                self.confirm(trial);
+                self.seen.waits();
+                told.is_unloaded = true;
+                told.reloaded(&Err(None));
+            }
             // The gateway ends, and the next agent judges the trial.
             Err(Some(_)) if stop.load(Ordering::Relaxed) => {}
             Err(Some(why)) => {
                 self.take_back(trial, &why);
-                told.reloaded(&reload(gateway));
+                let reloaded = reload(gateway, told);
+                told.reloaded(&reloaded);
             }
         }
     }
@@ -349,7 +372,8 @@ impl Agent {
             wait(LOOK, stop);
         }
         self.take_back(trial, &format!("{} does not stand any more", fallen.join(", ")));
-        told.reloaded(&reload(gateway));
+        let reloaded = reload(gateway, told);
+        told.reloaded(&reloaded);
     }
 
     /// What stood before and is in the configuration still.
@@ -415,7 +439,8 @@ fn standing(gateway: &dyn RunningGateway) -> Result<Option<Vec<String>>, NoGatew
 }
 
 /// Has the gateway read its configuration again. Whether it took it; else no reason if no gateway runs, or why that is not known.
-fn reload(gateway: &dyn RunningGateway) -> Result<bool, Option<String>> {
+fn reload(gateway: &dyn RunningGateway, told: &mut Told) -> Result<bool, Option<String>> {
+    let was_away = std::mem::take(&mut told.is_gateway_away);
     match gateway.reload() {
         Ok(outcome) => {
             if !outcome.done {
@@ -424,7 +449,10 @@ fn reload(gateway: &dyn RunningGateway) -> Result<bool, Option<String>> {
             Ok(outcome.done)
         }
         Err(NotReloaded::NoGateway(why)) => {
-            warn!(event = "fleet-gateway-away", "{why}");
+            told.is_gateway_away = true;
+            if !was_away {
+                warn!(event = "fleet-gateway-away", "{why}");
+            }
             Err(None)
         }
         Err(NotReloaded::Unknown(why)) => {
@@ -456,3 +484,6 @@ fn wait(time: Duration, stop: &AtomicBool) {
         sleep(left.min(LOOK));
     }
 }
+
+#[cfg(test)]
+mod tests;

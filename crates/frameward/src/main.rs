@@ -4,12 +4,10 @@ use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::{Shell, generate, generate_to};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
 use config::check::{Plan, interface_mtu, own};
@@ -17,18 +15,16 @@ use config::lifetime::interface_mbits;
 use config::suite_speed;
 use config::{Config, Finding, reference};
 use frameward::keygen;
-use frameward::log::Log;
-use frameward::membership::{self, Membership};
-use frameward::privilege::{self, Became, Place, RunAs};
+use frameward::membership;
+use frameward::privilege::{self, RunAs};
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
-use pnstore::LeaseError;
 use report::control_socket::{Outcome, client};
-use tracing::{error, info, warn};
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
 
 mod arguments;
+mod gateway_start;
 
 /// End of a command that did not succeed; the error has been printed.
 enum Failure {
@@ -44,7 +40,9 @@ enum Failure {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Run { user, keep_user, config } => run_gateway(&config, &run_as(user, keep_user)),
+        Command::Run { user, keep_user, config } => {
+            gateway_start::run_gateway(&config, &run_as(user, keep_user))
+        }
         Command::Check { offline, verbose, config } => check(&config, offline, verbose),
         Command::Status { clear: true, name, .. } => clear_counters(name.as_deref()),
         Command::Status { watch: true, name, .. } => watch_status(name.as_deref()),
@@ -88,220 +86,6 @@ fn run_as(user: Option<String>, keep_user: bool) -> RunAs {
     }
 }
 
-fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
-    // Before the configuration is read: a reload must be able to read whatever a start can.
-    let (runtime, state) = (report::runtime_dir(), Path::new(config::DEFAULT_STATE));
-    let places = [Place { path: &runtime, mode: 0o755 }, Place { path: state, mode: 0o700 }];
-    let become_user =
-        privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
-    privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
-    let asks = run::Asks::default();
-    for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
-        // First which one it is: whoever finds that it is asked knows by whom.
-        let number = usize::try_from(signal).unwrap_or_default();
-        let by = Arc::clone(&asks.signal);
-        let registered = if signal == SIGHUP {
-            Ok(())
-        } else {
-            signal_hook::flag::register_usize(signal, by, number).map(drop)
-        };
-        registered
-            .and_then(|()| signal_hook::flag::register(signal, Arc::clone(asked)))
-            .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
-    }
-    // Before a key is read: none of it may ever be in a dump or in the swap.
-    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let locked = privilege::lock_memory();
-    let on_box = config::load(file);
-    let membership = on_box.as_ref().map_or(Ok(None), |(config, _)| membership::of(config));
-    let membership = membership.map_err(|errors| {
-        tell_all("", &errors);
-        Failure::Usage
-    })?;
-    let start = Start { become_user, locked, runtime, asks };
-    match (membership, on_box) {
-        (Some(membership), Ok((on_box, _))) => start.in_fleet(&on_box, membership),
-        (_, on_box) => start.gateway(on_box, None, None).map_err(|ended| ended.failure),
-    }
-}
-
-/// What was done before a gateway's configuration is looked at.
-struct Start {
-    become_user: Option<Became>,
-    locked: Result<(), String>,
-    runtime: PathBuf,
-    asks: run::Asks,
-}
-
-/// Why a gateway does not run any more, or never did. The error has been logged.
-struct Ended {
-    failure: Failure,
-    /// What is wrong with its configuration, if that is why.
-    of_configuration: Option<String>,
-}
-
-impl From<Failure> for Ended {
-    fn from(failure: Failure) -> Self {
-        Self { failure, of_configuration: None }
-    }
-}
-
-/// A configuration with its warnings, or what is wrong with it.
-type Loaded = Result<(Config, Vec<Finding>), Vec<Finding>>;
-
-fn no_thread(error: &dyn Display) -> Failure {
-    told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
-}
-
-impl Start {
-    /// Runs a gateway with what its fleet sends.
-    fn in_fleet(&self, on_box: &Config, mut membership: Membership) -> Result<(), Failure> {
-        // Its thread has no right that is given up later.
-        let log = run::spawn_with_less(Log::start).map_err(|error| told(&error, Failure::Failed))?;
-        let log = log.join().unwrap_or_else(|_| Err(io::Error::other("it failed")));
-        let log = log.map_err(|error| no_thread(&error))?;
-        log.install();
-        log.set_format(on_box.gateway.log);
-        let (name, folder) = (membership.name.clone(), membership.folder.clone());
-        if folder.version().is_none() {
-            let waited = self.wait(membership, &log)?;
-            let Some(waited) = waited else { return Ok(()) };
-            membership = waited;
-        }
-        let seen = membership.seen.clone();
-        let Err(Ended { failure, of_configuration }) =
-            self.gateway(folder.load(&name), Some(membership), Some(&log))
-        else {
-            return Ok(());
-        };
-        let (Some(why), Some(version)) = (of_configuration, folder.version()) else { return Err(failure) };
-        // Nobody comes to a box that does not start: the fleet sends it something better.
-        if let Some(trial) = folder.trial() {
-            error!(
-                event = "fleet-version-taken-back",
-                version, "version {version} does not start, and is taken back: {why}"
-            );
-            folder.take_back(&trial).map_err(|error| log.last_words("frameward: ", &error)).ok();
-            log.flush();
-            return Err(Failure::Failed);
-        }
-        error!(
-            event = "fleet-version-refused",
-            version, "the gateway does not start with version {version}: {why}"
-        );
-        seen.does_not_start(version, why);
-        let again = membership::of(on_box).map_err(|errors| {
-            errors.iter().for_each(|finding| log.last_words("", finding));
-            Failure::Usage
-        })?;
-        let Some(again) = again.map(|again| again.with(seen)) else { return Err(failure) };
-        if self.wait(again, &log)?.is_some() {
-            log.last_words(
-                "frameward: ",
-                &"another version is there; the gateway ends, to be started with it",
-            );
-            return Err(Failure::Failed);
-        }
-        Ok(())
-    }
-
-    /// Waits for a version; none if the gateway is to stop.
-    fn wait(&self, membership: Membership, log: &Log) -> Result<Option<Membership>, Failure> {
-        let Membership { name, folder, seen, agent } = membership;
-        let failed = |error: &dyn Display| {
-            log.last_words("frameward: ", error);
-            Failure::Failed
-        };
-        let agent = agent.map_err(|error| failed(&error))?;
-        let waited = run::wait_for_version(&name, agent, &self.runtime, &self.asks);
-        let agent = waited.map_err(|error| failed(&error))?;
-        if agent.is_none() {
-            log.flush();
-        }
-        Ok(agent.map(|agent| Membership { name, folder, seen, agent: Ok(agent) }))
-    }
-
-    /// Runs a gateway with this configuration.
-    fn gateway(
-        &self,
-        loaded: Loaded,
-        membership: Option<Membership>,
-        log: Option<&Log>,
-    ) -> Result<(), Ended> {
-        // Before another thread begins that has it, since the kernel keeps capabilities by thread; and before anything is received. The
-        // configuration is read with it, for it says how many programs are needed.
-        let programs = loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default();
-        let site_programs =
-            loaded.as_ref().map(|(config, _)| run::SitePrograms::load(config)).unwrap_or_default();
-        privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
-        let started;
-        let log = match log {
-            Some(log) => log,
-            None => {
-                started = Log::start().map_err(|error| no_thread(&error))?;
-                started.install();
-                &started
-            }
-        };
-        if let Ok((config, _)) = &loaded {
-            log.set_format(config.gateway.log);
-        }
-        match &self.become_user {
-            Some(Became::Root) => warn!(
-                event = "stays-root",
-                "stays root (--keep-user): an attacker who takes over the process owns every file of this box"
-            ),
-            Some(Became::User(user)) => info!(event = "runs-as-user", "runs as user {user:?}"),
-            None => {}
-        }
-        let (config, warnings) = loaded.map_err(|errors| {
-            errors.iter().for_each(|finding| log.last_words("", finding));
-            Ended { failure: Failure::Usage, of_configuration: errors.first().map(ToString::to_string) }
-        })?;
-        for warning in warnings {
-            warn!(event = "configuration", "{warning}");
-        }
-        let means = run::Means {
-            programs,
-            site_programs,
-            locked: self.locked.clone(),
-            runtime_dir: &self.runtime,
-            membership,
-        };
-        let ran = run::run(config, means, &self.asks, log);
-        log.flush();
-        ran.map_err(|error| {
-            let of_configuration = error.is_of_configuration().then(|| error.to_string());
-            Ended { failure: last_words(log, error), of_configuration }
-        })
-    }
-}
-
-/// Logs why a gateway has ended.
-fn last_words(log: &Log, error: run::RunError) -> Failure {
-    // Each of these lines names file and line itself.
-    let (errors, failure) = match error {
-        run::RunError::Configuration(errors) => (errors, Failure::Failed),
-        // They stay so until somebody changes the configuration.
-        run::RunError::Misused(errors) => (errors, Failure::Usage),
-        run::RunError::Lease(
-            error @ (LeaseError::Restored { .. }
-            | LeaseError::KeyUsed { .. }
-            | LeaseError::Received { .. }
-            | LeaseError::Sent { .. }),
-        ) => {
-            log.last_words("frameward: ", &error);
-            return Failure::Usage;
-        }
-        other => {
-            log.last_words("frameward: ", &other);
-            return Failure::Failed;
-        }
-    };
-    errors.iter().for_each(|finding| log.last_words("", finding));
-    failure
-}
-
 fn load(file: &Path) -> Result<Config, Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let (config, warnings) = config::load(file).map_err(|errors| {
@@ -312,12 +96,17 @@ fn load(file: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
-fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
-    let config = load(file)?;
-    let of_fleet = membership::configuration(&config).map_err(|errors| {
+/// Where the configuration is that this one leads to; none if that has no `[fleet]`.
+fn of_fleet(config: &Config) -> Result<Option<PathBuf>, Failure> {
+    membership::configuration(config).map_err(|errors| {
         tell_all("", &errors);
         Failure::Usage
-    })?;
+    })
+}
+
+fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
+    let config = load(file)?;
+    let of_fleet = of_fleet(&config)?;
     if let Some(configuration) = of_fleet {
         let path = configuration.display();
         return print(&match configuration.exists() {

@@ -55,6 +55,8 @@ struct Judged {
     state: PathBuf,
     /// Where its configuration is.
     folder: PathBuf,
+    /// Where `[fleet]` stands.
+    line: usize,
 }
 
 /// The membership by a box's configuration; none if that has no `[fleet]`. To be called as the user that the gateway runs as.
@@ -62,14 +64,24 @@ struct Judged {
 /// # Errors
 /// What is wrong with it, with line and cure.
 pub fn of(config: &Config) -> Result<Option<Membership>, Vec<Finding>> {
-    let Some(Judged { member, directory, state, folder }) = judged(config)? else { return Ok(None) };
+    let Some(Judged { member, directory, state, folder, line }) = judged(config)? else { return Ok(None) };
+    for path in [&state, &folder] {
+        if let Some(owner) = other_owner(path) {
+            let text = format!(
+                "{} belongs to another user; give it to the one who runs the gateway, or run the gateway as its owner (user {owner})",
+                path.display()
+            );
+            return Err(vec![Finding { file: config.file.clone(), line: Some(line), text }]);
+        }
+    }
     let folder = ConfigurationFolder::new(&folder);
     let agent = Agent::open(member, directory, &state, folder.clone());
     let seen = agent.as_ref().map_or_else(|_| Seen::default(), |agent| agent.seen.clone());
     Ok(Some(Membership { name: config.gateway.name.clone(), folder, seen, agent }))
 }
 
-/// Where the configuration is that a box's configuration leads to; none if that has no `[fleet]`. Changes nothing.
+/// Where the configuration is that a box's configuration leads to; none if that has no `[fleet]`. Changes nothing; any user who can read it
+/// may ask.
 ///
 /// # Errors
 /// As [`of`].
@@ -90,7 +102,8 @@ fn judged(config: &Config) -> Result<Option<Judged>, Vec<Finding>> {
     let directory: Address =
         fleet.directory.parse().map_err(|error| found(format!("directory = {error}")))?;
     let path = fleet.identity.display();
-    if !fleet.identity.exists() {
+    // One that cannot be reached is told with its reason below.
+    if matches!(fleet.identity.try_exists(), Ok(false)) {
         return Err(found(format!(
             "identity {path} does not exist; have this box ask to be taken into the fleet, which makes it: frameward fleet enrol"
         )));
@@ -101,16 +114,8 @@ fn judged(config: &Config) -> Result<Option<Judged>, Vec<Finding>> {
     let name = name.ok_or_else(|| found("the gateway's name is none that a fleet can have".to_owned()))?;
     let state = config.gateway.state.join(FOLDER);
     let folder = state.join(name.as_str());
-    for path in [&state, &folder] {
-        if let Some(owner) = other_owner(path) {
-            return Err(found(format!(
-                "{} belongs to another user; give it to the one who runs the gateway, or run the gateway as its owner (user {owner})",
-                path.display()
-            )));
-        }
-    }
     let member = Member { fleet: fleet.operator, name, identity };
-    Ok(Some(Judged { member, directory, state, folder }))
+    Ok(Some(Judged { member, directory, state, folder, line: fleet.line.0 }))
 }
 
 /// The owner of a folder, if that is another user than this process runs as. Root would follow the links in it, and write what its owner

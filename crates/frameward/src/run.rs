@@ -163,14 +163,24 @@ impl fmt::Display for Lines<'_> {
 }
 
 impl RunError {
-    /// True if another configuration may start: one that the fleet sends is waited for.
+    /// True if this configuration never starts on this box: it has to be another one.
     pub const fn is_of_configuration(&self) -> bool {
         matches!(
             self,
-            Self::Configuration(_)
-                | Self::Misused(_)
-                | Self::Open { .. }
+            Self::Misused(_)
                 | Self::PnExhausted { .. }
+                | Self::Lease(
+                    LeaseError::KeyUsed { .. } | LeaseError::Received { .. } | LeaseError::Sent { .. }
+                )
+        )
+    }
+
+    /// True if another configuration may start, and this one, too, when the box has other addresses, interfaces or memory.
+    pub const fn is_of_circumstances(&self) -> bool {
+        matches!(
+            self,
+            Self::Configuration(_)
+                | Self::Open { .. }
                 | Self::Site(_)
                 | Self::NotGranted(_)
                 | Self::Cell { .. }

@@ -174,8 +174,13 @@ fn a_version_that_a_box_does_not_start_with_is_told_and_the_next_one_is_started(
     let refused = plant.of_fleet("a", "it does not start", |fleet| fleet.state == FleetState::Refused);
     assert!(refused.why.as_ref().is_some_and(|why| why.contains("900")), "{refused:?}");
     plant.operator_sees(1, "REFUSED: ");
+    // What a box has may be another thing soon, so the service manager has it start again.
+    let ended = program.wait(TRIAL).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
+    assert!(ended.stderr.contains("to be started with this one again"), "{}", ended.stderr);
     fs::write(&file, good).unwrap();
     plant.signed(&["apply", &plant.path("rendering")]);
+    let program = plant.join("a", home);
     let ended = program.wait(TRIAL).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{}", ended.stderr);
     assert!(ended.stderr.contains("another version is there"), "{}", ended.stderr);

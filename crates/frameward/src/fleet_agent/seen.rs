@@ -37,13 +37,16 @@ impl Seen {
         now.away = away;
     }
 
-    /// An agent begins with this version.
+    /// An agent begins, and this version is in the gateway's folder. It is in use if the gateway starts with it.
     pub(super) fn begin(&self, version: Option<u64>) {
         let mut now = self.now();
-        now.version = version;
-        if version.is_some() && now.state == FleetState::Waits {
-            now.state = FleetState::Confirmed;
-        }
+        now.version = version.filter(|version| now.unusable != Some(*version));
+    }
+
+    /// No gateway runs that could have a version.
+    pub(super) fn waits(&self) {
+        let mut now = self.now();
+        (now.version, now.state, now.why) = (None, FleetState::Waits, None);
     }
 
     /// The gateway has this version. What became of a newer one before stays told.
@@ -60,7 +63,23 @@ impl Seen {
     pub fn does_not_start(&self, version: u64, why: String) {
         let mut now = self.now();
         now.unusable = Some(version);
-        (now.state, now.why) = (FleetState::Refused, Some(why));
+        (now.version, now.state, now.why) = (None, FleetState::Refused, Some(why));
+    }
+
+    /// This version is in use, since the gateway did not start with the next one.
+    pub fn taken_back(&self, before: u64, why: String) {
+        self.version(Some(before), FleetState::TakenBack, Some(why));
+    }
+
+    /// A newer version than the one in use cannot be.
+    pub(super) fn refused(&self, why: String) {
+        self.not_used(FleetState::Refused, why);
+    }
+
+    /// The same, with what became of it.
+    pub(super) fn not_used(&self, state: FleetState, why: String) {
+        let mut now = self.now();
+        (now.state, now.why) = (state, Some(why));
     }
 
     /// True if the gateway does not start with this version.

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use super::control_handle::{self, ControlHandle, ControlRequest};
 use super::report::without_links;
@@ -94,7 +94,7 @@ pub(super) fn start(mut agent: Agent, handle: ControlHandle) -> Result<RunningAg
     Ok(RunningAgent(stop))
 }
 
-/// Starts a thread that has no right of the gateway's.
+/// Starts a thread that has no right of the gateway's. If it cannot give them up it ends at once, with a panic that whoever joins it is told of.
 ///
 /// # Errors
 /// [`RunError::Thread`].
@@ -104,6 +104,7 @@ pub fn spawn_with_less<T: Send + 'static>(
     let with_less = move || {
         if let Err(why) = privilege::give_up_in_thread() {
             error!(event = "fleet-agent-failed", "{why}");
+            std::panic::resume_unwind(Box::new(why));
         }
         body()
     };
@@ -114,9 +115,9 @@ pub fn spawn_with_less<T: Send + 'static>(
         .map_err(RunError::Thread)
 }
 
-/// Waits until the fleet has another version than the one in the folder, which there may be none of. Says how it is meanwhile, and why
-/// no frame passes. The agent, unless the gateway is asked to stop first. No thread of it has a right that
-/// its caller gives up later.
+/// Waits until the fleet has another version than the one in the folder, which there may be none of; no longer than `patience`, if it is
+/// given. Says how it is meanwhile, and why no frame passes. The agent; none if the gateway is asked to stop first, or that time is over.
+/// No thread of it has a right that its caller gives up later.
 ///
 /// # Errors
 /// [`RunError`].
@@ -124,16 +125,23 @@ pub fn wait_for_version(
     name: &str,
     agent: Agent,
     runtime_dir: &Path,
+    patience: Option<Duration>,
     asks: &Asks,
 ) -> Result<Option<Agent>, RunError> {
     let (name, runtime_dir, asks) = (name.to_owned(), runtime_dir.to_owned(), asks.clone());
-    let waiting = spawn_with_less(move || wait(&name, agent, &runtime_dir, &asks))?;
+    let waiting = spawn_with_less(move || wait(&name, agent, &runtime_dir, patience, &asks))?;
     waiting
         .join()
         .unwrap_or_else(|_| Err(RunError::Fleet("the fleet's agent failed; please report it".into())))
 }
 
-fn wait(name: &str, mut agent: Agent, runtime_dir: &Path, asks: &Asks) -> Result<Option<Agent>, RunError> {
+fn wait(
+    name: &str,
+    mut agent: Agent,
+    runtime_dir: &Path,
+    patience: Option<Duration>,
+    asks: &Asks,
+) -> Result<Option<Agent>, RunError> {
     let (handle, asked) = control_handle::open();
     let server = control_handle::serve(name, runtime_dir, &handle)?;
     let (seen, stop) = (agent.seen.clone(), Arc::new(AtomicBool::new(false)));
@@ -148,7 +156,15 @@ fn wait(name: &str, mut agent: Agent, runtime_dir: &Path, asks: &Asks) -> Result
         "gateway {name} waits for a version of its fleet, and no frame passes: frameward status {name}"
     );
     let mut supervisor = Supervisor::ready();
-    while !asks.stop.load(Ordering::Relaxed) && !working.is_finished() {
+    let since = Instant::now();
+    let is_over = || patience.is_some_and(|patience| since.elapsed() > patience);
+    while !asks.stop.load(Ordering::Relaxed) && !working.is_finished() && !is_over() {
+        if asks.reload.swap(false, Ordering::Relaxed) {
+            warn!(
+                event = "reload-refused",
+                "nothing to reload: the gateway waits for a version of its fleet"
+            );
+        }
         supervisor.alive(Instant::now());
         match asked.wait(TICK) {
             Some(ControlRequest::Report(reply)) => {

@@ -12,7 +12,7 @@ use inventory::{Inventory, KeyFolder, Rendering, Renewal, Revocation};
 use super::files::{self, Place, mistakes};
 use super::gateway::gateway_name;
 use super::signing::{How, Signing, identity};
-use super::standing::line;
+use super::standing::{Versions, line};
 use super::unix_seconds;
 use crate::{Failure, print, told};
 
@@ -71,6 +71,8 @@ frameward fleet revoke [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing
 const WAIT: u64 = 90;
 /// Time between two looks at what they say.
 const LOOK: Duration = Duration::from_millis(500);
+/// The same, if the directory did not answer.
+const AWAY: Duration = Duration::from_secs(5);
 
 /// An inventory, its rendering, and who signs that.
 #[derive(Args)]
@@ -83,7 +85,7 @@ struct Plant {
     #[command(flatten)]
     signing: Signing,
     /// Seconds to wait until the gateways have confirmed the first step; 0: the second one is not taken
-    #[arg(long, value_name = "SECONDS", default_value_t = WAIT, conflicts_with = "finish")]
+    #[arg(long, value_name = "SECONDS", default_value_t = WAIT, conflicts_with = "finish", value_parser = clap::value_parser!(u64).range(..=86_400))]
     wait: u64,
 }
 
@@ -159,14 +161,15 @@ impl Plant {
     }
 
     /// Renders and applies.
-    fn publish(&self, kind: Kind) -> Result<(), Failure> {
+    fn publish(&self, kind: Kind) -> Result<Versions, Failure> {
         files::write(&self.place, &self.to)?;
         self.signing.publish(&self.to, How::changes(kind))
     }
 
-    /// Waits until all gateways with these files have confirmed what is published for them. False if one was never heard, or does not in
-    /// time; then it is said what is to be done before the old CAKs end.
-    fn is_confirmed(&self, files: &[&str], command: &str) -> Result<bool, Failure> {
+    /// Waits until all gateways with these files have confirmed the versions that this very command has published, or found as they have to
+    /// be: what the directory shows later does not count. False if one was never heard, or does not in time; then it is said what is to be
+    /// done before the old CAKs end.
+    fn is_confirmed(&self, files: &[&str], published: &Versions, command: &str) -> Result<bool, Failure> {
         let (rendering, _) = self.place.render()?;
         let has = |one: &inventory::Rendered| files.iter().any(|file| one.key_files.contains_key(*file));
         let members = rendering.gateways.iter().filter(|(_, one)| has(one)).map(|(name, _)| name.as_str());
@@ -174,19 +177,29 @@ impl Plant {
         let until = Instant::now() + Duration::from_secs(self.wait);
         let mut is_told = false;
         loop {
-            let open = match self.wait {
-                0 => Vec::new(),
-                _ => self.signing.standings(&members)?,
+            let seen = match self.wait {
+                0 => None,
+                // A directory that is away for a moment is asked again.
+                _ => match self.signing.standings(&members) {
+                    Err(Failure::Undecided) => None,
+                    seen => Some(seen?),
+                },
             };
-            let open: Vec<_> = open.into_iter().filter(|(_, standing)| !standing.is_confirmed()).collect();
-            if open.is_empty() && self.wait != 0 {
+            let is_seen = seen.is_some();
+            let now = unix_seconds();
+            let has = |name: &GatewayName, standing: &fleet::Standing| {
+                published.get(name).is_some_and(|version| standing.confirms(*version, now))
+            };
+            let open: Vec<_> =
+                seen.into_iter().flatten().filter(|(name, standing)| !has(name, standing)).collect();
+            if is_seen && open.is_empty() {
                 print(&format_args!("{}: confirmed\n", list(&members)))?;
                 return Ok(true);
             }
             let never_heard = open.iter().any(|(_, standing)| standing.heartbeat.is_none());
             if self.wait == 0 || never_heard || Instant::now() > until {
                 for (name, standing) in open.iter().filter(|_| !never_heard) {
-                    print(&format_args!("{name}: {}\n", line(standing, unix_seconds())))?;
+                    print(&format_args!("{name}: {}\n", line(standing, now)))?;
                 }
                 print(&format_args!(
                     "not known here: whether {} have fetched this; when `frameward status` there shows the new CAK: {command} --finish\n",
@@ -197,7 +210,7 @@ impl Plant {
             if !std::mem::replace(&mut is_told, true) {
                 print(&format_args!("waits up to {} s until {} confirm\n", self.wait, list(&members)))?;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(if is_seen { LOOK } else { AWAY });
         }
     }
 }
@@ -226,7 +239,7 @@ impl Rotate {
                 keys.finish(&file).map_err(|error| failed(&error))?;
             }
             print(&format_args!("{group}: the old CAK ends\n"))?;
-            return plant.publish(Kind::Configuration);
+            return plant.publish(Kind::Configuration).map(drop);
         }
         plant.is_rendered(&rendering, &keys, is_under_way)?;
         if !is_under_way {
@@ -237,8 +250,8 @@ impl Rotate {
             keys.renew(&file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         }
         print(&format_args!("{group}: a new CAK begins, and the old one stays beside it\n"))?;
-        plant.publish(Kind::Configuration)?;
-        if !plant.is_confirmed(&[&file], &format!("frameward fleet rotate {group}"))? {
+        let published = plant.publish(Kind::Configuration)?;
+        if !plant.is_confirmed(&[&file], &published, &format!("frameward fleet rotate {group}"))? {
             return Ok(());
         }
         // Somebody else may have published something else meanwhile.
@@ -246,7 +259,7 @@ impl Rotate {
         let (_, keys) = plant.place.render()?;
         keys.finish(&file).map_err(|error| failed(&error))?;
         print(&format_args!("{group}: the old CAK ends\n"))?;
-        plant.publish(Kind::Configuration)
+        plant.publish(Kind::Configuration).map(drop)
     }
 }
 
@@ -275,17 +288,17 @@ impl Revoke {
                 keys.finish(file).map_err(|error| failed(&error))?;
             }
         }
-        plant.publish(Kind::ConfigurationToKeep)?;
+        let published = plant.publish(Kind::ConfigurationToKeep)?;
         let under_way = revocation.under_way(&keys);
         let command = format!("until then {name} can speak. frameward fleet revoke {name}");
-        if under_way.is_empty() || !plant.is_confirmed(&under_way, &command)? {
+        if under_way.is_empty() || !plant.is_confirmed(&under_way, &published, &command)? {
             return Ok(());
         }
         plant.is_published(Kind::ConfigurationToKeep)?;
         for file in under_way {
             keys.finish(file).map_err(|error| failed(&error))?;
         }
-        plant.publish(Kind::ConfigurationToKeep)
+        plant.publish(Kind::ConfigurationToKeep).map(drop)
     }
 
     /// Fails if something is not as the step before has left it.

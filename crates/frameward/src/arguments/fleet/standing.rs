@@ -1,5 +1,6 @@
 //! `fleet status`: where gateways stand, by their heartbeats.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -17,7 +18,8 @@ A gateway with an agent says in the directory which version it has confirmed, ta
 and why. It signs that, and counts. The command verifies signature and counter, and keeps the newest
 one in IDENTITIES (NAME.heartbeat). So it notices if somebody forges heartbeats, puts old ones back
 or withholds them: the gateway is then shown as it was heard last, with STALE after a quarter of an
-hour. If a box lost its disk and its heartbeats are refused as old, remove that file.
+hour. If a box lost its disk and its heartbeats are refused as old, remove that file. NAME.published
+beside it has the newest version that was published or seen: older records are noticed, too.
 
 Example:
   frameward fleet status --operator 1b9f...c7 --identities identities --directory etcd://10.0.0.1
@@ -31,6 +33,8 @@ frameward fleet status --directory <DIRECTORY> --operator <HEX> --identities <FO
 
 /// What the file with a gateway's newest heartbeat ends with.
 const HEARTBEAT: &str = "heartbeat";
+/// What the file with the newest version for a gateway ends with.
+const PUBLISHED: &str = "published";
 
 #[derive(Args)]
 pub(crate) struct Status {
@@ -47,6 +51,8 @@ pub(crate) struct Status {
 
 /// A gateway with its standing.
 pub(super) type Standings = Vec<(GatewayName, Standing)>;
+/// Versions that were published for gateways.
+pub(super) type Versions = BTreeMap<GatewayName, u64>;
 
 impl Status {
     pub(crate) fn run(&self) -> Result<(), Failure> {
@@ -57,9 +63,7 @@ impl Status {
             (standings(&mut *directory, self.operator, &self.identities, &names)?, unix_seconds());
         let mut all = Ok(());
         for (name, standing) in &standings {
-            let is_heard =
-                standing.stale(now).is_none() && standing.refusal.is_none() && !standing.is_withheld;
-            if !standing.is_confirmed() || !is_heard {
+            if !standing.is_confirmed() || !standing.is_heard(now) {
                 all = Err(Failure::Failed);
             }
             print(&format_args!("{name}: {}\n", line(standing, now)))?;
@@ -86,6 +90,82 @@ fn names(identities: &Path) -> Result<Vec<GatewayName>, Failure> {
     Ok(names)
 }
 
+/// What the operator keeps of a gateway beside its identity.
+struct Kept<'i> {
+    identities: &'i Path,
+    gateway: &'i GatewayName,
+}
+
+impl Kept<'_> {
+    fn name(&self, ending: &str) -> String {
+        format!("{}.{ending}", self.gateway)
+    }
+
+    fn unusable(&self, ending: &str, error: &std::io::Error) -> Failure {
+        let path = self.identities.join(self.name(ending));
+        let line = format_args!(
+            "{}: {error}; without it what is old could be played back: free the disk, or give the file to this user",
+            path.display()
+        );
+        told(&line, Failure::Failed)
+    }
+
+    fn read(&self, ending: &str) -> Result<Option<Vec<u8>>, Failure> {
+        match std::fs::read(self.identities.join(self.name(ending))) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some).map_err(|error| self.unusable(ending, &error)),
+        }
+    }
+
+    fn write(&self, ending: &str, octets: &[u8]) -> Result<(), Failure> {
+        pnstore::Directory::open(self.identities)
+            .and_then(|mut folder| pnstore::replace(&mut folder, &self.name(ending), octets))
+            .map_err(|error| self.unusable(ending, &error))
+    }
+
+    /// The newest heartbeat. Taken for none, a damaged one would let old ones in.
+    fn heartbeat(&self) -> Result<Option<Vec<u8>>, Failure> {
+        let octets = self.read(HEARTBEAT)?;
+        match octets.as_ref().is_some_and(|octets| Heartbeat::parse(octets).is_err()) {
+            true => Err(self.unusable(HEARTBEAT, &damaged())),
+            false => Ok(octets),
+        }
+    }
+
+    /// The newest version.
+    fn published(&self) -> Result<Option<u64>, Failure> {
+        let Some(octets) = self.read(PUBLISHED)? else { return Ok(None) };
+        let version = std::str::from_utf8(&octets).ok().and_then(|text| text.trim().parse().ok());
+        version.map(Some).ok_or_else(|| self.unusable(PUBLISHED, &damaged()))
+    }
+
+    /// Keeps a version, if none is newer.
+    fn keep_published(&self, version: u64) -> Result<(), Failure> {
+        match self.published()?.is_none_or(|before| before < version) {
+            true => self.write(PUBLISHED, format!("{version}\n").as_bytes()),
+            false => Ok(()),
+        }
+    }
+}
+
+fn damaged() -> std::io::Error {
+    std::io::Error::other("is damaged; restore it, or remove it")
+}
+
+/// The folder of identities for one command alone, which reads what is kept there and replaces it by what is newer.
+fn locked(identities: &Path) -> Result<std::fs::File, Failure> {
+    let folder = std::fs::File::open(identities).and_then(|folder| folder.lock().map(|()| folder));
+    folder.map_err(|error| {
+        told(&format_args!("{}: cannot be locked: {error}", identities.display()), Failure::Failed)
+    })
+}
+
+/// Keeps which versions were published: an older one that the directory shows later is noticed.
+pub(super) fn keep_published(identities: &Path, versions: &Versions) -> Result<(), Failure> {
+    let _lock = locked(identities)?;
+    versions.iter().try_for_each(|(gateway, version)| Kept { identities, gateway }.keep_published(*version))
+}
+
 /// Where these gateways stand. What is newer than what was known is kept in the folder of identities.
 pub(super) fn standings(
     directory: &mut dyn Directory,
@@ -95,36 +175,22 @@ pub(super) fn standings(
 ) -> Result<Standings, Failure> {
     let now = unix_seconds();
     let mut standings = Standings::new();
+    let _lock = locked(identities)?;
     for gateway in names {
         let path = identities.join(format!("{gateway}.identity"));
         let member = identity(&path)
             .map_err(|why| told(&format_args!("{}: {why}", path.display()), Failure::Usage))?
             .key();
-        let kept = identities.join(format!("{gateway}.{HEARTBEAT}"));
-        let unusable = |error: std::io::Error| {
-            let line = format_args!(
-                "{}: {error}; without it old heartbeats could be played back: free the disk, or give the file to this user",
-                kept.display()
-            );
-            told(&line, Failure::Failed)
-        };
-        let seen = match std::fs::read(&kept) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-            read => Some(read.map_err(unusable)?),
-        };
-        // Taken for none, it would let old ones in.
-        if seen.as_ref().is_some_and(|octets| Heartbeat::parse(octets).is_err()) {
-            return Err(unusable(std::io::Error::other("is damaged; restore it, or remove it")));
-        }
+        let kept = Kept { identities, gateway };
+        let (seen, newest) = (kept.heartbeat()?, kept.published()?);
         let known = Known { fleet, gateway, member };
-        let standing = Standing::look(directory, known, seen.as_deref(), now);
+        let standing = Standing::look(directory, known, seen.as_deref(), newest, now);
         let standing = standing.map_err(|error| told(&error, Failure::Undecided))?;
         if let Some(newer) = &standing.newer {
-            pnstore::Directory::open(identities)
-                .and_then(|mut folder| {
-                    pnstore::replace(&mut folder, &format!("{gateway}.{HEARTBEAT}"), newer)
-                })
-                .map_err(unusable)?;
+            kept.write(HEARTBEAT, newer)?;
+        }
+        if let Some(published) = standing.published {
+            kept.keep_published(published)?;
         }
         standings.push((gateway.clone(), standing));
     }
@@ -142,6 +208,11 @@ pub(super) fn line(standing: &Standing, now: u64) -> String {
     }
     if let Some(refusal) = &standing.refusal {
         line += &format!("; {refusal}");
+    }
+    if let Some(hidden) = standing.hidden {
+        line += &format!(
+            "; version {hidden} was published before: somebody put an old record back, or removed it; if it was you, apply again with --anew"
+        );
     }
     if standing.is_withheld {
         line += "; the directory shows no heartbeat of it any more: somebody removed it, or put another directory there";
