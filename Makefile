@@ -28,7 +28,7 @@ help:
 	@echo "make test-benches  runs the benches whose tests take a minute each, without judging figures (root; CI does)"
 	@echo "make test-long  the tests in release and with more cases, and each fuzz target for a minute"
 	@echo "make proofs     proves bounds and searches protocol models, and has each mutant refused (z3, Maude; minutes)"
-	@echo "make simulate   runs worlds of links, cells and sites from SEEDS (200) seeds under virtual time, in one process; SEED=n runs one"
+	@echo "make simulate   runs worlds of links, cells, sites and fleets from SEEDS (200) seeds under virtual time, in one process; SEED=n runs one"
 	@echo "make book       builds the book: target/book/index.html (mdBook, from crates.io)"
 	@echo "make book-outputs  checks that the book shows the program's outputs (root; a minute)"
 	@echo "make deb        builds the Debian package in target/debian; make deb-arm64 does so for AArch64, such as a Raspberry Pi"
@@ -235,7 +235,7 @@ proofs:
 
 simulate:
 	@scripts/setup.sh ci
-	FRAMEWARD_SEEDS=$(or $(SEEDS),200) FRAMEWARD_SEED=$(SEED) $(CARGO) test -p frameward-models --test simulation --release --locked -- --nocapture
+	FRAMEWARD_SEEDS=$(or $(SEEDS),200) FRAMEWARD_SEED=$(SEED) $(CARGO) test -p frameward-models -p frameward-fleet --test simulation --test agents --release --locked -- --nocapture
 
 threads:
 	@scripts/setup.sh ci

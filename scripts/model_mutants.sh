@@ -7,7 +7,8 @@
 #
 # A mutant of crates/mka is shown to the model of the KaY, one of a relation's handshake or of a site's session to the model of that, another
 # one of crates/fieldbus or crates/tunnel to the simulation of cells or of sites, one of crates/secy or crates/pnstore to that of links, one
-# of a window of sites or of reassembly to the search beside it. The sources are changed in a copy, target/model-mutants.
+# of a window of sites or of reassembly to the search beside it, one of flow numbers to their property, one of crates/fleet to the simulation
+# of fleets. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -61,6 +62,12 @@ mutants=(
     'in time|tunnel/src/session/transmit_epochs.rs|offered.told_now = false;|offered.told_now \|= false;'
     # Flows that the peer knew at its start before count as known.
     'in time|tunnel/src/session/handle_message.rs|self.peer_flows = PeerFlows::default();|'
+    # Flow numbers that come again. A number that comes again means the flow of before.
+    'means one flow|tunnel/src/announced_flows.rs|self.slots[usize::from(*slot)] = Some(flow);|self.slots[usize::from(*slot)].get_or_insert(flow);'
+    # An answer about the flow of before is taken for one about its number.
+    'means one flow|tunnel/src/session/announcements.rs|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow)|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow \|\| true)'
+    # A request whose number has another flow by now counts as answered.
+    'at fault|tunnel/src/session/announcements.rs|self.again.remove(&index);|self.again.remove(&index); self.in_flight.remove(&index);'
     # Identifier window. An anchor that was used enters with the window.
     'accepted twice|tunnel/src/window.rs|if anchor < self.anchors_high {|if anchor >= u64::MAX - self.anchors_high {'
     # What an anchor has jumped over is filled twice.
@@ -116,11 +123,11 @@ mutants=(
     # State of any age is good.
     'nonce comes twice|pnstore/src/store.rs|age > *max_age|age > Duration::MAX.max(*max_age)'
     # The file's new name is not synced.
-    'nonce comes twice|pnstore/src/store.rs|disk.rename(&next, name)?;|disk.rename(&next, name)?; if !name.is_empty() { return Ok(()); }'
+    'nonce comes twice|pnstore/src/disk.rs|disk.rename(&next, name)?;|disk.rename(&next, name)?; if !name.is_empty() { return Ok(()); }'
     # Floors do not rise.
     'delivered twice|pnstore/src/store.rs|known.insert(name.0, lowest.number());|known.insert(name.0, 1);'
     # A file is overwritten in place.
-    'outlives a crash|pnstore/src/store.rs|disk.write_synced(&next, octets)?;|disk.write_synced(name, octets)?; disk.write_synced(&next, octets)?;'
+    'outlives a crash|pnstore/src/disk.rs|disk.write_synced(&next, octets)?;|disk.write_synced(name, octets)?; disk.write_synced(&next, octets)?;'
     # Another SA protects only where none did.
     'outages heal|secy/src/table.rs|self.encoding_sa = Some(an);|self.encoding_sa = self.encoding_sa.or(Some(an));'
     # Simulation of cells. A Seq is taken twice.
@@ -135,8 +142,18 @@ mutants=(
     'nonce comes twice|tunnel/src/lane.rs|self.next_seq += 1;|self.next_seq += u64::from(seq % 64 != 0 \|\| self.epoch % 2 == 0);'
     # Copies are no duplicates.
     'delivered twice|tunnel/src/forwarding/handle_packet.rs|if used && let Some|if used && packet.is_empty() && let Some'
+    # The AN is lost on the way: seen where keys roll, since those of stations have AN 0.
+    'only what was sent|wire/src/tunnel/header.rs|form << 4 \| self.fields.tci_low & 0x0f,|form << 4 \| self.fields.tci_low & 0x0c,'
+    # An SCI is its sender's: seen where a site protects for its machines.
+    'only what was sent|wire/src/tunnel/frame.rs|out[20..28].copy_from_slice(&self.flow.sci.octets());|out[20..28].copy_from_slice(&crate::Sci::new(self.flow.source, 1).octets());'
     # A flow that is told to the peer is not masked.
     'plaintext|tunnel/src/identifier/outward.rs|.map(\|(octet, mask)\| octet ^ mask)|.map(\|(octet, mask)\| octet ^ (mask & 0))'
+    # Simulation of fleets. Old records are accepted.
+    'nothing older|fleet/src/accept.rs|Some(reached) if version < reached.version => {|Some(reached) if version.saturating_add(1_000_000) < reached.version => {'
+    # What was taken back is forgotten.
+    'stays away|fleet/src/install.rs|self.write(TAKEN_BACK, &format!("{}\n", trial.version))|self.write(TAKEN_BACK, &format!("{}\n", trial.before))'
+    # Taking back leads to the same version.
+    'taking back leads|fleet/src/install.rs|.and_then(\|()\| self.lead_to(trial.before))|.and_then(\|()\| self.lead_to(trial.version))'
 )
 
 copy=target/model-mutants
@@ -162,12 +179,14 @@ for mutant in "${mutants[@]}"; do
     depth=quick of=
     case ${parts[1]} in
     tunnel/src/window.rs) search=(frameward-tunnel --lib window::exhaustive) ;;
+    tunnel/src/announced_flows.rs | tunnel/src/session/announcements.rs) search=(frameward-tunnel --test renumbered) ;;
     tunnel/src/header_encryption/window.rs) search=(frameward-tunnel --lib header_encryption::window::exhaustive) ;;
     secy/src/reassemble.rs | secy/src/sdu_buffer.rs) search=(frameward-secy --lib reassemble::exhaustive) ;;
     fieldbus/src/handshake.rs) search=(frameward-models --test handshake) ;;
     fieldbus/*) search=(frameward-models --test simulation) of=cells ;;
     tunnel/src/session/* | tunnel/src/session.rs) search=(frameward-models --test session) depth=deep ;;
-    tunnel/*) search=(frameward-models --test simulation) of=sites ;;
+    fleet/*) search=(frameward-fleet --test agents) ;;
+    tunnel/* | wire/src/tunnel/*) search=(frameward-models --test simulation) of=sites ;;
     secy/* | pnstore/*) search=(frameward-models --test simulation) of=links ;;
     *) search=(frameward-models --test kay) ;;
     esac

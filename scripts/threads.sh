@@ -125,9 +125,8 @@ mutants() {
     ((!missed))
 }
 
-# Not the thread sanitizer: the standard library is not built with it, and its sources cannot be had here. With
-# -Cunsafe-allow-abi-mismatch=sanitizer it builds all the same, finds a race that was put in, and takes no mutex, channel, join or park
-# for one: that is how to begin. Nobody has run the engine's tests with it.
+# Not the thread sanitizer: the standard library has to be built with it, or locks and channels are not seen. With -Zbuild-std it is, if
+# the nightly has its sources (rustup component add rust-src --toolchain nightly). Nobody has run the engine's tests with it.
 memory() {
     CARGO_TARGET_DIR=target/sanitized RUSTFLAGS="-Zsanitizer=address" ASAN_OPTIONS=detect_leaks=0 \
         cargo "+${FUZZ_TOOLCHAIN:-nightly}" test --locked --target "$host" "${unsafe[@]/#/--package=frameward-}" --lib --tests

@@ -59,6 +59,7 @@ mod secrets;
 mod service;
 mod silent;
 mod sites;
+mod standby;
 mod start;
 mod steps;
 mod suites;

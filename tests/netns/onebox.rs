@@ -29,7 +29,7 @@ pub(super) struct OneBox {
     pub(super) plants: Plants,
     pub(super) sites: Vec<Station>,
     stations: Vec<Station>,
-    scratch: Scratch,
+    pub(super) scratch: Scratch,
 }
 
 impl OneBox {
@@ -44,7 +44,7 @@ impl OneBox {
     }
 
     /// The first machine of each plant has no MACsec, and the second one a station.
-    fn configured(plants: u8, stations: u8, choice: &SitesChoice) -> Self {
+    pub(super) fn configured(plants: u8, stations: u8, choice: &SitesChoice) -> Self {
         let shape =
             PlantsShape { plants, stations, machine_mtu: 1500, lan_mtu: 1500, ..PlantsShape::default() };
         let plants = Plants::build(&shape).unwrap();
@@ -66,7 +66,7 @@ impl OneBox {
         Self { plants, sites: Vec::new(), stations: Vec::new(), scratch }
     }
 
-    fn start(&mut self) {
+    pub(super) fn start(&mut self) {
         for plant in &self.plants.plants {
             let start =
                 |namespace, name: &str| Station::start(program(), namespace, &self.scratch, name).unwrap();
@@ -120,7 +120,7 @@ impl OneBox {
     }
 
     /// Numbered frames of all sizes both ways, each delivered once, in order, octet for octet.
-    fn counted(&self, seed: u64) {
+    pub(super) fn counted(&self, seed: u64) {
         let (a, b) = (self.machine(0), self.machine(1));
         for (from, to) in [(a, b), (b, a)] {
             let sizes = [46, 64, 600, 1438, 1470, 1499, 1500].into_iter().cycle().take(200);
@@ -144,14 +144,14 @@ impl OneBox {
         output.stdout
     }
 
-    fn change(&self, plant: u8, from: &str, to: &str) {
+    pub(super) fn change(&self, plant: u8, from: &str, to: &str) {
         let name = format!("{}.toml", site_name(plant));
         let text = std::fs::read_to_string(self.scratch.path().join(&name)).unwrap();
         assert!(text.contains(from), "{text}");
         self.scratch.write(&name, &text.replacen(from, to, 1)).unwrap();
     }
 
-    fn restart(&mut self, plant: usize, signal: Signal) {
+    pub(super) fn restart(&mut self, plant: usize, signal: Signal) {
         self.sites[plant].program().signal(signal).unwrap();
         let end = Instant::now() + DEADLINE;
         while self.sites[plant].program().is_running() {

@@ -128,6 +128,8 @@ enum antedate_result
     // Nothing more can be prepared now: as many messages are prepared for as there is room for, no number is left, or
     // no message was sent yet that tells how long the next one is.
     ANTEDATE_FULL = 1,
+    // A step is done; the message takes more of them.
+    ANTEDATE_MORE = 2,
     // A pointer is NULL that must not be.
     ANTEDATE_ERROR_NULL = -1,
     // The memory is smaller than ANTEDATE_SMALL_OCTETS, or not aligned to ANTEDATE_ALIGNMENT.
@@ -278,6 +280,15 @@ antedate_result antedate_ccm_prepare(struct antedate_ccm *sender,
                                      size_t expected,
                                      const void *template_,
                                      size_t template_octets);
+
+// Prepares for one more message in steps, for an idle loop that has to be left soon: at most `blocks` blocks of AES, and at the
+// first step of a message 5 more at most. `expected` and `template` are taken at the first step. ANTEDATE_OK: a message is
+// prepared; ANTEDATE_MORE: there is more to do for this one. A message that is sent meanwhile uses what is ready.
+antedate_result antedate_ccm_step(struct antedate_ccm *sender,
+                                  size_t expected,
+                                  const void *template_,
+                                  size_t template_octets,
+                                  size_t blocks);
 
 // Prepares for one more message that is as long as those before it have it.
 antedate_result antedate_ccm_prepare_as_before(struct antedate_ccm *sender,

@@ -9,7 +9,7 @@ use core::ptr::{self, NonNull};
 use antedate::ccm::AAD_OCTETS;
 use antedate::dtls::{self, RecordError, RecordNumbering};
 use antedate::sender::Numbering;
-use antedate::{Ccm, Expected, Nonce, Sender, TagLength};
+use antedate::{Ccm, Expected, Nonce, Sender, Step, TagLength};
 
 use crate::cipher::Cipher;
 use crate::memory::{self, enter, needed, place, Head, Kind};
@@ -119,6 +119,7 @@ pub struct antedate_dtls_config {
 /// Operations of C on a sender, whatever is prepared and however messages are numbered.
 pub(crate) trait Messages {
     fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool;
+    fn step(&mut self, expected: Expected, template: &[u8], blocks: usize) -> Step;
     fn prepare_as_before(&mut self, template: &[u8]) -> bool;
     fn fill_level(&self) -> usize;
     fn next_unprepared(&self) -> Option<u64>;
@@ -143,6 +144,10 @@ impl<R: Written, const N: usize, const T: usize, const SLOTS: usize> Messages
 {
     fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool {
         Sender::prepare(self, expected, template)
+    }
+
+    fn step(&mut self, expected: Expected, template: &[u8], blocks: usize) -> Step {
+        Sender::step(self, expected, template, blocks)
     }
 
     fn prepare_as_before(&mut self, template: &[u8]) -> bool {
@@ -316,7 +321,31 @@ pub unsafe extern "C" fn antedate_ccm_prepare(
     // SAFETY: as the caller grants it.
     unsafe {
         prepare(sender, template, template_octets, |sender, template| {
-            sender.prepare(Expected::exactly(expected), template)
+            prepared(sender.prepare(Expected::exactly(expected), template))
+        })
+    }
+}
+
+/// Prepares for one more message in steps, for an idle loop that has to be left soon: at most `blocks` blocks of AES, and at the
+/// first step of a message 5 more at most. `expected` and `template` are taken at the first step. ANTEDATE_OK: a message is
+/// prepared; ANTEDATE_MORE: there is more to do for this one. A message that is sent meanwhile uses what is ready.
+#[no_mangle]
+pub unsafe extern "C" fn antedate_ccm_step(
+    sender: *mut antedate_ccm,
+    expected: usize,
+    template: *const c_void,
+    template_octets: usize,
+    blocks: usize,
+) -> antedate_result {
+    let expected = Expected::exactly(expected);
+    // SAFETY: as the caller grants it.
+    unsafe {
+        prepare(sender, template, template_octets, |sender, template| {
+            match sender.step(expected, template, blocks) {
+                Step::Prepared => Ok(()),
+                Step::More => Err(ANTEDATE_MORE),
+                Step::Full => Err(ANTEDATE_FULL),
+            }
         })
     }
 }
@@ -330,7 +359,9 @@ pub unsafe extern "C" fn antedate_ccm_prepare_as_before(
 ) -> antedate_result {
     // SAFETY: as the caller grants it.
     unsafe {
-        prepare(sender, template, template_octets, |sender, template| sender.prepare_as_before(template))
+        prepare(sender, template, template_octets, |sender, template| {
+            prepared(sender.prepare_as_before(template))
+        })
     }
 }
 
@@ -340,7 +371,7 @@ unsafe fn prepare(
     sender: *mut antedate_ccm,
     template: *const c_void,
     template_octets: usize,
-    how: impl FnOnce(&mut dyn Messages, &[u8]) -> bool,
+    how: impl FnOnce(&mut dyn Messages, &[u8]) -> Result<(), antedate_result>,
 ) -> antedate_result {
     let attempt = || {
         // SAFETY: as the caller grants it.
@@ -348,7 +379,7 @@ unsafe fn prepare(
         entered.area.is_apart_from(Area::new(template.cast::<u8>(), template_octets)?)?;
         // SAFETY: the caller's octets, which are no part of the sender.
         let template = unsafe { octets::read(template.cast(), template_octets) }?;
-        prepared(how(entered.sender, template))
+        how(entered.sender, template)
     };
     answer(attempt())
 }

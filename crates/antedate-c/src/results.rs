@@ -11,6 +11,8 @@ pub enum antedate_result {
     /// Nothing more can be prepared now: as many messages are prepared for as there is room for, no number is left, or
     /// no message was sent yet that tells how long the next one is.
     ANTEDATE_FULL = 1,
+    /// A step is done; the message takes more of them.
+    ANTEDATE_MORE = 2,
     /// A pointer is NULL that must not be.
     ANTEDATE_ERROR_NULL = -1,
     /// The memory is smaller than ANTEDATE_SMALL_OCTETS, or not aligned to ANTEDATE_ALIGNMENT.

@@ -424,6 +424,34 @@ fn templates_are_foreseen_learned_and_sorted_or_refused() {
 }
 
 #[test]
+fn a_message_is_prepared_in_steps() {
+    let memory = &mut EMPTY.clone();
+    let sender = ccm_init(memory, &config()).unwrap();
+    let step = |blocks| unsafe { antedate_ccm_step(sender, 40, KEY.as_ptr().cast(), 32, blocks) };
+    // Three blocks of keystream and two of the template.
+    for (blocks, wanted) in
+        [(1, ANTEDATE_MORE), (3, ANTEDATE_MORE), (0, ANTEDATE_MORE), (1, ANTEDATE_OK), (1, ANTEDATE_MORE)]
+    {
+        assert_eq!(step(blocks), wanted);
+    }
+    assert_eq!(unsafe { antedate_ccm_fill_level(sender) }, 1);
+    for (number, met) in
+        [ANTEDATE_MET_ALL, ANTEDATE_MET_KEYSTREAM, ANTEDATE_MET_NOTHING].into_iter().enumerate()
+    {
+        let mut buffer = [7; 48];
+        let sent = send(sender, &mut buffer, 40).unwrap();
+        assert_eq!((sent.number, sent.met), (number as u64, met));
+        let nonce = [&PREFIX[..9], &(number as u32).to_be_bytes()].concat();
+        assert_eq!(buffer[..], ordinary(&KEY[..16], 8, &nonce, &[], &[7; 40]));
+    }
+    for _ in 0..4 {
+        assert_eq!(step(usize::MAX), ANTEDATE_OK);
+    }
+    assert_eq!(step(usize::MAX), ANTEDATE_FULL);
+    assert_eq!(unsafe { antedate_ccm_step(sender, 40, ptr::null(), 32, 1) }, ANTEDATE_ERROR_NULL);
+}
+
+#[test]
 fn what_was_sealed_is_opened_once_by_its_receiver_alone() {
     const UNOPENED: antedate_opened = antedate_opened { octets: 0, number: 0, content_type: 0 };
     let (memory, own) = (&mut EMPTY.clone(), &mut EMPTY.clone());

@@ -272,6 +272,15 @@ impl Nonce {
     }
 }
 
+/// Rest of a preparation that is done in steps.
+pub(crate) struct Unfinished {
+    /// Octets of keystream that are wanted.
+    at_most: usize,
+    /// CBC-MAC over B_0, the AAD, and so many octets of the template. `None`: it is of no use.
+    mac: Option<CbcMac>,
+    authenticated: usize,
+}
+
 /// Cipher work of a message, done before the message exists. One seal or open uses it up.
 pub struct Prepared<'k, C, const N: usize, const T: usize> {
     ccm: &'k Ccm<C>,
@@ -310,15 +319,29 @@ where
 
     /// Prepares for another message, in place.
     pub(crate) fn prepare_anew(&mut self, nonce: &Nonce, aad: &[u8], expected: Expected, template: &[u8]) {
+        let mut unfinished = self.begin(nonce, aad, expected, template);
+        self.step(&mut unfinished, usize::MAX);
+    }
+
+    /// Begins to prepare for another message, in place: what does not depend on its length, its mask and its AAD. Until the rest is
+    /// done it is of use as far as it is.
+    pub(crate) fn begin(
+        &mut self,
+        nonce: &Nonce,
+        aad: &[u8],
+        expected: Expected,
+        template: &[u8],
+    ) -> Unfinished {
         let Self { ccm, .. } = *self;
         self.nonce = *nonce;
-        self.keystream.prepare_anew(&ccm.cipher, nonce.counter(1), expected.at_most);
+        self.keystream.begin(nonce.counter(1));
         self.tag_mask = ccm.tag_mask(nonce);
         self.mac = None;
         let length = expected.length;
+        let mut unfinished = Unfinished { at_most: expected.at_most, mac: None, authenticated: 0 };
         let Some(kept) = self.aad.get_mut(..aad.len()).filter(|_| length as u64 <= nonce.longest_message())
         else {
-            return;
+            return unfinished;
         };
         kept.copy_from_slice(aad);
         let known = template.len().min(T).min(length);
@@ -326,12 +349,30 @@ where
         wipe(self.template.get_mut(covered..self.covered).unwrap_or_default());
         self.template[..covered].copy_from_slice(&template[..covered]);
         (self.aad_octets, self.length, self.covered) = (aad.len(), length, covered);
-        let mut mac = ccm.begin_mac(nonce, aad, length);
-        mac.update(&ccm.cipher, &template[..covered]);
-        if covered == length {
+        unfinished.mac = Some(ccm.begin_mac(nonce, aad, length));
+        unfinished
+    }
+
+    /// Goes on by at most so many blocks of AES: keystream first, then the template. True when all is done.
+    pub(crate) fn step(&mut self, unfinished: &mut Unfinished, blocks: usize) -> bool {
+        let Self { ccm, .. } = *self;
+        let left = blocks - self.keystream.extend(&ccm.cipher, unfinished.at_most, blocks);
+        if !self.keystream.has(unfinished.at_most) {
+            return false;
+        }
+        let Some(mac) = &mut unfinished.mac else { return true };
+        let rest = &self.template[unfinished.authenticated..self.covered];
+        let taken = rest.len().min(left.saturating_mul(BLOCK_OCTETS));
+        mac.update(&ccm.cipher, &rest[..taken]);
+        unfinished.authenticated += taken;
+        if unfinished.authenticated < self.covered {
+            return false;
+        }
+        if self.covered == self.length {
             mac.pad(&ccm.cipher);
         }
-        self.mac = Some(mac);
+        self.mac = unfinished.mac.take();
+        true
     }
 
     /// Its nonce.

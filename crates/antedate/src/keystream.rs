@@ -34,33 +34,45 @@ impl<const N: usize> Keystream<N> {
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
         let mut keystream = Self::EMPTY;
-        keystream.prepare_anew(cipher, first, octets);
+        keystream.begin(first);
+        keystream.extend(cipher, octets, usize::MAX);
         keystream
     }
 
     /// Without prepared octets.
     pub(crate) const EMPTY: Self = Self { first: [0; BLOCK_OCTETS], octets: [0; N], ready: 0 };
 
-    /// Makes another keystream in place.
-    pub(crate) fn prepare_anew<C>(&mut self, cipher: &C, first: [u8; BLOCK_OCTETS], octets: usize)
+    /// Begins another keystream in place, without an octet of it.
+    pub(crate) fn begin(&mut self, first: [u8; BLOCK_OCTETS]) {
+        self.octets[..self.ready].fill(0);
+        (self.first, self.ready) = (first, 0);
+    }
+
+    /// Makes at most so many blocks more, until `octets` are ready, or `N` if that is less. How many it made.
+    pub(crate) fn extend<C>(&mut self, cipher: &C, octets: usize, blocks: usize) -> usize
     where
         C: BlockCipherEncrypt<BlockSize = U16>,
     {
-        let ready = octets.div_ceil(BLOCK_OCTETS).saturating_mul(BLOCK_OCTETS).min(N);
-        (self.first, self.ready) = (first, ready.max(self.ready));
-        let (blocks, rest) = self.octets[..ready].as_chunks_mut::<BLOCK_OCTETS>();
-        let mut stream = CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &first.into());
-        if !blocks.is_empty() {
-            stream.write_keystream_blocks(Array::cast_slice_from_core_mut(blocks));
+        let until = wanted::<N>(octets).min(self.ready.saturating_add(blocks.saturating_mul(BLOCK_OCTETS)));
+        let Some(missing) = self.octets.get_mut(self.ready..until) else { return 0 };
+        let (whole, rest) = missing.as_chunks_mut::<BLOCK_OCTETS>();
+        let made = whole.len() + usize::from(!rest.is_empty());
+        let mut stream = stream(cipher, self.first, self.ready / BLOCK_OCTETS);
+        if !whole.is_empty() {
+            stream.write_keystream_blocks(Array::cast_slice_from_core_mut(whole));
         }
         if !rest.is_empty() {
             let mut last = Zeroizing::new([0; BLOCK_OCTETS]);
             stream.write_keystream_block((&mut *last).into());
             rest.copy_from_slice(&last[..rest.len()]);
         }
-        // The rest of the previous keystream is of no use.
-        self.octets[ready..self.ready].fill(0);
-        self.ready = ready;
+        self.ready = until;
+        made
+    }
+
+    /// True if so many octets are ready, or `N` if that is less.
+    pub(crate) fn has(&self, octets: usize) -> bool {
+        self.ready >= wanted::<N>(octets)
     }
 
     /// Number of prepared octets.
@@ -96,6 +108,24 @@ impl<const N: usize> Drop for Keystream<N> {
     }
 }
 
+/// Octets of whole blocks, as far as there is room.
+fn wanted<const N: usize>(octets: usize) -> usize {
+    octets.div_ceil(BLOCK_OCTETS).saturating_mul(BLOCK_OCTETS).min(N)
+}
+
+/// The keystream from the counter block `first`, behind so many blocks.
+fn stream<C>(cipher: &C, first: [u8; BLOCK_OCTETS], blocks: usize) -> CtrCore<&C, Ctr32BE>
+where
+    C: BlockCipherEncrypt<BlockSize = U16>,
+{
+    let [prefix @ .., a, b, c, d] = first;
+    let counter = u32::from_be_bytes([a, b, c, d]).wrapping_add(blocks as u32);
+    let mut block = [0; BLOCK_OCTETS];
+    block[..12].copy_from_slice(&prefix);
+    block[12..].copy_from_slice(&counter.to_be_bytes());
+    CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &block.into())
+}
+
 /// Wipes as zeroize does, but by words: on a microcontroller, octet by octet costs as much as the cipher.
 pub(crate) fn wipe(octets: &mut [u8]) {
     octets.fill(0);
@@ -107,13 +137,8 @@ pub(crate) fn apply<C>(cipher: &C, first: [u8; BLOCK_OCTETS], from: usize, data:
 where
     C: BlockCipherEncrypt<BlockSize = U16>,
 {
-    let (blocks, within) = (from / BLOCK_OCTETS, from % BLOCK_OCTETS);
-    let [prefix @ .., a, b, c, d] = first;
-    let counter = u32::from_be_bytes([a, b, c, d]).wrapping_add(blocks as u32);
-    let mut block = [0; BLOCK_OCTETS];
-    block[..12].copy_from_slice(&prefix);
-    block[12..].copy_from_slice(&counter.to_be_bytes());
-    let mut stream = CtrCore::<&C, Ctr32BE>::inner_iv_init(cipher, &block.into());
+    let within = from % BLOCK_OCTETS;
+    let mut stream = stream(cipher, first, from / BLOCK_OCTETS);
     // The crate's core without its wrapper, whose buffer between calls is not needed here: on a
     // microcontroller it costs as much as two blocks.
     let (head, data) =

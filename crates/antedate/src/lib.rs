@@ -52,4 +52,4 @@ pub mod window;
 pub use ccm::{CacheHit, Ccm, Expected, Nonce, NotAuthentic, Sealed, Tag, TagLength};
 pub use gcm::Gcm;
 pub use length::LengthPredictor;
-pub use sender::{PrefixNumbering, SendError, Sender};
+pub use sender::{PrefixNumbering, SendError, Sender, Step};

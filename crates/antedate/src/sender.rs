@@ -13,7 +13,7 @@ use core::{array, fmt};
 use cipher::BlockCipherEncrypt;
 use cipher::consts::U16;
 
-use crate::ccm::{AAD_OCTETS, CacheHit, Ccm, Expected, Nonce, Prepared, Tag};
+use crate::ccm::{AAD_OCTETS, CacheHit, Ccm, Expected, Nonce, Prepared, Tag, Unfinished};
 use crate::length::LengthPredictor;
 
 /// Numbering of messages: nonce and AAD of a number. Two numbers never share a nonce.
@@ -88,6 +88,17 @@ pub struct Sent {
     pub hit: CacheHit,
 }
 
+/// What a step of a preparation has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// A message is prepared. The next step begins another one.
+    Prepared,
+    /// There is more to do for this message.
+    More,
+    /// No free slot or number.
+    Full,
+}
+
 /// Seals messages in sequence under one key, and prepares up to `SLOTS` of them: `N` octets of keystream,
 /// templates of up to `T` octets.
 pub struct Sender<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> {
@@ -98,6 +109,8 @@ pub struct Sender<'k, C, R, const N: usize, const T: usize, const SLOTS: usize> 
     /// Ring of prepared messages; message n is at n % SLOTS.
     slots: [Prepared<'k, C, N, T>; SLOTS],
     filled: usize,
+    /// Rest of the preparation of the message behind the filled slots.
+    unfinished: Option<Unfinished>,
     lengths: LengthPredictor,
 }
 
@@ -116,6 +129,7 @@ where
             next,
             slots: array::from_fn(|_| Prepared::empty(ccm)),
             filled: 0,
+            unfinished: None,
             lengths: LengthPredictor::new(),
         }
     }
@@ -145,15 +159,33 @@ where
         self.next?.checked_add(self.filled as u64).filter(|&number| number <= R::LAST)
     }
 
-    /// Prepares one more message. False without a free slot or number.
+    /// Prepares one more message, all at once; what steps have begun is done anew. False without a free slot or number.
     pub fn prepare(&mut self, expected: Expected, template: &[u8]) -> bool {
-        let Some(number) = self.next_unprepared().filter(|_| self.filled < SLOTS) else { return false };
-        let mut aad = [0; AAD_OCTETS];
-        let aad_octets = self.numbering.aad(number, expected.length, &mut aad).min(AAD_OCTETS);
-        let nonce = self.numbering.nonce(number);
-        self.slots[slot_of::<SLOTS>(number)].prepare_anew(&nonce, &aad[..aad_octets], expected, template);
+        self.unfinished = None;
+        self.step(expected, template, usize::MAX) == Step::Prepared
+    }
+
+    /// Prepares one more message in steps, for an idle loop that has to be left soon: at most `blocks` blocks of AES, and at
+    /// the first step of a message those of its mask, B_0 and AAD (5 at most). `expected` and `template` are taken at
+    /// the first step. A message that is sent meanwhile uses the keystream that is ready.
+    pub fn step(&mut self, expected: Expected, template: &[u8], blocks: usize) -> Step {
+        let Some(number) = self.next_unprepared().filter(|_| self.filled < SLOTS) else { return Step::Full };
+        let Some(slot) = self.slots.get_mut(slot_of::<SLOTS>(number)) else { return Step::Full };
+        let unfinished = match &mut self.unfinished {
+            Some(unfinished) => unfinished,
+            none => {
+                let mut aad = [0; AAD_OCTETS];
+                let aad_octets = self.numbering.aad(number, expected.length, &mut aad).min(AAD_OCTETS);
+                let nonce = self.numbering.nonce(number);
+                none.insert(slot.begin(&nonce, &aad[..aad_octets], expected, template))
+            }
+        };
+        if !slot.step(unfinished, blocks) {
+            return Step::More;
+        }
+        self.unfinished = None;
         self.filled += 1;
-        true
+        Step::Prepared
     }
 
     /// Prepares one more message with the predicted length. False before the first message too.
@@ -181,7 +213,10 @@ where
         let aad = &aad[..aad_octets];
         // A used preparation stays until its slot is needed, and is wiped then, outside of the message's
         // time. Its number has passed, so nobody uses it again.
-        let filled = self.filled > 0;
+        let filled = self.filled > 0 || self.unfinished.is_some();
+        if self.filled == 0 {
+            self.unfinished = None;
+        }
         self.filled = self.filled.saturating_sub(1);
         let prepared = self.slots.get_mut(slot_of::<SLOTS>(number));
         let (tag, hit) = match prepared.filter(|prepared| filled && *prepared.nonce() == nonce) {

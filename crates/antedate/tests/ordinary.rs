@@ -3,15 +3,63 @@
 
 #![allow(clippy::unwrap_used)]
 
-use aes::cipher::KeyInit as _;
+use std::cell::Cell;
+
+use aes::cipher::common::{BlockSizeUser, ParBlocksSizeUser};
+use aes::cipher::consts::U1;
+use aes::cipher::inout::InOut;
+use aes::cipher::{Block, BlockCipherEncBackend, BlockCipherEncClosure, BlockCipherEncrypt, KeyInit as _};
 use aes::{Aes128, Aes256};
 use aes_gcm::aead::AeadInOut as _;
 use antedate::dtls::{self, ReadError, Reader, RecordNumbering};
 use antedate::{
-    CacheHit, Ccm, Expected, Gcm, Nonce, NotAuthentic, PrefixNumbering, SendError, Sender, TagLength,
+    CacheHit, Ccm, Expected, Gcm, Nonce, NotAuthentic, PrefixNumbering, SendError, Sender, Step, TagLength,
 };
 use ccm::consts::{U4, U8, U12, U13, U16};
 use proptest::prelude::*;
+
+/// AES that counts its blocks.
+struct Counted<'c> {
+    aes: Aes128,
+    blocks: &'c Cell<usize>,
+}
+
+impl BlockSizeUser for Counted<'_> {
+    type BlockSize = U16;
+}
+
+impl BlockCipherEncrypt for Counted<'_> {
+    fn encrypt_with_backend(&self, f: impl BlockCipherEncClosure<BlockSize = U16>) {
+        self.aes.encrypt_with_backend(Counting { f, blocks: self.blocks });
+    }
+}
+
+/// A closure's backend, each block of which is counted.
+struct Counting<'c, F> {
+    f: F,
+    blocks: &'c Cell<usize>,
+}
+
+impl<F> BlockSizeUser for Counting<'_, F> {
+    type BlockSize = U16;
+}
+
+impl<F: BlockCipherEncClosure<BlockSize = U16>> BlockCipherEncClosure for Counting<'_, F> {
+    fn call<B: BlockCipherEncBackend<BlockSize = U16>>(self, backend: &B) {
+        self.f.call(&Counting { f: backend, blocks: self.blocks });
+    }
+}
+
+impl<B> ParBlocksSizeUser for Counting<'_, &B> {
+    type ParBlocksSize = U1;
+}
+
+impl<B: BlockCipherEncBackend<BlockSize = U16>> BlockCipherEncBackend for Counting<'_, &B> {
+    fn encrypt_block(&self, block: InOut<'_, '_, Block<Self>>) {
+        self.blocks.set(self.blocks.get() + 1);
+        self.f.encrypt_block(block);
+    }
+}
 
 type Ordinary<M, N> = ccm::Ccm<Aes128, M, N>;
 
@@ -96,6 +144,42 @@ proptest! {
         prop_assert_eq!(prepare().open(&aad, &mut opened, &forged), Err(NotAuthentic));
         prop_assert!(opened.iter().all(|&octet| octet == 0));
         prop_assert_eq!(prepare().open(&aad, &mut expected.clone(), &forged[..tag - 1]), Err(NotAuthentic));
+    }
+
+    /// Messages that are sent whenever it is time, and prepared in steps whenever there is time.
+    #[test]
+    fn steps_take_no_longer_than_they_may_and_change_nothing(
+        lengths in prop::collection::vec(0_usize..120, 1..12),
+        steps in prop::collection::vec((0_usize..12, 0_usize..6), 12),
+        guess in prop::option::of(0_usize..120),
+        known in 0_usize..120,
+    ) {
+        let counter = Cell::new(0);
+        let ccm = Ccm::new(Counted { aes: Aes128::new(&[7; 16].into()), blocks: &counter }, TagLength::EIGHT);
+        let mut sender = Sender::<_, _, 96, 32, 2>::new(&ccm, PrefixNumbering::new(*b"station-1"), 5);
+        let octets: Vec<u8> = (0..120).collect();
+        for (number, (length, (times, blocks))) in (5_u32..).zip(lengths.into_iter().zip(steps)) {
+            let mut last = Step::Prepared;
+            let expected = Expected::exactly(guess.unwrap_or(length));
+            for _ in 0..times {
+                let before = counter.get();
+                let begins = last == Step::Prepared;
+                last = sender.step(expected, &octets[..known], blocks);
+                // The mask and B_0 come at the first step, and there is no AAD.
+                let most = blocks + if begins { 2 } else { 0 };
+                prop_assert!(counter.get() - before <= most, "{:?}", last);
+                prop_assert!(blocks == 0 || last != Step::More || counter.get() > before);
+            }
+            let prepared = sender.fill_level();
+            let mut sealed = octets[..length].to_vec();
+            let sent = sender.send(&mut sealed).unwrap();
+            let nonce = [&b"station-1"[..], &number.to_be_bytes()].concat();
+            prop_assert_eq!(sent.number, u64::from(number));
+            prop_assert_eq!((sent.tag.octets().to_vec(), sealed), ordinary(&[7; 16], 8, &nonce, &[], &octets[..length]));
+            if guess.is_none() && prepared == 1 && times > 0 && last == Step::Prepared && number == 5 {
+                prop_assert_eq!(sent.hit, CacheHit::Full);
+            }
+        }
     }
 
     #[test]

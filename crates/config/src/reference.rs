@@ -58,7 +58,7 @@ pub(crate) use key::{Key, Section};
 pub(crate) use link::{LINK, MKA, RawLink, RawMka, RawPeer, RawStatic, STATIC, STATIC_PEER};
 pub use pages::{manual, markdown};
 pub use schema::schema;
-pub(crate) use site::{LIMITS, RawSite, RawSitePath, RawSitePeer, SITE, SITE_PATH, SITE_PEER};
+pub(crate) use site::{LIMITS, RawSite, RawSitePath, RawSitePeer, SITE, SITE_PATH, SITE_PEER, STANDBY};
 
 /// The configuration as it is written: every key, none of them judged yet. An unknown key is serde's error.
 #[derive(Deserialize)]
@@ -86,6 +86,7 @@ pub(super) const SECTIONS: &[Section] = &[
     site::SITE_MKA,
     site::SITE_STATIC,
     site::SITE_STATIC_PEER,
+    site::StandbyKeys::SECTION,
     site::SitePeerKeys::SECTION,
     site::SitePathKeys::SECTION,
     site::LimitsKeys::SECTION,

@@ -19,6 +19,7 @@ mod ports;
 mod protect;
 mod relay;
 pub mod settings;
+mod standby;
 pub(super) mod uplink;
 mod validate;
 
@@ -33,6 +34,7 @@ pub use endpoint::{BadEndpoint, Endpoint, Host};
 pub use misfit::unfit_for_header_encryption;
 pub(super) use misfit::warn_of_misfits;
 pub use ports::{Socket, sockets};
+pub use standby::Standby;
 pub(super) use validate::validate_all;
 
 use super::words::Named as _;
@@ -63,6 +65,8 @@ pub struct Site {
     pub rate: Option<u64>,
     /// EtherType of cells' protected frames, if they cross.
     pub cells: Option<EtherType>,
+    /// The other box of its LAN, if there is one.
+    pub standby: Option<Standby>,
     /// Whether it relays between its peers.
     pub relay: bool,
     /// Seqs of a lane's window: see [`tunnel::Settings::window`].
@@ -84,6 +88,8 @@ pub struct SitePeer {
     pub endpoint: Option<Endpoint>,
     /// The peer that relays to this one, which then has no endpoint.
     pub via: Option<Hub>,
+    /// The peer that is on the same LAN, and named first.
+    pub standby_of: Option<String>,
     /// Public key of the peer; none if it is plain.
     pub public_key: Option<PublicKey>,
     /// Mode in which headers are protected.
@@ -139,6 +145,16 @@ impl Site {
     pub fn is_like_but_for_peers(&self, other: &Self) -> bool {
         let others = |site: &Self| Self { peers: Vec::new(), ..site.clone() };
         others(self) == others(other)
+    }
+
+    /// Peers that are boxes of one LAN, the one that is named first first.
+    pub fn twins(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.peers.iter().filter_map(|peer| Some((peer.standby_of.as_deref()?, peer.name.as_str())))
+    }
+
+    /// Whether it or one of its peers shares a LAN with another.
+    pub fn has_twins(&self) -> bool {
+        self.standby.is_some() || self.peers.iter().any(|peer| peer.standby_of.is_some())
     }
 
     /// Whether one of its peers has this mode, whichever VNI.

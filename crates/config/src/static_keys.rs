@@ -297,7 +297,7 @@ fn distinct_scis(receive: &[StaticSa]) -> usize {
     receive.iter().map(|peer| peer.sci).collect::<std::collections::BTreeSet<_>>().len()
 }
 
-fn ssci(value: &Value) -> Option<Ssci> {
+pub(super) fn ssci(value: &Value) -> Option<Ssci> {
     let number = match value {
         Value::Integer(number) => u32::try_from(*number).ok()?,
         Value::String(text) => {

@@ -16,6 +16,7 @@ use crate::pipeline::{Pipeline, ToPlain, ToProtected, give_refused};
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 use netdev::port::{KernelSide, Port, PortCounters};
+use netdev::queue_port::QueuePort;
 
 /// The two ports of a link, open over one pool.
 pub struct Ports {
@@ -242,13 +243,24 @@ impl Link {
         Some(pool)
     }
 
-    /// The second half: frames out of the tunnel, to the KaY or verified to the plain side. Leaves `frames` empty.
-    pub(crate) fn turn_inward(&mut self, now: Instant, frames: &mut Burst) {
+    /// Has the SecY protect frames of this box: they are among [`Link::protected_frames`] then.
+    pub(crate) fn protect(&mut self, now: Instant, frames: &mut Burst) {
+        let Self { ports, pipeline, to_protected, .. } = self;
+        let Some(Ports { pool, protected, .. }) = ports.as_deref_mut() else { return };
+        // What the SA needs it says again with the next frame of the LAN.
+        let _ = pipeline.outward(now, pool, frames, to_protected, &mut **protected);
+    }
+
+    /// The second half: frames out of the tunnel, to the KaY or verified to the plain side, or to `instead`. Leaves `frames` empty.
+    pub(crate) fn turn_inward(&mut self, now: Instant, frames: &mut Burst, instead: Option<&mut QueuePort>) {
         let Self { ports, pipeline, to_plain, before: [_, tunnel], .. } = self;
         let Some(Ports { pool, plain, .. }) = ports.as_deref_mut() else { return };
         tunnel.rx_frames += frames.len() as u64;
         tunnel.rx_octets += frames.slots().iter().map(|slot| slot.len() as u64).sum::<u64>();
-        pipeline.inward(now, pool, frames, to_plain, &mut **plain);
+        match instead {
+            None => pipeline.inward(now, pool, frames, to_plain, &mut **plain),
+            Some(instead) => pipeline.inward(now, pool, frames, to_plain, instead),
+        }
     }
 
     /// Pool and plain port, for frames that pass no SecY, and the pipeline, to tell them from others.

@@ -27,6 +27,7 @@ mod relay;
 mod secured;
 mod senders;
 mod snapshot;
+mod standby;
 mod turns;
 mod uplink;
 mod wan;
@@ -36,15 +37,16 @@ use std::time;
 
 use secy::NextAction;
 use tunnel::shaper::ShaperSettings;
-use tunnel::{Forwarding, Mode, Settings};
+use tunnel::{Command, Forwarding, Mode, Settings};
 use wire::{EtherType, Instant};
 
 use crate::link::Link;
 use endpoints::{Endpoints, WanPort};
 use lan::LanPort;
-use netdev::burst::Burst;
+use netdev::burst::{BURST_FRAMES, Burst};
 use outward::Outward;
 use relay::Relays;
+use standby::Standby;
 use uplink::Uplink;
 
 pub use copies::Copies;
@@ -58,6 +60,7 @@ pub use peers::PeerChange;
 pub use relay::{RelayedDatagram, relay_address, relayed_peer};
 pub use senders::{Admission, KNOWN as KNOWN_SENDERS, SenderId, Senders, sender_of};
 pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
+pub use standby::{StandbySettings, StandbySnapshot};
 pub use turns::Turns;
 pub use uplink::{ChannelOctets, UplinkSnapshot};
 pub use wan::{VXLAN_PORT, Wan};
@@ -79,6 +82,8 @@ pub struct Site {
     /// Of the LAN; empty between turns.
     arrived: Burst,
     outward: Outward,
+    /// The other box of the LAN, if there is one.
+    standby: Option<Box<Standby>>,
     counters: SitePathCounters,
     /// Of the last turn.
     now: Instant,
@@ -108,6 +113,7 @@ impl Site {
             endpoints: Endpoints::new(modes.iter().copied()),
             arrived: Burst::new(),
             outward: Outward::new(&modes, dscp),
+            standby: None,
             counters: SitePathCounters::default(),
             now: Instant::START,
             wake: false,
@@ -172,8 +178,11 @@ impl Site {
         let mut received = self.handle_messages(now);
         // Before what comes now: nothing is overtaken.
         self.release(now);
+        self.begin_turn(now, read);
         let marks = self.outward.marks(self.wan.uplink.is_some());
-        let (taken_in, next) = self.lan.take_in(now, read, marks, &mut self.counters);
+        let standby = self.standby.as_deref_mut();
+        let (taken_in, next) = self.lan.take_in(now, read, marks, standby, &mut self.counters);
+        self.beat(taken_in < BURST_FRAMES, marks);
         let outward = self.outward(now);
         self.tell_programs(turns::Place::Lan, outward);
         received += taken_in + outward;
@@ -181,6 +190,7 @@ impl Site {
         while self.lan.link().is_some() && self.outward(now) > 0 {}
         self.wan.depart(now);
         for wan_port in WanPort::ALL {
+            self.close_gate();
             let inward = self.inward(now, wan_port);
             match wan_port {
                 WanPort::Data => self.tell_programs(turns::Place::DataPort, inward),
@@ -191,6 +201,7 @@ impl Site {
         }
         received += self.eapol_inward(now) + self.relay_datagrams(now);
         self.wan.depart(now);
+        self.close_gate();
         self.lan.flush(now, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
@@ -214,6 +225,9 @@ impl Site {
             match self.mailbox.messages.receive() {
                 Some(ToWorker::Tunnel(command)) => {
                     let whole = command.rebuilds_tables();
+                    if let (Command::InstallTransmit { .. }, Some(standby)) = (&command, &mut self.standby) {
+                        standby.announce_again(now);
+                    }
                     self.forwarding.handle_command(now, command);
                     if whole {
                         return heeded + 1;
@@ -246,7 +260,8 @@ impl Site {
 
     /// Moment at which the next turn is due even if nothing comes.
     pub fn due(&self) -> Option<Instant> {
-        let due = [self.forwarding.poll_timeout(), self.link().and_then(Link::due), self.wan.due()];
+        let standby = self.standby.as_ref().and_then(|standby| standby.due());
+        let due = [self.forwarding.poll_timeout(), self.link().and_then(Link::due), self.wan.due(), standby];
         due.into_iter().flatten().min()
     }
 

@@ -6,7 +6,7 @@
 //!  FOLDER/used/                          marks beside key files (crate pnstore), for all versions
 //!  FOLDER/trial                          while a version is on trial: it, the one before, and what stood before, a line each
 //!  FOLDER/starts                         how often a gateway began to start with the version on trial, and that version
-//!  FOLDER/taken-back                     the version that was taken back: it is not installed again
+//!  FOLDER/taken-back                     the version that was taken back last: neither it nor an older one is installed again
 //! ```
 //!
 //! A version is written whole and synced before `current` leads to it, by one rename. So whoever reads through `current` finds
@@ -69,14 +69,14 @@ pub enum InstallError {
         /// The version.
         version: u64,
     },
-    /// A newer one is in use.
+    /// A newer one is in use, or was taken back.
     #[error(
-        "version {version} is older than version {in_use}, which is in use, and the memory of that is lost: somebody put an old one back into the directory, or the operator has to apply again: frameward fleet apply --anew"
+        "version {version} is older than version {in_use}, which is in use or was taken back, and the memory of that is lost: somebody put an old one back into the directory, or the operator has to apply again: frameward fleet apply --anew"
     )]
     Older {
         /// The version.
         version: u64,
-        /// The one in use.
+        /// The newer one.
         in_use: u64,
     },
     /// The configuration would be refused by `frameward run`.
@@ -197,11 +197,12 @@ impl ConfigurationFolder {
         self.confirm()
     }
 
-    fn is_taken_back(&self, version: u64) -> Result<bool, InstallError> {
+    /// The version that was taken back last. None that is older is installed: it may have been taken back, too.
+    fn last_taken_back(&self) -> Result<Option<u64>, InstallError> {
         let path = self.0.join(TAKEN_BACK);
         match fs::read_to_string(&path) {
-            Ok(text) => Ok(text.trim().parse() == Ok(version)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Ok(text) => Ok(text.trim().parse().ok()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             // Taken for empty, it would have the version tried again.
             Err(source) => Err(InstallError::Write { path, source }),
         }
@@ -215,8 +216,10 @@ impl ConfigurationFolder {
             Some(in_use) if version < in_use => return Err(InstallError::Older { version, in_use }),
             _ => {}
         }
-        if self.is_taken_back(version)? {
-            return Err(InstallError::TakenBack { version });
+        match self.last_taken_back()? {
+            Some(taken_back) if version == taken_back => return Err(InstallError::TakenBack { version }),
+            Some(in_use) if version < in_use => return Err(InstallError::Older { version, in_use }),
+            _ => {}
         }
         let error = |path: &Path| {
             let path = path.to_owned();

@@ -441,9 +441,16 @@ fn a_trial_is_confirmed_or_taken_back_also_by_the_next_process() {
     assert_eq!((folder.trial(), folder.version()), (None, Some(NOW + 1)));
     assert!(fs::read_to_string(folder.configuration().with_file_name("press.cak")).unwrap().contains("0202"));
     assert!(matches!(folder.install(&third), Err(InstallError::TakenBack { version }) if version == NOW + 2));
-    // The next one is another one.
+    // The next one is another one. Taken back, too, it does not make the one before come again, whose memory is lost.
     next(4, NOW + 3);
     assert_eq!(folder.version(), Some(NOW + 3));
+    folder.take_back(&folder.trial().unwrap()).unwrap();
+    let older = folder.install(&third);
+    assert!(
+        matches!(older, Err(InstallError::Older { version, in_use }) if (version, in_use) == (NOW + 2, NOW + 3))
+    );
+    next(5, NOW + 4);
+    assert_eq!(folder.version(), Some(NOW + 4));
     // A trial of a version that is not in use any more is nobody's.
     std::os::unix::fs::symlink(format!("version-{}", NOW + 1), world.path("box-press/.other")).unwrap();
     fs::rename(world.path("box-press/.other"), world.path("box-press/current")).unwrap();

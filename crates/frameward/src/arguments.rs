@@ -161,6 +161,21 @@ Examples:
         /// The link; optional if NAME is a link, or the gateway has only one
         link: Option<String>,
     },
+    /// Have the other box of a site's LAN forward, for maintenance of this one
+    #[command(after_help = "\
+Requires root or the gateway's own user. For a site with [site.standby], whose other box is ready to
+take over. Frames from one station to another are neither lost nor delivered twice. A frame that a
+station sends to a group at that very moment may be lost.
+
+Examples:
+  frameward hand-over dresden
+  frameward hand-over press-line dresden")]
+    HandOver {
+        /// The gateway or the site
+        name: String,
+        /// The site; optional if NAME is a site, or only one shares its LAN
+        site: Option<String>,
+    },
     /// Check whether this CPU can protect cyclic frames in time: relations, the time limit of a frame, and the measured time
     #[command(after_help = plan::AFTER_HELP)]
     Plan(plan::Plan),

@@ -53,6 +53,7 @@ fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Reload { dry_run, name } => reload_gateway(name.as_deref(), dry_run),
         Command::Rekey { name, link } => rekey(&name, link.as_deref()),
+        Command::HandOver { name, site } => hand_over(&name, site.as_deref()),
         Command::Schema { format } => print(&match format {
             ReferenceFormat::Json => reference::schema(),
             ReferenceFormat::Man => reference::manual(),
@@ -217,6 +218,19 @@ fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
     };
     let ki = client::rekey(&directory, &found.gateway, &link).map_err(failed)?;
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
+}
+
+fn hand_over(name: &str, site: Option<&str>) -> Result<(), Failure> {
+    let directory = report::runtime_dir();
+    let found = find(&directory, Some(name))?;
+    let failed = |error| told(&error, Failure::Failed);
+    let site = match site.or(found.part.as_deref()) {
+        Some(site) => site.to_owned(),
+        None => client::only_shared_site(&directory, &found.gateway).map_err(failed)?,
+    };
+    client::hand_over(&directory, &found.gateway, &site).map_err(failed)?;
+    client::await_hand_over(&directory, &found.gateway, &site).map_err(failed)?;
+    print(&format_args!("site {site:?}: the other box forwards\n"))
 }
 
 /// The page that the command itself prints with `--help`.

@@ -374,10 +374,33 @@ impl Running {
                 );
                 Reply::Done(Vec::new())
             }
+            Request::HandOver { site } => match self.hand_over(site) {
+                Ok(()) => Reply::Done(Vec::new()),
+                Err(why) => Reply::Refused(vec![why]),
+            },
             Request::Rekey { link } => match self.rekey(link) {
                 Ok(()) => Reply::Done(Vec::new()),
                 Err(why) => Reply::Refused(vec![why]),
             },
+        }
+    }
+
+    fn hand_over(&mut self, site: &str) -> Result<(), String> {
+        let Some(running) = self.sites.iter().find(|running| running.config.name == *site) else {
+            return Err(format!("there is no site {site:?}; frameward status names them"));
+        };
+        if running.config.standby.is_none() {
+            return Err(format!("site {site:?} is alone on its LAN; it has no [site.standby]"));
+        }
+        match self.control.hand_over(site) {
+            Ok(true) => {
+                info!(event = "standby-hand-over", site, "hands over to the other box of its LAN");
+                Ok(())
+            }
+            Ok(false) => Err(format!(
+                "site {site:?} does not forward, or the other box is not ready to take over; frameward status shows both"
+            )),
+            Err(error) => Err(error.to_string()),
         }
     }
 
@@ -397,8 +420,11 @@ impl Running {
         }
     }
 
-    /// Stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
-    fn stop(self) -> Result<(), RunError> {
+    /// Has other boxes of LANs forward, then stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
+    fn stop(mut self) -> Result<(), RunError> {
+        for site in &self.sites {
+            site.leave(&mut self.control);
+        }
         self.sites.iter().for_each(RunningSite::begin_to_end);
         let lans: Vec<_> = self.sites.into_iter().filter_map(RunningSite::end).collect();
         let kept = self.control.stop();

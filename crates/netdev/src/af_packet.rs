@@ -248,7 +248,8 @@ impl Port for AfPacket {
         }
     }
 
-    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) {
+    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let before = self.counters.tx_frames;
         let slots: ArrayVec<Slot, BURST_FRAMES> = burst.drain().collect();
         let mut vectors = ArrayVec::<libc::iovec, BURST_FRAMES>::new();
         for slot in &slots {
@@ -270,6 +271,7 @@ impl Port for AfPacket {
         for slot in slots {
             pool.give(slot);
         }
+        (self.counters.tx_frames - before) as usize
     }
 
     fn housekeep(&mut self, _pool: &mut Pool) {}

@@ -130,11 +130,13 @@ impl Port for MemoryPort {
         }
     }
 
-    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) {
+    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let mut taken = 0;
         for slot in burst.drain() {
-            self.inject(pool.frame(&slot));
+            taken += usize::from(self.inject(pool.frame(&slot)));
             pool.give(slot);
         }
+        taken
     }
 
     fn housekeep(&mut self, _pool: &mut Pool) {}

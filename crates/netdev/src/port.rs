@@ -29,8 +29,9 @@ pub trait Port: Send {
     fn receive(&mut self, pool: &mut Pool, burst: &mut Burst);
 
     /// Sends every frame of the burst, in order; what the interface does not take goes back to the pool and is
-    /// counted. Never blocks, leaves the burst empty.
-    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst);
+    /// counted. Never blocks, leaves the burst empty. Returns how many the interface took, as far as it says so at once: without a
+    /// link none, unless the driver takes frames all the same.
+    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize;
 
     /// Takes back what has been sent, puts up chunks to receive into, wakes the kernel if it asked for that.
     /// To be called once per turn of the worker, also when nothing was received. Never blocks; bounded.

@@ -38,7 +38,8 @@ impl Port for QueuePort {
         }
     }
 
-    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) {
+    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
+        let before = self.counters.tx_frames;
         for slot in burst.drain() {
             if self.waiting.len() == WAITING {
                 self.counters.tx_dropped += 1;
@@ -49,6 +50,7 @@ impl Port for QueuePort {
             self.counters.tx_octets += slot.len() as u64;
             self.waiting.push_back(slot);
         }
+        (self.counters.tx_frames - before) as usize
     }
 
     fn housekeep(&mut self, _pool: &mut Pool) {}

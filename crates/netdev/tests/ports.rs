@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use bench::{ENGINES, Engine, Forwarder, exchange};
 use netdev::af_xdp::{AfXdp, Attach};
+use netdev::burst::Burst;
 use netdev::interface::Interface;
 use netdev::pool::{ChunkOctets, Pool};
 use netdev::port::{Port, PortError};
@@ -199,6 +200,35 @@ fn a_dead_peer_costs_counted_frames_and_nothing_else() {
             sender.send(&frame(60, 7));
             assert_eq!(forwarder.forward(1, PATIENCE), 1);
             assert_eq!(receiver.receive(PATIENCE), Some(frame(60, 7)), "{engine:?}: alive again");
+        });
+    }
+}
+
+#[test]
+fn a_port_without_a_link_says_that_it_took_nothing() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            wires(1, 1500);
+            let mut forwarder = Forwarder::open(engine);
+            let send = |forwarder: &mut Forwarder| {
+                let Forwarder { pool, ports: [_, port], .. } = forwarder;
+                let (mut burst, mut slot) = (Burst::new(), pool.take().unwrap());
+                assert!(pool.append(&mut slot, &frame(60, 1)));
+                burst.push(slot).unwrap();
+                let taken = port.transmit(pool, &mut burst);
+                port.housekeep(pool);
+                taken
+            };
+            // The other end, which takes the carrier, and this one.
+            for ifname in ["b0", "protected"] {
+                assert_eq!(send(&mut forwarder), 1, "{engine:?}");
+                run(&format!("ip link set {ifname} down"));
+                for _ in 0..20 {
+                    assert_eq!(send(&mut forwarder), 0, "{engine:?}, {ifname}");
+                }
+                run(&format!("ip link set {ifname} up"));
+            }
+            assert_eq!(send(&mut forwarder), 1, "{engine:?}");
         });
     }
 }

@@ -47,6 +47,11 @@ pub enum Request {
         /// For this link.
         link: String,
     },
+    /// To have the other box of a site's LAN forward.
+    HandOver {
+        /// For this site.
+        site: String,
+    },
     /// To show counters from here on.
     Clear {},
 }

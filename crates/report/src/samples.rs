@@ -11,8 +11,8 @@ use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, na
 use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
 use super::recent::RecentTraffic;
 use super::site::{
-    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StationReport, UdpReport,
-    UplinkReport,
+    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport, StationReport,
+    UdpReport, UplinkReport,
 };
 use super::*;
 use config::Antedate;
@@ -232,6 +232,16 @@ pub fn sample_site() -> SiteReport {
         tunnel: Counters::new(&["InPktsUnknownIdentifier", "InPktsTooShort"], [4, 6]),
         channel: Some(Counters::new(&["Connections"], [1])),
         peers,
+        standby: Some(StandbyReport {
+            role: "standby".into(),
+            cause: "the other box forwards".into(),
+            since_ms: 61_000,
+            takeovers: 2,
+            partner: "dresden-2".into(),
+            partner_role: Some("active".into()),
+            heard_ms_ago: Some(7),
+            other_takeover_ms: Some(400),
+        }),
         stations: vec![
             StationReport { address: "02:00:00:00:00:01".into(), peer: None, seconds: 1 },
             StationReport { address: "02:00:00:00:00:02".into(), peer: Some("berlin".into()), seconds: 2 },

@@ -5,6 +5,7 @@
 
 mod peer;
 pub mod site_verdict;
+mod standby;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use super::port::{PortReport, WaitingReport};
 use super::table::Group;
 use super::verdict::{Concern, Verdict};
 pub use peer::peer_report;
+pub use standby::standby_report;
 
 /// A site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -45,10 +47,37 @@ pub struct SiteReport {
     pub channel: Option<Counters>,
     /// The other sites, in the order of the configuration.
     pub peers: Vec<SitePeerReport>,
+    /// This box as one of two on its LAN, if it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub standby: Option<StandbyReport>,
     /// Stations whose place is known: a limited number of them.
     pub stations: Vec<StationReport>,
     /// Flows towards peers: a limited number of them.
     pub flows: Vec<FlowReport>,
+}
+
+/// A box that shares its LAN with another.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct StandbyReport {
+    /// `listening`, `standby`, `active` or `leaving`.
+    pub role: String,
+    /// Why it has this role.
+    pub cause: String,
+    /// For so long, in milliseconds.
+    pub since_ms: u64,
+    /// How often it began to forward.
+    pub takeovers: u64,
+    /// The peer that is the other box.
+    pub partner: String,
+    /// Role of that one in its last beat, if one was heard.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partner_role: Option<String>,
+    /// Milliseconds since that beat.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heard_ms_ago: Option<u64>,
+    /// Its `takeover` in milliseconds, if that is not the one of this box.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other_takeover_ms: Option<u64>,
 }
 
 /// A UDP port.

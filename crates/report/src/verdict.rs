@@ -9,6 +9,7 @@
 //! | `unfilled checksums` | attention | the machine leaves checksums to hardware that is not there: TCP does not work |
 //! | `PNs run out` | attention | a quarter of the key's PNs is left |
 //! | `forged headers` | attention | a peer's packets were changed on their way to a site |
+//! | `no standby` | attention | the other box of a site's LAN is not heard: nobody takes over, or both forward |
 //! | `disk stalled` | attention | leases or floors cannot be written, or late |
 //! | `partial mesh` | attention | not all of the group hear each other |
 //! | `stranger` | attention, alarm | somebody has a CAK and is not known to belong to the link |
@@ -46,6 +47,7 @@ pub enum State {
     UnfilledChecksums,
     PnsRunOut,
     ForgedHeaders,
+    NoStandby,
     DiskStalled,
     PartialMesh,
     Stranger,
@@ -82,6 +84,7 @@ impl State {
             Self::UnfilledChecksums => "unfilled checksums",
             Self::PnsRunOut => "PNs run out",
             Self::ForgedHeaders => "forged headers",
+            Self::NoStandby => "no standby",
             Self::DiskStalled => "disk stalled",
             Self::PartialMesh => "partial mesh",
             Self::Stranger => "stranger",

@@ -15,7 +15,7 @@
 //!
 //! - [`sealing`]: what only the owner of an identity can open.
 //! - [`tunnel`]: headers between sites. [`identity`]: who a site is. [`knock`]: proof of knowing a site's
-//!   public key. [`path_probe`]: probes of the paths between two sites.
+//!   public key. [`path_probe`]: probes of the paths between two sites. [`beat`]: two boxes on one LAN.
 //! - [`fieldbus`]: each direction of a cyclic relation.
 //! - [`mka`]: key agreement (CAK, ICK, KEK).
 //! - [`antedated`]: GCM keystreams made ahead, for CPUs without AES instructions.
@@ -27,6 +27,7 @@ extern crate alloc;
 
 mod aead;
 pub mod antedated;
+pub mod beat;
 mod cipher_suite;
 pub mod fieldbus;
 pub mod identity;

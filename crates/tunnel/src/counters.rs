@@ -135,6 +135,11 @@ wire::counters! {
         in_pkts_forged_long_form = "InPktsForgedLongForm" [discard],
         /// Discarded: from a station that was heard on this LAN within the last second.
         in_pkts_source_here = "InPktsSourceHere" [discard],
+        /// Discarded: from one of two boxes on a LAN, with the source of a station that another peer sent from within a second, or of a
+        /// group: it may have come back.
+        in_pkts_source_elsewhere = "InPktsSourceElsewhere" [discard],
+        /// Discarded: from the other box of this LAN.
+        in_pkts_partner = "InPktsPartner" [discard],
         /// Discarded: the flow's number is unknown; or the flow, without VLAN tags, is (header encryption).
         in_pkts_unknown_flow = "InPktsUnknownFlow" [discard],
         /// Discarded: longer than a frame of the LAN may be.
@@ -273,6 +278,10 @@ pub enum InDiscard {
     ForgedLongForm,
     /// Its source is on this LAN.
     SourceHere,
+    /// It came from one of two boxes on a LAN, and its source is behind another peer.
+    SourceElsewhere,
+    /// It came from the other box of this LAN.
+    Partner,
     /// The flow's number is unknown; or the flow is.
     UnknownFlow,
     /// Longer than a frame of the LAN may be.
@@ -356,6 +365,8 @@ impl PeerCounters {
             InDiscard::ForgedHeader => &mut self.in_pkts_forged_header,
             InDiscard::ForgedLongForm => &mut self.in_pkts_forged_long_form,
             InDiscard::SourceHere => &mut self.in_pkts_source_here,
+            InDiscard::SourceElsewhere => &mut self.in_pkts_source_elsewhere,
+            InDiscard::Partner => &mut self.in_pkts_partner,
             InDiscard::UnknownFlow => &mut self.in_pkts_unknown_flow,
             InDiscard::TooLong => &mut self.in_pkts_too_long,
             InDiscard::BadVni => &mut self.in_pkts_bad_vni,

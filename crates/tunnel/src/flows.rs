@@ -86,13 +86,14 @@ pub(crate) struct Flows {
 impl Flows {
     pub(crate) fn new(limits: &Limits) -> Self {
         let flows = limits.flows.clamp(1, INDEXES / 2) + RELAYS;
+        let numbers: VecDeque<u16> = (0..=u16::MAX).take(limits.flow_numbers).collect();
         Self {
             index: Table::new(flows),
             slots: vec![None; flows],
             free: (0..flows as u16).rev().collect(),
             by_number: vec![NONE; INDEXES],
-            numbers: (0..=u16::MAX).collect(),
-            fresh: INDEXES,
+            fresh: numbers.len(),
+            numbers,
             per_sci: Table::new(flows),
             per_source: Table::new(flows),
             relays: 0,

@@ -13,6 +13,7 @@
 mod handle_command;
 mod handle_packet;
 mod handle_timeout;
+mod twins;
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -33,6 +34,7 @@ use crate::receive::ReceiveLanes;
 use crate::settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};
 use crate::site_state::{PeerContext, SiteState};
 use crate::stations::{LearnOutcome, Location, Station, Stations};
+use twins::Twins;
 
 /// Header protection of a peer, with its state.
 #[derive(Debug)]
@@ -80,6 +82,7 @@ impl PreparedPeer {
 pub struct Forwarding {
     state: SiteState,
     stations: Stations,
+    twins: Twins,
     receive: ReceiveLanes,
     /// By number. `None` for a peer that has left.
     peers: Vec<Option<Peer>>,
@@ -113,6 +116,7 @@ impl Forwarding {
         let mut forwarding = Self {
             state: SiteState::new(&settings.table_seed, limits.new_flows_per_second),
             stations: Stations::new(limits.stations, limits.station_age),
+            twins: Twins::default(),
             // Two epochs of each peer.
             receive: ReceiveLanes::new(2 * identifiers, window, lan_frame),
             peers: Vec::with_capacity(settings.peers.len()),
@@ -207,24 +211,44 @@ impl Forwarding {
         }
     }
 
-    fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
+    /// The same for a box that leaves its LAN to another one ([`crate::standby`]): a way to a station that is known behind a peer alone. Learns
+    /// nothing, since this box hears on its LAN what the other one delivers.
+    pub fn route_draining(&mut self, now: Instant, frame: &[u8]) -> Option<Route> {
+        let taken = self.parse(frame).ok()?;
+        let place = |address| self.stations.location(now, &self.state.hasher, address);
+        match (place(taken.flow.source), place(taken.flow.destination)) {
+            (Some(Location::Behind(_)), _) => None,
+            (_, Some(Location::Behind(peer))) => {
+                let destination = Destination::Peer(self.twins.current(peer));
+                self.counters.out_pkts_unicast += 1;
+                Some(Route { taken, destination })
+            }
+            _ => None,
+        }
+    }
+
+    fn parse(&self, frame: &[u8]) -> Result<ParsedFrame, Unrouted> {
         let parsed = match (ParsedFrame::parse(frame), self.state.cyclic) {
             (Err(ParseFrameError::NotMacsec), Some(ether_type)) => {
                 ParsedFrame::parse_cyclic(frame, ether_type)
             }
             (parsed, _) => parsed,
         };
-        let taken = parsed.map_err(|error| match error {
+        parsed.map_err(|error| match error {
             ParseFrameError::Truncated => Unrouted::TooShort,
             ParseFrameError::NotMacsec => Unrouted::NotMacsec,
             ParseFrameError::Version => Unrouted::BadTag,
-        })?;
+        })
+    }
+
+    fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
+        let taken = self.parse(frame)?;
         if matches!(self.learn(now, &taken, Location::Here), LearnOutcome::Elsewhere(_)) {
             return Err(Unrouted::Loop);
         }
         let to = match self.stations.location(now, &self.state.hasher, taken.flow.destination) {
             Some(Location::Here) => return Err(Unrouted::Local),
-            Some(Location::Behind(peer)) => Destination::Peer(peer),
+            Some(Location::Behind(peer)) => Destination::Peer(self.twins.current(peer)),
             None if !self.peers.iter().any(Option::is_some) => return Err(Unrouted::NoPeer),
             None => Destination::All,
         };

@@ -34,6 +34,7 @@ mod session;
 mod settings;
 pub mod shaper;
 mod site_state;
+pub mod standby;
 mod stations;
 mod table;
 mod window;

@@ -78,6 +78,9 @@ pub struct PeerSettings {
 pub struct Limits {
     /// Flows towards one peer.
     pub flows: usize,
+    /// Numbers that flows towards one peer may have, of 2^16; the others are never given. The fewer, the sooner one comes again. 255 of
+    /// them are kept for flows of relayed packets.
+    pub flow_numbers: usize,
     /// Flows towards one peer with one SCI.
     pub flows_per_sci: usize,
     /// Flows towards one peer with one source address.
@@ -98,6 +101,7 @@ impl Limits {
     /// For LANs of usual size.
     pub const DEFAULT: Self = Self {
         flows: 4096,
+        flow_numbers: 1 << 16,
         flows_per_sci: 256,
         flows_per_source: 256,
         new_flows_per_second: 1000,

@@ -87,6 +87,8 @@ pub(crate) struct Stations {
     /// Maximum of either.
     limit: usize,
     age: Duration,
+    /// What was heard earlier is forgotten, and is cleared with age.
+    begin: Instant,
     /// Slot at which the next ageing step begins.
     cursor: usize,
 }
@@ -109,6 +111,7 @@ impl Stations {
             count: [0; 2],
             limit,
             age,
+            begin: Instant::START,
             cursor: 0,
         }
     }
@@ -116,7 +119,12 @@ impl Stations {
     /// The known station of this address. Of two addresses with one hash, the second is not learned.
     fn find(&self, hash: u64, address: MacAddr) -> Option<&Station> {
         let slot = self.index.find(hash)? as usize - 1;
-        self.slots[slot].as_ref().filter(|station| station.address == address)
+        self.slots[slot].as_ref().filter(|station| station.address == address && station.heard >= self.begin)
+    }
+
+    /// Forgets all that was heard before `now`. Their slots are cleared step by step.
+    pub(crate) const fn forget_all(&mut self, now: Instant) {
+        self.begin = now;
     }
 
     /// Location of a station, if it was heard within its age.
@@ -164,10 +172,14 @@ impl Stations {
             station.heard = now;
             return LearnOutcome::Known;
         }
-        if now.since(station.heard) < STAY {
+        let is_forgotten = station.heard < self.begin;
+        if now.since(station.heard) < STAY && !is_forgotten {
             return LearnOutcome::Elsewhere(station.location);
         }
-        if asks && let Some(ask) = Self::awaits_answer(station, now) {
+        if asks
+            && !is_forgotten
+            && let Some(ask) = Self::awaits_answer(station, now)
+        {
             let at = station.location;
             return if ask { LearnOutcome::Asked(at) } else { LearnOutcome::Elsewhere(at) };
         }
@@ -213,7 +225,9 @@ impl Stations {
         for _ in 0..budget.min(self.slots.len()) {
             let slot = self.cursor;
             self.cursor = (self.cursor + 1) % self.slots.len();
-            if self.slots[slot].is_some_and(|station| now.since(station.heard) >= self.age) {
+            let is_old =
+                |station: Station| now.since(station.heard) >= self.age || station.heard < self.begin;
+            if self.slots[slot].is_some_and(is_old) {
                 self.clear(hasher, slot);
             }
         }
@@ -240,9 +254,29 @@ impl Stations {
         self.count[0] + self.count[1] == 0
     }
 
+    /// Puts addresses of stations behind peers into `into`, at most `room`, from this slot on; the next slot is in `cursor` then. Looks at
+    /// 512 slots, or a part in 128 of all: so all are told in 128 steps, and one more for each `room` of them.
+    pub(crate) fn behind(&self, cursor: &mut usize, into: &mut impl Extend<MacAddr>, room: usize) {
+        let mut left = room;
+        for _ in 0..self.slots.len().min((self.slots.len() / 128).max(512)) {
+            if left == 0 {
+                break;
+            }
+            let slot = *cursor % self.slots.len();
+            *cursor = slot + 1;
+            if let Some(station) = &self.slots[slot]
+                && station.location != Location::Here
+                && station.heard >= self.begin
+            {
+                into.extend([station.address]);
+                left -= 1;
+            }
+        }
+    }
+
     /// All known stations, in no order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Station> {
-        self.slots.iter().flatten()
+        self.slots.iter().flatten().filter(|station| station.heard >= self.begin)
     }
 }
 

@@ -201,6 +201,17 @@ pub(super) fn write_site(
     if site.protect {
         writeln!(f, "  protects   all frames of the LAN, as link {} says", site.name)?;
     }
+    if let Some(standby) = &site.standby {
+        let first = if standby.preferred { ", comes first" } else { "" };
+        let (peer, silence) = (&standby.peer, standby.takeover.as_millis());
+        writeln!(
+            f,
+            "  standby    one of two boxes on its LAN, with {peer}: takes over after {silence} ms{first}"
+        )?;
+    }
+    for (first, second) in site.twins() {
+        writeln!(f, "  twins      {first} and {second} are boxes of one LAN")?;
+    }
     let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
     let may = !site.protect && site.rate.is_none() && matches!(config.gateway.io, Io::Auto | Io::Kernel);

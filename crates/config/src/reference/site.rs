@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use dataplane::site::Copies;
 use toml::{Spanned, Value};
+use tunnel::standby::LONGEST_TAKEOVER;
 use tunnel::{Limits, Mode, Settings};
 
 use super::key::Absent::{Means, Needed, NeededIf, Number, Switch, Word};
@@ -112,6 +113,7 @@ section! {
         #[serde(rename = "static")]
         static_keys: Option<Spanned<RawStatic>>,
         mka: Option<Spanned<RawMka>>,
+        standby: Option<Spanned<RawStandby>>,
         limits: Option<Spanned<RawLimits>>,
         #[serde(default)]
         peer: Vec<Spanned<RawSitePeer>>,
@@ -138,6 +140,43 @@ pub(crate) const SITE_STATIC_PEER: Section = Section {
     meaning: "A key under which this site receives: one for each other site, and a second one while keys are changed.",
     ..StaticPeerKeys::SECTION
 };
+
+section! {
+    STANDBY: RawStandby, StandbyKeys {
+        path: &["site", "standby"],
+        many: false,
+        needed: false,
+        meaning: "With `protect = true`: another box is on the same LAN, and one of the two forwards. Each has the other as a peer, and an identity and keys of its own. The other sites have both as peers, the second with `standby_of`.",
+    }
+    keys {
+        peer: String {
+            kind: texts::NAME,
+            absent: Needed,
+            meaning: "The peer of this site that is the other box. No frames go to it through the tunnel, only MKPDUs.",
+            example: r#"peer = "dresden-2""#,
+        }
+        preferred: bool {
+            kind: Kind::Switch,
+            absent: Switch(false),
+            meaning: "Whether this box comes first if both start. It takes nothing from a box that forwards. If both or neither are preferred, the one with the lower public key comes first.",
+            example: "peer = \"dresden-2\"\npreferred = true",
+        }
+        takeover: i64 {
+            // Below, a scheduler's delay is taken for a death; above, nobody needs this.
+            kind: Kind::Number { from: 20, to: LONGEST_TAKEOVER.as_millis() as i64 },
+            absent: Number(40),
+            meaning: "Silence of the other box after which this one takes over, in milliseconds. The same at both; of two the larger one counts. Beats go eight times as often, and a box that stood still for five eighths of it does not go on forwarding.",
+            example: "peer = \"dresden-2\"\ntakeover = 100",
+        }
+        sci: String {
+            kind: texts::SCI,
+            absent: NeededIf("with `[site.static]`, refused without"),
+            meaning: "The other box's SCI, which a `[[site.static.peer]]` has. Of the two boxes the one with the lower public key has the lower SCI (XPN: SSCI too). So no section that was copied from the other box is accepted: two boxes with one key and one SCI would repeat nonces.",
+            example: "peer = \"dresden-2\"\nsci = \"02:00:00:00:00:0b/1\"",
+        }
+    }
+    sections {}
+}
 
 section! {
     SITE_PEER: RawSitePeer, SitePeerKeys {
@@ -176,6 +215,12 @@ section! {
             absent: Word("identifier"),
             meaning: "How headers are hidden, the same at both ends. `identifier` replaces them by an identifier, `header-encryption` encrypts them in place, and `plain` is VXLAN without protection.",
             example: "endpoint = \"198.51.100.7:7787\"\nmode = \"header-encryption\"",
+        }
+        standby_of: String {
+            kind: texts::NAME,
+            absent: Means("the peer is alone on its LAN"),
+            meaning: "The peer that is on the same LAN: both have `[site.standby]`. Frames go to the one of them that forwards. With `protect = true` alone.",
+            example: "standby_of = \"dresden\"",
         }
         vni: i64 {
             // 24 bits (RFC 7348, 5).

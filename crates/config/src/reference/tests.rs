@@ -98,7 +98,12 @@ fn base() -> Vec<Block> {
             ],
         ),
         block(&["site", "mka"], &[("cak_file", "\"l.256\"")]),
+        block(&["site", "standby"], &[("peer", "\"dresden-2\"")]),
         block(&["site", "peer"], &[("name", "\"hidden\""), ("public_key", &key)]),
+        block(
+            &["site", "peer"],
+            &[("name", "\"dresden-2\""), ("public_key", &format!("\"{}\"", "3".repeat(64)))],
+        ),
         block(
             &["site"],
             &[
@@ -119,6 +124,32 @@ fn base() -> Vec<Block> {
             keys: own(&static_keys(&sci("06"), "\"n.key\"".into()), &[("ssci", "2"), ("salt", salt)]),
         },
         block(&["site", "peer"], &[("name", "\"hidden\""), ("public_key", &key)]),
+        block(
+            &["site", "peer"],
+            &[("name", "\"dresden\""), ("public_key", &format!("\"{}\"", "3".repeat(64)))],
+        ),
+        block(
+            &["site"],
+            &[
+                ("name", "\"v\""),
+                ("lan", "\"e11\""),
+                ("bind", "\"0.0.0.0:7817\""),
+                ("identity", "\"q.key\""),
+                ("protect", "true"),
+                ("suite", "\"gcm-aes-128\""),
+            ],
+        ),
+        Block { path: &["site", "static"], keys: own(&static_keys(&sci("0c"), "\"r.key\"".into()), &[]) },
+        Block {
+            path: &["site", "static", "peer"],
+            keys: own(&static_keys(&sci("0b"), "\"s.key\"".into()), &[]),
+        },
+        block(&["site", "standby"], &[("peer", "\"dresden-2\""), ("sci", &sci("0b"))]),
+        block(&["site", "peer"], &[("name", "\"hidden\""), ("public_key", &key)]),
+        block(
+            &["site", "peer"],
+            &[("name", "\"dresden-2\""), ("public_key", &format!("\"{}\"", "3".repeat(64)))],
+        ),
         block(
             &["fieldbus"],
             &[

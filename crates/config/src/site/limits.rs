@@ -25,6 +25,7 @@ pub(super) fn validate(label: &str, site: &RawSite, findings: &mut Findings) -> 
     let new = LIMITS.new_flows_per_second;
     Limits {
         flows,
+        flow_numbers: Limits::DEFAULT.flow_numbers,
         flows_per_sci,
         flows_per_source,
         new_flows_per_second: new.number_or_default(label, &raw.new_flows_per_second, findings),

@@ -80,6 +80,7 @@ impl<'r> Peers<'r> {
             endpoint: endpoint?,
             // Found out when all peers are judged.
             via: None,
+            standby_of: None,
             public_key: public_key?,
             mode: if is_plain(mode) { Mode::Plain { vni: vni? } } else { mode },
         })

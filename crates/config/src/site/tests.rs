@@ -96,6 +96,7 @@ relayed_per_second = 13
     let site = validated(&text).unwrap().0.sites.remove(0);
     let limits = Limits {
         flows: 100,
+        flow_numbers: 1 << 16,
         flows_per_sci: 10,
         flows_per_source: 11,
         new_flows_per_second: 12,
@@ -235,12 +236,12 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, rate, cells, relay, window, allow_addresses, static, mka, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, rate, cells, relay, window, allow_addresses, static, mka, standby, limits, peer",
         ),
         (
             "vni = 7",
             "vnid = 7",
-            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, via, mode, vni, path_mtu, classical, copies, paths",
+            "21: unknown key \"vnid\"; did you mean vni? Else remove it or use one of name, public_key, endpoint, via, mode, standby_of, vni, path_mtu, classical, copies, paths",
         ),
         ("name = \"dresden\"\n", "", "3: site 1: name is missing; add name = \"NAME\""),
         (

@@ -17,7 +17,7 @@ use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
 use super::path::Around;
 use super::peer::Peers;
-use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay, uplink};
+use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay, standby, uplink};
 use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
@@ -45,6 +45,8 @@ pub(in super::super) fn validate_all<'r>(
         let judge = Judge { label, span: spanned.span(), io };
         if let Some(judged) = judge.site(site, keys, findings) {
             judge.own_key(&judged, &mut own_keys, site, findings);
+            standby::judge_key(&judge.label, &judged, site, findings);
+            standby::judge_sci(&judge.label, &judged, site, findings);
             sites.push(judged);
             spans.push(site.bind.as_ref().map_or(spanned.span(), Spanned::span));
         }
@@ -86,6 +88,7 @@ impl Judge {
             rate: uplink::rate(label, raw, self.io, findings),
             cells: self.cells(raw, findings),
             relay: relay::validate(label, raw, peers.as_deref(), findings),
+            standby: standby::validate(label, raw, peers.as_deref(), findings),
             window: self.window(raw, findings),
             protect: protect::validate(label, raw, self.io, findings),
             limits: limits::validate(label, raw, findings),
@@ -196,6 +199,7 @@ impl Judge {
             .collect();
         if peers.len() == raw.peer.len() {
             relay::find_hubs(label, &raw.peer, &mut peers, findings);
+            standby::judge_twins(label, raw, &mut peers, findings);
         }
         (peers.len() == raw.peer.len() && (1..=MOST_PEERS).contains(&peers.len())).then_some(peers)
     }

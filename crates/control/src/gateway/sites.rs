@@ -105,6 +105,31 @@ impl Gateway {
         Ok(())
     }
 
+    /// Tells a site that shares its LAN with another box whether its LAN's interface has a link.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`].
+    pub fn set_lan_link(&mut self, name: &str, has_link: bool) -> Result<(), WorkerUnresponsive> {
+        let number = self.site_number(name).ok_or(WorkerUnresponsive)?;
+        self.run_on_site(number, has_link, |site, has_link| {
+            site.set_lan_link(*has_link);
+            Progress::DoneForThisTurn
+        })
+        .map(drop)
+    }
+
+    /// Has a site hand over to the other box of its LAN. False if it does not forward, or the other one cannot take over.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`].
+    pub fn hand_over(&mut self, name: &str) -> Result<bool, WorkerUnresponsive> {
+        let number = self.site_number(name).ok_or(WorkerUnresponsive)?;
+        self.run_on_site(number, false, |site, done| {
+            *done = site.hand_over();
+            Progress::DoneForThisTurn
+        })
+    }
+
     /// Puts a link between a site's LAN and its tunnel.
     pub(super) fn secure_site(&mut self, site: usize, link: Link) -> WorkerSlot {
         let at = self.sites[site].at;

@@ -19,6 +19,20 @@ wire::counters! {
         /// MACsec frames and MKPDUs of the LAN under the SCI of the SecY that protects it: no station's, but a forger's, or
         /// recorded.
         out_pkts_own_sci = "OutPktsOwnSci" [discard],
+        /// Frames of the LAN that the other box forwards, while this one is the standby.
+        out_pkts_standby = "OutPktsStandby",
+        /// Frames out of the tunnel, verified, that the other box delivers, while this one is the standby.
+        in_pkts_standby = "InPktsStandby",
+        /// Beats to the other box of this LAN that the interface took.
+        out_beats = "OutBeats",
+        /// Beats of the other box.
+        in_beats = "InBeats",
+        /// Frames that look like beats, but the other box did not make them.
+        in_beats_bad = "InBeatsBad" [discard],
+        /// Beats that came again; or of a start of the other box that has not answered yet.
+        in_beats_unproved = "InBeatsUnproved" [discard],
+        /// Frames that showed the LAN's switches where stations of other sites are, after this box took over.
+        out_stations_shown = "OutStationsShown",
         /// Packets that went over another path of their peer as well, once for each such path.
         out_pkts_copies = "OutPktsCopies",
         /// Frames for a peer whose address is not known.

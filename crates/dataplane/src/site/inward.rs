@@ -16,6 +16,7 @@
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use tunnel::standby::Gate;
 use tunnel::{Delivery, Forwarding, PacketSource, PeerId, RelayLeg, SiteName};
 use wire::Instant;
 
@@ -80,13 +81,26 @@ impl Site {
 
     /// Takes EAPOL frames of the management channel to the LAN. Returns the number that came.
     pub(super) fn eapol_inward(&mut self, now: Instant) -> usize {
-        let Self { mailbox, lan, counters, .. } = self;
-        for received in 0..BURST_FRAMES {
-            let Some(frame) = mailbox.eapol.receive() else { return received };
+        let Self { mailbox, lan, standby, counters, .. } = self;
+        // The sites send those of stations to both boxes, and the one that drains leaves them to the other.
+        let is_draining = standby.as_ref().is_some_and(|standby| standby.gate() == Gate::Draining);
+        if is_draining {
+            lan.flush(now, counters);
+            lan.close_gate(true);
+        }
+        let mut received = 0;
+        while received < BURST_FRAMES
+            && let Some(frame) = mailbox.eapol.receive()
+        {
+            received += 1;
             counters.in_eapol += 1;
             lan.put(now, &[&frame], counters);
         }
-        BURST_FRAMES
+        if is_draining {
+            lan.flush(now, counters);
+            lan.close_gate(false);
+        }
+        received
     }
 }
 

@@ -11,6 +11,7 @@ use wire::{EtherType, Instant};
 use super::counters::SitePathCounters;
 use super::marking::Dscp;
 use super::secured::{Secured, Sender};
+use super::standby::Standby;
 use super::turns::Turns;
 use crate::link::Link;
 use netdev::burst::Burst;
@@ -68,6 +69,8 @@ impl LanFrameKind {
 pub(super) struct LanPort {
     side: Side,
     leaving: Burst,
+    /// Frames of the tunnel do not reach the LAN: the other box delivers them.
+    is_closed: bool,
     /// Counters of ports that are closed.
     before: PortCounters,
 }
@@ -148,12 +151,18 @@ impl LanPort {
         now: Instant,
         read: time::Instant,
         marks: Option<Dscp>,
+        standby: Option<&mut Standby>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
         match &mut self.side {
-            Side::Secured(secured) => secured.take_in(now, read, marks, counters),
+            Side::Secured(secured) => secured.take_in(now, read, marks, standby, counters),
             Side::Nothing | Side::Port(_) => (0, NextAction::Continue),
         }
+    }
+
+    /// Whether frames of the tunnel do not reach the LAN from here on.
+    pub(super) const fn close_gate(&mut self, is_closed: bool) {
+        self.is_closed = is_closed;
     }
 
     /// How far the worker is, if programs ask.
@@ -205,8 +214,10 @@ impl LanPort {
         }
         match &mut self.side {
             Side::Nothing => {}
-            Side::Port(lan) => lan.port.transmit(&mut lan.pool, &mut self.leaving),
-            Side::Secured(secured) => secured.deliver(now, &mut self.leaving, counters),
+            Side::Port(lan) => {
+                lan.port.transmit(&mut lan.pool, &mut self.leaving);
+            }
+            Side::Secured(secured) => secured.deliver(now, &mut self.leaving, self.is_closed, counters),
         }
     }
 

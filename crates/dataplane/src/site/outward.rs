@@ -12,6 +12,7 @@
 
 use arrayvec::ArrayVec;
 use tunnel::shaper::{Class, PacketOf};
+use tunnel::standby::Gate;
 use tunnel::{Destination, Mode, PeerId, Route};
 use wire::Instant;
 use wire::tunnel::Flow;
@@ -117,6 +118,7 @@ impl Site {
             relays,
             arrived,
             outward,
+            standby,
             counters,
             ..
         } = self;
@@ -125,6 +127,7 @@ impl Site {
         if received == 0 {
             return 0;
         }
+        let gate = standby.as_ref().map_or(Gate::Open, |standby| standby.gate());
         let marks = outward.marks(wan.uplink.is_some());
         let mut batch = Batch::new(now, wan, received);
         let first = batch.number;
@@ -132,14 +135,31 @@ impl Site {
             let frame = pool.frame(slot);
             match LanFrameKind::of(frame) {
                 LanFrameKind::Other => {
-                    if let Some(route) = forwarding.route(now, frame) {
-                        let mark = match (marks, sender) {
-                            (None, _) => Mark::of_others(outward.dscp),
-                            (Some(dscp), Sender::Lan) => Mark::of(frame, dscp),
-                            (Some(_), Sender::Own) => Mark(pool.mark(slot)),
-                        };
-                        outward.note(number, mark, route);
-                    }
+                    let is_repeated = || standby.as_ref().is_some_and(|it| it.is_delivered_by_partner(frame));
+                    let route = match gate {
+                        Gate::Open if is_repeated() => None,
+                        Gate::Open => match forwarding.route(now, frame) {
+                            Some(route) => Some(route),
+                            // It was counted.
+                            None => continue,
+                        },
+                        // Every box of the LAN has heard what goes to all.
+                        Gate::Draining => forwarding.route_draining(now, frame),
+                        Gate::Closed => None,
+                    };
+                    let Some(route) = route else {
+                        counters.out_pkts_standby += 1;
+                        continue;
+                    };
+                    let mark = match (marks, sender) {
+                        (None, _) => Mark::of_others(outward.dscp),
+                        (Some(dscp), Sender::Lan) => Mark::of(frame, dscp),
+                        (Some(_), Sender::Own) => Mark(pool.mark(slot)),
+                    };
+                    outward.note(number, mark, route);
+                }
+                LanFrameKind::Mka if gate != Gate::Open && matches!(sender, Sender::Lan) => {
+                    counters.out_pkts_standby += 1;
                 }
                 LanFrameKind::Eapol => counters.out_eapol_other += 1,
                 LanFrameKind::Mka => {
@@ -176,11 +196,14 @@ impl Site {
                 continue;
             }
             let place = endpoints.of(peer);
+            let passed_over = forwarding.is_passed_over(peer);
             let (copies, others) = endpoints.others(peer);
             batch.begin(copies, others);
             for (number, mark, route) in &outward.routes {
-                if route.destination != Destination::All && route.destination != Destination::Peer(peer) {
-                    continue;
+                match route.destination {
+                    Destination::All if passed_over => continue,
+                    Destination::Peer(other) if other != peer => continue,
+                    Destination::All | Destination::Peer(_) => {}
                 }
                 let frame = pool.frame(&arrived.slots()[*number]);
                 batch.number = first + *number as u64;

@@ -13,6 +13,7 @@
 use std::time;
 
 use secy::NextAction;
+use tunnel::standby::{BeatFrameKind, Gate};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::mkpdu::{Mkpdu, is_outer_tagged_eapol_mka};
 use wire::sectag::{ScEncoding, SecTag};
@@ -20,16 +21,21 @@ use wire::{EtherType, Instant, Sci};
 
 use super::counters::SitePathCounters;
 use super::marking::{Dscp, Mark};
+use super::standby::Standby;
 use crate::link::Link;
 use crate::pipeline::{Pipeline, give_refused};
 use netdev::burst::Burst;
 use netdev::pool::{Pool, Slot};
+use netdev::port::Port as _;
+use netdev::queue_port::QueuePort;
 
 /// A link whose protected side is the tunnel.
 pub(super) struct Secured {
     pub(super) link: Box<Link>,
     /// Frames of stations, from the LAN; empty between turns.
     stations: Burst,
+    /// Place of verified frames that are not delivered; empty between turns.
+    kept: QueuePort,
     /// Frames for the SecY, and those past it; empty between turns.
     verify: Burst,
     pass: Burst,
@@ -46,7 +52,13 @@ pub(super) enum Sender {
 
 impl Secured {
     pub(super) fn new(link: Box<Link>) -> Self {
-        Self { link, stations: Burst::new(), verify: Burst::new(), pass: Burst::new() }
+        Self {
+            link,
+            stations: Burst::new(),
+            kept: QueuePort::default(),
+            verify: Burst::new(),
+            pass: Burst::new(),
+        }
     }
 
     /// Takes a burst of the LAN in, and marks its frames by this rule. Returns how many frames came, and the need of the transmit SA.
@@ -55,10 +67,23 @@ impl Secured {
         now: Instant,
         read: time::Instant,
         marks: Option<Dscp>,
+        standby: Option<&mut Standby>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
+        let is_closed = standby.as_ref().is_some_and(|standby| standby.gate() == Gate::Closed);
+        let is_aside = match &standby {
+            None => is_of_station,
+            // What does not go out costs no PN.
+            Some(_) if is_closed => |_: &[u8]| true,
+            Some(_) => |frame: &[u8]| is_of_station(frame) || BeatFrameKind::is_own(frame),
+        };
         let mark = marks.map(|dscp| move |frame: &[u8]| Mark::of(frame, dscp).0);
-        let taken_in = self.link.turn_outward(now, read, is_of_station, mark, &mut self.stations);
+        let taken_in = self.link.turn_outward(now, read, is_aside, mark, &mut self.stations);
+        if let Some(standby) = standby
+            && let Some((pool, _, pipeline)) = self.link.plain_side()
+        {
+            standby.take_in(is_closed, pool, &mut self.stations, pipeline.secy.sci(), counters);
+        }
         self.drop_own_sci(counters);
         taken_in
     }
@@ -93,9 +118,16 @@ impl Secured {
         self.link.protected_frames(into).map(|pool| (pool, Sender::Own))
     }
 
-    /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. Work: a look at each of the SecY's SCs for a frame.
-    pub(super) fn deliver(&mut self, now: Instant, frames: &mut Burst, counters: &mut SitePathCounters) {
-        let Self { link, verify, pass, .. } = self;
+    /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. If `is_closed`, none reaches the LAN: they are verified all the
+    /// same, so that nobody can have them delivered later. Work: a look at each of the SecY's SCs for a frame.
+    pub(super) fn deliver(
+        &mut self,
+        now: Instant,
+        frames: &mut Burst,
+        is_closed: bool,
+        counters: &mut SitePathCounters,
+    ) {
+        let Self { link, verify, pass, kept, .. } = self;
         let Some((pool, _, pipeline)) = link.plain_side() else { return };
         for slot in frames.drain() {
             match way(pool.frame(&slot), pipeline) {
@@ -117,9 +149,20 @@ impl Secured {
             }
         }
         if !verify.is_empty() {
-            link.turn_inward(now, verify);
+            link.turn_inward(now, verify, is_closed.then_some(kept));
         }
-        if let Some((pool, port, _)) = link.plain_side()
+        if let Some((pool, ..)) = link.plain_side()
+            && is_closed
+        {
+            loop {
+                counters.in_pkts_standby += pass.len() as u64;
+                pass.give_all(pool);
+                kept.receive(pool, pass);
+                if pass.is_empty() {
+                    return;
+                }
+            }
+        } else if let Some((pool, port, _)) = link.plain_side()
             && !pass.is_empty()
         {
             counters.in_pkts_stations += pass.len() as u64;

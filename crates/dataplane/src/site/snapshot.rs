@@ -9,6 +9,7 @@ use wire::Instant;
 use super::Site;
 use super::counters::SitePathCounters;
 use super::endpoints::WanPort;
+use super::standby::StandbySnapshot;
 use super::uplink::UplinkSnapshot;
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
@@ -56,6 +57,8 @@ pub struct SiteSnapshot {
     pub stations: Vec<Station>,
     /// Flows towards peers, at most [`SHOWN`].
     pub flows: Vec<(PeerId, NumberedFlow)>,
+    /// The box as one of two of its LAN.
+    pub standby: Option<StandbySnapshot>,
     /// Chunks of the frame pool that are free; 0 of 0 while the LAN's interface is not there.
     pub chunks_free: usize,
     /// All chunks of the frame pool.
@@ -83,6 +86,7 @@ impl SiteSnapshot {
             WanPort::ALL.map(|wan_port| site.wan.port(wan_port).map(|port| port.counters()));
         (self.data, self.header, self.plain) = (data, header, plain);
         self.uplink = site.wan.uplink.as_ref().map(|uplink| uplink.snapshot());
+        self.standby = site.standby.as_deref().map(|standby| standby.snapshot());
         let forwarding = &site.forwarding;
         self.tunnel = *forwarding.counters();
         let peers = || (0..site.peers()).map(|number| PeerId(number as u16));

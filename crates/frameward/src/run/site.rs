@@ -16,12 +16,13 @@ mod works;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use control::Gateway as Control;
-use netdev::interface::{InterfaceError, Prepared};
+use netdev::interface::{InterfaceError, LinkState, Prepared};
 use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
+use tunnel::standby::Role;
 use tunnel::{Mode, PeerCounters, PeerId};
 
 use super::interface_looks::Seen;
@@ -33,6 +34,9 @@ use config::{Gateway, Mtu, Site, SitePeer};
 use programs::Kernel;
 use works::Works;
 
+/// Pause between two looks at the role of a box that hands over.
+const LOOK: Duration = Duration::from_millis(2);
+
 /// A site of a running gateway.
 pub(super) struct RunningSite {
     pub(super) config: Site,
@@ -42,6 +46,8 @@ pub(super) struct RunningSite {
     pub(super) waiting: Option<Waiting>,
     /// Its programs in the kernel, or why it has none.
     kernel: Kernel,
+    /// Whether the LAN's interface had a link, as the worker was told. For a site that shares its LAN.
+    told_link: bool,
     /// Where it was said that frames of each peer go.
     told_places: BTreeMap<String, String>,
 }
@@ -63,12 +69,13 @@ impl RunningSite {
         };
         match works {
             Ok(works) => {
-                Self { config, works: Some(works), waiting: None, kernel, told_places: BTreeMap::new() }
+                let told_places = BTreeMap::new();
+                Self { config, works: Some(works), waiting: None, kernel, told_link: true, told_places }
             }
             Err(why) => {
                 let since = Instant::now();
                 let waiting = Some(Waiting { since, why, try_at: since + RETRY });
-                Self { config, works: None, waiting, kernel, told_places: BTreeMap::new() }
+                Self { config, works: None, waiting, kernel, told_link: true, told_places: BTreeMap::new() }
             }
         }
     }
@@ -94,8 +101,33 @@ impl RunningSite {
         })
     }
 
+    /// Hands over to the other box of its LAN, if there is one that is ready, and waits until that forwards: the LAN does not notice that this
+    /// one ends. Takes up to twice its `takeover`.
+    pub(super) fn leave(&self, control: &mut Control) {
+        let Some(standby) = self.config.standby.as_ref().filter(|_| self.works.is_some()) else { return };
+        let name = &self.config.name;
+        if !matches!(control.hand_over(name), Ok(true)) {
+            return;
+        }
+        info!(
+            event = "standby-hand-over",
+            site = name,
+            "hands over to the other box of its LAN, since it ends"
+        );
+        let end = Instant::now() + 2 * standby.takeover;
+        let stays = |control: &mut Control| {
+            let snapshots = control.site_snapshots();
+            let of_site = snapshots.iter().find(|(site, _)| site == name);
+            of_site.is_some_and(|(_, site)| site.standby.is_some_and(|standby| standby.role != Role::Standby))
+        };
+        while Instant::now() < end && stays(control) {
+            std::thread::sleep(LOOK);
+        }
+    }
+
     /// Takes it away from worker and manager, and puts the interface back. The peers are told. Takes up to a second.
     pub(super) fn stop(self, control: &mut Control) -> Result<(), InterfaceError> {
+        self.leave(control);
         self.works.map_or(Ok(()), |works| works.stop(&self.config.name, control))
     }
 
@@ -208,6 +240,7 @@ impl RunningSite {
     ) -> Option<PassageNews> {
         // If the kernel does not tell, nothing is known to have changed.
         let seen = looks.state(&self.config.lan)?;
+        self.tell_link(seen, control);
         if self.waiting.is_none() {
             // The interface of a LAN that is protected is its link's.
             if self.works.as_ref().is_some_and(|works| works.is_on(seen)) || (self.config.protect && !renew) {
@@ -248,6 +281,18 @@ impl RunningSite {
         news
     }
 
+    /// Tells the worker whether the LAN's interface has a link: one of two boxes does not forward without.
+    fn tell_link(&mut self, seen: Option<LinkState>, control: &mut Control) {
+        let has_link = seen.is_some_and(|seen| seen.carrier);
+        if self.config.standby.is_some()
+            && self.works.is_some()
+            && self.told_link != has_link
+            && control.set_lan_link(&self.config.name, has_link).is_ok()
+        {
+            self.told_link = has_link;
+        }
+    }
+
     /// Opens the LAN port on the interface, which is there; starts the site anew if its MTU is another.
     fn take_up(&mut self, file: &Path, gateway: &Gateway, control: &mut Control) -> Result<(), String> {
         let name = &self.config.name;
@@ -261,6 +306,7 @@ impl RunningSite {
             Some(works) => works.take_up(&self.config, gateway, control),
             None => {
                 self.works = Some(Works::start(gateway, &self.config, mtu, &self.kernel, control)?);
+                self.told_link = true;
                 Ok(())
             }
         }

@@ -18,7 +18,7 @@ use report::cell::CellReport;
 use report::link_verdict::{Facts, link_verdict};
 use report::recent::{Counted, CountedSc, RecentCounters, RecentTraffic};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
-use report::site::{SitePeerReport, SiteReport};
+use report::site::{SitePeerReport, SiteReport, StandbyReport};
 use report::{Counters, LinkReport, TransmitScReport, Verdict};
 
 /// Interval between looks at counters.
@@ -51,6 +51,10 @@ struct Watched {
     peers: BTreeMap<String, WatchedPeer>,
     /// A cell's discards.
     cell: RecentCounters,
+    /// Of a site that shares its LAN: role and number of take-overs that were told.
+    role: Option<(String, u64)>,
+    /// The other box's `takeover` that was told.
+    other_takeover: Option<u64>,
     log: Log,
 }
 
@@ -60,6 +64,29 @@ struct WatchedPeer {
     lately: RecentCounters,
     /// When which event was told last.
     told: BTreeMap<SiteEvent, Duration>,
+}
+
+impl Watched {
+    /// Tells a changed role of a box that shares its LAN with another.
+    fn tell_role(&mut self, site: &SiteReport) {
+        let Some(standby) = &site.standby else { return };
+        let role = Some((standby.role.clone(), standby.takeovers));
+        if self.role != role {
+            self.role = role;
+            let StandbyReport { role, cause, since_ms, .. } = standby;
+            info!(event = "standby-role", site = site.name, role, "{role} since {since_ms} ms: {cause}");
+        }
+        if self.other_takeover != standby.other_takeover_ms {
+            self.other_takeover = standby.other_takeover_ms;
+            if let Some(milliseconds) = standby.other_takeover_ms {
+                warn!(
+                    event = "standby-takeover-differs",
+                    site = site.name,
+                    "the other box has takeover = {milliseconds}, and both use the larger one; write the same in both configurations"
+                );
+            }
+        }
+    }
 }
 
 impl WatchedPeer {
@@ -221,6 +248,7 @@ impl Running {
         for mut site in sites {
             let watched = verdicts.sites.entry(site.name.clone()).or_default();
             watched.lately.look(now, of_site(&site));
+            watched.tell_role(&site);
             watched.peers.retain(|name, _| site.peers.iter().any(|peer| peer.name == *name));
             for peer in &site.peers {
                 let watched = watched.peers.entry(peer.name.clone()).or_default();

@@ -296,6 +296,9 @@ fn a_site_as_text() {
     OutPktsExpress                                     40
   management channel
     Connections                                         1
+  one of two boxes on its LAN: standby for 00:01:01: the other box forwards
+    the other one, dresden-2: active, heard 7 ms ago; this one began to forward 2 times
+    it has takeover = 400, and both use the larger one; write the same in both configurations
   peer berlin, identifier, connected for 00:01:01
     data goes to 198.51.100.7:7787, round trip 812 us, UDP payload up to 1472, running for 01:00:00 at least
     path 1 (wan1 to 198.51.100.7:7787): up, preferred, at 198.51.100.7:7787, round trip 9120 us, 2.0 % of probes lost, UDP payload up to 1464

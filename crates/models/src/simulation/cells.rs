@@ -197,7 +197,9 @@ impl Place {
 }
 
 impl time::World for World {
-    const HEALED: Duration = Duration::from_secs(4);
+    fn healed(&self) -> Duration {
+        Duration::from_secs(4)
+    }
 
     fn common(&mut self) -> &mut Common {
         &mut self.common

@@ -2,22 +2,16 @@
 //! All links share one network, so each gateway hears the frames of all. Few worlds have a link of up to 18 gateways. A third of
 //! the links has static keys, with leases and floors on disks that may be slow, be full, lose their power, and go back to an image.
 
-mod disk;
-mod gateway;
-mod static_keys;
-
 use std::collections::HashSet;
 use std::time::Duration;
 
 use suite::CipherSuite;
 
 use super::chance::Chance;
+use super::gateway::{Host, Link};
 use super::judge::{Sent, Told, Wrong};
-use super::network::{CALM, Flight};
+use super::network::Flight;
 use super::time::{self, Common, instant, micros};
-use disk::{Disk, Files};
-use gateway::{Gateway, Link};
-use static_keys::long_ago;
 
 /// Interval between two frames of a machine, in a small world.
 const CYCLE: u64 = 50_000;
@@ -27,13 +21,7 @@ const EAPOL: [u8; 2] = [0x88, 0x8e];
 const MACSEC: [u8; 2] = [0x88, 0xe5];
 
 struct Place {
-    gateway: Gateway,
-    number: u8,
-    /// Its disk, what that had long ago, the moment until which it is full, and whether it went back.
-    disk: Disk,
-    image: Files,
-    full_until: u64,
-    went_back: bool,
+    host: Host,
     /// Asleep until then.
     asleep: u64,
     /// Frames that were sent, by their numbers, and those of others that were delivered: over all starts.
@@ -93,8 +81,8 @@ impl World {
 
     fn name(&self, at: usize) -> String {
         let place = &self.places[at];
-        let (now, link) = (self.common.now as f64 / 1e6, place.gateway.link.number);
-        format!("{now:.6} s: gateway {} of link {link}", place.number)
+        let (now, link) = (self.common.now as f64 / 1e6, place.host.gateway.link.number);
+        format!("{now:.6} s: gateway {} of link {link}", place.host.number)
     }
 
     /// Puts a frame on the network, towards everybody.
@@ -111,67 +99,39 @@ impl World {
     /// Has a gateway do what its KaY says, and begin anew if it is killed meanwhile.
     fn turn(&mut self, at: usize) -> Result<(), Wrong> {
         let now = instant(self.common.now);
-        let result = self.places[at].gateway.turn(now);
+        let result = self.places[at].host.gateway.turn(now);
         let sent = result.map_err(|why| Wrong::Impossible(format!("{}: {why}", self.name(at))))?;
         for frame in sent {
             self.send(at, &frame)?;
         }
         let place = &mut self.places[at];
-        if place.gateway.take_kept() {
+        if place.host.gateway.take_kept() {
             place.unkept.clear();
         }
-        if place.gateway.is_refused() && !place.went_back {
+        if place.host.is_refused_wrongly() {
             return Err(Wrong::Refused(self.name(at)));
         }
-        if place.gateway.is_killed() {
+        if place.host.gateway.is_killed() {
             self.restart(at);
         }
         Ok(())
     }
 
-    /// Begins anew after a kill, or after a loss of power. The start may end alike.
+    /// Begins anew. Frames since its floors may be delivered again.
     fn restart(&mut self, at: usize) {
         let Common { chance, now, .. } = &mut self.common;
-        let (seed, power_lost) = (chance.octets(), chance.happens(500));
         let place = &mut self.places[at];
-        place.disk.restart(power_lost);
         for id in place.unkept.drain(..) {
             place.delivered.remove(&id);
         }
-        if *now < CALM && chance.happens(300) {
-            place.disk.kill_within(1 + chance.below(12));
-        }
-        place.gateway = Gateway::new(instant(*now), place.gateway.link, place.number, &seed, &place.disk);
-    }
-
-    /// A disk is full for a while, or goes back to what it was long ago, as with an image that somebody restores.
-    fn fail_disk(&mut self, at: usize, until: u64) {
-        let goes_back = self.common.chance.happens(100);
-        let place = &mut self.places[at];
-        if goes_back && place.gateway.link.is_static {
-            place.disk.roll_back(&place.image);
-            place.went_back = true;
-            self.restart(at);
-        } else {
-            place.full_until = until;
-        }
+        place.host.restart(chance, *now);
     }
 }
 
 impl Place {
     fn new(chance: &mut Chance, link: Link, number: u8) -> Result<Self, Wrong> {
-        let disk = Disk::new(chance.draw());
-        let image = match link.is_static {
-            true => long_ago(&disk, &link, number).map_err(|why| Wrong::Impossible(why.to_string()))?,
-            false => Files::new(),
-        };
         Ok(Self {
-            gateway: Gateway::new(instant(0), link, number, &chance.octets(), &disk),
-            number,
-            disk,
-            image,
-            full_until: 0,
-            went_back: false,
+            host: Host::new(chance, link, number)?,
             asleep: 0,
             sent: Sent::default(),
             delivered: HashSet::new(),
@@ -181,20 +141,22 @@ impl Place {
 
     /// Of the same link; and its state can be trusted, since others stay away.
     fn is_peer(&self, other: &Self) -> bool {
-        let (link, at_other) = (self.gateway.link.number, other.gateway.link.number);
-        link == at_other && self.number != other.number && !other.gateway.is_refused()
+        let (link, at_other) = (self.host.gateway.link.number, other.host.gateway.link.number);
+        link == at_other && self.host.number != other.host.number && !other.host.gateway.is_refused()
     }
 }
 
 impl time::World for World {
-    const HEALED: Duration = Duration::from_secs(12);
+    fn healed(&self) -> Duration {
+        Duration::from_secs(12)
+    }
 
     fn common(&mut self) -> &mut Common {
         &mut self.common
     }
 
     fn timer(&self) -> Option<u64> {
-        let due = |place: &Place| Some(micros(place.gateway.poll_timeout()?).max(place.asleep));
+        let due = |place: &Place| Some(micros(place.host.gateway.poll_timeout()?).max(place.asleep));
         self.places.iter().filter_map(due).min()
     }
 
@@ -205,11 +167,15 @@ impl time::World for World {
         match chance.below(7) {
             0 => network.cut(at, other, until),
             1 => network.cut_both_ways(at, other, until),
-            2 => self.places[at].gateway.kill_within(1 + chance.below(12)),
+            2 => self.places[at].host.gateway.kill_within(1 + chance.below(12)),
             3 => self.places[at].asleep = until,
-            4 => self.fail_disk(at, until),
+            4 => {
+                if self.places[at].host.fail_disk(chance, until) {
+                    self.restart(at);
+                }
+            }
             5 => {
-                self.places[at].gateway.rekey(instant(*now));
+                self.places[at].host.gateway.rekey(instant(*now));
                 self.turn(at)?;
             }
             _ => self.common.replay(count as usize),
@@ -225,8 +191,8 @@ impl time::World for World {
                 continue;
             }
             let count = place.sent.another(now, is_calm);
-            let sdu = sdu(place.gateway.link.number, place.number, count);
-            let Some((frame, used)) = place.gateway.protect(instant(now), &sdu) else { continue };
+            let sdu = sdu(place.host.gateway.link.number, place.host.number, count);
+            let Some((frame, used)) = place.host.gateway.protect(instant(now), &sdu) else { continue };
             self.common.counts[0] += 1;
             if used.is_some_and(|used| !self.common.nonces.insert(used)) {
                 return Err(Wrong::NonceTwice(self.name(at)));
@@ -242,7 +208,7 @@ impl time::World for World {
 
     fn arrive(&mut self, Flight { to, octets: frame, .. }: Flight) -> Result<(), Wrong> {
         let now = instant(self.common.now);
-        let gateway = &mut self.places[to].gateway;
+        let gateway = &mut self.places[to].host.gateway;
         if frame.get(12..14) == Some(&EAPOL) {
             gateway.handle_mkpdu(now, &frame);
             return self.turn(to);
@@ -253,17 +219,18 @@ impl time::World for World {
         let claimed = octets.get(15).zip(octets.get(16..24).and_then(|count| count.try_into().ok()));
         let claimed = claimed.map(|(number, count)| (*number, u64::from_be_bytes(count)));
         let is_sent = |(number, count): &(u8, u64)| {
-            let is_sender = |place: &&Place| (place.gateway.link.number, place.number) == (link, *number);
+            let is_sender =
+                |place: &&Place| (place.host.gateway.link.number, place.host.number) == (link, *number);
             let sender = self.places.iter().find(is_sender);
             sender.is_some_and(|sender| *count <= sender.sent.count && octets == sdu(link, *number, *count))
         };
-        let Some(id) = claimed.filter(|id| is_sent(id) && id.0 != self.places[to].number) else {
+        let Some(id) = claimed.filter(|id| is_sent(id) && id.0 != self.places[to].host.number) else {
             return Err(Wrong::Forged(self.name(to)));
         };
         if !self.places[to].delivered.insert(id) {
             return Err(Wrong::Twice(format!("{}: number {} of {}", self.name(to), id.1, id.0)));
         }
-        if self.places[to].gateway.link.is_static {
+        if self.places[to].host.gateway.link.is_static {
             self.places[to].unkept.push(id);
         }
         Ok(())
@@ -273,10 +240,9 @@ impl time::World for World {
         let now = self.common.now;
         for at in 0..self.places.len() {
             let place = &mut self.places[at];
-            let is_due = place.gateway.poll_timeout().is_some_and(|due| micros(due) <= now);
+            let is_due = place.host.gateway.poll_timeout().is_some_and(|due| micros(due) <= now);
             if is_due && place.asleep <= now {
-                place.disk.set_full(place.full_until > now);
-                let handled = place.gateway.handle_timeout(instant(now));
+                let handled = place.host.handle_timeout(now);
                 handled.map_err(|why| Wrong::Impossible(format!("{}: {why}", self.name(at))))?;
                 self.turn(at)?;
             }
@@ -286,10 +252,10 @@ impl time::World for World {
 
     fn last_lost(&self, until: u64) -> Option<(u64, String)> {
         let mut lost = None;
-        for place in self.places.iter().filter(|place| !place.gateway.is_refused()) {
+        for place in self.places.iter().filter(|place| !place.host.gateway.is_refused()) {
             for peer in self.places.iter().filter(|peer| place.is_peer(peer)) {
-                let arrived = |count| place.delivered.contains(&(peer.number, count));
-                let (link, from, to) = (place.gateway.link.number, peer.number, place.number);
+                let arrived = |count| place.delivered.contains(&(peer.host.number, count));
+                let (link, from, to) = (place.host.gateway.link.number, peer.host.number, place.host.number);
                 let between = || format!("link {link}, from gateway {from} to {to}");
                 lost = lost.max(peer.sent.last_lost(until, arrived).map(|at| (at, between())));
             }

@@ -1,9 +1,11 @@
 //! A world of sites, in one process, under virtual time, drawn from a seed: sessions, forwarding halves, and the SecYs of the stations are
-//! the product's. Two or three sites have two stations each; of three, two may reach each other through the third alone, which relays.
+//! the product's. Two or three sites have two stations each; of three, two may reach each other through the third alone, which relays. In half
+//! of the worlds stations have MACsec with static keys; in the others the sites protect their LANs, with MKA or with leases and floors.
 
 mod channel;
 mod lan;
 mod management;
+mod secured;
 mod site;
 mod station;
 
@@ -14,9 +16,10 @@ use tunnel::{Delivery, Mode, PacketSource, RelayLeg};
 use wire::MacAddr;
 
 use super::chance::Chance;
+use super::gateway::Host;
 use super::judge::{Sent, Told, Wrong};
 use super::network::Flight;
-use super::time::{self, Common, instant};
+use super::time::{self, Common, instant, micros};
 use crate::names::digest;
 use channel::Channel;
 use lan::{Machine, OnWay};
@@ -47,6 +50,8 @@ struct World {
     common: Common,
     plan: Plan,
     places: Vec<Place>,
+    /// The SecY of each site, or none.
+    secured: Vec<Host>,
     machines: Vec<Machine>,
     /// The site at each address that there ever was.
     addresses: Vec<Option<usize>>,
@@ -65,11 +70,11 @@ struct World {
 /// # Errors
 /// The first broken promise.
 pub fn run(seed: u64) -> Result<Told, Wrong> {
-    time::run(World::new(seed).map_err(Wrong::Impossible)?)
+    time::run(World::new(seed)?)
 }
 
 impl World {
-    fn new(seed: u64) -> Result<Self, String> {
+    fn new(seed: u64) -> Result<Self, Wrong> {
         let mut chance = Chance::new(seed);
         site::seed_secrets(chance.draw());
         let plan = Plan::new(&mut chance);
@@ -93,12 +98,15 @@ impl World {
             frames: vec![],
             got: HashSet::new(),
         };
-        let machines = station::all(&mut chance, &addresses)?.into_iter().enumerate().map(machine).collect();
+        let stations = station::all(&mut chance, &addresses).map_err(Wrong::Impossible)?;
+        let secured = secured::all(&mut chance, plan.sites)?;
+        let machines = stations.into_iter().enumerate().map(machine).collect();
         Ok(Self {
             addresses: (0..plan.sites).map(Some).collect(),
             common: Common::new(chance, CYCLE),
             plan,
             places,
+            secured,
             machines,
             channels: Default::default(),
             look: 0,
@@ -152,6 +160,10 @@ impl World {
         if packet.windows(front.len()).any(|part| part == front) {
             return Err(Wrong::Plaintext(format!("{}: an address of a station", self.name(from))));
         }
+        let sci = self.secured.get(from).map(|host| host.gateway.sci.octets());
+        if sci.is_some_and(|sci| packet.windows(sci.len()).any(|part| part == sci)) {
+            return Err(Wrong::Plaintext(format!("{}: the SCI of its SecY", self.name(from))));
+        }
         // The identifier of a seq under a key. In header encryption: two encrypted blocks.
         let (key, front) = match self.places[from].site.plan.mode(from, to) {
             Mode::HeaderEncryption => (0, 32),
@@ -204,7 +216,10 @@ impl World {
 }
 
 impl time::World for World {
-    const HEALED: Duration = Duration::from_secs(12);
+    /// With a KaY at each site the sites find each other first, and then the KaYs.
+    fn healed(&self) -> Duration {
+        Duration::from_secs(if self.is_secured() { 15 } else { 12 })
+    }
 
     fn common(&mut self) -> &mut Common {
         &mut self.common
@@ -216,8 +231,12 @@ impl time::World for World {
             Some(due.max(place.asleep))
         };
         let sites = self.places.iter().filter_map(due);
+        let secy = |(at, host): (usize, &Host)| {
+            Some(micros(host.gateway.poll_timeout()?).max(self.places[at].asleep))
+        };
+        let secured = self.secured.iter().enumerate().filter_map(secy);
         let messages = self.channels.iter().filter_map(Channel::next);
-        sites.chain(messages).chain([self.look]).min()
+        sites.chain(secured).chain(messages).chain([self.look]).min()
     }
 
     fn fault(&mut self) -> Result<(), Wrong> {
@@ -226,7 +245,8 @@ impl time::World for World {
         let at = chance.below(self.plan.sites as u64) as usize;
         let other = (at + 1 + chance.below(self.plan.sites as u64 - 1) as usize) % self.plan.sites;
         let (from, to) = (self.places[at].address, self.places[other].address);
-        match chance.below(10) {
+        match chance.below(if self.secured.is_empty() { 10 } else { 13 }) {
+            10.. => self.secured_fault(at)?,
             0 => network.cut(from, to, until),
             1 => network.cut_both_ways(from, to, until),
             2 => self.restart(at, true)?,
@@ -273,6 +293,7 @@ impl time::World for World {
             self.look()?;
         }
         self.carry()?;
+        self.secured_timers()?;
         for at in 0..self.places.len() {
             let place = &mut self.places[at];
             if place.asleep <= now && place.change.take_if(|due| *due <= now).is_some() {
@@ -287,9 +308,12 @@ impl time::World for World {
     }
 
     fn last_lost(&self, until: u64) -> Option<(u64, String)> {
+        // Its state cannot be trusted, so it stays away.
+        let is_away = |at: &Machine| self.secured.get(at.site).is_some_and(|host| host.gateway.is_refused());
         let mut lost = None;
         for (number, from) in self.machines.iter().enumerate() {
-            for (to, machine) in self.machines.iter().enumerate().filter(|(_, to)| to.site != from.site) {
+            let others = self.machines.iter().enumerate().filter(|(_, to)| to.site != from.site);
+            for (to, machine) in others.filter(|(_, to)| !is_away(from) && !is_away(to)) {
                 let arrived = |count: u64| {
                     let (destination, _) = from.frames[count as usize - 1];
                     let is_for_it = destination == machine.station.address || destination == BROADCAST;

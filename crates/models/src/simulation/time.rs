@@ -28,7 +28,7 @@ pub(super) struct Common {
 /// A world.
 pub(super) trait World {
     /// Time within which a fair network delivers all frames after the last fault.
-    const HEALED: Duration;
+    fn healed(&self) -> Duration;
 
     fn common(&mut self) -> &mut Common;
     /// When the next timer of a gateway that is awake is due.
@@ -84,7 +84,8 @@ impl Common {
 
 /// Runs a world to its end.
 pub(super) fn run<W: World>(mut world: W) -> Result<Told, Wrong> {
-    let end = CALM + W::HEALED.as_micros() as u64 + WATCHED;
+    let most = world.healed().as_micros() as u64;
+    let end = CALM + most + WATCHED;
     let (mut cycle, mut fault) = (0, 0);
     loop {
         let timer = world.timer();
@@ -120,7 +121,7 @@ pub(super) fn run<W: World>(mut world: W) -> Result<Told, Wrong> {
     // The last frames are on their way.
     let lost = world.last_lost(end - 2 * WAY);
     let healed = lost.as_ref().map_or(0, |(at, _)| at + 1 - CALM);
-    if let Some((at, between)) = lost.filter(|(at, _)| at - CALM > W::HEALED.as_micros() as u64) {
+    if let Some((at, between)) = lost.filter(|(at, _)| at - CALM > most) {
         return Err(Wrong::NotHealed(format!("{:.6} s: {between}: a frame is lost", at as f64 / 1e6)));
     }
     let Common { counts, network, .. } = world.common();

@@ -188,24 +188,26 @@ impl AfXdp {
         assert_eq!(pool.id(), self.pool, "invariant: a port keeps to the pool it was opened with");
     }
 
-    /// Has the kernel send what is in the transmit ring. At most [`BURST_FRAMES`] + [`MOST_WAKEUPS`] system calls.
-    fn wake_transmit(&mut self) {
+    /// Has the kernel send what is in the transmit ring. At most [`BURST_FRAMES`] + [`MOST_WAKEUPS`] system calls. False if the interface
+    /// is down or gone.
+    fn wake_transmit(&mut self) -> bool {
         let (mut again, mut dropped) = (0, 0);
         while again < MOST_WAKEUPS && dropped < BURST_FRAMES {
             let ring = self.transmit.ring();
             if !ring.needs_wakeup() || ring.pending() == 0 {
-                return;
+                return true;
             }
             match self.sockets[0].wake_transmit() {
-                WakeOutcome::Done => return,
+                WakeOutcome::Done => return true,
                 WakeOutcome::Again => again += 1,
                 WakeOutcome::Dropped => {
                     dropped += 1;
                     self.counters.tx_kernel_dropped += 1;
                 }
-                WakeOutcome::Refused => return,
+                WakeOutcome::Refused => return false,
             }
         }
+        true
     }
 }
 
@@ -229,13 +231,18 @@ impl Port for AfXdp {
         }
     }
 
-    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) {
+    fn transmit(&mut self, pool: &mut Pool, burst: &mut Burst) -> usize {
         self.check_pool(pool);
+        let PortCounters { tx_frames, tx_kernel_dropped, .. } = self.counters;
         if !self.transmit.has_room(burst.len()) {
             self.transmit.reclaim(pool, &mut self.counters);
         }
         self.transmit.transmit(pool, burst, self.mtu, &mut self.counters);
-        self.wake_transmit();
+        if !self.wake_transmit() {
+            return 0;
+        }
+        let taken = self.counters.tx_frames - tx_frames;
+        taken.saturating_sub(self.counters.tx_kernel_dropped - tx_kernel_dropped) as usize
     }
 
     fn housekeep(&mut self, pool: &mut Pool) {

@@ -12,6 +12,8 @@ use crate::runtime_dir::socket_path;
 
 /// Time another SAK may take: a key server that is gone has to be noticed, and another one elected.
 const REKEY_PATIENCE: Duration = Duration::from_secs(15);
+/// Time a hand-over may take: twice the longest `takeover`, and its end if nobody took over.
+const HAND_OVER: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why it was not done.
@@ -44,6 +46,9 @@ pub enum RequestError {
         /// Its links.
         links: Vec<String>,
     },
+    /// None of its sites shares its LAN with another box, or several do.
+    #[error("gateway {0} has no single site with [site.standby]; name one: frameward hand-over {0} SITE")]
+    WhichSite(String),
     /// Nothing has come of it.
     #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
@@ -101,6 +106,53 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, Request
     Err(RequestError::Unanswered(link.to_owned()))
 }
 
+/// Has a site of the gateway `name` hand over to the other box of its LAN.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn hand_over(directory: &Path, name: &str, site: &str) -> Result<(), RequestError> {
+    let Outcome { done, lines } = change(directory, name, &Request::HandOver { site: site.to_owned() })?;
+    if done { Ok(()) } else { Err(RequestError::Refused(lines.join("\n"))) }
+}
+
+/// Waits until the other box forwards, after [`hand_over`].
+///
+/// # Errors
+/// [`RequestError`], also if this box forwards again.
+pub fn await_hand_over(directory: &Path, name: &str, site: &str) -> Result<(), RequestError> {
+    let end = Instant::now() + HAND_OVER;
+    loop {
+        let report = crate::parse(name, &crate::ask(directory, name)?)?;
+        let of_site = report.sites.into_iter().find(|report| report.name == *site);
+        let Some(standby) = of_site.and_then(|site| site.standby) else {
+            return Err(RequestError::WhichSite(name.to_owned()));
+        };
+        match standby.role.as_str() {
+            "standby" => return Ok(()),
+            "leaving" | "listening" if Instant::now() < end => std::thread::sleep(LOOK),
+            role => {
+                return Err(RequestError::Refused(format!(
+                    "site {site:?}: the other box did not take over, and this one is {role}: {}; look at the other one's frameward status",
+                    standby.cause
+                )));
+            }
+        }
+    }
+}
+
+/// The site that is meant where the gateway `name` alone was named: its only one that shares its LAN.
+///
+/// # Errors
+/// [`RequestError`].
+pub fn only_shared_site(directory: &Path, name: &str) -> Result<String, RequestError> {
+    let report = crate::parse(name, &crate::ask(directory, name)?)?;
+    let mut shared = report.sites.into_iter().filter(|site| site.standby.is_some()).map(|site| site.name);
+    match (shared.next(), shared.next()) {
+        (Some(only), None) => Ok(only),
+        _ => Err(RequestError::WhichSite(name.to_owned())),
+    }
+}
+
 fn among(links: &[String]) -> String {
     if links.is_empty() { String::new() } else { format!(" ({})", links.join(", ")) }
 }
@@ -133,8 +185,39 @@ mod tests {
 
     use super::*;
     use crate::control_socket::ControlSocket;
-    use crate::samples::agreed;
+    use crate::samples::{agreed, sample_site};
     use testkit::TestDirectory;
+
+    /// "Takes over" is said when it has.
+    #[test]
+    fn a_hand_over_is_waited_for() {
+        let directory = TestDirectory::new("hand-over");
+        let runtime = directory.path().join("run");
+        for (roles, expected) in [
+            (["leaving", "leaving", "standby"], None),
+            (["leaving", "listening", "standby"], None),
+            (
+                ["leaving", "listening", "active"],
+                Some(
+                    "site \"dresden\": the other box did not take over, and this one is active: the other box forwards; look at the other one's frameward status",
+                ),
+            ),
+        ] {
+            let looks = AtomicU32::new(0);
+            let gateway = ControlSocket::serve(&runtime, "line", move |_| {
+                let look = looks.fetch_add(1, Ordering::Relaxed).min(2) as usize;
+                let mut report = agreed("line");
+                let mut site = sample_site();
+                site.standby.as_mut().unwrap().role = roles[look].into();
+                report.sites = vec![site];
+                Reply::Report(report)
+            })
+            .unwrap();
+            let waited = await_hand_over(&runtime, "line", "dresden");
+            assert_eq!(waited.err().map(|error| error.to_string()).as_deref(), expected, "{roles:?}");
+            drop(gateway);
+        }
+    }
 
     #[test]
     fn another_sak_is_asked_for_and_waited_for() {
@@ -156,12 +239,17 @@ mod tests {
                 Reply::Done(Vec::new())
             }
             Request::Clear {} => Reply::Done(Vec::new()),
+            Request::HandOver { site } if site == "press" => Reply::Done(Vec::new()),
+            Request::HandOver { site } => Reply::Refused(vec![format!("there is no site {site:?}")]),
             Request::Reload { .. } => {
                 Reply::Done((0..100).map(|line| format!("changed: key {line}")).collect())
             }
         })
         .unwrap();
         assert!(socket_path(&runtime, "line").exists());
+        hand_over(&runtime, "line", "press").unwrap();
+        let refused = hand_over(&runtime, "line", "oven").unwrap_err();
+        assert_eq!(refused.to_string(), "there is no site \"oven\"");
         assert_eq!(rekey(&runtime, "line", "press").unwrap(), "0011/8");
         assert_eq!(only_link(&runtime, "line").unwrap(), "press");
         let tried = reload(&runtime, "line", true).unwrap();

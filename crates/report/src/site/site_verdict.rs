@@ -6,6 +6,7 @@ use super::super::link_verdict::{discards, waiting};
 use super::super::recent::RecentTraffic;
 use super::super::verdict::{Finding, Level, State, worst};
 use super::super::{Concern, Verdict};
+use super::standby::standby_finding;
 use super::{SitePeerReport, SiteReport};
 
 /// Facts for a verdict on a site, beside its report.
@@ -28,6 +29,7 @@ pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Con
         findings.extend(peer_finding(peer));
         findings.extend(recent(peer).and_then(|recent| one_way(peer, recent)));
     }
+    findings.extend(report.standby.as_ref().and_then(|standby| standby_finding(standby, &facts.recent)));
     findings.extend(discards(&facts.recent));
     let text = format!("All peers are connected: {}.", report.peers.len());
     worst(findings, Finding::new(State::Protecting, Level::Good, text))

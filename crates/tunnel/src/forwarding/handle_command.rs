@@ -88,6 +88,7 @@ impl Forwarding {
             return;
         };
         (context.generation, context.frames) = (generation, FrameKinds::default());
+        self.twins.begin(peer);
         match transport {
             Transport::Identifier(identifier) => {
                 let fragments = identifier.void(&self.state, &mut self.receive);

@@ -149,11 +149,26 @@ impl Forwarding {
     }
 
     /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
-    /// LAN's switches would look for that station behind the gateway.
+    /// LAN's switches would look for that station behind the gateway. Nor does one of two boxes on a LAN speak for a station that another
+    /// peer has just sent from: if both forward, it sends on what the other one delivered, and two such LANs would send that round.
     fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
-        match self.learn(now, taken, Location::Behind(from)) {
+        if self.twins.is_partner(from) {
+            return Err(self.discard(from, InDiscard::Partner));
+        }
+        let is_of_two = self.twins.has(from);
+        if is_of_two && taken.flow.source.is_group() {
+            // Nobody learns it, so nothing would end its way.
+            return Err(self.discard(from, InDiscard::SourceElsewhere));
+        }
+        match self.learn(now, taken, Location::Behind(self.twins.first(from))) {
             LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
-            _ => Ok(()),
+            LearnOutcome::Elsewhere(Location::Behind(_)) if is_of_two => {
+                Err(self.discard(from, InDiscard::SourceElsewhere))
+            }
+            _ => {
+                self.twins.hear(from);
+                Ok(())
+            }
         }
     }
 

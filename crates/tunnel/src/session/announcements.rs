@@ -17,27 +17,35 @@ pub const IN_FLIGHT: usize = 256;
 /// Delay before the forwarding half is asked to repeat refused or deferred announcements.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Each number is in one of these, or in none.
+/// Each number is in one of the first four, or in none.
 #[derive(Default, Debug)]
 pub(super) struct Announcements {
-    /// Not acknowledged yet: the flow, and whether it is in flight on this connection.
-    announcing: BTreeMap<FlowIndex, (Flow, bool)>,
+    /// Not acknowledged yet.
+    announcing: BTreeMap<FlowIndex, Flow>,
     /// Known to the peer.
     known: BTreeSet<FlowIndex>,
-    /// To be forgotten by the peer: whether that is in flight on this connection.
-    withdrawing: BTreeMap<FlowIndex, bool>,
+    /// To be forgotten by the peer.
+    withdrawing: BTreeSet<FlowIndex>,
     /// Refused or deferred.
     again: BTreeSet<FlowIndex>,
     /// Time at which those are repeated.
     again_at: Option<Instant>,
-    /// Requests in flight.
-    in_flight: usize,
+    /// Requests that this connection has carried, until the peer answers: one for each number. So an answer is about one request, though
+    /// the number has got another flow meanwhile, and a peer that is slow is not sent more than it has to bear.
+    in_flight: BTreeMap<FlowIndex, Request>,
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Request {
+    Announce(Flow),
+    Withdraw,
 }
 
 impl Announcements {
     /// Announces a flow. False if it was deferred.
     pub(super) fn announce(&mut self, now: Instant, index: FlowIndex, flow: Flow) -> bool {
-        if self.announcing.get(&index).is_some_and(|(known, _)| *known == flow) {
+        if self.announcing.get(&index) == Some(&flow) {
             return true;
         }
         self.forget(index);
@@ -45,25 +53,21 @@ impl Announcements {
             self.put_off(now, index);
             return false;
         }
-        self.announcing.insert(index, (flow, false));
+        self.announcing.insert(index, flow);
         true
     }
 
     /// Withdraws a number, whatever the peer has said. A flow that the peer refused for lack of an answer
     /// from its forwarding half may have been added later.
     pub(super) fn withdraw(&mut self, index: FlowIndex) {
-        if self.withdrawing.contains_key(&index) {
-            return;
-        }
         self.forget(index);
-        self.withdrawing.insert(index, false);
+        self.withdrawing.insert(index);
     }
 
-    /// Removes a number from all tables.
+    /// Removes a number from all tables. A request in flight stays there: it will be answered.
     fn forget(&mut self, index: FlowIndex) {
-        let announcing = self.announcing.remove(&index).map(|(_, under_way)| under_way);
-        let withdrawing = self.withdrawing.remove(&index);
-        self.in_flight -= usize::from(announcing == Some(true)) + usize::from(withdrawing == Some(true));
+        self.announcing.remove(&index);
+        self.withdrawing.remove(&index);
         self.again.remove(&index);
         self.known.remove(&index);
     }
@@ -73,39 +77,59 @@ impl Announcements {
         self.again_at.get_or_insert(now + PAUSE);
     }
 
-    /// Next request, if not too many are in flight. Withdrawals go first: they make room at the peer.
+    /// Next request, if not too many are in flight. Withdrawals go first: they make room at the peer. A number waits until the request
+    /// before is answered.
     ///
     /// Looks at no more numbers than are in flight.
     pub(super) fn poll_request(&mut self) -> Option<Message> {
-        if self.in_flight >= IN_FLIGHT {
+        if self.in_flight.len() >= IN_FLIGHT {
             return None;
         }
-        if let Some((index, under_way)) = self.withdrawing.iter_mut().find(|(_, under_way)| !**under_way) {
-            *under_way = true;
-            self.in_flight += 1;
-            return Some(Message::Withdraw { index: *index });
+        let is_free = |index: &FlowIndex| !self.in_flight.contains_key(index);
+        if let Some(index) = self.withdrawing.iter().copied().find(is_free) {
+            self.in_flight.insert(index, Request::Withdraw);
+            return Some(Message::Withdraw { index });
         }
-        let (index, (flow, under_way)) = self.announcing.iter_mut().find(|(_, (_, under_way))| !under_way)?;
-        *under_way = true;
-        self.in_flight += 1;
-        Some(Message::Announce { index: *index, flow: *flow })
+        let (index, flow) =
+            self.announcing.iter().map(|(index, flow)| (*index, *flow)).find(|(index, _)| is_free(index))?;
+        self.in_flight.insert(index, Request::Announce(flow));
+        Some(Message::Announce { index, flow })
     }
 
-    /// True if the announcement of a number waits for its answer.
-    pub(super) fn is_under_way(&self, index: FlowIndex) -> bool {
-        self.announcing.get(&index).is_some_and(|(_, under_way)| *under_way)
+    /// The announcement that the peer has answered. `None` if none of this number waited for an answer.
+    pub(super) fn take_announced(&mut self, index: FlowIndex) -> Option<Flow> {
+        match self.in_flight.get(&index) {
+            Some(&Request::Announce(flow)) => {
+                self.in_flight.remove(&index);
+                Some(flow)
+            }
+            Some(Request::Withdraw) | None => None,
+        }
     }
 
-    /// Records that the peer knows the flow.
-    pub(super) fn acknowledge(&mut self, index: FlowIndex) {
-        self.forget(index);
-        self.known.insert(index);
+    /// True if this flow is still to be announced under this number.
+    fn is_wanted(&self, index: FlowIndex, flow: Flow) -> bool {
+        self.announcing.get(&index).is_some_and(|wanted| *wanted == flow)
     }
 
-    /// Records that the peer has no room for the flow.
-    pub(super) fn refuse(&mut self, now: Instant, index: FlowIndex) {
-        self.forget(index);
-        self.put_off(now, index);
+    /// Records that the peer knows the flow. False if the number is no longer that flow's.
+    pub(super) fn acknowledge(&mut self, index: FlowIndex, flow: Flow) -> bool {
+        let is_wanted = self.is_wanted(index, flow);
+        if is_wanted {
+            self.forget(index);
+            self.known.insert(index);
+        }
+        is_wanted
+    }
+
+    /// Records that the peer has no room for the flow. False if the number is no longer that flow's.
+    pub(super) fn refuse(&mut self, now: Instant, index: FlowIndex, flow: Flow) -> bool {
+        let is_wanted = self.is_wanted(index, flow);
+        if is_wanted {
+            self.forget(index);
+            self.put_off(now, index);
+        }
+        is_wanted
     }
 
     /// Records that the peer does not know a number. True if it had acknowledged it.
@@ -115,9 +139,10 @@ impl Announcements {
 
     /// Records that the peer has forgotten a number. True if that was requested.
     pub(super) fn withdrawn(&mut self, index: FlowIndex) -> bool {
-        let asked = self.withdrawing.get(&index) == Some(&true);
+        let asked = self.in_flight.get(&index) == Some(&Request::Withdraw);
         if asked {
-            self.forget(index);
+            self.in_flight.remove(&index);
+            self.withdrawing.remove(&index);
         }
         asked
     }
@@ -139,9 +164,7 @@ impl Announcements {
     }
 
     pub(super) fn disconnected(&mut self) {
-        self.announcing.values_mut().for_each(|(_, under_way)| *under_way = false);
-        self.withdrawing.values_mut().for_each(|under_way| *under_way = false);
-        self.in_flight = 0;
+        self.in_flight.clear();
     }
 
     pub(super) fn announced(&self) -> usize {

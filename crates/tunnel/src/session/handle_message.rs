@@ -90,15 +90,17 @@ impl Session {
                 self.command(Command::WithdrawFlow { peer, generation, index });
             }
             Message::Announced { index } => {
-                if self.stale_unless(self.flows.is_under_way(index)) {
-                    self.flows.acknowledge(index);
+                let flow = self.flows.take_announced(index);
+                self.stale_unless(flow.is_some());
+                if flow.is_some_and(|flow| self.flows.acknowledge(index, flow)) {
                     self.counters.out_flows_announced += 1;
                     self.command(Command::Announced { peer, generation, index });
                 }
             }
             Message::Refused { index } => {
-                if self.stale_unless(self.flows.is_under_way(index)) {
-                    self.flows.refuse(now, index);
+                let flow = self.flows.take_announced(index);
+                self.stale_unless(flow.is_some());
+                if flow.is_some_and(|flow| self.flows.refuse(now, index, flow)) {
                     self.counters.out_flows_refused += 1;
                 }
             }

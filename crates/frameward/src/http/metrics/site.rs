@@ -43,6 +43,14 @@ impl Families {
         if let Some(channel) = &site.channel {
             self.group(Group::Channel, &of_site, channel);
         }
+        if let Some(standby) = &site.standby {
+            let help = "Whether this box, one of two on its LAN, forwards.";
+            self.gauge("site_standby_active", help, &of_site, (standby.role == "active").into());
+            let help = "Times that this box, one of two on its LAN, began to forward.";
+            self.gauge("site_standby_takeovers", help, &of_site, standby.takeovers);
+            let help = "Milliseconds since the last beat of the other box of the LAN.";
+            self.known("site_standby_heard_milliseconds", help, &of_site, standby.heard_ms_ago);
+        }
         site.peers.iter().for_each(|peer| self.peer(&of_site, peer));
     }
 

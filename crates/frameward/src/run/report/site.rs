@@ -15,7 +15,8 @@ use wire::MacAddr;
 use super::super::site::RunningSite;
 use config::{Site, SitePeer};
 use report::site::{
-    FlowReport, SitePeerReport, SiteReport, StationReport, UdpReport, UplinkReport, peer_report,
+    FlowReport, SitePeerReport, SiteReport, StandbyReport, StationReport, UdpReport, UplinkReport,
+    peer_report, standby_report,
 };
 use report::{Counters, PortReport, Verdict, WaitingReport};
 
@@ -83,6 +84,7 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         channel: status
             .map(|ManagerStatus { counters, .. }| Counters::new(ChannelCounters::NAMES, counters.values())),
         peers,
+        standby: standby(running, snapshot),
         stations: stations(running, snapshot),
         flows: flows(running, snapshot),
     }
@@ -97,6 +99,11 @@ fn uplink(bits_per_second: u64, snapshot: Option<UplinkSnapshot>) -> UplinkRepor
         octets_waiting: backlog.octets as u64,
         counters: Counters::new(UplinkCounters::NAMES, counters.values()),
     }
+}
+
+fn standby(site: &RunningSite, snapshot: &SiteSnapshot) -> Option<StandbyReport> {
+    let partner = &site.config.standby.as_ref()?.peer;
+    Some(standby_report(snapshot.at, snapshot.standby.as_ref()?, partner))
 }
 
 fn name(site: &RunningSite, peer: PeerId) -> String {

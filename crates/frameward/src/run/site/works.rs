@@ -8,11 +8,14 @@ use std::sync::Arc;
 
 use control::Gateway as Control;
 use dataplane::open::{OpenLan, open_lan};
-use dataplane::site::{DatagramConsumer, Lan, ManagerMailbox, Site as Forwarding, Wan, datagrams, mailboxes};
+use dataplane::site::{
+    DatagramConsumer, Lan, ManagerMailbox, Site as Forwarding, StandbySettings, Wan, datagrams, mailboxes,
+};
 use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
 use netdev::udp::UdpPort;
 use sitelink::{KernelSite, Manager, ManagerStatus, PlainPeer};
 use tracing::{info, warn};
+use tunnel::standby::{LONGEST_TAKEOVER, Timing};
 use tunnel::{Mode, PeerId};
 
 use super::super::link::{allowed, io};
@@ -280,6 +283,7 @@ impl Bound {
         if config.relay {
             forwarding.relay_for_peers();
         }
+        join(&mut forwarding, config)?;
         if config.protect {
             // Interface and port are those of the link inside of it.
             let about = About { lan_mtu, engine: "by its SecY".to_owned(), udp };
@@ -340,6 +344,34 @@ fn give_program(kernel: &KernelSite, lan: &mut Lan, lan_mtu: usize, io: Io) -> R
         Err(why) => kernel.set_lan(Err(why), 0).map(drop).or(Ok(())),
         Ok(()) => Ok(()),
     }
+}
+
+/// Tells the worker which boxes share a LAN.
+fn join(forwarding: &mut Forwarding, config: &Site) -> Result<(), Box<dyn std::error::Error>> {
+    let number = |name: &str| {
+        let place = config.peers.iter().position(|peer| peer.name == name);
+        place.map(|place| PeerId(place as u16))
+    };
+    for (first, second) in config.twins() {
+        if let (Some(first), Some(second)) = (number(first), number(second)) {
+            forwarding.join_twins(first, second);
+        }
+    }
+    let Some(standby) = &config.standby else { return Ok(()) };
+    let (Some(partner), Some(key)) = (number(&standby.peer), config.beat_key()) else {
+        return Err(format!("the public key of peer {:?} is no key of a box", standby.peer).into());
+    };
+    let mut session = [0; 8];
+    getrandom::fill(&mut session)?;
+    forwarding.stand_by(StandbySettings {
+        key,
+        partner,
+        timing: Timing { takeover: standby.takeover, longest: LONGEST_TAKEOVER },
+        preferred: standby.preferred,
+        // 0 is nobody's.
+        session: u64::from_be_bytes(session).max(1),
+    });
+    Ok(())
 }
 
 fn about_udp(wan: &Wan) -> Vec<AboutUdp> {

@@ -4,7 +4,8 @@ use std::fmt;
 
 use super::{Detail, StatusText, Uptime};
 use report::site::{
-    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StationReport, UdpReport,
+    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport, StationReport,
+    UdpReport,
 };
 
 /// Stations and flows that are shown; all of them with [`Detail::All`].
@@ -43,6 +44,9 @@ impl StatusText<'_> {
         if let Some(channel) = &site.channel {
             writeln!(f, "  management channel")?;
             self.counters(f, 4, channel)?;
+        }
+        if let Some(standby) = &site.standby {
+            write_standby(f, standby)?;
         }
         site.peers.iter().try_for_each(|peer| self.peer(f, peer))?;
         self.stations(f, &site.stations)?;
@@ -178,4 +182,30 @@ fn write_path(f: &mut fmt::Formatter<'_>, number: usize, path: &SitePathReport) 
         write!(f, ", UDP payload up to {octets}")?;
     }
     writeln!(f)
+}
+
+fn write_standby(f: &mut fmt::Formatter<'_>, standby: &StandbyReport) -> fmt::Result {
+    let StandbyReport {
+        role,
+        cause,
+        since_ms,
+        takeovers,
+        partner,
+        partner_role,
+        heard_ms_ago,
+        other_takeover_ms,
+    } = standby;
+    writeln!(f, "  one of two boxes on its LAN: {role} for {}: {cause}", Uptime(since_ms / 1000))?;
+    let heard = match (partner_role, heard_ms_ago) {
+        (Some(role), Some(ms)) => format!("{role}, heard {ms} ms ago"),
+        _ => "not heard yet".to_owned(),
+    };
+    writeln!(f, "    the other one, {partner}: {heard}; this one began to forward {takeovers} times")?;
+    if let Some(milliseconds) = other_takeover_ms {
+        writeln!(
+            f,
+            "    it has takeover = {milliseconds}, and both use the larger one; write the same in both configurations"
+        )?;
+    }
+    Ok(())
 }

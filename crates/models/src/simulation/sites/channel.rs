@@ -14,6 +14,11 @@ pub(super) enum Told {
     Disconnected,
 }
 
+/// The streams of a session, and one for MKPDUs.
+const STREAMS: usize = 3;
+/// The stream of MKPDUs.
+pub(super) const MKPDUS: usize = 2;
+
 /// A message on its way: when it arrives.
 type Message = (u64, Vec<u8>);
 
@@ -24,7 +29,7 @@ pub(super) struct Channel {
     /// When each end has heard something of its connection.
     heard: [u64; 2],
     /// By sender and stream.
-    sent: [[VecDeque<Message>; 2]; 2],
+    sent: [[VecDeque<Message>; STREAMS]; 2],
     retry: u64,
     made: u64,
 }
@@ -79,11 +84,12 @@ impl Channel {
         self.sent.iter().flatten().filter_map(|stream| stream.front()).map(|(at, _)| *at).min()
     }
 
-    /// A message that arrives now from this end.
-    pub(super) fn take(&mut self, now: u64, from: usize) -> Option<Vec<u8>> {
-        let stream =
-            self.sent[from].iter_mut().find(|stream| stream.front().is_some_and(|(at, _)| *at <= now))?;
-        stream.pop_front().map(|(_, octets)| octets)
+    /// A message that arrives now from this end, and its stream.
+    pub(super) fn take(&mut self, now: u64, from: usize) -> Option<(usize, Vec<u8>)> {
+        let mut streams = self.sent[from].iter_mut().enumerate();
+        let is_due = |stream: &VecDeque<Message>| stream.front().is_some_and(|(at, _)| *at <= now);
+        let (number, stream) = streams.find(|(_, stream)| is_due(stream))?;
+        stream.pop_front().map(|(_, octets)| (number, octets))
     }
 
     /// Messages of this end come later: nothing passes now.

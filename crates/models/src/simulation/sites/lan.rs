@@ -50,8 +50,14 @@ impl World {
         let machine = &mut self.machines[at];
         let number = machine.sent.another(now, is_calm);
         machine.frames.push((to, long));
-        let Some(frame) = machine.station.protect(&sdu(to, machine.station.address, number, long)) else {
-            return Err(Wrong::Impossible(format!("{}: its station does not protect", self.name(site))));
+        let sdu = sdu(to, machine.station.address, number, long);
+        let frame = if self.is_secured() {
+            let Some(frame) = self.secure(site, &sdu)? else { return Ok(()) };
+            frame
+        } else {
+            let protected = self.machines[at].station.protect(&sdu);
+            let name = || format!("{}: its station does not protect", self.name(site));
+            protected.ok_or_else(|| Wrong::Impossible(name()))?
         };
         let forwarding = &mut self.places[site].site.forwarding;
         let Some(route) = forwarding.route(instant(now), &frame) else { return Ok(()) };
@@ -91,24 +97,36 @@ impl World {
                 }
             }
         }
+        let now = instant(self.common.now);
+        // A machine without MACsec gets what its site verifies.
+        let verified = match self.secured.get_mut(at) {
+            Some(host) => match host.gateway.verify(now, frame) {
+                Some(sdu) => Some(sdu),
+                None => return Ok(()),
+            },
+            None => None,
+        };
         let destination = frame.first_chunk().map(|octets| MacAddr(*octets));
         for to in 0..self.machines.len() {
             let address = self.machines[to].station.address;
             let is_for_it = destination.is_some_and(|to| to == address || to == BROADCAST);
             if self.machines[to].site == at && is_for_it {
-                self.machine_gets(to, frame)?;
+                let verified = match &verified {
+                    Some(sdu) => Some(sdu.clone()),
+                    None => self.machines[to].station.verify(now, frame),
+                };
+                if let Some(got) = verified {
+                    self.machine_gets(to, &got)?;
+                }
             }
         }
         Ok(())
     }
 
-    fn machine_gets(&mut self, to: usize, frame: &[u8]) -> Result<(), Wrong> {
-        let Some(got) = self.machines[to].station.verify(instant(self.common.now), frame) else {
-            return Ok(());
-        };
+    fn machine_gets(&mut self, to: usize, got: &[u8]) -> Result<(), Wrong> {
         self.common.counts[1] += 1;
         let from = self.machines.iter().position(|from| got.get(6..12) == Some(&from.station.address.0));
-        let number = count(&got);
+        let number = count(got);
         let is_sent = |(from, number): &(usize, u64)| {
             let machine = &self.machines[*from];
             let sent = number.checked_sub(1).and_then(|at| machine.frames.get(at as usize));

@@ -3,7 +3,7 @@
 use super::super::judge::Wrong;
 use super::super::time::{Common, instant};
 use super::World;
-use super::channel::Told;
+use super::channel::{MKPDUS, Told};
 use super::site::Site;
 
 /// Interval between two looks at the management channels.
@@ -27,6 +27,11 @@ impl World {
         awake && self.addresses[endpoint] == Some(to) && !self.common.network.is_cut(now, address, endpoint)
     }
 
+    /// Longest time in which a message of a channel arrives now.
+    pub(super) const fn message_time(&self) -> u64 {
+        if self.common.is_calm() { 1_000 } else { MESSAGE }
+    }
+
     /// A site's turn: what is due, and what it has for others.
     pub(super) fn turn(&mut self, at: usize) -> Result<(), Wrong> {
         let now = self.common.now;
@@ -34,7 +39,7 @@ impl World {
         for (to, packet) in packets {
             self.send(at, to, &packet)?;
         }
-        let most = if self.common.is_calm() { 1_000 } else { MESSAGE };
+        let most = self.message_time();
         for (low, high, out) in self.pairs().filter(|(low, high, _)| *low == at || *high == at) {
             while let Some((stream, octets)) = self.places[at].site.say(low + high - at) {
                 let arrives = now + 1 + self.common.chance.below(most);
@@ -52,7 +57,12 @@ impl World {
                 if !self.reaches(from, to) {
                     self.channels[out].put_off(now, end, now + LOOK);
                 }
-                while let Some(octets) = self.channels[out].take(now, end) {
+                while let Some((stream, octets)) = self.channels[out].take(now, end) {
+                    if stream == MKPDUS {
+                        self.secured[to].gateway.handle_mkpdu(instant(now), &octets);
+                        self.secured_turn(to)?;
+                        continue;
+                    }
                     let heard = self.places[to].site.hear(now, from, &octets);
                     if heard.is_err() && self.differ(low, high) {
                         self.close(to, from);
@@ -139,6 +149,9 @@ impl World {
             // What was changed comes when it is due.
             let plan = if self.places[at].change.is_some() { &self.places[at].site.plan } else { &self.plan };
             self.places[at].site = Site::new(chance, *now, plan, at);
+            if let Some(host) = self.secured.get_mut(at) {
+                host.restart(chance, *now);
+            }
         } else {
             self.places[at].site.restart_manager(chance, *now);
         }

@@ -21,7 +21,10 @@ impl RunningSite {
     pub(in crate::run) fn differs_in_peers_alone(&self, config: &Site) -> bool {
         let Some(works) = &self.works else { return false };
         let has_channel = matches!(works.channel, Channel::Quic(_));
-        self.config.is_like_but_for_peers(config)
+        // The worker knows twins by their numbers, from its start on.
+        let has_twins = self.config.has_twins() || config.has_twins();
+        !has_twins
+            && self.config.is_like_but_for_peers(config)
             && most_payload(config, works.about.lan_mtu).is_some() == has_channel
             && works.numbered + config.peers.len() <= PEERS
     }

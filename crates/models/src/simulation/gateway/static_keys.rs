@@ -8,8 +8,8 @@ use pnstore::{LeaseError, LeaseName, Opening, PnBlock, Reservation, Store, Unuse
 use suite::{Sak, Salt};
 use wire::{Instant, MacAddr, Pn, Sci, Ssci};
 
-use super::disk::Disk;
-use super::gateway::Link;
+use super::Link;
+use super::disk::{Disk, Files};
 
 /// PNs of a block: few, so that a gateway comes by many ends of blocks.
 const BLOCK: NonZeroU64 = NonZeroU64::new(64).expect("not 0");
@@ -56,7 +56,7 @@ fn name(link: &Link, number: u8) -> LeaseName {
 ///
 /// # Errors
 /// If a disk without faults is refused.
-pub(super) fn long_ago(disk: &Disk, link: &Link, number: u8) -> Result<super::disk::Files, LeaseError> {
+pub(super) fn long_ago(disk: &Disk, link: &Link, number: u8) -> Result<Files, LeaseError> {
     StaticKeys::open(disk, link, number, LONG_AGO, MAX_AGE)?;
     let image = disk.image();
     StaticKeys::open(disk, link, number, BEGIN - 60, Duration::MAX)?;

@@ -1,4 +1,8 @@
-//! A gateway: a KaY or static keys, its SecY, and what control does between them.
+//! A gateway: a KaY or static keys, its SecY, and what control does between them. Links have it, and sites that protect their LANs.
+
+mod disk;
+mod host;
+mod static_keys;
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,11 +17,13 @@ use suite::{CipherSuite, Key, Nonce, Sak, Salt};
 use wire::mkpdu::{Capability, Confidentiality};
 use wire::{An, Instant, Ki, MacAddr, Mi, Pn, Sci, Ssci};
 
-use super::super::judge::Used;
-use super::disk::Disk;
-use super::static_keys::{self, StaticKeys};
+use super::judge::Used;
+use super::time::instant;
 use crate::kay::station::cak;
 use crate::names::digest;
+use disk::Disk;
+pub(super) use host::Host;
+use static_keys::StaticKeys;
 
 const MTU: usize = 1532;
 /// Octets around a frame, for headers and ICV.
@@ -60,7 +66,7 @@ struct Sas {
 /// One start of a gateway.
 pub(super) struct Gateway {
     pub(super) link: Link,
-    sci: Sci,
+    pub(super) sci: Sci,
     number: u8,
     keys: Keys,
     disk: Disk,
@@ -75,7 +81,7 @@ pub(super) struct Gateway {
 }
 
 impl Gateway {
-    pub(super) fn new(now: Instant, link: Link, number: u8, seed: &[u8; 32], disk: &Disk) -> Self {
+    fn new(now: Instant, link: Link, number: u8, seed: &[u8; 32], disk: &Disk) -> Self {
         let source = MacAddr([2, 0, 0, 0, link.number, number]);
         let sci = Sci::new(source, 1);
         let secy = crate::simulation::strict_secy(MTU);

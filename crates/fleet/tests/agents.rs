@@ -1,0 +1,244 @@
+//! A fleet from a seed, under virtual time: an operator, a directory that is away, forgets, replays, mixes up and damages what it tells, and
+//! gateways whose agents are killed between any two steps and lose their memory. What publishes, accepts, installs and takes back is the crate's own
+//! code, on files; what an agent does between is a model by hand, since the agent is a process with a clock and sockets of its own.
+//! `FRAMEWARD_SEEDS` says how many worlds, `FRAMEWARD_SEED` which one alone.
+//!
+//! | judged | when |
+//! |---|---|
+//! | a gateway applies what its operator published for it, whole, and nothing older than before | at each installation |
+//! | what was taken back is not installed again; taking back leads to what stood before | at each of them |
+//! | links that stood stand | at the end, and a trial after each installation |
+//! | each acknowledged change arrives, if nobody has changed the directory since; if somebody has, the next one arrives | 120 s after the last fault |
+
+mod agents {
+    pub(crate) mod directory;
+    pub(crate) mod gateway;
+}
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use fleet::directory::configuration_key;
+use fleet::publish::{self, Difference, compare};
+use fleet::{Draft, FileName, Files, Kind, Operator, PublicIdentity};
+use suite::identity::Identity;
+use zeroize::Zeroizing;
+
+use agents::directory::Simulated;
+use agents::gateway::Gateway;
+
+/// Beginning of a world, in seconds since 1970, and the time of its faults.
+const BEGIN: u64 = 1_800_000_000;
+const FAULTS: u64 = 1_000;
+/// Time in which all arrives after the last fault: a pause of a minute, a trial, and some.
+const ARRIVES: u64 = 120;
+const VALID: Duration = Duration::from_secs(90_000);
+
+/// Chance from a seed: SplitMix64 (Steele, Lea, Flood 2014).
+#[derive(Clone, Debug)]
+pub(crate) struct Chance(u64);
+
+impl Chance {
+    fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.draw() % bound
+    }
+}
+
+/// A folder of a world, in memory where there is one. It goes with the world.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(seed: u64) -> Self {
+        let memory = Path::new("/dev/shm");
+        let folder = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+        let path = folder.join(format!("frameward-agents-{}-{seed}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        Self(path)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A change that the operator wants for a gateway: its number, from 1.
+pub(crate) type Change = u64;
+
+/// The files of a change. Links fall with those that say so.
+pub(crate) fn files(gateway: &str, change: Change, breaks: bool) -> Files {
+    let configuration = format!(
+        "# {change} {breaks}\n[gateway]\nname = \"{gateway}\"\n[[link]]\nname = \"press\"\nplain = \"a\"\nprotected = \"b\"\n[link.mka]\ncak_file = \"press.cak\"\n"
+    );
+    let key = format!("ckn = 01\ncak = {:032x}\n", change + 1);
+    let mut files = Files::default();
+    for (name, content) in [(FileName::CONFIGURATION, configuration), ("press.cak", key)] {
+        let name = FileName::new(name).expect("a name");
+        files.insert(name, Zeroizing::new(content.into_bytes())).expect("room");
+    }
+    files
+}
+
+struct World {
+    seed: u64,
+    now: u64,
+    chance: Chance,
+    operator: Operator,
+    directory: Simulated,
+    gateways: Vec<Gateway>,
+    /// By gateway: how many changes the operator has made, and the newest one that the directory acknowledged.
+    changes: Vec<Change>,
+    acknowledged: Vec<Change>,
+    /// Somebody changes what the directory stores.
+    is_hostile: bool,
+    installed: u64,
+    _place: Place,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut chance = Chance(seed);
+        let place = Place::new(seed);
+        let operator = Operator::new(Identity::new(&[1; 32]));
+        let count = 1 + chance.below(3) as usize;
+        let gateways: Vec<_> =
+            (0..count).map(|number| Gateway::new(number, operator.fleet(), &place.0)).collect();
+        Self {
+            seed,
+            now: BEGIN,
+            directory: Simulated::new(Chance(chance.draw())),
+            is_hostile: chance.below(2) == 0,
+            changes: vec![0; count],
+            acknowledged: vec![0; count],
+            installed: 0,
+            chance,
+            operator,
+            gateways,
+            _place: place,
+        }
+    }
+
+    /// The operator makes a change for a gateway and publishes it.
+    fn change(&mut self, at: usize, breaks: bool) {
+        self.changes[at] += 1;
+        let change = self.changes[at];
+        let gateway = &self.gateways[at];
+        let (name, member) = (gateway.name(), PublicIdentity::of(&gateway.identity()));
+        let files = files(name.as_str(), change, breaks);
+        let keeps = !breaks && self.chance.below(6) == 0;
+        let kind = if keeps { Kind::ConfigurationToKeep } else { Kind::Configuration };
+        let draft = Draft { gateway: &name, member: &member, kind, files: &files };
+        let Ok(place) = compare(&mut self.directory, &self.operator, draft, VALID, self.now) else { return };
+        assert!(!matches!(place.difference, Difference::Same { .. }), "seed {}: a change is none", self.seed);
+        if publish::publish(&mut self.directory, &self.operator, draft, &place, VALID, self.now).is_ok() {
+            self.acknowledged[at] = change;
+        }
+    }
+
+    /// Somebody puts something else in the place of a gateway's record.
+    fn attack(&mut self, at: usize) {
+        let name = self.gateways[at].name();
+        let stranger = Operator::new(Identity::new(&[9; 32]));
+        let member = PublicIdentity::of(&self.gateways[at].identity());
+        let files = files(name.as_str(), 1_000_000, false);
+        let draft = Draft { gateway: &name, member: &member, kind: Kind::Configuration, files: &files };
+        let validity = fleet::Validity { from: 0, until: u64::MAX };
+        let foreign = stranger.publish(draft, u64::MAX - 1, validity);
+        self.directory.attack(&configuration_key(self.operator.fleet(), &name), foreign);
+    }
+
+    fn second(&mut self) {
+        self.now += 1;
+        let is_calm = self.directory.is_fair;
+        for at in 0..self.gateways.len() {
+            if !is_calm {
+                match self.chance.below(400) {
+                    0..12 => {
+                        let breaks = self.chance.below(3) == 0;
+                        self.change(at, breaks);
+                    }
+                    12..16 if self.is_hostile => self.attack(at),
+                    16..22 => self.gateways[at].kill(),
+                    22 => self.gateways[at].lose_memory(),
+                    _ => {}
+                }
+            }
+            let die = if is_calm { 0 } else { self.chance.below(8) };
+            let done = self.gateways[at].step(self.now, &mut self.directory, die == 7);
+            self.installed += done.unwrap_or_else(|wrong| panic!("NOT SO: seed {}, {wrong}", self.seed));
+        }
+    }
+
+    fn run(mut self) -> [u64; 2] {
+        while self.now < BEGIN + FAULTS {
+            self.second();
+        }
+        self.directory.is_fair = true;
+        for _ in 0..ARRIVES {
+            self.second();
+        }
+        for (at, gateway) in self.gateways.iter().enumerate() {
+            let (seed, there) = (self.seed, gateway.change());
+            assert!(
+                gateway.stands_if_it_stood(),
+                "NOT SO: seed {seed}, links that stood stand: gateway {at}"
+            );
+            let has_arrived = there >= self.acknowledged[at] || gateway.has_taken_back(self.acknowledged[at]);
+            assert!(
+                self.is_hostile || has_arrived,
+                "NOT SO: seed {seed}, changes arrive: gateway {at} has {there}, and {} was acknowledged",
+                self.acknowledged[at]
+            );
+        }
+        for at in 0..self.gateways.len() {
+            self.change(at, false);
+            assert_eq!(self.acknowledged[at], self.changes[at], "a fair directory");
+        }
+        for _ in 0..ARRIVES {
+            self.second();
+        }
+        for (at, gateway) in self.gateways.iter().enumerate() {
+            let (seed, there, wanted) = (self.seed, gateway.change(), self.changes[at]);
+            assert_eq!(there, wanted, "NOT SO: seed {seed}, changes arrive: the last one of gateway {at}");
+            assert!(gateway.stands(), "NOT SO: seed {seed}, links stand: gateway {at}");
+        }
+        let taken_back = self.gateways.iter().map(Gateway::taken_back).sum();
+        [self.installed, taken_back]
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn whatever_a_directory_tells_gateways_apply_what_was_published_and_links_stand() {
+    let began = Instant::now();
+    let seeds = match number("FRAMEWARD_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("FRAMEWARD_SEEDS").unwrap_or(40),
+    };
+    let (mut sums, count) = ([0; 2], seeds.end - seeds.start);
+    for seed in seeds {
+        let told = World::new(seed).run();
+        sums.iter_mut().zip(told).for_each(|(sum, told)| *sum += told);
+    }
+    let (took, time) = (began.elapsed().as_secs_f64(), (count * (FAULTS + 2 * ARRIVES)) as f64);
+    println!(
+        "fleets, {count} seeds: {} versions installed, {} taken back; {time:.0} s of virtual time in {took:.1} s, {:.0} times as fast",
+        sums[0],
+        sums[1],
+        time / took
+    );
+    assert!(sums[0] > 0 && (count < 20 || sums[1] > 0), "nothing happened");
+}

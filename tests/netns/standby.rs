@@ -1,0 +1,479 @@
+//! Two boxes on one LAN: the plants 1 and 2 have one LAN, and plant 3 is another.
+//!
+//! ```text
+//!               +── site-1 ~~ internet ~~+
+//!  machine ── LAN                        +~~ site-3 ── LAN ── machine
+//!               +── site-2 ~~ internet ~~+
+//! ```
+//!
+//! Machines send a numbered frame each millisecond. Each number is counted at its receiver: once, twice, or not at all.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use frameward::keygen::{self, KeyLength};
+use lab::plants::{BARE, PROBE, SWITCH};
+use lab::topology::{LEFT, Mac, RIGHT, WIRE};
+use lab::{Capture, Direction, Machine, PacketSocket, Plants};
+use nix::sys::signal::Signal;
+use perf::demo::sites::SitesChoice;
+use report::site::StandbyReport;
+
+use super::onebox::{MKA, OneBox};
+use super::{DEADLINE, EXPERIMENT, counter};
+
+const CYCLE: Duration = Duration::from_millis(1);
+/// Generous: for machines that have other things to do.
+const SLOW: u64 = 400;
+/// Far more than the default, and far less than any time that somebody would notice as none.
+const QUICK: Duration = Duration::from_millis(400);
+/// Time from one end of a [`LongLine`] to the other.
+const FAR: Duration = Duration::from_millis(30);
+const GROUP: Mac = [0x03, 0, 0, 0, 0, 9];
+
+/// Frames of one machine to another, or to a group, and what came of them.
+struct Flow {
+    stop: Arc<AtomicBool>,
+    sender: JoinHandle<usize>,
+    receiver: JoinHandle<Vec<(u32, Instant)>>,
+}
+
+/// Figures of a flow that has ended.
+#[derive(Debug)]
+struct Counted {
+    sent: usize,
+    /// Numbers that came more than once.
+    twice: Vec<u32>,
+    lost: usize,
+    /// The longest time without a frame.
+    gap: Duration,
+}
+
+impl Flow {
+    fn start(from: &Machine, to: &Machine, destination: Mac, tag: u8) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let head = [&destination[..], &from.mac, &EXPERIMENT.0.to_be_bytes(), &[tag]].concat();
+        let out = PacketSocket::open(&from.namespace, from.ifname).unwrap();
+        let mut hears = PacketSocket::open(&to.namespace, to.ifname).unwrap();
+        let (stop_sending, expected) = (Arc::clone(&stop), head.clone());
+        let sender = std::thread::spawn(move || {
+            let mut next = Instant::now();
+            let mut number = 0_u32;
+            while !stop_sending.load(Ordering::Relaxed) {
+                out.send(&[&head[..], &number.to_be_bytes(), &[0; 60]].concat()).unwrap();
+                number += 1;
+                next = (next + CYCLE).max(Instant::now());
+                std::thread::sleep(next.saturating_duration_since(Instant::now()));
+            }
+            number as usize
+        });
+        let stop_hearing = Arc::clone(&stop);
+        let receiver = std::thread::spawn(move || {
+            let mut heard = Vec::new();
+            let mut quiet = None;
+            loop {
+                match hears.receive().unwrap() {
+                    Some(frame)
+                        if frame.direction == Direction::In && frame.octets.starts_with(&expected) =>
+                    {
+                        let number = frame.octets[expected.len()..].first_chunk().unwrap();
+                        heard.push((u32::from_be_bytes(*number), Instant::now()));
+                    }
+                    Some(_) => {}
+                    None => std::thread::sleep(Duration::from_micros(100)),
+                }
+                if stop_hearing.load(Ordering::Relaxed) {
+                    // What is under way comes still.
+                    let since = *quiet.get_or_insert_with(Instant::now);
+                    if since.elapsed() > Duration::from_secs(1) {
+                        return heard;
+                    }
+                }
+            }
+        });
+        Self { stop, sender, receiver }
+    }
+
+    fn end(self) -> Counted {
+        let sent = self.sender.join().unwrap();
+        let heard = self.receiver.join().unwrap();
+        let mut times = vec![0_u32; sent];
+        heard.iter().for_each(|(number, _)| times[*number as usize] += 1);
+        let of = |which: fn(u32) -> bool| (0..).zip(&times).filter(move |(_, times)| which(**times));
+        let gap = heard.windows(2).map(|pair| pair[1].1 - pair[0].1).max().unwrap_or(Duration::MAX);
+        Counted {
+            sent,
+            twice: of(|times| times > 1).map(|(number, _)| number).collect(),
+            lost: of(|times| times == 0).count(),
+            gap,
+        }
+    }
+}
+
+/// Both directions at once, and a group.
+struct Flows([Flow; 3]);
+
+impl Flows {
+    fn start(boxes: &OneBox) -> Self {
+        let (a, b) = (boxes.machine(0), boxes.machine(2));
+        Self([Flow::start(a, b, b.mac, 1), Flow::start(b, a, a.mac, 2), Flow::start(a, b, GROUP, 3)])
+    }
+
+    fn end(self, what: &str) -> [Counted; 3] {
+        // All at once: none is out of sight while another one ends.
+        self.0.iter().for_each(|flow| flow.stop.store(true, Ordering::Relaxed));
+        let counted = self.0.map(Flow::end);
+        println!("{what}: {counted:?}");
+        for flow in &counted {
+            assert!(flow.twice.is_empty(), "{what}: {counted:#?}");
+            assert!(flow.sent > 100, "{what}: {counted:#?}");
+        }
+        counted
+    }
+}
+
+/// The line of a plant as a long one: each frame comes [`FAR`] later. Until it is dropped.
+struct LongLine {
+    stop: Arc<AtomicBool>,
+    ways: Vec<JoinHandle<()>>,
+}
+
+impl LongLine {
+    fn start(plants: &Plants, plant: usize) -> Self {
+        let plant = &plants.plants[plant];
+        plants.fill_checksums(plant).unwrap();
+        let line = plant.line.as_ref().unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let ways = [(LEFT, RIGHT), (RIGHT, LEFT)].map(|(from, to)| {
+            let [mut from, to] = [from, to].map(|ifname| PacketSocket::open(line, ifname).unwrap());
+            let stop = Arc::clone(&stop);
+            std::thread::spawn(move || {
+                let mut under_way = VecDeque::new();
+                while !stop.load(Ordering::Relaxed) {
+                    let mut is_idle = true;
+                    while let Some(frame) = from.receive_waiting().unwrap() {
+                        is_idle = false;
+                        if frame.direction == Direction::In {
+                            under_way.push_back((Instant::now() + FAR, frame.octets));
+                        }
+                    }
+                    while let Some((_, octets)) = under_way.pop_front_if(|(due, _)| *due <= Instant::now()) {
+                        is_idle = false;
+                        to.send(&octets).unwrap();
+                    }
+                    if is_idle {
+                        std::thread::sleep(Duration::from_micros(200));
+                    }
+                }
+            })
+        });
+        // What both the bridge and this forward would arrive twice.
+        line.ip(&["link", "set", WIRE, "down"]).unwrap();
+        Self { stop, ways: ways.into() }
+    }
+}
+
+impl Drop for LongLine {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.ways.drain(..).for_each(|way| drop(way.join()));
+    }
+}
+
+/// Puts the switches of the first two plants together.
+fn join_lans(plants: &Plants) {
+    let [one, two] = [0, 1].map(|plant: usize| &plants.plants[plant].lan);
+    one.ip(&["link", "add", "name", "joint", "type", "veth", "peer", "name", "joint", "netns", two.name()])
+        .unwrap();
+    for lan in [one, two] {
+        lan.ip(&["link", "set", "joint", "mtu", "1500", "master", SWITCH, "up"]).unwrap();
+    }
+}
+
+/// Lines of the two boxes. `sci`: of each box's SecY, with static keys.
+fn share(boxes: &OneBox, takeover: u64, sci: Option<fn(u8) -> String>) {
+    for (plant, other) in [(1, 2), (2, 1)] {
+        let sci = sci.map_or(String::new(), |sci| format!("sci = \"{}\"\n", sci(other)));
+        let lines =
+            format!("[site.standby]\npeer = \"plant-{other}\"\ntakeover = {takeover}\n{sci}[[site.peer]]");
+        boxes.change(plant, "[[site.peer]]", &lines);
+    }
+    boxes.change(3, "name = \"plant-2\"\n", "name = \"plant-2\"\nstandby_of = \"plant-1\"\n");
+}
+
+fn started(takeover: u64) -> OneBox {
+    let mut boxes = OneBox::configured(3, 1, &SitesChoice { site: MKA, ..SitesChoice::default() });
+    join_lans(&boxes.plants);
+    share(&boxes, takeover, None);
+    boxes.start();
+    boxes.secured();
+    ready(&boxes);
+    boxes
+}
+
+fn standby(boxes: &OneBox, plant: usize) -> StandbyReport {
+    boxes.sites[plant].report().unwrap().sites.remove(0).standby.unwrap()
+}
+
+/// Waits until one of the two forwards, the other one stands by, and machines reach each other. Returns the number of the first.
+fn ready(boxes: &OneBox) -> usize {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let roles = [0, 1].map(|plant| standby(boxes, plant));
+        let is = |number: usize, role: &str| roles[number].role == role;
+        for active in [0, 1] {
+            if is(active, "active") && is(1 - active, "standby") {
+                boxes.reaches(0, 2, 56);
+                return active;
+            }
+        }
+        assert!(Instant::now() < end, "{roles:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn in_pkts_standby(boxes: &OneBox, plant: usize) -> u64 {
+    counter(&boxes.sites[plant].report().unwrap().sites[0].path, "InPktsStandby")
+}
+
+fn until_role(boxes: &OneBox, plant: usize, role: &str) {
+    boxes.until(plant, role, |report| {
+        report.sites[0].standby.as_ref().is_some_and(|standby| standby.role == role)
+    });
+}
+
+fn wait(time: Duration) {
+    std::thread::sleep(time);
+}
+
+#[test]
+fn a_killed_box_is_followed_by_the_other_and_comes_back_as_standby() {
+    let mut boxes = started(SLOW);
+    for _ in 0..2 {
+        let active = ready(&boxes);
+        let flows = Flows::start(&boxes);
+        wait(Duration::from_secs(1));
+        boxes.restart(active, Signal::SIGKILL);
+        until_role(&boxes, 1 - active, "active");
+        until_role(&boxes, active, "standby");
+        wait(Duration::from_secs(1));
+        for flow in flows.end("kill") {
+            assert!(flow.lost > 0 && flow.gap < Duration::from_secs(5), "{flow:#?}");
+        }
+        boxes.secured();
+        assert_eq!(ready(&boxes), 1 - active, "it takes nothing from the other");
+    }
+    boxes.stop();
+}
+
+/// Each kill in time for a machine that is busy with other things, and one of some in the time that it really takes. `FRAMEWARD_STANDBY_KILLS`:
+/// so many, whose times are told.
+#[test]
+fn the_default_takes_over_in_milliseconds() {
+    let asked = std::env::var("FRAMEWARD_STANDBY_KILLS").ok().map(|kills| kills.parse::<usize>().unwrap());
+    let mut boxes = started(40);
+    let mut gaps = Vec::new();
+    while gaps.len() < asked.unwrap_or(8) {
+        let active = ready(&boxes);
+        let flows = Flows::start(&boxes);
+        wait(Duration::from_secs(1));
+        let other = standby(&boxes, 1 - active).takeovers;
+        boxes.sites[active].program().signal(Signal::SIGKILL).unwrap();
+        boxes.until(1 - active, "it takes over", |report| {
+            report.sites[0].standby.as_ref().is_some_and(|standby| standby.takeovers > other)
+        });
+        wait(Duration::from_secs(1));
+        let flows = flows.end("kill, by default");
+        let gap = flows.iter().map(|flow| flow.gap).max().unwrap();
+        assert!(gap < Duration::from_secs(5), "{flows:#?}");
+        gaps.push(gap);
+        boxes.restart(active, Signal::SIGKILL);
+        boxes.secured();
+        if asked.is_none() && gap < QUICK {
+            break;
+        }
+    }
+    gaps.sort();
+    println!("no frame for {gaps:?}, median {:?}", gaps[gaps.len() / 2]);
+    assert!(gaps[0] < QUICK, "{gaps:?}");
+    boxes.stop();
+}
+
+#[test]
+fn a_box_that_loses_its_link_or_stands_still_is_followed_too() {
+    let boxes = &mut started(SLOW);
+    let active = ready(boxes);
+    let lan = &boxes.plants.plants[active].lan;
+    let flows = Flows::start(boxes);
+    wait(Duration::from_millis(500));
+    lan.ip(&["link", "set", BARE, "down"]).unwrap();
+    until_role(boxes, 1 - active, "active");
+    lan.ip(&["link", "set", BARE, "up"]).unwrap();
+    until_role(boxes, active, "standby");
+    wait(Duration::from_millis(500));
+    for flow in flows.end("no link") {
+        assert!(flow.gap < Duration::from_secs(5), "{flow:#?}");
+    }
+
+    let active = ready(boxes);
+    let flows = Flows::start(boxes);
+    wait(Duration::from_millis(500));
+    boxes.sites[active].program().signal(Signal::SIGSTOP).unwrap();
+    until_role(boxes, 1 - active, "active");
+    wait(Duration::from_secs(2));
+    boxes.sites[active].program().signal(Signal::SIGCONT).unwrap();
+    until_role(boxes, active, "standby");
+    wait(Duration::from_millis(500));
+    for flow in flows.end("stall") {
+        assert!(flow.gap < Duration::from_secs(5), "{flow:#?}");
+    }
+    let report = boxes.sites[active].report().unwrap();
+    assert!(counter(&report.sites[0].path, "OutPktsStandby") > 0);
+    boxes.sites.drain(..).for_each(|site| drop(site.stop().unwrap()));
+}
+
+#[test]
+fn a_hand_over_loses_no_frame_of_one_station_to_another() {
+    let boxes = started(SLOW);
+    let mut line = None;
+    let mut complete = 0;
+    for _ in 0..6 {
+        let active = ready(&boxes);
+        let takeovers = standby(&boxes, active).takeovers;
+        let refused = in_pkts_standby(&boxes, active);
+        let flows = Flows::start(&boxes);
+        wait(Duration::from_millis(500));
+        let said = boxes.command(&["hand-over", &format!("site-{}", active + 1)]);
+        assert!(said.contains("the other box forwards"), "{said}");
+        wait(Duration::from_millis(1500));
+        let [there, back, group] = flows.end("hand-over");
+        let (before, after) = (standby(&boxes, active), standby(&boxes, 1 - active));
+        if before.takeovers != takeovers {
+            // The other box stood still, on a machine that has other things to do: what it had taken in is lost. Nothing else brings the role back.
+            assert!(before.cause.contains("stopped forwarding"), "{before:#?} {after:#?}");
+            continue;
+        }
+        assert_eq!(
+            (before.role.as_str(), after.role.as_str()),
+            ("standby", "active"),
+            "{before:#?} {after:#?}"
+        );
+        if back.lost > 0 && in_pkts_standby(&boxes, active) > refused {
+            // The leaving box stood still for longer than its lease, and does not drain then.
+            continue;
+        }
+        assert_eq!((there.lost, back.lost), (0, 0), "{there:#?} {back:#?} {before:#?} {after:#?}");
+        assert!(group.lost < 100, "{group:#?}");
+        complete += 1;
+        // The other site sends this way until it hears of the change, and what it has sent is under way.
+        line.get_or_insert_with(|| LongLine::start(&boxes.plants, 2));
+        if complete == 3 {
+            break;
+        }
+    }
+    assert_eq!(complete, 3, "hand-overs after which no box stood still");
+    drop(line);
+    boxes.stop();
+}
+
+/// As an upgrade does it: by `systemctl restart`.
+#[test]
+fn a_box_that_is_stopped_hands_over_first() {
+    let mut boxes = started(2000);
+    let active = ready(&boxes);
+    let line = LongLine::start(&boxes.plants, 2);
+    let flows = Flows::start(&boxes);
+    wait(Duration::from_millis(500));
+    boxes.restart(active, Signal::SIGTERM);
+    until_role(&boxes, 1 - active, "active");
+    wait(Duration::from_millis(500));
+    let after = standby(&boxes, 1 - active);
+    assert!(after.cause.contains("handed over"), "{after:#?}");
+    let [there, back, _] = flows.end("stop");
+    assert_eq!((there.lost, back.lost), (0, 0), "{there:#?} {back:#?}");
+    drop(line);
+    boxes.stop();
+}
+
+/// The switch drops beats and nothing else: both forward, as neither can know better. No frame goes round, and the first beat that passes ends it.
+#[test]
+fn boxes_whose_beats_are_lost_make_no_storm_and_are_one_again() {
+    let boxes = started(SLOW);
+    let active = ready(&boxes);
+    let lan = &boxes.plants.plants[0].lan;
+    let rules = "add table bridge beats; add chain bridge beats passing { type filter hook forward priority 0; }; add rule bridge beats passing ether type 0x88b6 drop";
+    lan.run(&["nft", rules]).unwrap();
+    until_role(&boxes, 1 - active, "active");
+    until_role(&boxes, active, "active");
+    let capture = Capture::start(lan, PROBE).unwrap();
+    let (a, b) = (boxes.machine(0), boxes.machine(2));
+    for (from, payload) in [(a, b"from a..."), (b, b"from b...")] {
+        let socket = PacketSocket::open(&from.namespace, from.ifname).unwrap();
+        for number in 0..50_u8 {
+            let frame =
+                [&GROUP[..], &from.mac, &EXPERIMENT.0.to_be_bytes(), &payload[..], &[number; 60]].concat();
+            socket.send(&frame).unwrap();
+            wait(CYCLE);
+        }
+    }
+    wait(Duration::from_secs(1));
+    let capture = capture.stop().unwrap().complete().unwrap();
+    let seen = |what: &[u8]| capture.frames.iter().filter(|frame| frame.contains(what)).count();
+    assert_eq!(seen(b"from a..."), 50, "what a machine sends does not come back to its LAN");
+    // One goes where a box forwards that has just heard their sender on its own LAN, until that is a second ago.
+    assert!((1..=100).contains(&seen(b"from b...")), "{} frames", seen(b"from b..."));
+    lan.run(&["nft", "delete table bridge beats"]).unwrap();
+    ready(&boxes);
+    let flows = Flows::start(&boxes);
+    wait(Duration::from_millis(500));
+    for flow in flows.end("one again") {
+        assert_eq!(flow.lost, 0, "{flow:#?}");
+    }
+    boxes.stop();
+}
+
+/// Static keys: each box has a key and an SCI of its own.
+#[test]
+fn with_static_keys_each_box_has_an_sc_of_its_own() {
+    let mut boxes = OneBox::configured(3, 1, &SitesChoice::default());
+    for plant in 1..=3_u8 {
+        let file = boxes.scratch.path().join(format!("from-{plant}.key"));
+        keygen::static_key(KeyLength::Bits128, &file).unwrap();
+    }
+    let text = std::fs::read_to_string(boxes.scratch.path().join("site-3.toml")).unwrap();
+    let public = |plant: u8| {
+        let (_, from_name) = text.split_once(&format!("name = \"plant-{plant}\"")).unwrap();
+        from_name.split_once("public_key = \"").unwrap().1[..64].to_owned()
+    };
+    // The lower SCI belongs to the lower public key.
+    let sci: fn(u8) -> String = if public(1) < public(2) {
+        |plant| format!("02:00:00:00:dd:{plant:02x}/1")
+    } else {
+        |plant| format!("02:00:00:00:dd:{:02x}/1", [0, 2, 1, 3][usize::from(plant)])
+    };
+    let sa = |plant: u8| format!("an = 0\nsci = \"{}\"\nkey_file = \"from-{plant}.key\"\n", sci(plant));
+    for plant in 1..=3_u8 {
+        let mut keys = format!("protect = true\nsuite = \"gcm-aes-128\"\n[site.static]\n{}", sa(plant));
+        for peer in (1..=3).filter(|peer| *peer != plant) {
+            keys += &format!("[[site.static.peer]]\n{}", sa(peer));
+        }
+        boxes.change(plant, "[[site.peer]]", &(keys + "[[site.peer]]"));
+    }
+    join_lans(&boxes.plants);
+    share(&boxes, SLOW, Some(sci));
+    boxes.start();
+    let active = ready(&boxes);
+    let flows = Flows::start(&boxes);
+    wait(Duration::from_millis(500));
+    boxes.restart(active, Signal::SIGKILL);
+    until_role(&boxes, 1 - active, "active");
+    until_role(&boxes, active, "standby");
+    wait(Duration::from_millis(500));
+    for flow in flows.end("kill, static keys") {
+        assert!(flow.gap < Duration::from_secs(5), "{flow:#?}");
+    }
+    boxes.stop();
+}
