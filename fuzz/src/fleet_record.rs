@@ -2,17 +2,20 @@
 //! encodes to itself. The first octet says what the others are taken for.
 
 use fleet::directory::Address;
-use fleet::{Bundle, Code, Enrolled, Files, PublicIdentity, RECORD_OCTETS, REQUEST_OCTETS, Record, Request};
-use suite::identity::PublicKey;
+use fleet::{
+    Bundle, Code, Enrolled, Files, GatewayName, HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known,
+    Outcome, PublicIdentity, RECORD_OCTETS, REQUEST_OCTETS, Record, Request,
+};
+use suite::identity::{Identity, PublicKey};
 
-/// Reads `octets` as a record, its files, a public identity, an address, a request, a bundle, the memory of one or a code.
+/// Reads `octets` as a record, its files, a public identity, an address, a request, a bundle, the memory of one, a code or a heartbeat.
 ///
 /// # Panics
 /// If a parser is wrong.
 pub fn run(octets: &[u8]) {
     let Some((what, octets)) = octets.split_first() else { return };
     let text = std::str::from_utf8(octets).ok();
-    match what % 8 {
+    match what % 9 {
         0 => {
             if let Ok(record) = Record::parse(octets) {
                 assert!(octets.len() <= RECORD_OCTETS);
@@ -52,10 +55,50 @@ pub fn run(octets: &[u8]) {
                 assert_eq!(code.to_string().parse(), Ok(code));
             }
         }
+        8 => heartbeat(octets),
         _ => {
             if let Some(address) = text.and_then(|text| text.parse::<Address>().ok()) {
                 assert!(!address.to_string().is_empty());
             }
         }
     }
+}
+
+/// The octets as they come, and what a gateway signs that says this: it is believed once it is newer than what was seen, and never as
+/// another one's.
+fn heartbeat(octets: &[u8]) {
+    let now = 1_800_000_000;
+    let press = GatewayName::new("press").expect("invariant: a name");
+    let identity = Identity::new(&[7; 32]);
+    let known = Known { fleet: PublicKey([1; 32]), gateway: &press, member: identity.public() };
+    if let Ok(read) = Heartbeat::verify(octets, known, None, now) {
+        assert!(octets.len() <= HEARTBEAT_OCTETS);
+        assert_eq!(read.sign(&identity), octets);
+    }
+    let Some((numbers, why)) = octets.split_first_chunk::<25>() else { return };
+    let number = |at: usize| u64::from_be_bytes(*numbers[at..].first_chunk().expect("invariant: 25 octets"));
+    let outcomes = [Outcome::Waits, Outcome::Confirmed, Outcome::TakenBack, Outcome::Refused];
+    let said = Heartbeat {
+        fleet: known.fleet,
+        gateway: press.clone(),
+        member: known.member,
+        counter: number(0),
+        time: number(8),
+        in_use: Some(number(16)).filter(|version| *version != 0),
+        outcome: outcomes[usize::from(numbers[24] % 4)],
+        why: String::from_utf8_lossy(why).into_owned(),
+    };
+    let signed = said.sign(&identity);
+    assert!(signed.len() <= HEARTBEAT_OCTETS, "{} octets", signed.len());
+    let Ok(believed) = Heartbeat::verify(&signed, known, None, now) else { return };
+    assert!(!believed.why.chars().any(char::is_control));
+    assert_eq!(Heartbeat::verify(&signed, known, Some(&believed), now), Ok(believed.clone()));
+    let newer = Heartbeat { counter: believed.counter.saturating_add(1), ..believed.clone() };
+    if newer.counter > believed.counter {
+        let (counter, seen) = (believed.counter, newer.counter);
+        let older = Heartbeat::verify(&signed, known, Some(&newer), now);
+        assert_eq!(older, Err(HeartbeatRefusal::Older { counter, seen }));
+    }
+    let forged = said.sign(&Identity::new(&[8; 32]));
+    assert_eq!(Heartbeat::verify(&forged, known, None, now), Err(HeartbeatRefusal::NotSigned));
 }

@@ -2,4 +2,5 @@
 
 mod directory;
 mod inventory;
+mod joined;
 mod keys;

@@ -326,6 +326,10 @@ fn a_bad_configuration_changes_nothing_and_is_told() {
     let good = std::fs::read_to_string(&config).unwrap();
     let state = scratch.path().join("state-a").display().to_string();
     open_key(&scratch.path().join("open.key"));
+    let in_fleet = format!(
+        "[gateway]\nname = \"a\"\nstate = \"{state}\"\n[fleet]\ndirectory = \"fleet.redb\"\noperator = \"{:064x}\"\nidentity = \"fleet.key\"\n",
+        9
+    );
     while_they_talk(&topology, || {
         for (from, to, words) in [
             ("[[link]]", "[[link]]\nnonsense = 1", ["a.toml:", "nonsense"]),
@@ -334,6 +338,7 @@ fn a_bad_configuration_changes_nothing_and_is_told() {
             ("\"prot\"", "\"enp9s9\"", ["a.toml:", "enp9s9"]),
             ("suite =", "mtu = 1400\nsuite =", ["a.toml:", "MTU too small"]),
             (&state, "/somewhere/else", ["a.toml:", "state in [gateway]"]),
+            (&good, &in_fleet, ["a.toml:", "[fleet] is read at the start alone"]),
         ] {
             std::fs::write(&config, good.replace(from, to)).unwrap();
             let output = reload(&scratch, "a");

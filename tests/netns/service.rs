@@ -378,6 +378,58 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     }
 }
 
+/// A box that knows its fleet alone: it writes what it gets below its state directory, as a service may.
+#[test]
+fn a_box_of_a_fleet_keeps_to_the_units_capabilities_and_system_calls() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    let path = |name: &str| scratch.path().join(name).display().to_string();
+    let done = |arguments: &[&str]| {
+        let output = std::process::Command::new(program()).args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let operator = done(&["fleet", "operator", "--out", &path("operator.key")]);
+    let operator = operator.trim().strip_prefix("operator = ").unwrap().trim_matches('"').to_owned();
+    let identity = done(&["fleet", "identity", &path("a.key")]);
+    for folder in ["identities", "rendering", "rendering/a", "state-a"] {
+        fs::create_dir(path(folder)).unwrap();
+    }
+    fs::write(path("identities/a.identity"), identity).unwrap();
+    done(&["keygen", "cak", "--out", &path("rendering/a/line.cak")]);
+    let state = path("state-a");
+    let text = format!(
+        "[gateway]\nname = \"a\"\nstate = \"{state}\"\n[[link]]\nname = \"press\"\nplain = \"{}\"\nprotected = \"{}\"\n[link.mka]\ncak_file = \"line.cak\"\n",
+        lab::topology::PLAIN,
+        lab::topology::PROTECTED
+    );
+    fs::write(path("rendering/a/frameward.toml"), text).unwrap();
+    done(&[
+        "fleet",
+        "apply",
+        &path("rendering"),
+        "--signing-key",
+        &path("operator.key"),
+        "--identities",
+        &path("identities"),
+        "--directory",
+        &path("fleet.redb"),
+    ]);
+    let text = format!(
+        "[gateway]\nname = \"a\"\nstate = \"{state}\"\n[fleet]\ndirectory = \"{}\"\noperator = \"{operator}\"\nidentity = \"a.key\"\n",
+        path("fleet.redb")
+    );
+    fs::write(path("a.toml"), text).unwrap();
+    give(&scratch);
+    let trace = scratch.path().join("trace");
+    let mut a = start(&traced_service(&trace), &topology.gateway_a, &scratch, "a").unwrap();
+    assert_eq!(a.report().unwrap().links.len(), 1);
+    signal_traced(&mut a, nix::sys::signal::Signal::SIGTERM);
+    wait_for_end(a);
+    let used = within_the_list(&trace, &scratch);
+    assert!(used.contains("symlink") || used.contains("symlinkat"), "it did not install: {used:?}");
+}
+
 /// A site as a service: its sockets, its channel, a name that is looked up, a restart by reload.
 #[test]
 fn a_site_keeps_to_the_units_capabilities_and_system_calls() {

@@ -1,7 +1,7 @@
 //! The configuration: from TOML text to values that only mean something, and what they mean on this machine ([`check`]).
 //!
 //! ```text
-//! text ── toml, serde ──▶ Raw… (every key, unjudged) ── gateway, link, static_keys, mka, site, fieldbus ──▶ Config, warnings
+//! text ── toml, serde ──▶ Raw… (every key, unjudged) ── gateway, fleet, link, static_keys, mka, site, fieldbus ──▶ Config, warnings
 //!                                                              └──▶ errors, each `file:line: what; what to do`
 //! ```
 //!
@@ -16,6 +16,7 @@ mod express;
 pub mod express_classes;
 pub mod fieldbus;
 mod findings;
+mod fleet;
 mod fragment;
 mod gateway;
 pub mod key_file;
@@ -47,6 +48,7 @@ use zeroize::Zeroizing;
 pub use self::fieldbus::{Cell, CellRelation};
 pub use findings::Finding;
 use findings::Findings;
+pub use fleet::Fleet;
 pub use fragment::WholeSdus;
 pub use gateway::{Antedate, DEFAULT_STATE, Gateway, Http, Io, LogFormat, Polling, Realtime};
 pub use key_source::{KeyFiles, ReadFile, ReadKey};
@@ -71,10 +73,12 @@ pub struct Config {
     pub file: PathBuf,
     /// Settings of the gateway as a whole.
     pub gateway: Gateway,
+    /// The fleet that the gateway gets its links and sites from, if it belongs to one.
+    pub fleet: Option<Fleet>,
     /// The links, behind them those of cells that drop the rest, and then those inside of sites; no two share a name or an
     /// interface, and no two SAs a nonce.
     pub links: Vec<Link>,
-    /// The sites; if there is no link, at least one. None has a name or an interface of another, or of a link but that inside of
+    /// The sites; if there is neither a link nor a fleet, at least one. None has a name or an interface of another, or of a link but that inside of
     /// it.
     pub sites: Vec<Site>,
     /// Each key with its value.
@@ -178,11 +182,12 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
         toml::from_str(text).map_err(|error| mistakes::explain_refusal(file, text, &error))?;
     let mut findings = Findings::new(file, text);
     let judged = gateway::validate(raw.gateway.as_ref(), &mut findings);
-    if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() {
+    if raw.link.is_empty() && raw.site.is_empty() && raw.fieldbus.is_empty() && raw.fleet.is_none() {
         findings.error(0..0, "no [[link]], [[site]] or [[fieldbus]] is configured; add one");
     }
     let allow_experimental = judged.as_ref().is_some_and(|(_, allowed)| *allowed);
     let directory = file.parent().unwrap_or(Path::new(""));
+    let fleet = raw.fleet.as_ref().and_then(|fleet| fleet::validate(fleet, directory, &mut findings));
     let mut names = unique_names::UniqueNames::default();
     let keys = key_source::KeySource { directory, files };
     let (mut links, mut in_sites) =
@@ -209,7 +214,7 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     match judged {
         Some((gateway, _)) if findings.errors.is_empty() => {
             let outline = Outline::of(text, &links, &sites);
-            Ok((Config { file: file.to_owned(), gateway, links, sites, outline }, findings.warnings))
+            Ok((Config { file: file.to_owned(), gateway, fleet, links, sites, outline }, findings.warnings))
         }
         _ => Err(findings.errors),
     }

@@ -1,7 +1,7 @@
 //! Keys of the configuration: each one once, for the parser and for all that explain it.
 //!
 //! ```text
-//! section! (gateway, link, site, fieldbus) ──▶ Raw…, which serde reads ──▶ Key::switch, number, choice ──▶ Config
+//! section! (gateway, fleet, link, site, fieldbus) ──▶ Raw…, which serde reads ──▶ Key::switch, number, choice ──▶ Config
 //!                                         └──▶ JSON Schema for editors, frameward.toml(5), a page of the book
 //! ```
 //!
@@ -39,6 +39,7 @@ macro_rules! section {
 }
 
 mod fieldbus;
+mod fleet;
 mod gateway;
 mod key;
 mod link;
@@ -51,6 +52,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 pub(crate) use fieldbus::{FIELDBUS, RELATION, RawFieldbus, RawRelation, VLAN};
+pub(crate) use fleet::{FLEET, RawFleet};
 pub(crate) use gateway::{GATEWAY, RawGateway};
 pub(crate) use key::{Key, Section};
 pub(crate) use link::{LINK, MKA, RawLink, RawMka, RawPeer, RawStatic, STATIC, STATIC_PEER};
@@ -63,6 +65,7 @@ pub(crate) use site::{LIMITS, RawSite, RawSitePath, RawSitePeer, SITE, SITE_PATH
 #[serde(deny_unknown_fields)]
 pub(super) struct RawConfig {
     pub(super) gateway: Option<Spanned<RawGateway>>,
+    pub(super) fleet: Option<Spanned<RawFleet>>,
     #[serde(default)]
     pub(super) link: Vec<Spanned<RawLink>>,
     #[serde(default)]
@@ -74,6 +77,7 @@ pub(super) struct RawConfig {
 /// All sections, each behind the one that it stands in.
 pub(super) const SECTIONS: &[Section] = &[
     gateway::GatewayKeys::SECTION,
+    fleet::FleetKeys::SECTION,
     link::LinkKeys::SECTION,
     link::StaticKeys::SECTION,
     link::StaticPeerKeys::SECTION,

@@ -148,6 +148,11 @@ pub fn configuration_prefix(fleet: PublicKey) -> String {
     format!("/frameward/{fleet}/configuration/")
 }
 
+/// Key of a gateway's heartbeat in a fleet.
+pub fn heartbeat_key(fleet: PublicKey, gateway: &GatewayName) -> String {
+    format!("/frameward/{fleet}/heartbeat/{gateway}")
+}
+
 /// Key of a box's request to be taken into a fleet.
 pub fn enrolment_key(fleet: PublicKey, gateway: &GatewayName) -> String {
     format!("{}{gateway}", enrolment_prefix(fleet))

@@ -5,6 +5,7 @@
 //!  FOLDER/version-16/                    the one before, to go back to
 //!  FOLDER/used/                          marks beside key files (crate pnstore), for all versions
 //!  FOLDER/trial                          while a version is on trial: it, the one before, and what stood before, a line each
+//!  FOLDER/starts                         how often a gateway began to start with the version on trial, and that version
 //!  FOLDER/taken-back                     the version that was taken back last: neither it nor an older one is installed again
 //! ```
 //!
@@ -18,7 +19,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 
-use config::Finding;
+use config::{Config, Finding};
 use pnstore::Directory;
 
 use crate::accept::Accepted;
@@ -29,6 +30,8 @@ const CURRENT: &str = "current";
 
 /// What is on trial.
 const TRIAL: &str = "trial";
+/// How often a gateway began to start with what is on trial.
+const STARTS: &str = "starts";
 /// What is not installed again.
 const TAKEN_BACK: &str = "taken-back";
 
@@ -97,6 +100,23 @@ impl ConfigurationFolder {
         self.0.join(CURRENT).join(FileName::CONFIGURATION)
     }
 
+    /// Reads the configuration in use, which has to be that of the gateway `name`.
+    ///
+    /// # Errors
+    /// All that is wrong, line by line.
+    pub fn load(&self, name: &str) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+        let file = self.configuration();
+        let (config, warnings) = load(&file)?;
+        if config.gateway.name == name {
+            return Ok((config, warnings));
+        }
+        let text = format!(
+            "[gateway] has the name {:?}, and the box is {name:?} in its fleet; have the operator give both one name",
+            config.gateway.name
+        );
+        Err(vec![Finding { file, line: None, text }])
+    }
+
     /// The version in use.
     pub fn version(&self) -> Option<u64> {
         let target = fs::read_link(self.0.join(CURRENT)).ok()?;
@@ -130,6 +150,24 @@ impl ConfigurationFolder {
         let (version, before) = (lines.next()?.parse().ok()?, lines.next()?.parse().ok()?);
         let trial = Trial { version, before, stood: lines.map(str::to_owned).collect() };
         (self.version() == Some(version)).then_some(trial)
+    }
+
+    /// Counts that a gateway begins to start with the version on trial, and how often it has by now. Durable at return, so a start that never
+    /// ends well counts.
+    ///
+    /// # Errors
+    /// `Write`.
+    pub fn count_start(&self, trial: &Trial) -> Result<u32, InstallError> {
+        let path = self.0.join(STARTS);
+        let counted = fs::read_to_string(&path).unwrap_or_default();
+        let before = counted.trim().split_once(' ').and_then(|(count, version)| {
+            let is_its = version.parse() == Ok(trial.version);
+            count.parse::<u32>().ok().filter(|_| is_its)
+        });
+        let count = before.unwrap_or(0).saturating_add(1);
+        self.write(STARTS, &format!("{count} {}\n", trial.version))
+            .map_err(|source| InstallError::Write { path, source })?;
+        Ok(count)
     }
 
     /// Ends a trial: the version stays.
@@ -198,7 +236,7 @@ impl ConfigurationFolder {
         make(&used).map_err(error(&used))?;
         let (folder, staged) = (self.0.join(format!("version-{version}")), self.0.join(".staged"));
         Self::stage(accepted, &staged).map_err(error(&staged))?;
-        if let Err(findings) = config::load(&staged.join(FileName::CONFIGURATION)) {
+        if let Err(findings) = load(&staged.join(FileName::CONFIGURATION)) {
             let _ = fs::remove_dir_all(&staged);
             return Err(InstallError::Refused { version, findings });
         }
@@ -259,6 +297,20 @@ impl ConfigurationFolder {
             }
         }
         Ok(())
+    }
+}
+
+/// Reads a configuration that came from a fleet: which one that is, its box alone says.
+pub(crate) fn load(file: &Path) -> Result<(Config, Vec<Finding>), Vec<Finding>> {
+    let (config, warnings) = config::load(file)?;
+    match &config.fleet {
+        None => Ok((config, warnings)),
+        Some(fleet) => Err(vec![Finding {
+            file: file.to_owned(),
+            line: Some(fleet.line.0),
+            text: "[fleet] stands in the box's own file alone; take it out of what the fleet sends"
+                .to_owned(),
+        }]),
     }
 }
 

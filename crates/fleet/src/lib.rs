@@ -11,6 +11,7 @@
 //!   ([`suite::sealing`]), with all of that as associated data. The operator signs both.
 //! - A gateway takes a record only if it is signed, for this gateway, valid now, and newer than all that it took before
 //!   ([`Acceptor`]). How far it was stands on disk before anybody sees the files.
+//! - A gateway says by a [`Heartbeat`] which version it has, signed and counted. So what is withheld is noticed ([`Standing`]).
 //! - So who reads the directory learns names, versions, sizes and times, and no key. Who writes it can withhold records, and
 //!   nothing else.
 //!
@@ -29,6 +30,8 @@ mod cbor;
 pub mod directory;
 mod enrolment;
 mod files;
+mod heart;
+mod heartbeat;
 pub mod install;
 mod member;
 mod name;
@@ -37,13 +40,17 @@ pub mod publish;
 mod reached;
 mod record;
 pub mod rendering;
+mod standing;
 
 pub use accept::{Accepted, Member, Refusal, Span};
 pub use bundle::{BUNDLE_OCTETS, Bundle, BundleRefusal, Enrolled, Machine, Machines};
 pub use enrolment::{Code, MalformedRequest, NotACode, REQUEST_OCTETS, Request};
 pub use files::{FILES_OCTETS, FileName, Files, FilesError, MOST_FILES};
+pub use heart::{Heart, HeartError, Said};
+pub use heartbeat::{HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, Outcome};
 pub use member::{NotAnIdentity, PublicIdentity};
 pub use name::GatewayName;
 pub use operator::{Draft, Operator};
 pub use reached::{AcceptError, Acceptor, Reached};
 pub use record::{Header, Kind, MalformedRecord, RECORD_OCTETS, Record, Validity};
+pub use standing::{BEAT, STALE, Standing};

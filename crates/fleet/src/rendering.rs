@@ -9,6 +9,7 @@ use config::Finding;
 use zeroize::Zeroizing;
 
 use crate::files::{FILES_OCTETS, FileName, Files, FilesError};
+use crate::install;
 use crate::name::GatewayName;
 
 /// What a rendering has for one gateway.
@@ -72,7 +73,7 @@ pub fn read(rendering: &Path) -> Result<Vec<Rendered>, Vec<RenderingError>> {
             continue;
         };
         // Keys that are wrong are told with the line that names them.
-        let config = match config::load(&path.join(FileName::CONFIGURATION)) {
+        let config = match install::load(&path.join(FileName::CONFIGURATION)) {
             Ok((config, _)) => config,
             Err(findings) => {
                 errors.extend(findings.into_iter().map(RenderingError::Configuration));

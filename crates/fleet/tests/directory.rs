@@ -8,7 +8,12 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use fleet::directory::{Address, Directory, DirectoryError, Entry, Listing, Put, Watched};
+use fleet::directory::{Address, Directory, DirectoryError, Entry, Listing, Put, Watched, heartbeat_key};
+use fleet::{
+    GatewayName, HEARTBEAT_OCTETS, Heart, Heartbeat, HeartbeatRefusal, Known, Member, Outcome, STALE, Said,
+    Standing,
+};
+use suite::identity::{Identity, PublicKey};
 use testkit::TestDirectory;
 use testkit::etcd::{Etcd, Tls};
 
@@ -20,6 +25,10 @@ const SHORT: Duration = Duration::from_millis(300);
 
 fn open(address: &str) -> Box<dyn Directory + Send> {
     address.parse::<Address>().expect("an address").open().expect("files that can be used")
+}
+
+fn open_file(path: &std::path::Path) -> Box<dyn Directory + Send> {
+    Address::File(path.to_owned()).open().expect("a file")
 }
 
 /// Runs a test in a file of redb and in an etcd.
@@ -313,4 +322,91 @@ fn a_file_that_is_no_directory_is_told() {
     assert!(directory.get("/a").is_err());
     assert!(directory.put("/a", b"1", 0).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), b"# no directory", "it is left as it is");
+}
+
+/// A gateway's heartbeats: what an operator believes of them, whatever others write in their place.
+#[test]
+fn heartbeats_are_counted_and_what_is_withheld_or_put_back_is_noticed() {
+    const NOW: u64 = 1_800_000_000;
+    in_each("directory-heartbeat", |open| {
+        let state = TestDirectory::new("heart-state");
+        let operator = PublicKey([9; 32]);
+        let name = GatewayName::new("press").unwrap();
+        let member = Member { fleet: operator, name: name.clone(), identity: Identity::new(&[7; 32]) };
+        let known = Known { fleet: operator, gateway: &name, member: member.identity.public() };
+        let (mut box_side, mut operator_side, mut attacker) = (open(), open(), open());
+        let said = |version, outcome| Said { in_use: Some(version), outcome, why: String::new() };
+        let mut seen: Option<Vec<u8>> = None;
+        let mut look = |now: u64| {
+            let standing = Standing::look(&mut *operator_side, known, seen.as_deref(), None, now).unwrap();
+            seen = standing.newer.clone().or(seen.take());
+            standing
+        };
+        assert_eq!(look(NOW).heartbeat, None);
+        let mut heart = Heart::open(&member, state.path()).unwrap();
+        heart.beat(&mut *box_side, &member, &said(16, Outcome::Refused), NOW).unwrap();
+        let first = look(NOW);
+        assert_eq!(first.heartbeat.as_ref().map(|it| (it.counter, it.outcome)), Some((1, Outcome::Refused)));
+        let old = attacker.get(&heartbeat_key(operator, &name)).unwrap().unwrap();
+        heart.beat(&mut *box_side, &member, &said(16, Outcome::Confirmed), NOW + 1).unwrap();
+        let second = look(NOW + 1).heartbeat.unwrap();
+        assert_eq!((second.counter, second.outcome), (2, Outcome::Confirmed));
+        let now = look(NOW + 1);
+        assert!(!now.is_confirmed(), "nothing was published");
+        // What the directory shows as published counts for nothing where it is known what was.
+        assert!(now.confirms(16, NOW + 1 + STALE) && !now.confirms(17, NOW + 1));
+        assert!(!now.confirms(16, NOW + 2 + STALE), "it was heard too long ago");
+        // Somebody puts an old one back, or something else.
+        let mut write = |value: &[u8]| {
+            let there = attacker.get(&heartbeat_key(operator, &name)).unwrap().unwrap();
+            written(&mut *attacker, &there.key, value, there.revision);
+        };
+        let other = Identity::new(&[8; 32]);
+        let forged = second.sign(&other);
+        let stranger = Heartbeat { member: other.public(), counter: 99, ..second.clone() }.sign(&other);
+        let rows: [(&[u8], HeartbeatRefusal); 4] = [
+            (&old.value, HeartbeatRefusal::Older { counter: 1, seen: 2 }),
+            (b"garbage", HeartbeatRefusal::Malformed),
+            (&forged, HeartbeatRefusal::NotSigned),
+            (&stranger, HeartbeatRefusal::OtherIdentity { member: other.public() }),
+        ];
+        for (value, refusal) in rows {
+            write(value);
+            let standing = look(NOW + 2);
+            assert_eq!(standing.refusal, Some(refusal));
+            assert!(!standing.confirms(16, NOW + 2), "it is not its newest word");
+            assert_eq!(standing.heartbeat.as_ref(), Some(&second), "what was verified before stays");
+            assert_eq!(
+                (standing.stale(NOW + 1 + STALE), standing.stale(NOW + 2 + STALE)),
+                (None, Some(STALE + 1))
+            );
+        }
+        // The gateway writes over that, goes on after a restart, and behind what the directory shows if its disk was lost.
+        heart.beat(&mut *box_side, &member, &said(17, Outcome::Confirmed), NOW + 3).unwrap();
+        let third = look(NOW + 3);
+        assert_eq!(third.refusal, None);
+        let third = third.heartbeat.unwrap();
+        assert!(third.counter > second.counter, "{third:?}");
+        let mut heart = Heart::open(&member, state.path()).unwrap();
+        heart.beat(&mut *box_side, &member, &said(17, Outcome::Confirmed), NOW + 4).unwrap();
+        let restarted = look(NOW + 4).heartbeat.unwrap();
+        assert!(restarted.counter > third.counter, "{restarted:?}");
+        std::fs::remove_dir_all(state.path()).unwrap();
+        let mut heart = Heart::open(&member, state.path()).unwrap();
+        for second in 5..40 {
+            heart.beat(&mut *box_side, &member, &said(17, Outcome::Confirmed), NOW + second).unwrap();
+        }
+        assert!(look(NOW + 40).heartbeat.unwrap().counter > restarted.counter);
+        // One a gateway, however often it says something.
+        let all = open().list(&format!("/frameward/{operator}/")).unwrap().entries;
+        assert_eq!(all.len(), 1, "{all:?}");
+        assert!(all[0].value.len() <= HEARTBEAT_OCTETS);
+        // Another directory, which somebody put in the place of this one.
+        let place = TestDirectory::new("heart-empty");
+        let mut empty = open_file(&place.path().join("empty.redb"));
+        let standing = Standing::look(&mut *empty, known, seen.as_deref(), None, NOW + 41).unwrap();
+        assert!(standing.is_withheld && standing.heartbeat.is_some(), "{standing:?}");
+        let standing = Standing::look(&mut *empty, known, seen.as_deref(), Some(17), NOW + 41).unwrap();
+        assert_eq!((standing.hidden, standing.is_confirmed()), (Some(17), false));
+    });
 }

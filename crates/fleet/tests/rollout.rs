@@ -431,10 +431,12 @@ fn a_trial_is_confirmed_or_taken_back_also_by_the_next_process() {
     next(2, NOW + 1);
     let trial = folder.trial().unwrap();
     assert_eq!((trial.version, trial.before, &trial.stood), (NOW + 1, NOW, &stood));
+    assert_eq!([folder.count_start(&trial).unwrap(), folder.count_start(&trial).unwrap()], [1, 2]);
     folder.confirm().unwrap();
     assert_eq!((folder.trial(), folder.version()), (None, Some(NOW + 1)));
     let third = next(3, NOW + 2);
     let trial = folder.trial().unwrap();
+    assert_eq!(folder.count_start(&trial).unwrap(), 1, "each version counts for itself");
     folder.take_back(&trial).unwrap();
     assert_eq!((folder.trial(), folder.version()), (None, Some(NOW + 1)));
     assert!(fs::read_to_string(folder.configuration().with_file_name("press.cak")).unwrap().contains("0202"));

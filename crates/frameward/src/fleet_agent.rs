@@ -5,32 +5,34 @@
 //!                                                                              └────▶ something fell: back, reload again
 //! ```
 //!
-//! A process of its own, beside the gateway: what a directory answers is read where neither frames nor capabilities are. It may
-//! end at any time. The gateway runs on, and a trial that was under way is judged by the next agent. That one has the gateway reload
-//! first: whether the gateway has the version that stands in the folder is not known.
+//! A thread of the gateway ([`crate::run`]), or a process beside it (`fleet follow`). It may end at any time. The gateway runs on, and a
+//! trial that was under way is judged by the next agent. That one has the gateway reload first: whether the gateway has the version that
+//! stands in the folder is not known.
 //!
 //! | the gateway | is told by | the trial |
 //! |---|---|---|
 //! | has the version | the answer to `reload` | is judged |
 //! | refuses it | the answer to `reload` | is taken back |
-//! | does not run | no socket, or one that nobody listens on | is confirmed: it reads the version when it starts |
+//! | does not run | no socket, one that nobody listens on, or it waits for a version | ends: it reads the version when it starts, and the operator hears of that when it has answered |
 //! | does not tell | anything else | is taken back |
 //!
 //! While the directory is away it is tried again, ever more seldom, up to [`LONGEST_PAUSE`]. Nothing is kept for it meanwhile.
 
-use std::io;
+mod gateway;
+mod seen;
+
 use std::mem::{Discriminant, discriminant};
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
 use config::Config;
-use fleet::directory::{Directory, DirectoryError, Watched};
+use fleet::directory::{Address, Directory, DirectoryError, Watched, configuration_key};
 use fleet::install::{ConfigurationFolder, InstallError, Trial};
-use fleet::{AcceptError, Accepted, Acceptor, Refusal};
-use report::AskError;
-use report::control_socket::client::{self, RequestError};
+use fleet::{AcceptError, Accepted, Acceptor, Heart, Member, Refusal, Said};
+pub use gateway::{BesideGateway, GatewayToStart, NoGateway, NotReloaded, RunningGateway};
+pub use seen::{FleetState, Seen};
 use tracing::{error, info, warn};
 
 /// Time that links have to stand again.
@@ -43,6 +45,8 @@ const LAST_LOOKS: u32 = 6;
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Interval between two heartbeats without a change.
+const BEAT: Duration = Duration::from_secs(fleet::BEAT);
 /// Interval between two looks without a change: a record may have become valid.
 const RELIST: Duration = Duration::from_secs(600);
 
@@ -50,15 +54,17 @@ const RELIST: Duration = Duration::from_secs(600);
 #[derive(Debug)]
 pub struct Agent {
     /// Key of the gateway's record in the directory.
-    pub key: String,
+    key: String,
     /// What the gateway accepts.
-    pub acceptor: Acceptor,
+    acceptor: Acceptor,
+    /// Its heartbeats.
+    heart: Heart,
     /// Where its configuration is.
     pub folder: ConfigurationFolder,
-    /// Name by which the running gateway is asked.
-    pub gateway: String,
-    /// Where its socket is.
-    pub runtime: PathBuf,
+    /// Where the directory is.
+    directory: Address,
+    /// What is seen of it, and of the versions.
+    pub seen: Seen,
 }
 
 /// What was seen and told so far.
@@ -66,21 +72,31 @@ pub struct Agent {
 struct Told {
     /// The record that was considered last.
     last: Vec<u8>,
+    /// When that was.
+    considered: Option<Instant>,
     is_away: bool,
     pause: Duration,
     refusals: Vec<Discriminant<Refusal>>,
     /// The version that was tried last: it is in use, or was refused.
     unusable: Option<u64>,
+    /// What the last heartbeat said, and when.
+    said: Option<(Said, Instant)>,
+    /// When a heartbeat that was not taken is tried again.
+    beat_again: Option<Instant>,
+    /// The gateway has not taken a version that is on no trial.
+    is_unloaded: bool,
+    /// No gateway ran when one was asked last: told once.
+    is_gateway_away: bool,
     /// The gateway may run with another version than the one in its folder: when it is asked again, and the pause behind that.
     reload: Option<(Instant, Duration)>,
 }
 
 impl Told {
-    /// What became of a reload. One that failed is asked for again, until the gateway has it or none runs.
+    /// What became of a reload. One that failed is asked for again, until the gateway has it.
     fn reloaded(&mut self, outcome: &Result<bool, Option<String>>) {
         self.reload = match outcome {
-            Ok(true) | Err(None) => None,
-            Ok(false) | Err(Some(_)) => {
+            Ok(true) => None,
+            Ok(false) | Err(_) => {
                 let pause = self.reload.map_or(SHORTEST_PAUSE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
                 Some((Instant::now() + pause, pause))
             }
@@ -88,27 +104,48 @@ impl Told {
     }
 }
 
-/// No gateway runs.
-struct NoGateway;
-
 impl Agent {
-    /// Follows the directory until `stop` is set.
-    pub fn run(&mut self, directory: &mut dyn Directory, stop: &AtomicBool) {
+    /// The agent of a member. `state` is where it is kept how far that is; it is this agent's alone.
+    ///
+    /// # Errors
+    /// [`AcceptError`].
+    pub fn open(
+        member: Member,
+        directory: Address,
+        state: &Path,
+        folder: ConfigurationFolder,
+    ) -> Result<Self, AcceptError> {
+        let key = configuration_key(member.fleet, &member.name);
+        let acceptor = Acceptor::open(member, state)?;
+        let heart = Heart::open(acceptor.member(), state);
+        let heart = heart.map_err(|source| AcceptError::Disk { path: state.to_owned(), source })?;
+        Ok(Self { key, acceptor, heart, folder, directory, seen: Seen::default() })
+    }
+
+    /// Follows the directory until `stop` is set, and configures `gateway`.
+    pub fn run(&mut self, gateway: &dyn RunningGateway, stop: &AtomicBool) {
         let mut told = Told { pause: SHORTEST_PAUSE, ..Told::default() };
+        let mut directory = None;
+        let version = self.folder.version();
+        self.seen.begin(version);
         match self.folder.trial() {
-            Some(trial) => self.try_out(&trial, &mut told, stop),
-            None if self.folder.version().is_some() => told.reloaded(&self.reload()),
+            Some(trial) => self.try_out(&trial, gateway, &mut told, stop),
+            // A gateway that does not start with it has not taken it.
+            None if version.is_some_and(|version| !self.seen.is_unusable(version)) => {
+                self.reload_untried(gateway, &mut told);
+            }
             None => {}
         }
         while !stop.load(Ordering::Relaxed) {
-            self.reload_again(&mut told);
-            let followed = self.follow(directory, &mut told, stop);
+            self.reload_again(gateway, &mut told);
+            let followed = self.follow(&mut directory, gateway, &mut told, stop);
             // Also where nothing is wrong: a directory that forgets each watch at once is not asked without end.
             wait(told.pause, stop);
             if let Err(away) = followed {
                 if !told.is_away {
                     warn!(event = "fleet-directory-away", "{away}; the gateway runs on with what it has");
                 }
+                self.seen.directory(Some(away.to_string()));
                 told.is_away = true;
                 told.pause = (2 * told.pause).min(LONGEST_PAUSE);
             }
@@ -118,11 +155,17 @@ impl Agent {
     /// Takes what is there, then what changes, until it is time to list anew.
     fn follow(
         &mut self,
-        directory: &mut dyn Directory,
+        directory: &mut Option<Box<dyn Directory + Send>>,
+        gateway: &dyn RunningGateway,
         told: &mut Told,
         stop: &AtomicBool,
     ) -> Result<(), DirectoryError> {
+        let directory = match directory {
+            Some(directory) => directory,
+            None => directory.insert(self.directory.open()?),
+        };
         let listing = directory.look(&self.key)?;
+        self.seen.directory(None);
         let since = Instant::now();
         let (mut revision, mut entries) = (listing.revision, listing.entries);
         loop {
@@ -130,7 +173,11 @@ impl Agent {
             if let Some(entry) = entries.pop()
                 && told.last != entry.value
             {
-                self.consider(&entry.value, told, stop);
+                // Whoever writes the directory has this thread verify and open records no more often.
+                let since = told.considered.map_or(LOOK, |at| at.elapsed());
+                wait(LOOK.saturating_sub(since), stop);
+                told.considered = Some(Instant::now());
+                self.consider(&entry.value, gateway, told, stop);
                 told.last = entry.value;
             }
             if stop.load(Ordering::Relaxed) {
@@ -142,11 +189,13 @@ impl Agent {
                 told.unusable = None;
                 return Ok(());
             }
-            self.reload_again(told);
+            self.reload_again(gateway, told);
+            self.beat(&mut **directory, told);
             match directory.watch(&self.key, revision, LOOK)? {
                 Watched::Changes(changes) => (revision, entries) = (changes.revision, changes.entries),
                 Watched::Lost => return Ok(()),
             }
+            self.seen.directory(None);
             told.pause = SHORTEST_PAUSE;
             if std::mem::take(&mut told.is_away) {
                 info!(event = "fleet-directory-back", "the directory answers again");
@@ -154,17 +203,72 @@ impl Agent {
         }
     }
 
+    /// Tells the operator how far this gateway is, if that is new or was not told for long. A directory that does not take it is read all the
+    /// same.
+    fn beat(&mut self, directory: &mut dyn Directory, told: &mut Told) {
+        let Some(said) = self.seen.said() else { return };
+        let now = Instant::now();
+        let is_told = told.said.as_ref().is_some_and(|(before, at)| *before == said && now < *at + BEAT);
+        if is_told || told.beat_again.is_some_and(|at| now < at) {
+            return;
+        }
+        match self.heart.beat(directory, self.acceptor.member(), &said, unix_seconds()) {
+            Ok(()) => {
+                told.beat_again = None;
+                told.said = Some((said, now));
+            }
+            Err(error) => {
+                if told.beat_again.replace(now + LONGEST_PAUSE).is_none() {
+                    warn!(
+                        event = "fleet-heartbeat-lost",
+                        "the operator does not hear how far this gateway is: {error}"
+                    );
+                }
+            }
+        }
+    }
+
+    /// Has the gateway take a version that is on no trial. It is asked again until it has it: the operator relies on what is confirmed.
+    fn reload_untried(&self, gateway: &dyn RunningGateway, told: &mut Told) {
+        let version = self.folder.version();
+        let reloaded = reload(gateway, told);
+        told.is_unloaded = !matches!(reloaded, Ok(true));
+        match reloaded {
+            Ok(true) => self.seen.confirmed(version),
+            Err(None) => self.seen.waits(),
+            Ok(false) | Err(Some(_)) => self.seen.refused(
+                "the gateway has not taken the version in its folder yet; look at its log".to_owned(),
+            ),
+        }
+        told.reloaded(&reloaded);
+    }
+
+    /// Asks the gateway again, if it is time to.
+    fn reload_again(&self, gateway: &dyn RunningGateway, told: &mut Told) {
+        match told.reload {
+            Some((at, _)) if at <= Instant::now() => {}
+            _ => return,
+        }
+        match told.is_unloaded {
+            true => self.reload_untried(gateway, told),
+            false => {
+                let reloaded = reload(gateway, told);
+                told.reloaded(&reloaded);
+            }
+        }
+    }
+
     /// Accepts a record, if it is one to accept, and changes over.
-    fn consider(&mut self, record: &[u8], told: &mut Told, stop: &AtomicBool) {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        match self.acceptor.accept(record, now) {
+    fn consider(&mut self, record: &[u8], gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
+        match self.acceptor.accept(record, unix_seconds()) {
             Ok(accepted) => {
                 if accepted.is_new {
                     told.refusals.clear();
                 }
-                self.change_over(&accepted, told, stop);
+                self.change_over(&accepted, gateway, told, stop);
             }
             Err(AcceptError::Refused(refusal)) => {
+                self.seen.refused(refusal.to_string());
                 // Whoever writes the directory writes no log: each reason is told once, until a record is accepted.
                 let kind = discriminant(&refusal);
                 if !told.refusals.contains(&kind) {
@@ -172,16 +276,32 @@ impl Agent {
                     warn!(event = "fleet-record-refused", "{refusal}");
                 }
             }
-            Err(error) => error!(event = "fleet-record-refused", "{error}"),
+            Err(error) => {
+                self.seen.refused(error.to_string());
+                error!(event = "fleet-record-refused", "{error}");
+            }
         }
     }
 
-    fn change_over(&self, accepted: &Accepted, told: &mut Told, stop: &AtomicBool) {
+    fn change_over(
+        &self,
+        accepted: &Accepted,
+        gateway: &dyn RunningGateway,
+        told: &mut Told,
+        stop: &AtomicBool,
+    ) {
         let version = accepted.version;
-        if self.folder.version() == Some(version) || told.unusable.replace(version) == Some(version) {
+        if self.folder.version() == Some(version) {
+            // What was in its place meanwhile, and was refused, is gone.
+            if self.folder.trial().is_none() && !told.is_unloaded && !self.seen.is_unusable(version) {
+                self.seen.confirmed(Some(version));
+            }
             return;
         }
-        let stood = if accepted.on_trial { self.stood(stop) } else { Vec::new() };
+        if told.unusable.replace(version) == Some(version) {
+            return;
+        }
+        let stood = if accepted.on_trial { self.stood(gateway, stop) } else { Vec::new() };
         if stop.load(Ordering::Relaxed) {
             return;
         }
@@ -190,50 +310,61 @@ impl Agent {
             Ok(true) => {
                 info!(event = "fleet-version-installed", version, "version {version} is installed");
                 match self.folder.trial() {
-                    Some(trial) => self.try_out(&trial, told, stop),
-                    None => told.reloaded(&self.reload()),
+                    Some(trial) => self.try_out(&trial, gateway, told, stop),
+                    None => self.reload_untried(gateway, told),
                 }
             }
             Err(InstallError::Refused { findings, .. }) => {
+                self.seen.refused(findings.first().map_or_else(String::new, ToString::to_string));
                 for finding in findings {
                     error!(event = "fleet-version-refused", version, "{finding}");
                 }
             }
-            Err(error) => error!(event = "fleet-version-refused", version, "{error}"),
+            Err(error) => {
+                let is_taken_back = matches!(error, InstallError::TakenBack { .. });
+                let state = if is_taken_back { FleetState::TakenBack } else { FleetState::Refused };
+                self.seen.not_used(state, error.to_string());
+                error!(event = "fleet-version-refused", version, "{error}");
+            }
         }
     }
 
-    /// Asks the gateway again, if it is time to.
-    fn reload_again(&self, told: &mut Told) {
-        if told.reload.is_some_and(|(at, _)| at <= Instant::now()) {
-            told.reloaded(&self.reload());
-        }
-    }
-
-    fn try_out(&self, trial: &Trial, told: &mut Told, stop: &AtomicBool) {
+    fn try_out(&self, trial: &Trial, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
         told.reload = None;
-        match self.reload() {
-            Ok(true) => self.judge(trial, told, stop),
+        self.seen.version(Some(trial.version), FleetState::OnTrial, None);
+        match reload(gateway, told) {
+            Ok(true) => {
+                told.is_unloaded = false;
+                self.judge(trial, gateway, told, stop);
+            }
             // It has the configuration before, and goes on with it.
             Ok(false) => self.take_back(trial, "the gateway refuses it"),
-            // It reads this version when it starts.
-            Err(None) => self.confirm(trial),
+            // It reads this version when it starts. Whether it did is asked from here on.
+            Err(None) => {
+                self.confirm(trial);
+                self.seen.waits();
+                told.is_unloaded = true;
+                told.reloaded(&Err(None));
+            }
+            // The gateway ends, and the next agent judges the trial.
+            Err(Some(_)) if stop.load(Ordering::Relaxed) => {}
             Err(Some(why)) => {
                 self.take_back(trial, &why);
-                told.reloaded(&self.reload());
+                let reloaded = reload(gateway, told);
+                told.reloaded(&reloaded);
             }
         }
     }
 
     /// Waits until what stood before has had its time to stand again. A trial that is not judged stays one.
-    fn judge(&self, trial: &Trial, told: &mut Told, stop: &AtomicBool) {
+    fn judge(&self, trial: &Trial, gateway: &dyn RunningGateway, told: &mut Told, stop: &AtomicBool) {
         wait(PROOF, stop);
         let mut fallen = self.expected(trial);
         for _ in 0..LAST_LOOKS {
             if stop.load(Ordering::Relaxed) {
                 return;
             }
-            let standing = self.standing().ok().flatten().unwrap_or_default();
+            let standing = standing(gateway).ok().flatten().unwrap_or_default();
             fallen.retain(|name| !standing.contains(name));
             if fallen.is_empty() {
                 return self.confirm(trial);
@@ -241,7 +372,8 @@ impl Agent {
             wait(LOOK, stop);
         }
         self.take_back(trial, &format!("{} does not stand any more", fallen.join(", ")));
-        told.reloaded(&self.reload());
+        let reloaded = reload(gateway, told);
+        told.reloaded(&reloaded);
     }
 
     /// What stood before and is in the configuration still.
@@ -254,7 +386,10 @@ impl Agent {
     fn confirm(&self, trial: &Trial) {
         let version = trial.version;
         match self.folder.confirm() {
-            Ok(()) => info!(event = "fleet-version-confirmed", version, "version {version} stays"),
+            Ok(()) => {
+                self.seen.version(Some(version), FleetState::Confirmed, None);
+                info!(event = "fleet-version-confirmed", version, "version {version} stays");
+            }
             Err(error) => error!(event = "fleet-version-refused", version, "{error}"),
         }
     }
@@ -262,21 +397,24 @@ impl Agent {
     fn take_back(&self, trial: &Trial, why: &str) {
         let Trial { version, before, .. } = *trial;
         match self.folder.take_back(trial) {
-            Ok(()) => error!(
-                event = "fleet-version-taken-back",
-                version, "version {version} is taken back, and version {before} is in use again: {why}"
-            ),
+            Ok(()) => {
+                self.seen.version(Some(before), FleetState::TakenBack, Some(why.to_owned()));
+                error!(
+                    event = "fleet-version-taken-back",
+                    version, "version {version} is taken back, and version {before} is in use again: {why}"
+                );
+            }
             Err(error) => error!(event = "fleet-version-refused", version, "{error}"),
         }
     }
 
     /// What stands before a change. What starts has its time, as it has afterwards; of a gateway that does not tell, all has to stand.
-    fn stood(&self, stop: &AtomicBool) -> Vec<String> {
+    fn stood(&self, gateway: &dyn RunningGateway, stop: &AtomicBool) -> Vec<String> {
         let all = config::load(&self.folder.configuration())
             .map_or_else(|_| Vec::new(), |(config, _)| names(&config));
         let since = Instant::now();
         loop {
-            let standing = match self.standing() {
+            let standing = match standing(gateway) {
                 Err(NoGateway) => return Vec::new(),
                 Ok(standing) => standing,
             };
@@ -288,49 +426,51 @@ impl Agent {
             wait(LOOK, stop);
         }
     }
+}
 
-    /// Names of links and sites that protect; none if the gateway does not tell, or starts.
-    fn standing(&self) -> Result<Option<Vec<String>>, NoGateway> {
-        let document = match report::ask(&self.runtime, &self.gateway) {
-            Err(AskError::Silent { source, .. }) if is_no_gateway(&source) => return Err(NoGateway),
-            asked => asked,
-        };
-        let report = document.and_then(|document| report::parse(&self.gateway, &document));
-        let Some(report) = report.ok().filter(|report| report.configuration.is_some()) else {
-            return Ok(None);
-        };
-        let links = report.links.iter().map(|link| (&link.name, &link.verdict));
-        let all = links.chain(report.sites.iter().map(|site| (&site.name, &site.verdict)));
-        Ok(Some(all.filter(|(_, verdict)| verdict.protecting).map(|(name, _)| name.clone()).collect()))
-    }
+/// Names of links and sites that protect; none if the gateway does not tell, or starts.
+fn standing(gateway: &dyn RunningGateway) -> Result<Option<Vec<String>>, NoGateway> {
+    let Some(report) = gateway.report()?.filter(|report| report.configuration.is_some()) else {
+        return Ok(None);
+    };
+    let links = report.links.iter().map(|link| (&link.name, &link.verdict));
+    let all = links.chain(report.sites.iter().map(|site| (&site.name, &site.verdict)));
+    Ok(Some(all.filter(|(_, verdict)| verdict.protecting).map(|(name, _)| name.clone()).collect()))
+}
 
-    /// Has the gateway read its configuration again. Whether it took it; else no reason if no gateway runs, or why that is not known.
-    fn reload(&self) -> Result<bool, Option<String>> {
-        match client::reload(&self.runtime, &self.gateway, false) {
-            Ok(outcome) => {
-                if !outcome.done {
-                    outcome.lines.iter().for_each(|line| error!(event = "fleet-version-refused", "{line}"));
-                }
-                Ok(outcome.done)
+/// Has the gateway read its configuration again. Whether it took it; else no reason if no gateway runs, or why that is not known.
+fn reload(gateway: &dyn RunningGateway, told: &mut Told) -> Result<bool, Option<String>> {
+    let was_away = std::mem::take(&mut told.is_gateway_away);
+    match gateway.reload() {
+        Ok(outcome) => {
+            if !outcome.done {
+                outcome.lines.iter().for_each(|line| error!(event = "fleet-version-refused", "{line}"));
             }
-            Err(error) => {
-                warn!(event = "fleet-gateway-away", "{error}");
-                let is_away = matches!(&error, RequestError::Silent { source, .. } if is_no_gateway(source));
-                Err((!is_away).then(|| error.to_string()))
+            Ok(outcome.done)
+        }
+        Err(NotReloaded::NoGateway(why)) => {
+            told.is_gateway_away = true;
+            if !was_away {
+                warn!(event = "fleet-gateway-away", "{why}");
             }
+            Err(None)
+        }
+        Err(NotReloaded::Unknown(why)) => {
+            warn!(event = "fleet-gateway-away", "{why}");
+            Err(Some(why))
         }
     }
+}
+
+/// Seconds since 1970 by this machine's clock.
+fn unix_seconds() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Names of links and sites.
 fn names(config: &Config) -> Vec<String> {
     let links = config.links.iter().map(|link| &link.name);
     links.chain(config.sites.iter().map(|site| &site.name)).cloned().collect()
-}
-
-/// True if nobody listens there; a gateway that is slow, or does not let this user ask, runs.
-fn is_no_gateway(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused)
 }
 
 /// Waits so long, or until `stop` is set.
@@ -344,3 +484,6 @@ fn wait(time: Duration, stop: &AtomicBool) {
         sleep(left.min(LOOK));
     }
 }
+
+#[cfg(test)]
+mod tests;

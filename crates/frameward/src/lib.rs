@@ -5,6 +5,7 @@ pub mod http;
 pub mod init;
 pub use config::keygen;
 pub mod log;
+pub mod membership;
 pub mod plan;
 pub mod privilege;
 pub mod run;

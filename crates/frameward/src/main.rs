@@ -2,14 +2,12 @@
 
 use std::fmt::Display;
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, Parser as _};
 use clap_complete::{Shell, generate, generate_to};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use wire::Ckn;
 
 use config::check::{Plan, interface_mtu, own};
@@ -17,17 +15,16 @@ use config::lifetime::interface_mbits;
 use config::suite_speed;
 use config::{Config, Finding, reference};
 use frameward::keygen;
-use frameward::log::Log;
-use frameward::privilege::{self, Became, Place, RunAs};
+use frameward::membership;
+use frameward::privilege::{self, RunAs};
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
-use pnstore::LeaseError;
 use report::control_socket::{Outcome, client};
-use tracing::{info, warn};
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
 
 mod arguments;
+mod gateway_start;
 
 /// End of a command that did not succeed; the error has been printed.
 enum Failure {
@@ -43,7 +40,9 @@ enum Failure {
 
 fn main() -> ExitCode {
     let done = match Arguments::parse().command {
-        Command::Run { user, keep_user, config } => run_gateway(&config, &run_as(user, keep_user)),
+        Command::Run { user, keep_user, config } => {
+            gateway_start::run_gateway(&config, &run_as(user, keep_user))
+        }
         Command::Check { offline, verbose, config } => check(&config, offline, verbose),
         Command::Status { clear: true, name, .. } => clear_counters(name.as_deref()),
         Command::Status { watch: true, name, .. } => watch_status(name.as_deref()),
@@ -88,87 +87,6 @@ fn run_as(user: Option<String>, keep_user: bool) -> RunAs {
     }
 }
 
-fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
-    // Before the configuration is read: a reload must be able to read whatever a start can.
-    let (runtime, state) = (report::runtime_dir(), Path::new(config::DEFAULT_STATE));
-    let places = [Place { path: &runtime, mode: 0o755 }, Place { path: state, mode: 0o700 }];
-    let become_user =
-        privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
-    privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
-    let asks = run::Asks::default();
-    for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
-        // First which one it is: whoever finds that it is asked knows by whom.
-        let number = usize::try_from(signal).unwrap_or_default();
-        let by = Arc::clone(&asks.signal);
-        let registered = if signal == SIGHUP {
-            Ok(())
-        } else {
-            signal_hook::flag::register_usize(signal, by, number).map(drop)
-        };
-        registered
-            .and_then(|()| signal_hook::flag::register(signal, Arc::clone(asked)))
-            .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
-    }
-    // Before a key is read: none of it may ever be in a dump or in the swap.
-    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let locked = privilege::lock_memory();
-    let cannot = |error| {
-        told(&format_args!("cannot start a thread: {error}; raise the limit of tasks"), Failure::Failed)
-    };
-    let loaded = config::load(file);
-    // Before another thread begins, since the kernel keeps capabilities by thread; and before anything is received. The configuration is
-    // read with it, for it says how many programs are needed.
-    let programs = loaded.as_ref().map(|(config, _)| run::load_programs(config)).unwrap_or_default();
-    let site_programs =
-        loaded.as_ref().map(|(config, _)| run::SitePrograms::load(config)).unwrap_or_default();
-    privilege::give_up_kernel_path().map_err(|error| told(&error, Failure::Failed))?;
-    let log = Log::start().map_err(cannot)?;
-    log.install();
-    if let Ok((config, _)) = &loaded {
-        log.set_format(config.gateway.log);
-    }
-    match become_user {
-        Some(Became::Root) => warn!(
-            event = "stays-root",
-            "stays root (--keep-user): an attacker who takes over the process owns every file of this box"
-        ),
-        Some(Became::User(user)) => info!(event = "runs-as-user", "runs as user {user:?}"),
-        None => {}
-    }
-    let (config, warnings) = loaded.map_err(|errors| {
-        errors.iter().for_each(|finding| log.last_words("", finding));
-        Failure::Usage
-    })?;
-    for warning in warnings {
-        warn!(event = "configuration", "{warning}");
-    }
-    let ran = run::run(config, (programs, site_programs), locked, &runtime, &asks, &log);
-    log.flush();
-    ran.map_err(|error| {
-        // Each of these lines names file and line itself.
-        let (errors, failure) = match error {
-            run::RunError::Configuration(errors) => (errors, Failure::Failed),
-            // They stay so until somebody changes the configuration.
-            run::RunError::Misused(errors) => (errors, Failure::Usage),
-            run::RunError::Lease(
-                error @ (LeaseError::Restored { .. }
-                | LeaseError::KeyUsed { .. }
-                | LeaseError::Received { .. }
-                | LeaseError::Sent { .. }),
-            ) => {
-                log.last_words("frameward: ", &error);
-                return Failure::Usage;
-            }
-            other => {
-                log.last_words("frameward: ", &other);
-                return Failure::Failed;
-            }
-        };
-        errors.iter().for_each(|finding| log.last_words("", finding));
-        failure
-    })
-}
-
 fn load(file: &Path) -> Result<Config, Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let (config, warnings) = config::load(file).map_err(|errors| {
@@ -179,8 +97,28 @@ fn load(file: &Path) -> Result<Config, Failure> {
     Ok(config)
 }
 
+/// Where the configuration is that this one leads to; none if that has no `[fleet]`.
+fn of_fleet(config: &Config) -> Result<Option<PathBuf>, Failure> {
+    membership::configuration(config).map_err(|errors| {
+        tell_all("", &errors);
+        Failure::Usage
+    })
+}
+
 fn check(file: &Path, offline: bool, verbose: bool) -> Result<(), Failure> {
     let config = load(file)?;
+    let of_fleet = of_fleet(&config)?;
+    if let Some(configuration) = of_fleet {
+        let path = configuration.display();
+        return print(&match configuration.exists() {
+            true => {
+                format!("links and sites come from the fleet; look at them with: frameward check {path}\n")
+            }
+            false => format!(
+                "links and sites come from the fleet, which has sent none yet; they will stand in {path}\n"
+            ),
+        });
+    }
     let plan = Plan::new(&config, if offline { None } else { Some(&interface_mtu) }).map_err(|errors| {
         tell_all("", &errors);
         Failure::Failed

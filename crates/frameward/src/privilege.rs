@@ -86,6 +86,23 @@ pub fn give_up_others() -> Result<(), String> {
     prctl::set_no_new_privs().map_err(|error| format!("cannot give up new privileges: {error}; report this"))
 }
 
+/// Gives up every capability in this thread and those that it starts, but for one: without CAP_IPC_LOCK, memory that such a thread asks
+/// for would be refused where all memory is locked, which ends the process.
+///
+/// # Errors
+/// The kernel's error.
+pub fn give_up_in_thread() -> Result<(), String> {
+    let failed =
+        |error: caps::errors::CapsError| format!("cannot give up capabilities: {error}; report this");
+    let had = caps::read(None, CapSet::Permitted).map_err(failed)?;
+    let keep: CapsHashSet = [Capability::CAP_IPC_LOCK].into_iter().filter(|one| had.contains(one)).collect();
+    let inherited = caps::read(None, CapSet::Inheritable).map_err(failed)?;
+    caps::set(None, CapSet::Inheritable, &inherited.intersection(&keep).copied().collect())
+        .map_err(failed)?;
+    caps::set(None, CapSet::Effective, &keep).map_err(failed)?;
+    caps::set(None, CapSet::Permitted, &keep).map_err(failed)
+}
+
 /// Asks the kernel for real-time scheduling, if the rules allow it. Returns how workers are to run, and what was
 /// granted; `locked` is what [`lock_memory`] said.
 ///

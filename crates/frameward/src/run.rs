@@ -7,6 +7,7 @@
 //!  fw-log          writes the log (crate::log): nor for whoever reads it
 //!  fw-site-NAME    a site's management channel (sitelink); fw-watch-NAME starts it anew if it fails
 //!  fw-record       writes what a KaY was told, if configured (diagnosis::kay_log)
+//!  fw-fleet        follows the fleet's directory (crate::fleet_agent), if configured; asks the main thread
 //!  control         answers on the control socket (report::control_socket); asks the main thread
 //!  http            the same over HTTP, if configured (crate::http)
 //! ```
@@ -17,6 +18,7 @@ mod agreement;
 mod carrier_loss;
 mod cell;
 mod control_handle;
+mod fleet;
 mod interface_looks;
 mod interface_watch;
 mod kernel_programs;
@@ -45,8 +47,10 @@ use netdev::interface::{InterfaceError, Prepared};
 use pnstore::LeaseError;
 use tracing::{error, info, warn};
 
+use crate::fleet_agent::Seen;
 use crate::http::Listening;
 use crate::log::Log;
+use crate::membership::Membership;
 use ::report::control_socket::{Reply, Request, ServeError};
 use ::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
 use cell::CellNews;
@@ -54,6 +58,7 @@ pub use cell::planned_cell_place;
 use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
+pub use fleet::{spawn_with_less, wait_for_version};
 use interface_watch::InterfaceMonitor;
 pub use kernel_programs::load_programs;
 use link::RunningLink;
@@ -132,6 +137,9 @@ pub enum RunError {
         .0.as_ref().map(|error| format!(" ({error}, so a start will not refuse the old ones)")).unwrap_or_default()
     )]
     RestoredStatic(Option<LeaseError>),
+    /// The agent of its fleet does not run.
+    #[error("{0}")]
+    Fleet(String),
     /// The kernel is demanded for a link's frames, and cannot be had.
     #[error("{0}")]
     LinkPlace(String),
@@ -154,19 +162,53 @@ impl fmt::Display for Lines<'_> {
     }
 }
 
-/// Runs the gateway until it is asked to stop. `locked` is what [`privilege::lock_memory`] said; `log` takes what happens, and gets another format
-/// by a reload.
+impl RunError {
+    /// True if this configuration never starts on this box: it has to be another one.
+    pub const fn is_of_configuration(&self) -> bool {
+        matches!(
+            self,
+            Self::Misused(_)
+                | Self::PnExhausted { .. }
+                | Self::Lease(
+                    LeaseError::KeyUsed { .. } | LeaseError::Received { .. } | LeaseError::Sent { .. }
+                )
+        )
+    }
+
+    /// True if another configuration may start, and this one, too, when the box has other addresses, interfaces or memory.
+    pub const fn is_of_circumstances(&self) -> bool {
+        matches!(
+            self,
+            Self::Configuration(_)
+                | Self::Open { .. }
+                | Self::Site(_)
+                | Self::NotGranted(_)
+                | Self::Cell { .. }
+                | Self::LinkPlace(_)
+        )
+    }
+}
+
+/// What a gateway runs with beside its configuration.
+pub struct Means<'m> {
+    /// Programs of links and cells in the kernel.
+    pub programs: KernelPrograms,
+    /// Those of sites.
+    pub site_programs: SitePrograms,
+    /// What [`crate::privilege::lock_memory`] said.
+    pub locked: Result<(), String>,
+    /// Where the control socket is.
+    pub runtime_dir: &'m Path,
+    /// Its membership in a fleet, if it has one.
+    pub membership: Option<Membership>,
+}
+
+/// Runs the gateway until it is asked to stop. `log` takes what happens, and gets another format by a reload.
 ///
 /// # Errors
 /// [`RunError`]; interfaces are put back as they were in any case.
-pub fn run(
-    config: Config,
-    programs: (KernelPrograms, SitePrograms),
-    locked: Result<(), String>,
-    runtime_dir: &Path,
-    asks: &Asks,
-    log: &Log,
-) -> Result<(), RunError> {
+pub fn run(config: Config, means: Means<'_>, asks: &Asks, log: &Log) -> Result<(), RunError> {
+    let Means { programs, site_programs, locked, runtime_dir, membership } = means;
     let (name, http) = (config.gateway.name.clone(), config.gateway.http);
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
@@ -174,9 +216,11 @@ pub fn run(
     let (control_handle, asked) = control_handle::open();
     let server = control_handle::serve(&name, runtime_dir, &control_handle)?;
     let surface = Surface::start(&control_handle, listening)?;
+    let programs = (programs, site_programs);
     let (running, outcome) = match Running::start(config, programs, leases, locked, surface, log) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
+            running.fleet = membership.as_ref().map(|membership| membership.seen.clone());
             running.advise();
             if let Some(http) = http {
                 info!(event = "http", "status and metrics: http://{}/", http.address);
@@ -185,7 +229,14 @@ pub fn run(
                 warn!(event = "status-group", "{why}");
             }
             info!(event = "gateway-running", "gateway {name} is running: frameward status {name}");
-            let outcome = running.forward(&asked, asks);
+            let agent = membership.and_then(fleet::agent);
+            let agent = agent.map(|agent| fleet::start(agent, control_handle.clone())).transpose();
+            let outcome = agent.and_then(|agent| {
+                let outcome = running.forward(&asked, asks);
+                // Before requests fail that it waits for.
+                drop(agent);
+                outcome
+            });
             (Some(running), outcome)
         }
     };
@@ -222,6 +273,8 @@ struct Running {
     privileges: PrivilegeReport,
     measured: Measured,
     reloaded: Option<ReloadReport>,
+    /// What the agent of its fleet has seen.
+    fleet: Option<Seen>,
     /// Counters at the moment when somebody cleared them.
     baseline: Option<Arc<Baseline>>,
     control: Gateway,

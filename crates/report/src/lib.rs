@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! GatewayReport ─┬─ PrivilegeReport
+//!                ├─ FleetReport                                  (fleet.rs)
 //!                ├─ SiteReport ── SitePeerReport, counters       (site.rs)
 //!                └─ LinkReport ─┬─ PortReport (plain, protected) ── counters     (port.rs)
 //!                              ├─ MkaReport ── counters           (mka.rs)
@@ -20,6 +21,7 @@ pub mod cell;
 mod client;
 pub mod control_socket;
 mod counters;
+mod fleet;
 pub mod link_verdict;
 pub mod mka;
 mod port;
@@ -41,6 +43,7 @@ use cell::CellReport;
 pub use client::{AskError, ask, parse};
 use config::suite_speed::{Antedating, SuiteSpeeds};
 pub use counters::Counters;
+pub use fleet::{FleetReport, FleetState};
 pub use port::{PortReport, WaitingReport};
 pub use runtime_dir::{RUNTIME_DIR_VARIABLE, SOCKET_SUFFIX, runtime_dir, socket_path};
 pub use secy::{ReceiveScReport, SaReport, SecYReport, StrangerReport, TransmitScReport};
@@ -76,6 +79,9 @@ pub struct GatewayReport {
     /// Outcome of the last reload; none if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadReport>,
+    /// What its agent knows of its fleet; none without `[fleet]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fleet: Option<FleetReport>,
     /// The links, in the order of the configuration.
     pub links: Vec<LinkReport>,
     /// The sites, in the order of the configuration.

@@ -16,14 +16,14 @@ use super::super::{DEADLINE, EXPERIMENT, counter, marked, next, program};
 const FROM_C: Mac = [2, 0, 0, 0, 0, 0xd1];
 
 /// An operator with an inventory, and boxes with agents, which share a directory in a file.
-struct Plant {
-    group: Group,
+pub(super) struct Plant {
+    pub(super) group: Group,
     operator: String,
 }
 
 impl Plant {
-    /// With gateways that share `press`, which is a `kind` of section.
-    fn new(kind: &str, names: &[&str]) -> Self {
+    /// With gateways that share `press`, which is a `kind` of section. Nobody has asked for their identities yet, and nothing is published.
+    pub(super) fn begun(kind: &str, names: &[&str]) -> Self {
         let group = Group::new();
         let mut plant = Self { group, operator: String::new() };
         let made = plant.done(&["fleet", "operator", "--out", &plant.path("operator.key")]);
@@ -36,8 +36,6 @@ impl Plant {
             plant.path("")
         );
         for name in names {
-            let identity = plant.done(&["fleet", "identity", &plant.path(&format!("{name}.key"))]);
-            fs::write(plant.path(&format!("identities/{name}.identity")), identity).unwrap();
             text += &format!("[gateway.{name}]\ntemplate = \"box\"\n");
         }
         // Whoever is left alone goes on to send.
@@ -45,23 +43,87 @@ impl Plant {
             "[[{kind}]]\nname = \"press\"\ngateways = {names:?}\nreplay_window = 64\nmka.on_peer_loss = \"hold\"\n"
         );
         fs::write(plant.path("inventory/plant.toml"), text).unwrap();
-        plant.done(&["fleet", "render", &plant.path("inventory"), "--to", &plant.path("rendering")]);
-        plant.signed(&["apply", &plant.path("rendering")]);
         plant
     }
 
-    fn path(&self, name: &str) -> String {
+    /// The same with all that the operator does before the boxes fetch.
+    fn new(kind: &str, names: &[&str]) -> Self {
+        let plant = Self::begun(kind, names);
+        for name in names {
+            let identity = plant.done(&["fleet", "identity", &plant.path(&format!("{name}.key"))]);
+            fs::write(plant.path(&format!("identities/{name}.identity")), identity).unwrap();
+        }
+        plant.publish();
+        plant
+    }
+
+    pub(super) fn publish(&self) {
+        let plant = self;
+        plant.done(&["fleet", "render", &plant.path("inventory"), "--to", &plant.path("rendering")]);
+        plant.signed(&["apply", &plant.path("rendering")]);
+    }
+
+    /// Has a box ask to be taken into the fleet, and the operator take it by its code.
+    pub(super) fn enrol(&self, name: &str) {
+        let (directory, identity) = (self.path("fleet.redb"), self.path(&format!("{name}.key")));
+        let of_fleet = ["--directory", &directory, "--operator", &self.operator];
+        let asked = self.done(
+            &[
+                &[
+                    "fleet",
+                    "enrol",
+                    "--name",
+                    name,
+                    "--identity",
+                    &identity,
+                    "--state",
+                    &self.path("enrolled"),
+                ],
+                &of_fleet[..],
+            ]
+            .concat(),
+        );
+        let is_code = |word: &&str| word.len() == 19 && word.matches('-').count() == 3;
+        let code = asked.split_whitespace().find(is_code).unwrap_or_else(|| panic!("{asked}")).to_owned();
+        self.done(
+            &[&["fleet", "approve", name, &code, "--identities", &self.path("identities")], &of_fleet[..]]
+                .concat(),
+        );
+    }
+
+    /// What the operator sees of all gateways.
+    pub(super) fn fleet_status(&self) -> lab::program::Output {
+        let (identities, directory) = (self.path("identities"), self.path("fleet.redb"));
+        let of = ["--operator", &self.operator, "--identities", &identities, "--directory", &directory];
+        self.group.command(&[&["fleet", "status"], &of[..]].concat())
+    }
+
+    /// Runs a gateway of a box that knows its fleet, and nothing else.
+    pub(super) fn join(&self, name: &str, namespace: &lab::Namespace) -> Program {
+        let file = self.path(&format!("{name}.toml"));
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\nstate = \"{}\"\n[fleet]\ndirectory = \"{}\"\noperator = \"{}\"\nidentity = \"{name}.key\"\n",
+            self.path(&format!("box-{name}")),
+            self.path("fleet.redb"),
+            self.operator
+        );
+        fs::write(&file, text).unwrap();
+        let runtime = format!("FRAMEWARD_RUNTIME_DIR={}", self.path("run"));
+        namespace.spawn(&["env", &runtime, program().to_str().unwrap(), "run", "--keep-user", &file]).unwrap()
+    }
+
+    pub(super) fn path(&self, name: &str) -> String {
         self.group.scratch.path().join(name).display().to_string()
     }
 
-    fn done(&self, arguments: &[&str]) -> String {
+    pub(super) fn done(&self, arguments: &[&str]) -> String {
         let output = self.group.command(arguments);
         assert!(output.status.success(), "{arguments:?}: {}{}", output.stdout, output.stderr);
         output.stdout
     }
 
     /// A command of `fleet` that the operator signs.
-    fn signed(&self, arguments: &[&str]) -> String {
+    pub(super) fn signed(&self, arguments: &[&str]) -> String {
         let (key, identities, directory) =
             (self.path("operator.key"), self.path("identities"), self.path("fleet.redb"));
         let signing = ["--signing-key", &key, "--identities", &identities, "--directory", &directory];
@@ -69,7 +131,7 @@ impl Plant {
     }
 
     /// A step of `fleet rotate` or `fleet revoke`.
-    fn step(&self, command: &str, what: &str, switches: &[&str]) -> String {
+    pub(super) fn step(&self, command: &str, what: &str, switches: &[&str]) -> String {
         let (inventory, to) = (self.path("inventory"), self.path("rendering"));
         self.signed(&[&[command, what, &inventory, "--to", &to], switches].concat())
     }
@@ -107,12 +169,12 @@ impl Plant {
     }
 
     /// CKN of a CAK in the operator's folder.
-    fn ckn(&self) -> String {
+    pub(super) fn ckn(&self) -> String {
         let text = fs::read_to_string(self.path("inventory/keys/press.cak")).unwrap();
         text.lines().next().unwrap().strip_prefix("ckn = ").unwrap().to_owned()
     }
 
-    fn report(&self, name: &str) -> GatewayReport {
+    pub(super) fn report(&self, name: &str) -> GatewayReport {
         report::parse(name, &self.done(&["status", "--json", name])).unwrap()
     }
 
@@ -124,7 +186,7 @@ impl Plant {
     }
 
     /// Waits until the key agreement of a gateway is so.
-    fn until(&self, name: &str, what: &str, is_so: impl Fn(&MkaReport) -> bool) {
+    pub(super) fn until(&self, name: &str, what: &str, is_so: impl Fn(&MkaReport) -> bool) {
         let end = Instant::now() + DEADLINE;
         loop {
             let report = self.report(name);
@@ -138,7 +200,7 @@ impl Plant {
     }
 
     /// Waits until they are secured under this CAK with so many others.
-    fn under(&self, names: &[&str], ckn: &str, peers: usize) {
+    pub(super) fn under(&self, names: &[&str], ckn: &str, peers: usize) {
         let is_so =
             |mka: &MkaReport| mka.secured && mka.live_peers() == peers && mka.ckn.as_deref() == Some(ckn);
         names.iter().for_each(|name| self.until(name, "it is secured under the CAK", is_so));
@@ -164,7 +226,7 @@ fn a_cak_is_rotated_in_two_steps_and_no_frame_is_lost() {
     plant.under(&names, &old, 1);
     let mut agents = names.map(|name| plant.follow(name));
     let sent = while_they_talk(&plant.group.topology, || {
-        let said = plant.step("rotate", "press", &[]);
+        let said = plant.step("rotate", "press", &["--wait", "0"]);
         assert!(said.contains("not known here: whether a, b have fetched this"), "{said}");
         let new = plant.ckn();
         assert_ne!(new, old);
@@ -193,7 +255,7 @@ fn a_revoked_gateway_is_heard_by_nobody_and_the_others_go_on() {
     let old = plant.ckn();
     plant.under(&names, &old, 2);
     let mut agents = names.map(|name| plant.follow(name));
-    let first = plant.step("revoke", "c", &[]);
+    let first = plant.step("revoke", "c", &["--wait", "0"]);
     assert!(first.contains("until then c can speak"), "{first}");
     agents[2].wait_for_line("the operator revoked this gateway", DEADLINE).unwrap();
     let new = plant.ckn();

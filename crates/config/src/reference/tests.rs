@@ -172,6 +172,7 @@ fn base() -> Vec<Block> {
             ],
         ),
         block(&["fieldbus", "relation"], RELATION),
+        block(&["fleet"], &[("directory", "\"a.redb\""), ("operator", &key), ("identity", "\"i.key\"")]),
     ]
 }
 

@@ -22,7 +22,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
     (
         "[gateway]",
         "colour = 1\n[gateway]",
-        "1: unknown key \"colour\"; remove it or use one of gateway, link, site, fieldbus",
+        "1: unknown key \"colour\"; remove it or use one of gateway, fleet, link, site, fieldbus",
     ),
     (
         "replay_floor",
@@ -505,5 +505,25 @@ fn a_syntax_error_is_one_line_too() {
         assert_eq!(errors.len(), 1);
         assert!(!errors[0].to_string().contains('\n'), "{:?}", errors[0]);
         assert!(errors[0].to_string().starts_with("gw.toml:"), "{:?}", errors[0]);
+    }
+}
+
+#[test]
+fn a_fleet_takes_the_place_of_links_and_has_all_three_keys() {
+    let key = "ab".repeat(32);
+    let text = |more: &str| format!("[gateway]\nname = \"a\"\n[fleet]\n{more}");
+    let whole =
+        format!("directory = \"etcd://10.0.0.1\"\noperator = \"{key}\"\nidentity = \"press/fleet.key\"\n");
+    let config = validated(&text(&whole)).unwrap().0;
+    let fleet = config.fleet.unwrap();
+    assert_eq!((fleet.directory.as_str(), fleet.line.0), ("etcd://10.0.0.1", 3));
+    assert_eq!((fleet.operator.0, fleet.identity.to_str()), ([0xab; 32], Some("press/fleet.key")));
+    let found = |text: &str| lines(&validated(text).map(|_| ()).unwrap_err()).join("\n");
+    let missing =
+        |what: &str| format!("gw.toml:3: [fleet] {what} is missing; see frameward fleet enrol --help");
+    assert_eq!(found(&text("")), ["directory", "operator", "identity"].map(missing).join("\n"));
+    for bad in ["", "zz", &"ab".repeat(31), &"ab".repeat(33)] {
+        let said = found(&text(&whole.replace(&key, bad)));
+        assert!(said.starts_with("gw.toml:5: [fleet] operator is no public key; write the 64"), "{said}");
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use diagnosis::doctor::{self, Options};
 
-use crate::{Failure, load, print, tell};
+use crate::{Failure, load, of_fleet, print, tell, told};
 
 pub(crate) const AFTER_HELP: &str = "\
 Stop the gateways, and start doctor on both boxes, in any order, within the time of --wait. It
@@ -50,6 +50,13 @@ pub(crate) struct Doctor {
 impl Doctor {
     pub(crate) fn run(self) -> Result<(), Failure> {
         let config = load(&self.config)?;
+        if let Some(configuration) = of_fleet(&config)? {
+            let line = format_args!(
+                "links and sites come from the fleet; examine them with: frameward doctor {}",
+                configuration.display()
+            );
+            return Err(told(&line, Failure::Usage));
+        }
         let patience = (!self.local).then(|| Duration::from_secs(self.wait));
         let options = Options { patience, probes: self.probes, rate: self.rate };
         let tell_line = |line: &dyn Display| tell(&format_args!("doctor: {line}"));

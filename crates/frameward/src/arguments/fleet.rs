@@ -13,6 +13,7 @@ mod gateway;
 mod keys;
 mod operator;
 mod signing;
+mod standing;
 
 #[derive(Subcommand)]
 pub(crate) enum Fleet {
@@ -85,6 +86,9 @@ Example:
     /// Sign and seal the configurations of gateways, and publish those that changed
     #[command(after_help = operator::APPLY_HELP, override_usage = operator::APPLY_USAGE)]
     Apply(operator::Apply),
+    /// Show which version each gateway has confirmed, taken back or refused, and who is silent
+    #[command(after_help = standing::STATUS_HELP, override_usage = standing::STATUS_USAGE)]
+    Status(standing::Status),
     /// Give a link, group or tunnel a new CAK, in two steps that lose no frame
     #[command(after_help = keys::ROTATE_HELP, override_usage = keys::ROTATE_USAGE)]
     Rotate(keys::Rotate),
@@ -111,6 +115,7 @@ impl Fleet {
             Self::Approve(approve) => approve.run(),
             Self::Bundle(bundle) => bundle.run(),
             Self::Apply(apply) => apply.run(),
+            Self::Status(status) => status.run(),
             Self::Rotate(rotate) => rotate.run(),
             Self::Revoke(revoke) => revoke.run(),
             Self::Fetch(fetch) => fetch.run(),

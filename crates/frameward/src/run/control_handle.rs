@@ -28,7 +28,7 @@ pub(super) enum ControlRequest {
 }
 
 /// Where the main thread is asked.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(super) struct ControlHandle {
     requests: Sender<ControlRequest>,
     main: Thread,
@@ -56,11 +56,16 @@ impl ControlHandle {
         answer.recv_timeout(patience).ok()
     }
 
+    /// The answer to a request; none while the main thread starts or stops, or if it is too slow.
+    pub(super) fn request(&self, request: Request) -> Option<Reply<GatewayReport>> {
+        let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
+        self.ask(patience, |reply| ControlRequest::Request(request, reply))
+    }
+
     /// Answers of the control socket of the gateway `name`.
     fn answer(&self, name: &str, request: Request) -> Reply<GatewayReport> {
-        let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
         let asked = request.clone();
-        let reply = self.ask(patience, |reply| ControlRequest::Request(request, reply));
+        let reply = self.request(request);
         reply.unwrap_or_else(|| match asked {
             Request::Status {} => Reply::Report(without_links(name)),
             _ => {

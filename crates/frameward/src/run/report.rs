@@ -18,6 +18,8 @@ use wire::{An, Pn};
 pub(super) use cell::cell_report;
 
 use super::Running;
+use crate::fleet_agent::Seen;
+
 use super::link::{About, RunningLink, place_words};
 use config::key_file::fingerprint;
 use config::{Link, Named as _, StaticSas};
@@ -42,6 +44,7 @@ pub(super) fn without_links(name: &str) -> GatewayReport {
         uptime_ms: 0,
         cleared_seconds: None,
         reload: None,
+        fleet: None,
         links: Vec::new(),
         sites: Vec::new(),
     }
@@ -69,6 +72,7 @@ impl Running {
             uptime_seconds: now.as_secs(),
             uptime_ms: u64::try_from(now.as_millis()).unwrap_or(u64::MAX),
             reload: self.reloaded.clone(),
+            fleet: self.fleet.as_ref().map(Seen::report),
             links,
             sites,
             ..without_links(&self.gateway.name)

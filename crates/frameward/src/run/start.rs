@@ -69,7 +69,7 @@ impl Running {
         http: Surface,
         log: &Log,
     ) -> Result<Self, RunError> {
-        let Config { file, gateway, links, sites, outline } = config;
+        let Config { file, gateway, links, sites, outline, .. } = config;
         let (started, datapaths) = (Instant::now(), datapaths(&links, &sites));
         let machine = Machine::this(interfaces(&links, &sites));
         let (workers, privileges) =
@@ -91,6 +91,7 @@ impl Running {
             privileges,
             measured,
             reloaded: None,
+            fleet: None,
             baseline: None,
             control,
             links: Vec::new(),

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use report::control_socket::{ControlSocket, Reply, ServeError};
 use report::samples::{agreed, sample};
-use report::{GatewayReport, LinkReport, ask, parse, socket_path};
+use report::{FleetReport, FleetState, GatewayReport, LinkReport, ask, parse, socket_path};
 use testkit::TestDirectory;
 
 /// A gateway of this report.
@@ -145,6 +145,44 @@ fn one_name_may_be_that_of_a_unit_a_file_a_gateway_a_link_a_site_or_a_cell() {
     let mut report = parse("line", &ask(&runtime, "line").unwrap()).unwrap();
     found("dresden").unwrap().narrow(&mut report);
     assert_eq!((report.links.len(), report.sites.len()), (0, 1));
+}
+
+#[test]
+fn the_text_says_how_far_the_fleet_is_and_since_when_nobody_answers() {
+    let said = |fleet: FleetReport| {
+        let report = GatewayReport { fleet: Some(fleet), links: Vec::new(), ..sample("line") };
+        let text = StatusText { report: &report, detail: Detail::NonZero, verbose: false }.to_string();
+        text.lines()
+            .skip_while(|line| !line.starts_with("  fleet"))
+            .map(|line| format!("{line}\n"))
+            .collect::<String>()
+    };
+    assert_eq!(said(FleetReport::default()), "  fleet          no version yet, waits\n");
+    let confirmed = FleetReport {
+        version: Some(17),
+        state: FleetState::Confirmed,
+        directory_answered_seconds: Some(3),
+        ..FleetReport::default()
+    };
+    assert_eq!(said(confirmed.clone()), "  fleet          version 17, confirmed\n");
+    let away = FleetReport {
+        directory_answered_seconds: Some(93_784),
+        directory_away: Some("directory etcd://h:1: cannot reach h:1".to_owned()),
+        ..confirmed.clone()
+    };
+    assert_eq!(
+        said(away),
+        "  fleet          version 17, confirmed\n  directory      stale since 1d 02:03:04 ago: directory etcd://h:1: cannot reach h:1\n"
+    );
+    let back = FleetReport {
+        state: FleetState::TakenBack,
+        why: Some("press does not stand any more".to_owned()),
+        ..confirmed
+    };
+    assert_eq!(
+        said(back),
+        "  fleet          version 17 in use; the newest: taken back: press does not stand any more\n"
+    );
 }
 
 #[test]

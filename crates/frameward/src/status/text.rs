@@ -10,8 +10,8 @@ use std::time::Duration;
 use config::lifetime::Span;
 use config::suite_speed::Advice;
 use report::{
-    Concern, Counters, GatewayReport, LinkReport, PortReport, PrivilegeReport, ReloadReport, SaReport,
-    Verdict,
+    Concern, Counters, FleetReport, FleetState, GatewayReport, LinkReport, PortReport, PrivilegeReport,
+    ReloadReport, SaReport, Verdict,
 };
 
 /// Which counters are shown.
@@ -45,6 +45,7 @@ impl fmt::Display for StatusText<'_> {
             antedating,
             cleared_seconds,
             reload,
+            fleet,
             links,
             sites,
             ..
@@ -69,9 +70,32 @@ impl fmt::Display for StatusText<'_> {
                 writeln!(f, "    {line}")?;
             }
         }
+        if let Some(fleet) = fleet {
+            of_fleet(f, fleet)?;
+        }
         links.iter().try_for_each(|link| self.link(f, link))?;
         sites.iter().try_for_each(|site| self.site(f, site))
     }
+}
+
+/// The version of the fleet, and since when the directory is silent.
+fn of_fleet(f: &mut fmt::Formatter<'_>, fleet: &FleetReport) -> fmt::Result {
+    let state = fleet.state.word();
+    match (fleet.version, fleet.state) {
+        (None, _) => write!(f, "  {:<14} no version yet, {state}", "fleet")?,
+        (Some(version), FleetState::Confirmed | FleetState::OnTrial) => {
+            write!(f, "  {:<14} version {version}, {state}", "fleet")?;
+        }
+        (Some(version), _) => write!(f, "  {:<14} version {version} in use; the newest: {state}", "fleet")?,
+    }
+    writeln!(f, "{}", fleet.why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())?;
+    if let Some(why) = &fleet.directory_away {
+        match fleet.directory_answered_seconds {
+            Some(seconds) => writeln!(f, "  {:<14} stale since {} ago: {why}", "directory", Uptime(seconds))?,
+            None => writeln!(f, "  {:<14} stale since the start: {why}", "directory")?,
+        }
+    }
+    Ok(())
 }
 
 /// The verdict, and what is to be said beside it.

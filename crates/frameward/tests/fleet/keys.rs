@@ -361,3 +361,59 @@ fn a_revocation_is_offered_to_the_gateway_until_that_takes_it() {
     agent.wait().unwrap();
     assert!(heard, "it is asked again and again");
 }
+
+/// Whoever writes the directory shows the record before again, whose version all have confirmed. Nobody has confirmed the first step.
+#[test]
+fn a_rotation_does_not_take_an_older_version_for_its_own() {
+    let fleet = planted("fleet-older-shown");
+    for name in ["press", "crane", "robot"] {
+        fleet.beats(name);
+    }
+    let before = fs::read(fleet.path("fleet.redb")).unwrap();
+    let mut rotate = Command::new(env!("CARGO_BIN_EXE_frameward"))
+        .arg("fleet")
+        .args(format!("rotate ring {SIGNED} --wait 3").split_whitespace())
+        .current_dir(fleet.0.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = BufReader::new(rotate.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(said.any(|line| line.contains("waits up to")), "the step is published");
+    fs::write(fleet.path("old.redb"), before).unwrap();
+    fs::rename(fleet.path("old.redb"), fleet.path("fleet.redb")).unwrap();
+    let said: Vec<String> = said.collect();
+    assert!(rotate.wait().unwrap().success(), "{said:?}");
+    assert!(!said.iter().any(|line| line.ends_with(": confirmed")), "{said:?}");
+    assert!(said.iter().any(|line| line.contains("not known here")), "{said:?}");
+    assert_eq!(ring(&fleet, "press").len(), 2, "the old CAK stays");
+    let (status, shown, _) = fleet.run(&fleet.status());
+    assert_eq!(status, Some(1), "{shown}");
+    assert_eq!(shown.matches("was published before: somebody put an old record back").count(), 3, "{shown}");
+}
+
+impl Fleet {
+    fn status(&self) -> String {
+        let operator = fs::read_to_string(self.path("operator.pub")).unwrap();
+        format!("status --directory fleet.redb --operator {operator} --identities identities")
+    }
+
+    /// A box says that what is published for it is in use.
+    fn beats(&self, name: &str) {
+        let operator = config::key_file::read_identity(&self.path("operator.key")).unwrap().public();
+        let address: fleet::directory::Address =
+            self.path("fleet.redb").display().to_string().parse().unwrap();
+        let mut directory = address.open().unwrap();
+        let name = fleet::GatewayName::new(name).unwrap();
+        let key = fleet::directory::configuration_key(operator, &name);
+        let record = directory.get(&key).unwrap().unwrap().value;
+        let version = fleet::Record::parse(&record).unwrap().header().version;
+        let identity = config::key_file::read_identity(&self.path(&format!("{name}.key"))).unwrap();
+        let member = fleet::Member { fleet: operator, name, identity };
+        let said =
+            fleet::Said { in_use: Some(version), outcome: fleet::Outcome::Confirmed, why: String::new() };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+        let state = self.path(&format!("heart-{}", member.name));
+        fs::create_dir_all(&state).unwrap();
+        fleet::Heart::open(&member, &state).unwrap().beat(&mut *directory, &member, &said, now).unwrap();
+    }
+}

@@ -1,6 +1,5 @@
 //! A gateway's commands: `fleet identity`, `fleet fetch` and `fleet follow`.
 
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -9,10 +8,9 @@ use clap::Args;
 use fleet::directory::{Address, configuration_key};
 use fleet::install::{ConfigurationFolder, InstallError};
 use fleet::{Acceptor, GatewayName, Member, PublicIdentity};
-use frameward::fleet_agent::Agent;
+use frameward::fleet_agent::{Agent, BesideGateway};
 use frameward::log::Log;
-use frameward::{keygen, privilege};
-use nix::unistd::Uid;
+use frameward::{keygen, membership, privilege};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use suite::identity::{Identity, PublicKey};
 
@@ -125,9 +123,7 @@ pub(super) fn gateway_name(text: &str) -> Result<GatewayName, &'static str> {
 /// Refuses folders of another user. Root would follow the links in them, and write what their owner cannot read.
 pub(super) fn own<'p>(folders: impl IntoIterator<Item = &'p Path>) -> Result<(), Failure> {
     for folder in folders {
-        // One that is not there is made by this user.
-        let Ok(owner) = std::fs::metadata(folder).map(|found| Uid::from_raw(found.uid())) else { continue };
-        if owner != Uid::effective() {
+        if let Some(owner) = membership::other_owner(folder) {
             let line = format_args!(
                 "{} belongs to another user; run this as its owner: sudo -u '#{owner}' frameward ...",
                 folder.display()
@@ -160,6 +156,10 @@ impl Gateway {
     }
 
     fn acceptor(&self) -> Result<Acceptor, Failure> {
+        Acceptor::open(self.member()?, &self.state).map_err(|error| told(&error, Failure::Failed))
+    }
+
+    fn member(&self) -> Result<Member, Failure> {
         own([self.folder.as_path(), &self.state])?;
         if !self.identity.exists() {
             let path = self.identity.display();
@@ -170,8 +170,7 @@ impl Gateway {
         }
         let identity = config::key_file::read_identity(&self.identity);
         let identity = identity.map_err(|error| told(&error, Failure::Usage))?;
-        let member = Member { fleet: self.operator, name: self.name.clone(), identity };
-        Acceptor::open(member, &self.state).map_err(|error| told(&error, Failure::Failed))
+        Ok(Member { fleet: self.operator, name: self.name.clone(), identity })
     }
 }
 
@@ -212,18 +211,14 @@ impl Follow {
             signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|error| failed(&error))?;
         }
         let Self { gateway } = self;
-        let acceptor = gateway.acceptor()?;
-        let mut directory = gateway.directory.open().map_err(|error| failed(&error))?;
+        gateway.directory.open().map(drop).map_err(|error| failed(&error))?;
         let log = Log::start().map_err(|error| failed(&error))?;
         log.install();
-        let mut agent = Agent {
-            key: gateway.key(),
-            acceptor,
-            folder: ConfigurationFolder::new(&gateway.folder),
-            gateway: gateway.name.to_string(),
-            runtime: report::runtime_dir(),
-        };
-        agent.run(&mut *directory, &stop);
+        let folder = ConfigurationFolder::new(&gateway.folder);
+        let agent = Agent::open(gateway.member()?, gateway.directory.clone(), &gateway.state, folder);
+        let mut agent = agent.map_err(|error| failed(&error))?;
+        let beside = BesideGateway { name: gateway.name.to_string(), runtime: report::runtime_dir() };
+        agent.run(&beside, &stop);
         log.flush();
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The operator's commands that exchange keys: `fleet rotate` and `fleet revoke`.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use fleet::{GatewayName, Kind};
@@ -11,16 +12,21 @@ use inventory::{Inventory, KeyFolder, Rendering, Renewal, Revocation};
 use super::files::{self, Place, mistakes};
 use super::gateway::gateway_name;
 use super::signing::{How, Signing, identity};
+use super::standing::{Versions, line};
+use super::unix_seconds;
 use crate::{Failure, print, told};
 
 pub(crate) const ROTATE_HELP: &str = "\
 GROUP is a link, group or tunnel of the inventory whose keys are agreed on. It gets a new CAK in
 two steps, and no frame is lost. Without --finish its gateways get the new CAK, and the old one to
-fall back on. They go over to the new one when all of them have it. With --finish they get the new
-one alone. Each step renders and applies, so the rendering has to be as it was applied before.
+fall back on. They go over to the new one when all of them have it. In the second step they get the
+new one alone. Each step renders and applies, so the rendering has to be as it was applied before.
 
-Take the second step when `frameward status` shows the new CAK on all of them. The command refuses it
-if the directory has the first step for fewer than all. What boxes have fetched, it does not know.
+Gateways with an agent confirm the first step after half a minute. The command waits for that, --wait
+seconds at most, and then takes the second step by itself. If one was never heard, or does not confirm
+in time, it says so and ends. Then give the same command again, or --finish when `frameward status`
+shows the new CAK on all boxes. --finish asks nobody. It is refused if the directory has the first
+step for fewer than all.
 
 Whatever is interrupted goes on with the same command.
 
@@ -38,7 +44,8 @@ no peer of any tunnel. Each link, group and tunnel that it was in gets a new CAK
 with `frameward fleet rotate`, and each cell a new master key. None of them is sealed to it. Gateways
 take what this command publishes without a trial: a revoked box cannot have it taken back.
 
-Until the second step, --finish, it can speak where old CAKs are. --now takes both steps at once. A
+Until the second step it can speak where old CAKs are. The command takes that by itself when all
+others have confirmed the first one, as `frameward fleet rotate` does. --now takes both steps at once. A
 gateway that has not fetched that yet is alone until it does.
 
 Whatever is interrupted goes on with the same command. --finish is refused until the first step is
@@ -60,6 +67,13 @@ pub(crate) const REVOKE_USAGE: &str = "\
 frameward fleet revoke [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
                               --identities <FOLDER> <NAME> <INVENTORY>";
 
+/// Seconds in which gateways confirm a step: a trial, and as long again.
+const WAIT: u64 = 90;
+/// Time between two looks at what they say.
+const LOOK: Duration = Duration::from_millis(500);
+/// The same, if the directory did not answer.
+const AWAY: Duration = Duration::from_secs(5);
+
 /// An inventory, its rendering, and who signs that.
 #[derive(Args)]
 struct Plant {
@@ -70,6 +84,9 @@ struct Plant {
     to: PathBuf,
     #[command(flatten)]
     signing: Signing,
+    /// Seconds to wait until the gateways have confirmed the first step; 0: the second one is not taken
+    #[arg(long, value_name = "SECONDS", default_value_t = WAIT, conflicts_with = "finish", value_parser = clap::value_parser!(u64).range(..=86_400))]
+    wait: u64,
 }
 
 #[derive(Args)]
@@ -144,23 +161,57 @@ impl Plant {
     }
 
     /// Renders and applies.
-    fn publish(&self, kind: Kind) -> Result<(), Failure> {
+    fn publish(&self, kind: Kind) -> Result<Versions, Failure> {
         files::write(&self.place, &self.to)?;
         self.signing.publish(&self.to, How::changes(kind))
     }
 
-    /// Says what is to be done before the old CAK of these files ends.
-    fn tell_what_is_not_known(&self, files: &[&str], command: &str) -> Result<(), Failure> {
-        if files.is_empty() {
-            return Ok(());
-        }
+    /// Waits until all gateways with these files have confirmed the versions that this very command has published, or found as they have to
+    /// be: what the directory shows later does not count. False if one was never heard, or does not in time; then it is said what is to be
+    /// done before the old CAKs end.
+    fn is_confirmed(&self, files: &[&str], published: &Versions, command: &str) -> Result<bool, Failure> {
         let (rendering, _) = self.place.render()?;
         let has = |one: &inventory::Rendered| files.iter().any(|file| one.key_files.contains_key(*file));
         let members = rendering.gateways.iter().filter(|(_, one)| has(one)).map(|(name, _)| name.as_str());
-        let members = members.collect::<Vec<_>>().join(", ");
-        print(&format_args!(
-            "not known here: whether {members} have fetched this; when `frameward status` there shows the new CAK: {command} --finish\n"
-        ))
+        let members: Vec<_> = members.filter_map(GatewayName::new).collect();
+        let until = Instant::now() + Duration::from_secs(self.wait);
+        let mut is_told = false;
+        loop {
+            let seen = match self.wait {
+                0 => None,
+                // A directory that is away for a moment is asked again.
+                _ => match self.signing.standings(&members) {
+                    Err(Failure::Undecided) => None,
+                    seen => Some(seen?),
+                },
+            };
+            let is_seen = seen.is_some();
+            let now = unix_seconds();
+            let has = |name: &GatewayName, standing: &fleet::Standing| {
+                published.get(name).is_some_and(|version| standing.confirms(*version, now))
+            };
+            let open: Vec<_> =
+                seen.into_iter().flatten().filter(|(name, standing)| !has(name, standing)).collect();
+            if is_seen && open.is_empty() {
+                print(&format_args!("{}: confirmed\n", list(&members)))?;
+                return Ok(true);
+            }
+            let never_heard = open.iter().any(|(_, standing)| standing.heartbeat.is_none());
+            if self.wait == 0 || never_heard || Instant::now() > until {
+                for (name, standing) in open.iter().filter(|_| !never_heard) {
+                    print(&format_args!("{name}: {}\n", line(standing, now)))?;
+                }
+                print(&format_args!(
+                    "not known here: whether {} have fetched this; when `frameward status` there shows the new CAK: {command} --finish\n",
+                    list(&members)
+                ))?;
+                return Ok(false);
+            }
+            if !std::mem::replace(&mut is_told, true) {
+                print(&format_args!("waits up to {} s until {} confirm\n", self.wait, list(&members)))?;
+            }
+            std::thread::sleep(if is_seen { LOOK } else { AWAY });
+        }
     }
 }
 
@@ -188,7 +239,7 @@ impl Rotate {
                 keys.finish(&file).map_err(|error| failed(&error))?;
             }
             print(&format_args!("{group}: the old CAK ends\n"))?;
-            return plant.publish(Kind::Configuration);
+            return plant.publish(Kind::Configuration).map(drop);
         }
         plant.is_rendered(&rendering, &keys, is_under_way)?;
         if !is_under_way {
@@ -199,8 +250,16 @@ impl Rotate {
             keys.renew(&file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         }
         print(&format_args!("{group}: a new CAK begins, and the old one stays beside it\n"))?;
-        plant.publish(Kind::Configuration)?;
-        plant.tell_what_is_not_known(&[&file], &format!("frameward fleet rotate {group}"))
+        let published = plant.publish(Kind::Configuration)?;
+        if !plant.is_confirmed(&[&file], &published, &format!("frameward fleet rotate {group}"))? {
+            return Ok(());
+        }
+        // Somebody else may have published something else meanwhile.
+        plant.is_published(Kind::Configuration)?;
+        let (_, keys) = plant.place.render()?;
+        keys.finish(&file).map_err(|error| failed(&error))?;
+        print(&format_args!("{group}: the old CAK ends\n"))?;
+        plant.publish(Kind::Configuration).map(drop)
     }
 }
 
@@ -229,12 +288,17 @@ impl Revoke {
                 keys.finish(file).map_err(|error| failed(&error))?;
             }
         }
-        plant.publish(Kind::ConfigurationToKeep)?;
+        let published = plant.publish(Kind::ConfigurationToKeep)?;
         let under_way = revocation.under_way(&keys);
-        plant.tell_what_is_not_known(
-            &under_way,
-            &format!("until then {name} can speak. frameward fleet revoke {name}"),
-        )
+        let command = format!("until then {name} can speak. frameward fleet revoke {name}");
+        if under_way.is_empty() || !plant.is_confirmed(&under_way, &published, &command)? {
+            return Ok(());
+        }
+        plant.is_published(Kind::ConfigurationToKeep)?;
+        for file in under_way {
+            keys.finish(file).map_err(|error| failed(&error))?;
+        }
+        plant.publish(Kind::ConfigurationToKeep).map(drop)
     }
 
     /// Fails if something is not as the step before has left it.
@@ -313,6 +377,11 @@ impl Revoke {
         }
         Ok(())
     }
+}
+
+/// Names behind each other.
+fn list(names: &[GatewayName]) -> String {
+    names.iter().map(GatewayName::as_str).collect::<Vec<_>>().join(", ")
 }
 
 fn write_failed(path: &Path, error: &std::io::Error) -> Failure {

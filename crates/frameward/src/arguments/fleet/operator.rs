@@ -102,6 +102,6 @@ impl Apply {
             static_keys_are_new: *static_keys_are_new,
             on_trial: *on_trial,
         };
-        signing.publish(rendering, how)
+        signing.publish(rendering, how).map(drop)
     }
 }

@@ -13,6 +13,7 @@ use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 use inventory::Revocation;
 use suite::identity::PublicKey;
 
+use super::standing::{Standings, Versions, keep_published, standings};
 use super::unix_seconds;
 use crate::{Failure, print, tell, told};
 
@@ -99,14 +100,14 @@ impl How {
 type Places = Vec<(Gateway, Place)>;
 
 impl Signing {
-    /// Publishes what is not in the directory yet.
-    pub(super) fn publish(&self, rendering: &Path, how: How) -> Result<(), Failure> {
+    /// Publishes what is not in the directory yet. The versions that have the rendering's files.
+    pub(super) fn publish(&self, rendering: &Path, how: How) -> Result<Versions, Failure> {
         let operator = self.operator()?;
         let gateways = self.gateways(rendering, None)?;
         let mut directory = self.open()?;
         let (now, valid) = (unix_seconds(), self.validity());
         let places = self.places(&mut *directory, &operator, gateways, how.kind)?;
-        let mut all = Ok(());
+        let (mut all, mut versions) = (Ok(()), Versions::new());
         for (gateway, place) in &places {
             let title = gateway.title();
             if how.repeats_packet_numbers(gateway, place) {
@@ -116,20 +117,30 @@ impl Signing {
                 all = Err(told(&line, Failure::Failed));
                 continue;
             }
-            let is_same = matches!(place.difference, Difference::Same { .. }) && !how.anew;
-            if how.dry_run || is_same {
+            let same = match place.difference {
+                Difference::Same { version } if !how.anew => Some(version),
+                _ => None,
+            };
+            versions.extend(same.map(|version| (gateway.rendered.name.clone(), version)));
+            if how.dry_run || same.is_some() {
                 print(&format_args!("{title}: {}\n", planned(&place.difference)))?;
                 continue;
             }
             let kind = how.kind(place);
             let trial = if kind == how.kind { "" } else { "; without a trial, as that was" };
             match publish(&mut *directory, &operator, gateway.draft(kind), place, valid, now) {
-                Ok(version) => print(&format_args!("{title}: {}{trial}\n", done(place, version)))?,
+                Ok(version) => {
+                    versions.insert(gateway.rendered.name.clone(), version);
+                    print(&format_args!("{title}: {}{trial}\n", done(place, version)))?;
+                }
                 Err(error) => all = Err(told(&format_args!("{title}: {error}"), Failure::Failed)),
             }
         }
+        if !how.dry_run {
+            keep_published(&self.identities, &versions)?;
+        }
         self.tell_of_others(&mut *directory, &operator, rendering, &places)?;
-        all
+        all.map(|()| versions)
     }
 
     /// Names of gateways whose files are not in the directory as they are in the rendering. Records that end are there. `gone` is not
@@ -161,6 +172,12 @@ impl Signing {
         let places = self.places(&mut *self.open()?, &operator, gateways, kind)?;
         let others = places.iter().filter(|(_, place)| !is_there(&place.difference));
         Ok(others.map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
+    }
+
+    /// Where these gateways stand; undecided while the directory is away.
+    pub(super) fn standings(&self, names: &[GatewayName]) -> Result<Standings, Failure> {
+        let directory = self.directory.open().map_err(|error| told(&error, Failure::Undecided));
+        standings(&mut *directory?, self.operator()?.fleet(), &self.identities, names)
     }
 
     /// Publishes that nobody speaks with a gateway any more, and keeps its identity among those that are not taken again.

@@ -36,10 +36,18 @@ impl Running {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (Config { file, gateway, links, sites, outline }, warnings) =
+        let (Config { file, gateway, fleet, links, sites, outline }, warnings) =
             config::load(&self.file).map_err(as_lines)?;
         for warning in warnings {
             warn!(event = "configuration", "{warning}");
+        }
+        // Without links of its own this file would stop all of them.
+        if let Some(fleet) = fleet {
+            return Err(vec![format!(
+                "{}:{}: [fleet] is read at the start alone; restart the gateway, which then gets its links from there",
+                file.display(),
+                fleet.line.0
+            )]);
         }
         let fixed = fixed(&self.gateway, &gateway);
         if !fixed.is_empty() {

@@ -1,0 +1,150 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const NOW: u64 = 1_800_000_000;
+
+fn name(text: &str) -> GatewayName {
+    GatewayName::new(text).unwrap()
+}
+
+fn identity(seed: u8) -> Identity {
+    Identity::new(&[seed; 32])
+}
+
+fn heartbeat(counter: u64) -> Heartbeat {
+    Heartbeat {
+        fleet: PublicKey([1; 32]),
+        gateway: name("press"),
+        member: identity(7).public(),
+        counter,
+        time: NOW,
+        in_use: Some(17),
+        outcome: Outcome::Confirmed,
+        why: String::new(),
+    }
+}
+
+fn verified(octets: &[u8], seen: Option<&Heartbeat>) -> Result<Heartbeat, HeartbeatRefusal> {
+    let press = name("press");
+    let known = Known { fleet: PublicKey([1; 32]), gateway: &press, member: identity(7).public() };
+    Heartbeat::verify(octets, known, seen, NOW)
+}
+
+#[test]
+fn a_heartbeat_is_of_one_gateway_and_newer_than_all_that_were_seen() {
+    let of = |change: &dyn Fn(&mut Heartbeat)| {
+        let mut changed = heartbeat(9);
+        change(&mut changed);
+        changed
+    };
+    let signed = |heartbeat: &Heartbeat| heartbeat.sign(&identity(7));
+    let (seen, same) = (heartbeat(9), heartbeat(9));
+    assert_eq!(verified(&signed(&same), None), Ok(same.clone()));
+    assert_eq!(verified(&signed(&same), Some(&seen)), Ok(same), "the very same is no news, and no lie");
+    assert_eq!(verified(&signed(&heartbeat(10)), Some(&seen)), Ok(heartbeat(10)));
+    // A box that was replaced counts for itself.
+    let replaced = of(&|other| (other.member, other.counter) = (identity(8).public(), 1000));
+    assert_eq!(verified(&signed(&heartbeat(1)), Some(&replaced)), Ok(heartbeat(1)));
+    let others = [
+        (signed(&heartbeat(8)), HeartbeatRefusal::Older { counter: 8, seen: 9 }),
+        (signed(&of(&|other| other.time -= 1)), HeartbeatRefusal::SameCounter { counter: 9 }),
+        (
+            signed(&of(&|other| other.fleet = PublicKey([2; 32]))),
+            HeartbeatRefusal::OtherFleet { fleet: PublicKey([2; 32]) },
+        ),
+        (
+            signed(&of(&|other| other.gateway = name("crane"))),
+            HeartbeatRefusal::OtherGateway { gateway: name("crane") },
+        ),
+        (
+            of(&|other| other.member = identity(8).public()).sign(&identity(8)),
+            HeartbeatRefusal::OtherIdentity { member: identity(8).public() },
+        ),
+        (heartbeat(10).sign(&identity(8)), HeartbeatRefusal::NotSigned),
+        (
+            signed(&of(&|other| (other.counter, other.time) = (10, NOW + 601))),
+            HeartbeatRefusal::Ahead(Span(601)),
+        ),
+        (b"garbage".to_vec(), HeartbeatRefusal::Malformed),
+        (Vec::new(), HeartbeatRefusal::Malformed),
+        (vec![0x82; HEARTBEAT_OCTETS + 1], HeartbeatRefusal::Malformed),
+    ];
+    for (octets, refusal) in others {
+        assert_eq!(verified(&octets, Some(&seen)), Err(refusal));
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_no_heartbeat() {
+    let malformed = |change: &dyn Fn(&mut Heartbeat)| {
+        let mut changed = heartbeat(9);
+        change(&mut changed);
+        assert_eq!(
+            Heartbeat::parse(&changed.sign(&identity(7))),
+            Err(HeartbeatRefusal::Malformed),
+            "{changed:?}"
+        );
+    };
+    malformed(&|it| it.counter = 0);
+    malformed(&|it| it.in_use = None);
+    // A reason goes to a terminal.
+    let told =
+        Heartbeat {
+            why: format!("\u{1b}[2J{}", "ü".repeat(500)), outcome: Outcome::Refused, ..heartbeat(9)
+        };
+    let octets = told.sign(&identity(7));
+    let read = Heartbeat::parse(&octets).unwrap();
+    assert!(read.why.starts_with(" [2Jü") && read.why.len() <= REASON_OCTETS, "{read:?}");
+    assert!(octets.len() <= HEARTBEAT_OCTETS);
+    // Longer names, counters and times fit too.
+    let longest = Heartbeat {
+        gateway: name(&"a".repeat(32)),
+        counter: u64::MAX,
+        time: u64::MAX,
+        in_use: Some(u64::MAX),
+        why: "x".repeat(REASON_OCTETS),
+        ..heartbeat(1)
+    };
+    let octets = longest.sign(&identity(7));
+    assert_eq!(Heartbeat::parse(&octets), Ok(longest));
+    // A control character that was signed so is refused.
+    let body = Heartbeat { why: "x".to_owned(), ..heartbeat(9) }.body();
+    let at = body.len() - 1;
+    let mut bell = body;
+    bell[at] = 7;
+    let octets = signed(&bell, &identity(7).sign(SIGNED, &bell));
+    assert_eq!(Heartbeat::parse(&octets), Err(HeartbeatRefusal::Malformed));
+}
+
+proptest! {
+    /// Whatever is changed in a heartbeat, it is refused, and no counter that was seen comes again.
+    #[test]
+    fn what_was_changed_is_refused(at in any::<prop::sample::Index>(), flip in 1_u8.., cut in 0..3_usize) {
+        let valid = heartbeat(9).sign(&identity(7));
+        let mut octets = valid.clone();
+        octets.truncate(valid.len() - cut);
+        let at = at.index(octets.len());
+        octets[at] ^= flip;
+        prop_assert!(verified(&octets, None).is_err());
+    }
+
+    /// Of heartbeats in any order, those that are believed have ever greater counters, or are the same once more.
+    #[test]
+    fn counters_rise(counters in proptest::collection::vec(1_u64..20, 1..40)) {
+        let mut seen: Option<Heartbeat> = None;
+        for counter in counters {
+            let believed = verified(&heartbeat(counter).sign(&identity(7)), seen.as_ref());
+            prop_assert_eq!(believed.is_ok(), seen.as_ref().is_none_or(|seen| counter >= seen.counter));
+            seen = believed.ok().or(seen);
+        }
+    }
+}
+
+/// The corpus of the fuzzers has one that is signed, since none can guess a signature.
+#[test]
+fn the_fuzzers_corpus_has_a_heartbeat_of_this_format() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/fleet_record/heartbeat");
+    let expected = [&[8], heartbeat(9).sign(&identity(7)).as_slice()].concat();
+    assert_eq!(std::fs::read(path).ok(), Some(expected.clone()), "{}", hex::encode(&expected));
+}

@@ -1,0 +1,100 @@
+//! Where a gateway stands, as its operator sees it: what is published for it, and what it says of that.
+
+use crate::directory::{Directory, DirectoryError, configuration_key, heartbeat_key};
+use crate::heartbeat::{Heartbeat, HeartbeatRefusal, Known, Outcome};
+use crate::record::Record;
+
+/// Seconds after which a gateway is silent: three heartbeats.
+pub const STALE: u64 = 3 * BEAT;
+/// Seconds between two heartbeats of a gateway that has nothing new to say.
+pub const BEAT: u64 = 300;
+
+/// Where a gateway stands.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Standing {
+    /// The version that the operator published for it, if the directory shows one.
+    pub published: Option<u64>,
+    /// The newest heartbeat that was verified, now or before.
+    pub heartbeat: Option<Heartbeat>,
+    /// Why what the directory shows is not that.
+    pub refusal: Option<HeartbeatRefusal>,
+    /// The newest version that was published for this place, as the operator knows it, if what the directory shows is older.
+    pub hidden: Option<u64>,
+    /// The directory shows no heartbeat, and there was one.
+    pub is_withheld: bool,
+    /// The octets of a heartbeat that is newer than the one before: the operator keeps them.
+    pub newer: Option<Vec<u8>>,
+}
+
+impl Standing {
+    /// Looks at a gateway's places in the directory. `seen` are the octets of the newest heartbeat that was verified before; what is no
+    /// heartbeat of this gateway there counts as none. `newest` is the newest version that was published or seen before.
+    ///
+    /// # Errors
+    /// [`DirectoryError`].
+    pub fn look(
+        directory: &mut dyn Directory,
+        known: Known<'_>,
+        seen: Option<&[u8]>,
+        newest: Option<u64>,
+        now: u64,
+    ) -> Result<Self, DirectoryError> {
+        let record = directory.get(&configuration_key(known.fleet, known.gateway))?;
+        let published = record.as_ref().and_then(|entry| {
+            let record = Record::parse(&entry.value).ok()?;
+            let header = record.header();
+            let is_its = record.is_signed_by(known.fleet)
+                && header.fleet == known.fleet
+                && header.gateway == *known.gateway
+                && header.member == known.member;
+            is_its.then_some(header.version)
+        });
+        let hidden = newest.filter(|newest| published.is_none_or(|published| published < *newest));
+        let seen = seen.and_then(|octets| Heartbeat::parse(octets).ok());
+        let seen = seen.filter(|seen| seen.gateway == *known.gateway && seen.member == known.member);
+        let there = directory.get(&heartbeat_key(known.fleet, known.gateway))?;
+        let is_withheld = there.is_none() && seen.is_some();
+        let (mut newer, mut refusal) = (None, None);
+        let heartbeat =
+            match there.map(|there| (Heartbeat::verify(&there.value, known, seen.as_ref(), now), there)) {
+                None => seen,
+                Some((Ok(heartbeat), there)) => {
+                    newer = (seen.as_ref() != Some(&heartbeat)).then_some(there.value);
+                    Some(heartbeat)
+                }
+                Some((Err(why), _)) => {
+                    refusal = Some(why);
+                    seen
+                }
+            };
+        Ok(Self { published, hidden, heartbeat, refusal, is_withheld, newer })
+    }
+
+    /// True if the gateway said that the published version is in use and stays, and no newer one is known.
+    pub fn is_confirmed(&self) -> bool {
+        self.hidden.is_none() && self.published.is_some_and(|published| self.has_confirmed(published))
+    }
+
+    /// True if the gateway says that this version is in use and stays: whatever the directory shows as published, not too long ago, and as
+    /// its newest word.
+    pub fn confirms(&self, version: u64, now: u64) -> bool {
+        self.has_confirmed(version) && self.is_heard(now)
+    }
+
+    /// True if what the directory shows is its newest heartbeat, and not too long ago.
+    pub fn is_heard(&self, now: u64) -> bool {
+        self.stale(now).is_none() && self.refusal.is_none() && !self.is_withheld
+    }
+
+    fn has_confirmed(&self, version: u64) -> bool {
+        self.heartbeat.as_ref().is_some_and(|heartbeat| {
+            heartbeat.outcome == Outcome::Confirmed && heartbeat.in_use == Some(version)
+        })
+    }
+
+    /// Seconds since the newest heartbeat, if that is too long ago.
+    pub fn stale(&self, now: u64) -> Option<u64> {
+        let since = now.saturating_sub(self.heartbeat.as_ref()?.time);
+        (since > STALE).then_some(since)
+    }
+}

@@ -1,0 +1,126 @@
+//! What an agent has seen, for the report of its gateway.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use fleet::{Outcome, Said};
+use report::FleetReport;
+pub use report::FleetState;
+
+/// What an agent has seen: one writes, and others look. Nobody holds it while he waits for anything.
+#[derive(Clone, Debug, Default)]
+pub struct Seen(Arc<Mutex<Now>>);
+
+#[derive(Debug, Default)]
+struct Now {
+    version: Option<u64>,
+    state: FleetState,
+    why: Option<String>,
+    answered: Option<Instant>,
+    away: Option<String>,
+    /// The version that the gateway does not start with.
+    unusable: Option<u64>,
+}
+
+impl Seen {
+    fn now(&self) -> MutexGuard<'_, Now> {
+        // Whole at each moment: each field is written by one assignment.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The directory answered, or why it does not.
+    pub(super) fn directory(&self, away: Option<String>) {
+        let mut now = self.now();
+        if away.is_none() {
+            now.answered = Some(Instant::now());
+        }
+        now.away = away;
+    }
+
+    /// An agent begins, and this version is in the gateway's folder. It is in use if the gateway starts with it.
+    pub(super) fn begin(&self, version: Option<u64>) {
+        let mut now = self.now();
+        now.version = version.filter(|version| now.unusable != Some(*version));
+    }
+
+    /// No gateway runs that could have a version.
+    pub(super) fn waits(&self) {
+        let mut now = self.now();
+        (now.version, now.state, now.why) = (None, FleetState::Waits, None);
+    }
+
+    /// The gateway has this version. What became of a newer one before stays told.
+    pub(super) fn confirmed(&self, version: Option<u64>) {
+        let mut now = self.now();
+        let is_told = now.version == version && now.state == FleetState::TakenBack;
+        now.version = version;
+        if version.is_some() && !is_told {
+            (now.state, now.why) = (FleetState::Confirmed, None);
+        }
+    }
+
+    /// The gateway does not start with this version, which it has.
+    pub fn does_not_start(&self, version: u64, why: String) {
+        let mut now = self.now();
+        now.unusable = Some(version);
+        (now.version, now.state, now.why) = (None, FleetState::Refused, Some(why));
+    }
+
+    /// This version is in use, since the gateway did not start with the next one.
+    pub fn taken_back(&self, before: u64, why: String) {
+        self.version(Some(before), FleetState::TakenBack, Some(why));
+    }
+
+    /// A newer version than the one in use cannot be.
+    pub(super) fn refused(&self, why: String) {
+        self.not_used(FleetState::Refused, why);
+    }
+
+    /// The same, with what became of it.
+    pub(super) fn not_used(&self, state: FleetState, why: String) {
+        let mut now = self.now();
+        (now.state, now.why) = (state, Some(why));
+    }
+
+    /// True if the gateway does not start with this version.
+    pub(super) fn is_unusable(&self, version: u64) -> bool {
+        self.now().unusable == Some(version)
+    }
+
+    /// The version that is in use, what it is, and why.
+    pub(super) fn version(&self, version: Option<u64>, state: FleetState, why: Option<String>) {
+        let mut now = self.now();
+        (now.version, now.state, now.why) = (version, state, why);
+    }
+
+    /// The agent has ended, though its gateway runs.
+    pub fn ended(&self, why: &str) {
+        let mut now = self.now();
+        (now.state, now.why) = (FleetState::AgentEnded, Some(why.to_owned()));
+    }
+
+    /// For the operator; nothing while a version is on trial.
+    pub(super) fn said(&self) -> Option<Said> {
+        let now = self.now();
+        let outcome = match now.state {
+            FleetState::Waits => Outcome::Waits,
+            FleetState::Confirmed => Outcome::Confirmed,
+            FleetState::TakenBack => Outcome::TakenBack,
+            FleetState::Refused => Outcome::Refused,
+            FleetState::OnTrial | FleetState::AgentEnded | FleetState::Unknown => return None,
+        };
+        Some(Said { in_use: now.version, outcome, why: now.why.clone().unwrap_or_default() })
+    }
+
+    /// For the report.
+    pub fn report(&self) -> FleetReport {
+        let now = self.now();
+        FleetReport {
+            version: now.version,
+            state: now.state,
+            why: now.why.clone(),
+            directory_answered_seconds: now.answered.map(|answered| answered.elapsed().as_secs()),
+            directory_away: now.away.clone(),
+        }
+    }
+}

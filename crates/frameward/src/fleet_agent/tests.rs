@@ -1,0 +1,166 @@
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use fleet::directory::{Address, configuration_key, heartbeat_key};
+use fleet::publish::{compare, publish};
+use fleet::{Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, PublicIdentity};
+use report::{FleetState, GatewayReport};
+use suite::identity::Identity;
+use testkit::TestDirectory;
+
+use super::{Agent, ConfigurationFolder, NoGateway, NotReloaded, RunningGateway, Seen, unix_seconds};
+
+const DEADLINE: Duration = Duration::from_secs(60);
+const VALID: Duration = Duration::from_secs(9000);
+
+/// A gateway that takes whatever is there, once it runs.
+#[derive(Clone, Debug, Default)]
+struct Gateway(Arc<AtomicBool>);
+
+impl RunningGateway for Gateway {
+    fn report(&self) -> Result<Option<GatewayReport>, NoGateway> {
+        Err(NoGateway)
+    }
+
+    fn reload(&self) -> Result<report::control_socket::Outcome, NotReloaded> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Ok(report::control_socket::Outcome { done: true, lines: Vec::new() }),
+            false => Err(NotReloaded::NoGateway("no gateway runs".to_owned())),
+        }
+    }
+}
+
+/// A fleet of one box.
+struct World {
+    place: TestDirectory,
+    name: GatewayName,
+    operator: Operator,
+}
+
+fn identity() -> Identity {
+    Identity::new(&[7; 32])
+}
+
+impl World {
+    fn new(test: &str) -> Self {
+        let name = GatewayName::new("press").unwrap();
+        Self { place: TestDirectory::new(test), name, operator: Operator::new(Identity::new(&[1; 32])) }
+    }
+
+    fn address(&self) -> Address {
+        Address::File(self.place.path().join("fleet.redb"))
+    }
+
+    fn value(&self, key: &str) -> Option<Vec<u8>> {
+        self.address().open().unwrap().get(key).unwrap().map(|entry| entry.value)
+    }
+
+    fn record(&self) -> Vec<u8> {
+        self.value(&configuration_key(self.operator.fleet(), &self.name)).unwrap()
+    }
+
+    /// Puts a record in the place of the one that is there.
+    fn put(&self, record: &[u8]) {
+        let (mut directory, key) =
+            (self.address().open().unwrap(), configuration_key(self.operator.fleet(), &self.name));
+        let seen = directory.get(&key).unwrap().unwrap().revision;
+        directory.put(&key, record, seen).unwrap();
+    }
+
+    fn publish(&self, cak: &str) -> u64 {
+        let folder = self.place.path().join("rendering/press");
+        std::fs::create_dir_all(&folder).unwrap();
+        let text = "[gateway]\nname = \"press\"\n[[link]]\nname = \"press\"\nplain = \"a\"\nprotected = \"b\"\n[link.mka]\ncak_file = \"press.cak\"\n";
+        std::fs::write(folder.join("frameward.toml"), text).unwrap();
+        let key = folder.join("press.cak");
+        std::fs::write(&key, format!("ckn = 01\ncak = {}\n", cak.repeat(16))).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let rendered = fleet::rendering::read(&self.place.path().join("rendering")).unwrap();
+        let (member, files) = (PublicIdentity::of(&identity()), &rendered[0].files);
+        let draft = Draft { gateway: &self.name, member: &member, kind: Kind::ConfigurationToKeep, files };
+        let (mut directory, now) = (self.address().open().unwrap(), unix_seconds());
+        let place = compare(&mut *directory, &self.operator, draft, VALID, now).unwrap();
+        publish(&mut *directory, &self.operator, draft, &place, VALID, now).unwrap()
+    }
+
+    fn heartbeat(&self) -> Option<Heartbeat> {
+        let value = self.value(&heartbeat_key(self.operator.fleet(), &self.name))?;
+        Some(Heartbeat::parse(&value).unwrap())
+    }
+
+    /// An agent at work while `look` looks.
+    fn follow(&self, gateway: Gateway, look: impl FnOnce(&Seen)) {
+        let member = Member { fleet: self.operator.fleet(), name: self.name.clone(), identity: identity() };
+        let folder = ConfigurationFolder::new(&self.place.path().join("box"));
+        let mut agent =
+            Agent::open(member, self.address(), &self.place.path().join("state"), folder).unwrap();
+        let (seen, stop) = (agent.seen.clone(), AtomicBool::new(false));
+        std::thread::scope(|scope| {
+            let working = scope.spawn(|| agent.run(&gateway, &stop));
+            let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| look(&seen)));
+            stop.store(true, Ordering::Relaxed);
+            working.join().unwrap();
+            looked.unwrap_or_else(|failed| std::panic::resume_unwind(failed));
+        });
+    }
+}
+
+fn until<T: std::fmt::Debug>(what: &str, look: impl Fn() -> T, is_it: impl Fn(&T) -> bool) -> T {
+    let since = Instant::now();
+    loop {
+        let seen = look();
+        if is_it(&seen) {
+            return seen;
+        }
+        assert!(since.elapsed() < DEADLINE, "{what}: {seen:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The operator ends old CAKs by what is confirmed, so a gateway that nobody has asked has confirmed nothing.
+#[test]
+fn what_no_gateway_has_taken_is_not_confirmed() {
+    let world = World::new("agent-no-gateway");
+    let version = world.publish("01");
+    let gateway = Gateway::default();
+    let runs = Arc::clone(&gateway.0);
+    world.follow(gateway, |_| {
+        let first = until(
+            "it beats",
+            || world.heartbeat(),
+            |beat| beat.as_ref().is_some_and(|_| world.place.path().join("box/current").exists()),
+        );
+        let first = first.unwrap();
+        assert_eq!((first.in_use, first.outcome), (None, Outcome::Waits), "no gateway runs");
+        runs.store(true, Ordering::Relaxed);
+        until(
+            "it has it",
+            || world.heartbeat().unwrap(),
+            |beat| beat.in_use == Some(version) && beat.outcome == Outcome::Confirmed,
+        );
+    });
+}
+
+/// Whoever plays an old record back for a moment does not stop a rotation for good.
+#[test]
+fn a_refusal_ends_when_the_true_record_is_back() {
+    let world = World::new("agent-replay");
+    world.publish("01");
+    let old = world.record();
+    let gateway = Gateway(Arc::new(AtomicBool::new(true)));
+    world.follow(gateway, |seen| {
+        let in_use = |version, state| {
+            until("state", || seen.report(), |now| now.version == Some(version) && now.state == state)
+        };
+        let version = world.publish("02");
+        in_use(version, FleetState::Confirmed);
+        let record = world.record();
+        world.put(&old);
+        let refused = in_use(version, FleetState::Refused);
+        assert!(refused.why.is_some(), "an old one is refused: {refused:?}");
+        world.put(&record);
+        in_use(version, FleetState::Confirmed);
+    });
+}

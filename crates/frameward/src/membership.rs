@@ -1,0 +1,126 @@
+//! A gateway's membership in a fleet, by `[fleet]` in the configuration of its box.
+//!
+//! ```text
+//!  STATE/fleet/fleet-FLEET-NAME.reached         how far it is (crate fleet)
+//!  STATE/fleet/NAME/current/frameward.toml      what it runs with
+//! ```
+//!
+//! All of that stands below the state directory, which is the gateway's own to write under its unit. The box's file stays as the
+//! operator of the box wrote it.
+
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use config::{Config, Finding};
+use fleet::directory::Address;
+use fleet::install::ConfigurationFolder;
+use fleet::{AcceptError, GatewayName, Member};
+use nix::unistd::Uid;
+
+use crate::fleet_agent::{Agent, Seen};
+
+/// Folder below the state directory.
+const FOLDER: &str = "fleet";
+
+/// A gateway's membership in a fleet.
+#[derive(Debug)]
+pub struct Membership {
+    /// Its name.
+    pub name: String,
+    /// Where its configuration is.
+    pub folder: ConfigurationFolder,
+    /// What the agent sees.
+    pub seen: Seen,
+    /// The agent, or why there is none: without it the gateway runs on with what it has.
+    pub agent: Result<Agent, AcceptError>,
+}
+
+impl Membership {
+    /// The same, whose agent goes on with what another one has seen.
+    #[must_use]
+    pub fn with(self, seen: Seen) -> Self {
+        let agent = self.agent.map(|mut agent| {
+            agent.seen = seen.clone();
+            agent
+        });
+        Self { seen, agent, ..self }
+    }
+}
+
+/// What a box's configuration says of its fleet.
+struct Judged {
+    member: Member,
+    directory: Address,
+    /// Where it is kept how far the gateway is.
+    state: PathBuf,
+    /// Where its configuration is.
+    folder: PathBuf,
+    /// Where `[fleet]` stands.
+    line: usize,
+}
+
+/// The membership by a box's configuration; none if that has no `[fleet]`. To be called as the user that the gateway runs as.
+///
+/// # Errors
+/// What is wrong with it, with line and cure.
+pub fn of(config: &Config) -> Result<Option<Membership>, Vec<Finding>> {
+    let Some(Judged { member, directory, state, folder, line }) = judged(config)? else { return Ok(None) };
+    for path in [&state, &folder] {
+        if let Some(owner) = other_owner(path) {
+            let text = format!(
+                "{} belongs to another user; give it to the one who runs the gateway, or run the gateway as its owner (user {owner})",
+                path.display()
+            );
+            return Err(vec![Finding { file: config.file.clone(), line: Some(line), text }]);
+        }
+    }
+    let folder = ConfigurationFolder::new(&folder);
+    let agent = Agent::open(member, directory, &state, folder.clone());
+    let seen = agent.as_ref().map_or_else(|_| Seen::default(), |agent| agent.seen.clone());
+    Ok(Some(Membership { name: config.gateway.name.clone(), folder, seen, agent }))
+}
+
+/// Where the configuration is that a box's configuration leads to; none if that has no `[fleet]`. Changes nothing; any user who can read it
+/// may ask.
+///
+/// # Errors
+/// As [`of`].
+pub fn configuration(config: &Config) -> Result<Option<PathBuf>, Vec<Finding>> {
+    let folder = judged(config)?.map(|judged| ConfigurationFolder::new(&judged.folder));
+    Ok(folder.map(|folder| folder.configuration()))
+}
+
+fn judged(config: &Config) -> Result<Option<Judged>, Vec<Finding>> {
+    let Some(fleet) = &config.fleet else { return Ok(None) };
+    let found = |text: String| vec![Finding { file: config.file.clone(), line: Some(fleet.line.0), text }];
+    if !config.links.is_empty() || !config.sites.is_empty() {
+        return Err(found(
+            "[fleet] stands beside links, sites or fieldbuses; take those into the fleet's inventory, and out of this file"
+                .to_owned(),
+        ));
+    }
+    let directory: Address =
+        fleet.directory.parse().map_err(|error| found(format!("directory = {error}")))?;
+    let path = fleet.identity.display();
+    // One that cannot be reached is told with its reason below.
+    if matches!(fleet.identity.try_exists(), Ok(false)) {
+        return Err(found(format!(
+            "identity {path} does not exist; have this box ask to be taken into the fleet, which makes it: frameward fleet enrol"
+        )));
+    }
+    let identity = config::key_file::read_identity(&fleet.identity);
+    let identity = identity.map_err(|error| found(format!("identity: {error}")))?;
+    let name = GatewayName::new(&config.gateway.name);
+    let name = name.ok_or_else(|| found("the gateway's name is none that a fleet can have".to_owned()))?;
+    let state = config.gateway.state.join(FOLDER);
+    let folder = state.join(name.as_str());
+    let member = Member { fleet: fleet.operator, name, identity };
+    Ok(Some(Judged { member, directory, state, folder, line: fleet.line.0 }))
+}
+
+/// The owner of a folder, if that is another user than this process runs as. Root would follow the links in it, and write what its owner
+/// cannot read. One that is not there is made by this user.
+pub fn other_owner(folder: &Path) -> Option<Uid> {
+    let owner = std::fs::metadata(folder).map(|found| Uid::from_raw(found.uid())).ok()?;
+    (owner != Uid::effective()).then_some(owner)
+}

@@ -1,0 +1,197 @@
+//! The agent of a gateway in a fleet, as a thread of the gateway.
+//!
+//! ```text
+//!  directory ◀──▶ fw-fleet ──reload, report──▶ main thread ──▶ workers, KaYs
+//!                    └── CAP_IPC_LOCK alone; nobody waits for it
+//! ```
+//!
+//! The thread asks as the control socket does, and the main thread never waits for it. So a directory that is silent, slow or
+//! hostile costs the thread's time alone. If the thread fails it begins again after a minute. At the end of the gateway it is left where
+//! it is: it may wait for an answer, and what it writes is whole at each moment.
+//!
+//! A gateway without a version waits for one ([`wait_for_version`]): it shows its status, and has no ports.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use tracing::{error, info, warn};
+
+use super::control_handle::{self, ControlHandle, ControlRequest};
+use super::report::without_links;
+use super::supervisor::Supervisor;
+use super::{Asks, RunError, TICK};
+use crate::fleet_agent::{Agent, GatewayToStart, NoGateway, NotReloaded, RunningGateway, Seen};
+use crate::membership::Membership;
+use crate::privilege;
+use report::control_socket::{Outcome, Reply, Request};
+use report::{CountedReport, GatewayReport};
+
+/// Pause before an agent that failed begins again.
+const AGAIN: Duration = Duration::from_secs(60);
+/// Stack of the thread. All memory is locked, so it is no larger than JSON and cryptography need.
+const STACK: usize = 1 << 20;
+const THREAD: &str = "fw-fleet";
+
+impl RunningGateway for ControlHandle {
+    fn report(&self) -> Result<Option<GatewayReport>, NoGateway> {
+        Ok(ControlHandle::report(self).map(|counted| counted.report))
+    }
+
+    fn reload(&self) -> Result<Outcome, NotReloaded> {
+        match self.request(Request::Reload { dry_run: false }) {
+            Some(Reply::Done(lines)) => Ok(Outcome { done: true, lines }),
+            Some(Reply::Refused(lines)) => Ok(Outcome { done: false, lines }),
+            _ => Err(NotReloaded::Unknown("the gateway did not reload in time; look at its log".to_owned())),
+        }
+    }
+}
+
+/// An agent that runs. It is told to end when this is dropped, and not waited for.
+pub(super) struct RunningAgent(Arc<AtomicBool>);
+
+impl Drop for RunningAgent {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// The agent of a membership. Without one the gateway runs on with what it has.
+pub(super) fn agent(membership: Membership) -> Option<Agent> {
+    let Membership { seen, agent, .. } = membership;
+    agent
+        .map_err(|why| {
+            seen.ended(&why.to_string());
+            error!(event = "fleet-agent-failed", "no agent follows the fleet: {why}");
+        })
+        .ok()
+}
+
+/// Starts the agent of the gateway that `handle` leads to.
+pub(super) fn start(mut agent: Agent, handle: ControlHandle) -> Result<RunningAgent, RunError> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = Arc::clone(&stop);
+    spawn_with_less(move || {
+        loop {
+            // Parsers of others read what a directory answers. What a failed turn left is read again from the disk.
+            if catch_unwind(AssertUnwindSafe(|| agent.run(&handle, &stopped))).is_ok() {
+                return;
+            }
+            agent.seen.ended("it failed, and begins again within a minute; please report it");
+            error!(event = "fleet-agent-failed", "the fleet's agent failed; it begins again in a minute");
+            let since = Instant::now();
+            while since.elapsed() < AGAIN {
+                if stopped.load(Ordering::Relaxed) {
+                    return;
+                }
+                thread::sleep(TICK);
+            }
+        }
+    })?;
+    Ok(RunningAgent(stop))
+}
+
+/// Starts a thread that has no right of the gateway's. If it cannot give them up it ends at once, with a panic that whoever joins it is told of.
+///
+/// # Errors
+/// [`RunError::Thread`].
+pub fn spawn_with_less<T: Send + 'static>(
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, RunError> {
+    let with_less = move || {
+        if let Err(why) = privilege::give_up_in_thread() {
+            error!(event = "fleet-agent-failed", "{why}");
+            std::panic::resume_unwind(Box::new(why));
+        }
+        body()
+    };
+    thread::Builder::new()
+        .name(THREAD.to_owned())
+        .stack_size(STACK)
+        .spawn(with_less)
+        .map_err(RunError::Thread)
+}
+
+/// Waits until the fleet has another version than the one in the folder, which there may be none of; no longer than `patience`, if it is
+/// given. Says how it is meanwhile, and why no frame passes. The agent; none if the gateway is asked to stop first, or that time is over.
+/// No thread of it has a right that its caller gives up later.
+///
+/// # Errors
+/// [`RunError`].
+pub fn wait_for_version(
+    name: &str,
+    agent: Agent,
+    runtime_dir: &Path,
+    patience: Option<Duration>,
+    asks: &Asks,
+) -> Result<Option<Agent>, RunError> {
+    let (name, runtime_dir, asks) = (name.to_owned(), runtime_dir.to_owned(), asks.clone());
+    let waiting = spawn_with_less(move || wait(&name, agent, &runtime_dir, patience, &asks))?;
+    waiting
+        .join()
+        .unwrap_or_else(|_| Err(RunError::Fleet("the fleet's agent failed; please report it".into())))
+}
+
+fn wait(
+    name: &str,
+    mut agent: Agent,
+    runtime_dir: &Path,
+    patience: Option<Duration>,
+    asks: &Asks,
+) -> Result<Option<Agent>, RunError> {
+    let (handle, asked) = control_handle::open();
+    let server = control_handle::serve(name, runtime_dir, &handle)?;
+    let (seen, stop) = (agent.seen.clone(), Arc::new(AtomicBool::new(false)));
+    let folder = agent.folder.clone();
+    let to_start = GatewayToStart { unusable: folder.version(), folder, stop: Arc::clone(&stop) };
+    let working = spawn_with_less(move || {
+        agent.run(&to_start, &to_start.stop);
+        agent
+    })?;
+    info!(
+        event = "fleet-waits",
+        "gateway {name} waits for a version of its fleet, and no frame passes: frameward status {name}"
+    );
+    let mut supervisor = Supervisor::ready();
+    let since = Instant::now();
+    let is_over = || patience.is_some_and(|patience| since.elapsed() > patience);
+    while !asks.stop.load(Ordering::Relaxed) && !working.is_finished() && !is_over() {
+        if asks.reload.swap(false, Ordering::Relaxed) {
+            warn!(
+                event = "reload-refused",
+                "nothing to reload: the gateway waits for a version of its fleet"
+            );
+        }
+        supervisor.alive(Instant::now());
+        match asked.wait(TICK) {
+            Some(ControlRequest::Report(reply)) => {
+                drop(reply.send(CountedReport { report: report(name, &seen), baseline: None }));
+            }
+            Some(ControlRequest::Request(Request::Status {}, reply)) => {
+                drop(reply.send(Reply::Report(report(name, &seen))));
+            }
+            Some(ControlRequest::Request(_, reply)) => {
+                drop(reply.send(Reply::Error("it waits for a version of its fleet".into())));
+            }
+            None => {}
+        }
+    }
+    drop(asked);
+    drop(server);
+    if !working.is_finished() {
+        // It is left where it is: the process ends.
+        stop.store(true, Ordering::Relaxed);
+        return Ok(None);
+    }
+    supervisor.goes_on();
+    let agent =
+        working.join().map_err(|_| RunError::Fleet("the fleet's agent failed; please report it".into()))?;
+    Ok(Some(agent))
+}
+
+fn report(name: &str, seen: &Seen) -> GatewayReport {
+    GatewayReport { fleet: Some(seen.report()), ..without_links(name) }
+}
