@@ -339,7 +339,7 @@ fn a_box_that_loses_its_link_or_stands_still_is_followed_too() {
 fn a_hand_over_loses_no_frame_of_one_station_to_another() {
     let boxes = started(SLOW);
     let mut line = None;
-    let mut complete = 0;
+    let (mut complete, mut ended_early) = (0, 0);
     for _ in 0..6 {
         let active = ready(&boxes);
         let takeovers = standby(&boxes, active).takeovers;
@@ -362,7 +362,10 @@ fn a_hand_over_loses_no_frame_of_one_station_to_another() {
             "{before:#?} {after:#?}"
         );
         if back.lost > 0 && in_pkts_standby(&boxes, active) > refused {
-            // The leaving box stood still for longer than its lease, and does not drain then.
+            // The leaving box stood still for longer than its lease, and does not drain then. A drain that always ends early is a defect.
+            ended_early += 1;
+            println!("the drain ended early: {back:#?} {before:#?}");
+            assert!(ended_early <= 2, "drains that ended early");
             continue;
         }
         assert_eq!((there.lost, back.lost), (0, 0), "{there:#?} {back:#?} {before:#?} {after:#?}");

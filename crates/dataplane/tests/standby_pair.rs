@@ -277,3 +277,40 @@ fn a_box_that_drains_leaves_mkpdus_of_stations_to_the_other() {
     pair.run(5);
     assert_eq!([0, 1].map(|number| pair.count(number, &eapol(station(6), 100))), [0, 1]);
 }
+
+/// A box that died delivers nothing, so what comes from a station is no repetition.
+#[test]
+fn a_station_that_moved_here_before_the_other_box_died_is_forwarded_at_once() {
+    let moved = station(9);
+    let mut pair = Pair::new();
+    pair.send(&[2], &frame(GROUP, moved, 1));
+    pair.run(2000);
+    pair.still[0] = true;
+    pair.until_active(1);
+    let here = frame(GROUP, moved, 2);
+    pair.send(&[1], &here);
+    pair.run(20);
+    assert_eq!(pair.count(2, &here), 1);
+}
+
+/// Alone, and a pause of its worker: frames to a station go where it is, and not to all.
+#[test]
+fn a_lone_box_that_stood_still_knows_its_stations() {
+    let mut pair = Pair::new();
+    let (machine, other) = (station(1), station(2));
+    pair.still[1] = true;
+    // Both are stations of the LAN.
+    for (number, source) in [(1, machine), (2, other)] {
+        pair.send(&[0], &frame(GROUP, source, number));
+    }
+    pair.run(100);
+    pair.now += Duration::from_millis(30);
+    pair.turn();
+    assert_eq!(pair.role(0), Role::Listening);
+    pair.until_active(0);
+    pair.run(20);
+    let unicast = frame(other, machine, 3);
+    pair.send(&[0], &unicast);
+    pair.run(20);
+    assert_eq!(pair.count(2, &unicast), 0, "it is on this LAN");
+}

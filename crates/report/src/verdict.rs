@@ -9,7 +9,7 @@
 //! | `unfilled checksums` | attention | the machine leaves checksums to hardware that is not there: TCP does not work |
 //! | `PNs run out` | attention | a quarter of the key's PNs is left |
 //! | `forged headers` | attention | a peer's packets were changed on their way to a site |
-//! | `no standby` | attention | the other box of a site's LAN is not heard: nobody takes over, or both forward |
+//! | `no standby` | attention | the other box of a site's LAN is not heard, or does not take over from this one; or both forward |
 //! | `disk stalled` | attention | leases or floors cannot be written, or late |
 //! | `partial mesh` | attention | not all of the group hear each other |
 //! | `stranger` | attention, alarm | somebody has a CAK and is not known to belong to the link |

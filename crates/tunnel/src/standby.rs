@@ -10,7 +10,7 @@
 //!
 //! | role | hears | becomes |
 //! |---|---|---|
-//! | `Listening`, for 4T, and half of the longest T, from its first beat that leaves; for T after a stall | an active partner | `Standby` |
+//! | `Listening`, for 4T; for T after a stall; in all for half of the longest T after the first beat that leaves | an active partner | `Standby` |
 //! | | nothing until the end | `Active` |
 //! | | a partner that does not forward, until the end | `Standby` |
 //! | `Standby` | nothing for T; that the partner leaves; or that it listens, after it forwarded | `Active` |

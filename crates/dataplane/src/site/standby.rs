@@ -34,7 +34,7 @@ use crate::pipeline::give_refused;
 use netdev::burst::Burst;
 use netdev::pool::Pool;
 
-/// Addresses of stations that are remembered, and their places: twice as many, so that each finds one of [`PROBES`].
+/// Addresses of stations that are remembered, and their places: twice as many, so that nearly each finds one of [`PROBES`].
 const STATIONS: usize = 4096;
 const PLACES: usize = 2 * STATIONS;
 const PROBES: usize = 8;
@@ -96,10 +96,11 @@ pub(super) struct Standby {
     told: Box<[Option<(MacAddr, Instant)>]>,
     /// Stations must not choose which of them share a place.
     hash: RandomState,
-    /// Age at which they are not shown any more.
-    age: Duration,
-    /// The slot of the stations' table from which the next beat tells.
+    /// T of the configuration.
+    own_takeover: Duration,
+    /// The slot of the stations' table from which the beat after the next one tells, and what the next one tells.
     tell_from: usize,
+    next: ArrayVec<MacAddr, BEAT_ADDRESSES>,
     /// The take-over for which switches and sites were told, up to where, and when it goes on.
     takeover: u64,
     shown: usize,
@@ -122,8 +123,9 @@ impl Standby {
             read: time::Instant::now(),
             told: vec![None; PLACES].into_boxed_slice(),
             hash: RandomState::new(),
-            age: STATION_AGE.max(timing.interval() * ROUND),
+            own_takeover: timing.takeover,
             tell_from: 0,
+            next: ArrayVec::new(),
             takeover: 0,
             shown: PLACES,
             show_due: Instant::START,
@@ -201,6 +203,16 @@ impl Standby {
         std::mem::swap(frames, &mut others);
     }
 
+    /// T of both: the larger one.
+    fn both_takeover(&self) -> Duration {
+        self.own_takeover.max(self.election.other_takeover().unwrap_or_default())
+    }
+
+    /// Age at which an address is not shown any more.
+    fn age(&self) -> Duration {
+        STATION_AGE.max(self.both_takeover() / 8 * ROUND)
+    }
+
     /// The places that an address may have.
     fn places(&self, address: MacAddr) -> impl Iterator<Item = usize> + use<> {
         let first = self.hash.hash_one(address.0) as usize;
@@ -220,22 +232,24 @@ impl Standby {
     /// Whether the partner delivers what this frame's sender has sent: it still does so for [`DRAIN`] after this box has begun to forward, and all on the LAN
     /// hear it. A frame of a station at another site that comes from the LAN is such a one.
     pub(super) fn is_delivered_by_partner(&self, frame: &[u8]) -> bool {
-        let (Role::Active, _, since) = self.election.role() else { return false };
-        if self.now.since(since) >= DRAIN {
+        // A partner that was silent delivers nothing any more.
+        let (Role::Active, Cause::PartnerLeft, since) = self.election.role() else { return false };
+        // It drains from when it hears that this box forwards.
+        if self.now.since(since) >= DRAIN + self.both_takeover() {
             return false;
         }
         let Some(source) = frame.get(6..12).and_then(<[u8]>::first_chunk) else { return false };
         let told = |place: usize| self.told[place].filter(|(address, _)| address.0 == *source);
-        self.places(MacAddr(*source)).filter_map(told).any(|(_, at)| self.now.since(at) < self.age)
+        self.places(MacAddr(*source)).filter_map(told).any(|(_, at)| self.now.since(at) < self.age())
     }
 
     /// Sends a beat if one is due.
-    fn beat(&mut self, link: &mut Link, stations: &[MacAddr], counters: &mut SitePathCounters) {
+    fn beat(&mut self, link: &mut Link, counters: &mut SitePathCounters) {
         let sci = link.pipeline().secy.sci();
         let Some((pool, port, _)) = link.plain_side() else { return };
         let Some(beat) = self.election.poll_beat(self.now) else { return };
         if let Some(mut slot) = pool.take() {
-            if pool.append(&mut slot, &beat.frame(&self.key, sci, stations)) {
+            if pool.append(&mut slot, &beat.frame(&self.key, sci, &self.next)) {
                 give_refused(self.leaving.push(slot), pool);
             } else {
                 pool.give(slot);
@@ -247,13 +261,18 @@ impl Standby {
         let has_left = port.transmit(pool, &mut self.leaving) > 0;
         self.election.sent(self.now, has_left);
         counters.out_beats += u64::from(has_left);
+        if has_left {
+            // If the partner hands back, it has not told all of them yet.
+            let next = std::mem::take(&mut self.next);
+            next.iter().for_each(|address| self.remember(self.now, *address));
+        }
     }
 
     /// Shows switches where stations of other sites are: the next of them.
     fn show(&mut self, link: &mut Link, counters: &mut SitePathCounters) {
         let Some((pool, port, _)) = link.plain_side() else { return };
         while self.shown < PLACES && self.leaving.len() < SHOWN_A_TURN {
-            let told = self.told[self.shown].filter(|(_, at)| self.now.since(*at) < self.age);
+            let told = self.told[self.shown].filter(|(_, at)| self.now.since(*at) < self.age());
             let Some((address, _)) = told else {
                 self.shown += 1;
                 continue;
@@ -320,18 +339,22 @@ impl Site {
         if is_active && standby.takeover != standby.election.takeovers() {
             (standby.takeover, standby.shown) = (standby.election.takeovers(), 0);
             (standby.show_due, standby.announce_due) = (now, now);
-            // Stations have moved while it heard nothing of them. Before it tells any.
-            forwarding.forget_stations(now);
+            if standby.election.was_away() {
+                // Stations have moved while it heard nothing of them. Before it tells any.
+                forwarding.forget_stations(now);
+            }
         }
         let Some(link) = lan.link_mut().filter(|link| link.pool().is_some()) else { return };
         if standby.election.is_beat_due(now) {
-            let mut stations = ArrayVec::<MacAddr, BEAT_ADDRESSES>::new();
-            if is_active {
-                forwarding.stations_behind(&mut standby.tell_from, &mut stations, BEAT_ADDRESSES);
-                // If the partner hands back, it has not told all of them yet.
-                stations.iter().for_each(|address| standby.remember(now, *address));
+            // A beat that did not leave is tried again with what it told.
+            if !(is_active && standby.election.is_unsent()) {
+                standby.next.clear();
+                if is_active {
+                    let Standby { tell_from, next, .. } = &mut **standby;
+                    forwarding.stations_behind(tell_from, next, BEAT_ADDRESSES);
+                }
             }
-            standby.beat(link, &stations, counters);
+            standby.beat(link, counters);
         }
         // A beat that left after a time without a link has ended that.
         if standby.election.role().0 != Role::Active {

@@ -25,11 +25,12 @@ pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Con
     let recent = |peer: &SitePeerReport| facts.peers.get(&peer.name);
     findings.extend(report.peers.iter().filter_map(|peer| forged(peer, recent(peer)?)));
     findings.extend(report.peers.iter().filter_map(|peer| late(peer, recent(peer)?)));
+    // Before its channel: the other box is a peer too.
+    findings.extend(report.standby.as_ref().and_then(|standby| standby_finding(standby, &facts.recent)));
     for peer in &report.peers {
         findings.extend(peer_finding(peer));
         findings.extend(recent(peer).and_then(|recent| one_way(peer, recent)));
     }
-    findings.extend(report.standby.as_ref().and_then(|standby| standby_finding(standby, &facts.recent)));
     findings.extend(discards(&facts.recent));
     let text = format!("All peers are connected: {}.", report.peers.len());
     worst(findings, Finding::new(State::Protecting, Level::Good, text))

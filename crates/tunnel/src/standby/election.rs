@@ -12,6 +12,8 @@ const REMEMBERED: usize = 80;
 const DEAD: usize = 8;
 /// Times T for which a box listens at its start.
 const LISTEN: u32 = 4;
+/// Time in which stations may have moved.
+const AWAY: Duration = Duration::from_secs(1);
 
 /// The partner, as it was heard last.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,6 +58,11 @@ pub struct Election {
     follows: bool,
     /// `Listening` lasts for so many T from then on.
     listens: (Instant, u32),
+    /// After a start `Listening` does not end before. Pauses move it.
+    first_end: Instant,
+    /// The last own beat that left while it forwarded.
+    forwarded: Instant,
+    was_away: bool,
     /// The largest T of a partner that has not shown yet that it is there, since this role began.
     unproved_takeover: Duration,
     /// The time up to which frames under way pass.
@@ -97,6 +104,9 @@ impl Election {
             before_role: 0,
             follows: false,
             listens: (now, LISTEN),
+            first_end: now + timing.longest / 2,
+            forwarded: now,
+            was_away: true,
             unproved_takeover: Duration::ZERO,
             drain: Instant::START,
             awake: now,
@@ -120,6 +130,11 @@ impl Election {
     /// Number of times that it began to forward.
     pub const fn takeovers(&self) -> u64 {
         self.takeovers
+    }
+
+    /// Before it began to forward, the partner had done so, or nobody for [`AWAY`]: what this box knows of stations is old.
+    pub const fn was_away(&self) -> bool {
+        self.was_away
     }
 
     /// Role of the partner in its last beat, and when that was heard.
@@ -155,6 +170,7 @@ impl Election {
         if now.since(self.last) >= self.timing().lease() {
             // Who stood still has not listened, and beats may have found no room to wait in.
             self.awake = now;
+            self.first_end = self.first_end + now.since(self.last);
             self.listens = (now, LISTEN);
         }
         self.last = now;
@@ -271,6 +287,11 @@ impl Election {
         }
     }
 
+    /// The last own beat did not leave: the next one takes its place.
+    pub const fn is_unsent(&self) -> bool {
+        self.is_unsent
+    }
+
     /// Whether [`Election::poll_beat`] has a beat.
     pub fn is_beat_due(&self, now: Instant) -> bool {
         self.has_link && now >= self.due
@@ -298,6 +319,10 @@ impl Election {
     pub fn sent(&mut self, now: Instant, has_left: bool) {
         let (was_unsent, was_leased) = (self.is_unsent, self.is_leased(now));
         self.is_unsent = !has_left;
+        if self.left.is_none() {
+            // Of a partner with the longest T four beats come in that time.
+            self.first_end = now + self.own.longest / 2;
+        }
         if !has_left {
             if was_leased {
                 // A queue that is full, perhaps: it tries again soon.
@@ -382,9 +407,7 @@ impl Election {
     fn listens_until(&self) -> Instant {
         let (from, times) = self.listens;
         let takeover = self.timing().takeover.max(self.unproved_takeover);
-        // Of a partner with the longest T four beats come in that time.
-        let least = if times == LISTEN { self.own.longest / 2 } else { Duration::ZERO };
-        let until = from + (takeover * times).max(least);
+        let until = (from + takeover * times).max(self.first_end);
         // Who has just shown itself is given the time to prove that it is there, once: recorded beats do not end.
         if self.candidate.is_some_and(|(_, at)| at + takeover > until) { until + takeover } else { until }
     }
@@ -403,7 +426,13 @@ impl Election {
 
     /// The partner is told at once.
     fn become_role(&mut self, now: Instant, role: Role, cause: Cause) {
-        self.takeovers += u64::from(role == Role::Active);
+        if matches!(self.role, Role::Active | Role::Leaving) {
+            self.forwarded = self.left.unwrap_or(now);
+        }
+        if role == Role::Active {
+            self.takeovers += 1;
+            self.was_away = self.follows || now.since(self.forwarded) >= AWAY;
+        }
         self.follows &= role != Role::Active;
         self.before_role = self.seq;
         self.unproved_takeover = Duration::ZERO;

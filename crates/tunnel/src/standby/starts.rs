@@ -150,3 +150,45 @@ fn an_interface_that_is_mostly_full_changes_nothing() {
         }
     }
 }
+
+/// A virtual machine's host that stops it each half a second for longer than a lease.
+#[test]
+fn a_lone_box_that_stands_still_again_and_again_forwards() {
+    for after in (0..500).step_by(7) {
+        let mut lan = Lan::new(TIMING);
+        lan.start(0, 0);
+        for ms in 0..3000 {
+            if ms % 500 == after {
+                lan.still[0] = ms + 30;
+            }
+            lan.step(ms, |_| Some(1));
+            // What it did not hear, it does not count as listened to.
+            assert!(ms >= 1030 || forward(&lan, ms) == 0, "{after}: {ms}");
+        }
+        lan.run(3000..3100);
+        lan.nobody = 0;
+        lan.run(3100..3400);
+        assert_eq!((lan.role(0), lan.nobody), (Role::Active, 0), "{after}");
+    }
+}
+
+/// What a box knows of stations is old if the other one has forwarded since, or nobody has for a second.
+#[test]
+fn a_short_pause_leaves_what_is_known_of_stations() {
+    let was_away = |lan: &Lan| lan.boxes[0].as_ref().is_some_and(Election::was_away);
+    for (still, is_old) in [(30, false), (300, false), (999, true), (2000, true)] {
+        let mut lan = Lan::settled_with(TIMING, 1400);
+        lan.boxes[1] = None;
+        lan.run(1400..1500);
+        lan.still[0] = 1500 + still;
+        lan.run(1500..4000);
+        let takeovers = lan.boxes[0].as_ref().map(Election::takeovers);
+        assert_eq!((lan.role(0), takeovers), (Role::Active, Some(2)), "{still}");
+        assert_eq!(was_away(&lan), is_old, "{still}");
+    }
+    let mut lan = Lan::handed_over(TIMING, 3000);
+    assert!(lan.boxes[1].as_mut().is_some_and(|election| election.hand_over(at(3000))));
+    lan.run(3000..3050);
+    assert_eq!(lan.role(0), Role::Active);
+    assert!(was_away(&lan), "the other one has forwarded");
+}
