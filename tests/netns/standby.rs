@@ -32,6 +32,8 @@ const SLOW: u64 = 400;
 const QUICK: Duration = Duration::from_millis(400);
 /// Time from one end of a [`LongLine`] to the other.
 const FAR: Duration = Duration::from_millis(30);
+/// One whose packets are under way for longer than a process takes to end.
+const FARTHER: Duration = Duration::from_millis(300);
 const GROUP: Mac = [0x03, 0, 0, 0, 0, 9];
 
 /// Frames of one machine to another, or to a group, and what came of them.
@@ -135,14 +137,14 @@ impl Flows {
     }
 }
 
-/// The line of a plant as a long one: each frame comes [`FAR`] later. Until it is dropped.
+/// The line of a plant as a long one: each frame comes so much later. Until it is dropped.
 struct LongLine {
     stop: Arc<AtomicBool>,
     ways: Vec<JoinHandle<()>>,
 }
 
 impl LongLine {
-    fn start(plants: &Plants, plant: usize) -> Self {
+    fn start(plants: &Plants, plant: usize, far: Duration) -> Self {
         let plant = &plants.plants[plant];
         plants.fill_checksums(plant).unwrap();
         let line = plant.line.as_ref().unwrap();
@@ -157,7 +159,7 @@ impl LongLine {
                     while let Some(frame) = from.receive_waiting().unwrap() {
                         is_idle = false;
                         if frame.direction == Direction::In {
-                            under_way.push_back((Instant::now() + FAR, frame.octets));
+                            under_way.push_back((Instant::now() + far, frame.octets));
                         }
                     }
                     while let Some((_, octets)) = under_way.pop_front_if(|(due, _)| *due <= Instant::now()) {
@@ -372,7 +374,7 @@ fn a_hand_over_loses_no_frame_of_one_station_to_another() {
         assert!(group.lost < 100, "{group:#?}");
         complete += 1;
         // The other site sends this way until it hears of the change, and what it has sent is under way.
-        line.get_or_insert_with(|| LongLine::start(&boxes.plants, 2));
+        line.get_or_insert_with(|| LongLine::start(&boxes.plants, 2, FAR));
         if complete == 3 {
             break;
         }
@@ -387,7 +389,7 @@ fn a_hand_over_loses_no_frame_of_one_station_to_another() {
 fn a_box_that_is_stopped_hands_over_first() {
     let mut boxes = started(2000);
     let active = ready(&boxes);
-    let line = LongLine::start(&boxes.plants, 2);
+    let line = LongLine::start(&boxes.plants, 2, FARTHER);
     let flows = Flows::start(&boxes);
     wait(Duration::from_millis(500));
     boxes.restart(active, Signal::SIGTERM);

@@ -68,6 +68,7 @@ use site::RunningSite;
 pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
+use tunnel::standby::DRAIN;
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
@@ -422,8 +423,9 @@ impl Running {
 
     /// Has other boxes of LANs forward, then stops the sites' managers, who tell the peers, then the workers, closes the ports, puts the interfaces back.
     fn stop(mut self) -> Result<(), RunError> {
-        for site in &self.sites {
-            site.leave(&mut self.control);
+        let left = self.sites.iter().fold(false, |left, site| site.leave(&mut self.control) | left);
+        if left {
+            std::thread::sleep(DRAIN);
         }
         self.sites.iter().for_each(RunningSite::begin_to_end);
         let lans: Vec<_> = self.sites.into_iter().filter_map(RunningSite::end).collect();

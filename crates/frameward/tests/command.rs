@@ -235,7 +235,7 @@ fn bad_configurations_end_with_2_and_one_line() {
         ("large.toml", "large.toml: is larger than 1048576 octets; name a configuration file\n".to_owned()),
         ("latin.toml", "latin.toml:2: octet 0xfc is not UTF-8; save the file as UTF-8\n".to_owned()),
         ("gw.toml", open(11) + &open(15)),
-        ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, state, state_max_age, io, polling, realtime, cpus, antedate, http, log, unguarded, allow_experimental\n".to_owned()),
+        ("unknown.toml", "unknown.toml:3: unknown key \"color\"; remove it or use one of name, announce_name, state, state_max_age, io, polling, realtime, cpus, antedate, http, log, unguarded, allow_experimental\n".to_owned()),
         ("none.toml", "none.toml: cannot be read: No such file or directory (os error 2); name a file that this user can read\n".to_owned()),
     ] {
         let (status, output, errors) = directory.run(&["check", file]);

@@ -80,9 +80,17 @@ fn twins_are_one_place_and_the_one_that_was_heard_last_gets_all() {
     assert_eq!(destination(&mut site, at(5), 11), Destination::Peer(SECOND));
     assert_eq!(passed_over(&site), [FIRST]);
     assert_eq!(destination(&mut site, at(6), 77), Destination::All);
-    hear(&mut site, at(7), FIRST, 10).unwrap();
+    // What the first one lets pass while it hands over moves nothing back: it would be sent frames for which it is no more there.
+    for ms in [7, 500, 1501] {
+        hear(&mut site, at(ms), FIRST, 10).unwrap();
+        assert_eq!(
+            (destination(&mut site, at(ms), 11), passed_over(&site)),
+            (Destination::Peer(SECOND), vec![FIRST])
+        );
+    }
+    hear(&mut site, at(1502), FIRST, 10).unwrap();
     assert_eq!(
-        (destination(&mut site, at(8), 11), passed_over(&site)),
+        (destination(&mut site, at(1503), 11), passed_over(&site)),
         (Destination::Peer(FIRST), vec![SECOND])
     );
 }

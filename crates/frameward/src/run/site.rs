@@ -22,7 +22,7 @@ use control::Gateway as Control;
 use netdev::interface::{InterfaceError, LinkState, Prepared};
 use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
-use tunnel::standby::Role;
+use tunnel::standby::{DRAIN, Role};
 use tunnel::{Mode, PeerCounters, PeerId};
 
 use super::interface_looks::Seen;
@@ -102,12 +102,14 @@ impl RunningSite {
     }
 
     /// Hands over to the other box of its LAN, if there is one that is ready, and waits until that forwards: the LAN does not notice that this
-    /// one ends. Takes up to twice its `takeover`.
-    pub(super) fn leave(&self, control: &mut Control) {
-        let Some(standby) = self.config.standby.as_ref().filter(|_| self.works.is_some()) else { return };
+    /// one ends, if it lets pass for [`DRAIN`] what is under way to it. Whether it handed over. Takes up to twice its `takeover`.
+    pub(super) fn leave(&self, control: &mut Control) -> bool {
+        let Some(standby) = self.config.standby.as_ref().filter(|_| self.works.is_some()) else {
+            return false;
+        };
         let name = &self.config.name;
         if !matches!(control.hand_over(name), Ok(true)) {
-            return;
+            return false;
         }
         info!(
             event = "standby-hand-over",
@@ -123,11 +125,15 @@ impl RunningSite {
         while Instant::now() < end && stays(control) {
             std::thread::sleep(LOOK);
         }
+        true
     }
 
-    /// Takes it away from worker and manager, and puts the interface back. The peers are told. Takes up to a second.
+    /// Takes it away from worker and manager, and puts the interface back. The peers are told. Takes up to a second, and one more if another
+    /// box of its LAN goes on.
     pub(super) fn stop(self, control: &mut Control) -> Result<(), InterfaceError> {
-        self.leave(control);
+        if self.leave(control) {
+            std::thread::sleep(DRAIN);
+        }
         self.works.map_or(Ok(()), |works| works.stop(&self.config.name, control))
     }
 

@@ -178,7 +178,7 @@ impl Forwarding {
                 Err(self.discard(from, InDiscard::SourceElsewhere))
             }
             _ => {
-                self.twins.hear(from);
+                self.twins.hear(now, from);
                 Ok(())
             }
         }

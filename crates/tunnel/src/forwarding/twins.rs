@@ -1,27 +1,35 @@
 //! Peers that are boxes of one LAN: of two *twins*, one forwards.
 //!
 //! Stations of a LAN with two boxes are behind the first of them in the table, whichever forwards. Frames for them, and frames for all, go
-//! to the box from which a frame came last, since a box that does not forward sends none. So all stations of a LAN move with one
+//! to the box from which a frame came last, since a box that does not forward sends none. A box that hands over still sends what is under way to it
+//! for [`DRAIN`], so for [`HOLD`] behind a move none of its frames moves them back. So all stations of a LAN move with one
 //! frame, whose packet has a valid identifier: as for stations, nobody has verified the frame yet. One that comes from anywhere else moves none.
 //! If that box starts anew, they go to the other one.
 //!
 //! The other box of this site's own LAN is its *partner*. It is sent no frames, and none of its frames reaches the LAN: the LAN has them.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use wire::time::Instant;
 
 use super::Forwarding;
 use crate::settings::PeerId;
+use crate::standby::DRAIN;
 
 /// Two boxes of another LAN.
 #[derive(Debug)]
 struct Twin {
     first: PeerId,
     second: PeerId,
-    /// The one that was heard last.
+    /// The one that forwards: it was heard last, or just before.
     current: Option<PeerId>,
+    /// When it followed the other one.
+    moved: Option<Instant>,
 }
+
+/// Time behind a move for which the box before is not followed: what it lets pass until [`DRAIN`] ends, with half of that for ways of different lengths.
+const HOLD: Duration = Duration::from_millis(DRAIN.as_millis() as u64 * 3 / 2);
 
 /// All of them, and the own partner.
 #[derive(Debug, Default)]
@@ -43,16 +51,22 @@ impl Twins {
 
     /// A frame of this peer came, and its source is no station of this LAN or of another peer: what comes back from a LAN whose boxes both
     /// forward moves nothing.
-    pub(super) fn hear(&mut self, from: PeerId) {
-        if let Some(twin) = self.twins.iter_mut().find(|twin| twin.has(from)) {
-            twin.current = Some(from);
+    pub(super) fn hear(&mut self, now: Instant, from: PeerId) {
+        let Some(twin) = self.twins.iter_mut().find(|twin| twin.has(from)) else { return };
+        if twin.current == Some(from) || twin.moved.is_some_and(|moved| now.since(moved) < HOLD) {
+            return;
         }
+        if twin.current.is_some() {
+            twin.moved = Some(now);
+        }
+        twin.current = Some(from);
     }
 
     /// This peer has started anew.
     pub(super) fn begin(&mut self, peer: PeerId) {
         if let Some(twin) = self.twins.iter_mut().find(|twin| twin.current == Some(peer)) {
-            twin.current = Some(if twin.first == peer { twin.second } else { twin.first });
+            (twin.current, twin.moved) =
+                (Some(if twin.first == peer { twin.second } else { twin.first }), None);
         }
     }
 
@@ -81,7 +95,7 @@ impl Twin {
 impl Forwarding {
     /// These two peers are boxes of one LAN. Not for the frame path. To be called before the first frame.
     pub fn join_twins(&mut self, first: PeerId, second: PeerId) {
-        self.twins.twins.push(Twin { first, second, current: None });
+        self.twins.twins.push(Twin { first, second, current: None, moved: None });
     }
 
     /// This peer is the other box of this LAN.
