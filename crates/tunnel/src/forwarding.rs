@@ -243,7 +243,7 @@ impl Forwarding {
 
     fn find_route(&mut self, now: Instant, frame: &[u8]) -> Result<Route, Unrouted> {
         let taken = self.parse(frame)?;
-        if matches!(self.learn(now, &taken, Location::Here), LearnOutcome::Elsewhere(_)) {
+        if matches!(self.learn(now, taken.flow.source, Location::Here), LearnOutcome::Elsewhere(_)) {
             return Err(Unrouted::Loop);
         }
         let to = match self.stations.location(now, &self.state.hasher, taken.flow.destination) {
@@ -255,8 +255,8 @@ impl Forwarding {
         Ok(Route { taken, destination: to })
     }
 
-    fn learn(&mut self, now: Instant, taken: &ParsedFrame, place: Location) -> LearnOutcome {
-        self.learn_station(now, taken.flow.source, place, self.state.offers)
+    fn learn(&mut self, now: Instant, source: MacAddr, place: Location) -> LearnOutcome {
+        self.learn_station(now, source, place, self.state.offers)
     }
 
     /// Asks whether a station was heard elsewhere: frames of it may have come another way.

@@ -127,7 +127,7 @@ impl Forwarding {
         if self.is_too_long(prefix.len() + octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        self.hear_behind(now, taken, from)?;
+        self.hear_behind(now, taken.flow.source, from)?;
         let Some(counters) = counters_of(&mut self.peers, from) else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
         };
@@ -150,11 +150,11 @@ impl Forwarding {
 
     /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
     /// LAN's switches would look for that station behind the gateway.
-    fn hear_behind(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
+    fn hear_behind(&mut self, now: Instant, source: MacAddr, from: PeerId) -> Result<(), Discard> {
         if self.twins.has_any() {
-            return self.hear_behind_twins(now, taken, from);
+            return self.hear_behind_twins(now, source, from);
         }
-        match self.learn(now, taken, Location::Behind(from)) {
+        match self.learn(now, source, Location::Behind(from)) {
             LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
             _ => Ok(()),
         }
@@ -162,17 +162,17 @@ impl Forwarding {
 
     /// The same where some LAN has two boxes. One of two does not speak for a station that another peer has just sent from: if both
     /// forward, it sends on what the other one delivered, and two such LANs would send that round.
-    #[inline(never)]
-    fn hear_behind_twins(&mut self, now: Instant, taken: &ParsedFrame, from: PeerId) -> Result<(), Discard> {
+    #[cold]
+    fn hear_behind_twins(&mut self, now: Instant, source: MacAddr, from: PeerId) -> Result<(), Discard> {
         if self.twins.is_partner(from) {
             return Err(self.discard(from, InDiscard::Partner));
         }
         let is_of_two = self.twins.has(from);
-        if is_of_two && taken.flow.source.is_group() {
+        if is_of_two && source.is_group() {
             // Nobody learns it, so nothing would end its way.
             return Err(self.discard(from, InDiscard::SourceElsewhere));
         }
-        match self.learn(now, taken, Location::Behind(self.twins.first(from))) {
+        match self.learn(now, source, Location::Behind(self.twins.first(from))) {
             LearnOutcome::Elsewhere(Location::Here) => Err(self.discard(from, InDiscard::SourceHere)),
             LearnOutcome::Elsewhere(Location::Behind(_)) if is_of_two => {
                 Err(self.discard(from, InDiscard::SourceElsewhere))
@@ -215,7 +215,7 @@ impl Forwarding {
         };
         let inner = inner.map_err(|reason| self.discard(from, reason))?;
         if let Inner::Macsec(taken) = inner {
-            self.hear_behind(now, &taken, from)?;
+            self.hear_behind(now, taken.flow.source, from)?;
             if self.state.offers && taken.flow.is_untagged_macsec() {
                 self.offer_station(now, from, taken.flow.source);
             }
@@ -281,7 +281,7 @@ impl Forwarding {
         if self.is_too_long(frame_octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        self.hear_behind(now, &taken, from)?;
+        self.hear_behind(now, taken.flow.source, from)?;
         if let Some(counters) = counters_of(&mut self.peers, from) {
             counters.in_pkts_tunnelled += 1;
             counters.in_pkts_joined += u64::from(waited.is_some());
