@@ -113,9 +113,9 @@ fn a_link_is_compared_with_what_stands_around_it() {
     // Over a cable: redirect, bridge, user space, kernel, the kernel beside the other two, and of how many frames the keystream was ready; five kinds of frames.
     // Programs in the kernel: three lengths both ways, with and without keystream ahead, and one that ends at once. A
     // bridge, programs of a link in the kernel, with and without keystream ahead, and gateways whose link is there; bare, unprotected and ten suites on AF_XDP; bare, unprotected and one suite on AF_PACKET. Two sizes,
-    // goodput, CPU, three percentiles. Then three ways of polling, idle and under load.
+    // goodput, CPU, three percentiles. Then three ways of polling, idle and under load. Express frames beside a gigabit: four ways, three percentiles.
     let cases = 4 + 2 + CipherSuite::ALL.len() + 3;
-    assert_eq!(rows.len(), 7 * 5 + 2 * 3 * 2 + 1 + cases * (2 + 2 + 3) + 3 * 3 * 2);
+    assert_eq!(rows.len(), 7 * 5 + 2 * 3 * 2 + 1 + cases * (2 + 2 + 3) + 3 * 3 * 2 + 4 * 3);
     let gcm = rows.iter().find(|row| row.case == "TCP, gcm-aes-128, af_packet").unwrap();
     assert_eq!(gcm.ratio.as_ref().unwrap().to, "TCP, unprotected, af_packet");
     let cabled: Vec<_> = rows.iter().filter(|row| row.case.contains(cable::CABLE)).collect();

@@ -255,6 +255,7 @@ impl Forwarding {
         Ok(Route { taken, destination: to })
     }
 
+    #[inline(always)]
     fn learn(&mut self, now: Instant, source: MacAddr, place: Location) -> LearnOutcome {
         self.learn_station(now, source, place, self.state.offers)
     }
@@ -268,6 +269,7 @@ impl Forwarding {
         let _ = self.state.events.tell(Event::StationMoves { peer, generation, address, to });
     }
 
+    #[inline(always)]
     fn learn_station(&mut self, now: Instant, address: MacAddr, place: Location, asks: bool) -> LearnOutcome {
         let heard = self.stations.learn(now, &self.state.hasher, address, place, asks);
         match heard {

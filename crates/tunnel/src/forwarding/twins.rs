@@ -36,12 +36,14 @@ const HOLD: Duration = Duration::from_millis(DRAIN.as_millis() as u64 * 3 / 2);
 pub(super) struct Twins {
     twins: Vec<Twin>,
     partner: Option<PeerId>,
+    /// Whether some LAN, this one or another, has two boxes: one look for each packet where none has.
+    any: bool,
 }
 
 impl Twins {
-    /// Whether some LAN, this one or another, has two boxes.
+    /// Whether some LAN has two boxes.
     pub(super) const fn has_any(&self) -> bool {
-        self.partner.is_some() || !self.twins.is_empty()
+        self.any
     }
 
     /// The peer behind which stations of this one are.
@@ -77,6 +79,9 @@ impl Twins {
 
     /// The peer to which frames for stations behind this one go.
     pub(super) fn current(&self, behind: PeerId) -> PeerId {
+        if !self.any {
+            return behind;
+        }
         let twin = self.twins.iter().find(|twin| twin.has(behind));
         twin.and_then(|twin| twin.current).unwrap_or(behind)
     }
@@ -96,11 +101,13 @@ impl Forwarding {
     /// These two peers are boxes of one LAN. Not for the frame path. To be called before the first frame.
     pub fn join_twins(&mut self, first: PeerId, second: PeerId) {
         self.twins.twins.push(Twin { first, second, current: None, moved: None });
+        self.twins.any = true;
     }
 
     /// This peer is the other box of this LAN.
     pub const fn set_partner(&mut self, peer: PeerId) {
         self.twins.partner = Some(peer);
+        self.twins.any = true;
     }
 
     /// True if frames for all peers do not go to this one: its twin forwards, or it is on this LAN.
