@@ -32,6 +32,7 @@ use fleet::directory::{Address, Directory, DirectoryError, Watched, configuratio
 use fleet::install::{ConfigurationFolder, InstallError, Trial};
 use fleet::{AcceptError, Accepted, Acceptor, Heart, Member, Refusal, Said};
 pub use gateway::{BesideGateway, GatewayToStart, NoGateway, NotReloaded, RunningGateway};
+use report::control_socket::Outcome;
 pub use seen::{FleetState, Seen};
 use tracing::{error, info, warn};
 
@@ -93,10 +94,10 @@ struct Told {
 
 impl Told {
     /// What became of a reload. One that failed is asked for again, until the gateway has it.
-    fn reloaded(&mut self, outcome: &Result<bool, Option<String>>) {
+    fn reloaded(&mut self, outcome: &Reloaded) {
         self.reload = match outcome {
-            Ok(true) => None,
-            Ok(false) | Err(_) => {
+            Reloaded::Taken => None,
+            Reloaded::Refused(_) | Reloaded::NoGateway | Reloaded::Unknown(_) => {
                 let pause = self.reload.map_or(SHORTEST_PAUSE, |(_, pause)| (2 * pause).min(LONGEST_PAUSE));
                 Some((Instant::now() + pause, pause))
             }
@@ -232,13 +233,13 @@ impl Agent {
     fn reload_untried(&self, gateway: &dyn RunningGateway, told: &mut Told) {
         let version = self.folder.version();
         let reloaded = reload(gateway, told);
-        told.is_unloaded = !matches!(reloaded, Ok(true));
-        match reloaded {
-            Ok(true) => self.seen.confirmed(version),
-            Err(None) => self.seen.waits(),
-            Ok(false) | Err(Some(_)) => self.seen.refused(
-                "the gateway has not taken the version in its folder yet; look at its log".to_owned(),
-            ),
+        told.is_unloaded = !matches!(reloaded, Reloaded::Taken);
+        match &reloaded {
+            Reloaded::Taken => self.seen.confirmed(version),
+            Reloaded::NoGateway => self.seen.waits(),
+            Reloaded::Refused(why) | Reloaded::Unknown(why) => {
+                self.seen.refused(format!("not taken from its folder yet: {why}"));
+            }
         }
         told.reloaded(&reloaded);
     }
@@ -333,22 +334,22 @@ impl Agent {
         told.reload = None;
         self.seen.version(Some(trial.version), FleetState::OnTrial, None);
         match reload(gateway, told) {
-            Ok(true) => {
+            Reloaded::Taken => {
                 told.is_unloaded = false;
                 self.judge(trial, gateway, told, stop);
             }
             // It has the configuration before, and goes on with it.
-            Ok(false) => self.take_back(trial, "the gateway refuses it"),
+            Reloaded::Refused(why) => self.take_back(trial, &why),
             // It reads this version when it starts. Whether it did is asked from here on.
-            Err(None) => {
+            Reloaded::NoGateway => {
                 self.confirm(trial);
                 self.seen.waits();
                 told.is_unloaded = true;
-                told.reloaded(&Err(None));
+                told.reloaded(&Reloaded::NoGateway);
             }
             // The gateway ends, and the next agent judges the trial.
-            Err(Some(_)) if stop.load(Ordering::Relaxed) => {}
-            Err(Some(why)) => {
+            Reloaded::Unknown(_) if stop.load(Ordering::Relaxed) => {}
+            Reloaded::Unknown(why) => {
                 self.take_back(trial, &why);
                 let reloaded = reload(gateway, told);
                 told.reloaded(&reloaded);
@@ -438,26 +439,40 @@ fn standing(gateway: &dyn RunningGateway) -> Result<Option<Vec<String>>, NoGatew
     Ok(Some(all.filter(|(_, verdict)| verdict.protecting).map(|(name, _)| name.clone()).collect()))
 }
 
-/// Has the gateway read its configuration again. Whether it took it; else no reason if no gateway runs, or why that is not known.
-fn reload(gateway: &dyn RunningGateway, told: &mut Told) -> Result<bool, Option<String>> {
+/// Answer of a gateway that is to read its configuration again.
+enum Reloaded {
+    /// It has it.
+    Taken,
+    /// It goes on with the one before: why.
+    Refused(String),
+    /// None runs.
+    NoGateway,
+    /// It did not tell: how.
+    Unknown(String),
+}
+
+/// Has the gateway read its configuration again.
+fn reload(gateway: &dyn RunningGateway, told: &mut Told) -> Reloaded {
     let was_away = std::mem::take(&mut told.is_gateway_away);
     match gateway.reload() {
-        Ok(outcome) => {
-            if !outcome.done {
-                outcome.lines.iter().for_each(|line| error!(event = "fleet-version-refused", "{line}"));
-            }
-            Ok(outcome.done)
+        Ok(Outcome { done: true, .. }) => Reloaded::Taken,
+        Ok(Outcome { done: false, lines }) => {
+            // As a terminal gets them; a log says how grave they are by itself.
+            let mut lines = lines.iter().map(|line| line.strip_prefix("error: ").unwrap_or(line)).peekable();
+            let why = lines.peek().map_or_else(String::new, |first| format!(": {first}"));
+            lines.for_each(|line| error!(event = "fleet-version-refused", "{line}"));
+            Reloaded::Refused(format!("the gateway refuses it{why}"))
         }
         Err(NotReloaded::NoGateway(why)) => {
             told.is_gateway_away = true;
             if !was_away {
                 warn!(event = "fleet-gateway-away", "{why}");
             }
-            Err(None)
+            Reloaded::NoGateway
         }
         Err(NotReloaded::Unknown(why)) => {
             warn!(event = "fleet-gateway-away", "{why}");
-            Err(Some(why))
+            Reloaded::Unknown(why)
         }
     }
 }

@@ -15,9 +15,12 @@ use super::{Agent, ConfigurationFolder, NoGateway, NotReloaded, RunningGateway, 
 const DEADLINE: Duration = Duration::from_secs(60);
 const VALID: Duration = Duration::from_secs(9000);
 
-/// A gateway that takes whatever is there, once it runs.
+/// A gateway that takes whatever is there, once it runs; until it is told to refuse.
 #[derive(Clone, Debug, Default)]
-struct Gateway(Arc<AtomicBool>);
+struct Gateway {
+    runs: Arc<AtomicBool>,
+    refuses: Arc<AtomicBool>,
+}
 
 impl RunningGateway for Gateway {
     fn report(&self) -> Result<Option<GatewayReport>, NoGateway> {
@@ -25,7 +28,12 @@ impl RunningGateway for Gateway {
     }
 
     fn reload(&self) -> Result<report::control_socket::Outcome, NotReloaded> {
-        match self.0.load(Ordering::Relaxed) {
+        let refusal =
+            ["error: press.toml:3: no such interface", "press.toml: not reloaded"].map(String::from);
+        match self.runs.load(Ordering::Relaxed) {
+            true if self.refuses.load(Ordering::Relaxed) => {
+                Ok(report::control_socket::Outcome { done: false, lines: refusal.to_vec() })
+            }
             true => Ok(report::control_socket::Outcome { done: true, lines: Vec::new() }),
             false => Err(NotReloaded::NoGateway("no gateway runs".to_owned())),
         }
@@ -70,6 +78,10 @@ impl World {
     }
 
     fn publish(&self, cak: &str) -> u64 {
+        self.publish_as(Kind::ConfigurationToKeep, cak)
+    }
+
+    fn publish_as(&self, kind: Kind, cak: &str) -> u64 {
         let folder = self.place.path().join("rendering/press");
         std::fs::create_dir_all(&folder).unwrap();
         let text = "[gateway]\nname = \"press\"\n[[link]]\nname = \"press\"\nplain = \"a\"\nprotected = \"b\"\n[link.mka]\ncak_file = \"press.cak\"\n";
@@ -79,7 +91,7 @@ impl World {
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
         let rendered = fleet::rendering::read(&self.place.path().join("rendering")).unwrap();
         let (member, files) = (PublicIdentity::of(&identity()), &rendered[0].files);
-        let draft = Draft { gateway: &self.name, member: &member, kind: Kind::ConfigurationToKeep, files };
+        let draft = Draft { gateway: &self.name, member: &member, kind, files };
         let (mut directory, now) = (self.address().open().unwrap(), unix_seconds());
         let place = compare(&mut *directory, &self.operator, draft, VALID, now).unwrap();
         publish(&mut *directory, &self.operator, draft, &place, VALID, now).unwrap()
@@ -125,7 +137,7 @@ fn what_no_gateway_has_taken_is_not_confirmed() {
     let world = World::new("agent-no-gateway");
     let version = world.publish("01");
     let gateway = Gateway::default();
-    let runs = Arc::clone(&gateway.0);
+    let runs = Arc::clone(&gateway.runs);
     world.follow(gateway, |_| {
         let first = until(
             "it beats",
@@ -149,7 +161,8 @@ fn a_refusal_ends_when_the_true_record_is_back() {
     let world = World::new("agent-replay");
     world.publish("01");
     let old = world.record();
-    let gateway = Gateway(Arc::new(AtomicBool::new(true)));
+    let gateway = Gateway::default();
+    gateway.runs.store(true, Ordering::Relaxed);
     world.follow(gateway, |seen| {
         let in_use = |version, state| {
             until("state", || seen.report(), |now| now.version == Some(version) && now.state == state)
@@ -162,5 +175,28 @@ fn a_refusal_ends_when_the_true_record_is_back() {
         assert!(refused.why.is_some(), "an old one is refused: {refused:?}");
         world.put(&record);
         in_use(version, FleetState::Confirmed);
+    });
+}
+
+/// The operator reads why, and does not have to go to the box.
+#[test]
+fn what_the_gateway_refuses_is_told_with_its_cause() {
+    let world = World::new("agent-refuses");
+    let before = world.publish("01");
+    let gateway = Gateway::default();
+    gateway.runs.store(true, Ordering::Relaxed);
+    let refuses = Arc::clone(&gateway.refuses);
+    world.follow(gateway, |seen| {
+        until("it has the first one", || seen.report(), |now| now.state == FleetState::Confirmed);
+        refuses.store(true, Ordering::Relaxed);
+        let why = "the gateway refuses it: press.toml:3: no such interface";
+        world.publish_as(Kind::Configuration, "02");
+        let told = until("on trial", || seen.report(), |now| now.state == FleetState::TakenBack);
+        assert_eq!((told.version, told.why.as_deref()), (Some(before), Some(why)));
+        let beat = until("it beats", || world.heartbeat().unwrap(), |beat| !beat.why.is_empty());
+        assert_eq!((beat.in_use, beat.why.as_str()), (Some(before), why));
+        world.publish("03");
+        let told = until("on no trial", || seen.report(), |now| now.state == FleetState::Refused);
+        assert_eq!(told.why, Some(format!("not taken from its folder yet: {why}")));
     });
 }
