@@ -400,6 +400,14 @@ fn of_counters(sum: impl Fn(&str) -> u64) -> Vec<Finding> {
             "a peer of an earlier version carries no frames behind VLAN tags: upgrade it, or connect the LAN's port untagged",
         ),
         (
+            "OutPktsOtherVlan",
+            "vlans does not list the VLANs of some frames of this LAN, which stay here: list them at both ends if they are to cross",
+        ),
+        (
+            "InPktsOtherVlan",
+            "a peer sends frames of VLANs that vlans does not list here, and they were dropped: list them, or have the peer list fewer",
+        ),
+        (
             "OutPktsCyclic",
             "a peer carries no frames of cells: set cells there, too, and mode = \"identifier\" at both ends",
         ),
