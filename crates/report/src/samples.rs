@@ -11,8 +11,8 @@ use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, na
 use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
 use super::recent::RecentTraffic;
 use super::site::{
-    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport, StationReport,
-    UdpReport, UplinkReport,
+    EpochReport, FlowReport, PathUplinkReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport,
+    StationReport, UdpReport, UplinkReport,
 };
 use super::*;
 use config::Antedate;
@@ -230,6 +230,16 @@ pub fn sample_site() -> SiteReport {
             octets_waiting: 25_100,
             counters: Counters::new(&["OutPktsExpress", "OutPktsBulkFull"], [40, 0]),
         }),
+        path_uplinks: vec![PathUplinkReport {
+            name: "wan2".into(),
+            figures: UplinkReport {
+                bits_per_second: 5_000_000,
+                express_waiting: 1,
+                bulk_waiting: 4,
+                octets_waiting: 6_100,
+                counters: Counters::new(&["OutPktsExpress", "OutPktsBulkFull"], [20, 0]),
+            },
+        }],
         tunnel: Counters::new(&["InPktsUnknownIdentifier", "InPktsTooShort"], [4, 6]),
         channel: Some(Counters::new(&["Connections"], [1])),
         peers,

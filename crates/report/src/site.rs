@@ -40,6 +40,9 @@ pub struct SiteReport {
     /// The uplink, if it has a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<UplinkReport>,
+    /// The uplinks of paths with a rate of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_uplinks: Vec<PathUplinkReport>,
     /// Counters of MACsec frames and of packets that are no peer's.
     pub tunnel: Counters,
     /// Counters of the management channel; none if all peers are plain.
@@ -104,6 +107,16 @@ pub struct UplinkReport {
     pub octets_waiting: u64,
     /// Packets that were sent, and those that found no room.
     pub counters: Counters,
+}
+
+/// An uplink of paths with a rate of its own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PathUplinkReport {
+    /// Its interface, or its address.
+    pub name: String,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: UplinkReport,
 }
 
 /// Another site.
@@ -262,6 +275,10 @@ impl SiteReport {
         groups.push((Group::Path, "between the ports".to_owned(), &self.path));
         groups
             .extend(self.uplink.iter().map(|uplink| (Group::Uplink, "uplink".to_owned(), &uplink.counters)));
+        let named = |uplink: &PathUplinkReport| format!("uplink {}", uplink.name);
+        groups.extend(
+            self.path_uplinks.iter().map(|uplink| (Group::Uplink, named(uplink), &uplink.figures.counters)),
+        );
         groups.push((Group::Tunnel, "tunnel".to_owned(), &self.tunnel));
         groups.extend(
             self.channel.iter().map(|channel| (Group::Channel, "management channel".to_owned(), channel)),

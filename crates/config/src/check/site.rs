@@ -291,21 +291,33 @@ fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
             writeln!(f, "  DSCP       {from}: {}", reveals(dscp).unwrap_or_default())?;
         }
     }
-    let Some(rate) = site.rate else { return Ok(()) };
+    if !site.is_shaped() {
+        return Ok(());
+    }
     let inside = if site.protect {
         "PROFINET, EtherCAT, GOOSE and VLAN priorities 6 and 7 of machines"
     } else {
         "cyclic frames of cells, GOOSE, sampled values and VLAN priorities 6 and 7 in front of the SecTAG"
     };
-    writeln!(
-        f,
-        "  rate       {} bit/s, all peers and paths together, counted with UDP, IP and Ethernet (38 octets)",
-        rate_text(rate)
-    )?;
+    let uplinks: Vec<_> = (site.path_uplinks().iter())
+        .map(|uplink| format!("{} bit/s at {}", rate_text(uplink.rate), uplink.name()))
+        .collect();
+    let counted = "counted with UDP, IP and Ethernet (38 octets)";
+    if !uplinks.is_empty() {
+        writeln!(f, "  rate       {}, of paths there to all peers, {counted}", uplinks.join(", "))?;
+    }
+    if let Some(rate) = site.rate {
+        let all = if uplinks.is_empty() { "all peers and paths together" } else { "all others together" };
+        writeln!(f, "  rate       {} bit/s, {all}, {counted}", rate_text(rate))?;
+    }
     writeln!(f, "             express frames go first, up to three quarters of it: {inside}")?;
+    let place = match site.rate {
+        Some(_) => "the rate keeps all frames in user space",
+        None => "frames over paths pass through user space",
+    };
     writeln!(
         f,
-        "             they overtake others: a station with a SecY of its own needs a replay window, and the rate keeps all frames in user space"
+        "             they overtake others: a station with a SecY of its own needs a replay window, and {place}"
     )
 }
 
@@ -346,7 +358,8 @@ fn write_peer(
 
 fn write_paths(f: &mut fmt::Formatter<'_>, peer: &SitePeer) -> fmt::Result {
     for (path, number) in peer.paths.iter().zip(1..) {
-        writeln!(f, "    path {number}     {}", manager_path(path))?;
+        let rate = path.rate.map_or_else(String::new, |rate| format!(", {} bit/s", rate_text(rate)));
+        writeln!(f, "    path {number}     {}{rate}", manager_path(path, None))?;
     }
     if peer.paths.is_empty() {
         return Ok(());

@@ -77,7 +77,7 @@ section! {
         rate: String {
             kind: Kind::Text { what: "bits a second, `\"64k\"` to `\"100G\"`", pattern: "^[0-9]+[kMG]$" },
             absent: Means("packets are sent as they come"),
-            meaning: "What the site's uplink carries, less a few percent. Packets wait here instead of in a modem: express frames first, other flows in turns. It counts UDP, IP and 38 octets of Ethernet around each payload, all peers and paths together. Frames then pass through user space.",
+            meaning: "What the site's uplink carries, less a few percent. Packets wait here instead of in a modem: express frames first, other flows in turns. It counts UDP, IP and 38 octets of Ethernet around each payload, all peers and paths together, but for paths with a `rate` of their own. Frames then pass through user space.",
             example: r#"rate = "50M""#,
         }
         vlans: Vec<Spanned<Value>> {
@@ -295,6 +295,12 @@ section! {
             absent: Means("as this box's routes say"),
             meaning: "Interface by which packets leave, by its routes.",
             example: r#"interface = "wan2""#,
+        }
+        rate: String {
+            absent: Means("that of the site, if it has one"),
+            meaning: "What the uplink of this path carries, less a few percent: that of its `interface`, or without one that of its `local`. One of them is needed. All paths of the site with the same one share the rate, and each says it. A site has at most 8 such uplinks.",
+            example: "interface = \"wan2\"\nrate = \"18M\"",
+            ..SITE.rate
         }
     }
     sections {}

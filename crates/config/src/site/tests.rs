@@ -163,7 +163,7 @@ fn a_peer_behind_a_relay_has_the_key_of_its_relay() {
     let (berlin, far) = (&site.peers[0], &site.peers[3]);
     let hub = Hub { name: "berlin".into(), public_key: berlin.public_key.unwrap() };
     assert_eq!((far.via.as_ref(), far.endpoint.as_ref()), (Some(&hub), None));
-    assert_eq!(settings::manager_peer(far).via, berlin.public_key);
+    assert_eq!(settings::manager_peer(site, far).via, berlin.public_key);
     assert!(site.peers[..3].iter().all(|peer| peer.via.is_none()));
     // A hub of one peer relays nothing.
     let (_, warnings) = validated(&valid().replace("identity =", "relay = true\nidentity =")).unwrap();

@@ -201,6 +201,7 @@ impl Judge {
         if peers.len() == raw.peer.len() {
             relay::find_hubs(label, &raw.peer, &mut peers, findings);
             standby::judge_twins(label, raw, &mut peers, findings);
+            uplink::judge_paths(label, &raw.peer, &peers, findings);
         }
         (peers.len() == raw.peer.len() && (1..=MOST_PEERS).contains(&peers.len())).then_some(peers)
     }

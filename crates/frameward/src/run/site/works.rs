@@ -22,7 +22,7 @@ use super::super::link::{allowed, io};
 use super::plain_peers::PlainPeers;
 use super::programs::{Kernel, may_have_programs};
 use config::site::settings::{
-    lan_frame, manager_settings, open_wan, peer_settings, plain_port, settings, shaper,
+    lan_frame, manager_settings, open_wan, peer_settings, plain_port, settings, shapers,
 };
 use config::{Gateway, Io, Site, SitePeer};
 
@@ -277,9 +277,9 @@ impl Bound {
         let (producer, datagrams) = datagrams();
         let mut forwarding =
             Box::new(Forwarding::new(settings(config, lan_mtu)?, wan, worker, producer, config.dscp));
-        if let Some(shaper) = shaper(config, lan_mtu) {
-            forwarding.shape(shaper);
-        }
+        let (rest, of_paths) = shapers(config, lan_mtu);
+        rest.into_iter().for_each(|shaper| forwarding.shape(shaper));
+        of_paths.into_iter().for_each(|shaper| forwarding.shape_path(shaper));
         if config.relay {
             forwarding.relay_for_peers();
         }

@@ -68,11 +68,11 @@ impl RunningSite {
         match &works.channel {
             Channel::Quic(manager) => {
                 let most_payload = most_payload(config, works.about.lan_mtu).unwrap_or_default();
-                let come = come.iter().map(|(number, peer)| (*number, manager_peer(peer))).collect();
+                let come = come.iter().map(|(number, peer)| (*number, manager_peer(config, peer))).collect();
                 manager.change_peers(&leave, come, most_payload);
                 let other_paths = stay.iter().zip(&config.peers).filter_map(|(stays, peer)| {
                     let known = before.contains(peer);
-                    stays.filter(|_| !known).map(|number| (number, manager_peer(peer)))
+                    stays.filter(|_| !known).map(|number| (number, manager_peer(config, peer)))
                 });
                 manager.change_paths(other_paths.collect());
             }
