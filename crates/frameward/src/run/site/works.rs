@@ -2,6 +2,7 @@
 
 mod peers;
 
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use netdev::udp::UdpPort;
 use sitelink::{KernelSite, Manager, ManagerStatus, PlainPeer};
 use tracing::{info, warn};
 use tunnel::standby::{LONGEST_TAKEOVER, Timing};
-use tunnel::{Mode, PeerId};
+use tunnel::{Mode, PacketOctets, PeerId};
 
 use super::super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::super::link::{allowed, io};
@@ -176,6 +177,13 @@ impl Works {
         match &self.channel {
             Channel::Quic(manager) => Some(manager.status()),
             Channel::Plain(_) => None,
+        }
+    }
+
+    /// What was counted of packets of each peer, for the peer to hear.
+    pub(super) fn tell_octets(&self, octets: BTreeMap<PeerId, PacketOctets>) {
+        if let Channel::Quic(manager) = &self.channel {
+            manager.tell_octets(octets);
         }
     }
 
