@@ -297,6 +297,7 @@ impl Bound {
         if config.relay {
             forwarding.relay_for_peers();
         }
+        drop(forwarding.set_vlans(config.vlans.clone().map(Box::new)));
         join(&mut forwarding, config)?;
         if config.protect {
             // Interface and port are those of the link inside of it.
