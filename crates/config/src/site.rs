@@ -132,9 +132,12 @@ pub struct PathUplink {
     pub rate: u64,
 }
 
+/// The interface of an uplink, or without one its address.
+pub(crate) type UplinkKey = (Option<String>, Option<IpAddr>);
+
 impl SitePath {
     /// The interface or the address that says which uplink it has. `None`: neither is said.
-    pub(crate) fn uplink_key(&self) -> Option<(Option<String>, Option<IpAddr>)> {
+    pub(crate) fn uplink_key(&self) -> Option<UplinkKey> {
         if let Some(interface) = &self.interface {
             return Some((Some(interface.clone()), None));
         }

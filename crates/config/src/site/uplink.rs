@@ -1,14 +1,12 @@
 //! `rate` and `dscp`: the order of a site's packets at its uplink, and beyond.
 
-use std::net::IpAddr;
-
 use dataplane::site::{Dscp, UPLINKS};
 use toml::{Spanned, Value};
 
 use super::super::Io;
 use super::super::findings::Findings;
 use super::super::reference::{RawSite, RawSitePeer, SITE};
-use super::SitePeer;
+use super::{SitePeer, UplinkKey};
 
 /// Rates that a shaper takes, in bits a second.
 const RATES: std::ops::RangeInclusive<u64> = 64_000..=100_000_000_000;
@@ -50,7 +48,7 @@ pub(super) fn judge_paths(
     peers: &[SitePeer],
     findings: &mut Findings,
 ) {
-    let mut known: Vec<((Option<String>, Option<IpAddr>), Option<u64>, usize)> = Vec::new();
+    let mut known: Vec<(UplinkKey, Option<u64>, usize)> = Vec::new();
     for (peer, raw) in peers.iter().zip(raw) {
         for (number, (path, raw)) in (1..).zip(peer.paths.iter().zip(&raw.get_ref().paths)) {
             let Some(key) = path.uplink_key() else { continue };

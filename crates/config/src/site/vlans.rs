@@ -83,7 +83,6 @@ mod tests {
 
     use super::super::super::check::Plan;
     use super::super::super::tests::{lines, validated};
-    use super::*;
 
     fn text(gateway: &str, site: &str) -> String {
         format!(
