@@ -136,6 +136,7 @@ pub fn sample_mka() -> MkaReport {
         }],
         strangers: Vec::new(),
         under_fallback: false,
+        missing: Vec::new(),
         not_heard: Vec::new(),
         saks: vec![SakReport {
             ki: "000102030405060708090a0b/7".into(),

@@ -211,7 +211,7 @@ section! {
         peers: Vec<Spanned<String>> {
             kind: Kind::List { of: &texts::SCI, from: 1, to: MOST_PEERS },
             absent: Means("whoever was live under the first CAK"),
-            meaning: "The SCIs of all other boxes of the link. Others are reported as strangers.",
+            meaning: "The SCIs of all other boxes of the link. Others are reported as strangers, and those that are not there as missing.",
             example: r#"peers = ["02:00:00:00:00:b3/1"]"#,
         }
         priority: i64 {

@@ -14,7 +14,7 @@ use super::Running;
 use super::link::RunningLink;
 use super::report::requested;
 use report::cell::CellReport;
-use report::link_verdict::{Facts, link_verdict};
+use report::link_verdict::{Facts, beside_express, link_verdict};
 use report::recent::{Counted, CountedSc, RecentCounters, RecentTraffic};
 use report::site::delivery::{BothEnds, Deliveries};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
@@ -251,7 +251,11 @@ impl Running {
         verdicts.links.retain(|name, _| links.iter().any(|link| link.name == *name));
         verdicts.sites.retain(|name, _| sites.iter().any(|site| site.name == *name));
         for mut link in links {
-            verdicts.links.entry(link.name.clone()).or_default().lately.look(now, of_link(&link));
+            // Inside of such a site, a peer's box that stands by sends nothing.
+            let has_twins =
+                self.sites.iter().any(|site| site.config.name == link.name && site.config.has_twins());
+            let counted = of_link(&link, !has_twins);
+            verdicts.links.entry(link.name.clone()).or_default().lately.look(now, counted);
             verdicts.of_link(now, &mut link, &self.links, &self.control);
             let watched = verdicts.links.entry(link.name.clone()).or_default();
             if watched.log.is_news(now, &link.verdict, link.concerns.is_empty()) {
@@ -295,10 +299,13 @@ fn discards(
     }
 }
 
-fn of_link(link: &LinkReport) -> Counted {
+/// `all_speak`: each peer is to answer, by itself.
+fn of_link(link: &LinkReport, all_speak: bool) -> Counted {
     let secy = &link.secy;
     let sent =
         |sc: &TransmitScReport| sc.counters.value("OutPktsProtected") + sc.counters.value("OutPktsEncrypted");
+    let scs = [Some(&secy.transmit), secy.express.as_ref()];
+    let [ordinary, express] = scs.map(|sc| sc.filter(|_| all_speak).map_or(0, sent));
     let mut counted = Counted {
         sent: secy.transmit_scs().map(sent).sum(),
         clear: secy.counters.value("InPktsNoTag"),
@@ -313,6 +320,7 @@ fn of_link(link: &LinkReport) -> Counted {
             valid: value("InPktsOK") + value("InPktsDelayed"),
             not_valid: value("InPktsNotValid"),
             late: value("InPktsLate") + value("InPktsDuplicate"),
+            sent: if beside_express(&sc.sci).is_some() { express } else { ordinary },
         };
         counted.scs.insert(sc.sci.clone(), of_sc);
     }
@@ -333,6 +341,7 @@ fn of_cell(cell: &CellReport) -> Counted {
             valid: value("InPktsOK"),
             not_valid: value("InPktsNotValid"),
             late: value("InPktsLate"),
+            sent: 0,
         };
         counted.scs.insert(relation.inward_name(), of_relation);
     }
@@ -376,6 +385,23 @@ fn both_ends(peer: &SitePeerReport) -> Option<BothEnds> {
 mod tests {
     use super::*;
     use report::Level;
+
+    /// What an SC is to answer is what was sent on the own one of its kind; boxes that stand by answer nothing.
+    #[test]
+    fn ordinary_and_express_frames_wait_for_answers_of_their_kind() {
+        let mut link = report::samples::sample("g").links.remove(0);
+        link.secy.transmit.counters = Counters::new(&["OutPktsEncrypted"], [7]);
+        let mut express = link.secy.transmit.clone();
+        express.counters = Counters::new(&["OutPktsProtected"], [2]);
+        link.secy.express = Some(express);
+        let mut other = link.secy.receive[0].clone();
+        other.sci = "02:00:00:00:00:02/32769".into();
+        link.secy.receive.push(other);
+        let sent =
+            |all_speak| of_link(&link, all_speak).scs.into_values().map(|sc| sc.sent).collect::<Vec<_>>();
+        assert_eq!(sent(true), [7, 2]);
+        assert_eq!(sent(false), [0, 0]);
+    }
 
     #[test]
     fn an_event_is_told_at_once_and_not_too_often() {

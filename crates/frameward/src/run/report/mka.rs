@@ -57,6 +57,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
             })
             .collect(),
         under_fallback: status.under_fallback && status.members.iter().any(|member| member.live),
+        missing: missing(mka, agreement),
         not_heard: status.gaps.iter().map(|gap| status.names.within(gap).to_string()).collect(),
         saks: status.saks.iter().map(sak).collect(),
         fragmentation: fragmentation(link, agreement),
@@ -68,6 +69,14 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
             .collect(),
         counters: Counters::new(KayCounters::NAMES, counters.values()),
     }
+}
+
+/// Stations of `peers` that are not live.
+fn missing(mka: &Mka, agreement: &KeyAgreementStatus) -> Vec<String> {
+    let KeyAgreementStatus { status, .. } = agreement;
+    let is_live = |sci| status.members.iter().any(|member| member.live && member.sci == sci);
+    let missing = mka.peers.iter().filter(|sci| !is_live(**sci));
+    missing.map(|sci| status.names.beside(*sci).to_string()).collect()
 }
 
 /// Requests of the configuration.
