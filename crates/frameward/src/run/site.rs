@@ -23,7 +23,7 @@ use netdev::interface::{InterfaceError, LinkState};
 use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
 use tunnel::standby::{DRAIN, Role};
-use tunnel::{Mode, PeerCounters, PeerId};
+use tunnel::{Mode, PacketOctets, PeerCounters, PeerId};
 
 use super::interface_looks::Seen;
 use super::interface_settings::{InterfaceSettings, OwnInterface};
@@ -158,6 +158,15 @@ impl RunningSite {
     /// State of the management channel; none if all peers are plain.
     pub(super) fn status(&self) -> Option<ManagerStatus> {
         self.works.as_ref()?.status()
+    }
+
+    /// Has peers be told what this site has counted of their packets, in the order of the configuration.
+    pub(super) fn tell_octets(&self, octets: impl Iterator<Item = PacketOctets>) {
+        let numbers = self.numbered_peers().map(|(_, number)| number);
+        let numbered = numbers.zip(octets).filter_map(|(number, octets)| Some((number?, octets)));
+        if let Some(works) = &self.works {
+            works.tell_octets(numbered.collect());
+        }
     }
 
     /// Logs what there is to be said since the last time.

@@ -2,6 +2,7 @@
 
 mod peers;
 
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use netdev::udp::UdpPort;
 use sitelink::{KernelSite, Manager, ManagerStatus, PlainPeer};
 use tracing::{info, warn};
 use tunnel::standby::{LONGEST_TAKEOVER, Timing};
-use tunnel::{Mode, PeerId};
+use tunnel::{Mode, PacketOctets, PeerId};
 
 use super::super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::super::link::{allowed, io};
@@ -179,6 +180,13 @@ impl Works {
         }
     }
 
+    /// What was counted of packets of each peer, for the peer to hear.
+    pub(super) fn tell_octets(&self, octets: BTreeMap<PeerId, PacketOctets>) {
+        if let Channel::Quic(manager) = &self.channel {
+            manager.tell_octets(octets);
+        }
+    }
+
     /// Notices since the last call, each with its peer if it is about one.
     pub(super) fn notices(&self) -> Vec<(Option<PeerId>, String)> {
         match &self.channel {
@@ -289,6 +297,7 @@ impl Bound {
         if config.relay {
             forwarding.relay_for_peers();
         }
+        drop(forwarding.set_vlans(config.vlans.clone().map(Box::new)));
         join(&mut forwarding, config)?;
         if config.protect {
             // Interface and port are those of the link inside of it.
