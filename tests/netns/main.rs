@@ -33,6 +33,7 @@ mod hostile;
 mod http;
 mod init;
 mod kernel_default;
+mod kernel_life;
 mod kernel_link;
 mod kernel_path;
 mod kernel_reload;

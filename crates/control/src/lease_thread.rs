@@ -10,6 +10,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +22,7 @@ use wire::Pn;
 
 use crate::Notice;
 use crate::floors::Floor;
-use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, UnusedPns};
+use pnstore::{LeaseError, LeaseName, LeaseStore, Reservation, UnusedPns};
 
 /// Limit on waiting for an answer: well below the life time of an MKA participant, 6 s.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -37,7 +38,7 @@ const REPORT_AGAIN: Duration = Duration::from_secs(60);
 /// A request to the disk.
 enum Work {
     /// To reserve the next block of PNs.
-    Reserve { ticket: u64, name: LeaseName, last: Pn },
+    Reserve { ticket: u64, name: LeaseName, last: Pn, pns: NonZeroU64 },
     /// To write floors that were read then; none: they are the last ones of SAs that are gone.
     Floors { floors: Vec<Floor>, read: Option<FloorReading> },
     /// To take back the unused PNs of an SA that is gone.
@@ -140,10 +141,10 @@ impl LeaseThread {
         Some(answer)
     }
 
-    /// Asks for the next block of PNs. Returns the number that the answer will have.
-    pub(crate) fn reserve(&mut self, name: LeaseName, last: Pn) -> u64 {
+    /// Asks for the next block of so many PNs. Returns the number that the answer will have.
+    pub(crate) fn reserve(&mut self, name: LeaseName, last: Pn, pns: NonZeroU64) -> u64 {
         self.ticket += 1;
-        self.send(Work::Reserve { ticket: self.ticket, name, last });
+        self.send(Work::Reserve { ticket: self.ticket, name, last, pns });
         self.ticket
     }
 
@@ -234,8 +235,8 @@ impl LeaseThread {
 impl Work {
     fn carry_out(self, leases: &mut LeaseStore) -> Answer {
         match self {
-            Self::Reserve { ticket, name, last } => {
-                Answer::Reserved { ticket, reservation: leases.reserve(name, last, BLOCK_PNS) }
+            Self::Reserve { ticket, name, last, pns } => {
+                Answer::Reserved { ticket, reservation: leases.reserve(name, last, pns) }
             }
             Self::Floors { floors, read } => {
                 let written = leases.keep_floors(&floors);

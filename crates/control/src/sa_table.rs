@@ -39,6 +39,9 @@ use xdp::link::SaKey;
 
 use express::express_or_not;
 
+/// Why a SAK that the programs would take is in user space: it stays where its first frame was. The next one comes to the kernel.
+pub(crate) const BEGAN_THERE: &str = "its SAK began there";
+
 /// Something that a person has to know.
 #[derive(Debug)]
 pub(super) enum SaNotice {
@@ -249,7 +252,7 @@ impl SaTable {
     /// Why the SAK that protects is in user space, if it is.
     pub(super) fn why_user_space(&self) -> Option<&str> {
         let enabled = self.find(self.enabled?)?;
-        let why = self.why_user_space.as_deref().unwrap_or("its SAK began there");
+        let why = self.why_user_space.as_deref().unwrap_or(BEGAN_THERE);
         (!enabled.in_kernel).then_some(why)
     }
 

@@ -34,6 +34,8 @@ use config::{Finding, Keys, Link};
 
 /// Interval between looks at interfaces if the kernel reports nothing.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Time in which a KaY that has heard that programs take SAs again makes another SAK by itself, if it does.
+const SAK_BY_ITSELF: Duration = Duration::from_secs(3);
 /// Pause after a failure before interfaces and ports are tried again: at the next look, whose answer may come sooner than the last one.
 pub(super) const RETRY: Duration = Duration::from_millis(900);
 
@@ -150,6 +152,7 @@ impl Running {
                 if let Err(error) = self.tell_kay_of_place(link) {
                     error!(event = "key-agreement-not-changed", "{error}");
                 }
+                self.ask_for_sak(link, now);
                 return None;
             }
             // A worker that does not answer has its own notice.
@@ -186,6 +189,19 @@ impl Running {
         let news = (!known).then(|| PassageNews::ends(&why));
         link.wait(why, try_at);
         news
+    }
+
+    /// A SAK that has left the kernel never comes back. Asks for the next one, once, if programs wait for it.
+    fn ask_for_sak(&mut self, link: &mut RunningLink, now: Instant) {
+        let name = &link.config.name;
+        if !self.control.awaits_next_sak(name) {
+            link.awaits_sak = None;
+            return;
+        }
+        let (since, asked) = link.awaits_sak.get_or_insert((now, false));
+        if !*asked && now.saturating_duration_since(*since) >= SAK_BY_ITSELF {
+            *asked = self.control.rekey(name);
+        }
     }
 
     /// Starts a link whose interfaces were missing until now, if both are there.

@@ -45,6 +45,8 @@ pub(super) struct RunningLink {
     unmarked: Option<UnmarkedKey>,
     /// Whether its KaY was told that programs take its SAs.
     pub(super) kay_in_kernel: bool,
+    /// Since when programs wait for its next SAK, and whether it was asked for.
+    pub(super) awaits_sak: Option<(Instant, bool)>,
     /// Where it was said that its frames are protected and verified.
     place_said: Option<LinkPlace>,
 }
@@ -119,6 +121,7 @@ impl RunningLink {
             fallback: None,
             unmarked: None,
             kay_in_kernel: false,
+            awaits_sak: None,
             place_said: None,
             config: link,
         }
