@@ -8,6 +8,7 @@ use crate::member::PublicIdentity;
 use crate::name::GatewayName;
 use crate::operator::{Draft, Operator};
 use crate::record::{Kind, Record, Validity};
+use crate::token::TokenError;
 
 /// Time by which the clocks of gateways may be behind the operator's.
 const CLOCKS_APART: u64 = 600;
@@ -80,6 +81,9 @@ pub enum PublishError {
     /// The directory did not take it.
     #[error(transparent)]
     Directory(#[from] DirectoryError),
+    /// The signing key's token did not sign it.
+    #[error(transparent)]
+    Token(#[from] TokenError),
     /// Somebody revoked it.
     #[error("was revoked in version {version}, which stays")]
     Revoked {
@@ -206,7 +210,7 @@ pub fn publish(
     let version = before.saturating_add(1).max(now);
     let validity =
         Validity { from: now.saturating_sub(CLOCKS_APART), until: now.saturating_add(valid.as_secs()) };
-    let record = operator.publish(draft, version, validity);
+    let record = operator.publish(draft, version, validity)?;
     match directory.put(&place.key, &record, place.seen)? {
         Put::Done(_) => Ok(version),
         Put::Changed(entry) => {

@@ -14,6 +14,7 @@ mod gateway;
 mod keys;
 mod operator;
 mod signing;
+mod signing_key;
 mod standing;
 
 #[derive(Subcommand)]

@@ -4,6 +4,7 @@
 mod due;
 mod enrolment;
 mod keys;
+mod token;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
