@@ -193,6 +193,7 @@ fn settings(i: usize, suite: CipherSuite) -> Settings {
             carries_whole: true,
             in_kernel: false,
             express: false,
+            takes_padded: false,
             largest_sdu: 0,
             name: None,
             suites: vec![SuiteTiming { suite, nanoseconds: 100 }],

@@ -42,6 +42,7 @@ pub(super) fn validate(label: &str, raw: &RawSite, io: Io, findings: &mut Findin
 fn refuse_keys(label: &str, raw: &RawSite, findings: &mut Findings) {
     let spans = [
         ("suite", raw.suite.as_ref().map(Spanned::span)),
+        ("padding", raw.padding.as_ref().map(Spanned::span)),
         ("[site.mka]", raw.mka.as_ref().map(Spanned::span)),
         ("[site.static]", raw.static_keys.as_ref().map(Spanned::span)),
     ];

@@ -369,6 +369,7 @@ fn settings(link: &Link, source: MacAddr, sci: Sci) -> mka::Settings {
             carries_whole: true,
             in_kernel: false,
             express: false,
+            takes_padded: false,
             largest_sdu: 0,
             name: None,
             suites: vec![timing],
