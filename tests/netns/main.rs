@@ -50,6 +50,7 @@ mod neighbours;
 mod onebox;
 mod operators;
 mod order;
+mod padding;
 mod page;
 mod peers;
 mod plants;

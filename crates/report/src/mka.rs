@@ -132,6 +132,12 @@ pub struct FragmentReport {
     /// Why not, or not both; none if they are as the configuration requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
+    /// Frames are padded.
+    #[serde(default)]
+    pub padded: bool,
+    /// Why not, if the configuration requested it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not_padded: Option<String>,
 }
 
 /// A change.
@@ -233,6 +239,9 @@ impl MkaReport {
         {
             say(State::WeakSettings, &format!("fragment or concatenate is \"on\", but not in use: {why}."));
         }
+        if let (true, Some(why)) = (self.secured, &self.fragmentation.why_not_padded) {
+            say(State::WeakSettings, &format!("Frames are not padded: {why}."));
+        }
         if requested.no_sci && self.live_peers() > 1 {
             say(
                 State::WeakSettings,
@@ -299,6 +308,11 @@ mod tests {
                 &|mka| mka.fragmentation.why_not = Some("x has not announced it".into()),
                 false,
                 "x has not announced it.",
+            ),
+            (
+                &|mka| mka.fragmentation.why_not_padded = Some("peer x does not know it".into()),
+                false,
+                "Frames are not padded: peer x does not know it.",
             ),
         ];
         for (change, grave, words) in rows {

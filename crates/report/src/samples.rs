@@ -146,7 +146,13 @@ pub fn sample_mka() -> MkaReport {
             seconds: 93_784,
             transmits: true,
         }],
-        fragmentation: FragmentReport { fragment: true, concatenate: true, why_not: None },
+        fragmentation: FragmentReport {
+            fragment: true,
+            concatenate: true,
+            why_not: None,
+            padded: false,
+            why_not_padded: None,
+        },
         next_rekey_seconds: Some(61),
         changes: vec![
             ChangeReport { ms_ago: 90_000, text: "member 02:00:00:00:00:02/1 \"press-b\" is live".into() },

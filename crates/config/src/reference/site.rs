@@ -56,6 +56,12 @@ section! {
             example: r#"suite = "gcm-aes-256""#,
             ..LINK.suite
         }
+        padding: Vec<Spanned<i64>> {
+            absent: Means("packets are as long as what they hold"),
+            meaning: "Sizes to which the LAN's frames are padded before they enter the tunnel, with `protect = true`. The list is that of `padding` in `[[link]]`. A packet in identifier mode over IPv4 has 16 octets more than the frame.",
+            example: "mka.cak_file = \"plants.cak\"\nprotect = true\npadding = [256, 1484]",
+            ..LINK.padding
+        }
         mtu: Value {
             kind: texts::MTU,
             absent: Word("interface"),

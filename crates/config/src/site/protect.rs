@@ -59,6 +59,7 @@ fn warn_of_partial_mesh(label: &str, raw: &RawSite, findings: &mut Findings) {
 fn refuse_keys(label: &str, raw: &RawSite, findings: &mut Findings) {
     let spans = [
         ("suite", raw.suite.as_ref().map(Spanned::span)),
+        ("padding", raw.padding.as_ref().map(Spanned::span)),
         ("[site.mka]", raw.mka.as_ref().map(Spanned::span)),
         ("[site.static]", raw.static_keys.as_ref().map(Spanned::span)),
     ];

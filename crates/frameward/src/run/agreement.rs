@@ -47,9 +47,11 @@ pub(super) fn key_agreement(
         announced: Announced {
             reassembles: fragment,
             splits: concatenate,
-            carries_whole: mtus.need_no_fragments(link),
+            // Programs in a peer's kernel would take no padded frames.
+            carries_whole: mtus.need_no_fragments(link) && link.padding().is_none(),
             in_kernel,
             express: link.express && sci.express().is_some(),
+            takes_padded: link.reassembles(),
             largest_sdu: largest_sdu(mtus),
             name: mka.announced_name,
             suites: suites(mka.suite, &measured.speeds),
@@ -72,6 +74,7 @@ pub(super) fn key_agreement(
         replay_window: link.replay_window,
         hold: link.fragmentation.map(|how| how.hold).unwrap_or_default(),
         express_classes: link.fragmentation.map(|how| how.express).unwrap_or_default(),
+        padding: link.padding(),
         antedate: measured.antedating.on,
         beside_stations: link.in_site,
         record: None,

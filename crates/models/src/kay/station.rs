@@ -76,6 +76,7 @@ pub fn settings(source: MacAddr, suite: CipherSuite, delay_protect: bool) -> Set
             carries_whole: true,
             in_kernel: false,
             express: false,
+            takes_padded: false,
             largest_sdu: 0,
             name: None,
             suites: vec![SuiteTiming { suite, nanoseconds: 100 }],

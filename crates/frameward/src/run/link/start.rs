@@ -233,7 +233,7 @@ pub(super) fn secy_settings(link: &Link, mtus: Mtus) -> Settings {
         validate_frames: link.validate_frames,
         replay_protect: link.replay_protect,
         clear_vlan: link.clear_vlan,
-        reassemble: link.fragmentation.is_some(),
+        reassemble: link.reassembles(),
         mtu: mtus.protected,
     }
 }
