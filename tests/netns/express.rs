@@ -2,7 +2,7 @@
 //! None is lost or out of order, whatever changes meanwhile, and nothing is in clear.
 
 use std::collections::HashSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip, Until};

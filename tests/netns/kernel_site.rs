@@ -254,20 +254,6 @@ fn known_flows_cross(choice: &SitesChoice, ios: [&str; 2], kernel: [bool; 2]) {
     world.stop();
 }
 
-/// The same with few frames, for an emulated CPU.
-pub(crate) fn a_few_known_flows_cross() {
-    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["kernel", "kernel"]);
-    world.warm(1);
-    assert_eq!([0, 1].map(|at| world.path(at)), ["kernel", "kernel"]);
-    let before = [0, 1].map(|at| world.received_by_user_space(at));
-    for octets in [60, 599, 1300] {
-        world.cross(0, 1, octets);
-        world.cross(1, 1, octets);
-    }
-    assert_eq!([0, 1].map(|at| world.received_by_user_space(at)), before);
-    world.stop();
-}
-
 #[test]
 fn flows_of_plain_peers_cross_in_the_kernel() {
     let choice = SitesChoice { io: "kernel", mode: "plain", ..SitesChoice::default() };

@@ -15,7 +15,6 @@ use wire::fieldbus::ETHERTYPE;
 
 use super::fieldbus::for_the_kernel;
 use super::guard::{hears, hears_in_the_end, live_on, speaks};
-use super::kernel_site::a_few_known_flows_cross;
 use super::{DEADLINE, MARKER, counter, program};
 
 /// What two gateways and two machines on one emulated CPU keep up with.
@@ -48,13 +47,6 @@ fn this_kernels_guard() {
         station.stop().unwrap();
         assert!(hears_in_the_end(&service, machine), "{io}: a stop leaves the port shut");
     }
-}
-
-/// XDP programs carry the known flows of two sites.
-#[test]
-#[ignore = "for other kernels: make test-kernels"]
-fn a_site_in_the_kernel() {
-    a_few_known_flows_cross();
 }
 
 /// XDP programs protect and verify all frames of a cell between two gateways, in clear or not.
