@@ -97,7 +97,7 @@ fn no_vlan_that_is_not_listed_leaves_or_enters_a_lan_that_is_protected() {
     let frame = |from: usize, number: u32| {
         let (to, source) = (station(1 - from as u8), station(from as u8));
         let mut frame = macsec(to, source, 1 + number, 100 + number as usize);
-        if number % 3 != 0 {
+        if !number.is_multiple_of(3) {
             frame[12..14].copy_from_slice(&[0x88, 0x92]);
         }
         frame
@@ -105,7 +105,7 @@ fn no_vlan_that_is_not_listed_leaves_or_enters_a_lan_that_is_protected() {
     only_what_is_listed_crosses(&mut plants, frame);
     // What does not leave costs no PN.
     let link = plants.plants[1].site.as_mut().unwrap().link().unwrap();
-    let of_machines = (0..STACKS.len() * ROUNDS).filter(|number| number % 3 != 0);
+    let of_machines = (0..STACKS.len() * ROUNDS).filter(|number| !number.is_multiple_of(3));
     let expected = of_machines.filter(|number| STACKS[number % STACKS.len()].1).count() as u64;
     assert_eq!(link.pipeline().secy.transmit_counters().out_pkts_encrypted, expected);
 }
