@@ -115,7 +115,7 @@ pub(crate) fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
 pub(crate) fn protect(secy: &mut SecY, frames: &[Assembled]) -> Vec<Result<Vec<u8>, TransmitDiscard>> {
     let room = |(octets, layout): &Assembled| {
         let padding = layout.and_then(|layout| layout.padding).map_or(0, usize::from);
-        [&[0; ROOM], &octets[..], &[0; ROOM], &vec![0x77; padding]].concat()
+        [&[0; ROOM], &octets[..], &[0; ROOM], &vec![0x77; padding][..]].concat()
     };
     let mut chunks: Vec<_> = frames.iter().map(room).collect();
     let outgoing = |(chunk, (_, layout)): (_, &Assembled)| match layout {
