@@ -76,7 +76,7 @@ life() {
     is "the user" "$(field a Uid)" "$(id -u frameward)"
     is "its filter of system calls" "$(field a Seccomp)" 2
     is "its right to new privileges" "$(field a NoNewPrivs)" 1
-    is "its capabilities" "$(field a CapEff)" 0000008000007000
+    is "its capabilities" "$(field a CapEff)" 0000008000007400
     is "the group of its socket" "$(stat -c %G /run/frameward/a.sock)" frameward-status
     runuser -u nobody -- frameward status a >/dev/null 2>&1 && fail "anybody reads the status"
     runuser -u nobody -G frameward-status -- frameward status a >/dev/null || fail "the group cannot read the status"

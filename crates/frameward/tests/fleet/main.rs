@@ -160,7 +160,13 @@ fn what_is_wrong_is_told_and_changes_nothing() {
     fleet.render("crane", "1");
     let said = fleet.failed(2, &fetch(&operator, "press"));
     assert!(said.contains("make this box's identity with: frameward fleet identity press.key"), "{said}");
+    let status = format!("status --operator {operator} --identities identities --directory fleet.redb");
+    assert!(
+        fleet.failed(2, &status).contains("identities: no gateway's identity is there"),
+        "nothing is looked at"
+    );
     fleet.identity("press");
+    assert!(fleet.failed(3, &status).contains("fleet.redb: there is no such file"));
     fs::write(fleet.path("fleet.redb"), "no directory").unwrap();
     let said = fleet.failed(3, &fetch(&operator, "press"));
     assert!(said.contains("name the file that frameward fleet apply has written"), "{said}");

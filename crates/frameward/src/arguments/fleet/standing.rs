@@ -90,6 +90,7 @@ impl Status {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let names = names(&self.identities)?;
         let away = |error| told(&error, Failure::Undecided);
+        self.directory.is_there().map_err(away)?;
         let mut directory = self.directory.open().map_err(away)?;
         let (standings, now) =
             (standings(&mut *directory, self.operator, &self.identities, &names)?, unix_seconds());
@@ -135,6 +136,13 @@ fn names(identities: &Path) -> Result<Vec<GatewayName>, Failure> {
         names.extend(file.to_str().and_then(|file| GatewayName::new(file.strip_suffix(".identity")?)));
     }
     names.sort();
+    if names.is_empty() {
+        let line = format_args!(
+            "{}: no gateway's identity is there; name the folder in which frameward fleet approve put NAME.identity",
+            identities.display()
+        );
+        return Err(told(&line, Failure::Usage));
+    }
     Ok(names)
 }
 
