@@ -197,6 +197,7 @@ test-deb: deb
 	@scripts/setup.sh package
 	lintian --fail-on error,warning --suppress-tags maintainer-script-calls-systemctl,duplicate-font-file target/debian/frameward_$(VERSION)_$$(dpkg --print-architecture).deb
 	packaging/deb_test.sh target/debian/frameward_$(VERSION)_$$(dpkg --print-architecture).deb
+	packaging/ansible_test.sh target/debian/frameward_$(VERSION)_$$(dpkg --print-architecture).deb
 
 test-static: static
 	packaging/static_test.sh target/static/frameward_$(VERSION)_x86_64-musl.tar.gz target/static/frameward_$(VERSION)_oci-amd64.tar

@@ -2,16 +2,16 @@
 # Boots Debian with systemd in namespaces, a container without a container program. To be sourced, by deb_test.sh and
 # first_steps.sh; fail() has to be there. Root.
 #
-#   debian DIRECTORY        unpacks a small Debian there; the first time it is downloaded (mmdebstrap), 4 minutes at most
+#   debian DIRECTORY [MORE] unpacks a small Debian there, with packages MORE; the first time it is downloaded (mmdebstrap), 5 minutes at most
 #   boot DIRECTORY          boots it, and waits; `first` is its first process, as this machine counts them
 #   inside COMMAND...       runs a command in the one whose first process is `first`
 #   halt SCRATCH            ends all that were booted, and everything in them, and removes the directory
 
 debian() {
-    local base=${CARGO_TARGET_DIR:-target}/debian-root.tar
+    local base=${CARGO_TARGET_DIR:-target}/debian-root${2:+-${2//,/-}}.tar
     if [[ ! -e $base ]]; then
         mkdir -p "$(dirname "$base")"
-        mmdebstrap --quiet --format=tar --variant=minbase --include=systemd,systemd-sysv,iproute2,iputils-ping,ethtool,jq \
+        mmdebstrap --quiet --format=tar --variant=minbase --include=systemd,systemd-sysv,iproute2,iputils-ping,ethtool,jq${2:+,$2} \
             "${FRAMEWARD_DEBIAN:-bookworm}" "$base.new"
         mv "$base.new" "$base"
     fi

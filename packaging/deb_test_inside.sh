@@ -54,7 +54,7 @@ life() {
     zcat /usr/share/man/man1/frameward-run.1.gz | grep -q SIGTERM || fail "the manual of run says nothing"
     zcat /usr/share/man/man5/frameward.toml.5.gz | grep -q replay_window || fail "frameward.toml(5) says nothing"
     jq -e '.panels | length > 10' /usr/share/doc/frameward/examples/frameward.json >/dev/null || fail "no dashboard"
-    for example in frameward.rules.yml prometheus.yml frameward.lua fieldbus.lua frameward-rotate.service frameward-rotate.timer; do
+    for example in frameward-fleet.rules.yml frameward-fleet.json frameward.rules.yml prometheus.yml frameward.lua fieldbus.lua frameward-rotate.service frameward-rotate.timer; do
         [[ -s /usr/share/doc/frameward/examples/$example ]] || fail "no $example in the package"
     done
     jq -e '.properties.gateway.required == ["name"]' /usr/share/frameward/frameward.schema.json >/dev/null \

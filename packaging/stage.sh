@@ -28,7 +28,9 @@ install -D -m 644 packaging/frameward@.service "$stage/lib/systemd/system/framew
 install -d "$doc/examples"
 install -m 644 packaging/press-line.toml packaging/cell.toml packaging/own-user.conf \
     packaging/frameward-rotate.{service,timer} contrib/prometheus/*.yml \
-    contrib/grafana/frameward.json tools/wireshark/{frameward,fieldbus}.lua "$doc/examples/"
+    contrib/grafana/*.json tools/wireshark/{frameward,fieldbus}.lua "$doc/examples/"
+cp -r contrib/ansible "$doc/examples/"
+find "$doc/examples/ansible" -type d -exec chmod 755 {} + -o -type f -exec chmod 644 {} +
 install -m 644 SECURITY.md "$doc/"
 scripts/licences.sh "$target" | gzip -9n >"$doc/third-party.txt.gz"
 cp -r target/book "$doc/book"

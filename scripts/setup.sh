@@ -79,6 +79,8 @@ fi
 [[ $profile != test && $profile != ci ]] || needs+=(chromium:chromium)
 # The C header of the antedating library is made by it; crate cbindgen itself would be a minute of compiling.
 [[ $profile != ci ]] || needs+=(cbindgen:cbindgen)
+# The role of contrib/ansible.
+[[ $profile != ci ]] || needs+=(ansible-playbook:ansible-core)
 # Releases are signed with an SSH key.
 [[ $profile != ci ]] || needs+=(ssh-keygen:openssh-client)
 # The XDP programs' objects are made by one compiler: scripts/bpf.sh says which.

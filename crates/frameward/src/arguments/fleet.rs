@@ -12,6 +12,7 @@ mod enrol;
 mod files;
 mod gateway;
 mod keys;
+mod metrics;
 mod operator;
 mod signing;
 mod signing_key;
@@ -92,6 +93,9 @@ Example:
     /// Show which version each gateway has confirmed, taken back or refused, and who is silent
     #[command(after_help = standing::STATUS_HELP, override_usage = standing::STATUS_USAGE)]
     Status(standing::Status),
+    /// Write which gateways serve metrics, for Prometheus' file_sd_configs
+    #[command(after_help = metrics::TARGETS_HELP)]
+    Targets(metrics::Targets),
     /// Give a link, group or tunnel a new CAK, in two steps that lose no frame
     #[command(after_help = keys::ROTATE_HELP, override_usage = keys::ROTATE_USAGE)]
     Rotate(keys::Rotate),
@@ -119,6 +123,7 @@ impl Fleet {
             Self::Bundle(bundle) => bundle.run(),
             Self::Apply(apply) => apply.run(),
             Self::Status(status) => status.run(),
+            Self::Targets(targets) => targets.run(),
             Self::Rotate(rotate) => rotate.run(),
             Self::Revoke(revoke) => revoke.run(),
             Self::Fetch(fetch) => fetch.run(),

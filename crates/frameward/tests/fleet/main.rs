@@ -4,6 +4,7 @@
 mod due;
 mod enrolment;
 mod keys;
+mod metrics;
 mod token;
 
 use std::fs;

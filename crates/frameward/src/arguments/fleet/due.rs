@@ -168,10 +168,13 @@ fn members(rotation: &Rotation, rendering: &Rendering) -> Vec<GatewayName> {
 /// Tells what is due, what was begun, and what cannot have a schedule.
 pub(super) fn tell_due(inventory: &Inventory, keys: &KeyFolder) -> Result<(), Failure> {
     let now = unix_seconds();
-    let Rotations { rotations, refused } = inventory.rotations(keys, now);
+    print(&lines(&inventory.rotations(keys, now), now))
+}
+
+/// The same as lines.
+pub(super) fn lines(Rotations { rotations, refused }: &Rotations, now: u64) -> String {
     refused.iter().for_each(|why| tell(why));
-    let lines = rotations.iter().filter_map(|rotation| said(rotation, now));
-    lines.into_iter().try_for_each(|line| print(&format_args!("{line}\n")))
+    rotations.iter().filter_map(|rotation| said(rotation, now)).map(|line| line + "\n").collect()
 }
 
 /// A rotation that somebody has to know of.

@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use fleet::directory::{Address, Directory};
 use fleet::{GatewayName, Heartbeat, Known, Outcome, Span, Standing};
+use inventory::Rotations;
 use suite::identity::PublicKey;
 
 use super::due;
 use super::files::Place;
 use super::gateway::public_key;
+use super::metrics;
 use super::signing::identity;
 use super::unix_seconds;
-use crate::{Failure, print, told};
+use crate::{Failure, told};
 
 pub(crate) const STATUS_HELP: &str = "\
 A gateway with an agent says in the directory which version it has confirmed, taken back or refused,
@@ -26,11 +28,16 @@ beside it has the newest version that was published or seen: older records are n
 With --inventory the command shows, too, whose CAK is due by rotate_every and since when, and what
 has begun and was not confirmed. The exit status says nothing of that.
 
-Example:
-  frameward fleet status --operator 1b9f...c7 --identities identities --directory etcd://10.0.0.1
+--format prometheus counts gateways and CAKs by their states: a few figures, however many there are.
+With --out it makes the file that node_exporter reads (--collector.textfile.directory), whole.
 
-Exit status: 0 all gateways have confirmed what is published, and are heard; 1 some have not, or are
-not; 2 usage; 3 the directory cannot be reached.";
+Examples:
+  frameward fleet status --operator 1b9f...c7 --identities identities --directory etcd://10.0.0.1
+  frameward fleet status --operator 1b9f...c7 --identities identities --directory etcd://10.0.0.1 \\
+      --format prometheus --out /var/lib/prometheus/node-exporter/frameward-fleet.prom
+
+Exit status: 0 all gateways have confirmed what is published, and are heard, or the figures were made;
+1 some have not, or are not, or the file cannot be written; 2 usage; 3 the directory cannot be reached.";
 
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const STATUS_USAGE: &str = "\
@@ -59,6 +66,19 @@ pub(crate) struct Status {
     /// The inventory's folder of keys [default: INVENTORY/keys]
     #[arg(long, value_name = "FOLDER", requires = "inventory")]
     keys: Option<PathBuf>,
+    /// Print one line a gateway, or figures of all of them for Prometheus
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The file to replace, whole [default: standard output]
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// What `fleet status` prints.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Prometheus,
 }
 
 /// A gateway with its standing.
@@ -74,18 +94,30 @@ impl Status {
         let mut directory = self.directory.open().map_err(away)?;
         let (standings, now) =
             (standings(&mut *directory, self.operator, &self.identities, &names)?, unix_seconds());
+        let rotations = self.rotations(now)?;
+        if self.format == Format::Prometheus {
+            return metrics::put(self.out.as_deref(), &metrics::metrics(&standings, rotations.as_ref(), now));
+        }
+        let mut text = String::new();
         let mut all = Ok(());
         for (name, standing) in &standings {
             if !standing.is_confirmed() || !standing.is_heard(now) {
                 all = Err(Failure::Failed);
             }
-            print(&format_args!("{name}: {}\n", line(standing, now)))?;
+            text += &format!("{name}: {}\n", line(standing, now));
         }
-        if let Some(inventory) = &self.inventory {
-            let place = Place::new(inventory.clone(), self.keys.clone());
-            due::tell_due(&place.read()?, &place.keys())?;
+        if let Some(rotations) = &rotations {
+            text += &due::lines(rotations, now);
         }
+        metrics::put(self.out.as_deref(), &text)?;
         all
+    }
+
+    /// CAKs with a schedule, if an inventory is named.
+    fn rotations(&self, now: u64) -> Result<Option<Rotations>, Failure> {
+        let Some(inventory) = &self.inventory else { return Ok(None) };
+        let place = Place::new(inventory.clone(), self.keys.clone());
+        Ok(Some(place.read()?.rotations(&place.keys(), now)))
     }
 }
 
