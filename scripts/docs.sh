@@ -6,6 +6,7 @@
 #   - a link [`test`](file.rs) leads to a file with a function of that name;
 #   - identifiers of several words between backticks occur in the sources;
 #   - `make TARGET` is a target;
+#   - each promise of SECURITY.md (in bold) has a row in the section of that name in docs/assurance.md;
 #   - every configuration in README.md and in the book passes `frameward check --offline`, with new keys.
 #
 # With a directory as argument it looks at the documents there, and at the sources here.
@@ -63,6 +64,16 @@ for document in "$documents"/*.md "$documents"/docs/*.md "$documents"/docs/*/*.m
     names "$document"
     checked=$((checked + 1))
 done
+
+# Promises: of all sections but those of scope and limits, as far as "Not promised".
+if [[ -e $documents/SECURITY.md ]]; then
+    rows=$(awk -F ' *[|] *' '/^## / { section = substr($0, 4) } /^[|] / { print section "|" $2 }' "$documents/docs/assurance.md")
+    while IFS='|' read -r section name; do
+        [[ $section != "The box" && $section != "Status, HTTP and doctor" ]] || section="The box, status, HTTP and doctor"
+        grep -qxF "$section|$name" <<<"$rows" || breach "docs/assurance.md: $section: no row says what holds the promise $name"
+    done < <(awk '/^## / { section = substr($0, 4); on = section !~ /^(Scope|Known limits)/ } /^Not promised/ { on = 0 }
+        on && match($0, /^- \*\*[^*]+\*\*/) { name = substr($0, 5, RLENGTH - 6); sub(/\.$/, "", name); print section "|" name }' "$documents/SECURITY.md")
+fi
 
 # The configurations: each block that begins with ```toml. Keys are made for the suite of the block.
 cargo build --quiet --locked --package frameward
