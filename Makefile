@@ -237,6 +237,7 @@ proofs:
 simulate:
 	@scripts/setup.sh ci
 	FRAMEWARD_SEEDS=$(or $(SEEDS),200) FRAMEWARD_SEED=$(SEED) $(CARGO) test -p frameward-models -p frameward-fleet --test simulation --test agents --release --locked -- --nocapture
+	FRAMEWARD_SEEDS=$(or $(SEEDS),200) FRAMEWARD_SEED=$(SEED) $(CARGO) test -p frameward-control --lib --release --locked simulation -- --nocapture
 
 threads:
 	@scripts/setup.sh ci

@@ -61,7 +61,7 @@ allowed() {
         echo "$frame_path" frameward-xdp frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-speed frameward-bench frameward-precompute
         ;;
     # State spaces of protocol crates, searched. Nobody links it.
-    frameward-models) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-pnstore ;;
+    frameward-models) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-pnstore frameward-testkit ;;
     # For tests; nobody names them but in [dev-dependencies].
     frameward-browser) echo frameward-lab ;;
     frameward-testkit | frameward-corpus)

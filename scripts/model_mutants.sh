@@ -8,7 +8,7 @@
 # A mutant of crates/mka is shown to the model of the KaY, one of a relation's handshake or of a site's session to the model of that, another
 # one of crates/fieldbus or crates/tunnel to the simulation of cells or of sites, one of crates/secy or crates/pnstore to that of links, one
 # of a window of sites or of reassembly to the search beside it, one of flow numbers to their property, one of crates/fleet to the simulation
-# of fleets. The sources are changed in a copy, target/model-mutants.
+# of fleets, one of crates/control to that of control. The sources are changed in a copy, target/model-mutants.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -65,7 +65,11 @@ mutants=(
     # Flow numbers that come again. A number that comes again means the flow of before.
     'means one flow|tunnel/src/announced_flows.rs|self.slots[usize::from(*slot)] = Some(flow);|self.slots[usize::from(*slot)].get_or_insert(flow);'
     # An answer about the flow of before is taken for one about its number.
-    'means one flow|tunnel/src/session/announcements.rs|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow)|self.announcing.get(&index).is_some_and(\|wanted\| *wanted == flow \|\| true)'
+    'means one flow|tunnel/src/session/announcements.rs|self.announcing.get(&index).filter(\|(wanted, _)\| *wanted == flow)|self.announcing.get(&index).filter(\|(wanted, _)\| *wanted == flow \|\| true)'
+    # An acknowledgement that was held back is about whatever flow has the number by now.
+    'means one flow|tunnel/src/flows.rs|known.is_some_and(\|request\| request != given.request)|known.is_some_and(\|request\| request != given.request && false)'
+    # So is an answer of the forwarding half.
+    'means one flow|tunnel/src/session/peer_flows.rs|is_some_and(\|asked\| asked.request == request)|is_some_and(\|asked\| asked.request == request \|\| true)'
     # A request whose number has another flow by now counts as answered.
     'at fault|tunnel/src/session/announcements.rs|self.again.remove(&index);|self.again.remove(&index); self.in_flight.remove(&index);'
     # Identifier window. An anchor that was used enters with the window.
@@ -124,12 +128,18 @@ mutants=(
     'nonce comes twice|pnstore/src/store.rs|age > *max_age|age > Duration::MAX.max(*max_age)'
     # The file's new name is not synced.
     'nonce comes twice|pnstore/src/disk.rs|disk.rename(&next, name)?;|disk.rename(&next, name)?; if !name.is_empty() { return Ok(()); }'
+    # A sync that failed is none.
+    'nonce comes twice|pnstore/src/disk.rs|disk.sync_directory()|disk.sync_directory().or(Ok(()))'
     # Floors do not rise.
     'delivered twice|pnstore/src/store.rs|known.insert(name.0, lowest.number());|known.insert(name.0, 1);'
     # A file is overwritten in place.
     'outlives a crash|pnstore/src/disk.rs|disk.write_synced(&next, octets)?;|disk.write_synced(name, octets)?; disk.write_synced(&next, octets)?;'
     # Another SA protects only where none did.
     'outages heal|secy/src/table.rs|self.encoding_sa = Some(an);|self.encoding_sa = self.encoding_sa.or(Some(an));'
+    # Simulation of control. An SA that is retired stays in the worker.
+    'can do|control/src/sa_table.rs|self.changes.list.push(SaChange::Retire { an, out: Box::default() });|'
+    # Nobody hears that a SAK is installed.
+    'outages heal|control/src/key_agreement.rs|self.report(changes.reports, around);|drop(changes.reports);'
     # Simulation of cells. A Seq is taken twice.
     'nonce comes twice|fieldbus/src/keys.rs|transmit.next_seq = seq.next();|'
     # All later epochs have the key of the second.
@@ -179,12 +189,13 @@ for mutant in "${mutants[@]}"; do
     depth=quick of=
     case ${parts[1]} in
     tunnel/src/window.rs) search=(frameward-tunnel --lib window::exhaustive) ;;
-    tunnel/src/announced_flows.rs | tunnel/src/session/announcements.rs) search=(frameward-tunnel --test renumbered) ;;
+    tunnel/src/announced_flows.rs | tunnel/src/flows.rs | tunnel/src/session/announcements.rs | tunnel/src/session/peer_flows.rs) search=(frameward-tunnel --test renumbered) ;;
     tunnel/src/header_encryption/window.rs) search=(frameward-tunnel --lib header_encryption::window::exhaustive) ;;
     secy/src/reassemble.rs | secy/src/sdu_buffer.rs) search=(frameward-secy --lib reassemble::exhaustive) ;;
     fieldbus/src/handshake.rs) search=(frameward-models --test handshake) ;;
     fieldbus/*) search=(frameward-models --test simulation) of=cells ;;
     tunnel/src/session/* | tunnel/src/session.rs) search=(frameward-models --test session) depth=deep ;;
+    control/*) search=(frameward-control --lib key_agreement::simulation) ;;
     fleet/*) search=(frameward-fleet --test agents) ;;
     tunnel/* | wire/src/tunnel/*) search=(frameward-models --test simulation) of=sites ;;
     secy/* | pnstore/*) search=(frameward-models --test simulation) of=links ;;

@@ -127,11 +127,11 @@ impl Sites {
                 let _ = self.receiver.handle_packet(Instant::START, self.arrival(PeerId(0)), packet);
             }
             while let Some(event) = self.sender.poll_event() {
-                if let Event::Announce { peer, index, flow, .. } = event {
-                    let known = Command::AddFlow { peer, generation, index, flow };
+                if let Event::Announce { peer, index, flow, request, .. } = event {
+                    let known = Command::AddFlow { peer, generation, index, flow, request };
                     self.receiver.handle_command(Instant::START, known);
-                    self.sender
-                        .handle_command(Instant::START, Command::Announced { peer, generation, index });
+                    let known = Command::Announced { peer, generation, index, request };
+                    self.sender.handle_command(Instant::START, known);
                 }
             }
             while self.receiver.poll_event().is_some() {}

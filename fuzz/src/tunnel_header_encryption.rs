@@ -339,9 +339,13 @@ impl Run {
         let Some((of_sender, event)) = self.events.pop_front() else { return };
         let (peer, generation) = (PEER, self.generation);
         let command = match event {
-            Event::Announce { index, flow, .. } => Command::AddFlow { peer, generation, index, flow },
+            Event::Announce { index, flow, request, .. } => {
+                Command::AddFlow { peer, generation, index, flow, request }
+            }
             Event::Withdraw { index, .. } => Command::WithdrawFlow { peer, generation, index },
-            Event::FlowAccepted { index, .. } => Command::Announced { peer, generation, index },
+            Event::FlowAccepted { index, request, .. } => {
+                Command::Announced { peer, generation, index, request }
+            }
             Event::FlowRefused { index, .. } => Command::Unknown { peer, generation, index },
             Event::ReceiveReady { epoch, .. } if epoch == self.newest.0 => {
                 Command::InstallTransmit { peer, generation, epoch, secret: self.newest.1.clone() }

@@ -12,7 +12,7 @@ use arbitrary::{Arbitrary, Unstructured};
 use suite::tunnel::EpochSecret;
 use tunnel::{
     ChannelState, Command, Event, FrameKinds, Generation, HelloMode, Instance, Message, Mode, PeerId,
-    Session, SessionSettings,
+    RequestId, Session, SessionSettings,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
@@ -133,6 +133,8 @@ struct Bench {
     used: BTreeSet<[u8; 32]>,
     /// Numbers that were announced to the peer at some time.
     announced: BTreeSet<FlowIndex>,
+    /// What the forwarding half was asked last, by the peer's numbers.
+    asked: BTreeMap<FlowIndex, RequestId>,
 }
 
 fn draw() -> EpochSecret {
@@ -172,6 +174,7 @@ impl Bench {
             ready: BTreeSet::new(),
             used: BTreeSet::new(),
             announced: BTreeSet::new(),
+            asked: BTreeMap::new(),
         }
     }
 
@@ -284,9 +287,12 @@ impl Bench {
                 assert_eq!(generation, self.generation);
                 assert!(epoch > 0 && epoch <= self.sending && lane < 2);
             }
+            Command::AddFlow { generation, index, request, .. } => {
+                assert_eq!(generation, self.generation);
+                self.asked.insert(index, request);
+            }
             Command::TakesFrames { generation, .. }
             | Command::Unknown { generation, .. }
-            | Command::AddFlow { generation, .. }
             | Command::WithdrawFlow { generation, .. } => assert_eq!(generation, self.generation),
             Command::PathPayload { .. } | Command::ExpectCopies { .. } => panic!("that is the channel's"),
             Command::OfferFlows | Command::FlowUsed { .. } | Command::StationHeard { .. } => {
@@ -353,20 +359,30 @@ impl Bench {
         }
     }
 
+    /// What the forwarding half was asked last about a number.
+    fn request(&self, number: Number) -> RequestId {
+        self.asked.get(&number.index()).copied().unwrap_or_default()
+    }
+
     fn event(&self, told: &Input, old: bool) -> Event {
         let (peer, generation) = (PEER, Generation(self.generation.0.wrapping_sub(u32::from(old))));
         match *told {
             Input::Announce { index: number, flow: which } => {
-                Event::Announce { peer, generation, index: number.index(), flow: flow(which) }
+                let request = RequestId(which.into());
+                Event::Announce { peer, generation, index: number.index(), flow: flow(which), request }
             }
             Input::Withdraw(number) => Event::Withdraw { peer, generation, index: number.index() },
             Input::ReceiveReady { ahead } => {
                 Event::ReceiveReady { peer, generation, epoch: ahead.of(self.received) }
             }
             Input::FlowAccepted(number) => {
-                Event::FlowAccepted { peer, generation, index: number.index(), source: None }
+                let (index, request) = (number.index(), self.request(number));
+                Event::FlowAccepted { peer, generation, index, request, source: None }
             }
-            Input::FlowRefused(number) => Event::FlowRefused { peer, generation, index: number.index() },
+            Input::FlowRefused(number) => {
+                let (index, request) = (number.index(), self.request(number));
+                Event::FlowRefused { peer, generation, index, request }
+            }
             Input::UnknownIndex(number) => Event::UnknownIndex { peer, generation, index: number.index() },
             Input::Lost { ahead, lane } => {
                 Event::Lost { peer, generation, epoch: ahead.of(self.received), lane: lane % 3 }

@@ -1,15 +1,19 @@
-//! Chance from a seed.
+//! Chance from a seed, for worlds under virtual time.
+
+use std::ops::Range;
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
 #[derive(Clone, Debug)]
-pub(super) struct Chance(u64);
+pub struct Chance(u64);
 
 impl Chance {
-    pub(super) const fn new(seed: u64) -> Self {
+    /// Chance that is the same for the same seed.
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    pub(super) fn draw(&mut self) -> u64 {
+    /// 64 random bits.
+    pub fn draw(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -18,22 +22,42 @@ impl Chance {
     }
 
     /// A number below `bound`, which is not 0.
-    pub(super) fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.draw() % bound
     }
 
     /// True in so many of a thousand cases.
-    pub(super) fn happens(&mut self, in_thousand: u64) -> bool {
+    pub fn happens(&mut self, in_thousand: u64) -> bool {
         self.below(1000) < in_thousand
     }
 
-    pub(super) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+    /// One of these, of which there are some.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 
-    pub(super) fn octets(&mut self) -> [u8; 32] {
+    /// 32 random octets.
+    pub fn octets(&mut self) -> [u8; 32] {
         let mut octets = [0; 32];
         octets.chunks_mut(8).for_each(|part| part.copy_from_slice(&self.draw().to_le_bytes()));
         octets
+    }
+}
+
+/// Seeds of worlds. `FRAMEWARD_SEED` names one; `FRAMEWARD_SEEDS` says how many from 0 on, or which (`2000..3000`). Without them the first
+/// `otherwise`.
+///
+/// # Panics
+/// If that is something else.
+pub fn seeds(otherwise: u64) -> Range<u64> {
+    let told = |name| std::env::var(name).ok().filter(|text| !text.is_empty());
+    let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("{text} is no number of seeds"));
+    match (told("FRAMEWARD_SEED"), told("FRAMEWARD_SEEDS")) {
+        (Some(seed), _) => number(&seed)..number(&seed) + 1,
+        (None, Some(seeds)) => match seeds.split_once("..") {
+            Some((from, to)) => number(from)..number(to),
+            None => 0..number(&seeds),
+        },
+        (None, None) => 0..otherwise,
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Never a dependency of the product.
 
+mod chance;
 mod directory;
 pub mod etcd;
 pub mod fixture;
@@ -9,4 +10,5 @@ pub mod frames;
 pub mod memory;
 pub mod mka;
 
+pub use chance::{Chance, seeds};
 pub use directory::TestDirectory;

@@ -8,14 +8,12 @@
 //! Nothing here waits: a worker's work comes back as an event. Frames and events of one turn are bounded by their mailboxes. The
 //! KaY gets the next PN each half second, and at once when PNs run out. SAs in the kernel are changed here itself (sa_table.rs).
 
-use std::io;
 use std::time::{Duration, Instant};
 
 use mka::{CakEntry, Kay, KayCounters, Names, Report, Settings, Status};
 use secy::{ExpressClasses, FrameSizes};
 use wire::mkpdu::Mkpdu;
 use wire::{An, Ckn, Ki, Sci};
-use zeroize::Zeroizing;
 
 use super::sa_table::{SaNotice, SaTable, describe};
 use super::{Notice, WorkerUnresponsive};
@@ -115,30 +113,26 @@ pub(crate) struct Context<'g> {
 }
 
 impl Agreement {
-    /// A KaY for a link that has none yet, which it is connected to.
-    ///
-    /// # Errors
-    /// If there are no random values.
+    /// A KaY for a link that has none yet, which it is connected to. `seed`: of its random values.
     pub(crate) fn begin(
         now: Instant,
         moment: wire::Instant,
         link: &mut Link,
         agreement: KeyAgreement,
-    ) -> io::Result<Self> {
+        seed: &[u8; 32],
+    ) -> Self {
         let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, .. } = agreement;
         let (ahead, mut record) =
             ((agreement.hold, agreement.express_classes, agreement.padding), agreement.record);
         let own_ckns = beside_stations.then(|| names(&caks));
-        let mut seed = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *seed).map_err(io::Error::from)?;
         if let Some(record) = &mut record {
-            record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed: &seed });
+            record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed });
         }
         let express = settings.announced.express;
-        let kay = Kay::new(moment, settings, caks, &seed);
+        let kay = Kay::new(moment, settings, caks, seed);
         let table = SaTable::new(&link.pipeline().secy, replay_window, ahead, antedate, express);
         let mailbox = link.pipeline_mut().connect_kay();
-        Ok(Self { kay, mailbox, table, pns_due: now, own_ckns, record })
+        Self { kay, mailbox, table, pns_due: now, own_ckns, record }
     }
 
     /// Makes a pipeline ready to come in the place of the worker's, which gets all changes so far: the table is that of the
@@ -378,3 +372,6 @@ fn change_sas(slot: usize, changes: SaChanges) -> Box<LinkJob<SaChanges>> {
 fn names(caks: &[CakEntry]) -> Vec<Ckn> {
     caks.iter().map(|entry| entry.ckn).collect()
 }
+
+#[cfg(test)]
+mod simulation;

@@ -1,7 +1,7 @@
 //! A fleet from a seed, under virtual time: an operator, a directory that is away, forgets, replays, mixes up and damages what it tells, and
 //! gateways whose agents are killed between seconds, or between accepting and installing, and lose their memory. What publishes, accepts, installs and takes back is the crate's own
 //! code, on files; what an agent does between is a model by hand, since the agent is a process with a clock and sockets of its own.
-//! `FRAMEWARD_SEEDS` says how many worlds, `FRAMEWARD_SEED` which one alone.
+//! Seeds: [`testkit::seeds`].
 //!
 //! | judged | when |
 //! |---|---|
@@ -22,6 +22,7 @@ use fleet::directory::configuration_key;
 use fleet::publish::{self, Difference, compare};
 use fleet::{Draft, FileName, Files, Kind, Operator, PublicIdentity};
 use suite::identity::Identity;
+use testkit::Chance;
 use zeroize::Zeroizing;
 
 use agents::directory::Simulated;
@@ -33,25 +34,6 @@ const FAULTS: u64 = 1_000;
 /// Time in which all arrives after the last fault: the model's agents list every 40 s, the program's every ten minutes.
 const ARRIVES: u64 = 120;
 const VALID: Duration = Duration::from_secs(90_000);
-
-/// Chance from a seed: SplitMix64 (Steele, Lea, Flood 2014).
-#[derive(Clone, Debug)]
-pub(crate) struct Chance(u64);
-
-impl Chance {
-    fn draw(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ mixed >> 31
-    }
-
-    /// A number below `bound`, which is not 0.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        self.draw() % bound
-    }
-}
 
 /// A folder of a world, in memory where there is one. It goes with the world.
 struct Place(PathBuf);
@@ -107,7 +89,7 @@ struct World {
 
 impl World {
     fn new(seed: u64) -> Self {
-        let mut chance = Chance(seed);
+        let mut chance = Chance::new(seed);
         let place = Place::new(seed);
         let operator = Operator::new(Identity::new(&[1; 32]));
         let count = 1 + chance.below(3) as usize;
@@ -116,7 +98,7 @@ impl World {
         Self {
             seed,
             now: BEGIN,
-            directory: Simulated::new(Chance(chance.draw())),
+            directory: Simulated::new(Chance::new(chance.draw())),
             is_hostile: chance.below(2) == 0,
             changes: vec![0; count],
             acknowledged: vec![0; count],
@@ -217,17 +199,10 @@ impl World {
     }
 }
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 #[test]
 fn whatever_a_directory_tells_gateways_apply_what_was_published_and_links_stand() {
     let began = Instant::now();
-    let seeds = match number("FRAMEWARD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("FRAMEWARD_SEEDS").unwrap_or(40),
-    };
+    let seeds = testkit::seeds(40);
     let (mut sums, count) = ([0; 2], seeds.end - seeds.start);
     for seed in seeds {
         let told = World::new(seed).run();

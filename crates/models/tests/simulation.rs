@@ -1,4 +1,4 @@
-//! Worlds from seeds. `FRAMEWARD_SEEDS` says how many, `FRAMEWARD_SEED` which one alone.
+//! Worlds from seeds: [`testkit::seeds`].
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,10 @@ use models::simulation::{self, Told, Wrong};
 /// Runs the world of a seed.
 type Run = fn(u64) -> Result<Told, Wrong>;
 
-fn number(name: &str) -> Option<u64> {
-    std::env::var(name).ok()?.parse().ok()
-}
-
 /// Runs the worlds of all seeds.
 fn all(kind: &str, run: Run) {
     let began = Instant::now();
-    let seeds = match number("FRAMEWARD_SEED") {
-        Some(seed) => seed..seed + 1,
-        None => 0..number("FRAMEWARD_SEEDS").unwrap_or(200),
-    };
+    let seeds = testkit::seeds(200);
     let (mut time, mut healed, mut counts, mut wrong) = (Duration::ZERO, Duration::ZERO, [0; 3], 0);
     for seed in seeds.clone() {
         match run(seed) {

@@ -277,7 +277,7 @@ mod tests {
         };
         assert_eq!(said(&|_| {}, requested), []);
         type Row<'r> = (&'r dyn Fn(&mut MkaReport), bool, &'r str);
-        let rows: [Row<'_>; 9] = [
+        let rows: [Row<'_>; 10] = [
             (
                 &|mka| (mka.secured, mka.trouble) = (false, Some("no peer is heard".into())),
                 true,

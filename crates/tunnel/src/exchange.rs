@@ -31,6 +31,19 @@ pub struct PacketOctets {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Generation(pub u32);
 
+/// A request of one half to the other one, counted from its start. The answer has the same: it is about this request's flow, and not about
+/// another one that has the number by then.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// The next request.
+    pub(crate) const fn take(&mut self) -> Self {
+        self.0 = self.0.wrapping_add(1);
+        *self
+    }
+}
+
 /// Command from the session to the forwarding half.
 #[derive(Clone, Debug)]
 pub enum Command {
@@ -77,7 +90,7 @@ pub enum Command {
         /// Source of its keys.
         secret: EpochSecret,
     },
-    /// The peer knows this flow of ours: send its packets in short form from now on.
+    /// The peer knows this flow of ours: send its packets in short form from now on. Answers [`Event::Announce`].
     Announced {
         /// The peer.
         peer: PeerId,
@@ -85,6 +98,8 @@ pub enum Command {
         generation: Generation,
         /// Our number of the flow.
         index: FlowIndex,
+        /// The request.
+        request: RequestId,
     },
     /// The peer does not know this number, or takes no more flows: announce it again at its next use.
     Unknown {
@@ -106,6 +121,8 @@ pub enum Command {
         index: FlowIndex,
         /// The flow.
         flow: Flow,
+        /// The request.
+        request: RequestId,
     },
     /// The peer withdraws a flow of its own.
     WithdrawFlow {
@@ -177,7 +194,7 @@ pub enum Command {
 /// Event from the forwarding half to the session.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// A flow towards this peer has a number that the peer does not know yet.
+    /// A flow towards this peer has a number that the peer does not know yet. Answered by [`Command::Announced`].
     Announce {
         /// The peer.
         peer: PeerId,
@@ -187,6 +204,8 @@ pub enum Event {
         index: FlowIndex,
         /// The flow.
         flow: Flow,
+        /// The request: one for each flow that gets a number, however often it is announced.
+        request: RequestId,
     },
     /// A flow has aged out: the peer may forget it.
     Withdraw {
@@ -214,6 +233,8 @@ pub enum Event {
         generation: Generation,
         /// The peer's number of the flow.
         index: FlowIndex,
+        /// The request.
+        request: RequestId,
         /// Location of its source, if it is known.
         source: Option<Location>,
     },
@@ -225,6 +246,8 @@ pub enum Event {
         generation: Generation,
         /// The peer's number of the flow.
         index: FlowIndex,
+        /// The request.
+        request: RequestId,
     },
     /// A packet had an unknown number. At most once a second and peer.
     UnknownIndex {

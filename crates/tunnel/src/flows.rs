@@ -12,6 +12,7 @@ use core::time::Duration;
 use wire::time::Instant;
 use wire::tunnel::{Flow, FlowIndex};
 
+use crate::exchange::RequestId;
 use crate::hash::Hasher;
 use crate::settings::Limits;
 use crate::table::Table;
@@ -35,6 +36,8 @@ pub struct NumberedFlow {
     pub index: FlowIndex,
     /// True if the peer knows it.
     pub acknowledged: bool,
+    /// The request by which it is announced.
+    pub request: RequestId,
     /// Time of its last frame.
     pub used: Instant,
     /// Time of its last announcement.
@@ -78,6 +81,8 @@ pub(crate) struct Flows {
     per_source: Table,
     /// Number of flows of relayed packets.
     relays: usize,
+    /// The newest request: one for each number that was assigned.
+    requests: RequestId,
     limits: Limits,
     /// Slot at which the next ageing step begins.
     cursor: usize,
@@ -97,6 +102,7 @@ impl Flows {
             per_sci: Table::new(flows),
             per_source: Table::new(flows),
             relays: 0,
+            requests: RequestId::default(),
             limits: *limits,
             cursor: 0,
         }
@@ -116,7 +122,7 @@ impl Flows {
 
     /// True if few numbers are left, so that the next epoch should come.
     pub(crate) fn run_short(&self) -> bool {
-        self.fresh < (self.numbers.len() / 4).min(self.slots.len())
+        self.fresh < RELAYS + (self.numbers.len() / 4).min(self.slots.len() - RELAYS)
     }
 
     /// Slot of the flow with this [`Hasher::flow`], if it has a number.
@@ -181,6 +187,7 @@ impl Flows {
             flow,
             index: FlowIndex(number),
             acknowledged: false,
+            request: self.requests.take(),
             used: now,
             announced_at: None,
             offered_at: None,
@@ -192,6 +199,18 @@ impl Flows {
     pub(crate) fn by_index(&mut self, index: FlowIndex) -> Option<&mut NumberedFlow> {
         let slot = self.by_number[usize::from(index.0)];
         self.slots.get_mut(usize::from(slot))?.as_mut()
+    }
+
+    /// Records that the peer knows the flow that this request announced, or, without one, that it does not know the number. True if the flow
+    /// of this number is known from here on.
+    pub(crate) fn acknowledge(&mut self, index: FlowIndex, known: Option<RequestId>) -> bool {
+        let Some(given) = self.by_index(index) else { return false };
+        let is_another = known.is_some_and(|request| request != given.request);
+        if is_another {
+            return false;
+        }
+        given.acknowledged = known.is_some();
+        given.acknowledged
     }
 
     /// Ages the next `budget` slots: offers the numbers of aged flows to `withdraw`, and frees them if it

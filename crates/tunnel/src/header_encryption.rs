@@ -35,7 +35,7 @@ use wire::time::Instant;
 use wire::tunnel::{FlowIndex, OuterTags};
 
 use crate::counters::{InDiscard, OutDiscard, PeerCounters};
-use crate::exchange::Event;
+use crate::exchange::{Event, RequestId};
 use crate::flows::Flows;
 use crate::fragments::FragmentBuffer;
 use crate::settings::Limits;
@@ -114,10 +114,8 @@ impl HeaderEncryption {
     }
 
     /// Records whether the peer knows a flow. True if waiting frames may go now.
-    pub(crate) fn acknowledge(&mut self, index: FlowIndex, known: bool) -> bool {
-        let Some(given) = self.flows.by_index(index) else { return false };
-        given.acknowledged = known;
-        known && self.waiting.release(index)
+    pub(crate) fn acknowledge(&mut self, index: FlowIndex, known: Option<RequestId>) -> bool {
+        self.flows.acknowledge(index, known) && self.waiting.release(index)
     }
 
     /// Performs expiry. True while timed work is pending.

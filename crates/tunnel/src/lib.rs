@@ -40,7 +40,7 @@ mod table;
 mod window;
 
 pub use counters::{Discard, InDiscard, PeerCounters, SiteCounters, UnknownDiscard};
-pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance, PacketOctets};
+pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance, PacketOctets, RequestId};
 pub use flows::NumberedFlow;
 pub use forwarding::{Forwarding, PreparedPeer};
 pub use message::{HelloMode, Message, MessageError, Stream};

@@ -228,8 +228,8 @@ impl Session {
             return;
         }
         match event {
-            Event::Announce { index, flow, .. } => {
-                if !self.flows.announce(now, index, flow) {
+            Event::Announce { index, flow, request, .. } => {
+                if !self.flows.announce(now, index, flow, request) {
                     self.counters.out_flows_put_off += 1;
                 }
             }
@@ -240,13 +240,13 @@ impl Session {
                     self.due.epoch_ready = Some(epoch);
                 }
             }
-            Event::FlowAccepted { index, .. } => {
+            Event::FlowAccepted { index, request, .. } => {
                 self.counters.in_flows_accepted += 1;
-                self.peer_flows.answer(index, true);
+                self.peer_flows.handle_answer(index, request, true);
             }
-            Event::FlowRefused { index, .. } => {
+            Event::FlowRefused { index, request, .. } => {
                 self.counters.in_flows_refused += 1;
-                self.peer_flows.answer(index, false);
+                self.peer_flows.handle_answer(index, request, false);
             }
             Event::UnknownIndex { index, .. } => self.due.unknown = Some(index),
             Event::Lost { epoch, lane, .. } => drop(self.due.where_is.insert(lane, epoch)),

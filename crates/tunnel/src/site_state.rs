@@ -155,9 +155,8 @@ impl SiteState {
     /// Announces a flow that the peer does not know, if that is due.
     pub(crate) fn announce(&mut self, now: Instant, context: &PeerContext, given: &mut NumberedFlow) {
         let (peer, generation) = (context.peer, context.generation);
-        if given.is_due(now)
-            && self.events.tell(Event::Announce { peer, generation, index: given.index, flow: given.flow })
-        {
+        let NumberedFlow { index, flow, request, .. } = *given;
+        if given.is_due(now) && self.events.tell(Event::Announce { peer, generation, index, flow, request }) {
             given.note_announced(now);
         }
     }

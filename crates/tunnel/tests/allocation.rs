@@ -66,10 +66,10 @@ fn nothing_on_the_frame_path_allocates() {
     assert_eq!(free_of_allocation("a new flow", || through(&mut ends, now, &known, true)), 1);
     assert_eq!(free_of_allocation("halves", || through(&mut ends, now, &long, true)), 2);
     free_of_allocation("events", || events.extend(std::iter::from_fn(|| ends[0].poll_event())));
-    let Some(&Event::Announce { index, flow, .. }) = events.first() else { panic!("{events:?}") };
+    let Some(&Event::Announce { index, flow, request, .. }) = events.first() else { panic!("{events:?}") };
     free_of_allocation("an announcement", || {
-        ends[1].handle_command(now, Command::AddFlow { peer: P0, generation, index, flow });
-        ends[0].handle_command(now, Command::Announced { peer: P0, generation, index });
+        ends[1].handle_command(now, Command::AddFlow { peer: P0, generation, index, flow, request });
+        ends[0].handle_command(now, Command::Announced { peer: P0, generation, index, request });
     });
     assert_eq!(free_of_allocation("a known flow", || through(&mut ends, now, &known, true)), 1);
     free_of_allocation("an outage, anchors and a lost lane", || {
@@ -150,10 +150,10 @@ fn header_encryption_allocates_nothing_either() {
         (1..100).for_each(|pn| assert_eq!(through(&mut ends, now, &frame_of(&known, pn)), 0));
     });
     free_of_allocation("events", || events.extend(std::iter::from_fn(|| ends[0].poll_event())));
-    let Some(&Event::Announce { index, flow, .. }) = events.first() else { panic!("{events:?}") };
+    let Some(&Event::Announce { index, flow, request, .. }) = events.first() else { panic!("{events:?}") };
     let released = free_of_allocation("an announcement, and the frames that it lets go", || {
-        ends[1].handle_command(now, Command::AddFlow { peer: P0, generation, index, flow });
-        ends[0].handle_command(now, Command::Announced { peer: P0, generation, index });
+        ends[1].handle_command(now, Command::AddFlow { peer: P0, generation, index, flow, request });
+        ends[0].handle_command(now, Command::Announced { peer: P0, generation, index, request });
         std::iter::from_fn(|| ends[0].poll_released(now).map(|released| released.packets.len())).count()
     });
     assert_eq!(released, 64);

@@ -9,7 +9,7 @@ use plants::{PEER, Plants};
 use suite::tunnel::EpochSecret;
 use tunnel::{
     Command, Discard, EPOCH_LIFE, Forwarding, FrameKinds, Generation, HelloMode, Instance, Limits, Message,
-    Mode, PacketSource, PeerFault, PeerSettings, Session, SessionSettings, Settings, Station,
+    Mode, PacketSource, PeerFault, PeerSettings, RequestId, Session, SessionSettings, Settings, Station,
 };
 use wire::Instant;
 use wire::tunnel::{FlowIndex, ParsedFrame};
@@ -130,7 +130,8 @@ fn half(mode: Mode, now: Instant) -> Forwarding {
         Command::InstallReceive { peer: PEER, generation, epoch: 1, secret: secret.clone(), lanes: 1 },
     );
     half.handle_command(now, Command::InstallTransmit { peer: PEER, generation, epoch: 1, secret });
-    half.handle_command(now, Command::AddFlow { peer: PEER, generation, index: FlowIndex(0), flow });
+    let (index, request) = (FlowIndex(0), RequestId::default());
+    half.handle_command(now, Command::AddFlow { peer: PEER, generation, index, flow, request });
     while half.poll_timeout() == Some(Instant::START) {
         half.handle_timeout(now);
     }
@@ -152,8 +153,9 @@ fn no_packet_of_another_mode_is_taken() {
             for packets in sender.dispatch(now, &route, PEER, &frame) {
                 packet = [&packets.header[..], &frame[packets.body]].concat();
             }
-            let known =
-                Command::Announced { peer: PEER, generation: Generation::default(), index: FlowIndex(0) };
+            let first = sender.flows(PEER).next().map(|first| (first.index, first.request));
+            let (index, request) = first.expect("it has a number");
+            let known = Command::Announced { peer: PEER, generation: Generation::default(), index, request };
             sender.handle_command(now, known);
             while let Some(released) = sender.poll_released(now) {
                 let one = &released.packets[0];

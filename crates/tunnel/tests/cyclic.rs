@@ -5,7 +5,7 @@ mod plants;
 use std::collections::BTreeSet;
 
 use plants::{PEER, Plants, tagged};
-use tunnel::{Command, Discard, Event, FrameKinds, Generation, InDiscard, Mode};
+use tunnel::{Command, Discard, Event, FrameKinds, Generation, InDiscard, Mode, RequestId};
 use wire::EtherType;
 use wire::tunnel::{FlowIndex, ParsedFrame};
 
@@ -90,7 +90,8 @@ fn a_peer_brings_in_no_other_ether_type() {
     let mut plants = Plants::new(Mode::Identifier);
     let (now, generation) = (plants.now, Generation(1));
     let to = plants.forwarding(1);
-    to.handle_command(now, Command::AddFlow { peer: PEER, generation, index: FlowIndex(9), flow });
+    let (index, request) = (FlowIndex(9), RequestId::default());
+    to.handle_command(now, Command::AddFlow { peer: PEER, generation, index, flow, request });
     let events: Vec<_> = std::iter::from_fn(|| to.poll_event()).collect();
     assert!(matches!(events[..], [Event::FlowRefused { index: FlowIndex(9), .. }]), "{events:?}");
     assert_eq!(to.announced_flows(PEER), 0);

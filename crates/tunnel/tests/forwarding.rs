@@ -8,7 +8,7 @@ use ends::{Sites, frame, frame_between, octets, settings};
 use suite::tunnel::EpochSecret;
 use tunnel::{
     Command, Destination, Discard, Event, Forwarding, FrameKinds, Generation, InDiscard, Limits, Location,
-    Mode, PacketSource, PeerId, PeerSettings, PreparedPeer, Settings, UnknownDiscard,
+    Mode, PacketSource, PeerId, PeerSettings, PreparedPeer, RequestId, Settings, UnknownDiscard,
 };
 use wire::MacAddr;
 use wire::tunnel::{
@@ -367,7 +367,8 @@ fn lanes_are_received_each_for_itself() {
     let mut hand = Hand::new(Settings::LANES);
     let generation = hand.sites.sites[0].generations[0];
     let flow = ParsedFrame::parse(&frame(1, 2, 1, 60)).expect("a frame").flow;
-    hand.sites.command(0, Command::AddFlow { peer: P0, generation, index: FlowIndex(3), flow });
+    let (index, request) = (FlowIndex(3), RequestId::default());
+    hand.sites.command(0, Command::AddFlow { peer: P0, generation, index, flow, request });
     for lane in 0..Settings::LANES {
         for (seq, accepted) in
             [(200, true), (u64::from(lane) + 1, false), (72 + u64::from(lane), true), (200, false)]
@@ -560,7 +561,8 @@ fn commands_of_another_generation_are_not_heeded() {
         Command::InstallReceive { peer: P0, generation: old, epoch: 9, secret: secret.clone(), lanes: 1 };
     sites.command(0, install);
     sites.command(0, Command::InstallTransmit { peer: P0, generation: old, epoch: 9, secret });
-    sites.command(0, Command::AddFlow { peer: P0, generation: old, index: FlowIndex(9), flow });
+    let (index, request) = (FlowIndex(9), RequestId::default());
+    sites.command(0, Command::AddFlow { peer: P0, generation: old, index, flow, request });
     sites.command(0, Command::RequestPosition { peer: P0, generation: old, epoch: 1, lane: 0 });
     assert_eq!(sites.sites[0].forwarding.transmit_epoch(P0), 1);
     assert_eq!(sites.sites[0].forwarding.receive_epochs(P0).collect::<Vec<_>>(), [1]);

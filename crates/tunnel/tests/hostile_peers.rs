@@ -6,7 +6,8 @@ use std::time::Duration;
 use suite::tunnel::EpochSecret;
 use tunnel::{
     COMMANDS, ChannelState, Command, EPOCH_LIFE, Event, FrameKinds, Generation, HelloMode, Instance, Message,
-    MessageError, Mode, PacketOctets, PeerFault, PeerId, Session, SessionCounters, SessionSettings,
+    MessageError, Mode, PacketOctets, PeerFault, PeerId, RequestId, Session, SessionCounters,
+    SessionSettings,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
@@ -37,6 +38,11 @@ fn flow(number: u8) -> Flow {
 
 fn epoch(epoch: u32, secret: u8) -> Message {
     Message::Epoch { epoch, secret: EpochSecret::new(&[secret; 32]), lanes: 1 }
+}
+
+fn announce(index: FlowIndex, number: u8) -> Event {
+    let (flow, request) = (flow(number), RequestId(index.0.into()));
+    Event::Announce { peer: PEER, generation: FIRST, index, flow, request }
 }
 
 fn at(milliseconds: u64) -> Instant {
@@ -71,7 +77,7 @@ fn up() -> Session {
     session.handle_message(at(0), Message::EpochReady { epoch: 1 }).expect("an honest peer");
     session.handle_event(at(0), Event::ReceiveReady { peer: PEER, generation: FIRST, epoch: 1 });
     let index = FlowIndex(7);
-    session.handle_event(at(0), Event::Announce { peer: PEER, generation: FIRST, index, flow: flow(7) });
+    session.handle_event(at(0), announce(index, 7));
     sent(&mut session);
     session.handle_message(at(0), Message::Announced { index }).expect("an honest peer");
     commands(&mut session);
@@ -302,12 +308,11 @@ fn a_number_announced_again_with_another_flow_is_the_other_flow_from_then_on() {
     let index = FlowIndex(3);
     for number in [1, 2] {
         session.handle_message(at(0), Message::Announce { index, flow: flow(number) }).expect("a flow");
-        assert!(
-            matches!(commands(&mut session)[..], [Command::AddFlow { flow: told, .. }] if told == flow(number)),
-            "the forwarding half puts it in place of the one before"
-        );
-        session
-            .handle_event(at(0), Event::FlowAccepted { peer: PEER, generation: FIRST, index, source: None });
+        let told = commands(&mut session);
+        let [Command::AddFlow { flow: told, request, .. }] = told[..] else { panic!("{told:?}") };
+        assert_eq!(told, flow(number), "the forwarding half puts it in place of the one before");
+        let (peer, generation) = (PEER, FIRST);
+        session.handle_event(at(0), Event::FlowAccepted { peer, generation, index, request, source: None });
         assert!(matches!(sent(&mut session)[..], [Message::Announced { index: FlowIndex(3) }]));
     }
     assert_eq!(session.state().peer_flows, 1);
@@ -412,10 +417,7 @@ fn unknown_numbers_without_end_are_heeded_twice_a_second() {
         for command in commands(&mut session) {
             assert!(matches!(command, Command::Unknown { index: FlowIndex(7), .. }));
             heeded += 1;
-            session.handle_event(
-                at(time),
-                Event::Announce { peer: PEER, generation: FIRST, index, flow: flow(7) },
-            );
+            session.handle_event(at(time), announce(index, 7));
             sent(&mut session);
             session.handle_message(at(time), Message::Announced { index }).expect("an answer");
             commands(&mut session);
@@ -428,7 +430,7 @@ fn unknown_numbers_without_end_are_heeded_twice_a_second() {
 fn a_flow_that_is_refused_is_told_again_after_a_second() {
     let mut session = up();
     let index = FlowIndex(9);
-    session.handle_event(at(0), Event::Announce { peer: PEER, generation: FIRST, index, flow: flow(9) });
+    session.handle_event(at(0), announce(index, 9));
     sent(&mut session);
     session.handle_message(at(100), Message::Refused { index }).expect("an answer");
     assert!(commands(&mut session).is_empty());
@@ -459,7 +461,7 @@ fn events_of_a_generation_before_are_dropped_and_counted() {
     sent(&mut session);
     let (peer, generation, index) = (PEER, FIRST, FlowIndex(5));
     for event in [
-        Event::Announce { peer, generation, index, flow: flow(5) },
+        announce(index, 5),
         Event::Withdraw { peer, generation, index },
         Event::ReceiveReady { peer, generation, epoch: 1 },
         Event::EpochWanted { peer, generation, newest: 0 },

@@ -52,8 +52,16 @@ enum Operation {
 
 /// What carries messages: from the session to the forwarding half and back, of each site; two streams of each site to the other one.
 const HANDS: usize = 8;
+/// Commands of the first site's session.
+const COMMANDS: usize = 0;
+/// Events of its forwarding half.
+const EVENTS: usize = 1;
 /// Announcements of the first site's flows.
 const ANNOUNCEMENTS: usize = 3;
+/// Commands of the second site's session.
+const PEER_COMMANDS: usize = 4;
+/// Events of the second site's forwarding half.
+const PEER_EVENTS: usize = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wire {
@@ -113,7 +121,7 @@ struct World {
 }
 
 impl Site {
-    fn new(number: u8, now: Instant) -> Self {
+    fn new(number: u8, now: Instant, epoch_life: Duration) -> Self {
         let limits = Limits {
             flows: FLOWS,
             flow_numbers: 1_024,
@@ -137,7 +145,7 @@ impl Site {
             lanes: 1,
             window: WINDOW,
             frames: FrameKinds::ALWAYS,
-            epoch_life: Duration::from_secs(3),
+            epoch_life,
             draw,
         };
         let session = Session::new(settings, now);
@@ -160,10 +168,14 @@ fn frame(flow: u64, number: u64) -> Vec<u8> {
 
 impl World {
     fn new() -> Self {
+        Self::with_epochs_of(Duration::from_secs(3))
+    }
+
+    fn with_epochs_of(life: Duration) -> Self {
         let now = Instant::after_start(Duration::from_secs(1));
         Self {
             now,
-            sites: [1, 2].map(|number| Site::new(number, now)),
+            sites: [1, 2].map(|number| Site::new(number, now, life)),
             connected: false,
             stalled: [false; HANDS],
             wire: Wire::Fair,
@@ -302,6 +314,46 @@ impl World {
         }
     }
 
+    /// Connected, with an epoch that is in use: a window takes some turns to fill.
+    fn connect_and_wait(&mut self) {
+        self.carry_out(&Operation::Connect);
+        (0..20).for_each(|_| self.carry_out(&Operation::Wait(1)));
+    }
+
+    /// A world in which an epoch waits for the first site's forwarding half. It is the only one for long, and all numbers may be given in it.
+    fn with_an_epoch_that_waits() -> Self {
+        let mut world = Self::with_epochs_of(Duration::from_secs(60));
+        world.connect_and_wait();
+        world.carry_out(&Operation::Stall(COMMANDS));
+        (0..3).for_each(|_| world.carry_out(&Operation::Wait(202)));
+        (0..20).for_each(|_| world.carry_out(&Operation::Wait(1)));
+        world
+    }
+
+    /// The epoch reaches the first site's forwarding half, and no acknowledgement does.
+    fn carry_epoch(&mut self) {
+        let Site { session, commands, .. } = &mut self.sites[0];
+        commands.extend(std::iter::from_fn(|| session.poll_command()));
+        let is_epoch = |command: &Command| matches!(command, Command::InstallTransmit { .. });
+        let before = commands.iter().position(is_epoch).expect("an epoch waits");
+        let mut passed = commands.iter().take(before);
+        assert!(passed.all(|command| !matches!(command, Command::Announced { .. })), "{commands:?}");
+        self.carry(COMMANDS, before + 1);
+    }
+
+    /// The flows of before end. Others begin and end behind them, so that the numbers of before are not the last ones to come again.
+    fn end_and_begin_and_end(&mut self) {
+        use Operation::{Begin, Wait};
+        for operation in [Wait(10), Begin(270), Wait(12), Wait(12)] {
+            self.carry_out(&operation);
+        }
+    }
+
+    /// All numbers that may be given in an epoch are given.
+    fn use_numbers_up(&mut self) {
+        (0..3).for_each(|_| self.carry_out(&Operation::Renew(FLOWS as u16 - 1)));
+    }
+
     /// Free hands carry all that is there.
     fn exchange(&mut self) {
         for _ in 0..4 {
@@ -389,4 +441,58 @@ fn a_number_whose_announcement_is_late_means_its_new_flow() {
         world.carry_out(&Operation::Again(FLOWS as u16));
         world.assert_heals();
     }
+}
+
+/// The peer has answered. The first site's forwarding half hears it when the number stands for another flow, which the peer does not know.
+#[test]
+fn an_acknowledgement_that_was_held_back_is_about_the_flow_of_then() {
+    let mut world = World::with_an_epoch_that_waits();
+    world.carry_out(&Operation::Begin(20));
+    world.carry_out(&Operation::Stall(ANNOUNCEMENTS));
+    world.end_and_begin_and_end();
+    world.carry_epoch();
+    world.use_numbers_up();
+    world.carry_out(&Operation::Free(COMMANDS));
+    world.carry_out(&Operation::Again(FLOWS as u16));
+    world.assert_heals();
+}
+
+/// The peer's forwarding half has answered. Its session hears it when it has asked about another flow of that number, which the half does
+/// not know yet.
+#[test]
+fn an_answer_that_was_held_back_is_about_the_flow_of_then() {
+    let mut world = World::with_an_epoch_that_waits();
+    world.carry_out(&Operation::Stall(PEER_EVENTS));
+    world.carry_out(&Operation::Begin(20));
+    world.carry_out(&Operation::Stall(PEER_COMMANDS));
+    world.end_and_begin_and_end();
+    world.carry_out(&Operation::Free(COMMANDS));
+    world.use_numbers_up();
+    world.carry_out(&Operation::Free(PEER_EVENTS));
+    world.carry_out(&Operation::Again(FLOWS as u16));
+    world.assert_heals();
+}
+
+/// A wish for another epoch that finds no room among the events is told again, though no flow has a number by then, and none gets one.
+#[test]
+fn a_site_without_numbers_asks_for_an_epoch_until_it_gets_one() {
+    let mut world = World::with_epochs_of(Duration::from_secs(3600));
+    world.connect_and_wait();
+    world.carry_out(&Operation::Begin(299));
+    world.carry_out(&Operation::Renew(175));
+    world.carry_out(&Operation::Stall(ANNOUNCEMENTS));
+    world.carry_out(&Operation::Renew(40));
+    world.carry_out(&Operation::Stall(EVENTS));
+    // Announcements that are repeated take all room.
+    for _ in 0..26 {
+        world.carry_out(&Operation::Wait(10));
+        world.carry_out(&Operation::Again(40));
+    }
+    world.carry_out(&Operation::Begin(260));
+    world.carry_out(&Operation::Free(EVENTS));
+    world.carry_out(&Operation::Free(ANNOUNCEMENTS));
+    world.carry_out(&Operation::Wait(25));
+    assert_eq!(world.sites[0].forwarding.flows(PEER).count(), 0, "no flow has a number");
+    world.carry_out(&Operation::Begin(20));
+    world.assert_heals();
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use suite::tunnel::EpochSecret;
 use tunnel::{
     Command, Delivery, Event, Forwarding, FrameKinds, Generation, Limits, Location, Mode, Packet,
-    PacketSource, PeerCounters, PeerId, PeerSettings, Settings, SiteCounters,
+    PacketSource, PeerCounters, PeerId, PeerSettings, RequestId, Settings, SiteCounters,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex, ParsedFrame};
@@ -271,9 +271,13 @@ impl Ends {
     fn answer(&mut self, end: bool, event: Event) {
         let (peer, generation) = (P0, self.at(!end).generation);
         let command = match event {
-            Event::Announce { index, flow, .. } => Command::AddFlow { peer, generation, index, flow },
+            Event::Announce { index, flow, request, .. } => {
+                Command::AddFlow { peer, generation, index, flow, request }
+            }
             Event::Withdraw { index, .. } => Command::WithdrawFlow { peer, generation, index },
-            Event::FlowAccepted { index, .. } => Command::Announced { peer, generation, index },
+            Event::FlowAccepted { index, request, .. } => {
+                Command::Announced { peer, generation, index, request }
+            }
             Event::FlowRefused { index, .. } | Event::UnknownIndex { index, .. } => {
                 Command::Unknown { peer, generation, index }
             }
@@ -322,11 +326,17 @@ impl Ends {
             Lie::InstallTransmit { epoch } => {
                 Command::InstallTransmit { peer, generation, epoch: epoch.into(), secret: fresh }
             }
-            Lie::Announced { index: number } => Command::Announced { peer, generation, index: index(number) },
+            Lie::Announced { index: number } => {
+                let index = index(number);
+                let given = of.forwarding.flows(P0).find(|given| given.index == index);
+                let request = given.map_or(RequestId::default(), |given| given.request);
+                Command::Announced { peer, generation, index, request }
+            }
             Lie::Unknown { index: number } => Command::Unknown { peer, generation, index: index(number) },
             Lie::AddFlow { index: number, octets } => {
                 let Some(flow) = Flow::parse(&octets) else { return };
-                Command::AddFlow { peer, generation, index: index(number), flow }
+                let request = RequestId::default();
+                Command::AddFlow { peer, generation, index: index(number), flow, request }
             }
             Lie::WithdrawFlow { index: number } => {
                 Command::WithdrawFlow { peer, generation, index: index(number) }

@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use dataplane::link::Link;
 use dataplane::pipeline::Pipeline;
+use zeroize::Zeroizing;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
@@ -21,7 +22,9 @@ impl Gateway {
     /// If a thread cannot be started, or not be scheduled as it should; if there are no random values.
     pub fn add_agreed(&mut self, name: String, mut link: Link, agreement: KeyAgreement) -> io::Result<()> {
         let now = Instant::now();
-        let agreement = Agreement::begin(now, self.moment(now), &mut link, agreement)?;
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(&mut *seed).map_err(io::Error::from)?;
+        let agreement = Agreement::begin(now, self.moment(now), &mut link, agreement, &seed);
         self.give_to_worker(name, link, Keys::Agreed(Box::new(agreement)))?;
         // The first MKPDU goes out at once, or with the first ports.
         self.speak(self.links.len() - 1, now);

@@ -197,13 +197,13 @@ fn answer(own: usize, event: Event) -> Vec<(usize, Command)> {
             let secret = secret(other, own, epoch);
             vec![(other, Command::InstallTransmit { peer: peer(other, own), generation, epoch, secret })]
         }
-        Event::Announce { peer: to, index, flow, .. } => {
+        Event::Announce { peer: to, index, flow, request, .. } => {
             let other = site_of(own, to);
-            vec![(other, Command::AddFlow { peer: peer(other, own), generation, index, flow })]
+            vec![(other, Command::AddFlow { peer: peer(other, own), generation, index, flow, request })]
         }
-        Event::FlowAccepted { peer: of, index, .. } => {
+        Event::FlowAccepted { peer: of, index, request, .. } => {
             let other = site_of(own, of);
-            vec![(other, Command::Announced { peer: peer(other, own), generation, index })]
+            vec![(other, Command::Announced { peer: peer(other, own), generation, index, request })]
         }
         Event::EpochWanted { peer: to, newest, .. } => {
             let (other, epoch) = (site_of(own, to), newest + 1);

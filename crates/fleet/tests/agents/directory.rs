@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use fleet::directory::{Directory, DirectoryError, Entry, Listing, Put, Watched};
-
-use crate::Chance;
+use testkit::Chance;
 
 /// What it stores, and all that it ever stored.
 #[derive(Debug)]

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use tunnel::{Command, Event, Generation, Mode};
+use tunnel::{Command, Event, Generation, Mode, RequestId};
 use wire::tunnel::{Flow, FlowIndex};
 
 use super::properties::Wrong;
 use super::site::PEER;
-use crate::names::{Part, digest};
+use crate::names::{Part, digest, parts};
 
 /// History of all forwarding halves.
 #[derive(Clone, Default, Debug)]
@@ -41,6 +41,11 @@ pub(super) struct Half {
     pub(super) events: VecDeque<Event>,
 }
 
+/// The request by which a flow is announced. No number is given twice.
+fn request(index: FlowIndex) -> RequestId {
+    RequestId(u32::from(index.0) + 1)
+}
+
 impl Half {
     /// A half in whose LAN there are flows.
     pub(super) fn new(mode: Mode, flows: impl Iterator<Item = Flow>) -> Self {
@@ -64,7 +69,7 @@ impl Half {
         let (peer, generation, index) = (PEER, self.generation, FlowIndex(self.next_index));
         self.next_index += 1;
         self.own.insert(index, Own { flow, acknowledged: false });
-        self.events.push_back(Event::Announce { peer, generation, index, flow });
+        self.events.push_back(Event::Announce { peer, generation, index, flow, request: request(index) });
     }
 
     /// The oldest flow ends.
@@ -145,7 +150,10 @@ impl Half {
                     self.in_use = epoch;
                 }
             }
-            Command::Announced { generation: told, index, .. } if told == generation => {
+            Command::Announced { generation: told, index, request: of, .. } if told == generation => {
+                if of != request(index) {
+                    return Err(Wrong::Impossible(format!("number {} is acknowledged by {of:?}", index.0)));
+                }
                 if let Some(own) = self.own.get_mut(&index) {
                     own.acknowledged = true;
                 }
@@ -153,13 +161,14 @@ impl Half {
             Command::Unknown { generation: told, index, .. } if told == generation => {
                 if let Some(own) = self.own.get_mut(&index) {
                     own.acknowledged = false;
-                    let flow = own.flow;
-                    self.events.push_back(Event::Announce { peer, generation, index, flow });
+                    let (flow, request) = (own.flow, request(index));
+                    self.events.push_back(Event::Announce { peer, generation, index, flow, request });
                 }
             }
-            Command::AddFlow { generation: told, index, flow, .. } if told == generation => {
+            Command::AddFlow { generation: told, index, flow, request, .. } if told == generation => {
                 self.peer_flows.insert(index, flow);
-                self.events.push_back(Event::FlowAccepted { peer, generation, index, source: None });
+                let accepted = Event::FlowAccepted { peer, generation, index, request, source: None };
+                self.events.push_back(accepted);
             }
             Command::WithdrawFlow { generation: told, index, .. } if told == generation => {
                 self.peer_flows.remove(&index);
@@ -185,10 +194,9 @@ impl Half {
 
     pub(super) fn parts(&self) -> Vec<Part> {
         let Self { generation, in_use, reserve, next_index, own, peer_flows, events, .. } = self;
-        let mut all = vec![
-            Part::plain((generation, in_use, reserve, next_index, own, peer_flows)),
-            Part::plain(format!("{events:?}")),
-        ];
+        let mut all = vec![Part::plain((generation, in_use, reserve, next_index, own, peer_flows))];
+        // Requests of the session count by what they are about.
+        all.extend(parts(&format!("{events:?}"), &["RequestId("], &[]));
         for (epoch, secret) in &self.transmit {
             all.extend([Part::plain(("transmit", epoch)), Part::Name(digest(secret))]);
         }

@@ -123,7 +123,7 @@ impl Site {
             }
         }
         let commands = std::iter::from_fn(|| self.session.poll_command()).collect();
-        let names = ["Instance([", "IdentifierBlock {"];
+        let names = ["Instance([", "IdentifierBlock {", "RequestId("];
         let mut parts = parts(&format!("{:?}", self.session), &names, &["SessionCounters {"]);
         // No state shows its secrets. The one that is offered is the last one that was drawn.
         let Begin { site, start, .. } = self.begin;
@@ -151,7 +151,7 @@ pub(super) fn message_parts(octets: &[u8]) -> Vec<Part> {
 
 /// The parts of a command.
 pub(super) fn command_parts(command: &Command) -> Vec<Part> {
-    let mut all = parts(&format!("{command:?}"), &[], &[]);
+    let mut all = parts(&format!("{command:?}"), &["RequestId("], &[]);
     if let Command::InstallReceive { secret, .. } | Command::InstallTransmit { secret, .. } = command {
         all.push(Part::Name(digest(*secret.octets())));
     }

@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use fieldbus::Mode;
+use testkit::Chance;
 use wire::fieldbus::Protect;
 use wire::{EtherType, Instant};
 
-use super::chance::Chance;
 use super::judge::{Sent, Told, Wrong};
 use super::network::{CALM, Flight};
 use super::time::{self, Common, instant, micros};

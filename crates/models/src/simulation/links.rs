@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use suite::CipherSuite;
+use testkit::Chance;
 
-use super::chance::Chance;
 use super::gateway::{Host, Link};
 use super::judge::{Sent, Told, Wrong};
 use super::network::Flight;

@@ -5,7 +5,7 @@ use std::collections::BinaryHeap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
-use super::chance::Chance;
+use testkit::Chance;
 
 /// Moment of the last fault, in microseconds.
 pub(super) const CALM: u64 = 20_000_000;

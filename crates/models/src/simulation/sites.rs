@@ -12,10 +12,10 @@ mod station;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use testkit::Chance;
 use tunnel::{Delivery, Mode, PacketSource, RelayLeg};
 use wire::MacAddr;
 
-use super::chance::Chance;
 use super::gateway::Host;
 use super::judge::{Sent, Told, Wrong};
 use super::network::Flight;

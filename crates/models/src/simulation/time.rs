@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
+use testkit::Chance;
 use wire::Instant;
 
-use super::chance::Chance;
 use super::judge::{Told, Used, Wrong};
 use super::network::{CALM, Flight, Network, WAY};
 

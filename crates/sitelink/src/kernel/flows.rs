@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{self, Duration};
 
-use tunnel::{Command, Generation, Location, PeerId};
+use tunnel::{Command, Generation, Location, PeerId, RequestId};
 use wire::tunnel::{Flow, FlowIndex};
 use wire::{Instant, MacAddr};
 use xdp::site::{FlowPath, FlowUse, Site};
@@ -20,8 +20,6 @@ pub(super) const RESTED: Duration = Duration::from_secs(2);
 const _: () = assert!(RESTED.as_millis() > GRACE.as_millis() + LOOK.as_millis());
 /// Time for which a flow stays in user space that had a frame for it: so the peer's programs see that it was away.
 const AWAY: Duration = Duration::from_secs(1);
-/// Time after which an answer of the half is lost: there was no room for it.
-const LOST: Duration = Duration::from_secs(10);
 
 /// Room for flows of all peers: their numbers in each direction, and stations.
 #[derive(Debug)]
@@ -38,8 +36,6 @@ pub(super) struct PeerFlows {
     announced: BTreeMap<FlowIndex, Announced>,
     /// Times at which announced flows were given up whose numbers may rest still.
     resting: VecDeque<time::Instant>,
-    /// Announcements that the half has not answered yet.
-    asked: BTreeMap<FlowIndex, Asked>,
     /// Sources of announced flows, and how many flows each of them has.
     sources: BTreeMap<MacAddr, usize>,
 }
@@ -57,14 +53,9 @@ struct Sent {
 struct Announced {
     flow: Flow,
     number: u32,
+    /// What the half was asked last about it: answers to others are about other flows.
+    request: RequestId,
     delivered: bool,
-}
-
-/// Answers that are due about a number, and when the half was asked last.
-#[derive(Debug)]
-struct Asked {
-    answers: u32,
-    last: Instant,
 }
 
 impl FlowRoom {
@@ -158,12 +149,12 @@ impl PeerFlows {
         &mut self,
         site: &mut Site,
         room: &mut FlowRoom,
-        now: Instant,
         peer: PeerId,
-        (index, flow): (FlowIndex, &Flow),
+        (index, flow, request): (FlowIndex, &Flow, RequestId),
         most: usize,
     ) -> bool {
-        if self.announced.get(&index).is_some_and(|known| known.flow == *flow) {
+        if let Some(known) = self.announced.get_mut(&index).filter(|known| known.flow == *flow) {
+            known.request = request;
             return true;
         }
         self.withdraw(site, room, peer, index);
@@ -174,9 +165,7 @@ impl PeerFlows {
         let known = self.sources.contains_key(&flow.source);
         let has_room = self.announced.len() + resting < most
             && (known || self.sources.len() + resting < room.stations.free());
-        // The answer about the flow of this number before would be taken for that about this one.
-        let due = self.asked.get(&index).is_some_and(|asked| now.since(asked.last) < LOST);
-        if !has_room || due {
+        if !has_room {
             return false;
         }
         let Some(number) = room.announced.take() else { return false };
@@ -184,27 +173,21 @@ impl PeerFlows {
             room.announced.put_back(number);
             return false;
         }
-        self.announced.insert(index, Announced { flow: *flow, number, delivered: false });
+        self.announced.insert(index, Announced { flow: *flow, number, request, delivered: false });
         *self.sources.entry(flow.source).or_default() += 1;
         true
     }
 
-    /// The half is asked whether it takes a flow of the peer's.
-    pub(super) fn ask(&mut self, now: Instant, index: FlowIndex) {
-        let asked = self.asked.entry(index).or_insert(Asked { answers: 0, last: now });
-        if now.since(asked.last) >= LOST {
-            asked.answers = 0;
-        }
-        (asked.answers, asked.last) = (asked.answers + 1, now);
-    }
-
-    /// The half has answered.
-    pub(super) fn answered(&mut self, index: FlowIndex) {
-        if let Some(asked) = self.asked.get_mut(&index) {
-            asked.answers -= 1;
-            if asked.answers == 0 {
-                self.asked.remove(&index);
-            }
+    /// The half has refused a flow of the peer's.
+    pub(super) fn refused(
+        &mut self,
+        site: &mut Site,
+        room: &mut FlowRoom,
+        peer: PeerId,
+        (index, request): (FlowIndex, RequestId),
+    ) {
+        if self.announced.get(&index).is_some_and(|known| known.request == request) {
+            self.withdraw(site, room, peer, index);
         }
     }
 
@@ -214,12 +197,11 @@ impl PeerFlows {
         site: &mut Site,
         room: &mut FlowRoom,
         peer: PeerId,
-        index: FlowIndex,
+        (index, request): (FlowIndex, RequestId),
         source: Option<Location>,
     ) -> bool {
-        let Some(known) = self.announced.get_mut(&index).filter(|known| !known.delivered) else {
-            return true;
-        };
+        let is_asked = |known: &&mut Announced| known.request == request && !known.delivered;
+        let Some(known) = self.announced.get_mut(&index).filter(is_asked) else { return true };
         let station = room.stations.place(site, known.flow.source, source);
         known.delivered = station.is_some_and(|station| {
             site.announce(known.number, (u32::from(peer.0), index), &known.flow, station).is_ok()
@@ -233,7 +215,8 @@ impl PeerFlows {
 
     /// Forgets a flow of the peer's.
     pub(super) fn withdraw(&mut self, site: &mut Site, room: &mut FlowRoom, peer: PeerId, index: FlowIndex) {
-        let Some(Announced { flow: Flow { source, .. }, number, delivered }) = self.announced.remove(&index)
+        let Some(Announced { flow: Flow { source, .. }, number, delivered, .. }) =
+            self.announced.remove(&index)
         else {
             return;
         };
@@ -259,7 +242,6 @@ impl PeerFlows {
         while let Some((&index, _)) = self.announced.first_key_value() {
             self.withdraw(site, room, peer, index);
         }
-        self.asked.clear();
     }
 }
 

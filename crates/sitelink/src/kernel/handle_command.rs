@@ -2,7 +2,7 @@
 
 use dataplane::site::ToWorker;
 use suite::tunnel::EpochSecret;
-use tunnel::{Command, Event, Generation, PeerId};
+use tunnel::{Command, Event, Generation, PeerId, RequestId};
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
 
@@ -61,16 +61,13 @@ impl Kernel {
                 command
             }
             // The programs know no VLAN tags and no cyclic frames: such come on the half's lane, and are the half's.
-            Command::AddFlow { peer, generation, index, flow } if !flow.is_untagged_macsec() => {
+            Command::AddFlow { peer, generation, index, flow, .. } if !flow.is_untagged_macsec() => {
                 self.withdraw(peer, generation, index);
-                if let Some(known) = of(&mut self.peers, peer, generation) {
-                    known.flows.ask(now, index);
-                }
                 command
             }
-            Command::AddFlow { peer, generation, index, flow } => {
-                if !self.announce(now, (peer, generation), index, &flow) {
-                    events.push(Event::FlowRefused { peer, generation, index });
+            Command::AddFlow { peer, generation, index, flow, request } => {
+                if !self.announce((peer, generation), index, &flow, request) {
+                    events.push(Event::FlowRefused { peer, generation, index, request });
                     return None;
                 }
                 command
@@ -149,18 +146,14 @@ impl Kernel {
     /// Makes room for a flow of a peer's. False: there is none, and the flow must stay in long form.
     fn announce(
         &mut self,
-        now: Instant,
         (peer, generation): (PeerId, Generation),
         index: FlowIndex,
         flow: &Flow,
+        request: RequestId,
     ) -> bool {
         let Self { site, room, peers, flows_of_peer, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return true };
-        let has_room = known.flows.announce(site, room, now, peer, (index, flow), *flows_of_peer);
-        let asks_half = has_room || !known.lanes.receives_newest();
-        if asks_half {
-            known.flows.ask(now, index);
-        }
-        asks_half
+        let has_room = known.flows.announce(site, room, peer, (index, flow, request), *flows_of_peer);
+        has_room || !known.lanes.receives_newest()
     }
 }

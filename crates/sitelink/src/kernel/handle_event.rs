@@ -1,6 +1,6 @@
 //! Events of the half: what the kernel does with them, and what sessions are told.
 
-use tunnel::{Command, Event, Generation, Location, PeerId};
+use tunnel::{Command, Event, Generation, Location, PeerId, RequestId};
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
 
@@ -36,18 +36,18 @@ impl Kernel {
                 self.remove_flow(peer, generation, index);
                 [Some(event), None]
             }
-            Event::FlowAccepted { peer, generation, index, source } => {
-                if self.deliver(peer, generation, index, source) {
+            Event::FlowAccepted { peer, generation, index, request, source } => {
+                if self.deliver(peer, generation, (index, request), source) {
                     return [Some(event), None];
                 }
                 self.commands.push_back(Command::WithdrawFlow { peer, generation, index });
-                [Some(Event::FlowRefused { peer, generation, index }), None]
+                [Some(Event::FlowRefused { peer, generation, index, request }), None]
             }
-            Event::FlowRefused { peer, generation, index } => {
-                if let Some(known) = of(&mut self.peers, peer, generation) {
-                    known.flows.answered(index);
+            Event::FlowRefused { peer, generation, index, request } => {
+                let Self { site, room, peers, .. } = self;
+                if let Some(known) = of(peers, peer, generation) {
+                    known.flows.refused(site, room, peer, (index, request));
                 }
-                self.withdraw(peer, generation, index);
                 [Some(event), None]
             }
             Event::Lost { peer, generation, epoch, .. } => {
@@ -86,12 +86,11 @@ impl Kernel {
         &mut self,
         peer: PeerId,
         generation: Generation,
-        index: FlowIndex,
+        asked: (FlowIndex, RequestId),
         source: Option<Location>,
     ) -> bool {
         let Self { site, room, peers, .. } = self;
         let Some(known) = of(peers, peer, generation) else { return true };
-        known.flows.answered(index);
-        known.flows.deliver(site, room, peer, index, source) || !known.lanes.receives_newest()
+        known.flows.deliver(site, room, peer, asked, source) || !known.lanes.receives_newest()
     }
 }

@@ -1,7 +1,7 @@
 //! Programs in the kernel without a half: root.
 
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tunnel::{Forwarding, Location, Mode, PeerSettings};
+use tunnel::{Forwarding, Location, Mode, PeerSettings, RequestId};
 use wire::MacAddr;
 use wire::tunnel::{Flow, Header, PacketForm, ParsedFrame};
 use xdp::site::{UdpPath, Vxlan};
@@ -71,13 +71,14 @@ fn begin(kernel: &KernelSite, peer: u16) {
 fn announce(kernel: &KernelSite, peer: u16, index: u16, flow: Flow) -> bool {
     let (peer, generation, index) = (PeerId(peer), Generation::default(), FlowIndex(index));
     let mut events = Vec::new();
-    let add = Command::AddFlow { peer, generation, index, flow };
+    let request = RequestId(7);
+    let add = Command::AddFlow { peer, generation, index, flow, request };
     let told = kernel.handle_command(NOW, ToWorker::Tunnel(add), &mut events);
-    assert_eq!(told.is_none(), events == [Event::FlowRefused { peer, generation, index }]);
+    assert_eq!(told.is_none(), events == [Event::FlowRefused { peer, generation, index, request }]);
     if told.is_none() {
         return false;
     }
-    let accepted = || Event::FlowAccepted { peer, generation, index, source: None };
+    let accepted = || Event::FlowAccepted { peer, generation, index, request, source: None };
     assert_eq!(kernel.handle_event(NOW, accepted()), [Some(accepted()), None]);
     true
 }
@@ -354,6 +355,8 @@ struct Beside {
     began: std::time::Instant,
     secret: EpochSecret,
     seq: u64,
+    /// Flows that were announced.
+    asked: u32,
 }
 
 impl Beside {
@@ -367,7 +370,7 @@ impl Beside {
             table_seed: [7; 16],
         });
         let secret = EpochSecret::new(&[9; EPOCH_SECRET_OCTETS]);
-        let mut beside = Self { kernel, half, began: std::time::Instant::now(), secret, seq: 0 };
+        let mut beside = Self { kernel, half, began: std::time::Instant::now(), secret, seq: 0, asked: 0 };
         beside.tell(Command::Begin { peer: PeerId(0), generation: Generation::default() });
         {
             let Kernel { site, lanes, peers, .. } = &mut *beside.kernel.lock();
@@ -393,7 +396,9 @@ impl Beside {
 
     fn announce(&mut self, index: u16, source: u16) -> bool {
         let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(index));
-        self.tell(Command::AddFlow { peer, generation, index, flow: flow(source, 9, 0) })
+        self.asked += 1;
+        let request = RequestId(self.asked);
+        self.tell(Command::AddFlow { peer, generation, index, flow: flow(source, 9, 0), request })
     }
 
     fn withdraw(&mut self, index: u16) {
@@ -401,11 +406,15 @@ impl Beside {
         self.tell(Command::WithdrawFlow { peer, generation, index });
     }
 
+    /// The half's oldest answer arrives. False if there is none.
+    fn answer_once(&mut self) -> bool {
+        let event = self.half.poll_event();
+        event.map(|event| self.kernel.handle_event(self.now(), event)).is_some()
+    }
+
     /// The half's answers arrive.
     fn answer(&mut self) {
-        while let Some(event) = self.half.poll_event() {
-            self.kernel.handle_event(self.now(), event);
-        }
+        while self.answer_once() {}
     }
 
     /// A station speaks on this LAN.
@@ -461,12 +470,10 @@ fn a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it() {
     assert!(beside.announce(3, 7));
     beside.withdraw(3);
     beside.speak(8);
-    assert!(!beside.announce(3, 8), "while it is due");
-    beside.answer();
-    assert!(!beside.receive(3, 8));
     assert!(beside.announce(3, 8));
-    beside.answer();
-    assert!(!beside.receive(3, 8));
+    assert!(beside.answer_once() && !beside.receive(3, 8));
+    assert_eq!(beside.refused_as_here(), 1, "it is not delivered yet");
+    assert!(beside.answer_once() && !beside.receive(3, 8));
     assert_eq!(beside.refused_as_here(), 2);
     // Spoken to the kernel first, as all frames of the LAN are.
     assert!(beside.announce(4, 10));
@@ -477,18 +484,24 @@ fn a_station_that_the_half_knows_here_is_not_a_peers_by_announcing_it() {
 }
 
 #[test]
-fn a_number_whose_answer_was_lost_can_be_announced_again() {
+fn an_answer_about_the_flow_of_a_number_before_takes_nothing_from_the_next_one() {
     let kernel = kernel(1);
     begin(&kernel, 0);
     let (peer, generation, index) = (PeerId(0), Generation::default(), FlowIndex(7));
-    let tell = |after: u64, command| {
-        let now = NOW + Duration::from_secs(after);
-        kernel.handle_command(now, ToWorker::Tunnel(command), &mut Vec::new()).is_some()
-    };
-    assert!(tell(0, Command::AddFlow { peer, generation, index, flow: flow(1, 9, 0) }));
-    assert!(tell(1, Command::WithdrawFlow { peer, generation, index }));
-    assert!(!tell(9, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
-    assert!(tell(10, Command::AddFlow { peer, generation, index, flow: flow(2, 9, 0) }));
+    let announced = || kernel.lock().room.counts()[2][0];
+    let all = announced();
+    for (source, request) in [(1, RequestId(1)), (2, RequestId(2))] {
+        let add = Command::AddFlow { peer, generation, index, flow: flow(source, 9, 0), request };
+        let told = kernel.handle_command(NOW, ToWorker::Tunnel(add), &mut Vec::new());
+        assert!(told.is_some(), "the half is asked at once");
+    }
+    let refused = |request| Event::FlowRefused { peer, generation, index, request };
+    assert_eq!(kernel.handle_event(NOW, refused(RequestId(1))), [Some(refused(RequestId(1))), None]);
+    rest(&kernel);
+    assert_eq!(announced(), all - 1, "the second flow has its number");
+    kernel.handle_event(NOW, refused(RequestId(2)));
+    rest(&kernel);
+    assert_eq!(announced(), all);
 }
 
 fn plain(peers: usize, limits: &Limits) -> KernelSite {

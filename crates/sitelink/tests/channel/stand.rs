@@ -215,8 +215,8 @@ fn answer(command: &Command) -> Option<Event> {
         Command::InstallReceive { peer, generation, epoch, .. } => {
             Some(Event::ReceiveReady { peer, generation, epoch })
         }
-        Command::AddFlow { peer, generation, index, .. } => {
-            Some(Event::FlowAccepted { peer, generation, index, source: None })
+        Command::AddFlow { peer, generation, index, request, .. } => {
+            Some(Event::FlowAccepted { peer, generation, index, request, source: None })
         }
         _ => None,
     }

@@ -6,7 +6,7 @@ use wire::tunnel::{Flow, FlowIndex};
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::{InDiscard, PeerCounters};
-use crate::exchange::{Command, Event, Generation};
+use crate::exchange::{Command, Event, Generation, RequestId};
 use crate::receive::Owner;
 use crate::settings::{FrameKinds, PeerId};
 
@@ -30,10 +30,12 @@ impl Forwarding {
                 Some((Transport::HeaderEncryption(mode), _)) => mode.install_transmit(now, epoch, &secret),
                 Some((Transport::Plain(_), _)) | None => {}
             },
-            Command::Announced { peer, generation, index } => self.acknowledge(peer, generation, index, true),
-            Command::Unknown { peer, generation, index } => self.acknowledge(peer, generation, index, false),
-            Command::AddFlow { peer, generation, index, flow } => {
-                self.add_flow(now, (peer, generation), index, flow);
+            Command::Announced { peer, generation, index, request } => {
+                self.acknowledge(peer, generation, index, Some(request));
+            }
+            Command::Unknown { peer, generation, index } => self.acknowledge(peer, generation, index, None),
+            Command::AddFlow { peer, generation, index, flow, request } => {
+                self.add_flow(now, (peer, generation), index, flow, request);
             }
             Command::WithdrawFlow { peer, generation, index } => {
                 match of(&mut self.peers, peer, generation) {
@@ -111,14 +113,16 @@ impl Forwarding {
         self.installing = true;
     }
 
-    /// Records whether the peer knows a flow.
-    fn acknowledge(&mut self, peer: PeerId, generation: Generation, index: FlowIndex, known: bool) {
+    /// Records whether the peer knows a flow, as [`Flows::acknowledge`](crate::flows::Flows::acknowledge).
+    fn acknowledge(
+        &mut self,
+        peer: PeerId,
+        generation: Generation,
+        index: FlowIndex,
+        known: Option<RequestId>,
+    ) {
         match of(&mut self.peers, peer, generation) {
-            Some((Transport::Identifier(mode), _)) => {
-                if let Some(given) = mode.flows.by_index(index) {
-                    given.acknowledged = known;
-                }
-            }
+            Some((Transport::Identifier(mode), _)) => drop(mode.flows.acknowledge(index, known)),
             Some((Transport::HeaderEncryption(mode), _)) => self.releasing |= mode.acknowledge(index, known),
             Some((Transport::Plain(_), _)) | None => {}
         }
@@ -130,6 +134,7 @@ impl Forwarding {
         (peer, generation): (PeerId, Generation),
         index: FlowIndex,
         flow: Flow,
+        request: RequestId,
     ) {
         let source = self.stations.location(now, &self.state.hasher, flow.source);
         let Some((transport, counters)) = of(&mut self.peers, peer, generation) else { return };
@@ -142,10 +147,10 @@ impl Forwarding {
             Transport::Plain(_) => return,
         };
         let event = if added {
-            Event::FlowAccepted { peer, generation, index, source }
+            Event::FlowAccepted { peer, generation, index, request, source }
         } else {
             counters.in_flows_refused += 1;
-            Event::FlowRefused { peer, generation, index }
+            Event::FlowRefused { peer, generation, index, request }
         };
         // If there is no room, the peer announces it again.
         let _ = self.state.events.tell(event);

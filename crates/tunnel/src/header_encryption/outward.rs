@@ -34,8 +34,13 @@ impl HeaderEncryption {
             return Err(OutDiscard::NoEpoch);
         }
         let hash = state.hasher.flow(&taken.flow);
-        let slot = state.assign_number(context, &mut self.flows, now, hash, &taken.flow)?;
-        let given = self.flows.used(now, slot).ok_or(OutDiscard::FlowQuota)?;
+        let slot = state.assign_number(context, &mut self.flows, now, hash, &taken.flow);
+        if slot.is_err() {
+            // No flow may be left that has a number.
+            self.renew_numbers(now);
+            self.want_epoch(now, context, state);
+        }
+        let given = self.flows.used(now, slot?).ok_or(OutDiscard::FlowQuota)?;
         state.announce(now, context, given);
         let (index, acknowledged) = (given.index, given.acknowledged);
         let standing = if acknowledged { Standing::Known } else { Standing::Newcomer };
@@ -58,17 +63,21 @@ impl HeaderEncryption {
         taken: &ParsedFrame,
         standing: Standing,
     ) -> Result<u32, OutDiscard> {
+        self.renew_numbers(now);
         let before = self.sealer.epoch();
-        if self.flows.run_short() {
-            // The next frame retries, until numbers run out.
-            let _ = self.sealer.start_next(now);
-        }
         let epoch = self.sealer.take_pn(now, taken, standing);
         if self.sealer.epoch() != before {
             self.flows.begin_epoch();
         }
         self.want_epoch(now, context, state);
         epoch
+    }
+
+    /// Begins the next epoch if numbers run short. The next frame retries, until it begins.
+    fn renew_numbers(&mut self, now: Instant) {
+        if self.flows.run_short() && self.sealer.start_next(now).is_ok() {
+            self.flows.begin_epoch();
+        }
     }
 
     /// Requests the next epoch if none is in reserve; again if it does not come.

@@ -41,9 +41,10 @@ impl Identifier {
             return Err(OutDiscard::NoEpoch);
         }
         let hash = state.hasher.flow(&taken.flow);
-        let slot = state.assign_number(context, &mut self.flows, now, hash, &taken.flow)?;
+        let slot = state.assign_number(context, &mut self.flows, now, hash, &taken.flow);
+        // Also for a frame that gets no number: no flow may be left that has one.
         self.want_epoch(now, context, state);
-        let given = self.flows.used(now, slot);
+        let given = self.flows.used(now, slot?);
         let (Some(lane), Some(given)) = (&mut self.transmit, given) else {
             return Err(OutDiscard::FlowQuota);
         };

@@ -6,6 +6,7 @@ use core::time::Duration;
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
 
+use crate::exchange::RequestId;
 use crate::message::Message;
 
 /// Most unanswered announcements; beyond, the forwarding half has to repeat them.
@@ -20,8 +21,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Each number is in one of the first four, or in none.
 #[derive(Default, Debug)]
 pub(super) struct Announcements {
-    /// Not acknowledged yet.
-    announcing: BTreeMap<FlowIndex, Flow>,
+    /// Not acknowledged yet, with the forwarding half's request.
+    announcing: BTreeMap<FlowIndex, (Flow, RequestId)>,
     /// Known to the peer.
     known: BTreeSet<FlowIndex>,
     /// To be forgotten by the peer.
@@ -43,9 +44,15 @@ enum Request {
 }
 
 impl Announcements {
-    /// Announces a flow. False if it was deferred.
-    pub(super) fn announce(&mut self, now: Instant, index: FlowIndex, flow: Flow) -> bool {
-        if self.announcing.get(&index) == Some(&flow) {
+    /// Announces a flow, as the forwarding half has requested. False if it was deferred.
+    pub(super) fn announce(
+        &mut self,
+        now: Instant,
+        index: FlowIndex,
+        flow: Flow,
+        request: RequestId,
+    ) -> bool {
+        if self.announcing.get(&index) == Some(&(flow, request)) {
             return true;
         }
         self.forget(index);
@@ -53,7 +60,7 @@ impl Announcements {
             self.put_off(now, index);
             return false;
         }
-        self.announcing.insert(index, flow);
+        self.announcing.insert(index, (flow, request));
         true
     }
 
@@ -90,8 +97,11 @@ impl Announcements {
             self.in_flight.insert(index, Request::Withdraw);
             return Some(Message::Withdraw { index });
         }
-        let (index, flow) =
-            self.announcing.iter().map(|(index, flow)| (*index, *flow)).find(|(index, _)| is_free(index))?;
+        let (index, flow) = self
+            .announcing
+            .iter()
+            .map(|(index, (flow, _))| (*index, *flow))
+            .find(|(index, _)| is_free(index))?;
         self.in_flight.insert(index, Request::Announce(flow));
         Some(Message::Announce { index, flow })
     }
@@ -107,24 +117,22 @@ impl Announcements {
         }
     }
 
-    /// True if this flow is still to be announced under this number.
-    fn is_wanted(&self, index: FlowIndex, flow: Flow) -> bool {
-        self.announcing.get(&index).is_some_and(|wanted| *wanted == flow)
+    /// The forwarding half's request, if this flow is still to be announced under this number.
+    fn wanted(&self, index: FlowIndex, flow: Flow) -> Option<RequestId> {
+        self.announcing.get(&index).filter(|(wanted, _)| *wanted == flow).map(|(_, request)| *request)
     }
 
-    /// Records that the peer knows the flow. False if the number is no longer that flow's.
-    pub(super) fn acknowledge(&mut self, index: FlowIndex, flow: Flow) -> bool {
-        let is_wanted = self.is_wanted(index, flow);
-        if is_wanted {
-            self.forget(index);
-            self.known.insert(index);
-        }
-        is_wanted
+    /// Records that the peer knows the flow. Returns the request that this answers; none if the number is no longer that flow's.
+    pub(super) fn acknowledge(&mut self, index: FlowIndex, flow: Flow) -> Option<RequestId> {
+        let request = self.wanted(index, flow)?;
+        self.forget(index);
+        self.known.insert(index);
+        Some(request)
     }
 
     /// Records that the peer has no room for the flow. False if the number is no longer that flow's.
     pub(super) fn refuse(&mut self, now: Instant, index: FlowIndex, flow: Flow) -> bool {
-        let is_wanted = self.is_wanted(index, flow);
+        let is_wanted = self.wanted(index, flow).is_some();
         if is_wanted {
             self.forget(index);
             self.put_off(now, index);

@@ -83,8 +83,8 @@ impl Session {
                 None => self.counters.in_messages_stale += 1,
             },
             Message::Announce { index, flow } => {
-                self.peer_flows.announce(now, index)?;
-                self.command(Command::AddFlow { peer, generation, index, flow });
+                let request = self.peer_flows.announce(now, index)?;
+                self.command(Command::AddFlow { peer, generation, index, flow, request });
             }
             Message::Withdraw { index } => {
                 self.peer_flows.withdraw(index)?;
@@ -93,9 +93,9 @@ impl Session {
             Message::Announced { index } => {
                 let flow = self.flows.take_announced(index);
                 self.stale_unless(flow.is_some());
-                if flow.is_some_and(|flow| self.flows.acknowledge(index, flow)) {
+                if let Some(request) = flow.and_then(|flow| self.flows.acknowledge(index, flow)) {
                     self.counters.out_flows_announced += 1;
-                    self.command(Command::Announced { peer, generation, index });
+                    self.command(Command::Announced { peer, generation, index, request });
                 }
             }
             Message::Refused { index } => {

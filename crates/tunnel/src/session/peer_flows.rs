@@ -9,6 +9,7 @@ use wire::tunnel::FlowIndex;
 
 use super::announcements::IN_FLIGHT;
 use super::fault::PeerFault;
+use crate::exchange::RequestId;
 use crate::message::Message;
 
 /// Most unanswered requests of the peer. It has at most [`IN_FLIGHT`] in flight.
@@ -20,8 +21,9 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Default, Debug)]
 pub(super) struct PeerFlows {
-    /// Requests to the forwarding half.
+    /// Requests to the forwarding half: the newest of each number.
     asked: BTreeMap<FlowIndex, PendingRequest>,
+    newest: RequestId,
     /// Time of the next timeout check.
     answer_timeout: Option<Instant>,
     /// Known to the forwarding half.
@@ -31,6 +33,7 @@ pub(super) struct PeerFlows {
 
 #[derive(Debug)]
 struct PendingRequest {
+    request: RequestId,
     /// True if the peer asked on this connection and waits for an answer.
     awaited: bool,
     /// True if one timeout check has passed.
@@ -38,12 +41,13 @@ struct PendingRequest {
 }
 
 impl PeerFlows {
-    /// Handles the announcement of a flow.
-    pub(super) fn announce(&mut self, now: Instant, index: FlowIndex) -> Result<(), PeerFault> {
+    /// Handles the announcement of a flow. Returns the request to the forwarding half.
+    pub(super) fn announce(&mut self, now: Instant, index: FlowIndex) -> Result<RequestId, PeerFault> {
         self.bound()?;
-        self.asked.insert(index, PendingRequest { awaited: true, late: false });
+        let request = self.newest.take();
+        self.asked.insert(index, PendingRequest { request, awaited: true, late: false });
         self.answer_timeout.get_or_insert(now + ANSWER_TIMEOUT);
-        Ok(())
+        Ok(request)
     }
 
     /// Handles the withdrawal of a flow. A pending answer of the forwarding half no longer matters.
@@ -59,8 +63,14 @@ impl PeerFlows {
         if self.asked.len() + self.replies.len() < UNANSWERED { Ok(()) } else { Err(PeerFault::Flood) }
     }
 
-    /// Handles an answer of the forwarding half.
-    pub(super) fn answer(&mut self, index: FlowIndex, accepted: bool) {
+    /// Handles an answer of the forwarding half. One to an earlier request may be about another flow, and does not count.
+    pub(super) fn handle_answer(&mut self, index: FlowIndex, request: RequestId, accepted: bool) {
+        if self.asked.get(&index).is_some_and(|asked| asked.request == request) {
+            self.answer(index, accepted);
+        }
+    }
+
+    fn answer(&mut self, index: FlowIndex, accepted: bool) {
         let Some(PendingRequest { awaited, .. }) = self.asked.remove(&index) else { return };
         if accepted {
             self.accepted.insert(index);

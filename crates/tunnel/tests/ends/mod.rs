@@ -270,14 +270,18 @@ impl Sites {
         let peer = self.peer(other, site);
         let generation = self.sites[other].generations[peer.index()];
         let command = match event {
-            Event::Announce { index, flow, .. } => Command::AddFlow { peer, generation, index, flow },
+            Event::Announce { index, flow, request, .. } => {
+                Command::AddFlow { peer, generation, index, flow, request }
+            }
             Event::Withdraw { index, .. } => Command::WithdrawFlow { peer, generation, index },
             Event::ReceiveReady { epoch, .. } => {
                 let (newest, secret) = &self.sites[other].epochs[peer.index()];
                 let Some(secret) = secret.clone().filter(|_| *newest == epoch) else { return };
                 Command::InstallTransmit { peer, generation, epoch, secret }
             }
-            Event::FlowAccepted { index, .. } => Command::Announced { peer, generation, index },
+            Event::FlowAccepted { index, request, .. } => {
+                Command::Announced { peer, generation, index, request }
+            }
             Event::FlowRefused { index, .. } | Event::UnknownIndex { index, .. } => {
                 Command::Unknown { peer, generation, index }
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use suite::tunnel::EpochSecret;
-use tunnel::{Command, Event, Generation, Mode, PeerId};
+use tunnel::{Command, Event, Generation, Mode, PeerId, RequestId};
 use wire::tunnel::{Flow, FlowIndex};
 
 /// The one peer.
@@ -47,6 +47,11 @@ pub(crate) struct Worker {
     pub(crate) mute: usize,
 }
 
+/// The request by which a flow is announced. No number is given twice.
+fn request(index: FlowIndex) -> RequestId {
+    RequestId(u32::from(index.0) + 1)
+}
+
 impl Worker {
     /// A worker in whose LAN there are flows.
     pub(crate) fn new(end: usize, mode: Mode, flows: impl Iterator<Item = Flow>) -> Self {
@@ -88,7 +93,8 @@ impl Worker {
         for (&index, own) in &mut self.own {
             if !own.told {
                 own.told = true;
-                self.events.push_back(Event::Announce { peer, generation, index, flow: own.flow });
+                let (flow, request) = (own.flow, request(index));
+                self.events.push_back(Event::Announce { peer, generation, index, flow, request });
             }
         }
         let unknown =
@@ -163,7 +169,8 @@ impl Worker {
                     self.in_use = epoch;
                 }
             }
-            Command::Announced { generation: told, index, .. } if told == generation => {
+            Command::Announced { generation: told, index, request: of, .. } if told == generation => {
+                assert_eq!(of, request(index), "it answers what was requested");
                 if let Some(own) = self.own.get_mut(&index) {
                     assert!(
                         ledger.accepted.contains(&(self.end, index, own.flow)),
@@ -177,13 +184,14 @@ impl Worker {
                     (own.told, own.acknowledged) = (false, false);
                 }
             }
-            Command::AddFlow { generation: told, index, flow, .. } if told == generation => {
+            Command::AddFlow { generation: told, index, flow, request, .. } if told == generation => {
                 ledger.accepted.insert((1 - self.end, index, flow));
                 self.peer_flows.insert(index, flow);
                 if self.mute > 0 {
                     self.mute -= 1;
                 } else {
-                    self.events.push_back(Event::FlowAccepted { peer, generation, index, source: None });
+                    let accepted = Event::FlowAccepted { peer, generation, index, request, source: None };
+                    self.events.push_back(accepted);
                 }
             }
             Command::WithdrawFlow { generation: told, index, .. } if told == generation => {

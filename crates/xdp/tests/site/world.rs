@@ -4,7 +4,7 @@ use std::time::{Duration, Instant as Clock};
 
 use tunnel::{
     Command, Delivery, Destination, Discard, Forwarding, Generation, InDiscard, Limits, Location, Mode,
-    PeerCounters, PeerId, PeerSettings, UnknownDiscard,
+    NumberedFlow, PeerCounters, PeerId, PeerSettings, RequestId, UnknownDiscard,
 };
 use wire::tunnel::{Flow, FlowIndex, Header, PacketForm, ParsedFrame, SHORT_HEADER_OCTETS};
 use wire::{Instant, MacAddr};
@@ -186,11 +186,12 @@ impl World {
         let Some(route) = self.rust.route(now, &frame) else { return };
         self.rust.dispatch(now, &route, id, &frame);
         let flow = route.taken.flow;
-        let Some(index) = self.rust.flows(id).find(|known| known.flow == flow).map(|known| known.index)
+        let Some(&NumberedFlow { index, request, .. }) = self.rust.flows(id).find(|known| known.flow == flow)
         else {
             return;
         };
-        self.rust.handle_command(now, Command::Announced { peer: id, generation: GENERATION, index });
+        self.rust
+            .handle_command(now, Command::Announced { peer: id, generation: GENERATION, index, request });
         self.tell_station(source);
         self.tell_station(destination);
         let path =
@@ -204,9 +205,10 @@ impl World {
     pub(crate) fn announce(&mut self, peer: u16, index: u16, source: u8, destination: u8, sci: bool) {
         let flow = ParsedFrame::parse(&frame(source, destination, sci, 1, 0)).unwrap().flow;
         let (now, index) = (self.now(), FlowIndex(index));
+        let (peer_id, request) = (PeerId(peer), RequestId::default());
         self.rust.handle_command(
             now,
-            Command::AddFlow { peer: PeerId(peer), generation: GENERATION, index, flow },
+            Command::AddFlow { peer: peer_id, generation: GENERATION, index, flow, request },
         );
         while self.rust.poll_event().is_some() {}
         let key = (u32::from(peer), index);

@@ -96,8 +96,8 @@ fn the_forwarding_half_agrees() {
             assert_eq!(first, 2, "{mode:?} {payload}");
         }
         while let Some(event) = forwarding.poll_event() {
-            if let Event::Announce { peer, generation, index, .. } = event {
-                forwarding.handle_command(now, Command::Announced { peer, generation, index });
+            if let Event::Announce { peer, generation, index, request, .. } = event {
+                forwarding.handle_command(now, Command::Announced { peer, generation, index, request });
             }
         }
         while forwarding.poll_released(now).is_some() {}

@@ -12,10 +12,10 @@ use fieldbus::{
 };
 use suite::fieldbus::MasterKey;
 use suite::{ICV_OCTETS, Nonce, SealJob};
+use testkit::Chance;
 use wire::fieldbus::{Header, Seq};
 use wire::{EtherType, Frame, Instant};
 
-use super::super::chance::Chance;
 use super::super::judge::Used;
 use super::plan::{Config, Plan};
 use crate::names::digest;

@@ -5,10 +5,9 @@ use std::time::Duration;
 use fieldbus::relation::{Relation, RelationError};
 use fieldbus::{Mode, RelationSettings, Settings};
 use suite::fieldbus::MasterKey;
+use testkit::Chance;
 use wire::MacAddr;
 use wire::fieldbus::{CellSuite, FrameId, Protect, Protection, Seq};
-
-use super::super::chance::Chance;
 
 /// Plaintext that no network may see.
 pub(super) const MARK: &[u8] = b"of the machine alone";

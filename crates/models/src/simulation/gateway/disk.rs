@@ -1,12 +1,12 @@
-//! The disk of a gateway. It may be full, be slow, and lose its power between any two operations and within each: then it forgets
-//! what was not synced, name by name, and of a write any part may be there.
+//! The disk of a gateway. It may be full, be slow, fail to sync, and lose its power between any two operations and within each: then it
+//! forgets what was not synced, name by name, and of a write any part may be there. Of what it failed to sync any part may last.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::rc::Rc;
 
-use super::super::chance::Chance;
+use testkit::Chance;
 
 pub(super) type Files = BTreeMap<String, Vec<u8>>;
 
@@ -23,6 +23,8 @@ struct Content {
     /// Operations until the gateway is killed.
     lives: Option<u64>,
     full: bool,
+    /// No sync succeeds.
+    failing: bool,
 }
 
 impl Disk {
@@ -34,6 +36,7 @@ impl Disk {
             chance: Chance::new(seed),
             lives: None,
             full: false,
+            failing: false,
         })))
     }
 
@@ -52,20 +55,17 @@ impl Disk {
         self.0.borrow_mut().full = full;
     }
 
+    /// Whether syncs fail.
+    pub(super) fn set_failing(&self, failing: bool) {
+        self.0.borrow_mut().failing = failing;
+    }
+
     /// The gateway is to start again, after a loss of power or, without one, after it was killed.
     pub(super) fn restart(&self, power_lost: bool) {
         let content = &mut *self.0.borrow_mut();
         content.lives = None;
         if power_lost {
-            let names: BTreeSet<String> =
-                content.live.keys().chain(content.durable.keys()).cloned().collect();
-            for name in names {
-                let kept = if content.chance.happens(500) { &content.live } else { &content.durable };
-                match kept.get(&name).cloned() {
-                    Some(octets) => content.durable.insert(name, octets),
-                    None => content.durable.remove(&name),
-                };
-            }
+            content.sync_some();
             content.live = content.durable.clone();
         }
     }
@@ -96,6 +96,24 @@ impl Content {
     }
 }
 
+impl Content {
+    /// Some names last as they are now.
+    fn sync_some(&mut self) {
+        let names: BTreeSet<String> = self.live.keys().chain(self.durable.keys()).cloned().collect();
+        for name in names {
+            let kept = if self.chance.happens(500) { &self.live } else { &self.durable };
+            match kept.get(&name).cloned() {
+                Some(octets) => self.durable.insert(name, octets),
+                None => self.durable.remove(&name),
+            };
+        }
+    }
+}
+
+fn failed() -> io::Error {
+    io::Error::other("the sync failed")
+}
+
 fn killed() -> io::Error {
     io::Error::other("killed")
 }
@@ -113,13 +131,15 @@ impl pnstore::Disk for Disk {
         let written = if is_killed || is_full { content.chance.below(whole + 1) } else { whole };
         let octets = octets[..written as usize].to_vec();
         // A file that is there is overwritten in place.
-        if let Some(durable) = content.durable.get_mut(name) {
+        let lasts = !content.failing || content.chance.happens(500);
+        if let Some(durable) = content.durable.get_mut(name).filter(|_| lasts) {
             durable.clone_from(&octets);
         }
         content.live.insert(name.into(), octets);
-        match (is_killed, is_full) {
-            (true, _) => Err(killed()),
-            (_, true) => Err(io::ErrorKind::StorageFull.into()),
+        match (is_killed, is_full, content.failing) {
+            (true, ..) => Err(killed()),
+            (_, true, _) => Err(io::ErrorKind::StorageFull.into()),
+            (.., true) => Err(failed()),
             _ => Ok(()),
         }
     }
@@ -136,6 +156,10 @@ impl pnstore::Disk for Disk {
         let content = &mut *self.0.borrow_mut();
         if content.begin()? {
             return Err(killed());
+        }
+        if content.failing {
+            content.sync_some();
+            return Err(failed());
         }
         content.durable = content.live.clone();
         Ok(())

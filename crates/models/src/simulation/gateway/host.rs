@@ -1,6 +1,7 @@
 //! The box of a gateway: its disk, which outlives its starts.
 
-use super::super::chance::Chance;
+use testkit::Chance;
+
 use super::super::judge::Wrong;
 use super::super::network::CALM;
 use super::super::time::instant;
@@ -16,6 +17,7 @@ pub(in crate::simulation) struct Host {
     /// What the disk had long ago.
     image: Files,
     full_until: u64,
+    failing_until: u64,
     went_back: bool,
 }
 
@@ -27,7 +29,7 @@ impl Host {
             false => Files::new(),
         };
         let gateway = Gateway::new(instant(0), link, number, &chance.octets(), &disk);
-        Ok(Self { gateway, number, disk, image, full_until: 0, went_back: false })
+        Ok(Self { gateway, number, disk, image, full_until: 0, failing_until: 0, went_back: false })
     }
 
     /// Begins anew after a kill, or after a loss of power. The start may end alike.
@@ -40,15 +42,17 @@ impl Host {
         self.gateway = Gateway::new(instant(now), self.gateway.link, self.number, &seed, &self.disk);
     }
 
-    /// The disk is full for a while, or goes back to what it was long ago, as with an image that somebody restores. True if the gateway has
+    /// The disk is full or fails to sync for a while, or goes back to what it was long ago, as with an image that somebody restores. True if the gateway has
     /// to begin anew with that.
     pub(in crate::simulation) fn fail_disk(&mut self, chance: &mut Chance, until: u64) -> bool {
         let goes_back = chance.happens(100) && self.gateway.link.is_static;
         if goes_back {
             self.disk.roll_back(&self.image);
             self.went_back = true;
-        } else {
+        } else if chance.happens(500) {
             self.full_until = until;
+        } else {
+            self.failing_until = until;
         }
         goes_back
     }
@@ -59,6 +63,7 @@ impl Host {
     /// If the SecY cannot do what is asked of it.
     pub(in crate::simulation) fn handle_timeout(&mut self, now: u64) -> Result<(), String> {
         self.disk.set_full(self.full_until > now);
+        self.disk.set_failing(self.failing_until > now);
         self.gateway.handle_timeout(instant(now))
     }
 

@@ -1,11 +1,11 @@
 //! Sites that protect their LANs, as with `protect = true`: each has a SecY and, unless keys are static, a KaY. Its MKPDUs go to all other
 //! sites beside the frames, over the management channels.
 
-use suite::CipherSuite;
-
 use std::time::Duration;
 
-use super::super::chance::Chance;
+use suite::CipherSuite;
+use testkit::Chance;
+
 use super::super::gateway::{Host, Link};
 use super::super::judge::Wrong;
 use super::super::time::{Common, instant, micros};

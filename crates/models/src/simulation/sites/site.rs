@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use suite::tunnel::EpochSecret;
+use testkit::Chance;
 use tunnel::{
     Command, Event, Forwarding, FrameKinds, Generation, Instance, Limits, Message, Mode, Packet, PeerId,
     PeerSettings, Session, SessionSettings, SiteName, Stream,
 };
 
-use super::super::chance::Chance;
 use super::super::network::CALM;
 use super::super::time::{instant, micros};
 

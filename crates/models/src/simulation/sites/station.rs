@@ -5,9 +5,8 @@ use secy::{
     TransmitSa,
 };
 use suite::{CipherSuite, Key, Sak};
+use testkit::Chance;
 use wire::{An, Instant, MacAddr, Pn, Sci};
-
-use super::super::chance::Chance;
 
 /// Octets around a frame, for headers and ICV.
 const ROOM: usize = 64;

@@ -1,0 +1,174 @@
+//! One start of a gateway: control's part of the link, and a worker whose turns the world takes.
+
+use std::collections::VecDeque;
+
+use dataplane::job::{Datapath, Datapaths, Job};
+use dataplane::worker::ManualWorker;
+use mka::{Announced, OnPeerLoss, SuiteRule, SuiteTiming};
+use netdev::memory::MemoryPort;
+use netdev::pool::{ChunkOctets, Pool};
+use secy::{ClearVlan, SciInclusion, SecY, ValidateFrames};
+use suite::CipherSuite;
+use suite::mka::Cak;
+use wire::MacAddr;
+use wire::mkpdu::{Capability, Confidentiality};
+
+use super::super::*;
+use crate::jobs::of_kind;
+use crate::sa_changes::SaChange;
+
+/// Frames that a port holds.
+const PORT: usize = 256;
+const MTU: usize = 1532;
+
+/// Settings that all gateways of a world have.
+#[derive(Clone, Copy)]
+pub(super) struct Plan {
+    pub(super) suite: CipherSuite,
+    pub(super) delay_protect: bool,
+    pub(super) replay_window: u32,
+}
+
+/// One start of a gateway.
+pub(super) struct Start {
+    agreement: Agreement,
+    handle: WorkerHandle,
+    held: ManualWorker,
+    datapaths: Datapaths,
+    /// Jobs that are done, on their way back.
+    done: VecDeque<Box<dyn Job>>,
+    pub(super) machine: MemoryPort,
+    pub(super) wire: MemoryPort,
+    /// SAs that were installed, by AN.
+    pub(super) installed: [u64; An::COUNT],
+}
+
+impl Start {
+    pub(super) fn new(number: u8, plan: Plan, seed: &[u8; 32], now: Instant, moment: wire::Instant) -> Self {
+        let secy = secy::Settings {
+            protect_frames: true,
+            sci_inclusion: SciInclusion::Always,
+            validate_frames: ValidateFrames::Strict,
+            replay_protect: true,
+            clear_vlan: ClearVlan::Refuse,
+            mtu: MTU,
+            reassemble: false,
+        };
+        let settings = settings(number, plan);
+        let pipeline = Pipeline::new(SecY::new(settings.sci, secy), &[], None);
+        let ((machine, plain), (wire, protected)) = (MemoryPort::pair(PORT), MemoryPort::pair(PORT));
+        let pool = Pool::new(ChunkOctets::Octets2048, PORT).expect("a pool");
+        let mut link = Link::new(pool, Box::new(plain), Box::new(protected), pipeline);
+        let agreement = KeyAgreement {
+            settings,
+            caks: vec![CakEntry {
+                ckn: Ckn::new(&[1]).expect("a name"),
+                cak: Cak::new(&[1; 16]).expect("a CAK"),
+            }],
+            replay_window: plan.replay_window,
+            hold: Duration::ZERO,
+            express_classes: ExpressClasses::DEFAULT,
+            antedate: false,
+            beside_stations: false,
+            record: None,
+        };
+        let agreement = Agreement::begin(now, moment, &mut link, agreement, seed);
+        let (handle, held) = WorkerHandle::manual().expect("a socket pair");
+        let mut datapaths = Datapaths::default();
+        datapaths.insert(0, Datapath::Link(Box::new(link)));
+        let (done, installed) = (VecDeque::new(), [0; An::COUNT]);
+        Self { agreement, handle, held, datapaths, done, machine, wire, installed }
+    }
+
+    /// Control's turn. Error: what the worker could not do.
+    pub(super) fn turn_control(
+        &mut self,
+        now: Instant,
+        moment: wire::Instant,
+        wish: bool,
+    ) -> Result<(), String> {
+        let Self { agreement, handle, done, .. } = self;
+        let mut notices = Vec::new();
+        let mut around = Context {
+            now: moment,
+            worker: handle,
+            slot: 0,
+            link: "link",
+            kernel: None,
+            notices: &mut notices,
+        };
+        while let Some(job) = done.pop_front() {
+            match of_kind::<LinkJob<SaChanges>>(job) {
+                Ok(job) => {
+                    if let Some(error) = job.data.refused {
+                        return Err(format!("{error:?}"));
+                    }
+                    agreement.sas_changed(job.data, &mut around);
+                }
+                Err(other) => {
+                    let pns = of_kind::<LinkJob<NextPns>>(other).map_err(|_| "a job of no kind")?;
+                    agreement.next_pns(&pns.data, &mut around);
+                }
+            }
+        }
+        if wish {
+            agreement.rekey(&mut around);
+        }
+        agreement.turn(now, &mut around);
+        Ok(())
+    }
+
+    /// The worker's turn. True if it has something for control.
+    pub(super) fn turn_worker(&mut self, now: Instant, moment: wire::Instant) -> bool {
+        let waiting = self.agreement.mailbox.waiting();
+        while let Some(job) = self.held.job() {
+            let mut job: Box<dyn Job> = match of_kind::<LinkJob<SaChanges>>(job) {
+                Ok(job) => {
+                    for change in &job.data.list {
+                        if let SaChange::InstallTransmit { sa: Some(sa) } = change {
+                            self.installed[sa.an().index()] += 1;
+                        }
+                    }
+                    job
+                }
+                Err(other) => other,
+            };
+            job.run(&mut self.datapaths);
+            self.done.push_back(job);
+        }
+        if let Some(link) = self.datapaths.link(0) {
+            while link.turn(moment, now).0 > 0 {}
+        }
+        !self.done.is_empty() || self.agreement.mailbox.waiting() > waiting
+    }
+}
+
+fn settings(number: u8, plan: Plan) -> Settings {
+    let source = MacAddr([2, 0, 0, 0, 0, number]);
+    Settings {
+        sci: Sci::new(source, 1),
+        source,
+        destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
+        priority: 16,
+        capability: Capability::Offsets,
+        confidentiality: Confidentiality::Zero,
+        suite: SuiteRule::Only(plan.suite),
+        announced: Announced {
+            reassembles: false,
+            splits: false,
+            carries_whole: true,
+            in_kernel: false,
+            express: false,
+            largest_sdu: 1518,
+            name: None,
+            suites: vec![SuiteTiming { suite: plan.suite, nanoseconds: 100 }],
+        },
+        fragment: false,
+        concatenate: false,
+        delay_protect: plan.delay_protect,
+        sak_lifetime: None,
+        on_peer_loss: OnPeerLoss::Block,
+        peers: vec![],
+        accept_integrity: false,
+    }
+}
