@@ -42,6 +42,9 @@ libraries=$(ldd "$program" 2>&1 || true)
 [[ $("$program" version) == "frameward $version" ]] || fail "it is another version: $("$program" version)"
 ! strings -n 6 "$program" | grep -E "^/(home|root|work|tmp)/" || fail "the program holds paths of the machine that built it"
 grep -q '^ExecStart=/usr/local/bin/frameward ' "$scratch/local/lib/systemd/system/frameward@.service" || fail "the unit starts another program"
+# A static program loads no library, so no PKCS#11 module: it says so instead of failing somehow.
+told=$("$program" fleet operator --show 'pkcs11:object=a?module-path=/usr/lib/softhsm/libsofthsm2.so' 2>&1) && fail "a static program loads a module"
+[[ $told == *"is static and loads no PKCS#11 module; take the Debian package"* ]] || fail "it does not say that it loads no module: $told"
 for file in share/man/man1/frameward-run.1.gz share/man/man5/frameward.toml.5.gz share/doc/frameward/{LICENSE-MIT,LICENSE-APACHE,third-party.txt.gz}; do
     [[ -s $scratch/local/$file ]] || fail "no $file in the tarball"
 done
@@ -82,7 +85,7 @@ mv "$etc/press.bundle" "$etc/b/carried.bundle"
 container() {
     jq --argjson words "$(printf '%s\n' "$@" | jq --raw-input . | jq --slurp .)" --arg net "/run/netns/$prefix-b" --arg etc "$etc/b" '
         .process.terminal = false | .process.args = ["/usr/bin/frameward"] + $words
-        | (["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON", "CAP_IPC_LOCK"]) as $needed
+        | (["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE", "CAP_BPF", "CAP_PERFMON", "CAP_IPC_LOCK"]) as $needed
         | .process.capabilities = { bounding: $needed, effective: $needed, permitted: $needed }
         | (.linux.namespaces[] | select(.type == "network")).path = $net
         | .mounts = [.mounts[] | select(.destination != "/sys/fs/cgroup")]

@@ -5,7 +5,7 @@
 #   scripts/setup.sh test    the same, a Linux kernel with macsec to test against (user-mode-linux, kmod, iperf3), the
 #                            key agreement that runs on it (wpasupplicant), what reads the systemd unit, tshark, which
 #                            reads what inspect writes, nftables, a browser, Prometheus' own parser, scapy, which builds
-#                            PROFINET frames, etcd, and the tunnels of packages that make bench compares with
+#                            PROFINET frames, etcd, SoftHSM, and the tunnels of packages that make bench compares with
 #   scripts/setup.sh ci      the same, and what only CI needs: cargo-deny, cargo-fuzz, a nightly toolchain, valgrind,
 #                            cbindgen, the compiler of the XDP programs, and what mcu and proofs install
 #   scripts/setup.sh cross   to build and test for AArch64: cross compiler, emulator, Rust's library for it
@@ -73,6 +73,8 @@ fi
 [[ $profile != test && $profile != ci ]] || needs+=(nft:nftables)
 # A fleet's directory.
 [[ $profile != test && $profile != ci ]] || needs+=(etcd:etcd-server)
+# An operator's signing key in a PKCS#11 token, and a terminal to type its PIN at.
+[[ $profile != test && $profile != ci ]] || needs+=(softhsm2-util:softhsm2 pkcs11-tool:opensc script:bsdutils)
 # The status page is tested in a real browser.
 [[ $profile != test && $profile != ci ]] || needs+=(chromium:chromium)
 # The C header of the antedating library is made by it; crate cbindgen itself would be a minute of compiling.

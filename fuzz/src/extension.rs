@@ -1,6 +1,8 @@
-//! Extension headers that parse encode to the same octets, cover all of the secure data, and break no rule.
+//! Extension headers that parse encode to the same octets, cover all of the secure data, and break no rule; and so do those inside
+//! padded frames, whose segments lie inside the secure data.
 
-use wire::extension::{self, EXTENSION_OCTETS, EXTENSIONS, SEGMENT_OCTETS};
+use wire::extension::padded::{self, Contents};
+use wire::extension::{self, EXTENSION_OCTETS, EXTENSIONS, SEGMENT_OCTETS, SEGMENTS};
 use wire::{ExtensionError, Segments};
 
 /// Parses `octets` behind the first two as extension headers over so much secure data as the first two say.
@@ -9,6 +11,7 @@ use wire::{ExtensionError, Segments};
 /// If the parser is wrong.
 pub fn run(octets: &[u8]) {
     let Some((secure_data, octets)) = octets.split_first_chunk() else { return };
+    run_padded(octets);
     let secure_data = usize::from(u16::from_be_bytes(*secure_data));
     let headers: Vec<_> = octets
         .chunks_exact(EXTENSION_OCTETS)
@@ -43,13 +46,52 @@ pub fn run(octets: &[u8]) {
         }
         // A frame can break several rules; the one that is named must be among them.
         Err(error) => assert!(match error {
-            ExtensionError::Count => false,
+            ExtensionError::Count | ExtensionError::MoreFragments => false,
             ExtensionError::ReservedBits => reserved,
             ExtensionError::Continuation => misplaced,
             ExtensionError::EmptySegment => lengths().any(|octets| octets == 0) && !lone_tail,
             ExtensionError::Sum => sum >= secure_data,
             ExtensionError::ShortSegment =>
                 lengths().any(|octets| octets == 1) || (!continues && secure_data - sum < 2),
+        }),
+    }
+}
+
+/// Parses `octets` as the secure data of a padded frame.
+fn run_padded(octets: &[u8]) {
+    let headers: Vec<_> =
+        octets.as_chunks().0.iter().map(|octets: &[u8; 2]| u16::from_be_bytes(*octets)).collect();
+    let last = headers.iter().position(|header| header & 1 == 0).filter(|&last| last < SEGMENTS);
+    let read = &headers[..last.map_or(headers.len().min(SEGMENTS), |last| last + 1)];
+    let (first, others) = read.split_first().unwrap_or((&0, &[]));
+    let sum: usize = read.iter().map(|header| usize::from(header >> 3)).sum();
+    let continues = first & 2 != 0;
+    let misplaced = others.iter().any(|header| header & 2 != 0);
+    let is_early = read.iter().any(|header| header & 4 != 0 && header & 1 != 0);
+    match Contents::parse(octets) {
+        Ok(None) => assert_eq!(headers.first(), Some(&0)),
+        Ok(Some(contents)) => {
+            let Contents { segments, more_fragments } = contents;
+            assert!(last.is_some() && !misplaced && !is_early);
+            assert!(sum + padded::header_octets(&segments) <= octets.len(), "all lies inside");
+            assert!(segments.lengths().iter().copied().eq(read.iter().map(|header| header >> 3)));
+            assert_eq!((segments.continues(), more_fragments), (continues, read[read.len() - 1] & 4 != 0));
+            assert!(segments.lengths()[usize::from(continues)..].iter().all(|&octets| octets >= 2));
+            let mut encoded = [0xaa; SEGMENTS * EXTENSION_OCTETS + 1];
+            contents.encode(&mut encoded);
+            let length = padded::header_octets(&segments);
+            assert_eq!(encoded[..length], octets[..length]);
+            assert_eq!(encoded[length], 0xaa, "nothing is written behind the headers");
+        }
+        // A frame can break several rules; the one that is named must be among them.
+        Err(error) => assert!(match error {
+            ExtensionError::Count => last.is_none(),
+            ExtensionError::ReservedBits => false,
+            ExtensionError::Continuation => misplaced,
+            ExtensionError::MoreFragments => is_early,
+            ExtensionError::EmptySegment => read.iter().any(|header| header >> 3 == 0),
+            ExtensionError::ShortSegment => read.iter().any(|header| header >> 3 == 1),
+            ExtensionError::Sum => sum + 2 * read.len() > octets.len(),
         }),
     }
 }

@@ -214,6 +214,7 @@ fn settings(setup: &Setup, number: usize) -> Settings {
             carries_whole: setup.suites[number] & 8 == 0,
             in_kernel: setup.suites[number] & 24 == 0,
             express: setup.suites[number] & 4 == 0,
+            takes_padded: setup.suites[number] & 8 == 0,
             largest_sdu: 1500,
             name: SystemName::new(&[b'a' + number as u8; 9]).ok(),
             suites: announced.map(|suite| SuiteTiming { suite, nanoseconds: 100 }).collect(),

@@ -16,8 +16,8 @@ use netdev::burst::{BURST_FRAMES, Burst};
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, HEADROOM, Pool};
 use secy::{
-    ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, ReceiveSa, SciInclusion, SecY, Settings,
-    TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, FrameSizes, Protection, ReceiveSa, SciInclusion, SecY,
+    Settings, TransmitSa, ValidateFrames,
 };
 use suite::CipherSuite;
 use wire::ethernet::Header;
@@ -38,7 +38,8 @@ struct Setup {
     reassemble: bool,
     is_fragmenting: bool,
     fragment: bool,
-    concatenate: bool,
+    /// Bit 0: frames are shared. Bit 1: they are padded.
+    shared_and_padded: u8,
 }
 
 /// A frame as a port may hand it over, or worse.
@@ -179,9 +180,18 @@ impl Link {
         let receive = receive.expect("invariant: no XPN suite, no binding");
         secy.install_receive(peer, Box::new(receive)).expect("invariant: a free AN");
         secy.enable_receive(peer, an).expect("invariant: it is installed");
-        let Setup { fragment, concatenate, .. } = setup;
-        let fragmentation =
-            FragmentConfig { fragment, concatenate, hold: Duration::ZERO, express: ExpressClasses::DEFAULT };
+        let Setup { fragment, shared_and_padded, .. } = setup;
+        let (concatenate, is_padded) = (shared_and_padded & 1 != 0, shared_and_padded & 2 != 0);
+        let sizes: &[u16] = if setup.small_frames { &[128, 200, 314] } else { &[256, 1546] };
+        let padding =
+            if is_padded { FrameSizes::new(sizes).expect("invariant: sizes") } else { FrameSizes::NONE };
+        let fragmentation = FragmentConfig {
+            fragment,
+            concatenate,
+            padding,
+            hold: Duration::ZERO,
+            express: ExpressClasses::DEFAULT,
+        };
         let pipeline = Pipeline::new(secy, &[BYPASS], setup.is_fragmenting.then_some(fragmentation));
         Self { pipeline, sent: Vec::new(), given: HashMap::new() }
     }

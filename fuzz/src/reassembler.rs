@@ -5,7 +5,7 @@
 //!              wild frames ─┘          └─ swap, duplicate, lose, corrupt; time; a new instance of the SA
 //! ```
 //!
-//! A *wild* frame is authentic, but fragmented as no plan does, under addresses of its own. Promises: no panic;
+//! With padding all frames that a plan makes have one of two sizes. A *wild* frame is authentic, but fragmented as no plan does, under addresses of its own. Promises: no panic;
 //! under the addresses of the planned SDUs only sent ones are delivered, octet for octet, and with replay protection
 //! each of them once; an SC never holds more pieces than it may; every frame is counted once.
 
@@ -16,8 +16,8 @@ use arbitrary::{Arbitrary, Unstructured};
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::reassemble::MAX_FRAGMENTS;
 use secy::{
-    ClearVlan, ConfidentialityOffset, ExpressClasses, FrameLayout, Protection, ReceiveSa, SciInclusion,
-    SduBuffer, SecY, Settings, TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, FrameLayout, FrameSizes, Protection, ReceiveSa,
+    SciInclusion, SduBuffer, SecY, Settings, TransmitSa, ValidateFrames,
 };
 use suite::CipherSuite;
 use wire::{An, Instant, Pn, Segments};
@@ -46,7 +46,8 @@ struct Setup {
     fragment: bool,
     concatenate: bool,
     replay_protect: bool,
-    window: u8,
+    /// Bits 0 to 6: the replay window. Bit 7: frames are padded.
+    window_and_padded: u8,
 }
 
 #[derive(Arbitrary, Debug)]
@@ -111,6 +112,7 @@ struct Run {
     transmitter: SecY,
     receiver: SecY,
     rules: Rules,
+    is_padded: bool,
     plan: Plan,
     buffer: SduBuffer,
     wire: Vec<Vec<u8>>,
@@ -132,7 +134,11 @@ impl Run {
             mtu: if setup.small_frames { 120 } else { 576 },
             reassemble: true,
         };
-        let rules = Rules::new(&settings, setup.fragment, setup.concatenate);
+        let (window, is_padded) = (setup.window_and_padded & 0x7f, setup.window_and_padded & 0x80 != 0);
+        let sizes = if setup.small_frames { [128, 134] } else { [200, 580] };
+        let sizes = if is_padded { FrameSizes::new(&sizes) } else { Ok(FrameSizes::NONE) };
+        let rules = Rules::new(&settings, setup.fragment, setup.concatenate)
+            .padded(&settings, &sizes.expect("invariant: ascending"));
         let an = An::from_tci(0);
         let mut transmitter = SecY::new(TRANSMITTER, settings);
         let sa = TransmitSa::new(an, crate::key::prepared(SUITE), None, PROTECTION, Pn::FIRST, Pn::LAST_64);
@@ -141,11 +147,12 @@ impl Run {
         transmitter.enable_transmit(an).expect("invariant: it is installed");
         let mut receiver = SecY::new(RECEIVER, settings);
         receiver.install_receive_sc(TRANSMITTER).expect("invariant: another SCI");
-        install(&mut receiver, Pn::FIRST, setup.window);
+        install(&mut receiver, Pn::FIRST, window);
         Self {
             transmitter,
             receiver,
             rules,
+            is_padded,
             plan: Plan::new(SDUS, &rules),
             buffer: SduBuffer::new(BURST, settings.mtu + 14),
             wire: Vec::new(),
@@ -192,6 +199,10 @@ impl Run {
         self.plan.make(&self.rules, &described);
         let assembled = secys::carry_out(&self.plan, &sdus);
         let frames = secys::protect(&mut self.transmitter, &assembled);
+        let sizes = self.rules.sizes;
+        assert!(frames.iter().flatten().all(|frame| {
+            sizes.is_none() || sizes.octets().iter().any(|size| usize::from(*size) == frame.len())
+        }));
         self.wire
             .extend(frames.into_iter().map(|frame| frame.expect("a planned frame fits, and PNs are there")));
         self.sent.extend(sdus);
@@ -210,7 +221,11 @@ impl Run {
         let data: usize = segments.lengths().iter().map(|&octets| usize::from(octets)).sum();
         let frame: Assembled = (
             addresses.into_iter().chain(std::iter::repeat_n(0x5a, data)).collect(),
-            Some(FrameLayout { segments, chain: u16::from(carry_over) }),
+            Some(FrameLayout {
+                segments,
+                chain: u16::from(carry_over),
+                padding: self.is_padded.then_some(first.into()),
+            }),
         );
         let frame = secys::protect(&mut self.transmitter, &[frame]).remove(0);
         self.wire.extend(frame);

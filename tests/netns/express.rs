@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use lab::topology::LEFT;
 use lab::traffic::{self, Ip, Until};
-use lab::{Capture, Captured, PacketSocket, Shape, Topology};
+use lab::{Capture, Captured, Machine, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Choice, LinkKeys, Pair, PairError, Station};
 use report::LinkReport;
@@ -14,10 +14,12 @@ use suite::CipherSuite;
 use testkit::frames::tagged;
 use wire::EtherType;
 
-use super::kernel_link::{all_protected, in_user_space, path, redirecting, rekey, until_path};
+use super::kernel_link::{
+    all_protected, ends_under_load, in_user_space, path, redirecting, rekey, until_path,
+};
 use super::mka::{all, discards};
 use super::reload::reloaded;
-use super::{DEADLINE, EXPERIMENT, counter, exchange, marked, program};
+use super::{EXPERIMENT, counter, exchange, marked, program};
 
 pub(crate) const EXPRESS: &str = "kernel for express frames, user space for all others";
 const CYCLE: Duration = Duration::from_millis(1);
@@ -275,8 +277,8 @@ fn a_demanded_kernel_is_for_all_frames() {
     assert!(error.to_string().contains("fragments; set fragment = \"off\""), "{error}");
 }
 
-/// A port that takes no redirected frames: all frames go through user space, and nothing is taken twice. The next SAK brings the programs
-/// back.
+/// A port that takes no redirected frames: all frames go through user space, and nothing is taken twice. When it does again, the gateway asks
+/// for the next SAK, which brings the programs back.
 #[test]
 fn express_frames_leave_the_kernel_when_a_port_takes_no_redirected_frames() {
     let topology = topology();
@@ -285,24 +287,19 @@ fn express_frames_leave_the_kernel_when_a_port_takes_no_redirected_frames() {
     let frames: Vec<_> = (0..50).map(|seed| marked(b.mac, a.mac, EtherType::PROFINET, 40, seed)).collect();
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
     exchange(a, b, &frames);
-    for (gro, way) in [
-        ("off", "user space: its protected port takes no redirected"),
-        ("on", "user space: its SAK began there"),
-    ] {
-        topology.middle.run(&["ethtool", "-K", LEFT, "gro", gro]).unwrap();
-        until_path(&pair.a, way);
-        let before = received_express(&pair.b);
-        exchange(a, b, &frames);
-        exchange(b, a, &frames);
-        assert_eq!(received_express(&pair.b), before, "{way}");
-    }
+    topology.middle.run(&["ethtool", "-K", LEFT, "gro", "off"]).unwrap();
+    until_path(&pair.a, "user space: its protected port takes no redirected");
+    let before = received_express(&pair.b);
+    exchange(a, b, &frames);
+    exchange(b, a, &frames);
+    assert_eq!(received_express(&pair.b), before, "a frame went through the kernel");
     let recorded = all_protected(wire);
     let known = received_express(&pair.b);
     let attacker = PacketSocket::open(&topology.middle, lab::topology::RIGHT).unwrap();
     for frame in recorded.of_ethertype(EtherType::MACSEC.0) {
         attacker.send(&frame.octets).unwrap();
     }
-    rekey(&pair, "a");
+    topology.middle.run(&["ethtool", "-K", LEFT, "gro", "on"]).unwrap();
     until_path(&pair.a, EXPRESS);
     assert_eq!(received_express(&pair.b), known, "a frame came twice");
     exchange(a, b, &frames);
@@ -314,32 +311,9 @@ fn express_frames_leave_the_kernel_when_a_port_takes_no_redirected_frames() {
 fn nothing_passes_behind_a_killed_gateway() {
     let topology = topology();
     let Pair { mut a, b, scratch } = start(&topology, CipherSuite::ChaCha20Poly1305);
-    let sender = PacketSocket::open(&topology.machine_a.namespace, topology.machine_a.ifname).unwrap();
     let wire = Capture::start(&topology.middle, LEFT).unwrap();
-    let frame = marked(topology.machine_b.mac, topology.machine_a.mac, EtherType::PROFINET, 40, 1);
-    a.program().signal(Signal::SIGKILL).unwrap();
-    let end = Instant::now() + DEADLINE;
-    while a.program().is_running() {
-        assert!(Instant::now() < end);
-        sender.send(&frame).unwrap();
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let before = wire.since(0).len();
-    for _ in 0..100 {
-        sender.send(&frame).unwrap();
-    }
-    // Behind them on the same wire: when it is seen, they would have been.
-    let (to, from) = (topology.machine_b.mac, topology.machine_a.mac);
-    let marker = [&to[..], &from, &EtherType::EAPOL.0.to_be_bytes(), &[7; 46]].concat();
-    let gateway = PacketSocket::open(&topology.gateway_a.namespace, lab::topology::PROTECTED).unwrap();
-    gateway.send(&marker).unwrap();
-    let end = Instant::now() + DEADLINE;
-    while wire.since(before).iter().all(|frame| frame.octets != marker) {
-        assert!(Instant::now() < end, "the marker does not come");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    let behind = wire.since(before);
-    assert!(behind.iter().all(|frame| frame.ethertype() != Some(EtherType::MACSEC.0)), "it forwards");
+    let frames = |from: &Machine, to: &Machine| marked(to.mac, from.mac, EtherType::PROFINET, 40, 1);
+    ends_under_load(&topology, 0, &mut a, Signal::SIGKILL, frames);
     all_protected(wire);
     a = Station::start(program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
     let pair = Pair { a, b, scratch };

@@ -39,6 +39,13 @@ fn exchange(topology: &Topology, choice: &CellChoice) -> Exchange {
     Exchange::start(&topology.machine_a, &topology.machine_b, &choice.exchanged()).unwrap()
 }
 
+/// All IO data of `cycles` cycles arrives, both ways.
+pub(crate) fn streams_are_whole(topology: &Topology, choice: &CellChoice, cycles: u64) {
+    let exchange = exchange(topology, choice);
+    exchange.wait_for(cycles, DEADLINE).unwrap();
+    complete(&exchange.stop().unwrap(), cycles);
+}
+
 fn complete(heard: &[[Arrivals; 2]], least: u64) {
     for heard in heard.iter().flatten() {
         let Arrivals { sent, received, out_of_order, changed, .. } = heard;

@@ -32,7 +32,7 @@ fn station(topology: &Topology, scratch: &Scratch, when: &'static str) -> Statio
 }
 
 /// The box of gateway A has an address on its plain port, and a service there.
-fn live_on(gateway: &Gateway, machine: &Machine) -> UdpSocket {
+pub(crate) fn live_on(gateway: &Gateway, machine: &Machine) -> UdpSocket {
     gateway.namespace.ip(&["addr", "add", &format!("{ADDRESS}/24"), "dev", PLAIN]).unwrap();
     gateway.namespace.ip(&["route", "add", &format!("{}/32", machine.ipv4), "dev", PLAIN]).unwrap();
     let ifname = machine.ifname;
@@ -45,7 +45,7 @@ fn live_on(gateway: &Gateway, machine: &Machine) -> UdpSocket {
 }
 
 /// Whether the box's service hears a stranger on the machine's side.
-fn hears(service: &UdpSocket, machine: &Machine) -> bool {
+pub(crate) fn hears(service: &UdpSocket, machine: &Machine) -> bool {
     machine
         .namespace
         .enter(|| UdpSocket::bind("0.0.0.0:0").unwrap().send_to(b"x", (ADDRESS, 7)).unwrap())
@@ -54,7 +54,7 @@ fn hears(service: &UdpSocket, machine: &Machine) -> bool {
 }
 
 /// Whether a datagram of the box's own stack leaves it and reaches the machine.
-fn speaks(service: &UdpSocket, gateway: &Gateway, machine: &Machine) -> bool {
+pub(crate) fn speaks(service: &UdpSocket, gateway: &Gateway, machine: &Machine) -> bool {
     let mac = wire::MacAddr(machine.mac).to_string();
     gateway
         .namespace
@@ -69,7 +69,7 @@ fn speaks(service: &UdpSocket, gateway: &Gateway, machine: &Machine) -> bool {
 }
 
 /// Waits until it does: a wire that has just come up may lose the first.
-fn hears_in_the_end(service: &UdpSocket, machine: &Machine) -> bool {
+pub(crate) fn hears_in_the_end(service: &UdpSocket, machine: &Machine) -> bool {
     let end = Instant::now() + DEADLINE;
     std::iter::repeat_with(|| hears(service, machine)).take_while(|_| Instant::now() < end).any(|heard| heard)
 }

@@ -2,11 +2,11 @@
 //! once and in order, nothing is in clear, and no PN comes twice under one key, whatever changes meanwhile.
 
 use std::collections::HashSet;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use lab::topology::{LEFT, RIGHT};
-use lab::{Capture, Captured, PacketSocket, Shape, Topology};
+use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
+use lab::{Capture, Captured, Direction, Machine, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Choice, LinkKeys, Pair, PairError, Station};
 use suite::CipherSuite;
@@ -69,8 +69,66 @@ pub(crate) fn all_protected(wire: Capture) -> Captured {
     wire
 }
 
+/// A gateway, 0 or 1, ends while both machines send: what they send behind that passes it neither way.
+pub(crate) fn ends_under_load(
+    topology: &Topology,
+    which: usize,
+    gateway: &mut Station,
+    signal: Signal,
+    frame: impl Fn(&Machine, &Machine) -> Vec<u8>,
+) {
+    let machines = [&topology.machine_a, &topology.machine_b];
+    let [own, other] = [machines[which], machines[1 - which]];
+    let box_of = [&topology.gateway_a.namespace, &topology.gateway_b.namespace][which];
+    let sides = [(&topology.middle, [LEFT, RIGHT][which], PROTECTED), (&own.namespace, own.ifname, PLAIN)];
+    let captures = sides.map(|(namespace, interface, _)| Capture::start(namespace, interface).unwrap());
+    let senders = [(own, other), (other, own)]
+        .map(|(from, to)| (PacketSocket::open(&from.namespace, from.ifname).unwrap(), frame(from, to)));
+    let send = || senders.iter().for_each(|(socket, frame)| socket.send(frame).unwrap());
+    // Behind all that left the box by this side: when it is seen, all of that was. How many frames were before it.
+    let until_seen = |number: u8| {
+        [0, 1].map(|side| {
+            let marker =
+                [&own.mac[..], &other.mac, &EtherType::EAPOL.0.to_be_bytes(), &[number; 46]].concat();
+            PacketSocket::open(box_of, sides[side].2).unwrap().send(&marker).unwrap();
+            let end = Instant::now() + DEADLINE;
+            loop {
+                let seen = captures[side].since(0);
+                if let Some(at) = seen.iter().position(|frame| frame.octets == marker) {
+                    return at;
+                }
+                assert!(Instant::now() < end, "the marker does not come");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    };
+    (0..50).for_each(|_| send());
+    gateway.program().signal(signal).unwrap();
+    let end = Instant::now() + DEADLINE;
+    while gateway.program().is_running() {
+        assert!(Instant::now() < end);
+        send();
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    // What other CPUs have under way.
+    std::thread::sleep(Duration::from_millis(100));
+    let before = until_seen(1);
+    (0..100).for_each(|_| send());
+    std::thread::sleep(Duration::from_millis(100));
+    let behind = until_seen(2);
+    for (side, capture) in captures.into_iter().enumerate() {
+        let frames = capture.stop().unwrap().complete().unwrap().frames;
+        let passed = frames[..before[side]].iter().filter(|frame| frame.direction == Direction::In);
+        assert!(side == 1 || passed.count() >= 50, "it was not under load");
+        let passed = frames[before[side]..behind[side]]
+            .iter()
+            .find(|frame| frame.direction == Direction::In && frame.ethertype() != Some(EtherType::EAPOL.0));
+        assert!(passed.is_none(), "a gateway that has ended forwards: {passed:02x?}");
+    }
+}
+
 /// No SCI has sent two frames with one PN; how many frames it were. Keys are the same all the time.
-fn no_pn_twice(wire: &Captured) -> usize {
+pub(crate) fn no_pn_twice(wire: &Captured) -> usize {
     let mut seen = HashSet::new();
     for frame in wire.of_ethertype(EtherType::MACSEC.0) {
         // Every frame names its SCI: PN and SCI behind the SecTAG's first four octets.
@@ -224,19 +282,8 @@ fn a_killed_gateway_leaves_nothing_that_forwards_and_no_pn_comes_twice() {
         // The last second before a crash is open to replay, and so its frames are repeated by nobody here.
         std::thread::sleep(std::time::Duration::from_millis(1200));
         let signal = [Signal::SIGKILL, Signal::SIGTERM][round / 2];
-        station.program().signal(signal).unwrap();
-        let end = Instant::now() + DEADLINE;
-        while station.program().is_running() {
-            assert!(Instant::now() < end);
-            std::thread::sleep(std::time::Duration::from_millis(2));
-        }
-        let before = wire.since(0).len();
-        if name == "a" {
-            let sender =
-                PacketSocket::open(&topology.machine_a.namespace, topology.machine_a.ifname).unwrap();
-            frames.iter().for_each(|frame| sender.send(frame).unwrap());
-            assert_eq!(wire.since(before).len(), 0, "a gateway that has ended forwards");
-        }
+        let frames = |from: &Machine, to: &Machine| marked(to.mac, from.mac, EXPERIMENT, 100, 1);
+        ends_under_load(&topology, round % 2, station, signal, frames);
         *station = Station::start(program(), namespace, &scratch, name).unwrap();
         assert_eq!(path(station), "kernel");
     }

@@ -1,18 +1,20 @@
 //! Sites whose known flows go through the kernel, at both ends or at one: every frame arrives, once, whatever changes meanwhile. The
 //! counters of the network device show which way they went: an AF_XDP port has received only what user space forwarded.
 
+mod vlans;
+
 use std::time::{Duration, Instant};
 
 use lab::plants::{BARE, LAN, PROBE, WAN};
 use lab::topology::{LEFT, RIGHT};
-use lab::{Capture, PacketSocket, Plants, PlantsShape};
+use lab::{Capture, Direction, PacketSocket, Plants, PlantsShape};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Scratch, Station};
 use perf::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 
 use super::fieldbus::takes_redirected_frames;
 use super::sites::{all_up, site_when};
-use super::{DEADLINE, counter, program};
+use super::{DEADLINE, EXPERIMENT, counter, program};
 
 const MACSEC: [u8; 2] = [0x88, 0xe5];
 /// The VNI that [`configure`] writes.
@@ -252,6 +254,20 @@ fn known_flows_cross(choice: &SitesChoice, ios: [&str; 2], kernel: [bool; 2]) {
     world.stop();
 }
 
+/// The same with few frames, for an emulated CPU.
+pub(crate) fn a_few_known_flows_cross() {
+    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["kernel", "kernel"]);
+    world.warm(1);
+    assert_eq!([0, 1].map(|at| world.path(at)), ["kernel", "kernel"]);
+    let before = [0, 1].map(|at| world.received_by_user_space(at));
+    for octets in [60, 599, 1300] {
+        world.cross(0, 1, octets);
+        world.cross(1, 1, octets);
+    }
+    assert_eq!([0, 1].map(|at| world.received_by_user_space(at)), before);
+    world.stop();
+}
+
 #[test]
 fn flows_of_plain_peers_cross_in_the_kernel() {
     let choice = SitesChoice { io: "kernel", mode: "plain", ..SitesChoice::default() };
@@ -379,14 +395,39 @@ fn nothing_passes_a_killed_site_of_plain_peers() {
 fn killed_and_back(choice: &SitesChoice) {
     let mut world = World::new(PlantsShape::default(), choice, ["auto", "auto"]);
     world.warm(1);
+    let under_load = world.sent(0);
+    let number = world.next;
+    world.next += 1;
+    let send = |world: &World| {
+        [0, 1].into_iter().for_each(|from| world.probes[from].send(&frame(from, 1, number, 200)).unwrap());
+    };
+    (0..50).for_each(|_| send(&world));
+    assert!(world.sent(0) > under_load);
     world.sites[0].program().signal(Signal::SIGKILL).unwrap();
     while world.sites[0].program().is_running() {
-        std::thread::sleep(Duration::from_millis(2));
+        send(&world);
+        std::thread::sleep(Duration::from_millis(1));
     }
-    let wire = Capture::start(world.plants.plants[0].line.as_ref().unwrap(), LEFT).unwrap();
-    for from in [0, 1] {
-        assert!(!world.crosses(from, 1, 200, Duration::from_millis(300)));
+    // What other CPUs have under way.
+    std::thread::sleep(Duration::from_millis(100));
+    let plant = &world.plants.plants[0];
+    let wire = Capture::start(plant.line.as_ref().unwrap(), LEFT).unwrap();
+    let lan = Capture::start(&plant.lan, BARE).unwrap();
+    (0..100).for_each(|_| send(&world));
+    std::thread::sleep(Duration::from_millis(100));
+    // Behind them on the same wires: when they are seen, frames would have been.
+    for (interface, capture) in [(WAN, &wire), (LAN, &lan)] {
+        let marker = [&[2; 12][..], &EXPERIMENT.0.to_be_bytes(), &[7; 46]].concat();
+        PacketSocket::open(&plant.site, interface).unwrap().send(&marker).unwrap();
+        let end = Instant::now() + DEADLINE;
+        while capture.since(0).iter().all(|frame| frame.octets != marker) {
+            assert!(Instant::now() < end, "the marker does not come");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
+    let lan = lan.stop().unwrap();
+    let into_the_lan = lan.going(Direction::In).filter(|frame| frame.octets[12..14] == MACSEC).count();
+    assert_eq!(into_the_lan, 0, "a frame of the other site is in the LAN");
     let wire = wire.stop().unwrap();
     // The other site's plain packets are in sight.
     let found = wire.find(&mac(0, 1)).filter(|_| choice.mode != "plain");
@@ -401,6 +442,55 @@ fn killed_and_back(choice: &SitesChoice) {
     world.wait_until_up();
     world.warm(1);
     assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0]);
+    world.stop();
+}
+
+/// The LAN's interface vanishes and comes back, loses its carrier and gets another MTU, and the WAN's loses its carrier: frames are lost while that
+/// lasts, and then go through the kernel again.
+#[test]
+fn a_site_comes_back_to_the_kernel_whatever_its_interfaces_do() {
+    let shape = PlantsShape::default();
+    let mut world = World::new(shape.clone(), &SitesChoice::default(), ["auto", "auto"]);
+    world.warm(1);
+    for event in ["the LAN vanishes", "the LAN's carrier", "the WAN's carrier", "another MTU"] {
+        let plant = &world.plants.plants[0];
+        let waits = |waits: bool| {
+            site_when(&world.sites[0], event, |site| site.waiting.is_some() == waits);
+        };
+        match event {
+            "the LAN vanishes" => {
+                plant.site.ip(&["link", "del", LAN]).unwrap();
+                waits(true);
+                plant.remake_lan(&shape).unwrap();
+                takes_redirected_frames(&plant.lan, &[BARE]);
+            }
+            "another MTU" => {
+                let mtu = (shape.lan_mtu - 2).to_string();
+                plant.site.ip(&["link", "set", LAN, "mtu", &mtu]).unwrap();
+                site_when(&world.sites[0], event, |site| {
+                    u64::from(site.lan.mtu) == u64::from(shape.lan_mtu) - 2
+                });
+            }
+            _ => {
+                let (namespace, interface) = match event {
+                    "the LAN's carrier" => (&plant.lan, BARE),
+                    _ => (plant.line.as_ref().unwrap(), LEFT),
+                };
+                namespace.ip(&["link", "set", interface, "down"]).unwrap();
+                std::thread::sleep(Duration::from_secs(1));
+                namespace.ip(&["link", "set", interface, "up"]).unwrap();
+            }
+        }
+        waits(false);
+        world.wait_until_up();
+        let end = Instant::now() + DEADLINE;
+        while !world.crosses(0, 1, 100, Duration::from_millis(100)) {
+            assert!(Instant::now() < end, "{event}: nothing passes");
+        }
+        world.warm(1);
+        assert_eq!([0, 1].map(|at| world.path(at)), ["kernel", "kernel"], "{event}");
+        assert_eq!(world.stream(300, Duration::from_millis(1), 300, |_, _| {}), [0, 0], "{event}");
+    }
     world.stop();
 }
 

@@ -14,10 +14,48 @@ use wire::EtherType;
 use wire::fieldbus::ETHERTYPE;
 
 use super::fieldbus::for_the_kernel;
+use super::guard::{hears, hears_in_the_end, live_on, speaks};
+use super::kernel_site::a_few_known_flows_cross;
 use super::{DEADLINE, MARKER, counter, program};
 
 /// What two gateways and two machines on one emulated CPU keep up with.
 const CYCLE: Duration = Duration::from_millis(100);
+
+/// The guard that this kernel has: tcx came with Linux 6.6.
+fn own_guard() -> &'static str {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split(['.', '-']).map(|number| number.parse::<u32>().unwrap_or_default());
+    if (numbers.next(), numbers.next()) < (Some(6), Some(6)) { "clsact" } else { "tcx" }
+}
+
+/// The box's own stack neither hears nor speaks on a port, and does again behind the gateway.
+#[test]
+#[ignore = "for other kernels: make test-kernels"]
+fn this_kernels_guard() {
+    for io in ["af_packet", "af_xdp"] {
+        let topology = Topology::build(&Shape::default()).unwrap();
+        let (home, machine) = (&topology.gateway_a, &topology.machine_a);
+        let scratch = Scratch::new().unwrap();
+        let choice = Choice { io, link: "allow_addresses = true", ..Choice::default() };
+        pair::configure(&scratch, &choice).unwrap();
+        let service = live_on(home, machine);
+        assert!(hears_in_the_end(&service, machine) && speaks(&service, home, machine));
+        let station = Station::start(program(), &home.namespace, &scratch, "a").unwrap();
+        let link = station.report().unwrap().links.remove(0);
+        assert_eq!([link.plain.guard, link.protected.guard], [own_guard(); 2], "{io}");
+        assert!(!hears(&service, machine), "{io}: a stranger reaches the box's stack");
+        assert!(!speaks(&service, home, machine), "{io}: the box's stack speaks on a port");
+        station.stop().unwrap();
+        assert!(hears_in_the_end(&service, machine), "{io}: a stop leaves the port shut");
+    }
+}
+
+/// XDP programs carry the known flows of two sites.
+#[test]
+#[ignore = "for other kernels: make test-kernels"]
+fn a_site_in_the_kernel() {
+    a_few_known_flows_cross();
+}
 
 /// XDP programs protect and verify all frames of a cell between two gateways, in clear or not.
 #[test]

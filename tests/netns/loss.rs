@@ -15,7 +15,7 @@ fn shows(namespace: &Namespace, interface: &str, word: &str) -> bool {
 }
 
 /// Waits until an interface has a carrier, or has none.
-fn wait_for_carrier(namespace: &Namespace, interface: &str, carrier: bool) {
+pub(crate) fn wait_for_carrier(namespace: &Namespace, interface: &str, carrier: bool) {
     let end = Instant::now() + DEADLINE;
     while shows(namespace, interface, "LOWER_UP") != carrier {
         assert!(Instant::now() < end, "{interface}: carrier is not {carrier}");

@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod antedate;
+mod arrival;
 mod cells;
 mod checksums;
 mod crowd;
@@ -32,6 +33,7 @@ mod hostile;
 mod http;
 mod init;
 mod kernel_default;
+mod kernel_life;
 mod kernel_link;
 mod kernel_path;
 mod kernel_reload;
@@ -48,6 +50,7 @@ mod neighbours;
 mod onebox;
 mod operators;
 mod order;
+mod padding;
 mod page;
 mod peers;
 mod plants;

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use frameward::keygen::{self, KeyLength};
 use lab::program::Output;
 use lab::{Namespace, Shape, Topology};
+use nix::sys::signal::Signal;
 use perf::demo::pair::{Choice, LinkKeys, Scratch, Station, configure};
+use pnstore::FIRST_BLOCK_PNS;
 use report::GatewayReport;
 
 use super::reload::reloaded;
@@ -126,6 +128,26 @@ fn a_link_waits_for_its_interface_and_starts_use_up_nothing() {
         assert_eq!(said.matches(&format!("link {name:?}: frames pass")).count(), 1, "{said}");
     }
     b.stop().unwrap();
+}
+
+/// A gateway that crashes over and over uses a small first block of its key's PNs each time.
+#[test]
+fn a_crash_without_traffic_uses_a_small_block() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let home = &topology.gateway_a.namespace;
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &CHOICE).unwrap();
+    for crashes in 0..4 {
+        let mut a = start(home, &scratch, "a");
+        let next = next_pn(&a.report().unwrap(), 0);
+        assert!(next < crashes * FIRST_BLOCK_PNS.get() + FEW, "{next} after {crashes} crashes");
+        a.program().signal(Signal::SIGKILL).unwrap();
+        let end = Instant::now() + DEADLINE;
+        while a.program().is_running() {
+            assert!(Instant::now() < end, "it does not end");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }
 
 #[test]

@@ -8,12 +8,17 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use frameward::keygen::{self, KeyLength};
 use lab::macsec::{Port, round_trips};
-use lab::plants::PROBE;
+use lab::plants::{BARE, PROBE};
+use lab::topology::{LEFT, RIGHT};
 use lab::{Plants, PlantsShape};
-use perf::demo::sites::{Sites, SitesChoice, site_name};
+use perf::demo::pair::{Scratch, Station};
+use perf::demo::sites::{Sites, SitesChoice, configure, site_name};
 use report::site::SiteReport;
 
+use super::fieldbus::takes_redirected_frames;
+use super::mka::{all, secured_with};
 use super::reload::reloaded;
 use super::sites::{all_up, is_up, site_when};
 use super::steps::frameward;
@@ -58,12 +63,51 @@ fn meet(plants: &Plants, other: usize, pn: &mut u32) {
     }
 }
 
-fn peers_come_and_go(mode: &'static str, other_mode: &str) {
+/// How sites are, between which peers come and go.
+#[derive(Clone, Copy, Default)]
+struct Case {
+    mode: &'static str,
+    /// A mode that a peer changes to, and back.
+    other_mode: Option<&'static str>,
+    /// Further lines of [[site]].
+    site: &'static str,
+    /// Known flows go through the kernel.
+    in_kernel: bool,
+}
+
+/// The gateways run, and all reach each other as far as they can tell.
+fn start(plants: &Plants, case: Case) -> Sites {
+    if case.in_kernel {
+        for plant in &plants.plants {
+            takes_redirected_frames(&plant.lan, &[BARE]);
+            takes_redirected_frames(plant.line.as_ref().unwrap(), &[LEFT, RIGHT]);
+        }
+    }
+    let scratch = Scratch::new().unwrap();
+    keygen::cak(KeyLength::Bits128, None, &scratch.path().join("line.cak")).unwrap();
+    let choice = SitesChoice { mode: case.mode, site: case.site, ..SitesChoice::default() };
+    configure(&scratch, plants, &choice).unwrap();
+    let run = |plant: &lab::Plant| {
+        Station::start(program(), &plant.site, &scratch, &site_name(plant.number)).unwrap()
+    };
+    let sites = plants.plants.iter().map(run).collect();
+    let sites = Sites { sites, stations: Vec::new(), scratch };
+    if case.mode != "plain" {
+        all_up(&sites);
+    }
+    if case.site.contains("protect") {
+        all([&sites.sites[0], &sites.sites[1], &sites.sites[2]], "all have keys", secured_with(2));
+    }
+    sites
+}
+
+fn peers_come_and_go(case: Case) {
+    let Case { mode, other_mode, in_kernel, .. } = case;
     let shape = PlantsShape { plants: 3, stations: 0, lan_mtu: 1500, ..PlantsShape::default() };
     let plants = Plants::build(&shape).unwrap();
-    let mut sites =
-        Sites::start(program(), &plants, &SitesChoice { mode, ..SitesChoice::default() }).unwrap();
-    all_up(&sites);
+    let mut sites = start(&plants, case);
+    let has_channel = mode != "plain";
+    let way = |site: &SiteReport| site.peers[0].path.clone().unwrap_or_default();
     let mut pn = 1;
     meet(&plants, 1, &mut pn);
     meet(&plants, 2, &mut pn);
@@ -72,8 +116,10 @@ fn peers_come_and_go(mode: &'static str, other_mode: &str) {
     let text = std::fs::read_to_string(&file).unwrap();
     let third = sites.scratch.path().join(format!("{}.toml", site_name(3)));
     let third_text = std::fs::read_to_string(&third).unwrap();
-    let sessions = |site: &SiteReport| counter(site.peers[0].session.as_ref().unwrap(), "Connections");
-    let before = sites.sites[0].report().unwrap().sites.remove(0);
+    let sessions = |site: &SiteReport| {
+        site.peers[0].session.as_ref().map_or(0, |session| counter(session, "Connections"))
+    };
+    let before = site_when(&sites.sites[0], "it takes its way", |site| !in_kernel || way(site) == "kernel");
 
     let (stop, sent, lost) = (AtomicBool::new(false), AtomicU64::new(0), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -105,33 +151,37 @@ fn peers_come_and_go(mode: &'static str, other_mode: &str) {
         };
         changed(&file, &name, &without(&text, "plant-3"), "site \"plant-1\": peer \"plant-3\" has left");
         site_when(&sites.sites[0], "one peer is left", |site| site.peers.len() == 1);
-        site_when(&sites.sites[2], "the other end is told", |site| {
-            site.peers[0].state == "refused"
-                && site.peers[0].reason.contains("does not know this site's public key")
-        });
+        if has_channel {
+            site_when(&sites.sites[2], "the other end is told", |site| {
+                site.peers[0].state == "refused"
+                    && site.peers[0].reason.contains("does not know this site's public key")
+            });
+        }
         changed(&file, &name, &text, "site \"plant-1\": peer \"plant-3\" has come");
         site_when(&sites.sites[0], "it is back", |site| {
-            site.peers.len() == 2 && site.peers.iter().all(is_up)
+            site.peers.len() == 2 && (!has_channel || site.peers.iter().all(is_up))
         });
         meet(&plants, 2, &mut pn);
-
-        // In another mode, which needs another port; at its own end it has the same name, and is another peer.
-        let other = |text: &str, peer: &str| {
-            let (head, tail) = text.split_once(&format!("name = \"{peer}\"")).unwrap();
-            let tail = tail.replacen(&format!("mode = \"{mode}\""), &format!("mode = \"{other_mode}\""), 1);
-            format!("{head}name = \"{peer}\"{tail}")
-        };
-        changed(&file, &name, &other(&text, "plant-3"), "site \"plant-1\": peer \"plant-3\" begins anew");
-        changed(
-            &third,
-            &site_name(3),
-            &other(&third_text, "plant-1"),
-            "site \"plant-3\": peer \"plant-1\" begins anew",
-        );
-        site_when(&sites.sites[0], "it is up in its new mode", |site| {
-            site.peers.iter().all(is_up) && site.peers[1].mode == other_mode
-        });
-        meet(&plants, 2, &mut pn);
+        if let Some(other_mode) = other_mode {
+            // In another mode, which needs another port; at its own end it has the same name, and is another peer.
+            let other = |text: &str, peer: &str| {
+                let (head, tail) = text.split_once(&format!("name = \"{peer}\"")).unwrap();
+                let tail =
+                    tail.replacen(&format!("mode = \"{mode}\""), &format!("mode = \"{other_mode}\""), 1);
+                format!("{head}name = \"{peer}\"{tail}")
+            };
+            changed(&file, &name, &other(&text, "plant-3"), "site \"plant-1\": peer \"plant-3\" begins anew");
+            changed(
+                &third,
+                &site_name(3),
+                &other(&third_text, "plant-1"),
+                "site \"plant-3\": peer \"plant-1\" begins anew",
+            );
+            site_when(&sites.sites[0], "it is up in its new mode", |site| {
+                site.peers.iter().all(is_up) && site.peers[1].mode == other_mode
+            });
+            meet(&plants, 2, &mut pn);
+        }
         drop(stop_at_end);
         talking.join().unwrap();
     });
@@ -140,6 +190,7 @@ fn peers_come_and_go(mode: &'static str, other_mode: &str) {
     assert_eq!(lost, 0, "of {sent} frames of others");
     let after = sites.sites[0].report().unwrap().sites.remove(0);
     assert_eq!(after.peers[0].name, "plant-2");
+    assert_eq!(way(&after), way(&before));
     // On an overloaded machine an end may hear nothing for so long that it begins a connection anew, and says so.
     let mut silent = |at: usize, peer: u8| {
         let log = sites.sites[at].program().stderr();
@@ -157,10 +208,35 @@ fn peers_come_and_go(mode: &'static str, other_mode: &str) {
 
 #[test]
 fn a_peer_in_identifier_mode_comes_and_goes_and_no_other_loses_a_frame() {
-    peers_come_and_go("identifier", "header-encryption");
+    let other_mode = Some("header-encryption");
+    peers_come_and_go(Case { mode: "identifier", other_mode, ..Case::default() });
 }
 
 #[test]
 fn a_peer_in_header_encryption_comes_and_goes_and_no_other_loses_a_frame() {
-    peers_come_and_go("header-encryption", "identifier");
+    let other_mode = Some("identifier");
+    peers_come_and_go(Case { mode: "header-encryption", other_mode, ..Case::default() });
+}
+
+#[test]
+fn a_peer_comes_and_goes_and_no_flow_in_the_kernel_loses_a_frame() {
+    let other_mode = Some("header-encryption");
+    peers_come_and_go(Case { mode: "identifier", other_mode, in_kernel: true, ..Case::default() });
+}
+
+#[test]
+fn a_plain_peer_comes_and_goes_and_no_other_loses_a_frame() {
+    peers_come_and_go(Case { mode: "plain", ..Case::default() });
+}
+
+#[test]
+fn a_plain_peer_comes_and_goes_and_no_flow_in_the_kernel_loses_a_frame() {
+    peers_come_and_go(Case { mode: "plain", in_kernel: true, ..Case::default() });
+}
+
+/// The group of those who agree on keys gets smaller and larger, too.
+#[test]
+fn a_peer_of_a_site_that_protects_comes_and_goes_and_no_other_loses_a_frame() {
+    let site = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
+    peers_come_and_go(Case { mode: "identifier", site, ..Case::default() });
 }

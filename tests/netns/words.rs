@@ -5,18 +5,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
-use lab::topology::{LEFT, RIGHT};
+use lab::topology::{LEFT, PLAIN, RIGHT};
 use lab::{Machine, Namespace, PacketSocket, Shape, Topology};
 use perf::demo::pair::{Choice, Scratch, Station};
 use serde_json::Value;
 
 use super::http::{HTTP, get};
-use super::mka::Group;
+use super::mka::{Group, LINE, all, secured_with, stop, third};
 use super::reload::reloaded;
 use super::{DEADLINE, EXPERIMENT, lab, marked, program};
 
 /// Longer than a silence has to last before it is told.
-const PATIENCE: Duration = Duration::from_secs(45);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// A gateway's first word about its link.
 fn verdict(scratch: &Scratch, gateway: &str) -> Value {
@@ -216,4 +216,91 @@ fn a_link_with_agreed_keys_says_what_is_wrong() {
     let said = a.stop().unwrap();
     assert!(said.contains("link \"press\": peer absent: "), "{said}");
     b.stop().unwrap();
+}
+
+/// Static keys, and two peers: one of them is gone while the other one answers.
+#[test]
+fn a_peer_that_is_gone_is_seen_beside_one_that_is_there() {
+    let (topology, pair) = lab(&Shape::default(), &Choice::default());
+    let scratch = &pair.scratch;
+    let home = third(&topology);
+    home.ip(&["link", "set", PLAIN, "mtu", "1400"]).unwrap();
+    keygen::static_key(KeyLength::Bits128, &scratch.path().join("c.key")).unwrap();
+    let peer = |name: &str, number: u8| {
+        format!(
+            "[[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0{number}/1\"\nkey_file = \"{name}.key\"\n"
+        )
+    };
+    let file = scratch.path().join("b.toml");
+    let alone = std::fs::read_to_string(&file).unwrap();
+    let own = alone.split("[[link.static.peer]]").next().unwrap();
+    let of_c = own
+        .replace("name = \"b\"", "name = \"c\"")
+        .replace("state-b", "state-c")
+        .replace("02:00:00:00:00:02/1", "02:00:00:00:00:03/1")
+        .replace("b.key", "c.key");
+    scratch.write("c.toml", &(of_c + &peer("a", 1) + &peer("b", 2))).unwrap();
+    let start = || Station::start(program(), &home, scratch, "c").unwrap();
+    std::fs::write(&file, alone.clone() + &peer("c", 3)).unwrap();
+    reloaded(scratch, "b");
+    while_they_send(&topology, || {
+        // It has never been there.
+        let absent = "Nothing comes of 02:00:00:00:00:03/1, though others answer: no valid frame of it";
+        says(scratch, "b", "partial mesh", &[absent]);
+        let c = start();
+        let machine = PacketSocket::open(&home, "machine").unwrap();
+        let speaks = || {
+            let frame = marked(topology.machine_b.mac, [2, 0, 0, 0, 0, 0xd1], EXPERIMENT, 100, 1);
+            machine.send(&frame).unwrap();
+        };
+        let end = Instant::now() + PATIENCE;
+        while verdict(scratch, "b")["state"] != "protecting" {
+            assert!(Instant::now() < end, "{}", verdict(scratch, "b"));
+            speaks();
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        c.stop().unwrap();
+        let gone = "Nothing comes of 02:00:00:00:00:03/1, though others answer: its last valid frame came ";
+        says(scratch, "b", "partial mesh", &[gone, "Check whether that gateway runs"]);
+        assert!(status_text(scratch, "b").contains("  ATTENTION, partial mesh: Nothing comes of 02:"));
+        // Its configuration has no word of that peer.
+        assert_eq!(verdict(scratch, "a")["state"], "protecting");
+        std::fs::write(&file, &alone).unwrap();
+        reloaded(scratch, "b");
+        says(scratch, "b", "protecting", &[]);
+    });
+    pair.stop().unwrap();
+}
+
+/// A member that `peers` names, and that is not there.
+#[test]
+fn a_member_that_peers_names_and_that_is_not_there_is_told() {
+    let group = Group::new();
+    let scratch = &group.scratch;
+    group.cak("line.cak", "line");
+    let home = third(&group.topology);
+    let named = |name: &str| format!("announce_name = \"{name}\"\n");
+    group.configure("a", &format!("{LINE}\npeers = [\"02:00:00:00:00:b3/1\", \"02:00:00:00:00:d3/1\"]"));
+    group.configure_with(&named("press-b"), "b", LINE);
+    group.configure_with(&named("press-c"), "c", LINE);
+    let start = || Station::start(program(), &home, scratch, "c").unwrap();
+    let [a, b] = ["a", "b"].map(|name| group.start(name));
+    group.secured(&[&a, &b]);
+    while_they_send(&group.topology, || {
+        says(
+            scratch,
+            "a",
+            "partial mesh",
+            &["Named in peers, and not in the group: 02:00:00:00:00:d3/1. Check"],
+        );
+        says(scratch, "b", "protecting", &[]);
+        let c = start();
+        all([&a, &b, &c], "three agree", secured_with(2));
+        says(scratch, "a", "protecting", &[]);
+        c.stop().unwrap();
+        says(scratch, "a", "partial mesh", &["02:00:00:00:00:d3/1 \"press-c\""]);
+        assert!(status_text(scratch, "a").contains("  ATTENTION, partial mesh: Named in peers"));
+        says(scratch, "b", "protecting", &[]);
+    });
+    stop([a, b]);
 }

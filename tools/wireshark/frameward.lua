@@ -1,7 +1,7 @@
 -- Wireshark: MACsec frames that Frameward fragments. See README.md for how to install it.
 --
 --   TCI 1 | EXT 1 bit, MF 1 bit, SL 6 bits | PN 4 | [SCI 8] | extension headers 2 each | secure data | ICV 16
---   extension header: SEGL 11 | reserved 3 | CF 1 | EXT 1
+--   extension header: SEGL 11 | reserved 3 | CF 1 | EXT 1; 0x0004: a padded frame, whose segments stand inside what is encrypted
 --
 -- The standard reserves EXT and MF. A frame in which both are zero goes to Wireshark's own dissector, unchanged.
 -- All that stands here is unencrypted but authenticated only by the ICV, which nothing here checks:
@@ -9,6 +9,7 @@
 
 local MOST_EXTENSIONS = 32
 local ICV = 16
+local PADDED = 0x0004
 
 local macsec = Proto("frameward", "MACsec, fragmented by Frameward")
 
@@ -97,7 +98,7 @@ local function sectag(tvb, tree)
     return tag
 end
 
--- The extension headers from octet `at` on; returns their SEGLs, the first one's CF and the octet behind them.
+-- The extension headers from octet `at` on; returns their SEGLs (nil: they are encrypted), the first one's CF and the octet behind them.
 local function extensions(tvb, tree, at)
     local lengths, continues = {}, false
     local more = tvb(1, 1):bitfield(0, 1) == 1
@@ -108,6 +109,10 @@ local function extensions(tvb, tree, at)
         end
         local header = tvb(at, 2)
         local item = tree:add(f.extension, header)
+        if header:uint() == PADDED and #lengths == 0 then
+            item:append_text(": a padded frame, its segments are encrypted")
+            return nil, false, at + 2
+        end
         for _, field in ipairs({ f.segl, f.reserved, f.cf, f.more }) do item:add(field, header) end
         local segl, cf = header:bitfield(0, 11), header:bitfield(14, 1) == 1
         more = header:bitfield(15, 1) == 1
@@ -175,13 +180,19 @@ function macsec.dissector(tvb, pinfo, root)
     local tag = sectag(tvb, tree)
     if not tag then return tvb:captured_len() end
     local lengths, continues, at = extensions(tvb, tree, tag)
-    local octets = lengths and secure_data(tvb, tree, at)
+    local octets = at and secure_data(tvb, tree, at)
     if not octets then return tvb:captured_len() end
-    local count = segments(tvb, tree, at, octets, lengths, continues, goes_on)
+    local range = captured(tvb, at, octets)
+    if not lengths and range then tree:add(f.data, range):add(f.data_length, octets):set_generated() end
+    local count = lengths and segments(tvb, tree, at, octets, lengths, continues, goes_on)
     local icv = captured(tvb, at + octets, ICV)
     if icv then tree:add(f.icv, icv) end
     local padding = captured(tvb, at + octets + ICV, tvb:reported_len())
     if padding then tree:add(f.padding, padding) end
+    if not count then
+        pinfo.cols.info = string.format("MACsec frame, AN %d, PN %u, padded", tvb(0, 1):bitfield(6, 2), tvb(2, 4):uint())
+        return tvb:captured_len()
+    end
     pinfo.cols.info = string.format("MACsec frame, AN %d, PN %u, %d segment%s%s%s",
         tvb(0, 1):bitfield(6, 2), tvb(2, 4):uint(), count, count == 1 and "" or "s",
         continues and ", continues an SDU" or "", goes_on and ", goes on" or "")

@@ -7,6 +7,7 @@ mod engine;
 pub mod keys;
 mod mtus;
 pub mod own;
+mod padding;
 pub mod site;
 
 use std::fmt;
@@ -294,7 +295,8 @@ fn write_link(
         )?;
     }
     let whole = path.is_some_and(|path| path.kernel) && link.whole_sdus == WholeSdus::ForKernel;
-    if let Some(mtus) = mtus {
+    // Padding splits what fits no size, and tells its own sums.
+    if let Some(mtus) = mtus.filter(|_| link.padding().is_none()) {
         let room = mtus.protected - overhead;
         let tagged = |tags: usize| mtus.plain.min(room.saturating_sub(tags * VLAN_TAG_OCTETS));
         writeln!(
@@ -311,6 +313,7 @@ fn write_link(
         )?;
     }
     write_fragmentation(f, link, mtus, path.is_some_and(|path| path.kernel))?;
+    padding::write(f, link, *mtus.unwrap_or(&usual_mtus(link)))?;
     if !link.in_site {
         writeln!(f, "  link loss  {}", link_loss(link))?;
     }
@@ -329,9 +332,12 @@ fn write_fragmentation(
     if link.whole_sdus == WholeSdus::Demanded {
         return writeln!(f, "  fragment   off, concatenate off: io = \"kernel\" takes whole frames alone");
     }
-    let Some(FragmentConfig { fragment, concatenate, hold, express }) = link.fragmentation else {
+    let Some(FragmentConfig { fragment, concatenate, hold, express, padding: _ }) = link.fragmentation else {
         return Ok(());
     };
+    if !fragment && !concatenate {
+        return Ok(());
+    }
     if kernel && link.whole_sdus == WholeSdus::ForKernel {
         return writeln!(
             f,

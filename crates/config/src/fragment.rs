@@ -1,4 +1,4 @@
-//! `fragment`, `concatenate`, `hold` and `express_classes`: what may be done to SDUs so that they fit and fill frames.
+//! `fragment`, `concatenate`, `hold`, `express_classes` and `padding`: what may be done to SDUs so that they fit and fill frames.
 //!
 //! The first three need peers that understand it. With MKA they announce it, and `auto`, the default, means: under each SAK
 //! that all live peers announced it for. `on` can promise no more; it means that status says so where peers do not. With
@@ -15,6 +15,7 @@ use toml::Spanned;
 
 use super::express_classes;
 use super::findings::Findings;
+use super::padding;
 use super::reference::{Key, LINK, RawLink};
 use super::words::Division;
 
@@ -29,7 +30,7 @@ pub enum WholeSdus {
     Demanded,
 }
 
-/// Judges the four keys of a link; `None` if frames stay as the standard has them.
+/// Judges these keys of a link; `None` if frames stay as the standard has them.
 pub(super) fn validate(
     label: &str,
     raw: &RawLink,
@@ -67,15 +68,17 @@ pub(super) fn validate(
             );
         }
     }
-    let express_classes = express_classes::validate(label, raw, fragment || concatenate, findings);
-    if !fragment && !concatenate {
+    let padding = padding::validate(label, raw, protection, findings);
+    let divides = fragment || concatenate || !padding.is_none();
+    let express_classes = express_classes::validate(label, raw, divides, findings);
+    if !divides {
         return (None, WholeSdus::AsConfigured);
     }
     // SDUs that are held are to share frames, and express frames go ahead of those that are split.
     let express = LINK.express.switch(&raw.express);
-    let left_to_gateway = on.is_none() && hold.is_zero() && !express;
+    let left_to_gateway = on.is_none() && hold.is_zero() && !express && padding.is_none();
     let whole = if left_to_gateway { WholeSdus::ForKernel } else { WholeSdus::AsConfigured };
-    (Some(FragmentConfig { fragment, concatenate, hold, express: express_classes }), whole)
+    (Some(FragmentConfig { fragment, concatenate, padding, hold, express: express_classes }), whole)
 }
 
 /// `250us` or `2ms`.

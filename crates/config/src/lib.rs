@@ -30,6 +30,7 @@ pub mod mka;
 mod name;
 mod origin;
 mod outline;
+mod padding;
 pub mod reference;
 pub mod sa_file;
 pub mod site;
@@ -208,6 +209,14 @@ pub fn parse(file: &Path, text: &str, files: KeyFiles) -> Result<(Config, Vec<Fi
     }
     if io == Io::Kernel {
         links.iter_mut().for_each(Link::demand_kernel);
+        for (at, link) in raw.link.iter().enumerate() {
+            let Some(padding) = &link.get_ref().padding else { continue };
+            let label = unique_names::label("link", &link.get_ref().name, at);
+            let text = format!(
+                "{label}padding does not go with io = \"kernel\", whose programs pad no frames; use io = \"auto\""
+            );
+            findings.error(padding.span(), text);
+        }
     }
     findings.errors.sort_by_key(|error| error.line);
     findings.warnings.sort_by_key(|warning| warning.line);

@@ -3,7 +3,7 @@
 mod validate;
 
 use dataplane::fragmenter::FragmentConfig;
-use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use secy::{ClearVlan, ConfidentialityOffset, FrameSizes, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use wire::ethernet::EtherType;
 
@@ -62,7 +62,7 @@ pub struct Link {
     pub clear_vlan: ClearVlan,
     /// EtherTypes that pass in clear both ways. Never MACsec, EAPOL, MAC control or a VLAN tag.
     pub bypass: Vec<EtherType>,
-    /// Whether SDUs may span frames and share them; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
+    /// Whether SDUs may span frames and share them, and whether frames are padded; `None` if frames stay as the standard has them. With [`Keys::Agreed`]
     /// they do so as long as not all peers have announced that they understand it.
     pub fragmentation: Option<FragmentConfig>,
     /// Whether SDUs stay whole for programs in the kernel.
@@ -139,6 +139,16 @@ impl Link {
     /// Whether one of its sides is this interface.
     pub fn has_interface(&self, interface: &str) -> bool {
         self.interfaces().any(|own| own == interface)
+    }
+
+    /// Whether its SecY takes frames with parts of SDUs, with several, and with padding. Inside of a site always: others may pad.
+    pub const fn reassembles(&self) -> bool {
+        self.fragmentation.is_some() || self.in_site
+    }
+
+    /// Sizes to which its frames are padded.
+    pub fn padding(&self) -> FrameSizes {
+        self.fragmentation.map(|how| how.padding).unwrap_or_default()
     }
 
     /// Whether anything reaches its SecY: not where a cell drops the rest.

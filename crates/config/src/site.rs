@@ -22,10 +22,12 @@ pub mod settings;
 mod standby;
 pub(super) mod uplink;
 mod validate;
+mod vlans;
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
-use dataplane::site::{Copies, Dscp};
+use dataplane::site::{Copies, Dscp, UNTAGGED, VlanList};
 use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
 use wire::EtherType;
@@ -63,6 +65,8 @@ pub struct Site {
     pub dscp: Dscp,
     /// Rate of its uplink in bits a second, if packets are to wait for it here.
     pub rate: Option<u64>,
+    /// VLANs that cross; none: all.
+    pub vlans: Option<VlanList>,
     /// EtherType of cells' protected frames, if they cross.
     pub cells: Option<EtherType>,
     /// The other box of its LAN, if there is one.
@@ -113,6 +117,46 @@ pub struct SitePath {
     pub local: Option<IpAddr>,
     /// Interface by which they leave.
     pub interface: Option<String>,
+    /// Rate of its uplink in bits a second, if that has one of its own.
+    pub rate: Option<u64>,
+}
+
+/// An uplink of paths that has a rate of its own: that of an interface, or of an address.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PathUplink {
+    /// Its interface.
+    pub interface: Option<String>,
+    /// Its address, if no interface is said.
+    pub local: Option<IpAddr>,
+    /// Its rate in bits a second.
+    pub rate: u64,
+}
+
+/// The interface of an uplink, or without one its address.
+pub(crate) type UplinkKey = (Option<String>, Option<IpAddr>);
+
+impl SitePath {
+    /// The interface or the address that says which uplink it has. `None`: neither is said.
+    pub(crate) fn uplink_key(&self) -> Option<UplinkKey> {
+        if let Some(interface) = &self.interface {
+            return Some((Some(interface.clone()), None));
+        }
+        self.local.filter(|local| !local.is_unspecified()).map(|local| (None, Some(local)))
+    }
+
+    /// The uplink of its own that it has, if it has one.
+    pub fn uplink(&self) -> Option<PathUplink> {
+        let ((interface, local), rate) = self.uplink_key().zip(self.rate)?;
+        Some(PathUplink { interface, local, rate })
+    }
+}
+
+impl PathUplink {
+    /// Its interface, or its address.
+    pub fn name(&self) -> String {
+        let local = self.local.map(|local| local.to_string());
+        self.interface.clone().or(local).unwrap_or_default()
+    }
 }
 
 impl SitePeer {
@@ -141,10 +185,30 @@ pub struct Hub {
 pub const MOST_PEERS: usize = 255;
 
 impl Site {
-    /// Whether both say the same of the site itself.
-    pub fn is_like_but_for_peers(&self, other: &Self) -> bool {
-        let others = |site: &Self| Self { peers: Vec::new(), ..site.clone() };
-        others(self) == others(other)
+    /// Whether both say the same of the site itself, but for what changes while it runs: its peers, unless uplinks of theirs come or go or have
+    /// another rate; and the VLANs that cross, as long as none of its flows has to leave the kernel.
+    pub fn goes_on_as(&self, other: &Self) -> bool {
+        let others = |site: &Self| Self { peers: Vec::new(), vlans: None, ..site.clone() };
+        self.admits_untagged() == other.admits_untagged()
+            && self.path_uplinks() == other.path_uplinks()
+            && others(self) == others(other)
+    }
+
+    /// The uplinks of paths with a rate of their own; their numbers are from 1 on.
+    pub fn path_uplinks(&self) -> Vec<PathUplink> {
+        let paths = self.peers.iter().flat_map(|peer| &peer.paths);
+        let uplinks: BTreeSet<_> = paths.filter_map(SitePath::uplink).collect();
+        uplinks.into_iter().collect()
+    }
+
+    /// Whether packets wait here for some uplink.
+    pub fn is_shaped(&self) -> bool {
+        self.rate.is_some() || !self.path_uplinks().is_empty()
+    }
+
+    /// Whether frames of no VLAN cross. Programs in the kernel carry no others.
+    pub fn admits_untagged(&self) -> bool {
+        self.vlans.as_ref().is_none_or(|vlans| vlans.has(UNTAGGED))
     }
 
     /// Peers that are boxes of one LAN, the one that is named first first.

@@ -12,7 +12,7 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use mka::{CakEntry, Kay, KayCounters, Names, Report, Settings, Status};
-use secy::ExpressClasses;
+use secy::{ExpressClasses, FrameSizes};
 use wire::mkpdu::Mkpdu;
 use wire::{An, Ckn, Ki, Sci};
 use zeroize::Zeroizing;
@@ -43,6 +43,8 @@ pub struct KeyAgreement {
     pub hold: Duration,
     /// SDUs that precede all others.
     pub express_classes: ExpressClasses,
+    /// Sizes to which frames are padded, where all peers announced that they take such frames.
+    pub padding: FrameSizes,
     /// Whether keystreams are made ahead under the keys to come, if their suite allows that.
     pub antedate: bool,
     /// The link is inside of a site, whose LAN may have stations of other groups: their MKPDUs come too.
@@ -52,7 +54,7 @@ pub struct KeyAgreement {
 }
 
 /// Records the inputs of a KaY. Called on control's thread: it must not wait for a disk.
-pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>)>;
+pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>) + Send>;
 
 /// An input of a KaY, or its beginning. Beside its CAKs nothing else determines its behaviour.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +126,8 @@ impl Agreement {
         agreement: KeyAgreement,
     ) -> io::Result<Self> {
         let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, .. } = agreement;
-        let (ahead, mut record) = ((agreement.hold, agreement.express_classes), agreement.record);
+        let (ahead, mut record) =
+            ((agreement.hold, agreement.express_classes, agreement.padding), agreement.record);
         let own_ckns = beside_stations.then(|| names(&caks));
         let mut seed = Zeroizing::new([0; 32]);
         getrandom::fill(&mut *seed).map_err(io::Error::from)?;
@@ -158,7 +161,7 @@ impl Agreement {
     /// Takes other settings and CAKs over.
     pub(crate) fn change(&mut self, agreement: KeyAgreement, around: &mut Context<'_>) {
         let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, .. } = agreement;
-        let ahead = (agreement.hold, agreement.express_classes);
+        let ahead = (agreement.hold, agreement.express_classes, agreement.padding);
         self.table.set(replay_window, ahead, antedate, settings.announced.express);
         let ckns = names(&caks);
         self.own_ckns = beside_stations.then(|| ckns.clone());

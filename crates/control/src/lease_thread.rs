@@ -4,11 +4,13 @@
 //!  control ── Work ──▶ thread "fw-disk", which owns the LeaseStore ── Answer ──▶ control, which is woken
 //! ```
 //!
-//! Requests are done in order. It is bounded: a reservation for each link and one write of floors are under way at
-//! most, besides what ends. Whoever cannot go on without an answer waits for [`PATIENCE`], and is refused then.
+//! Requests are done in order. It is bounded: a reservation for each link, one write of floors, one probe and one reload's question are
+//! under way at most, besides what ends. Whoever can wait without standing still asks ([`LeaseThread::begin`], [`DiskProbe`]); who cannot
+//! has asked before whether the disk answers, waits for [`PATIENCE`], and is refused then.
 
 use std::collections::VecDeque;
 use std::io;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +22,7 @@ use wire::Pn;
 
 use crate::Notice;
 use crate::floors::Floor;
-use pnstore::{BLOCK_PNS, LeaseError, LeaseName, LeaseStore, Reservation, UnusedPns};
+use pnstore::{LeaseError, LeaseName, LeaseStore, Reservation, UnusedPns};
 
 /// Limit on waiting for an answer: well below the life time of an MKA participant, 6 s.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(2);
@@ -36,7 +38,7 @@ const REPORT_AGAIN: Duration = Duration::from_secs(60);
 /// A request to the disk.
 enum Work {
     /// To reserve the next block of PNs.
-    Reserve { ticket: u64, name: LeaseName, last: Pn },
+    Reserve { ticket: u64, name: LeaseName, last: Pn, pns: NonZeroU64 },
     /// To write floors that were read then; none: they are the last ones of SAs that are gone.
     Floors { floors: Vec<Floor>, read: Option<FloorReading> },
     /// To take back the unused PNs of an SA that is gone.
@@ -58,6 +60,16 @@ pub(crate) enum Answer {
     Reserved { ticket: u64, reservation: Result<Reservation, LeaseError> },
     Floors { read: Option<FloorReading>, took: Duration, written: Result<bool, LeaseError> },
     Other,
+}
+
+/// What is known of the disk by a write that means nothing.
+#[derive(Default)]
+pub(crate) enum DiskProbe {
+    #[default]
+    Unknown,
+    UnderWay(Receiver<Result<(), LeaseError>>),
+    /// It could be written at this moment, or not.
+    Answered(Instant, Result<(), LeaseError>),
 }
 
 /// Control's hold on the thread.
@@ -129,10 +141,10 @@ impl LeaseThread {
         Some(answer)
     }
 
-    /// Asks for the next block of PNs. Returns the number that the answer will have.
-    pub(crate) fn reserve(&mut self, name: LeaseName, last: Pn) -> u64 {
+    /// Asks for the next block of so many PNs. Returns the number that the answer will have.
+    pub(crate) fn reserve(&mut self, name: LeaseName, last: Pn, pns: NonZeroU64) -> u64 {
         self.ticket += 1;
-        self.send(Work::Reserve { ticket: self.ticket, name, last });
+        self.send(Work::Reserve { ticket: self.ticket, name, last, pns });
         self.ticket
     }
 
@@ -166,13 +178,24 @@ impl LeaseThread {
         patience: Duration,
     ) -> Result<T, LeaseError> {
         if let Some(silent) = self.silent(Instant::now()) {
-            return Err(LeaseError::Silent { path: self.path.clone(), silent });
+            return Err(self.silence(silent));
         }
+        self.begin(work).recv_timeout(patience).map_err(|_| self.silence(patience))
+    }
+
+    /// Has something done behind all that is under way, and does not wait. No answer comes if the thread has ended.
+    pub(crate) fn begin<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+    ) -> Receiver<T> {
         let (reply, answer) = mpsc::channel();
         self.send(Work::Other(Box::new(move |leases| drop(reply.send(work(leases))))));
         answer
-            .recv_timeout(patience)
-            .map_err(|_| LeaseError::Silent { path: self.path.clone(), silent: patience })
+    }
+
+    /// Error of a silence of this duration.
+    pub(crate) fn silence(&self, silent: Duration) -> LeaseError {
+        LeaseError::Silent { path: self.path.clone(), silent }
     }
 
     /// Ends the thread, if it is not caught in a call.
@@ -212,8 +235,8 @@ impl LeaseThread {
 impl Work {
     fn carry_out(self, leases: &mut LeaseStore) -> Answer {
         match self {
-            Self::Reserve { ticket, name, last } => {
-                Answer::Reserved { ticket, reservation: leases.reserve(name, last, BLOCK_PNS) }
+            Self::Reserve { ticket, name, last, pns } => {
+                Answer::Reserved { ticket, reservation: leases.reserve(name, last, pns) }
             }
             Self::Floors { floors, read } => {
                 let written = leases.keep_floors(&floors);

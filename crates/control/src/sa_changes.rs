@@ -26,6 +26,8 @@ pub(crate) enum SaChange {
     InstallTransmit { sa: Option<Box<TransmitSa>> },
     /// Protects under this AN, and fragments SDUs so. Afterwards the fragmenter before is here.
     EnableTransmit { an: An, fragmenter: Option<Box<Fragmenter>> },
+    /// Fragments SDUs so under the SA that protects. Afterwards the fragmenter before is here.
+    ReplaceFragmenter(Option<Box<Fragmenter>>),
     /// Takes all SAs under this AN out.
     Retire { an: An, out: Box<Retired> },
     /// Takes this receive SC out.
@@ -92,6 +94,10 @@ impl SaChange {
             }
             Self::EnableTransmit { an, fragmenter } => {
                 pipeline.secy.enable_transmit(*an)?;
+                *fragmenter = pipeline.replace_fragmenter(fragmenter.take());
+                Ok(())
+            }
+            Self::ReplaceFragmenter(fragmenter) => {
                 *fragmenter = pipeline.replace_fragmenter(fragmenter.take());
                 Ok(())
             }

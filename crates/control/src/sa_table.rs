@@ -22,8 +22,8 @@ use std::time::Duration;
 
 use mka::{Admission, Association, Event, Reason, Report};
 use secy::{
-    ConfidentialityOffset, ExpressClasses, InstallError, Protection, ReceiveSa, ReceiveSc, SecY, Settings,
-    TransmitSa, XpnBinding,
+    ConfidentialityOffset, ExpressClasses, FrameSizes, InstallError, Protection, ReceiveSa, ReceiveSc, SecY,
+    Settings, TransmitSa, XpnBinding,
 };
 use suite::Key;
 use wire::ethernet::ADDRESSES_OCTETS;
@@ -38,6 +38,9 @@ use xdp::XdpError;
 use xdp::link::SaKey;
 
 use express::express_or_not;
+
+/// Why a SAK that the programs would take is in user space: it stays where its first frame was. The next one comes to the kernel.
+pub(crate) const BEGAN_THERE: &str = "its SAK began there";
 
 /// Something that a person has to know.
 #[derive(Debug)]
@@ -64,6 +67,8 @@ pub(super) struct SaTable {
     hold: Duration,
     /// Of fragmenters to come.
     express_classes: ExpressClasses,
+    /// Of fragmenters to come, where their SAK allows padding.
+    padding: FrameSizes,
     /// Whether the keys to come antedate.
     antedate: bool,
     /// Whether the SAKs to come are used on express SCs too.
@@ -80,12 +85,15 @@ pub(super) struct SaTable {
     changes: SaChanges,
 }
 
+/// Longest wait of an SDU for others to share its frame, SDUs that precede all others, and sizes to which frames are padded.
+pub(super) type FragmenterSettings = (Duration, ExpressClasses, FrameSizes);
+
 impl SaTable {
     /// The table of a SecY without SCs and SAs.
     pub(super) fn new(
         secy: &SecY,
         replay_window: u32,
-        (hold, express_classes): (Duration, ExpressClasses),
+        (hold, express_classes, padding): FragmenterSettings,
         antedate: bool,
         express: bool,
     ) -> Self {
@@ -95,6 +103,7 @@ impl SaTable {
             replay_window,
             hold,
             express_classes,
+            padding,
             antedate,
             express,
             saks: Vec::new(),
@@ -106,16 +115,23 @@ impl SaTable {
         }
     }
 
-    /// For SAs and fragmenters to come.
-    pub(super) const fn set(
+    /// For SAs to come, and for fragmenters, that of the SAK that protects included.
+    pub(super) fn set(
         &mut self,
         replay_window: u32,
-        (hold, express_classes): (Duration, ExpressClasses),
+        settings: FragmenterSettings,
         antedate: bool,
         express: bool,
     ) {
-        (self.replay_window, self.hold, self.antedate) = (replay_window, hold, antedate);
-        (self.express_classes, self.express) = (express_classes, express);
+        (self.replay_window, self.antedate, self.express) = (replay_window, antedate, express);
+        if settings == (self.hold, self.express_classes, self.padding) {
+            return;
+        }
+        (self.hold, self.express_classes, self.padding) = settings;
+        if let Some(of) = self.enabled.and_then(|ki| self.find(ki)).filter(|of| !of.in_kernel) {
+            let fragmenter = self.fragmenter(&of.sak);
+            self.changes.list.push(SaChange::ReplaceFragmenter(fragmenter));
+        }
     }
 
     /// Makes changes of an event. What the kernel takes is done at once.
@@ -249,7 +265,7 @@ impl SaTable {
     /// Why the SAK that protects is in user space, if it is.
     pub(super) fn why_user_space(&self) -> Option<&str> {
         let enabled = self.find(self.enabled?)?;
-        let why = self.why_user_space.as_deref().unwrap_or("its SAK began there");
+        let why = self.why_user_space.as_deref().unwrap_or(BEGAN_THERE);
         (!enabled.in_kernel).then_some(why)
     }
 
@@ -404,10 +420,18 @@ impl SaTable {
 
     /// Fragmenter of SDUs under a SAK; none under one with an offset, whose frames hold one whole SDU each.
     fn fragmenter(&self, sak: &Association) -> Option<Box<Fragmenter>> {
-        let mka::FragmentAgreement { fragment, concatenate, largest_sdu, express: _ } = sak.fragmentation;
-        let fragments = (fragment || concatenate) && !protection(sak.confidentiality).has_offset();
-        let fragmentation =
-            FragmentConfig { fragment, concatenate, hold: self.hold, express: self.express_classes };
+        let mka::FragmentAgreement { fragment, concatenate, pad, largest_sdu, express: _ } =
+            sak.fragmentation;
+        // What is not encrypted hides no length.
+        let pad = pad && !self.padding.is_none() && sak.confidentiality == Confidentiality::Zero;
+        let fragments = (fragment || concatenate || pad) && !protection(sak.confidentiality).has_offset();
+        let fragmentation = FragmentConfig {
+            fragment,
+            concatenate,
+            padding: if pad { self.padding } else { FrameSizes::NONE },
+            hold: self.hold,
+            express: self.express_classes,
+        };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);
         fragments.then(|| Box::new(Fragmenter::new(&self.settings, fragmentation, longest)))
     }

@@ -6,10 +6,11 @@
 mod kernel;
 mod tail;
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use pnstore::{LeaseError, LeaseName, Reservation, UnusedPns};
+use pnstore::{FIRST_BLOCK_PNS, LeaseError, LeaseName, Reservation, UnusedPns, next_block};
 use secy::SecY;
 use wire::{An, Pn, Sci};
 
@@ -101,21 +102,23 @@ pub(crate) enum PnUser {
 /// A lease with its reservation that is under way.
 struct Lease {
     of: TransmitLease,
+    /// PNs of the next block.
+    block: NonZeroU64,
     pending: Option<u64>,
     /// A reservation that failed is due again then.
     retry_at: Option<Instant>,
 }
 
 impl Lease {
-    const fn new(of: TransmitLease) -> Self {
-        Self { of, pending: None, retry_at: None }
+    fn new(of: TransmitLease) -> Self {
+        Self { of, block: next_block(FIRST_BLOCK_PNS), pending: None, retry_at: None }
     }
 
     /// Has the next block of PNs reserved, unless that is under way.
     fn reserve(&mut self, lease_thread: &mut LeaseThread) {
         if self.pending.is_none() {
             let TransmitLease { name, last, .. } = self.of;
-            (self.pending, self.retry_at) = (Some(lease_thread.reserve(name, last)), None);
+            (self.pending, self.retry_at) = (Some(lease_thread.reserve(name, last, self.block)), None);
         }
     }
 
@@ -138,7 +141,7 @@ impl Lease {
                 Err(ReservationFault::Gap)
             }
             Ok(Reservation::Block(block)) => {
-                self.of.through = block.last;
+                (self.of.through, self.block) = (block.last, next_block(self.block));
                 Ok(Some((an, block.last)))
             }
             Ok(Reservation::Exhausted) => Ok(None),
@@ -164,7 +167,7 @@ struct Express {
 }
 
 impl Express {
-    const fn new(pns: ExpressPns) -> Self {
+    fn new(pns: ExpressPns) -> Self {
         Self { lease: Lease::new(pns.lease), next: pns.next, used_up: pns.next.is_none() }
     }
 

@@ -16,8 +16,8 @@ use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::{LeaseName, LeaseStore, Reservation};
 use secy::{
-    CarryOver, ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, SciInclusion, SecY, Settings,
-    TransmitSa, ValidateFrames,
+    CarryOver, ClearVlan, ConfidentialityOffset, ExpressClasses, FrameSizes, Protection, SciInclusion, SecY,
+    Settings, TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
 use testkit::frames::{ethernet, payload};
@@ -262,6 +262,7 @@ fn what_is_held_leaves_under_the_new_path_or_is_counted() {
     let fragmentation = FragmentConfig {
         fragment: true,
         concatenate: true,
+        padding: FrameSizes::NONE,
         hold: LONGEST_HOLD,
         express: ExpressClasses::DEFAULT,
     };

@@ -21,8 +21,8 @@ use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::{LeaseName, LeaseStore, Reservation};
 use secy::{
-    ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, ReceiveSa, SciInclusion, SecY, Settings,
-    TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, FrameSizes, Protection, ReceiveSa, SciInclusion, SecY,
+    Settings, TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
 use testkit::frames::{ethernet, payload, tagged};
@@ -291,6 +291,7 @@ fn mac_control_goes_nowhere() {
     let fragmentation = FragmentConfig {
         fragment: true,
         concatenate: true,
+        padding: FrameSizes::NONE,
         hold: Duration::ZERO,
         express: ExpressClasses::DEFAULT,
     };
@@ -429,6 +430,7 @@ fn several_links_share_a_process_and_nothing_else() {
 const FRAGMENT: FragmentConfig = FragmentConfig {
     fragment: true,
     concatenate: true,
+    padding: FrameSizes::NONE,
     hold: Duration::ZERO,
     express: ExpressClasses::DEFAULT,
 };
@@ -476,6 +478,49 @@ fn sdus_of_every_size_pass_a_wire_of_1500() {
             (received.chunks, sent.chunks),
             "no chunk is lost"
         );
+    }
+}
+
+/// Whatever is sent, and in whatever bursts: each frame on the wire has one of the sizes.
+#[test]
+fn padded_frames_have_one_of_the_chosen_sizes_and_all_sdus_arrive() {
+    let sizes = FrameSizes::new(&[128, 400, 1514]).unwrap();
+    let padded = FragmentConfig { padding: sizes, concatenate: false, ..FRAGMENT };
+    for fragmentation in [padded, FragmentConfig { concatenate: true, ..padded }] {
+        let name = format!("padded-{}", fragmentation.concatenate);
+        let (mut a, mut b) = fragmenting_pair(&name, &[EtherType::LLDP], Some(fragmentation));
+        // No more frames than the first block has PNs.
+        for octets in (0..=1700).step_by(131) {
+            let burst = 1 + octets % 40;
+            let sdus: Vec<_> = (0..burst)
+                .map(|seed| {
+                    ethernet(B, A, EtherType::IPV4, &payload((octets + 97 * seed) % 1700, seed as u64))
+                })
+                .collect();
+            for sdu in &sdus {
+                assert!(a.machine.inject(sdu));
+            }
+            let (on_wire, delivered) = relay(&mut a, &mut b, sdus.len());
+            assert_eq!(delivered, sdus, "{octets} octets, {fragmentation:?}");
+            for frame in on_wire {
+                assert!(sizes.octets().contains(&(frame.len() as u16)), "{} octets", frame.len());
+                assert!(frame[12..14] == [0x88, 0xe5] && frame[28..30] == [0, 4]);
+            }
+        }
+        let (sent, received) = (a.snapshot(), b.snapshot());
+        assert!(sent.fragmenter.out_octets_padding > 0 && sent.fragmenter.out_sdus_fragmented > 0);
+        assert_eq!(sent.fragmenter.out_sdus_concatenated > 0, fragmentation.concatenate);
+        assert_eq!((sent.fragmenter.out_sdus_too_long, sent.fragmenter.out_pkts_no_chunk), (0, 0));
+        let of = &received.receive_scs[0].counters;
+        assert_eq!((of.in_pkts_malformed, of.in_pieces_lost, of.in_pieces_mismatched), (0, 0, 0));
+        assert_eq!(
+            (received.chunks_free, sent.chunks_free),
+            (received.chunks, sent.chunks),
+            "no chunk is lost"
+        );
+        // What is bypassed stays as it is.
+        let lldp = ethernet(B, A, EtherType::LLDP, &payload(60, 1));
+        assert_eq!(across(&mut a, &mut b, &lldp), lldp);
     }
 }
 

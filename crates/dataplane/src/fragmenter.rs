@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use secy::fragment::{Fragment, Plan, PlannedFrame, Rules, Sdu};
-use secy::{ExpressClasses, FrameLayout, SDU_OCTETS, Settings};
+use secy::{ExpressClasses, FrameLayout, FrameSizes, SDU_OCTETS, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 
@@ -29,6 +29,8 @@ pub struct FragmentConfig {
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
+    /// Sizes to which frames are padded, if they are. SDUs that do not fit the largest one then span frames.
+    pub padding: FrameSizes,
     /// Longest wait of an SDU for others to share its frame, at most [`LONGEST_HOLD`].
     pub hold: Duration,
     /// SDUs that precede all others and share no frame.
@@ -42,6 +44,8 @@ wire::counters! {
         out_sdus_fragmented = "OutSdusFragmented",
         /// Sent in a frame together with others, whole or in part.
         out_sdus_concatenated = "OutSdusConcatenated",
+        /// Octets of padding that were sent in frames.
+        out_octets_padding = "OutOctetsPadding",
         /// Held for others to share their frame.
         out_sdus_held = "OutSdusHeld",
         /// Discarded: longer than any receiver takes, or than a frame.
@@ -77,6 +81,7 @@ impl Fragmenter {
     /// For receivers that take SDUs of up to `longest` octets.
     pub fn new(settings: &Settings, fragmentation: FragmentConfig, longest: usize) -> Self {
         let rules = Rules::new(settings, fragmentation.fragment, fragmentation.concatenate);
+        let rules = rules.padded(settings, &fragmentation.padding);
         let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
         Self {
             rules,
@@ -170,6 +175,7 @@ impl Fragmenter {
         self.counters.out_sdus_fragmented += self.plan.fragmented() as u64;
         self.counters.out_sdus_concatenated += self.plan.concatenated() as u64;
         self.counters.out_sdus_too_long += self.plan.too_long() as u64;
+        self.counters.out_octets_padding += self.plan.padding() as u64;
     }
 
     /// Assembles the next burst of frames; false if there is none.
@@ -223,6 +229,12 @@ impl Fragmenter {
             return self.sdus.get_mut(first)?.take();
         }
         let mut slot = pool.take()?;
+        // Where frames are padded they may have marks, for the tunnel that they go into.
+        let is_padded = frame.layout.is_some_and(|layout| layout.padding.is_some());
+        if let Some(sdu) = self.sdus.get(first).and_then(Option::as_ref).filter(|_| is_padded) {
+            let mark = pool.mark(sdu);
+            pool.set_mark(&slot, mark);
+        }
         if self.copy_parts(parts, &mut slot, pool).is_some() {
             return Some(slot);
         }

@@ -69,6 +69,8 @@ wire::counters! {
         out_pkts_kay = "OutPktsKay",
         /// Discarded: MKPDUs for which no chunk was free; a link without ports has none.
         out_pkts_kay_no_chunk = "OutPktsKayNoChunk" [discard],
+        /// Frames that were verified and held nothing but padding: there was nothing to deliver.
+        in_pkts_padding = "InPktsPadding",
         /// SDUs put together or separated, but no chunk was free for them, or none is long enough.
         in_sdus_no_chunk = "InSdusNoChunk" [discard],
     }
@@ -355,6 +357,7 @@ impl Pipeline {
                 }
             }
             self.secy.verify(now, &mut frames, &mut self.sdu_buffer);
+            self.counters.in_pkts_padding += self.sdu_buffer.padding();
             for (frame, (index, start, len)) in frames.drain(..).zip(places.drain(..)) {
                 (*start, *len) = (frame.frame().start(), frame.frame().len());
                 proofs[index] = frame.into_outcome().ok().map(MayEnter::Verified);

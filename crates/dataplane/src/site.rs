@@ -30,6 +30,8 @@ mod snapshot;
 mod standby;
 mod turns;
 mod uplink;
+mod uplinks;
+mod vlans;
 mod wan;
 
 use std::os::fd::RawFd;
@@ -47,7 +49,6 @@ use netdev::burst::{BURST_FRAMES, Burst};
 use outward::Outward;
 use relay::Relays;
 use standby::Standby;
-use uplink::Uplink;
 
 pub use copies::Copies;
 pub use counters::SitePathCounters;
@@ -63,6 +64,8 @@ pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use standby::{StandbySettings, StandbySnapshot};
 pub use turns::Turns;
 pub use uplink::{ChannelOctets, UplinkSnapshot};
+pub use uplinks::{UPLINKS, WayOut, WaysOut};
+pub use vlans::{UNTAGGED, VLANS, VlanList, vlan_of};
 pub use wan::{VXLAN_PORT, Wan};
 
 /// Limit on commands of the manager that are carried out in a turn, and on events that leave.
@@ -120,10 +123,21 @@ impl Site {
         }
     }
 
-    /// Sends no faster than the uplink carries, express packets first: see [`tunnel::shaper`].
+    /// Sends no faster than the uplink carries, express packets first: see [`tunnel::shaper`]. This is about packets that are of no
+    /// uplink of their own ([`Self::shape_path`]).
     pub fn shape(&mut self, settings: ShaperSettings) {
-        self.wan.uplink =
-            Some(Box::new(Uplink::new(settings, self.forwarding.most_late(), self.mailbox.channel.clone())));
+        self.wan.uplinks.shape_rest(settings, self.forwarding.most_late(), self.mailbox.channel.clone());
+    }
+
+    /// The same for one more uplink, which paths have. Its number is the next one, from 1 on; which packets are its own is said later
+    /// ([`ToWorker::WayOut`]). To be called before the first turn, at most [`UPLINKS`] times.
+    pub fn shape_path(&mut self, settings: ShaperSettings) {
+        self.wan.uplinks.shape_next(settings, self.forwarding.most_late(), self.mailbox.channel.clone());
+    }
+
+    /// Lets frames of these VLANs alone cross, both ways; of all without a list. Returns the list before.
+    pub const fn set_vlans(&mut self, vlans: Option<Box<VlanList>>) -> Option<Box<VlanList>> {
+        self.lan.set_vlans(vlans)
     }
 
     /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].
@@ -179,7 +193,7 @@ impl Site {
         // Before what comes now: nothing is overtaken.
         self.release(now);
         self.begin_turn(now, read);
-        let marks = self.outward.marks(self.wan.uplink.is_some());
+        let marks = self.outward.marks(!self.wan.uplinks.is_empty());
         let standby = self.standby.as_deref_mut();
         let (taken_in, next) = self.lan.take_in(now, read, marks, standby, &mut self.counters);
         self.beat(taken_in < BURST_FRAMES, marks);
@@ -236,6 +250,7 @@ impl Site {
                 Some(ToWorker::Endpoint { peer, address }) => self.endpoints.set(peer, address),
                 Some(ToWorker::Path { peer, number, place }) => self.endpoints.set_path(peer, number, place),
                 Some(ToWorker::Prefer { peer, number }) => self.endpoints.prefer(peer, number),
+                Some(ToWorker::WayOut { uplink, way }) => self.wan.uplinks.set_way(uplink, way),
                 Some(ToWorker::Copies { peer, copies }) => self.endpoints.set_copies(peer, copies),
                 Some(ToWorker::Relay { peer, name, hub }) => self.relays.set(peer, name, hub),
                 None => return heeded,

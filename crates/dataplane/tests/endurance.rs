@@ -13,8 +13,8 @@ use dataplane::pipeline::Pipeline;
 use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 use secy::{
-    ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, ReceiveSa, SciInclusion, SecY, Settings,
-    TransmitSa, ValidateFrames,
+    ClearVlan, ConfidentialityOffset, ExpressClasses, FrameSizes, Protection, ReceiveSa, SciInclusion, SecY,
+    Settings, TransmitSa, ValidateFrames,
 };
 use suite::{CipherSuite, Key, Sak};
 use testkit::frames::payload;
@@ -295,6 +295,7 @@ fn nothing_is_lost_and_memory_stays() {
     let fragmentation = FragmentConfig {
         fragment: true,
         concatenate: true,
+        padding: FrameSizes::NONE,
         hold: Duration::ZERO,
         express: ExpressClasses::DEFAULT,
     };

@@ -136,7 +136,7 @@ fn what_the_management_channel_sends_is_charged() {
     let frame = |pn| macsec(station(1), station(0), pn, 1450);
     let mut shaped = Shaped::new(plants, &[frame(1)]);
     // 10 ms of the line.
-    shaped.plants.plants[0].manager.channel.add(12_500 - 66, false);
+    shaped.plants.plants[0].manager.channel.add(0, 12_500 - 66, false);
     shaped.inject(&frame(2));
     assert!(shaped.turn_after(0).is_empty());
     assert!(shaped.turn_after(8_900).is_empty());

@@ -28,6 +28,7 @@ use crate::cbor::{Malformed, Reader, push, push_octets, push_text};
 use crate::name::GatewayName;
 use crate::operator::Operator;
 use crate::record::Validity;
+use crate::token::TokenError;
 pub use enrolled::Enrolled;
 pub use machine::{Machine, Machines};
 
@@ -93,6 +94,9 @@ pub enum BundleRefusal {
 
 impl Bundle {
     /// A new bundle.
+    ///
+    /// # Errors
+    /// [`TokenError`] of a signing key in a token.
     pub fn new(
         operator: &Operator,
         gateway: &GatewayName,
@@ -100,7 +104,7 @@ impl Bundle {
         machine: Machine,
         directory: &str,
         token: &[u8; 32],
-    ) -> Self {
+    ) -> Result<Self, TokenError> {
         let mut bundle = Self {
             fleet: operator.fleet(),
             gateway: gateway.clone(),
@@ -111,8 +115,8 @@ impl Bundle {
             token: Zeroizing::new(*token),
             signature: [0; SIGNATURE_OCTETS],
         };
-        bundle.signature = operator.sign(SIGNED, &bundle.body());
-        bundle
+        bundle.signature = operator.sign(SIGNED, &bundle.body())?;
+        Ok(bundle)
     }
 
     /// The token, which signs the request.

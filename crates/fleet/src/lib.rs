@@ -41,6 +41,7 @@ mod reached;
 mod record;
 pub mod rendering;
 mod standing;
+mod token;
 
 pub use accept::{Accepted, Member, Refusal, Span};
 pub use bundle::{BUNDLE_OCTETS, Bundle, BundleRefusal, Enrolled, Machine, Machines};
@@ -54,3 +55,4 @@ pub use operator::{Draft, Operator};
 pub use reached::{AcceptError, Acceptor, Reached};
 pub use record::{Header, Kind, MalformedRecord, RECORD_OCTETS, Record, Validity};
 pub use standing::{BEAT, STALE, Standing};
+pub use token::{AskPin, BadTokenUri, Token, TokenError, TokenUri};

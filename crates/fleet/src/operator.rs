@@ -2,16 +2,32 @@
 
 use getrandom::SysRng;
 use getrandom::rand_core::UnwrapErr;
-use suite::identity::{Identity, PublicKey, SIGNATURE_OCTETS};
+use sha2::{Digest as _, Sha256};
+use suite::identity::{Identity, PublicKey, RecognitionKey, SIGNATURE_OCTETS};
+use zeroize::Zeroizing;
 
 use crate::files::Files;
 use crate::member::PublicIdentity;
 use crate::name::GatewayName;
 use crate::record::{Header, Kind, Record, SEALED, SIGNED, TAG_OCTETS, Validity, body, signed};
+use crate::token::{Token, TokenError};
 
 /// Owner of a fleet's signing key.
 #[derive(Debug)]
-pub struct Operator(Identity);
+pub struct Operator {
+    key: SigningKey,
+    /// By which what is published is recognized.
+    recognition: RecognitionKey,
+}
+
+/// Where the private key is.
+#[derive(Debug)]
+enum SigningKey {
+    /// In memory.
+    Identity(Identity),
+    /// In a token, which signs.
+    Token(Token),
+}
 
 /// What is to be published for a gateway.
 #[derive(Clone, Copy, Debug)]
@@ -28,20 +44,31 @@ pub struct Draft<'a> {
 
 impl Operator {
     /// Operator with this signing key.
-    pub const fn new(identity: Identity) -> Self {
-        Self(identity)
+    pub fn new(identity: Identity) -> Self {
+        Self { recognition: identity.recognition_key(), key: SigningKey::Identity(identity) }
+    }
+
+    /// Operator whose signing key is in this token. What the same key published from a file is not recognized: it is published once more.
+    pub fn of_token(token: Token) -> Self {
+        Self { recognition: recognition(&token), key: SigningKey::Token(token) }
     }
 
     /// The fleet: the operator's public key.
     pub const fn fleet(&self) -> PublicKey {
-        self.0.public()
+        match &self.key {
+            SigningKey::Identity(identity) => identity.public(),
+            SigningKey::Token(token) => token.public(),
+        }
     }
 
     /// The draft's record.
     ///
+    /// # Errors
+    /// [`TokenError`] of a key in a token.
+    ///
     /// # Panics
     /// If the operating system gives no random numbers.
-    pub fn publish(&self, draft: Draft<'_>, version: u64, validity: Validity) -> Vec<u8> {
+    pub fn publish(&self, draft: Draft<'_>, version: u64, validity: Validity) -> Result<Vec<u8>, TokenError> {
         let header = Header {
             fleet: self.fleet(),
             gateway: draft.gateway.clone(),
@@ -54,11 +81,14 @@ impl Operator {
         let aad = header.encode();
         let sealed = draft.member.sealing().seal(SEALED, &aad, &draft.files.encode(), &mut UnwrapErr(SysRng));
         let body = body(&header, &sealed);
-        signed(&body, &self.sign(SIGNED, &body))
+        Ok(signed(&body, &self.sign(SIGNED, &body)?))
     }
 
-    pub(crate) fn sign(&self, context: &[u8], message: &[u8]) -> [u8; SIGNATURE_OCTETS] {
-        self.0.sign(context, message)
+    pub(crate) fn sign(&self, context: &[u8], message: &[u8]) -> Result<[u8; SIGNATURE_OCTETS], TokenError> {
+        match &self.key {
+            SigningKey::Identity(identity) => Ok(identity.sign(context, message)),
+            SigningKey::Token(token) => token.sign(context, message),
+        }
     }
 
     /// True if a record of this operator has exactly these files, for whichever identity of the gateway.
@@ -74,6 +104,12 @@ impl Operator {
         octets.extend_from_slice(b"frameward fleet tag 1\0");
         octets.extend_from_slice(&member.0);
         octets.extend_from_slice(&files);
-        self.0.recognition_key().tag(&octets)
+        self.recognition.tag(&octets)
     }
+}
+
+/// Key that only the owner of this token can derive: of a signature that is never published. Derived from its digest as from a private key.
+fn recognition(token: &Token) -> RecognitionKey {
+    let secret = Zeroizing::new(Sha256::digest(token.recognition()).into());
+    Identity::new(&secret).recognition_key()
 }

@@ -153,7 +153,7 @@ impl World {
         let files = files(name.as_str(), 1_000_000, false);
         let draft = Draft { gateway: &name, member: &member, kind: Kind::Configuration, files: &files };
         let validity = fleet::Validity { from: 0, until: u64::MAX };
-        let foreign = stranger.publish(draft, u64::MAX - 1, validity);
+        let foreign = stranger.publish(draft, u64::MAX - 1, validity).expect("a key in memory signs");
         self.directory.attack(&configuration_key(self.operator.fleet(), &name), foreign);
     }
 

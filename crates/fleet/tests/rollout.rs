@@ -322,7 +322,7 @@ fn a_configuration_that_would_be_refused_never_gets_in_the_place_of_one_in_use()
     let draft = Draft { gateway: &name("press"), member: &member, kind: Kind::Configuration, files: &files };
     let validity = fleet::Validity { from: NOW, until: NOW + 10 };
     let accepted =
-        world.acceptor("press").accept(&operator().publish(draft, NOW + 1, validity), NOW).unwrap();
+        world.acceptor("press").accept(&operator().publish(draft, NOW + 1, validity).unwrap(), NOW).unwrap();
     let refused = folder.install(&accepted).unwrap_err();
     assert!(
         matches!(&refused, InstallError::Refused { version, findings } if *version == NOW + 1 && findings.len() == 1)

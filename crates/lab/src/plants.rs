@@ -238,13 +238,23 @@ impl Plant {
         wait_for_carrier(&interfaces)
     }
 
+    /// Makes the site's [`LAN`] again, which was deleted, and joins it to the switch.
+    ///
+    /// # Errors
+    /// If it is there, or cannot be made.
+    pub fn remake_lan(&self, shape: &PlantsShape) -> Result<(), Error> {
+        self.connect_site(shape)?;
+        offloads_off(&self.lan, BARE)?;
+        self.lan.ip(&["link", "set", BARE, "master", SWITCH]).map(drop)
+    }
+
+    fn connect_site(&self, shape: &PlantsShape) -> Result<(), Error> {
+        let lan = End { ns: &self.site, ifname: LAN, mac: self.lan_mac };
+        veth(&lan, &self.lan_port(BARE, 0xd1), shape.lan_mtu, 1)
+    }
+
     fn connect_lan(&self, shape: &PlantsShape) -> Result<(), Error> {
-        veth(
-            &End { ns: &self.site, ifname: LAN, mac: self.lan_mac },
-            &self.lan_port(BARE, 0xd1),
-            shape.lan_mtu,
-            1,
-        )?;
+        self.connect_site(shape)?;
         if !shape.switches {
             return offloads_off(&self.lan, BARE);
         }

@@ -24,6 +24,7 @@ pub(crate) struct Announcement {
     pub(crate) carries_whole: bool,
     pub(crate) in_kernel: bool,
     pub(crate) express: bool,
+    pub(crate) takes_padded: bool,
     pub(crate) largest_sdu: u16,
     /// What it calls itself, or why that is no name.
     pub(crate) name: Option<Result<SystemName, BadName>>,
@@ -48,6 +49,7 @@ impl Announcement {
                         express,
                         carries_whole,
                         in_kernel,
+                        takes_padded,
                         largest_sdu,
                     } = extensions;
                     let figures = figures
@@ -66,6 +68,7 @@ impl Announcement {
                         express,
                         carries_whole,
                         in_kernel,
+                        takes_padded,
                         largest_sdu,
                         figures,
                         ..announcement
@@ -148,6 +151,7 @@ pub(crate) fn write<'b>(
         express,
         carries_whole,
         in_kernel,
+        takes_padded,
         largest_sdu,
         ref name,
         suites: ref figures,
@@ -159,6 +163,7 @@ pub(crate) fn write<'b>(
         express,
         carries_whole,
         in_kernel,
+        takes_padded: takes_padded && !whole,
         largest_sdu,
     };
     let figures = figures.iter().filter(|figure| lists.contains(&figure.suite));

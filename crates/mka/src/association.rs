@@ -44,6 +44,7 @@ pub(crate) fn of_members(
     let whole = keeps_whole(settings, of_members);
     fragmentation.fragment &= all_heard && !whole;
     fragmentation.concatenate &= all_heard && !whole;
+    fragmentation.pad &= all_heard && !whole;
     fragmentation.express &= all_heard;
     let association = Association {
         ki,
@@ -54,7 +55,10 @@ pub(crate) fn of_members(
         xpn: suite.is_xpn().then(|| (mka::salt(&ki), ssci(settings.sci))),
         receive: receive.collect(),
         fragmentation,
-        whole: whole || !settings.announced.reassembles && !settings.announced.splits,
+        whole: whole
+            || !settings.announced.reassembles
+                && !settings.announced.splits
+                && !settings.announced.takes_padded,
     };
     (association, peers.iter().map(|peer| peer.mi).collect())
 }

@@ -19,13 +19,15 @@ use wire::{An, Ki, Sci, Ssci};
 use crate::reason::Reason;
 use crate::status::ChangeStatus;
 
-/// Fragmentation and express SCs under a SAK: all live peers announced it when the SAK was installed.
+/// Fragmentation, padding and express SCs under a SAK: all live peers announced it when the SAK was installed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FragmentAgreement {
     /// An SDU may span frames.
     pub fragment: bool,
     /// A frame may hold several SDUs.
     pub concatenate: bool,
+    /// Frames may be padded, and an SDU may span padded frames.
+    pub pad: bool,
     /// Express frames may be sent on an SC of their own.
     pub express: bool,
     /// Octets of the longest SDU that all peers accept, from its EtherType on.

@@ -36,13 +36,15 @@ fn admit_members(station: &mut Station, participants: &mut Participants, cp: &mu
     let incomplete = !latest.tx && to_come;
     // The missing members are out of reach: SDUs may be fragmented under the next SAK.
     let out_of_reach = || others().any(|mi| participant.is_out_of_reach(station.now(), *mi));
-    let wanted = (station.settings().fragment || station.settings().concatenate)
+    let own = station.settings();
+    let wanted = (own.fragment || own.concatenate || own.announced.takes_padded)
         && !keeps_whole(station.settings(), participant.peers().live())
         || station.settings().announced.express;
     let divides = wanted && latest.unheard && !to_come && out_of_reach();
     let is_too_much = |bearable: FragmentAgreement| {
         latest.fragmentation.fragment && !bearable.fragment
             || latest.fragmentation.concatenate && !bearable.concatenate
+            || latest.fragmentation.pad && !bearable.pad
             || latest.fragmentation.express && !bearable.express
     };
     // A member takes whole SDUs alone by now, and what it announced was lost when the SAK came.

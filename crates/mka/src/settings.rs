@@ -61,11 +61,13 @@ pub struct Announced {
     /// Its network carries its machine's longest SDU in one frame: it needs no fragments.
     pub carries_whole: bool,
     /// Programs in its kernel take SAs of ChaCha20-Poly1305 under which nothing is fragmented. Then neither
-    /// [`Self::reassembles`] nor [`Self::splits`] is announced, unless a live peer needs fragments; with
+    /// [`Self::reassembles`] nor [`Self::splits`] nor [`Self::takes_padded`] is announced, unless a live peer needs fragments; with
     /// [`SuiteRule::Any`], unless a live peer has no such programs.
     pub in_kernel: bool,
     /// Receives express SCs, and wants to send on one of its own.
     pub express: bool,
+    /// Takes padded frames, and SDUs that span them.
+    pub takes_padded: bool,
     /// Octets of the longest SDU that it accepts, from its EtherType on.
     pub largest_sdu: u16,
     /// What this station calls itself; `None`: it does not say. MKPDUs are not encrypted.

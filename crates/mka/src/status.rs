@@ -33,6 +33,8 @@ pub struct MemberStatus {
     pub heard: Instant,
     /// True if it announced Frameward's own capabilities.
     pub announced: bool,
+    /// True if it announced that it takes padded frames.
+    pub takes_padded: bool,
     /// What it calls itself, if it says so and that is a name.
     pub name: Option<SystemName>,
 }
@@ -145,6 +147,7 @@ fn member(peer: &Peer) -> MemberStatus {
         live: peer.live,
         heard: peer.heard,
         announced: peer.announcement.ours,
+        takes_padded: peer.announcement.takes_padded,
         name: peer.announcement.name.and_then(Result::ok),
     }
 }

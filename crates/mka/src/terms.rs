@@ -30,6 +30,8 @@ pub(crate) struct Terms {
     single_sdus: u8,
     /// Number of stations that do not receive express SCs, up to two.
     without_express: u8,
+    /// Number of stations that take no padded frames, up to two.
+    without_padded: u8,
     /// The two smallest of the members' longest SDUs.
     largest_sdus: [u16; 2],
 }
@@ -40,9 +42,15 @@ pub(crate) fn terms<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Pee
     let own = &settings.announced;
     let divides = !keeps_whole(settings, peers.clone());
     let all = || {
-        let own = (own.reassembles && divides, own.splits && divides, own.express, own.largest_sdu);
+        let own = (
+            own.reassembles && divides,
+            own.splits && divides,
+            own.express,
+            own.takes_padded && divides,
+            own.largest_sdu,
+        );
         let others = peers.clone().map(|peer| &peer.announcement);
-        others.map(|a| (a.reassembles, a.splits, a.express, a.largest_sdu)).chain([own])
+        others.map(|a| (a.reassembles, a.splits, a.express, a.takes_padded, a.largest_sdu)).chain([own])
     };
     let up_to_two = |count: usize| count.min(2) as u8;
     let mut largest: Vec<u16> = all().map(|(.., largest)| largest).collect();
@@ -59,7 +67,8 @@ pub(crate) fn terms<'p>(settings: &Settings, peers: impl Iterator<Item = &'p Pee
         },
         whole_sdus: up_to_two(all().filter(|(reassembles, ..)| !reassembles).count()),
         single_sdus: up_to_two(all().filter(|(_, splits, ..)| !splits).count()),
-        without_express: up_to_two(all().filter(|(_, _, express, _)| !express).count()),
+        without_express: up_to_two(all().filter(|(_, _, express, ..)| !express).count()),
+        without_padded: up_to_two(all().filter(|(.., takes_padded, _)| !takes_padded).count()),
         largest_sdus: [0, 1].map(|i| largest.get(i).copied().unwrap_or(u16::MAX)),
     }
 }
@@ -119,7 +128,7 @@ pub(crate) fn keeps_whole<'p>(settings: &Settings, mut peers: impl Iterator<Item
 /// Number of peers up to which express SCs are used: half of the SCs that a SecY receives.
 pub(crate) const MOST_EXPRESS_PEERS: usize = LIVE / 2;
 
-/// Fragmentation, concatenation and express SCs that these peers permit, if this station does not keep SDUs
+/// Fragmentation, concatenation, padding and express SCs that these peers permit, if this station does not keep SDUs
 /// whole.
 pub(crate) fn fragmentation<'p>(
     settings: &Settings,
@@ -128,6 +137,7 @@ pub(crate) fn fragmentation<'p>(
     let mut fragmentation = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
+        pad: settings.announced.takes_padded,
         express: settings.announced.express,
         largest_sdu: settings.announced.largest_sdu,
     };
@@ -136,6 +146,7 @@ pub(crate) fn fragmentation<'p>(
         let announced = &peer.announcement;
         fragmentation.fragment &= announced.reassembles;
         fragmentation.concatenate &= announced.splits;
+        fragmentation.pad &= announced.takes_padded;
         fragmentation.express &= announced.express && peer.sci.express().is_some();
         express_scs += 1;
         if announced.ours {

@@ -27,10 +27,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use mka::{Announced, OnPeerLoss, Settings, SuiteRule, SuiteTiming};
 use suite::CipherSuite;
-use wire::mkpdu::{Capability, Confidentiality};
-use wire::{Instant, Ki, MacAddr, Sci};
+use wire::{Instant, Ki, MacAddr};
 
 use crate::past::{Past, Pasts, Place};
 
@@ -176,37 +174,6 @@ struct Shared {
     slowest: u64,
 }
 
-/// Settings of station `i`. The tests of crate `mka` have others, with fragmentation and any suite, and `testkit` does not know that crate.
-fn settings(i: usize, suite: CipherSuite) -> Settings {
-    let source = MacAddr([2, 0, 0, 0, 0, i as u8 + 1]);
-    Settings {
-        sci: Sci::new(source, 1),
-        source,
-        destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
-        priority: 16,
-        capability: Capability::Offsets,
-        confidentiality: Confidentiality::Zero,
-        suite: SuiteRule::Only(suite),
-        announced: Announced {
-            reassembles: false,
-            splits: false,
-            carries_whole: true,
-            in_kernel: false,
-            express: false,
-            largest_sdu: 0,
-            name: None,
-            suites: vec![SuiteTiming { suite, nanoseconds: 100 }],
-        },
-        fragment: false,
-        concatenate: false,
-        delay_protect: false,
-        sak_lifetime: None,
-        on_peer_loss: OnPeerLoss::Block,
-        peers: vec![],
-        accept_integrity: false,
-    }
-}
-
 fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
@@ -260,7 +227,9 @@ impl World {
     fn begin(&self, shared: &mut Shared, state: &State, i: usize, lead: u64) -> Place {
         let mut seed = [0; 32];
         (seed[0], seed[1]) = (i as u8, state.starts);
-        let begin = Begin { settings: settings(i, self.setup.suite), caks: self.setup.caks[i].clone(), seed };
+        let source = MacAddr([2, 0, 0, 0, 0, i as u8 + 1]);
+        let settings = station::settings(source, self.setup.suite, false);
+        let begin = Begin { settings, caks: self.setup.caks[i].clone(), seed };
         shared.pasts.begin(self.clock(state.now, i, lead), begin)
     }
 

@@ -11,8 +11,10 @@
 //! change@/devices/platform/VMGENCTR:00 \0 ACTION=change \0 … \0 NEW_VMGENID=1 \0 SEQNUM=… \0
 //! ```
 
+use std::fmt;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::socket::{NetlinkAddr, SockFlag, SockProtocol, recvfrom, setsockopt, sockopt};
@@ -31,6 +33,59 @@ const ROOM_OCTETS: usize = 4 << 20;
 /// A socket that receives the kernel's uevents.
 #[derive(Debug)]
 pub struct GenerationMonitor(OwnedFd);
+
+/// Why nothing is heard if this virtual machine is brought back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum NotTold {
+    /// The hypervisor offers no VM generation ID, or the kernel has no driver for it.
+    NoDevice,
+    /// A kernel of this release tells programs nothing, unless its maker has it do so.
+    Silent(String),
+}
+
+impl fmt::Display for NotTold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDevice => {
+                f.write_str("the hypervisor offers no VM generation ID, or the kernel has no driver vmgenid")
+            }
+            Self::Silent(release) => write!(
+                f,
+                "Linux tells programs of a changed VM generation ID in 6.8 alone, and this is {release}; its maker may have it do so"
+            ),
+        }
+    }
+}
+
+/// Why this kernel would not tell that the machine was brought back; none if it would, or if this is no virtual machine.
+pub fn not_told() -> Option<NotTold> {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    // Bit of CPUID that hypervisors set, or a device tree's node. An architecture with neither counts as hardware.
+    let is_hypervisor = |flags: &str| flags.split(' ').any(|flag| flag == "hypervisor");
+    let of_flags =
+        read("/proc/cpuinfo").lines().find(|line| line.starts_with("flags")).is_some_and(is_hypervisor);
+    let is_virtual = of_flags || Path::new("/proc/device-tree/hypervisor").exists();
+    let devices = DRIVERS.iter().filter_map(|driver| std::fs::read_dir(driver).ok()).flatten().flatten();
+    // Links with a colon are devices: `VMGENCTR:00`; on a device tree the driver has an address in front of a name.
+    let has_device = { devices }.any(|entry| {
+        let name = entry.file_name();
+        name.to_string_lossy().contains([':', '.']) && entry.path().is_dir()
+    });
+    judge(read("/proc/sys/kernel/osrelease").trim(), is_virtual, has_device)
+}
+
+/// Where the kernel shows the devices of its driver.
+const DRIVERS: [&str; 2] = ["/sys/bus/platform/drivers/vmgenid", "/sys/bus/acpi/drivers/vmgenid"];
+
+fn judge(release: &str, is_virtual: bool, has_device: bool) -> Option<NotTold> {
+    let tells =
+        release.strip_prefix("6.8").is_some_and(|rest| !rest.starts_with(|next: char| next.is_ascii_digit()));
+    match (is_virtual || has_device, has_device, tells) {
+        (false, ..) | (true, true, true) => None,
+        (true, false, _) => Some(NotTold::NoDevice),
+        (true, true, false) => Some(NotTold::Silent(release.to_owned())),
+    }
+}
 
 /// Outcome of a poll.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -106,6 +161,33 @@ mod tests {
         ] {
             assert_eq!(is_restored(uevent.as_bytes()), expected, "{uevent:?}");
         }
+    }
+
+    #[test]
+    fn a_machine_whose_kernel_says_nothing_is_known() {
+        let silent = |release: &str| Some(NotTold::Silent(release.to_owned()));
+        for (release, is_virtual, has_device, expected) in [
+            ("6.1.0-28-amd64", true, true, silent("6.1.0-28-amd64")),
+            ("6.12.9", true, true, silent("6.12.9")),
+            ("6.80.1", true, true, silent("6.80.1")),
+            ("16.8.0", true, true, silent("16.8.0")),
+            ("", true, true, silent("")),
+            ("6.8.0-51-generic", true, true, None),
+            ("6.8", true, true, None),
+            ("6.8-rc1", true, true, None),
+            ("6.8.0", true, false, Some(NotTold::NoDevice)),
+            ("6.1.0", true, false, Some(NotTold::NoDevice)),
+            ("6.1.0", false, true, silent("6.1.0")),
+            // Hardware has no snapshots.
+            ("6.1.0", false, false, None),
+        ] {
+            assert_eq!(
+                judge(release, is_virtual, has_device),
+                expected,
+                "{release} {is_virtual} {has_device}"
+            );
+        }
+        assert!(silent("6.1").unwrap().to_string().contains("in 6.8 alone, and this is 6.1;"));
     }
 
     #[test]

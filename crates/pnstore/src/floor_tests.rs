@@ -225,7 +225,7 @@ fn a_key_that_was_used_is_refused_where_the_state_does_not_know_it() {
         begun.map(|begin| (begin.reservation, begin.unmarked.is_none())).map_err(|error| error.to_string())
     };
     let block = |first: u64| {
-        let size = BLOCK_PNS.get();
+        let size = FIRST_BLOCK_PNS.get();
         let block = PnBlock { first: pn(first * size + 1), last: pn((first + 1) * size) };
         Ok((Reservation::Block(block), true))
     };

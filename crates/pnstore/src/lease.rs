@@ -5,14 +5,30 @@ use std::num::NonZeroU64;
 use sha2::{Digest, Sha256};
 use wire::{Pn, Sci, Ssci};
 
-/// PNs reserved at a time: 2^20.
+/// PNs reserved at a time, at most: 2^20.
 ///
 /// At 1.5 million frames a second a block lasts 0.7 s, and the next is asked for at its half, so a disk has
-/// 350 ms to sync. A crash burns at most one block: 4,096 of them fit into the 32 bits of a PN.
-pub const BLOCK_PNS: NonZeroU64 = match NonZeroU64::new(1 << 20) {
-    Some(pns) => pns,
-    None => NonZeroU64::MIN,
-};
+/// 350 ms to sync.
+pub const BLOCK_PNS: NonZeroU64 = block(1 << 20);
+
+/// PNs of a transmit SA's first block: 2^16. Each block is twice as large as the one before, up to [`BLOCK_PNS`].
+///
+/// So a crash burns PNs in proportion to the frames since the start: this block, or five times the frames, and never more than
+/// one and a half blocks. A gateway that crashes over and over without traffic uses up the 32 bits of a PN in 65,535 starts.
+/// At 100,000 frames a second a disk has 330 ms to sync, as later at 1.5 million.
+pub const FIRST_BLOCK_PNS: NonZeroU64 = block(1 << 16);
+
+const fn block(pns: u64) -> NonZeroU64 {
+    match NonZeroU64::new(pns) {
+        Some(pns) => pns,
+        None => NonZeroU64::MIN,
+    }
+}
+
+/// PNs of the block behind one of that many.
+pub fn next_block(pns: NonZeroU64) -> NonZeroU64 {
+    pns.saturating_add(pns.get()).min(BLOCK_PNS)
+}
 
 /// Names the PNs of one SC under one key by what its nonces are made of besides the PN: SHA-256 over key and SCI,
 /// or over key and SSCI with an XPN suite. The salt of an XPN suite is left out, so that a changed salt goes on

@@ -64,7 +64,7 @@ use wire::Pn;
 
 pub use disk::{Directory, Disk, replace};
 pub use error::LeaseError;
-pub use lease::{BLOCK_PNS, LeaseName, PnBlock, Reservation, UnusedPns};
+pub use lease::{BLOCK_PNS, FIRST_BLOCK_PNS, LeaseName, PnBlock, Reservation, UnusedPns, next_block};
 pub use record::RecordError;
 use roles::KnownName;
 pub use roles::{Role, StateView};
@@ -142,7 +142,7 @@ impl LeaseStore {
     pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<InitialLease, LeaseError> {
         let locked = LockedMarks::lock(key_file)?;
         self.check_role(Role::Send, name, key_file)?;
-        let reservation = self.reserve(name, last, BLOCK_PNS)?;
+        let reservation = self.reserve(name, last, FIRST_BLOCK_PNS)?;
         let unmarked = locked.set(&UseMark::sent(name), key_file);
         Ok(InitialLease { reservation, unmarked })
     }

@@ -34,6 +34,19 @@ fn blocks_follow_each_other_and_end_at_the_last_pn() {
     assert_eq!(store.reserve(name(2), Pn::LAST_32, BLOCK_PNS).unwrap(), block(1, 1 << 20));
 }
 
+/// A key's PNs last for a day and a half of crashes, one each two seconds; and four blocks later they are as large as the disk needs them.
+#[test]
+fn blocks_begin_small_and_double() {
+    assert!((1_u64 << 32) / FIRST_BLOCK_PNS * 2 >= 36 * 3600);
+    let sizes: Vec<_> =
+        std::iter::successors(Some(FIRST_BLOCK_PNS), |size| Some(next_block(*size))).take(6).collect();
+    assert_eq!(
+        sizes.iter().map(|size| size.get()).collect::<Vec<_>>(),
+        [16, 17, 18, 19, 20, 20].map(|bits| 1 << bits)
+    );
+    assert_eq!(next_block(NonZeroU64::MAX), BLOCK_PNS);
+}
+
 #[test]
 fn names_tell_keys_and_channels_apart_but_not_ans() {
     let sci = Sci::from_octets([0, 0, 0, 0, 0, 0, 0, 1]);

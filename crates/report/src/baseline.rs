@@ -163,6 +163,9 @@ fn of_site(site: &mut SiteReport, visit: Visit<'_>) {
     let udp = |what: &str, address: &str| format!("UDP {what} {address}");
     counters.extend(site.udp.iter_mut().map(|port| (udp(&port.what, &port.address), &mut port.counters)));
     counters.extend(site.uplink.iter_mut().map(|uplink| ("uplink".to_owned(), &mut uplink.counters)));
+    for uplink in &mut site.path_uplinks {
+        counters.push((format!("uplink {}", uplink.name), &mut uplink.figures.counters));
+    }
     counters.extend(site.channel.iter_mut().map(|channel| ("channel".to_owned(), channel)));
     for peer in &mut site.peers {
         let name = &peer.name;

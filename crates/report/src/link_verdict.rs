@@ -1,7 +1,7 @@
 //! From facts about a link to its verdict: what was counted lately, its keys and its settings.
 
 use super::mka::{MkaReport, Requested};
-use super::recent::{FailingSc, RecentTraffic};
+use super::recent::{FRESH, FailingSc, RecentSc, RecentTraffic};
 use super::verdict::{Concern, Finding, Level, State, Verdict, worst};
 use super::{CellReport, LinkReport, PortReport, SecYReport, WaitingReport};
 
@@ -180,10 +180,11 @@ fn traffic(report: &LinkReport, recent: &RecentTraffic, findings: &mut Vec<Findi
         );
         findings.push(Finding::new(State::ClearFrames, level, text));
     }
-    if findings.len() == before
-        && let Some(count) = recent.unanswered
-    {
-        findings.push(silence(report, count, recent));
+    match recent.unanswered {
+        Some(count) if findings.len() == before => findings.push(silence(report, count, recent)),
+        Some(_) => {}
+        // Some peer answers, which says nothing of the others.
+        None => findings.extend(recent.scs.iter().filter_map(|sc| silent_sc(report, sc, recent))),
     }
 }
 
@@ -240,7 +241,7 @@ fn no_sa(report: &LinkReport, count: u64, level: Level, recent: &RecentTraffic) 
 }
 
 /// The SCI of the other SC of an express SC's station, as text.
-pub(crate) fn beside_express(sci: &str) -> Option<String> {
+pub fn beside_express(sci: &str) -> Option<String> {
     let (system, port) = sci.split_once('/')?;
     let port = port.parse::<u16>().ok()?.checked_sub(1 << 15)?;
     Some(format!("{system}/{port}"))
@@ -269,7 +270,7 @@ fn express_differs(report: &LinkReport, recent: &RecentTraffic, level: Level) ->
 /// cannot be told from here.
 fn express_unanswered(report: &LinkReport) -> Option<String> {
     let secy = &report.secy;
-    let express = secy.express.as_ref().filter(|_| report.mka.is_none())?;
+    let express = secy.express.as_ref()?;
     let came = |sci: &str| {
         secy.receive.iter().find(|sc| sc.sci == sci).map_or(0, |sc| sc.counters.value("InPktsOK"))
     };
@@ -277,9 +278,13 @@ fn express_unanswered(report: &LinkReport) -> Option<String> {
         ["OutPktsEncrypted", "OutPktsProtected"].iter().map(|name| express.counters.value(name)).sum();
     let mut of_peers = secy.receive.iter().filter_map(|sc| Some((sc.sci.as_str(), beside_express(&sc.sci)?)));
     let (sci, _) = of_peers.find(|(sci, peer)| came(sci) == 0 && came(peer) > 0)?;
-    (sent > 0).then(|| {
-        format!(" Express frames leave, and none has come on {sci}: if they do not arrive, set express = true at the other end.")
-    })
+    // Key agreement lets both ends have such channels, or neither.
+    let cure = match report.mka {
+        None => "set express = true at the other end",
+        Some(_) => "look for what drops them on the way",
+    };
+    (sent > 0)
+        .then(|| format!(" Express frames leave, and none has come on {sci}: if they do not arrive, {cure}."))
 }
 
 /// The cure where a peer has another SCI than is configured here.
@@ -304,6 +309,39 @@ fn passed(report: &LinkReport, recent: &RecentTraffic) -> Option<String> {
         since(recent),
         known_scis(report)
     ))
+}
+
+/// One SC is silent, and others are not. Key agreement knows which peers are there; frames of those that are need not come.
+fn silent_sc(report: &LinkReport, sc: &RecentSc, recent: &RecentTraffic) -> Option<Finding> {
+    let RecentSc { sci, valid, unanswered } = sc;
+    let count = (*unanswered)?;
+    if recent.failing.iter().any(|failing| failing.sci == *sci) {
+        return None;
+    }
+    if let Some(peer) = beside_express(sci) {
+        // Where none ever came, that is no loss: express frames may go one way.
+        let ago = valid.as_ref()?.as_secs();
+        let text = format!(
+            "Express frames of {} came until {ago} s ago on its channel {sci}, and {count} were sent meanwhile. Check whether its machine sends some, and what drops such frames on the way.",
+            report.named(&peer)
+        );
+        return Some(Finding::attention(State::Silent, text));
+    }
+    let is_heard = |other: &RecentSc| {
+        beside_express(&other.sci).as_ref() == Some(sci) && other.valid.is_some_and(|ago| ago < FRESH)
+    };
+    if report.mka.is_some() || recent.scs.iter().any(is_heard) {
+        return None;
+    }
+    let last = match valid {
+        Some(ago) => format!("its last valid frame came {} s ago", ago.as_secs()),
+        None => format!("no valid frame of it has come for {} s", recent.watched.as_secs()),
+    };
+    let text = format!(
+        "Nothing comes of {}, though others answer: {last}, and {count} frames were sent meanwhile. Check whether that gateway runs, and its cable.",
+        report.named(sci)
+    );
+    Some(Finding::attention(State::PartialMesh, text))
 }
 
 /// Frames are sent, and nothing valid comes.
@@ -354,7 +392,8 @@ fn well(report: &LinkReport, recent: &RecentTraffic) -> Finding {
         None => "nothing has come yet".to_owned(),
     };
     if peers > 0 {
-        let text = format!("Keys are agreed on with live peers: {peers}; {frames}.");
+        let of_express = express_unanswered(report).filter(|_| recent.is_fresh()).unwrap_or_default();
+        let text = format!("Keys are agreed on with live peers: {peers}; {frames}.{of_express}");
         return Finding::new(State::Protecting, Level::Good, text);
     }
     if !report.has_secy() {

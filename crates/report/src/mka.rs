@@ -39,6 +39,9 @@ pub struct MkaReport {
     /// Keys are agreed on under another CAK than the preferred one.
     #[serde(default)]
     pub under_fallback: bool,
+    /// Stations that the configuration names in `peers` and that are not live, each with the name that it last had.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<String>,
     /// Members that do not hear each other, a sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub not_heard: Vec<String>,
@@ -129,6 +132,12 @@ pub struct FragmentReport {
     /// Why not, or not both; none if they are as the configuration requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why_not: Option<String>,
+    /// Frames are padded.
+    #[serde(default)]
+    pub padded: bool,
+    /// Why not, if the configuration requested it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why_not_padded: Option<String>,
 }
 
 /// A change.
@@ -194,6 +203,14 @@ impl MkaReport {
         for gap in self.not_heard.iter().filter(|gap| Some(*gap) != self.trouble.as_ref()) {
             say(State::PartialMesh, &sentence(gap));
         }
+        // Without any live peer the trouble, or the line below, says it of all.
+        if !self.missing.is_empty() && self.live_peers() > 0 {
+            let text = format!(
+                "Named in peers, and not in the group: {}. Check whether that box runs, its cable and its CAK; if it is gone for good, take it out of peers.",
+                self.missing.join(", ")
+            );
+            say(State::PartialMesh, &text);
+        }
         if self.secured && self.live_peers() == 0 {
             say(State::Silent, "All peers are gone; the last key stays in use (on_peer_loss = \"hold\").");
         }
@@ -221,6 +238,9 @@ impl MkaReport {
         if let (true, true, Some(why)) = (requested.fragmentation, self.secured, &self.fragmentation.why_not)
         {
             say(State::WeakSettings, &format!("fragment or concatenate is \"on\", but not in use: {why}."));
+        }
+        if let (true, Some(why)) = (self.secured, &self.fragmentation.why_not_padded) {
+            say(State::WeakSettings, &format!("Frames are not padded: {why}."));
         }
         if requested.no_sci && self.live_peers() > 1 {
             say(
@@ -257,7 +277,7 @@ mod tests {
         };
         assert_eq!(said(&|_| {}, requested), []);
         type Row<'r> = (&'r dyn Fn(&mut MkaReport), bool, &'r str);
-        let rows: [Row<'_>; 8] = [
+        let rows: [Row<'_>; 9] = [
             (
                 &|mka| (mka.secured, mka.trouble) = (false, Some("no peer is heard".into())),
                 true,
@@ -266,6 +286,11 @@ mod tests {
             (&|mka| mka.trouble = Some("one is not heard.".into()), false, "One is not heard."),
             (&|mka| mka.secured = false, true, "No frame is sent: there is no key yet."),
             (&|mka| mka.members.clear(), false, "All peers are gone; the last key stays in use"),
+            (
+                &|mka| mka.missing.push("02:00:00:00:00:0c/1 \"press-c\"".into()),
+                false,
+                "and not in the group: 02:00:00:00:00:0c/1 \"press-c\". Check",
+            ),
             (&|mka| mka.under_fallback = true, false, "uses the fallback CAK"),
             (
                 &|mka| {
@@ -284,12 +309,24 @@ mod tests {
                 false,
                 "x has not announced it.",
             ),
+            (
+                &|mka| mka.fragmentation.why_not_padded = Some("peer x does not know it".into()),
+                false,
+                "Frames are not padded: peer x does not know it.",
+            ),
         ];
         for (change, grave, words) in rows {
             let found = said(change, requested);
             assert_eq!(found.len(), 1, "{found:?}");
             assert!(found[0].0 == grave && found[0].1.contains(words), "{found:?}");
         }
+        // Nobody is there at all: that is said once.
+        let alone: &dyn Fn(&mut MkaReport) = &|mka| {
+            mka.members.clear();
+            mka.missing.push("02:00:00:00:00:0c/1".into());
+        };
+        let found = said(alone, requested);
+        assert!(found.len() == 1 && found[0].1.contains("All peers are gone"), "{found:?}");
         let two: &dyn Fn(&mut MkaReport) = &|mka| mka.members.push(mka.members[0].clone());
         let never = Requested { fragmentation: false, encrypted: false, no_sci: true, trouble: None };
         assert!(said(two, never)[0].1.contains("more than one peer"));

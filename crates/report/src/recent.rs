@@ -23,8 +23,10 @@ const FORGOTTEN: Duration = Duration::from_secs(300);
 const UNFILLED: Duration = Duration::from_secs(30);
 /// Unfilled checksums that are no chance: of frames with a wrong one, one in 65,536 looks like it.
 const ENOUGH_UNFILLED: u64 = 4;
+/// Time after which a peer counts as silent while others answer. It may have nothing to say for a while.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// For how long valid frames are news.
-const FRESH: Duration = Duration::from_secs(60);
+pub(crate) const FRESH: Duration = Duration::from_secs(60);
 
 /// Counters of a link or a peer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -54,6 +56,8 @@ pub struct CountedSc {
     pub not_valid: u64,
     /// Late, or received before.
     pub late: u64,
+    /// Frames that were sent on the own SC of its kind, express or not; 0 where nobody is to answer.
+    pub sent: u64,
 }
 
 /// Frames that did not fit, since the last one that did.
@@ -84,6 +88,21 @@ struct Sc {
     valid: Option<Duration>,
     not_valid: Misfits,
     late: Misfits,
+    sent: Option<Duration>,
+    unanswered: Option<(Duration, u64)>,
+}
+
+impl Sc {
+    fn recent(&self, sci: &str, now: Duration) -> RecentSc {
+        let ago = |then: Duration| now.saturating_sub(then);
+        let is_waited_for = self.sent.is_some_and(|sent| ago(sent) < FORGOTTEN);
+        let unanswered = self.unanswered.filter(|(first, _)| ago(*first) >= PATIENCE && is_waited_for);
+        RecentSc {
+            sci: sci.to_owned(),
+            valid: self.valid.map(ago),
+            unanswered: unanswered.map(|(_, count)| count),
+        }
+    }
 }
 
 /// Recent activity of a link, or of a peer of a site.
@@ -116,6 +135,17 @@ pub struct FailingSc {
     pub late: Option<u64>,
 }
 
+/// Silence of one SC.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecentSc {
+    /// Its SCI.
+    pub sci: String,
+    /// Time since its last valid frame; none if none came.
+    pub valid: Option<Duration>,
+    /// Number of frames sent, the first of them half a minute ago, without a valid frame of this SC since.
+    pub unanswered: Option<u64>,
+}
+
 /// Traffic until now, as a verdict is made of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecentTraffic {
@@ -127,6 +157,8 @@ pub struct RecentTraffic {
     pub unanswered: Option<u64>,
     /// SCs of which nothing but failing frames comes.
     pub failing: Vec<FailingSc>,
+    /// Each SC by itself.
+    pub scs: Vec<RecentSc>,
     /// Frames in clear since the last valid one.
     pub clear: Option<u64>,
     /// Frames without an SA since the last valid one.
@@ -162,10 +194,17 @@ impl RecentCounters {
             let sc = self.scs.entry(sci.clone()).or_default();
             if is.valid > was.valid {
                 any_valid = true;
-                *sc = Sc { valid: Some(now), ..Sc::default() };
+                *sc = Sc { valid: Some(now), sent: sc.sent, ..Sc::default() };
             } else {
                 sc.not_valid.add(now, is.not_valid.saturating_sub(was.not_valid));
                 sc.late.add(now, is.late.saturating_sub(was.late));
+            }
+            let sent = is.sent.saturating_sub(was.sent);
+            if sent > 0 {
+                sc.sent = Some(now);
+                if sc.valid.is_none_or(|valid| now >= valid + ALONE) {
+                    sc.unanswered.get_or_insert((now, 0)).1 += sent;
+                }
             }
         }
         let sent = counted.sent.saturating_sub(before.sent);
@@ -228,6 +267,7 @@ impl RecentCounters {
             valid: self.valid.map(ago),
             unanswered: unanswered.map(|(_, count)| count),
             failing: failing.collect(),
+            scs: self.scs.iter().map(|(sci, sc)| sc.recent(sci, now)).collect(),
             clear: self.clear.of(now, self.valid),
             no_sa: self.no_sa.of(now, self.valid),
             passed: self.passed.of(now, self.valid),
@@ -281,6 +321,37 @@ mod tests {
         assert_eq!(after(&repeated(6, (1, 0, 0))).unanswered, Some(6));
         let long = [repeated(6, (1, 0, 0)), repeated(301, (0, 0, 0))].concat();
         assert_eq!(after(&long).unanswered, None);
+    }
+
+    /// Each receive SC by itself: a valid frame of one peer says nothing of another.
+    #[test]
+    fn a_silent_peer_is_seen_beside_one_that_answers() {
+        let (mut lately, mut counted) = (RecentCounters::default(), Counted::default());
+        for peer in ["there", "gone", "mute"] {
+            counted.scs.insert(peer.into(), CountedSc::default());
+        }
+        let mut now = Duration::ZERO;
+        lately.look(now, counted.clone());
+        let mut after = |seconds: u64, answers: &[&str], sends: bool| {
+            for _ in 0..seconds {
+                now += Duration::from_secs(1);
+                for (name, sc) in &mut counted.scs {
+                    sc.sent += u64::from(sends);
+                    sc.valid += u64::from(answers.contains(&name.as_str()));
+                }
+                counted.sent += u64::from(sends);
+                lately.look(now, counted.clone());
+            }
+            let traffic = lately.traffic(now);
+            assert_eq!(traffic.unanswered, None, "somebody answers, or nobody is asked");
+            let silent = traffic.scs.into_iter().filter(|sc| sc.unanswered.is_some());
+            silent.map(|sc| (sc.sci, sc.valid.map(|ago| ago.as_secs()))).collect::<Vec<_>>()
+        };
+        assert_eq!(after(30, &["there", "gone"], true), []);
+        assert_eq!(after(1, &["there", "gone"], true), [("mute".to_owned(), None)]);
+        assert_eq!(after(65, &["there", "mute"], true), [("gone".to_owned(), Some(65))]);
+        assert_eq!(after(1, &["there", "gone"], true), [], "it is back");
+        assert_eq!(after(400, &[], false), [], "nothing is sent");
     }
 
     #[test]

@@ -11,8 +11,8 @@ use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, na
 use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
 use super::recent::RecentTraffic;
 use super::site::{
-    EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport, StationReport,
-    UdpReport, UplinkReport,
+    EpochReport, FlowReport, PathUplinkReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport,
+    StationReport, UdpReport, UplinkReport,
 };
 use super::*;
 use config::Antedate;
@@ -136,6 +136,7 @@ pub fn sample_mka() -> MkaReport {
         }],
         strangers: Vec::new(),
         under_fallback: false,
+        missing: Vec::new(),
         not_heard: Vec::new(),
         saks: vec![SakReport {
             ki: "000102030405060708090a0b/7".into(),
@@ -145,7 +146,13 @@ pub fn sample_mka() -> MkaReport {
             seconds: 93_784,
             transmits: true,
         }],
-        fragmentation: FragmentReport { fragment: true, concatenate: true, why_not: None },
+        fragmentation: FragmentReport {
+            fragment: true,
+            concatenate: true,
+            why_not: None,
+            padded: false,
+            why_not_padded: None,
+        },
         next_rekey_seconds: Some(61),
         changes: vec![
             ChangeReport { ms_ago: 90_000, text: "member 02:00:00:00:00:02/1 \"press-b\" is live".into() },
@@ -198,6 +205,7 @@ pub fn sample_site() -> SiteReport {
         instance_seconds: Some(3600),
         transmit_epoch: Some(EpochReport { epoch: 3, seconds: 12 }),
         receive_epoch: None,
+        counted_there: None,
         flows_acknowledged: 5,
         flows_announced: 1,
         peer_flows: 4,
@@ -230,6 +238,16 @@ pub fn sample_site() -> SiteReport {
             octets_waiting: 25_100,
             counters: Counters::new(&["OutPktsExpress", "OutPktsBulkFull"], [40, 0]),
         }),
+        path_uplinks: vec![PathUplinkReport {
+            name: "wan2".into(),
+            figures: UplinkReport {
+                bits_per_second: 5_000_000,
+                express_waiting: 1,
+                bulk_waiting: 4,
+                octets_waiting: 6_100,
+                counters: Counters::new(&["OutPktsExpress", "OutPktsBulkFull"], [20, 0]),
+            },
+        }],
         tunnel: Counters::new(&["InPktsUnknownIdentifier", "InPktsTooShort"], [4, 6]),
         channel: Some(Counters::new(&["Connections"], [1])),
         peers,

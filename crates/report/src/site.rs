@@ -3,6 +3,7 @@
 //! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
 //! [`Group`](super::table::Group) says which.
 
+pub mod delivery;
 mod peer;
 pub mod site_verdict;
 mod standby;
@@ -40,6 +41,9 @@ pub struct SiteReport {
     /// The uplink, if it has a rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uplink: Option<UplinkReport>,
+    /// The uplinks of paths with a rate of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub path_uplinks: Vec<PathUplinkReport>,
     /// Counters of MACsec frames and of packets that are no peer's.
     pub tunnel: Counters,
     /// Counters of the management channel; none if all peers are plain.
@@ -106,6 +110,16 @@ pub struct UplinkReport {
     pub counters: Counters,
 }
 
+/// An uplink of paths with a rate of its own.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct PathUplinkReport {
+    /// Its interface, or its address.
+    pub name: String,
+    /// Its figures.
+    #[serde(flatten)]
+    pub figures: UplinkReport,
+}
+
 /// Another site.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SitePeerReport {
@@ -162,6 +176,9 @@ pub struct SitePeerReport {
     /// The newest epoch that is received under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_epoch: Option<EpochReport>,
+    /// What it says of its packets; none if its version says nothing, or it has not yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_there: Option<CountedThereReport>,
     /// Flows towards it that it knows.
     pub flows_acknowledged: usize,
     /// Flows towards it whose announcement it has not answered yet.
@@ -209,6 +226,17 @@ impl SitePeerReport {
         let (outward, inward) = ways.unwrap_or((path, path));
         Some([outward, inward].map(|way| way == "kernel"))
     }
+}
+
+/// Octets of UDP payload of packets beside the management channel, as a peer has counted them since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CountedThereReport {
+    /// Sent to this site.
+    pub sent_octets: u64,
+    /// Of this site, and valid.
+    pub accepted_octets: u64,
+    /// How often it has said so.
+    pub messages: u64,
 }
 
 /// An epoch.
@@ -262,6 +290,10 @@ impl SiteReport {
         groups.push((Group::Path, "between the ports".to_owned(), &self.path));
         groups
             .extend(self.uplink.iter().map(|uplink| (Group::Uplink, "uplink".to_owned(), &uplink.counters)));
+        let named = |uplink: &PathUplinkReport| format!("uplink {}", uplink.name);
+        groups.extend(
+            self.path_uplinks.iter().map(|uplink| (Group::Uplink, named(uplink), &uplink.figures.counters)),
+        );
         groups.push((Group::Tunnel, "tunnel".to_owned(), &self.tunnel));
         groups.extend(
             self.channel.iter().map(|channel| (Group::Channel, "management channel".to_owned(), channel)),

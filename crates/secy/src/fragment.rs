@@ -12,16 +12,19 @@
 //! *Express* SDUs ([`crate::express`]) precede all others and never share a frame. Others keep their order among those
 //! with the same DA and SA; an express one overtakes those of its own flow too.
 //!
+//! With [padding](Rules::padded), each frame has one of a few sizes: it is filled up behind its last segment.
+//!
 //! Work for n SDUs: at most n²/2 comparisons of addresses, and one step for each segment.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 use wire::Segments;
-use wire::ethernet::{ADDRESSES_OCTETS, Header};
-use wire::extension::{EXTENSION_OCTETS, SEGMENT_OCTETS, SEGMENTS};
+use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
+use wire::extension::{EXTENSION_OCTETS, SEGMENT_OCTETS, SEGMENTS, padded};
 use wire::sectag::ICV_OCTETS;
 
 use crate::express::ExpressClasses;
+use crate::padding::FrameSizes;
 use crate::sdu_buffer::SDU_OCTETS;
 use crate::settings::{SciInclusion, Settings};
 use crate::transmit::FrameLayout;
@@ -38,6 +41,10 @@ pub struct Rules {
     /// Octets of the longest SDU, from its destination address, that may be fragmented or share a frame: at
     /// most [`SDU_OCTETS`].
     pub longest: usize,
+    /// Octets of a frame around these: DA, SA, SecTAG and ICV.
+    pub around: usize,
+    /// Sizes of the frames, if they are padded.
+    pub sizes: FrameSizes,
 }
 
 impl Rules {
@@ -47,14 +54,45 @@ impl Rules {
             SciInclusion::Always => wire::sectag::SECTAG_SCI_OCTETS,
             SciInclusion::Never | SciInclusion::EndStation => wire::sectag::SECTAG_OCTETS,
         };
-        // The MTU counts from behind the first EtherType, which is the SecTAG's.
-        let capacity = (settings.mtu + 2).saturating_sub(tag + ICV_OCTETS);
-        Self { capacity, fragment, concatenate, longest: SDU_OCTETS }
+        let around = ADDRESSES_OCTETS + tag + ICV_OCTETS;
+        let capacity = (settings.mtu + HEADER_OCTETS).saturating_sub(around);
+        Self { capacity, fragment, concatenate, longest: SDU_OCTETS, around, sizes: FrameSizes::NONE }
     }
 
-    /// Octets of secure data in a frame with this many extension headers.
+    /// These rules, with every frame padded to one of `sizes`, as far as they fit the MTU of `settings`; if none does, every
+    /// SDU is too long. SDUs that do not fit the largest size are fragmented.
+    #[must_use]
+    pub fn padded(self, settings: &Settings, sizes: &FrameSizes) -> Self {
+        if sizes.is_none() {
+            return self;
+        }
+        let largest = sizes.largest_within(settings.mtu + HEADER_OCTETS);
+        let capacity = largest.map_or(0, |size| size.saturating_sub(self.around));
+        Self { capacity, fragment: true, sizes: *sizes, ..self }
+    }
+
+    /// Octets for segments in a frame with this many headers.
     const fn room(&self, headers: usize) -> usize {
         self.capacity.saturating_sub(headers * EXTENSION_OCTETS)
+    }
+
+    const fn is_padded(&self) -> bool {
+        !self.sizes.is_none()
+    }
+
+    /// Number of headers of a frame with this many segments, at least one.
+    const fn headers(&self, segments: usize, continues: bool) -> usize {
+        match (segments, continues) {
+            // One in clear, and one for each segment.
+            _ if self.is_padded() => segments + 1,
+            (1, continues) => continues as usize,
+            (segments, _) => segments - 1,
+        }
+    }
+
+    /// Octets of the longest segment that a header describes.
+    const fn longest_segment(&self) -> usize {
+        if self.is_padded() { padded::SEGMENT_OCTETS } else { SEGMENT_OCTETS }
     }
 }
 
@@ -101,7 +139,7 @@ pub struct Fragment {
 pub struct PlannedFrame {
     /// Its fragments, as indices into [`Plan::fragments`].
     fragments: Range<usize>,
-    /// Layout of the secure data; `None` for one whole SDU.
+    /// Layout of the secure data; `None` for one whole SDU that is not padded.
     pub layout: Option<FrameLayout>,
 }
 
@@ -115,19 +153,24 @@ pub struct Plan {
     too_long: usize,
     fragmented: usize,
     concatenated: usize,
+    padding: usize,
 }
 
 impl Plan {
     /// Memory for plans of up to `sdus` SDUs under `rules`.
     pub fn new(sdus: usize, rules: &Rules) -> Self {
         // Per SDU: frames that are full but for a header, and one that is not.
-        let each = SDU_OCTETS / rules.room(1).max(1) + 2;
+        let each = match rules.room(rules.headers(1, true)).min(padded::SEGMENT_OCTETS) {
+            0 => 1,
+            room => SDU_OCTETS / room + 2,
+        };
         Self {
             frames: Vec::with_capacity(sdus * each),
             fragments: Vec::with_capacity(sdus * (each + 1)),
             too_long: 0,
             fragmented: 0,
             concatenated: 0,
+            padding: 0,
         }
     }
 
@@ -156,11 +199,16 @@ impl Plan {
         self.concatenated
     }
 
+    /// Octets of padding in all its frames.
+    pub const fn padding(&self) -> usize {
+        self.padding
+    }
+
     /// Makes a new plan.
     pub fn make(&mut self, rules: &Rules, sdus: &[Sdu]) {
         self.frames.clear();
         self.fragments.clear();
-        (self.too_long, self.fragmented, self.concatenated) = (0, 0, 0);
+        (self.too_long, self.fragmented, self.concatenated, self.padding) = (0, 0, 0, 0);
         let numbered = || sdus.iter().enumerate();
         for (number, sdu) in numbered().filter(|(_, sdu)| sdu.express) {
             self.group(rules, core::iter::once((number, sdu)));
@@ -188,19 +236,21 @@ impl Plan {
         for (number, sdu) in sdus {
             // Receivers neither reassemble longer SDUs nor split them out of a shared frame.
             let divisible = sdu.octets + ADDRESSES_OCTETS <= rules.longest;
-            if sdu.octets > rules.room(0) && !(rules.fragment && divisible) {
+            let fits = sdu.octets <= rules.room(rules.headers(1, false)) && (divisible || !rules.is_padded());
+            let spans = rules.fragment && divisible && rules.room(rules.headers(1, true)) > 0;
+            if !fits && !spans {
                 self.too_long += 1;
                 continue;
             }
             if divisible {
                 self.place(rules, &mut open, number, sdu.octets);
             } else {
-                self.close(&mut open, false);
+                self.close(rules, &mut open, false);
                 self.place(rules, &mut open, number, sdu.octets);
-                self.close(&mut open, false);
+                self.close(rules, &mut open, false);
             }
         }
-        self.close(&mut open, false);
+        self.close(rules, &mut open, false);
         self.number_chains(first_frame);
     }
 
@@ -209,19 +259,20 @@ impl Plan {
         if open.count > 0 && !open.takes_whole(rules, octets) {
             // Cut only to fill the frame. The length of a segment behind the first has to fit a header.
             let room = open.room_for_next(rules);
-            let cut = rules.fragment && (LEAST_CUT..=SEGMENT_OCTETS).contains(&room) && open.count < SEGMENTS;
+            let longest = rules.longest_segment();
+            let cut = rules.fragment && (LEAST_CUT..=longest).contains(&room) && open.count < SEGMENTS;
             if !cut || octets <= room {
-                self.close(open, false);
+                self.close(rules, open, false);
             }
         }
         let mut from = 0;
         while from < octets {
             let length = (octets - from).min(open.room_for_next(rules));
-            open.add(length);
+            open.add(rules, length);
             self.fragments.push(Fragment { sdu: number, octets: from..from + length });
             from += length;
             if from < octets {
-                self.close(open, true);
+                self.close(rules, open, true);
             }
         }
         if open.continues && open.count == 1 {
@@ -230,12 +281,15 @@ impl Plan {
     }
 
     /// Closes the open frame, if it holds anything, and opens the next.
-    fn close(&mut self, open: &mut OpenFrame, more: bool) {
+    fn close(&mut self, rules: &Rules, open: &mut OpenFrame, more: bool) {
         if open.count > 0 {
             let fragments = open.first_fragment..self.fragments.len();
             // A whole SDU alone needs no header.
             let whole = open.count == 1 && !open.continues && !more;
-            let layout = (!whole).then_some(FrameLayout { segments: open.segments, chain: u16::from(more) });
+            let padding = open.padding(rules);
+            self.padding += padding.map_or(0, usize::from);
+            let layout = FrameLayout { segments: open.segments, chain: u16::from(more), padding };
+            let layout = (!whole || padding.is_some()).then_some(layout);
             if open.count > 1 {
                 self.concatenated += open.count - usize::from(open.first_counted);
             }
@@ -282,31 +336,36 @@ impl OpenFrame {
         Self { segments, count: 0, filled: 0, continues, first_fragment, first_counted: false }
     }
 
-    /// Number of extension headers with one segment more.
-    const fn headers_with_next(&self) -> usize {
-        match (self.count, self.continues) {
-            (0, false) => 0,
-            (0, true) => 1,
-            (count, _) => count,
+    /// Octets that one segment more can have.
+    fn room_for_next(&self, rules: &Rules) -> usize {
+        let room = rules.room(rules.headers(self.count + 1, self.continues)).saturating_sub(self.filled);
+        if rules.is_padded() { room.min(rules.longest_segment()) } else { room }
+    }
+
+    /// Octets behind its last segment up to the next size, if frames are padded.
+    fn padding(&self, rules: &Rules) -> Option<u16> {
+        if !rules.is_padded() {
+            return None;
         }
+        let headers = rules.headers(self.count, self.continues) * EXTENSION_OCTETS;
+        let octets = rules.around + headers + self.filled;
+        let size = rules.sizes.smallest_from(octets);
+        debug_assert!(size.is_some(), "no frame is filled beyond the largest size");
+        Some((size.unwrap_or(octets) - octets) as u16)
     }
 
-    const fn room_for_next(&self, rules: &Rules) -> usize {
-        rules.room(self.headers_with_next()).saturating_sub(self.filled)
-    }
-
-    const fn takes_whole(&self, rules: &Rules, octets: usize) -> bool {
-        let told = self.count == 0 || octets <= SEGMENT_OCTETS;
+    fn takes_whole(&self, rules: &Rules, octets: usize) -> bool {
+        let told = self.count == 0 || octets <= rules.longest_segment();
         told && rules.concatenate && self.count < SEGMENTS && octets <= self.room_for_next(rules)
     }
 
-    fn add(&mut self, octets: usize) {
+    fn add(&mut self, rules: &Rules, octets: usize) {
         // A frame's capacity, and so any segment, is below 2^16; the caller has checked the room.
         let length = octets as u16;
         if self.count == 0 {
             self.segments = Segments::one(length, self.continues);
         } else {
-            let pushed = self.segments.push(length);
+            let pushed = self.segments.push_up_to(length, rules.longest_segment());
             debug_assert!(pushed.is_ok(), "the caller has looked for room");
         }
         self.count += 1;

@@ -11,7 +11,7 @@
 //! | the cipher | 2 |
 //! | ICV wrong: `InPktsInvalid` or `InPktsNotValid` | 3 |
 //! | PN judged again, `lowest_pn` moved, SecTAG and ICV taken off | 3 |
-//! | with MF or EXT: the secure data in segments, its fragments joined to others | 3 |
+//! | with MF or EXT: the secure data in segments, its fragments joined to others; padding left out | 3 |
 //!
 //! The PN is checked twice because one burst can hold two copies of a frame. The first check spares the
 //! cipher old frames; the second decides. Only frames with a right ICV move the window. With
@@ -38,7 +38,8 @@ use suite::antedated::CacheHit;
 use suite::{Nonce, OpenJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, Header, TruncatedHeader, VLAN_TAG_OCTETS};
-use wire::extension::{self, Segments};
+use wire::extension::padded::{self, Contents};
+use wire::extension::{self, ExtensionError, Segments};
 use wire::{An, EtherType, Instant, Pn, Sci, SecTag, SecTagError, SecureData};
 
 /// Proof that a frame passed reception as `validate_frames` requires. Only [`SecY::verify`] makes one, so a
@@ -220,13 +221,24 @@ impl SecY {
     ) -> Result<(), ReceiveDiscard> {
         let (addresses, behind) = frame.split_first_chunk().ok_or(ReceiveDiscard::TooShort)?;
         let (headers, data) = behind[open.tag..].split_at(open.extension_octets.unwrap_or(0));
-        let segments = Segments::parse(headers, open.secure_data).map_err(ReceiveDiscard::Malformed)?;
+        let (segments, continued, data) = if *headers == padded::MARK {
+            let secure_data = data.get(..open.secure_data).unwrap_or(data);
+            let Some(contents) = inside_padded(open, secure_data)? else {
+                buffer.note_padding();
+                return Ok(());
+            };
+            let data = &secure_data[padded::header_octets(&contents.segments)..];
+            (contents.segments, contents.more_fragments, data)
+        } else {
+            let segments = Segments::parse(headers, open.secure_data).map_err(ReceiveDiscard::Malformed)?;
+            (segments, open.more_fragments, data)
+        };
         let frame = Fragment {
             an: open.an,
             pn: open.pn.number(),
             addresses: *addresses,
             continues: segments.continues(),
-            continued: open.more_fragments,
+            continued,
             at: now,
         };
         let taken = self.receive[open.sc].take_sdus(&frame, &segments, data, buffer);
@@ -372,6 +384,15 @@ impl SecY {
         } += open.secure_data as u64;
         Ok(delivery)
     }
+}
+
+/// What a verified padded frame holds; `None` if that is padding alone.
+fn inside_padded(open: &Open, secure_data: &[u8]) -> Result<Option<Contents>, ReceiveDiscard> {
+    // MF stands inside.
+    if open.more_fragments {
+        return Err(ReceiveDiscard::Malformed(ExtensionError::MoreFragments));
+    }
+    Contents::parse(secure_data).map_err(ReceiveDiscard::Malformed)
 }
 
 impl UnmatchedFrame {

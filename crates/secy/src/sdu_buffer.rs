@@ -23,6 +23,7 @@ pub struct SduBuffer {
     octets: Vec<u8>,
     ends: Vec<usize>,
     frames: usize,
+    padding: u64,
 }
 
 impl SduBuffer {
@@ -32,7 +33,7 @@ impl SduBuffer {
         // fragments.
         let sdus = frames * (SEGMENTS + 1);
         let octets = frames * (frame_octets + SEGMENTS * ADDRESSES_OCTETS) + MAX_FRAGMENT_OCTETS;
-        Self { octets: Vec::with_capacity(octets), ends: Vec::with_capacity(sdus), frames }
+        Self { octets: Vec::with_capacity(octets), ends: Vec::with_capacity(sdus), frames, padding: 0 }
     }
 
     /// Most frames of a burst.
@@ -42,7 +43,7 @@ impl SduBuffer {
 
     /// A buffer for a SecY that does not reassemble: nothing fits.
     pub const fn none() -> Self {
-        Self { octets: Vec::new(), ends: Vec::new(), frames: usize::MAX }
+        Self { octets: Vec::new(), ends: Vec::new(), frames: usize::MAX, padding: 0 }
     }
 
     /// The SDUs with these numbers, which [`Delivered::Separated`](crate::Delivered::Separated) names.
@@ -51,6 +52,15 @@ impl SduBuffer {
             let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied())?;
             self.octets.get(start..*self.ends.get(number)?)
         })
+    }
+
+    /// Frames of the burst that were verified and held nothing but padding.
+    pub const fn padding(&self) -> u64 {
+        self.padding
+    }
+
+    pub(crate) const fn note_padding(&mut self) {
+        self.padding += 1;
     }
 
     /// Number of SDUs in it.
@@ -66,6 +76,7 @@ impl SduBuffer {
     pub(crate) fn clear(&mut self) {
         self.octets.clear();
         self.ends.clear();
+        self.padding = 0;
     }
 
     /// Appends an SDU made of `parts`. An SDU that exceeds a buffer of the right size is longer than any

@@ -6,6 +6,9 @@
 //!  └───────────────────────── AAD ───────────────────────────┴ offset ┘└── text ─────┘   integrity only: all is AAD
 //! ```
 //!
+//! With padding, the extension header is a mark, and headers, segments and padding are encrypted together
+//! ([`wire::extension::padded`]).
+//!
 //! A frame can hold several SDUs, and an SDU can span several frames (see [`crate::fragment`]); the caller
 //! gives the layout of the secure data. The frames of one SDU form a *chain* with consecutive PNs. If the SA
 //! lacks PNs for a chain, all of it is discarded, and so is the rest of a broken one.
@@ -22,6 +25,7 @@ use suite::antedated::CacheHit;
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use wire::Frame;
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS};
+use wire::extension::padded::{self, Contents};
 use wire::{Pn, ScEncoding, Sci, SecTag, SecureData, Segments, ShortLength};
 
 /// Proof that a frame may go to the protected side: it was protected, or `protect_frames` is false. Only
@@ -36,6 +40,29 @@ pub struct FrameLayout {
     pub segments: Segments,
     /// Number of frames that follow in this one's chain. Not 0 if its last SDU continues in the next frame.
     pub chain: u16,
+    /// Octets of padding behind the last segment, of a padded frame.
+    pub padding: Option<u16>,
+}
+
+impl FrameLayout {
+    /// Octets of extension headers in clear, of headers inside the secure data, and of padding behind its segments.
+    const fn octets(&self) -> (usize, usize, usize) {
+        match self.padding {
+            None => (self.segments.header_octets(), 0, 0),
+            Some(padding) => (padded::MARK.len(), padded::header_octets(&self.segments), padding as usize),
+        }
+    }
+
+    /// Writes headers and padding. `behind_tag` has room for the headers, then the segments and the padding, and nothing else.
+    fn encode(&self, behind_tag: &mut [u8]) {
+        let Some(padding) = self.padding else { return self.segments.encode(behind_tag) };
+        let (mark, secure_data) = behind_tag.split_at_mut(padded::MARK.len());
+        mark.copy_from_slice(&padded::MARK);
+        Contents { segments: self.segments, more_fragments: self.chain > 0 }.encode(secure_data);
+        // The chunk has octets of earlier frames there.
+        let behind_segments = secure_data.len() - usize::from(padding);
+        secure_data[behind_segments..].fill(0);
+    }
 }
 
 /// A frame to be sent: one SDU, or the segments of a layout.
@@ -185,19 +212,19 @@ fn admit(
         SciInclusion::Never => ScEncoding::PointToPoint,
         SciInclusion::EndStation => ScEncoding::EndStation,
     };
-    let secure_data = frame.len() - ADDRESSES_OCTETS;
-    let extensions = layout.map_or(0, |layout| layout.segments.header_octets());
+    let (extensions, inside, padding) = layout.map_or((0, 0, 0), FrameLayout::octets);
+    let secure_data = frame.len() - ADDRESSES_OCTETS + inside + padding;
     let chain = layout.map_or(0, |layout| layout.chain);
     let headers = sc.tag_octets() + extensions;
-    let fits = frame.len() + headers + ICV_OCTETS <= longest(settings);
-    if !fits || !frame.has_room(headers, ICV_OCTETS) {
+    let fits = ADDRESSES_OCTETS + headers + secure_data + ICV_OCTETS <= longest(settings);
+    if !fits || !frame.has_room(headers + inside, padding + ICV_OCTETS) {
         return Err(TransmitDiscard::TooLong);
     }
     let pn = sa.pns.take_first_of(chain.into()).map_err(|none| match none {
         NoPn::Unreserved => TransmitDiscard::PnUnreserved,
         NoPn::Exhausted => TransmitDiscard::PnExhausted,
     })?;
-    frame.grow(headers, ICV_OCTETS);
+    frame.grow(headers + inside, padding + ICV_OCTETS);
     let (data, clear) = match sa.protection() {
         Protection::Integrity => (SecureData::Clear, secure_data),
         Protection::Encrypt(offset) => (SecureData::Encrypted, offset.octets().min(secure_data)),
@@ -207,14 +234,15 @@ fn admit(
         data,
         an: sa.an(),
         extended: extensions > 0,
-        more_fragments: chain > 0,
+        more_fragments: chain > 0 && layout.is_some_and(|layout| layout.padding.is_none()),
         short_length: ShortLength::of(secure_data),
         pn: pn.low(),
     };
     let behind_addresses = &mut frame.octets_mut()[ADDRESSES_OCTETS..];
     tag.encode(behind_addresses);
     if let Some(layout) = layout {
-        layout.segments.encode(&mut behind_addresses[sc.tag_octets()..]);
+        let behind_segments = behind_addresses.len() - ICV_OCTETS;
+        layout.encode(&mut behind_addresses[sc.tag_octets()..behind_segments]);
     }
     let aad = ADDRESSES_OCTETS + headers + clear;
     Ok(Seal { pn, nonce: sa.key.nonce(sci, pn), aad, text: secure_data - clear, secure_data })

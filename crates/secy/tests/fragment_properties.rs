@@ -9,7 +9,7 @@ use ends::fragments::{REASSEMBLING, buffer, carry_out, planned, protect_assemble
 use ends::{A, MAC_A, MAC_B, Outcome, receiver, sender};
 use proptest::prelude::*;
 use secy::fragment::Rules;
-use secy::{ReceiveSaCounters, ReceiveSc, SciInclusion, SecY, Settings};
+use secy::{FrameSizes, ReceiveSaCounters, ReceiveSc, SciInclusion, SecY, Settings};
 use suite::CipherSuite;
 use testkit::frames;
 use wire::{EtherType, Instant, MacAddr};
@@ -45,7 +45,12 @@ fn sdus(wanted: &[Wanted]) -> Vec<Vec<u8>> {
 
 fn rules(settings: &Settings) -> impl Strategy<Value = Rules> + use<> {
     let settings = *settings;
-    any::<bool>().prop_map(move |concatenate| Rules::new(&settings, true, concatenate))
+    let largest = settings.mtu as u16 + 14;
+    let sizes = [&[][..], &[largest], &[128, largest / 2, largest]].map(<[u16]>::to_vec).to_vec();
+    (any::<bool>(), prop::sample::select(sizes)).prop_map(move |(concatenate, sizes)| {
+        let sizes = FrameSizes::new(&sizes).unwrap_or_default();
+        Rules::new(&settings, true, concatenate).padded(&settings, &sizes)
+    })
 }
 
 fn settings() -> impl Strategy<Value = Settings> {

@@ -21,7 +21,7 @@ mod tests;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use dataplane::site::{PATHS, Place, ToWorker};
+use dataplane::site::{PATHS, Place, ToWorker, WayOut};
 use netdev::udp::Source;
 use quinn::Connection;
 use suite::path_probe::{PROBE_OCTETS, Probe, ProbeKey};
@@ -214,8 +214,14 @@ impl PeerPaths {
     pub(super) fn look_for_interfaces(&mut self, now: Instant, shared: &Shared) {
         if self.looked.is_none_or(|looked| now.since(looked) >= INTERFACES) {
             self.looked = Some(now);
-            for path in &mut self.paths {
+            for (path, way) in self.paths.iter_mut().zip(&mut self.wanted.ways) {
                 path.source = source_of(&path.settings);
+                let out = path.source.as_ref().ok().and_then(WayOut::of);
+                // An interface that is away keeps its uplink.
+                if let Some((uplink, out)) = path.settings.uplink.zip(out) {
+                    *way = Some((uplink, out));
+                    shared.socket.set_way_out(uplink, out);
+                }
             }
             shared.socket.routes().set_sources(self.peer, self.sources());
         }

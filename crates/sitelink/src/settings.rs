@@ -57,6 +57,8 @@ pub struct ManagerPath {
     pub local: Option<IpAddr>,
     /// Interface by which they leave.
     pub interface: Option<String>,
+    /// Number of its uplink, from 1 on, if that has a rate of its own.
+    pub uplink: Option<u8>,
 }
 
 impl fmt::Display for ManagerPath {

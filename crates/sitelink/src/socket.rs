@@ -32,8 +32,10 @@ use super::random;
 use super::routes::Routes;
 use super::status::canonical;
 use super::transport::{ConnectionIds, FLOOR};
-use dataplane::site::{ChannelOctets, DatagramConsumer, Place, RelayedDatagram, relayed_peer};
-use netdev::udp::send_one;
+use dataplane::site::{
+    ChannelOctets, DatagramConsumer, Place, RelayedDatagram, WayOut, WaysOut, relayed_peer,
+};
+use netdev::udp::{Source, send_one};
 
 /// Packets that can wait for the worker.
 const RELAYED: usize = 256;
@@ -56,8 +58,9 @@ pub(super) struct RingSocket {
     /// Of this site.
     knock: KnockKey,
     shared_counters: Arc<SharedCounters>,
-    /// What is sent here goes past the worker, which shapes the uplink.
+    /// What is sent here goes past the worker, which shapes the uplinks.
     channel: ChannelOctets,
+    ways_out: Mutex<WaysOut>,
     /// The next look for datagrams panics.
     #[cfg(test)]
     pub(super) defect: std::sync::atomic::AtomicBool,
@@ -122,6 +125,7 @@ impl RingSocket {
             knock,
             shared_counters,
             channel,
+            ways_out: Mutex::default(),
             #[cfg(test)]
             defect: std::sync::atomic::AtomicBool::new(false),
         }
@@ -157,11 +161,20 @@ impl RingSocket {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Packets that leave so are of this uplink from here on.
+    pub(super) fn set_way_out(&self, uplink: u8, way: WayOut) {
+        self.ways_out.lock().unwrap_or_else(PoisonError::into_inner).set(uplink, way);
+    }
+
+    fn uplink_of(&self, source: &Source) -> u8 {
+        self.ways_out.lock().unwrap_or_else(PoisonError::into_inner).of(source)
+    }
+
     /// Sends one packet, and counts its octets for the uplink. False if the kernel did not take it.
     fn send_one(&self, Place { to, source }: Place, packet: &[u8]) -> bool {
         let sent = send_one(&self.socket, to, source, packet);
         if sent {
-            self.channel.add(packet.len(), canonical(to).is_ipv6());
+            self.channel.add(self.uplink_of(&source), packet.len(), canonical(to).is_ipv6());
         }
         sent
     }
@@ -301,7 +314,7 @@ impl AsyncUdpSocket for RingSocket {
                 let sent = self.socket.send_to(transmit.contents, transmit.destination).is_ok();
                 if sent {
                     let ipv6 = canonical(transmit.destination).is_ipv6();
-                    self.channel.add(transmit.contents.len(), ipv6);
+                    self.channel.add(0, transmit.contents.len(), ipv6);
                 }
                 sent
             }

@@ -320,8 +320,8 @@ impl Forwarding {
         }
     }
 
-    /// Header of a packet of so many octets that is relayed, on its way to `peer`. `None` if it cannot go, which is counted: a relayed packet
-    /// is never split.
+    /// Header of a packet of so many octets that is relayed, on its way to `peer`. `None` if it cannot go, which is counted. A relayed packet
+    /// is never split, and goes whatever is known of the path: the sites at both ends find out what their way carries.
     pub fn relay(
         &mut self,
         now: Instant,

@@ -13,6 +13,10 @@
 //! header follows. A frame without extension headers has one segment, which begins an SDU.
 //!
 //! *Departure.* The thesis has no CF: after a lost frame, its receiver cannot tell a tail from a fresh SDU.
+//!
+//! [`padded`] has the frames whose boundaries are encrypted.
+
+pub mod padded;
 
 use crate::ethernet::ETHERTYPE_OCTETS;
 
@@ -45,6 +49,8 @@ pub enum ExtensionError {
     Sum,
     /// A segment that begins a payload is shorter than an EtherType.
     ShortSegment,
+    /// MF outside the last header of a padded frame, or in its SecTAG.
+    MoreFragments,
 }
 
 /// Number of extension headers at the start of `octets`, when the SecTAG has EXT set. Reads nothing but the
@@ -83,13 +89,21 @@ impl Segments {
     /// [`ExtensionError::Count`], [`ExtensionError::ShortSegment`], or [`ExtensionError::Sum`] for a length
     /// that no header can hold.
     pub const fn push(&mut self, octets: u16) -> Result<(), ExtensionError> {
+        self.push_up_to(octets, SEGMENT_OCTETS)
+    }
+
+    /// Appends a segment of at most `longest` octets, as [`Segments::push`] does.
+    ///
+    /// # Errors
+    /// Those of [`Segments::push`].
+    pub const fn push_up_to(&mut self, octets: u16, longest: usize) -> Result<(), ExtensionError> {
         if self.count as usize == SEGMENTS {
             return Err(ExtensionError::Count);
         }
         if (octets as usize) < ETHERTYPE_OCTETS {
             return Err(ExtensionError::ShortSegment);
         }
-        if octets as usize > SEGMENT_OCTETS {
+        if octets as usize > longest {
             return Err(ExtensionError::Sum);
         }
         self.lengths[self.count as usize] = octets;

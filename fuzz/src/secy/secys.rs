@@ -22,7 +22,7 @@ pub(crate) const RECEIVER: Sci = Sci::new(MacAddr([2, 0, 0, 0, 0, 0xb]), 1);
 pub(super) const ADDRESSES: [u8; 12] = [2, 0, 0, 0, 0, 0xb, 2, 0, 0, 0, 0, 0xa];
 const MTU: usize = 300;
 /// In front of a frame and behind it: a SecTAG and all extension headers.
-const ROOM: usize = 80;
+const ROOM: usize = 96;
 
 pub(super) const fn suite(setup: &Setup) -> CipherSuite {
     if setup.xpn { CipherSuite::GcmAesXpn128 } else { CipherSuite::GcmAes128 }
@@ -113,8 +113,11 @@ pub(crate) fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
 
 /// One burst through `SecY::protect`.
 pub(crate) fn protect(secy: &mut SecY, frames: &[Assembled]) -> Vec<Result<Vec<u8>, TransmitDiscard>> {
-    let mut chunks: Vec<_> =
-        frames.iter().map(|(octets, _)| [&[0; ROOM], &octets[..], &[0; ROOM]].concat()).collect();
+    let room = |(octets, layout): &Assembled| {
+        let padding = layout.and_then(|layout| layout.padding).map_or(0, usize::from);
+        [&[0; ROOM], &octets[..], &[0; ROOM], &vec![0x77; padding]].concat()
+    };
+    let mut chunks: Vec<_> = frames.iter().map(room).collect();
     let outgoing = |(chunk, (_, layout)): (_, &Assembled)| match layout {
         Some(layout) => Outgoing::with_layout(whole(chunk, ROOM), *layout),
         None => Outgoing::new(whole(chunk, ROOM)),

@@ -54,6 +54,7 @@ fn settings(number: usize, priority: u8) -> Settings {
             carries_whole: false,
             in_kernel: false,
             express: false,
+            takes_padded: true,
             largest_sdu: 1500,
             name: SystemName::new(b"press-a").ok(),
             suites: Vec::new(),

@@ -6,6 +6,8 @@
 //!            └ wan2 ─────────── provider 2 ───────────── wan2 ┘
 //! ```
 
+mod rates;
+
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -89,16 +91,23 @@ fn both_paths(copies: &str) -> String {
 
 impl Providers {
     fn new(copies: &str) -> Self {
+        Self::with(&|plants, scratch| {
+            replace_endpoint(scratch, plants, 0, &both_paths(copies));
+            let without = format!(
+                "copies = \"{copies}\"\npaths = [{{ interface = \"wan\" }}, {{ interface = \"{WAN2}\" }}]\n"
+            );
+            replace_endpoint(scratch, plants, 1, &without);
+        })
+    }
+
+    /// Two sites that know their paths by what is changed in their configurations.
+    fn with(change: &dyn Fn(&Plants, &Scratch)) -> Self {
         let shape = PlantsShape { stations: 0, lan_mtu: 1500, ..PlantsShape::default() };
         let plants = Plants::build(&shape).unwrap();
         let second = second_provider(&plants);
         let scratch = Scratch::new().unwrap();
         configure(&scratch, &plants, &SitesChoice::default()).unwrap();
-        replace_endpoint(&scratch, &plants, 0, &both_paths(copies));
-        let without = format!(
-            "copies = \"{copies}\"\npaths = [{{ interface = \"wan\" }}, {{ interface = \"{WAN2}\" }}]\n"
-        );
-        replace_endpoint(&scratch, &plants, 1, &without);
+        change(&plants, &scratch);
         let providers = Self { wan: started(plants, scratch), second };
         providers.until_up([true, true]);
         providers

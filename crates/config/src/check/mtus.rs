@@ -16,7 +16,7 @@ use std::path::Path;
 use netdev::interface::{Interface, InterfaceError};
 use secy::SciInclusion;
 use suite::ICV_OCTETS;
-use wire::ethernet::{VLAN_TAG_OCTETS, VLAN_TAGS};
+use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
 
 use crate::{Finding, Keys, Link, Mtu, WholeSdus};
 
@@ -129,6 +129,19 @@ pub fn usual_mtus(link: &Link) -> Mtus {
     Mtus { plain: ETHERNET_MTU, protected }
 }
 
+/// Refuses sizes of padded frames that the protected side does not carry.
+fn fit_padding(link: &Link, mtus: Mtus) -> Result<(), String> {
+    let largest = link.padding().octets().last().map_or(0, |&octets| usize::from(octets));
+    let carried = mtus.protected + HEADER_OCTETS;
+    if largest <= carried {
+        return Ok(());
+    }
+    Err(format!(
+        "padding has {largest}, and the protected side carries frames of up to {carried} octets; use sizes up to that, or raise its MTU to {}",
+        largest - HEADER_OCTETS
+    ))
+}
+
 /// The smallest MTU of a protected side that carries fragments.
 const LEAST_PROTECTED_MTU: usize = 576;
 
@@ -146,7 +159,8 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
     let read = |interface: &str| read_mtu(interface).map_err(|error| finding(error.to_string()));
     if link.in_site {
         let interface = read(&link.plain).map_err(|error| vec![error])?;
-        return Ok(in_site(link, interface));
+        let mtus = in_site(link, interface);
+        return fit_padding(link, mtus).map(|()| mtus).map_err(|text| vec![finding(text)]);
     }
     let (plain, interface) = match (read(&link.plain), read(&link.protected)) {
         (Ok(plain), Ok(interface)) => (plain, interface),
@@ -163,7 +177,9 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
         ))]);
     }
     let overhead = overhead_octets(link);
-    let fragment = link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment);
+    // Padded frames may have parts of SDUs. With MKA a peer may not take them.
+    let padded = !link.padding().is_none() && link.static_sas().is_some();
+    let fragment = padded || link.fragmentation.is_some_and(|fragmentation| fragmentation.fragment);
     if fragment && protected < LEAST_PROTECTED_MTU {
         return Err(vec![finding(format!(
             "MTU too small: fragments need {LEAST_PROTECTED_MTU}, and the protected side has {protected}; set its MTU to {LEAST_PROTECTED_MTU} or more"
@@ -171,6 +187,7 @@ pub fn link_mtus(file: &Path, link: &Link, read_mtu: ReadMtu) -> Result<Mtus, Ve
     }
     // Frames that are too long for a cell keep no link from starting: `Plan` reports them.
     let mtus = Mtus { plain, protected };
+    fit_padding(link, mtus).map_err(|text| vec![finding(text)])?;
     if link.has_secy() && !fragment && !mtus.carry_whole(link) {
         let fragment = match (link.whole_sdus, &link.keys) {
             (WholeSdus::Demanded, _) => "io = \"auto\" instead of \"kernel\", which splits nothing",

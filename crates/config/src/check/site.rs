@@ -214,7 +214,10 @@ pub(super) fn write_site(
     }
     let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
-    let may = !site.protect && site.rate.is_none() && matches!(config.gateway.io, Io::Auto | Io::Kernel);
+    let may = !site.protect
+        && site.rate.is_none()
+        && site.admits_untagged()
+        && matches!(config.gateway.io, Io::Auto | Io::Kernel);
     if let Some(modes) = modes_in_kernel(site).filter(|_| may) {
         writeln!(f, "known flows of {modes} mode: kernel, if the drivers of LAN and WAN take its programs")?;
         writeln!(f, "             all others: user space (LAN by {engines}; UDP sockets)")?;
@@ -227,6 +230,7 @@ pub(super) fn write_site(
     for socket in sockets(site) {
         writeln!(f, "  binds      {socket}")?;
     }
+    write_vlans(f, site)?;
     write_order(f, site)?;
     if let Some(ether_type) = site.cells {
         let others = site.peers.iter().any(|peer| peer.mode != Mode::Identifier);
@@ -263,6 +267,19 @@ pub(super) fn write_site(
     site.peers.iter().try_for_each(|peer| write_peer(f, config, site, peer, lan_mtu))
 }
 
+/// Which VLANs cross, and what that keeps in user space.
+fn write_vlans(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
+    let Some(vlans) = &site.vlans else { return Ok(()) };
+    writeln!(f, "  vlans      {vlans}: frames of no other VLAN cross, in either direction")?;
+    match (site.protect, site.admits_untagged()) {
+        (true, _) | (false, true) => Ok(()),
+        (false, false) => writeln!(
+            f,
+            "             without \"untagged\" all frames pass through user space, and stations agree on keys behind VLAN tags alone"
+        ),
+    }
+}
+
 /// Which packets go first, and what they show.
 fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
     match site.dscp {
@@ -274,21 +291,33 @@ fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
             writeln!(f, "  DSCP       {from}: {}", reveals(dscp).unwrap_or_default())?;
         }
     }
-    let Some(rate) = site.rate else { return Ok(()) };
+    if !site.is_shaped() {
+        return Ok(());
+    }
     let inside = if site.protect {
         "PROFINET, EtherCAT, GOOSE and VLAN priorities 6 and 7 of machines"
     } else {
         "cyclic frames of cells, GOOSE, sampled values and VLAN priorities 6 and 7 in front of the SecTAG"
     };
-    writeln!(
-        f,
-        "  rate       {} bit/s, all peers and paths together, counted with UDP, IP and Ethernet (38 octets)",
-        rate_text(rate)
-    )?;
+    let uplinks: Vec<_> = (site.path_uplinks().iter())
+        .map(|uplink| format!("{} bit/s at {}", rate_text(uplink.rate), uplink.name()))
+        .collect();
+    let counted = "counted with UDP, IP and Ethernet (38 octets)";
+    if !uplinks.is_empty() {
+        writeln!(f, "  rate       {}, of paths there to all peers, {counted}", uplinks.join(", "))?;
+    }
+    if let Some(rate) = site.rate {
+        let all = if uplinks.is_empty() { "all peers and paths together" } else { "all others together" };
+        writeln!(f, "  rate       {} bit/s, {all}, {counted}", rate_text(rate))?;
+    }
     writeln!(f, "             express frames go first, up to three quarters of it: {inside}")?;
+    let place = match site.rate {
+        Some(_) => "the rate keeps all frames in user space",
+        None => "frames over paths pass through user space",
+    };
     writeln!(
         f,
-        "             they overtake others: a station with a SecY of its own needs a replay window, and the rate keeps all frames in user space"
+        "             they overtake others: a station with a SecY of its own needs a replay window, and {place}"
     )
 }
 
@@ -329,7 +358,8 @@ fn write_peer(
 
 fn write_paths(f: &mut fmt::Formatter<'_>, peer: &SitePeer) -> fmt::Result {
     for (path, number) in peer.paths.iter().zip(1..) {
-        writeln!(f, "    path {number}     {}", manager_path(path))?;
+        let rate = path.rate.map_or_else(String::new, |rate| format!(", {} bit/s", rate_text(rate)));
+        writeln!(f, "    path {number}     {}{rate}", manager_path(path, None))?;
     }
     if peer.paths.is_empty() {
         return Ok(());

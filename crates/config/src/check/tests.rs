@@ -133,6 +133,27 @@ fn the_plan_tells_what_stays_whole_and_what_is_fragmented() {
     }
 }
 
+/// A frame of n octets holds n - 48 of an SDU.
+#[test]
+fn the_plan_tells_what_padding_costs_and_refuses_sizes_that_do_not_fit() {
+    let config = configured("padding = [256, 1514]");
+    let plan = Plan::new(&config, Some(&|_| Ok(1500))).unwrap().to_string();
+    let said = "\n  padding    to frames of 256, 1514 octets
+             a payload of 46 octets: 1 frame, 164 octets more; at 1000 a second 1312 kbit/s more, and 86400000 packet numbers a day
+             a payload of 512 octets: 1 frame, 956 octets more; at 1000 a second 7648 kbit/s more, and 86400000 packet numbers a day
+             a payload of 1500 octets: 2 frames, 224 octets more; at 1000 a second 1792 kbit/s more, and 172800000 packet numbers a day\n";
+    assert!(plan.contains(said), "{plan}");
+    assert!(!plan.contains("fragment"), "{plan}");
+    let [refused] = &judged(&configured("padding = [256, 1515]"), 1500, 1500).unwrap_err()[..] else {
+        panic!()
+    };
+    assert_eq!(
+        refused,
+        "gw.toml:3: link \"press\": padding has 1515, and the protected side carries frames of up to 1514 octets; use sizes up to that, or raise its MTU to 1501"
+    );
+    assert!(judged(&config, 1500, 1500).is_ok());
+}
+
 #[test]
 fn the_plan_tells_express_classes_where_they_are_configured() {
     let plan = |line: &str| {

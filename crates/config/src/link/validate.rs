@@ -1,9 +1,11 @@
 //! `[[link]]`, without its keys: what is right and wrong in it.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use ::mka::SuiteRule;
-use secy::{ClearVlan, ConfidentialityOffset, Protection, SciInclusion, ValidateFrames};
+use dataplane::fragmenter::FragmentConfig;
+use secy::{ClearVlan, ConfidentialityOffset, ExpressClasses, Protection, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
 use toml::{Spanned, Value};
 
@@ -13,6 +15,7 @@ use super::super::findings::{Findings, list};
 use super::super::fragment;
 use super::super::key_source::KeySource;
 use super::super::mka::{self, SeenScis};
+use super::super::padding;
 use super::super::reference::{Key, LINK, RawLink, RawSite, SITE};
 use super::super::static_keys::{self, Place};
 use super::super::unique_names::{UniqueNames, interface_name, label, name};
@@ -140,6 +143,15 @@ impl Judge {
         let (protection, sci_inclusion) =
             (Protection::Encrypt(ConfidentialityOffset::Zero), SciInclusion::Always);
         let keys = self.keys(&raw, suite, (protection, sci_inclusion), keys, places, findings);
+        let padding = padding::sizes(&self.label, SITE.padding, &site.padding, findings);
+        // The order of frames at the uplink is the tunnel's.
+        let padded = FragmentConfig {
+            fragment: false,
+            concatenate: false,
+            padding,
+            hold: Duration::ZERO,
+            express: ExpressClasses::NONE,
+        };
         Some(Link {
             name: site.name.as_ref()?.get_ref().clone(),
             line: Origin(findings.line(&self.span)),
@@ -155,7 +167,7 @@ impl Judge {
             mtu: Mtu::Interface,
             clear_vlan: ClearVlan::Refuse,
             bypass: Vec::new(),
-            fragmentation: None,
+            fragmentation: (!padding.is_none()).then_some(padded),
             whole_sdus: WholeSdus::AsConfigured,
             express: false,
             link_loss: LinkLoss::Off,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use ::mka::OnPeerLoss;
 use dataplane::fragmenter::LONGEST_HOLD;
+use secy::FrameSizes;
 use secy::ReplayWindow;
 use secy::{ClearVlan, SciInclusion, ValidateFrames};
 use suite::CipherSuite;
@@ -124,6 +125,16 @@ section! {
             meaning: "How long a payload may wait for others to share its frame. Cyclic process data never waits.",
             example: "concatenate = \"on\"\nhold = \"250us\"",
         }
+        padding: Vec<Spanned<i64>> {
+            kind: Kind::List {
+                of: &Kind::Number { from: FrameSizes::LEAST_OCTETS as i64, to: FrameSizes::MOST_OCTETS as i64 },
+                from: 1,
+                to: FrameSizes::MOST,
+            },
+            absent: Means("frames are as long as what they hold"),
+            meaning: "Sizes to which frames are padded, ascending: octets of a protected frame from its destination address on, as a capture shows it. Every frame gets the smallest size that holds it; payloads above the largest size are split. With MKA if all members announce that they take such frames; with static keys the other end needs `padding` or `fragment` too. Frames then pass through user space. `check` prints what it costs.",
+            example: "padding = [256, 1514]",
+        }
         express: bool {
             kind: Kind::Switch,
             absent: Switch(false),
@@ -211,7 +222,7 @@ section! {
         peers: Vec<Spanned<String>> {
             kind: Kind::List { of: &texts::SCI, from: 1, to: MOST_PEERS },
             absent: Means("whoever was live under the first CAK"),
-            meaning: "The SCIs of all other boxes of the link. Others are reported as strangers.",
+            meaning: "The SCIs of all other boxes of the link. Others are reported as strangers, and those that are not there as missing.",
             example: r#"peers = ["02:00:00:00:00:b3/1"]"#,
         }
         priority: i64 {

@@ -56,6 +56,12 @@ section! {
             example: r#"suite = "gcm-aes-256""#,
             ..LINK.suite
         }
+        padding: Vec<Spanned<i64>> {
+            absent: Means("packets are as long as what they hold"),
+            meaning: "Sizes to which the LAN's frames are padded before they enter the tunnel, with `protect = true`. The list is that of `padding` in `[[link]]`. A packet in identifier mode over IPv4 has 16 octets more than the frame.",
+            example: "mka.cak_file = \"plants.cak\"\nprotect = true\npadding = [256, 1484]",
+            ..LINK.padding
+        }
         mtu: Value {
             kind: texts::MTU,
             absent: Word("interface"),
@@ -77,8 +83,23 @@ section! {
         rate: String {
             kind: Kind::Text { what: "bits a second, `\"64k\"` to `\"100G\"`", pattern: "^[0-9]+[kMG]$" },
             absent: Means("packets are sent as they come"),
-            meaning: "What the site's uplink carries, less a few percent. Packets wait here instead of in a modem: express frames first, other flows in turns. It counts UDP, IP and 38 octets of Ethernet around each payload, all peers and paths together. Frames then pass through user space.",
+            meaning: "What the site's uplink carries, less a few percent. Packets wait here instead of in a modem: express frames first, other flows in turns. It counts UDP, IP and 38 octets of Ethernet around each payload, all peers and paths together, but for paths with a `rate` of their own. Frames then pass through user space.",
             example: r#"rate = "50M""#,
+        }
+        vlans: Vec<Spanned<Value>> {
+            kind: Kind::List {
+                of: &Kind::Either(&[
+                    // IEEE 802.1Q, table 9-2.
+                    Kind::Number { from: 1, to: 4094 },
+                    Kind::Word("untagged"),
+                    Kind::Text { what: "a range such as `\"20-29\"`", pattern: "^[0-9]{1,4}-[0-9]{1,4}$" },
+                ]),
+                from: 1,
+                to: 4095,
+            },
+            absent: Means("all cross"),
+            meaning: "The VLANs of the LAN that cross, both ways. The outermost tag that names a VLAN counts; priority tags (VID 0) name none. `untagged` stands for frames of no VLAN. All others are dropped and counted. Without `protect`, flows go through the kernel only with `untagged`.",
+            example: r#"vlans = [10, "20-29", "untagged"]"#,
         }
         cells: Value {
             kind: Kind::Either(&[
@@ -280,6 +301,12 @@ section! {
             absent: Means("as this box's routes say"),
             meaning: "Interface by which packets leave, by its routes.",
             example: r#"interface = "wan2""#,
+        }
+        rate: String {
+            absent: Means("that of the site, if it has one"),
+            meaning: "What the uplink of this path carries, less a few percent: that of its `interface`, or without one that of its `local`. One of them is needed. All paths of the site with the same one share the rate, and each says it. A site has at most 8 such uplinks.",
+            example: "interface = \"wan2\"\nrate = \"18M\"",
+            ..SITE.rate
         }
     }
     sections {}

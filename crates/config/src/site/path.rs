@@ -11,7 +11,7 @@ use super::super::Io;
 use super::super::findings::Findings;
 use super::super::reference::{RawSitePath, RawSitePeer, SITE_PATH, SITE_PEER};
 use super::super::unique_names::interface_name;
-use super::{Endpoint, Host, SitePath};
+use super::{Endpoint, Host, SitePath, uplink};
 
 /// Settings of site and peer that paths have to go with.
 #[derive(Clone, Copy)]
@@ -59,7 +59,8 @@ pub(super) fn validate(
     for (at, raw) in raw.paths.iter().enumerate() {
         let label = format!("{label}path {}: ", at + 1);
         let path = judge(&label, raw, around.bind, findings);
-        if let Some(same) = paths.iter().position(|other| *other == path) {
+        let way = |path: &SitePath| SitePath { rate: None, ..path.clone() };
+        if let Some(same) = paths.iter().position(|other| way(other) == way(&path)) {
             let text = format!(
                 "{label}is the same as path {}; give it an endpoint, local or interface of its own",
                 same + 1
@@ -90,7 +91,7 @@ fn judge(
     findings: &mut Findings,
 ) -> SitePath {
     let span = raw.span();
-    let RawSitePath { endpoint, local, interface } = raw.get_ref();
+    let RawSitePath { endpoint, local, interface, rate } = raw.get_ref();
     let endpoint = endpoint.as_ref().and_then(|value| match value.get_ref().parse::<Endpoint>() {
         Ok(endpoint) => Some(endpoint),
         Err(why) => {
@@ -151,7 +152,19 @@ fn judge(
         }
     }
     let interface = interface.as_ref().map(|interface| interface.get_ref().clone());
-    SitePath { endpoint, local, interface }
+    let path = SitePath {
+        endpoint,
+        local,
+        interface,
+        rate: rate.as_ref().and_then(|rate| uplink::judge(label, rate, findings)),
+    };
+    if let (Some(rate), None) = (rate, path.uplink_key()) {
+        let text = format!(
+            "{label}rate is that of an uplink, and nothing says which; add interface or local, or write the rate into [[site]]"
+        );
+        findings.error(rate.span(), text);
+    }
+    path
 }
 
 #[cfg(test)]
@@ -208,6 +221,63 @@ endpoint = "203.0.113.9:7787"
             assert_eq!(one.peers[0].is_like_but_for_paths(&other.peers[0]), alike, "{by}");
         }
         assert!(!one.peers[1].is_like_but_for_paths(&one.peers[1]), "it has an endpoint");
+    }
+
+    #[test]
+    fn uplinks_are_numbered_and_shared_and_other_rates_restart_the_site() {
+        let site = |text: &str| validated(text).map_err(|errors| lines(&errors)).unwrap().0.sites.remove(0);
+        let rates = two_paths()
+            .replace("interface = \"wan2\"", "interface = \"wan2\", local = \"192.0.2.9\", rate = \"20M\"")
+            .replace("local = \"192.0.2.7\"", "local = \"192.0.2.7\", rate = \"5M\"")
+            .replace(
+                "endpoint = \"203.0.113.9:7787\"",
+                "paths = [{ endpoint = \"203.0.113.9:7787\", interface = \"wan2\", rate = \"20M\" }, { endpoint = \"203.0.113.9:7787\" }]",
+            );
+        let one = site(&rates);
+        let uplinks = one.path_uplinks();
+        let named: Vec<_> = uplinks.iter().map(|uplink| (uplink.name(), uplink.rate)).collect();
+        assert_eq!(named, [("192.0.2.7".to_owned(), 5_000_000), ("wan2".to_owned(), 20_000_000)]);
+        let numbers = |peer: usize| -> Vec<_> {
+            let manager = crate::site::settings::manager_peer(&one, &one.peers[peer]);
+            manager.paths.iter().map(|path| path.uplink).collect()
+        };
+        assert_eq!([numbers(0), numbers(1)], [vec![Some(1), Some(2)], vec![Some(2), None]]);
+        assert!(one.is_shaped() && !site(&two_paths()).is_shaped());
+        for (what, by, goes_on) in [
+            ("198.51.100.7:7787\", local", "198.51.100.8:7787\", local", true),
+            ("\"5M\"", "\"6M\"", false),
+            ("192.0.2.7", "192.0.2.8", false),
+        ] {
+            assert_eq!(one.goes_on_as(&site(&rates.replacen(what, by, 1))), goes_on, "{by}");
+        }
+        let plan =
+            crate::check::Plan::new(&validated(&rates).unwrap().0, Some(&|_| Ok(1500))).unwrap().to_string();
+        for line in [
+            "  rate       5M bit/s at 192.0.2.7, 20M bit/s at wan2, of paths there to all peers",
+            "    path 1     from 192.0.2.7 to 198.51.100.7:7787, 5M bit/s",
+        ] {
+            assert!(plan.contains(line), "{line}\n{plan}");
+        }
+    }
+
+    #[test]
+    fn a_site_has_eight_uplinks_with_a_rate_at_most() {
+        let text = |uplinks: usize| {
+            let path = |number: usize| format!("{{ interface = \"wan{number}\", rate = \"1M\" }}");
+            let peers = (0..uplinks).step_by(3).map(|first| {
+                let paths: Vec<_> = (first..uplinks.min(first + 3)).map(path).collect();
+                let key = first.to_string().repeat(64);
+                let paths = paths.join(", ");
+                format!("[[site.peer]]\nname = \"p{first}\"\npublic_key = \"{key}\"\npaths = [{paths}]\n")
+            });
+            let text = two_paths();
+            let (site, _) = text.split_once("[[site.peer]]").unwrap();
+            format!("{site}{}", peers.collect::<String>())
+        };
+        assert_eq!(validated(&text(8)).unwrap().0.sites[0].path_uplinks().len(), 8);
+        let errors = lines(&validated(&text(9)).unwrap_err());
+        let expected = "gw.toml:8: site \"dresden\": 9 uplinks of paths have a rate, and at most 8 fit; remove rate from the path of line 19";
+        assert_eq!(errors, [expected]);
     }
 
     /// Each row: the text that is replaced, its replacement, and all lines that are reported.
@@ -281,6 +351,26 @@ endpoint = "203.0.113.9:7787"
                 "13: site \"dresden\": peer \"berlin\": path 1: local is 192.0.2.7, and bind 192.0.2.8 sends from that address alone; use bind = \"0.0.0.0:7787\" or \"[::]:7787\"",
             ),
             (
+                "local = \"192.0.2.7\"",
+                "rate = \"5M\"",
+                "13: site \"dresden\": peer \"berlin\": path 1: rate is that of an uplink, and nothing says which; add interface or local, or write the rate into [[site]]",
+            ),
+            (
+                "interface = \"wan2\"",
+                "interface = \"wan2\", rate = \"5m\"",
+                "14: site \"dresden\": peer \"berlin\": path 2: rate = \"5m\" is no rate; write bits a second as a whole number with k, M or G, such as \"50M\"",
+            ),
+            (
+                second,
+                "{ local = \"192.0.2.7\", rate = \"5M\" }",
+                "14: site \"dresden\": peer \"berlin\": path 2: it has rate = \"5M\", and the path of line 13 with the same uplink no rate; write the same rate at both",
+            ),
+            (
+                second,
+                "{ endpoint = \"198.51.100.7:7787\", local = \"192.0.2.7\", rate = \"5M\" }",
+                "14: site \"dresden\": peer \"berlin\": path 2: is the same as path 1; give it an endpoint, local or interface of its own\n14: site \"dresden\": peer \"berlin\": path 2: it has rate = \"5M\", and the path of line 13 with the same uplink no rate; write the same rate at both",
+            ),
+            (
                 "\"wan2\"",
                 "\"wan/2\"",
                 "14: site \"dresden\": peer \"berlin\": path 2: interface = \"wan/2\" is no interface name; use 1 to 15 octets without space, / and :",
@@ -288,7 +378,7 @@ endpoint = "203.0.113.9:7787"
             (
                 "interface = \"wan2\"",
                 "device = \"wan2\"",
-                "14: unknown key \"device\"; remove it or use one of endpoint, local, interface",
+                "14: unknown key \"device\"; remove it or use one of endpoint, local, interface, rate",
             ),
         ] {
             let text = two_paths();

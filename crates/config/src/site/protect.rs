@@ -1,6 +1,7 @@
 //! `protect`: what does not go together with it. Its keys are judged with those of links.
 
 use secy::SecY;
+use suite::CipherSuite;
 use toml::Spanned;
 
 use super::super::Io;
@@ -35,13 +36,30 @@ pub(super) fn validate(label: &str, raw: &RawSite, io: Io, findings: &mut Findin
         );
         findings.error(beyond.span(), text);
     }
+    warn_of_partial_mesh(label, raw, findings);
     true
+}
+
+/// Suites whose SAKs depend on all members' SCIs, between sites of which two may not hear each other.
+fn warn_of_partial_mesh(label: &str, raw: &RawSite, findings: &mut Findings) {
+    let is_xpn = |suite: &&Spanned<String>| suite.get_ref().parse().is_ok_and(CipherSuite::is_xpn);
+    let Some(value) = raw.suite.as_ref().filter(is_xpn) else { return };
+    if raw.mka.is_some() && raw.peer.len() > 1 {
+        let name = value.get_ref();
+        let text = format!(
+            "{label}suite = {name:?} between {} sites: if two of them do not hear each other, one gets no key, and all of its frames stop; use {:?} at all sites, with which who hears each other goes on",
+            raw.peer.len() + 1,
+            name.replace("-xpn", "")
+        );
+        findings.warn(value.span(), text);
+    }
 }
 
 /// Keys that nobody would use.
 fn refuse_keys(label: &str, raw: &RawSite, findings: &mut Findings) {
     let spans = [
         ("suite", raw.suite.as_ref().map(Spanned::span)),
+        ("padding", raw.padding.as_ref().map(Spanned::span)),
         ("[site.mka]", raw.mka.as_ref().map(Spanned::span)),
         ("[site.static]", raw.static_keys.as_ref().map(Spanned::span)),
     ];
@@ -143,6 +161,28 @@ public_key = "{:064x}"
                 "gw.toml:11: site \"dresden\": accept_integrity = true: frames leave authenticated, but readable on the internet, if the key server says so"
             ]
         );
+        // Of three sites, two may not hear each other.
+        let more = "[[site.peer]]\nname = \"celle\"\npublic_key = \"".to_owned() + &format!("{:064x}\"", 2);
+        for (suite, other, three, warned) in [
+            ("gcm-aes-xpn-256", "gcm-aes-256", true, true),
+            ("gcm-aes-xpn-128", "gcm-aes-128", true, true),
+            ("chacha20-poly1305-xpn", "chacha20-poly1305", true, true),
+            ("gcm-aes-xpn-256", "", false, false),
+            ("gcm-aes-256", "", true, false),
+        ] {
+            let site = format!("protect = true\nsuite = {suite:?}");
+            let text = text("", &site, MKA) + if three { &more } else { "" };
+            let warnings = lines(&validated(&text).unwrap().1);
+            let partial = warnings.iter().filter(|line| line.contains("do not hear each other"));
+            let partial: Vec<_> = partial.collect();
+            assert_eq!(partial.len(), usize::from(warned), "{warnings:?}");
+            let head = format!("gw.toml:9: site \"dresden\": suite = {suite:?} between 3 sites: ");
+            let cure = format!("; use {other:?} at all sites");
+            assert!(
+                partial.iter().all(|line| line.starts_with(&head) && line.contains(&cure)),
+                "{partial:?}"
+            );
+        }
         let limits = "[site.limits]\nflows = 100\nflows_per_sci = 10";
         let limited = config("protect = true", &format!("{MKA}\n{limits}"));
         assert_eq!((limited.sites[0].limits.flows, limited.sites[0].limits.flows_per_sci), (100, 10));

@@ -52,7 +52,7 @@ pub fn manager_settings(config: &Site, lan_mtu: usize) -> Option<ManagerSettings
         most_payload: most_payload(config, lan_mtu)?,
         name: config.name.clone(),
         identity: config.identity.clone()?,
-        peers: config.peers.iter().map(manager_peer).collect(),
+        peers: config.peers.iter().map(|peer| manager_peer(config, peer)).collect(),
         lanes: LANES,
         frames: frame_kinds(config),
         window: config.window,
@@ -68,24 +68,30 @@ fn frame_kinds(config: &Site) -> FrameKinds {
 }
 
 /// Settings of the manager for a peer.
-pub fn manager_peer(peer: &SitePeer) -> ManagerPeer {
+pub fn manager_peer(config: &Site, peer: &SitePeer) -> ManagerPeer {
+    let uplinks = config.path_uplinks();
+    let number = |path: &SitePath| {
+        let own = path.uplink()?;
+        uplinks.iter().position(|uplink| *uplink == own).map(|place| place as u8 + 1)
+    };
     ManagerPeer {
         endpoint: peer.endpoint.as_ref().map(ToString::to_string),
         public_key: peer.public_key,
         via: peer.via.as_ref().map(|hub| hub.public_key),
         mode: peer.mode,
         classical: peer.classical,
-        paths: peer.paths.iter().map(manager_path).collect(),
+        paths: peer.paths.iter().map(|path| manager_path(path, number(path))).collect(),
         copies: peer.copies,
     }
 }
 
-/// Settings of the manager for one path of a peer.
-pub fn manager_path(path: &SitePath) -> ManagerPath {
+/// Settings of the manager for one path of a peer, with the number of its uplink, if that has a rate of its own.
+pub fn manager_path(path: &SitePath, uplink: Option<u8>) -> ManagerPath {
     ManagerPath {
         endpoint: path.endpoint.as_ref().map(ToString::to_string),
         local: path.local,
         interface: path.interface.clone(),
+        uplink,
     }
 }
 
@@ -117,11 +123,13 @@ pub fn settings(config: &Site, lan_mtu: usize) -> Result<Settings, getrandom::Er
     })
 }
 
-/// The shaper of a site whose uplink's rate is configured.
-pub fn shaper(config: &Site, lan_mtu: usize) -> Option<ShaperSettings> {
+/// The shaper of a site whose uplink's rate is configured, and those of its paths' uplinks, by their numbers.
+pub fn shapers(config: &Site, lan_mtu: usize) -> (Option<ShaperSettings>, Vec<ShaperSettings>) {
     let frame = lan_frame(lan_mtu) + OuterTags::OCTETS + LONGEST_HEADER;
     let relayed = PACKET_OCTETS + RELAY_HEADER;
-    Some(ShaperSettings { bits_per_second: config.rate?, most_payload: frame.max(relayed) })
+    let shaper = |bits_per_second| ShaperSettings { bits_per_second, most_payload: frame.max(relayed) };
+    let paths = config.path_uplinks();
+    (config.rate.map(shaper), paths.into_iter().map(|uplink| shaper(uplink.rate)).collect())
 }
 
 /// Settings of the forwarding half for a peer.

@@ -1,11 +1,12 @@
 //! `rate` and `dscp`: the order of a site's packets at its uplink, and beyond.
 
-use dataplane::site::Dscp;
+use dataplane::site::{Dscp, UPLINKS};
 use toml::{Spanned, Value};
 
 use super::super::Io;
 use super::super::findings::Findings;
-use super::super::reference::{RawSite, SITE};
+use super::super::reference::{RawSite, RawSitePeer, SITE};
+use super::{SitePeer, UplinkKey};
 
 /// Rates that a shaper takes, in bits a second.
 const RATES: std::ops::RangeInclusive<u64> = 64_000..=100_000_000_000;
@@ -13,6 +14,19 @@ const RATES: std::ops::RangeInclusive<u64> = 64_000..=100_000_000_000;
 /// The rate of the uplink in bits a second. `None`: packets are sent as they come.
 pub(super) fn rate(label: &str, raw: &RawSite, io: Io, findings: &mut Findings) -> Option<u64> {
     let value = raw.rate.as_ref()?;
+    let rate = judge(label, value, findings)?;
+    if io == Io::Kernel {
+        let wrong = format!(
+            "{label}rate does not go with io = \"kernel\": programs cannot let packets wait, so all of them pass through user space; use io = \"auto\", or remove rate"
+        );
+        findings.error(value.span(), wrong);
+        return None;
+    }
+    Some(rate)
+}
+
+/// A rate as it is written, in bits a second.
+pub(super) fn judge(label: &str, value: &Spanned<String>, findings: &mut Findings) -> Option<u64> {
     let text = value.get_ref();
     let wrong = match parse(text) {
         None => format!(
@@ -21,13 +35,51 @@ pub(super) fn rate(label: &str, raw: &RawSite, io: Io, findings: &mut Findings) 
         Some(rate) if !RATES.contains(&rate) => {
             format!("{label}rate = {text:?} is out of range; use \"64k\" to \"100G\"")
         }
-        Some(_) if io == Io::Kernel => format!(
-            "{label}rate does not go with io = \"kernel\": programs cannot let packets wait, so all of them pass through user space; use io = \"auto\", or remove rate"
-        ),
         Some(rate) => return Some(rate),
     };
     findings.error(value.span(), wrong);
     None
+}
+
+/// Paths that share an uplink say the same rate, and uplinks with a rate are not too many.
+pub(super) fn judge_paths(
+    label: &str,
+    raw: &[Spanned<RawSitePeer>],
+    peers: &[SitePeer],
+    findings: &mut Findings,
+) {
+    let mut known: Vec<(UplinkKey, Option<u64>, usize)> = Vec::new();
+    for (peer, raw) in peers.iter().zip(raw) {
+        for (number, (path, raw)) in (1..).zip(peer.paths.iter().zip(&raw.get_ref().paths)) {
+            let Some(key) = path.uplink_key() else { continue };
+            let line = findings.line(&raw.span());
+            let Some((_, rate, before)) = known.iter().find(|(known, ..)| *known == key) else {
+                known.push((key, path.rate, line));
+                continue;
+            };
+            if *rate != path.rate {
+                let written = |rate: Option<u64>| {
+                    rate.map_or("no rate".to_owned(), |rate| format!("rate = {:?}", rate_text(rate)))
+                };
+                let text = format!(
+                    "{label}peer {:?}: path {number}: it has {}, and the path of line {before} with the same uplink {}; write the same rate at both",
+                    peer.name,
+                    written(path.rate),
+                    written(*rate)
+                );
+                findings.error(raw.span(), text);
+            }
+        }
+    }
+    let with_rate: Vec<_> = known.iter().filter(|(_, rate, _)| rate.is_some()).collect();
+    if let Some((.., line)) = with_rate.get(UPLINKS) {
+        let text = format!(
+            "{label}{} uplinks of paths have a rate, and at most {UPLINKS} fit; remove rate from the path of line {line}",
+            with_rate.len()
+        );
+        let span = raw.first().map(Spanned::span).unwrap_or_default();
+        findings.error(span, text);
+    }
 }
 
 fn parse(text: &str) -> Option<u64> {

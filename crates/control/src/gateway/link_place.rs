@@ -10,6 +10,7 @@ use crate::kernel_link::{CELL_HAS_PROGRAMS, KernelLink, LinkPlace, LinkPlaceSett
 use crate::kernel_ports::{PlaceWanted, ProgramsOf, fit};
 use crate::kernel_programs::KernelPrograms;
 use crate::link::Keys;
+use crate::sa_table::BEGAN_THERE;
 
 impl Gateway {
     /// Has a link's frames protected and verified in the kernel, as far as that is wanted and can be, or as these settings have changed.
@@ -46,6 +47,12 @@ impl Gateway {
     pub fn takes_in_kernel(&self, name: &str) -> bool {
         let kernel = self.number(name).and_then(|number| self.links[number].kernel());
         kernel.is_some_and(KernelLink::is_ready)
+    }
+
+    /// Whether programs wait for a link's next SAK: they take SAs, and the SAK in use is in user space since it began there.
+    pub fn awaits_next_sak(&self, name: &str) -> bool {
+        let is_there = |place| matches!(place, LinkPlace::UserSpace(why) if why == BEGAN_THERE);
+        self.takes_in_kernel(name) && self.link_place(name).is_some_and(is_there)
     }
 
     /// Whether a link of this name may have programs that do what is wanted, as far as programs and kernel are concerned.

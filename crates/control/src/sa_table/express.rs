@@ -18,7 +18,7 @@ use secy::{NextAction, SecY};
 use wire::{Ki, Sci};
 use xdp::XdpError;
 
-use super::{Installed, SaNotice, SaTable};
+use super::{BEGAN_THERE, Installed, SaNotice, SaTable};
 use crate::kernel_link::{KernelLink, LinkPlace};
 
 /// The most peers whose express SCs are received: each has two SCs then.
@@ -122,7 +122,7 @@ impl SaTable {
         let why = match self.find_express(ki) {
             Some(of) if !of.sak.fragmentation.express => "not all of the group announce express SCs",
             Some(of) if of.in_kernel => return LinkPlace::Express,
-            Some(_) => self.why_user_space.as_deref().unwrap_or("its SAK began there"),
+            Some(_) => self.why_user_space.as_deref().unwrap_or(BEGAN_THERE),
             None => "its SAK has no express SCs",
         };
         LinkPlace::UserSpace(why.to_owned())

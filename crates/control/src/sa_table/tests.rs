@@ -8,9 +8,9 @@ use wire::{MacAddr, Mi, Ssci};
 
 const OWN: Sci = sci(0);
 const WHOLE: FragmentAgreement =
-    FragmentAgreement { fragment: false, concatenate: false, express: false, largest_sdu: 1518 };
+    FragmentAgreement { fragment: false, concatenate: false, pad: false, express: false, largest_sdu: 1518 };
 const FRAGMENTED: FragmentAgreement =
-    FragmentAgreement { fragment: true, concatenate: true, express: false, largest_sdu: 9000 };
+    FragmentAgreement { fragment: true, concatenate: true, pad: true, express: false, largest_sdu: 9000 };
 
 const fn sci(number: u8) -> Sci {
     Sci::new(MacAddr([2, 0, 0, 0, 0, number]), 1)
@@ -47,7 +47,13 @@ impl Ends {
     fn new() -> Self {
         let pipeline = pipeline(OWN);
         Self {
-            table: SaTable::new(&pipeline.secy, 64, (Duration::ZERO, ExpressClasses::DEFAULT), false, false),
+            table: SaTable::new(
+                &pipeline.secy,
+                64,
+                (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE),
+                false,
+                false,
+            ),
             pipeline,
             notices: vec![],
         }
@@ -193,6 +199,40 @@ fn fragmentation_follows_the_enabled_sak() {
     ends.apply_event(Event::Retire(ki(rows.len() as u32)));
     assert!(!ends.pipeline.is_fragmenting());
     assert!(ends.table.prepare(&mut pipeline(sci(9))).is_err(), "another SCI");
+}
+
+/// Frames are padded under a SAK that allows it and encrypts all, and other settings hold at once.
+#[test]
+fn padding_follows_the_enabled_sak_and_the_settings() {
+    let mut ends = Ends::new();
+    let sizes = FrameSizes::new(&[256]).unwrap();
+    let set = |ends: &mut Ends, sizes| {
+        ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, sizes), false, false);
+        if let Some(mut changes) = ends.table.take_changes() {
+            assert!(changes.reports.is_empty(), "the KaY hears nothing of it");
+            changes.apply(&mut ends.pipeline);
+        }
+    };
+    set(&mut ends, sizes);
+    let pads = FragmentAgreement { pad: true, ..WHOLE };
+    let rows = [
+        (Confidentiality::Zero, pads, true),
+        (Confidentiality::Zero, WHOLE, false),
+        (Confidentiality::Integrity, pads, false),
+        (Confidentiality::Fifty, pads, false),
+        (Confidentiality::Zero, pads, true),
+    ];
+    for (kn, (confidentiality, fragmentation, padded)) in (1..).zip(rows) {
+        let sak = sak(kn, CipherSuite::GcmAes128, [1]);
+        ends.apply_event(Event::Install(Box::new(Association { confidentiality, fragmentation, ..*sak })));
+        ends.apply_event(Event::EnableTransmit(ki(kn)));
+        ends.apply_event(Event::Retire(ki(kn - 1)));
+        assert_eq!(ends.pipeline.is_fragmenting(), padded, "{kn}");
+        set(&mut ends, FrameSizes::NONE);
+        assert!(!ends.pipeline.is_fragmenting(), "{kn}");
+        set(&mut ends, sizes);
+        assert_eq!(ends.pipeline.is_fragmenting(), padded, "{kn}");
+    }
 }
 
 /// Changes that a worker did not take go before those that were made since.

@@ -15,7 +15,7 @@ use netdev::memory::MemoryPort;
 use netdev::pool::{ChunkOctets, Pool};
 use netdev::scheduling::Scheduling;
 use pnstore::LeaseStore;
-use secy::{ClearVlan, ExpressClasses, SciInclusion, SecY, Settings, ValidateFrames};
+use secy::{ClearVlan, ExpressClasses, FrameSizes, SciInclusion, SecY, Settings, ValidateFrames};
 use suite::mka::Cak;
 use testkit::frames::{ethernet, payload};
 use wire::mkpdu::{Capability, Confidentiality};
@@ -58,6 +58,7 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
             carries_whole: false,
             in_kernel: false,
             express: false,
+            takes_padded: true,
             largest_sdu: 9000,
             name: None,
             suites: vec![],
@@ -78,6 +79,7 @@ pub(crate) fn plain_kay(side: usize) -> mka::Settings {
         reassembles: false,
         splits: false,
         express: false,
+        takes_padded: false,
         largest_sdu: 1518,
         ..kay(side).announced
     };
@@ -94,6 +96,7 @@ pub(crate) fn agreement(settings: mka::Settings) -> KeyAgreement {
         replay_window: 64,
         hold,
         express_classes: ExpressClasses::DEFAULT,
+        padding: FrameSizes::NONE,
         antedate,
         beside_stations: false,
         record: None,

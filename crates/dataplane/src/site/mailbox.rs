@@ -21,6 +21,7 @@ use super::copies::Copies;
 use super::endpoints::Place;
 use super::relay::RelayedDatagram;
 use super::uplink::ChannelOctets;
+use super::uplinks::WayOut;
 use crate::mailbox::{self, Mailbox};
 
 /// Octets of the longest EAPOL frame that a mailbox takes, and of the longest packet of the management channel that is relayed.
@@ -65,6 +66,13 @@ pub enum ToWorker {
         peer: PeerId,
         /// Which frames.
         copies: Copies,
+    },
+    /// Packets that leave so are of this uplink from here on.
+    WayOut {
+        /// Its number, from 1 on.
+        uplink: u8,
+        /// How they leave.
+        way: WayOut,
     },
     /// How relayed packets name a peer, and which peer relays to it.
     Relay {

@@ -122,14 +122,13 @@ impl Site {
             counters,
             ..
         } = self;
-        let Some((pool, sender)) = lan.receive(arrived) else { return 0 };
-        let received = arrived.len();
-        if received == 0 {
-            return 0;
+        let Some((pool, sender, received)) = lan.receive(arrived, counters) else { return 0 };
+        if arrived.is_empty() {
+            return received;
         }
         let gate = standby.as_ref().map_or(Gate::Open, |standby| standby.gate());
-        let marks = outward.marks(wan.uplink.is_some());
-        let mut batch = Batch::new(now, wan, received);
+        let marks = outward.marks(!wan.uplinks.is_empty());
+        let mut batch = Batch::new(now, wan, arrived.len());
         let first = batch.number;
         for (number, slot) in arrived.slots().iter().enumerate() {
             let frame = pool.frame(slot);
@@ -287,7 +286,8 @@ fn send_relayed(now: Instant, relays: &mut Relays, wan: &mut Wan, dscp: Dscp) {
         let others = Mark::of_others(dscp);
         match kind {
             RelayedKind::Frame(class, mark, continues) => {
-                (batch.class, batch.dscp, batch.continues) = (class, mark.dscp(), continues);
+                (batch.class, batch.dscp) = (class, mark.dscp());
+                batch.begun = if continues { u16::MAX } else { 0 };
             }
             RelayedKind::Channel(peer) => batch.describe(BulkFlow::Channel(peer), others),
             RelayedKind::OfOthers(from, to, channel) => {
@@ -311,8 +311,8 @@ struct Batch<'b> {
     class: Class,
     dscp: u8,
     copy: bool,
-    /// One of them has come.
-    continues: bool,
+    /// Of which uplinks one of them has come, a bit for each.
+    begun: u16,
     /// Of the peer whose packets come now: which go over its other paths as well, and these paths.
     copies: Copies,
     others: ArrayVec<Place, { PATHS - 1 }>,
@@ -325,7 +325,7 @@ struct Batch<'b> {
 impl<'b> Batch<'b> {
     /// So many frames come, or relayed packets.
     fn new(now: Instant, wan: &'b mut Wan, frames: usize) -> Self {
-        let number = wan.uplink.as_mut().map_or(0, |uplink| uplink.take_numbers(frames as u64));
+        let number = wan.uplinks.take_numbers(frames as u64);
         let (copies, others) = (Copies::None, ArrayVec::new());
         Self {
             wan,
@@ -336,7 +336,7 @@ impl<'b> Batch<'b> {
             class: Class::Express,
             dscp: 0,
             copy: false,
-            continues: false,
+            begun: 0,
             copies,
             others,
             copied: 0,
@@ -354,21 +354,21 @@ impl<'b> Batch<'b> {
 
     /// Packets of bulk come now.
     fn describe(&mut self, flow: BulkFlow<'_>, mark: Mark) {
-        (self.dscp, self.copy, self.continues) = (mark.dscp(), false, false);
-        if let Some(uplink) = &self.wan.uplink {
-            self.class = uplink.bulk(flow);
+        (self.dscp, self.copy, self.begun) = (mark.dscp(), false, 0);
+        if !self.wan.uplinks.is_empty() {
+            self.class = self.wan.uplinks.bulk(flow);
         }
     }
 
     /// Packets of a frame come now.
     fn describe_frame(&mut self, peer: PeerId, flow: &Flow, mark: Mark) {
-        (self.dscp, self.continues) = (mark.dscp(), false);
+        (self.dscp, self.begun) = (mark.dscp(), 0);
         self.copy = !self.others.is_empty() && self.copies.has(flow);
-        if let Some(uplink) = &self.wan.uplink {
+        if !self.wan.uplinks.is_empty() {
             self.class = if mark.is_express() || is_express(flow) {
                 Class::Express
             } else {
-                uplink.bulk(BulkFlow::Frames(peer, flow))
+                self.wan.uplinks.bulk(BulkFlow::Frames(peer, flow))
             };
         }
     }
@@ -380,14 +380,14 @@ impl<'b> Batch<'b> {
         body: &'b [u8],
     ) {
         let mut packet = Outgoing { to, source, dscp: self.dscp, head, body };
-        if let Some(uplink) = &mut self.wan.uplink {
-            let mut of = PacketOf { number: self.number, continues: self.continues };
-            uplink.push(self.now, of, self.class, wan_port, &packet);
-            (of.continues, self.continues) = (true, true);
-            for Place { to, source } in self.others.iter().filter(|_| self.copy) {
-                (packet.to, packet.source) = (*to, *source);
-                uplink.push(self.now, of, self.class, wan_port, &packet);
-                self.sent += 1;
+        if !self.wan.uplinks.is_empty() {
+            self.give(wan_port, &packet);
+            for place in 0..self.others.len() {
+                if self.copy {
+                    Place { to: packet.to, source: packet.source } = self.others[place];
+                    self.give(wan_port, &packet);
+                    self.sent += 1;
+                }
             }
             return;
         }
@@ -397,6 +397,20 @@ impl<'b> Batch<'b> {
         }
         self.copied |= u64::from(self.copy) << self.packets.len();
         self.packets.push(packet);
+    }
+
+    /// Gives a packet to its uplink, or sends it if that has no rate.
+    fn give(&mut self, wan_port: WanPort, packet: &Outgoing<'_>) {
+        let number = self.wan.uplinks.number_of(&packet.source);
+        let Some((number, uplink)) =
+            number.and_then(|number| Some((number, self.wan.uplinks.get_mut(number)?)))
+        else {
+            return self.wan.send(wan_port, std::slice::from_ref(packet));
+        };
+        let bit = 1 << number;
+        let of = PacketOf { number: self.number, continues: self.begun & bit != 0 };
+        self.begun |= bit;
+        uplink.push(self.now, of, self.class, wan_port, packet);
     }
 
     /// Sends what is left, and says how many copies went over other paths.

@@ -56,8 +56,6 @@ impl Site {
             self.relays.add(sent_to);
             self.outward.add(peer, mode);
         }
-        if let Some(uplink) = &mut self.wan.uplink {
-            uplink.set_window(self.forwarding.most_late());
-        }
+        self.wan.uplinks.set_window(self.forwarding.most_late());
     }
 }

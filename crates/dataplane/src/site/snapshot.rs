@@ -11,6 +11,7 @@ use super::counters::SitePathCounters;
 use super::endpoints::WanPort;
 use super::standby::StandbySnapshot;
 use super::uplink::UplinkSnapshot;
+use super::uplinks::UPLINKS;
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
 
@@ -47,8 +48,10 @@ pub struct SiteSnapshot {
     pub header: Option<UdpCounters>,
     /// The UDP port of plain mode.
     pub plain: Option<UdpCounters>,
-    /// The uplink, if its rate is known.
+    /// The uplink, if its rate is known: of packets that are of none of the following.
     pub uplink: Option<UplinkSnapshot>,
+    /// Uplinks of paths, by their numbers from 1 on.
+    pub path_uplinks: ArrayVec<UplinkSnapshot, UPLINKS>,
     /// The forwarding half.
     pub tunnel: SiteCounters,
     /// Its peers; a [`PeerId`] is an index here.
@@ -85,7 +88,7 @@ impl SiteSnapshot {
         let [data, header, plain] =
             WanPort::ALL.map(|wan_port| site.wan.port(wan_port).map(|port| port.counters()));
         (self.data, self.header, self.plain) = (data, header, plain);
-        self.uplink = site.wan.uplink.as_ref().map(|uplink| uplink.snapshot());
+        (self.uplink, self.path_uplinks) = site.wan.uplinks.snapshots();
         self.standby = site.standby.as_deref().map(|standby| standby.snapshot());
         let forwarding = &site.forwarding;
         self.tunnel = *forwarding.counters();

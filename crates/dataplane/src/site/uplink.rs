@@ -3,7 +3,6 @@
 //! Every packet of the worker goes through it: frames of the LAN, copies for further paths, packets that are relayed. Those of the
 //! management channel leave by its thread at once, and are charged.
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,19 +14,22 @@ use wire::Instant;
 use wire::tunnel::Flow;
 
 use super::endpoints::{Place, WanPort};
+use super::uplinks::UPLINKS;
 
-/// Octets that the management channel has sent, on the line: it adds, the worker charges.
+/// Octets that the management channel has sent, on the line, by the number of the uplink: it adds, the worker charges.
 #[derive(Clone, Default, Debug)]
-pub struct ChannelOctets(Arc<AtomicU64>);
+pub struct ChannelOctets(Arc<[AtomicU64; UPLINKS + 1]>);
 
 impl ChannelOctets {
-    /// A UDP payload of so many octets was sent.
-    pub fn add(&self, payload: usize, ipv6: bool) {
-        self.0.fetch_add((payload + line_overhead(ipv6)) as u64, Ordering::Relaxed);
+    /// A UDP payload of so many octets was sent by this uplink.
+    pub fn add(&self, uplink: u8, payload: usize, ipv6: bool) {
+        if let Some(sum) = self.0.get(usize::from(uplink)) {
+            sum.fetch_add((payload + line_overhead(ipv6)) as u64, Ordering::Relaxed);
+        }
     }
 
-    fn sum(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+    fn sum(&self, uplink: u8) -> u64 {
+        self.0.get(usize::from(uplink)).map_or(0, |sum| sum.load(Ordering::Relaxed))
     }
 }
 
@@ -68,20 +70,14 @@ pub struct UplinkSnapshot {
 pub(super) struct Uplink {
     shaper: Shaper<Way>,
     channel: ChannelOctets,
+    number: u8,
     charged: u64,
-    /// Who chose the flows must not know which of them share a queue.
-    hash: RandomState,
 }
 
 impl Uplink {
-    pub(super) fn new(settings: ShaperSettings, window: u64, channel: ChannelOctets) -> Self {
-        let charged = channel.sum();
-        Self { shaper: Shaper::new(settings, window), channel, charged, hash: RandomState::new() }
-    }
-
-    /// The class of packets of a flow.
-    pub(super) fn bulk(&self, flow: BulkFlow<'_>) -> Class {
-        Class::Bulk { key: self.hash.hash_one(flow) }
+    pub(super) fn new(settings: ShaperSettings, window: u64, channel: ChannelOctets, number: u8) -> Self {
+        let charged = channel.sum(number);
+        Self { shaper: Shaper::new(settings, window), channel, number, charged }
     }
 
     /// Sets the seqs, or PNs, by which a packet may be late at all peers.
@@ -110,7 +106,7 @@ impl Uplink {
 
     /// Sends what is due by `send`, in bursts for one port each. Work: at most what the line carries in the time that it may be ahead.
     pub(super) fn depart(&mut self, now: Instant, mut send: impl FnMut(WanPort, &[Outgoing<'_>])) {
-        let sum = self.channel.sum();
+        let sum = self.channel.sum(self.number);
         if sum != self.charged {
             self.shaper.charge(now, sum.wrapping_sub(self.charged));
             self.charged = sum;

@@ -14,7 +14,7 @@ use tunnel::Mode;
 use wire::Instant;
 
 use super::endpoints::WanPort;
-use super::uplink::Uplink;
+use super::uplinks::Uplinks;
 use netdev::udp::{Offloads, Outgoing, UdpError, UdpPort};
 
 /// The port of VXLAN (RFC 7348).
@@ -25,8 +25,8 @@ pub const VXLAN_PORT: u16 = 4789;
 pub struct Wan {
     /// In the order of [`WanPort::ALL`].
     ports: [Option<UdpPort>; 3],
-    /// Where packets wait, if the uplink's rate is known.
-    pub(super) uplink: Option<Box<Uplink>>,
+    /// Where packets wait, if rates of uplinks are known.
+    pub(super) uplinks: Uplinks,
 }
 
 impl Wan {
@@ -67,7 +67,7 @@ impl Wan {
                 open(WanPort::Header, wants(WanPort::Header), next)?,
                 open(WanPort::Plain, wants(WanPort::Plain), plain_port)?,
             ],
-            uplink: None,
+            uplinks: Uplinks::default(),
         })
     }
 
@@ -115,15 +115,13 @@ impl Wan {
 
     /// Sends what waits and is due.
     pub(super) fn depart(&mut self, now: Instant) {
-        let Self { ports, uplink } = self;
-        if let Some(uplink) = uplink {
-            uplink.depart(now, |wan_port, packets| send(ports, wan_port, packets));
-        }
+        let Self { ports, uplinks } = self;
+        uplinks.depart(now, |wan_port, packets| send(ports, wan_port, packets));
     }
 
     /// Moment at which [`Wan::depart`] is due.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.uplink.as_ref()?.due()
+        self.uplinks.due()
     }
 
     pub(super) fn descriptors(&self) -> impl Iterator<Item = RawFd> {

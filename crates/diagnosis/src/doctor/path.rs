@@ -257,15 +257,20 @@ fn interface_mac(name: &str) -> [u8; 6] {
     netdev::interface::InterfaceInfo::of(name).map(|info| info.mac).unwrap_or_default()
 }
 
+/// Bits of fragments and of shared frames.
+pub(super) const DIVIDES: u8 = 3;
 /// Bit of express SCs among those of fragments.
 pub(super) const EXPRESS: u8 = 4;
+/// Bit of padding among those of fragments.
+pub(super) const PADS: u8 = 8;
 
 /// Settings that both ends must share, for the peer to compare.
 pub(super) fn facts(link: &Link, mtus: Mtus) -> Status {
     let octets = |mtu: usize| u16::try_from(mtu).unwrap_or(u16::MAX);
     let fragmentation =
         link.fragmentation.map_or(0, |how| u8::from(how.fragment) | u8::from(how.concatenate) << 1)
-            | if link.express { EXPRESS } else { 0 };
+            | if link.express { EXPRESS } else { 0 }
+            | if link.padding().is_none() { 0 } else { PADS };
     Status {
         fragmentation,
         // Zeros: the key server chooses.

@@ -10,7 +10,7 @@ use suite::CipherSuite;
 
 use super::exam::{End, Outcome, TagFate};
 use super::frame::{EXPERIMENT, ReceiveRecord};
-use super::path::{EXPRESS, Seen, facts};
+use super::path::{DIVIDES, EXPRESS, PADS, Seen, facts};
 use super::targets::{self, Meaning};
 use super::{Direction, Figures, Finding};
 use config::check::{self, Mtus, overhead_octets};
@@ -95,8 +95,8 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
     }
     // Agreed settings need not be alike.
     let differ = |bits| link.static_sas().is_some() && (own.fragmentation ^ theirs.fragmentation) & bits != 0;
-    if differ(!EXPRESS) {
-        let on = |bits: u8| match bits & !EXPRESS {
+    if differ(DIVIDES) {
+        let on = |bits: u8| match bits & DIVIDES {
             0 => "neither fragment nor concatenate",
             1 => "fragment",
             2 => "concatenate",
@@ -118,6 +118,18 @@ fn mix_ups(link: &Link, mtus: Mtus, outcome: &Outcome, findings: &mut Vec<Findin
             }
             false => {
                 "it has express = true, and this box has not: this box discards its express frames; set express alike at both ends"
+            }
+        };
+        findings.push(Finding::problem("peer", text));
+    }
+    let takes_none = |bits: u8| bits & (DIVIDES | PADS) == 0;
+    if differ(PADS) && (takes_none(own.fragmentation) || takes_none(theirs.fragmentation)) {
+        let text = match takes_none(theirs.fragmentation) {
+            true => {
+                "this box has padding, and it takes no padded frames: set padding or fragment = \"on\" there"
+            }
+            false => {
+                "it has padding, and this box takes no padded frames: set padding or fragment = \"on\" here"
             }
         };
         findings.push(Finding::problem("peer", text));

@@ -237,7 +237,11 @@ impl fmt::Display for SecTagReport {
                 write!(f, " {word}")?;
             }
         }
-        for ExtensionReport { segl, reserved, cf, .. } in &self.extensions {
+        for ExtensionReport { segl, reserved, cf, ext } in &self.extensions {
+            if (*segl, *reserved, *cf, *ext) == (0, 1, false, false) {
+                write!(f, " PADDED")?;
+                continue;
+            }
             write!(f, " EXT[{segl}{}", if *cf { " CF" } else { "" })?;
             if *reserved != 0 {
                 write!(f, " reserved {reserved:#x}")?;

@@ -100,7 +100,7 @@ impl KeyedSa {
             offset,
             replay: Replay::of_link(link),
             clear_vlan: link.clear_vlan,
-            reassemble: link.fragmentation.is_some(),
+            reassemble: link.reassembles(),
             begins: Begins::Unknown,
         }
     }

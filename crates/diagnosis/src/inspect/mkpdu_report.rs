@@ -143,6 +143,8 @@ pub enum TlvReport {
         in_kernel: bool,
         /// It receives express SCs.
         express: bool,
+        /// It takes padded frames.
+        takes_padded: bool,
         /// Octets of the longest SDU that it takes.
         largest_sdu: u16,
         /// Suites, and nanoseconds for a frame of 512 octets.
@@ -287,8 +289,16 @@ fn tlvs(list: Tlvs<'_>) -> Vec<TlvReport> {
 }
 
 fn frameward(extensions: Extensions, figures: TimingList<'_>) -> TlvReport {
-    let Extensions { reassembles, splits, misses, express, carries_whole, in_kernel, largest_sdu } =
-        extensions;
+    let Extensions {
+        reassembles,
+        splits,
+        misses,
+        express,
+        takes_padded,
+        carries_whole,
+        in_kernel,
+        largest_sdu,
+    } = extensions;
     let figures = figures.iter().map(|figure| (suite_name(figure.identifier), figure.nanoseconds)).collect();
     TlvReport::Frameward {
         reassembles,
@@ -297,6 +307,7 @@ fn frameward(extensions: Extensions, figures: TimingList<'_>) -> TlvReport {
         carries_whole,
         in_kernel,
         express,
+        takes_padded,
         largest_sdu,
         figures,
     }
@@ -411,6 +422,7 @@ impl fmt::Display for TlvReport {
                 carries_whole,
                 in_kernel,
                 express,
+                takes_padded,
                 largest_sdu,
                 ..
             } => {
@@ -421,6 +433,7 @@ impl fmt::Display for TlvReport {
                     (carries_whole, "carries whole payloads"),
                     (in_kernel, "kernel path"),
                     (express, "receives express SCs"),
+                    (takes_padded, "takes padded frames"),
                 ];
                 let said: Vec<_> = said.iter().filter(|(is, _)| **is).map(|(_, word)| *word).collect();
                 let comma = if said.is_empty() { "" } else { ", " };

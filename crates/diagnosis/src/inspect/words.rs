@@ -33,6 +33,9 @@ pub const fn malformed(error: ExtensionError) -> &'static str {
         ExtensionError::EmptySegment => "SEGL is 0, which only a sole extension header with CF may have",
         ExtensionError::Sum => "the segments are longer than the secure data",
         ExtensionError::ShortSegment => "a segment that begins a payload is shorter than an EtherType",
+        ExtensionError::MoreFragments => {
+            "MF is set in a header of a padded frame that is not the last, or in its SecTAG"
+        }
     }
 }
 

@@ -43,6 +43,8 @@ pub struct LoggedSettings {
     in_kernel: bool,
     #[serde(default)]
     express: bool,
+    #[serde(default)]
+    takes_padded: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }
@@ -66,7 +68,17 @@ impl From<&Settings> for LoggedSettings {
             confidentiality,
             suite,
             announced:
-                Announced { reassembles, splits, express, carries_whole, in_kernel, largest_sdu, name, suites },
+                Announced {
+                    reassembles,
+                    splits,
+                    express,
+                    takes_padded,
+                    carries_whole,
+                    in_kernel,
+                    largest_sdu,
+                    name,
+                    suites,
+                },
             fragment,
             concatenate,
             delay_protect,
@@ -102,6 +114,7 @@ impl From<&Settings> for LoggedSettings {
             carries_whole: *carries_whole,
             in_kernel: *in_kernel,
             express: *express,
+            takes_padded: *takes_padded,
             name: name.as_ref().map(ToString::to_string),
         }
     }
@@ -133,6 +146,7 @@ impl LoggedSettings {
                 carries_whole: self.carries_whole,
                 in_kernel: self.in_kernel,
                 express: self.express,
+                takes_padded: self.takes_padded,
                 largest_sdu: self.largest_sdu,
                 name: match &self.name {
                     Some(name) => Some(SystemName::new(name.as_bytes()).ok()?),

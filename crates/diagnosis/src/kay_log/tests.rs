@@ -42,6 +42,7 @@ fn settings(station: u8, priority: u8) -> Settings {
             carries_whole: false,
             in_kernel: false,
             express: true,
+            takes_padded: true,
             largest_sdu: 1500,
             name: SystemName::new(b"Nord-1").ok(),
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes256, nanoseconds: 120 }],

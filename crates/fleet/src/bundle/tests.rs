@@ -11,7 +11,7 @@ fn bundle(operator: &Operator, number: u64) -> Bundle {
     let validity = Validity { from: NOW - 10, until: NOW + 100 };
     let name = GatewayName::new("press").unwrap();
     let machine = Machine::Serial("SN 1/a".to_owned());
-    Bundle::new(operator, &name, (number, validity), machine, "etcd://10.0.0.1", &[5; 32])
+    Bundle::new(operator, &name, (number, validity), machine, "etcd://10.0.0.1", &[5; 32]).unwrap()
 }
 
 #[test]

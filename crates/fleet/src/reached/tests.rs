@@ -44,7 +44,7 @@ fn publish(operator: &Operator, to: &str, seed: u8, version: u64, validity: Vali
         kind: Kind::Configuration,
         files: &files(b"secret key"),
     };
-    operator.publish(draft, version, validity)
+    operator.publish(draft, version, validity).unwrap()
 }
 
 fn refusal(acceptor: &mut Acceptor, record: &[u8], now: u64) -> String {

@@ -4,7 +4,7 @@
 //! frameward_<object>_<counter>_total{link="press",sc="02:00:00:00:00:01/1",sa="0"}
 //!            port: link, side, interface      receive_sc, transmit_sc: link, sc
 //!            secy, mka: link                  receive_sa, transmit_sa: link, sc, sa
-//!            site, site_path, site_uplink, site_channel: site (of _packets_waiting also: class)
+//!            site, site_path, site_uplink, site_channel: site (of _packets_waiting also: class; of a path's uplink also: uplink)
 //!                site_lan: site, interface      site_udp: site, what, address
 //!            site_peer, site_session: site, peer      (of site_peer_in_kernel also: way)
 //!            fieldbus: fieldbus      fieldbus_relation, _transmit, _receive: fieldbus, own, peer, sends, receives

@@ -1,5 +1,6 @@
 //! Settings of a link's KaY: settings out of the configuration, the interface and the speed of this CPU.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use control::{KeyAgreement, Recorded, Recorder};
@@ -46,9 +47,11 @@ pub(super) fn key_agreement(
         announced: Announced {
             reassembles: fragment,
             splits: concatenate,
-            carries_whole: mtus.need_no_fragments(link),
+            // Programs in a peer's kernel would take no padded frames.
+            carries_whole: mtus.need_no_fragments(link) && link.padding().is_none(),
             in_kernel,
             express: link.express && sci.express().is_some(),
+            takes_padded: link.reassembles(),
             largest_sdu: largest_sdu(mtus),
             name: mka.announced_name,
             suites: suites(mka.suite, &measured.speeds),
@@ -71,18 +74,18 @@ pub(super) fn key_agreement(
         replay_window: link.replay_window,
         hold: link.fragmentation.map(|how| how.hold).unwrap_or_default(),
         express_classes: link.fragmentation.map(|how| how.express).unwrap_or_default(),
+        padding: link.padding(),
         antedate: measured.antedating.on,
         beside_stations: link.in_site,
         record: None,
     }
 }
 
-/// Keeps the log that the configuration asks for.
+/// Keeps the log of a link's KaY there.
 ///
 /// # Errors
 /// In words, if the file cannot be written.
-pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String> {
-    let Some(path) = &mka.record else { return Ok(None) };
+pub(super) fn recorder(link: &str, path: &Path) -> Result<Recorder, String> {
     let mut log = KayLog::create(path).map_err(|error| {
         format!(
             "link {link:?}: cannot write record {}: {error}; name a file that the gateway's user can write, or remove record",
@@ -90,12 +93,12 @@ pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String
         )
     })?;
     let link = link.to_owned();
-    Ok(Some(Box::new(move |now, recorded| match recorded {
+    Ok(Box::new(move |now, recorded| match recorded {
         Recorded::Began { settings, ckns, seed } => log.began(now, &link, settings, ckns, seed),
         Recorded::Changed { settings, ckns } => log.changed(now, settings, ckns),
         Recorded::Input(told) => log.told(now, told),
         Recorded::Stranger(frame) => log.stranger(now, frame),
-    })))
+    }))
 }
 
 impl Running {
@@ -169,7 +172,7 @@ impl Running {
     /// Opens a link's ports on its interfaces as they are now.
     pub(super) fn reopen(&mut self, link: &mut RunningLink, mtus: Mtus) -> Result<(), String> {
         let before = link.about.source;
-        let ports = link.reopen(&self.gateway, mtus)?;
+        let ports = link.reopen(&self.gateway, &self.settings, mtus)?;
         if link.about.source != before {
             self.renew_agreement(link)?;
         }

@@ -7,8 +7,8 @@
 //!
 //! Frames that leave between the return and the hypervisor's word, some milliseconds, cannot be helped.
 
-use netdev::vm_generation::{GenerationEvent, GenerationMonitor};
-use tracing::warn;
+use netdev::vm_generation::{GenerationEvent, GenerationMonitor, not_told};
+use tracing::{info, warn};
 
 use super::{RunError, Running};
 
@@ -21,11 +21,17 @@ pub(super) struct Machine {
 impl Machine {
     pub(super) fn watch() -> Self {
         let watch = GenerationMonitor::open();
-        if let Err(error) = &watch {
-            warn!(
+        match (&watch, not_told()) {
+            (Err(error), _) => warn!(
                 event = "snapshots-not-heard",
                 "cannot notice whether this machine returns to a snapshot ({error}); if it does, restart the gateway"
-            );
+            ),
+            // No warning: it is so on most machines, and most never go back.
+            (Ok(_), Some(why)) => info!(
+                event = "snapshots-not-heard",
+                "may not notice whether this machine returns to a snapshot ({why}); if it does, restart the gateway"
+            ),
+            (Ok(_), None) => {}
         }
         Self { watch: watch.ok(), told_lost: false }
     }

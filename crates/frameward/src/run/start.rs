@@ -18,8 +18,10 @@ use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
 use tracing::{info, warn};
 
+use super::interface_settings::InterfaceSettings;
 use super::interface_watch::{missing, seen};
 use super::link::{NO_SITE, ReadyLink, RunningLink};
+use super::reload::ReloadRequests;
 use super::site::RunningSite;
 use super::static_keys::{Granted, NewSas};
 use super::surface::Surface;
@@ -84,16 +86,19 @@ impl Running {
             Gateway::new(leases, polling(gateway.polling), workers.scheduling).map_err(RunError::Thread)?;
         let mut control = control.on_cpus(workers.cpus).with_kernel_programs(programs);
         control.start_workers(datapaths).map_err(RunError::Thread)?;
+        let settings = InterfaceSettings::start(&gateway.state).map_err(RunError::Thread)?;
         let mut running = Self {
             file,
             started,
             gateway,
             privileges,
             measured,
+            reloads: ReloadRequests::default(),
             reloaded: None,
             fleet: None,
             baseline: None,
             control,
+            settings,
             links: Vec::new(),
             sites: Vec::new(),
             site_programs,
@@ -166,7 +171,7 @@ impl Running {
     /// Starts a site, with its programs if it has some.
     pub(super) fn open_site(&mut self, site: Site, lan_mtu: Option<usize>) -> RunningSite {
         let kernel = self.site_programs.of(&site, self.gateway.io);
-        RunningSite::start(&self.gateway, site, lan_mtu, kernel, &mut self.control)
+        RunningSite::start(&self.gateway, site, lan_mtu, kernel, &mut self.control, &self.settings)
     }
 
     /// The MTU of a site's LAN; none if its interface is missing.
@@ -188,7 +193,7 @@ impl Running {
             return Ok((RunningLink::absent(link, missing), None));
         }
         let mtus = link_mtus(&self.file, &link, &interface_mtu).map_err(RunError::Configuration)?;
-        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control)?;
+        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control, &self.settings)?;
         Ok((RunningLink::absent(link, String::new()), Some(ready)))
     }
 

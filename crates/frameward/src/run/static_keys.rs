@@ -166,7 +166,7 @@ fn install(
         let StaticSa { an, sci, key: sak, xpn, .. } = sa;
         if !secy.receive_scs().any(|sc| sc.sci() == *sci) {
             // Express frames are whole.
-            let reassemble = link.fragmentation.is_some() && at < sas.receive.len();
+            let reassemble = link.reassembles() && at < sas.receive.len();
             secy.install_prepared_sc(&mut Some(ReceiveSc::new(*sci, reassemble)))?;
         }
         let lowest = if sa.replay_floor { *floor } else { Pn::FIRST };

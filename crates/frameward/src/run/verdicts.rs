@@ -14,11 +14,13 @@ use super::Running;
 use super::link::RunningLink;
 use super::report::requested;
 use report::cell::CellReport;
-use report::link_verdict::{Facts, link_verdict};
+use report::link_verdict::{Facts, beside_express, link_verdict};
 use report::recent::{Counted, CountedSc, RecentCounters, RecentTraffic};
+use report::site::delivery::{BothEnds, Deliveries};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
-use report::site::{SitePeerReport, SiteReport, StandbyReport};
+use report::site::{CountedThereReport, SitePeerReport, SiteReport, StandbyReport};
 use report::{Counters, LinkReport, TransmitScReport, Verdict};
+use tunnel::PacketOctets;
 
 /// Interval between looks at counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -61,6 +63,7 @@ struct Watched {
 #[derive(Default)]
 struct WatchedPeer {
     lately: RecentCounters,
+    deliveries: Deliveries,
     /// When which event was told last.
     told: BTreeMap<SiteEvent, Duration>,
 }
@@ -211,7 +214,13 @@ impl Verdicts {
     pub(super) fn of_site(&mut self, now: Duration, report: &mut SiteReport) {
         let watched = self.sites.entry(report.name.clone()).or_default();
         let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.traffic(now)));
-        let facts = SiteFacts { recent: watched.lately.traffic(now), peers: peers.collect() };
+        let telling = watched.peers.iter().filter(|(_, peer)| peer.deliveries.are_told());
+        let undelivered = telling.map(|(name, peer)| (name.clone(), peer.deliveries.undelivered(now)));
+        let facts = SiteFacts {
+            recent: watched.lately.traffic(now),
+            peers: peers.collect(),
+            undelivered: undelivered.collect(),
+        };
         (report.verdict, report.concerns) = site_verdict(report, &facts);
     }
 
@@ -232,6 +241,9 @@ impl Running {
         }
         let now = self.started.elapsed();
         let (mut links, mut sites) = (self.link_reports(&[]), self.site_reports());
+        for (running, site) in self.sites.iter().zip(&sites) {
+            running.tell_octets(site.peers.iter().map(octets));
+        }
         if let Some(baseline) = &mut self.baseline {
             Arc::make_mut(baseline).forget_renewed(&mut links, &mut sites);
         }
@@ -239,7 +251,11 @@ impl Running {
         verdicts.links.retain(|name, _| links.iter().any(|link| link.name == *name));
         verdicts.sites.retain(|name, _| sites.iter().any(|site| site.name == *name));
         for mut link in links {
-            verdicts.links.entry(link.name.clone()).or_default().lately.look(now, of_link(&link));
+            // Inside of such a site, a peer's box that stands by sends nothing.
+            let has_twins =
+                self.sites.iter().any(|site| site.config.name == link.name && site.config.has_twins());
+            let counted = of_link(&link, !has_twins);
+            verdicts.links.entry(link.name.clone()).or_default().lately.look(now, counted);
             verdicts.of_link(now, &mut link, &self.links, &self.control);
             let watched = verdicts.links.entry(link.name.clone()).or_default();
             if watched.log.is_news(now, &link.verdict, link.concerns.is_empty()) {
@@ -255,6 +271,7 @@ impl Running {
             for peer in &site.peers {
                 let watched = watched.peers.entry(peer.name.clone()).or_default();
                 watched.lately.look(now, of_peer(peer));
+                watched.deliveries.look(now, both_ends(peer));
                 for (event, count) in watched.events(now) {
                     let (name, text) = (event.name(), event.text(&peer.name, count));
                     warn!(event = name, site = site.name, count, "{name}: {text}");
@@ -282,10 +299,13 @@ fn discards(
     }
 }
 
-fn of_link(link: &LinkReport) -> Counted {
+/// `all_speak`: each peer is to answer, by itself.
+fn of_link(link: &LinkReport, all_speak: bool) -> Counted {
     let secy = &link.secy;
     let sent =
         |sc: &TransmitScReport| sc.counters.value("OutPktsProtected") + sc.counters.value("OutPktsEncrypted");
+    let scs = [Some(&secy.transmit), secy.express.as_ref()];
+    let [ordinary, express] = scs.map(|sc| sc.filter(|_| all_speak).map_or(0, sent));
     let mut counted = Counted {
         sent: secy.transmit_scs().map(sent).sum(),
         clear: secy.counters.value("InPktsNoTag"),
@@ -300,6 +320,7 @@ fn of_link(link: &LinkReport) -> Counted {
             valid: value("InPktsOK") + value("InPktsDelayed"),
             not_valid: value("InPktsNotValid"),
             late: value("InPktsLate") + value("InPktsDuplicate"),
+            sent: if beside_express(&sc.sci).is_some() { express } else { ordinary },
         };
         counted.scs.insert(sc.sci.clone(), of_sc);
     }
@@ -320,6 +341,7 @@ fn of_cell(cell: &CellReport) -> Counted {
             valid: value("InPktsOK"),
             not_valid: value("InPktsNotValid"),
             late: value("InPktsLate"),
+            sent: 0,
         };
         counted.scs.insert(relation.inward_name(), of_relation);
     }
@@ -346,10 +368,40 @@ fn of_peer(peer: &SitePeerReport) -> Counted {
     Counted { sent: peer.counters.value("OutPktsTunnelled"), scs, discards, ..Counted::default() }
 }
 
+/// Octets of a peer's packets, as this site has counted them.
+fn octets(peer: &SitePeerReport) -> PacketOctets {
+    let value = |name| peer.counters.value(name);
+    PacketOctets { sent: value("OutOctetsTunnelled"), accepted: value("InOctetsTunnelled") }
+}
+
+/// The same, and as the peer has, if it says so.
+fn both_ends(peer: &SitePeerReport) -> Option<BothEnds> {
+    let CountedThereReport { sent_octets, accepted_octets, messages } = peer.counted_there?;
+    let PacketOctets { sent, accepted } = octets(peer);
+    Some(BothEnds { sent, accepted, peer_sent: sent_octets, peer_accepted: accepted_octets, messages })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use report::Level;
+
+    /// What an SC is to answer is what was sent on the own one of its kind; boxes that stand by answer nothing.
+    #[test]
+    fn ordinary_and_express_frames_wait_for_answers_of_their_kind() {
+        let mut link = report::samples::sample("g").links.remove(0);
+        link.secy.transmit.counters = Counters::new(&["OutPktsEncrypted"], [7]);
+        let mut express = link.secy.transmit.clone();
+        express.counters = Counters::new(&["OutPktsProtected"], [2]);
+        link.secy.express = Some(express);
+        let mut other = link.secy.receive[0].clone();
+        other.sci = "02:00:00:00:00:02/32769".into();
+        link.secy.receive.push(other);
+        let sent =
+            |all_speak| of_link(&link, all_speak).scs.into_values().map(|sc| sc.sent).collect::<Vec<_>>();
+        assert_eq!(sent(true), [7, 2]);
+        assert_eq!(sent(false), [0, 0]);
+    }
 
     #[test]
     fn an_event_is_told_at_once_and_not_too_often() {

@@ -294,6 +294,8 @@ fn a_site_as_text() {
     InPktsTooShort                                      6
   uplink, 50000 kbit/s; 0 express and 17 other packets wait, 25100 octets
     OutPktsExpress                                     40
+  uplink wan2, 5000 kbit/s; 1 express and 4 other packets wait, 6100 octets
+    OutPktsExpress                                     20
   management channel
     Connections                                         1
   one of two boxes on its LAN: standby for 00:01:01: the other box forwards

@@ -1,8 +1,10 @@
 //! `frameward fleet`: exit statuses, outputs, and that mistakes are one line each and change nothing.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod due;
 mod enrolment;
 mod keys;
+mod token;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

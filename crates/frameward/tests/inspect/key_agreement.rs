@@ -216,6 +216,7 @@ fn settings(station: u8, priority: u8, suite: SuiteRule) -> mka::Settings {
             carries_whole: false,
             in_kernel: false,
             express: station == 2,
+            takes_padded: false,
             largest_sdu: 1500,
             name: None,
             suites: CipherSuite::ALL.map(|suite| SuiteTiming { suite, nanoseconds: 120 }).to_vec(),

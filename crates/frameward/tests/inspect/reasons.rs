@@ -226,6 +226,25 @@ fn vlan_tags_in_clear() {
     assert!(told.why(0).starts_with("InPktsClearVlan: a VLAN tag in clear is in front"), "{}", told.why(0));
 }
 
+/// Without a key nothing is wrong with them; with one, what they hold is there.
+#[test]
+fn our_gateways_padded_frames() {
+    let sdus: Vec<_> =
+        [1512, 64].iter().enumerate().map(|(n, &octets)| super::ends::sdu(octets, n as u64)).collect();
+    let settings = Settings { mtu: 1500, ..REASSEMBLING };
+    let sizes = secy::FrameSizes::new(&[200, 1514]).unwrap();
+    let rules = Rules::new(&settings, true, false).padded(&settings, &sizes);
+    let wire = send(&mut sender(A, settings, GCM, 90), &rules, &sdus);
+    assert_eq!(wire.iter().map(Vec::len).collect::<Vec<_>>(), [1514, 200, 200]);
+    let told = inspect(&pcap(&timed(&wire)), None);
+    assert_eq!(told.summary.bad, 0);
+    assert!(
+        told.frames.iter().all(|(report, _)| report.sectag.as_ref().unwrap().to_string().contains(" PADDED"))
+    );
+    let told = with(ENDS, &wire);
+    assert_eq!((told.sdus(), told.summary.bad), (sdus, 0));
+}
+
 #[test]
 fn our_gateways_fragments() {
     let sdus: Vec<_> = [1512, 200, 1512, 64, 1512]

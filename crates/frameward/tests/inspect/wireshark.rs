@@ -124,6 +124,18 @@ fn dissected(directory: &Directory, wire: &[Vec<u8>], fields: &[&str]) -> Vec<St
 }
 
 #[test]
+fn the_dissector_takes_padded_frames_for_what_they_are() {
+    let directory = Directory::new("padded");
+    let settings = Settings { mtu: 1500, ..REASSEMBLING };
+    let sizes = secy::FrameSizes::new(&[256, 1514]).unwrap();
+    let rules = Rules::new(&settings, true, false).padded(&settings, &sizes);
+    let wire = send(&mut sender(A, settings, GCM, 90), &rules, &[sdu(1512, 1)]);
+    let fields = ["frameward.extension", "frameward.data.length", "frameward.segment.length", "_ws.expert"];
+    let told = dissected(&directory, &wire, &fields);
+    assert_eq!(told, [format!("0x0004|{}||", 1514 - 46), format!("0x0004|{}||", 256 - 46)]);
+}
+
+#[test]
 fn the_dissector_shows_what_we_fragment_and_leaves_the_rest() {
     let directory = Directory::new("dissector");
     let settings = Settings { mtu: 1500, ..REASSEMBLING };

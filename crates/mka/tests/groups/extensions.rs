@@ -19,6 +19,7 @@ fn stranger(i: usize) -> mka::Settings {
         reassembles: false,
         splits: false,
         express: false,
+        takes_padded: false,
         largest_sdu: 1500,
         suites: vec![],
         ..settings.announced
@@ -30,6 +31,7 @@ fn fragmented(world: &World, i: usize) -> bool {
     let secy = &world.stations[i].secy;
     let fragmentation = secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation;
     assert_eq!(fragmentation.fragment, fragmentation.concatenate);
+    assert_eq!(fragmentation.fragment, fragmentation.pad);
     let announces_express = world.stations[i].settings.announced.express;
     assert_eq!(fragmentation.fragment && announces_express, fragmentation.express);
     fragmentation.fragment

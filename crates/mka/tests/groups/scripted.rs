@@ -122,6 +122,7 @@ impl Scripted {
                     carries_whole: true,
                     in_kernel: false,
                     express: false,
+                    takes_padded: false,
                     largest_sdu: 1500,
                 };
                 tlvs.extensions(&extensions, figures.into_iter()).expect("room");

@@ -63,6 +63,7 @@ pub(crate) fn settings(i: usize) -> Settings {
             carries_whole: false,
             in_kernel: false,
             express: true,
+            takes_padded: true,
             largest_sdu: 2000,
             name: None,
             suites: vec![SuiteTiming { suite: CipherSuite::GcmAes128, nanoseconds: 100 }],

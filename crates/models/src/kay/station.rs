@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use mka::{CakEntry, Input, Kay, Report, Settings};
+use mka::{Announced, CakEntry, Input, Kay, OnPeerLoss, Report, Settings, SuiteRule, SuiteTiming};
+use suite::CipherSuite;
 use suite::mka::Cak;
-use wire::{Ckn, Instant, Mi, Sci};
+use wire::mkpdu::{Capability, Confidentiality};
+use wire::{Ckn, Instant, MacAddr, Mi, Sci};
 
 use super::print::{self, Token};
 use super::secy::{Done, SecY};
@@ -56,6 +58,37 @@ pub(super) struct Present {
     /// SAKs that it says it protects with.
     pub(super) transmitted: usize,
     pub(super) tokens: Vec<Token>,
+}
+
+/// Settings of a KaY. The tests of crate `mka` have others, with fragmentation and any suite, and `testkit` does not know that crate.
+pub fn settings(source: MacAddr, suite: CipherSuite, delay_protect: bool) -> Settings {
+    Settings {
+        sci: Sci::new(source, 1),
+        source,
+        destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
+        priority: 16,
+        capability: Capability::Offsets,
+        confidentiality: Confidentiality::Zero,
+        suite: SuiteRule::Only(suite),
+        announced: Announced {
+            reassembles: false,
+            splits: false,
+            carries_whole: true,
+            in_kernel: false,
+            express: false,
+            takes_padded: false,
+            largest_sdu: 0,
+            name: None,
+            suites: vec![SuiteTiming { suite, nanoseconds: 100 }],
+        },
+        fragment: false,
+        concatenate: false,
+        delay_protect,
+        sak_lifetime: None,
+        on_peer_loss: OnPeerLoss::Block,
+        peers: vec![],
+        accept_integrity: false,
+    }
 }
 
 /// The CAK of an octet.

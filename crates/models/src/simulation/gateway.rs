@@ -7,19 +7,18 @@ mod static_keys;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use mka::{Admission, Announced, Association, Event, Input, Kay, OnPeerLoss, Report, SuiteRule, SuiteTiming};
+use mka::{Admission, Association, Event, Input, Kay, Report};
 use pnstore::LeaseError;
 use secy::{
     ConfidentialityOffset, Delivered, Frame, Incoming, NextAction, Outgoing, Protection, ReceiveSa,
     SduBuffer, SecY, TransmitSa, XpnBinding,
 };
 use suite::{CipherSuite, Key, Nonce, Sak, Salt};
-use wire::mkpdu::{Capability, Confidentiality};
 use wire::{An, Instant, Ki, MacAddr, Mi, Pn, Sci, Ssci};
 
 use super::judge::Used;
 use super::time::instant;
-use crate::kay::station::cak;
+use crate::kay::station::{cak, settings};
 use crate::names::digest;
 use disk::Disk;
 pub(super) use host::Host;
@@ -99,7 +98,7 @@ impl Gateway {
             kept: false,
         };
         if !link.is_static {
-            let settings = settings(&link, source, sci);
+            let settings = settings(source, link.suite, link.delay_protect);
             gateway.keys = Keys::Agreed(Box::new(Kay::new(now, settings, vec![cak(link.number)], seed)));
         }
         gateway
@@ -349,37 +348,6 @@ impl Gateway {
         let [incoming] = burst;
         let octets = incoming.frame().octets().to_vec();
         matches!(incoming.into_outcome(), Ok(Delivered::Whole(_))).then_some(octets)
-    }
-}
-
-/// Settings of a gateway's KaY.
-fn settings(link: &Link, source: MacAddr, sci: Sci) -> mka::Settings {
-    let timing = SuiteTiming { suite: link.suite, nanoseconds: 100 };
-    mka::Settings {
-        sci,
-        source,
-        destination: MacAddr([1, 0x80, 0xc2, 0, 0, 3]),
-        priority: 16,
-        capability: Capability::Offsets,
-        confidentiality: Confidentiality::Zero,
-        suite: SuiteRule::Only(link.suite),
-        announced: Announced {
-            reassembles: false,
-            splits: false,
-            carries_whole: true,
-            in_kernel: false,
-            express: false,
-            largest_sdu: 0,
-            name: None,
-            suites: vec![timing],
-        },
-        fragment: false,
-        concatenate: false,
-        delay_protect: link.delay_protect,
-        sak_lifetime: None,
-        on_peer_loss: OnPeerLoss::Block,
-        peers: vec![],
-        accept_integrity: false,
     }
 }
 

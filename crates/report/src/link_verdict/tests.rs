@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::StrangerReport;
 use crate::samples::{agreed, sample};
+use crate::{Counters, StrangerReport};
 
 /// A link with static keys whose receive SA is in use.
 fn fixed() -> LinkReport {
@@ -39,6 +39,29 @@ const PEER: &str = "02:00:00:00:00:02/1";
 
 fn failing(not_valid: Option<u64>, late: Option<u64>) -> Vec<FailingSc> {
     vec![FailingSc { sci: PEER.into(), not_valid, late }]
+}
+
+/// The SC of its express frames.
+const EXPRESS: &str = "02:00:00:00:00:02/32769";
+
+/// An SC of which nothing has come for so many seconds, or since the start, though nine frames were sent.
+fn silent(sci: &str, seconds: Option<u64>) -> RecentSc {
+    RecentSc { sci: sci.into(), valid: seconds.map(Duration::from_secs), unanswered: Some(9) }
+}
+
+fn heard(sci: &str) -> RecentSc {
+    RecentSc { sci: sci.into(), valid: Some(Duration::from_secs(1)), unanswered: None }
+}
+
+/// Both ends have express channels, and no frame has come on the peer's.
+fn express_none_came(link: &mut LinkReport) {
+    let mut express = link.secy.transmit.clone();
+    express.counters = Counters::new(&["OutPktsEncrypted"], [1]);
+    link.secy.express = Some(express);
+    link.secy.receive[0].counters = Counters::new(&["InPktsOK"], [1]);
+    let mut other = link.secy.receive[0].clone();
+    (other.sci, other.counters) = (EXPRESS.into(), Counters::default());
+    link.secy.receive.push(other);
 }
 
 fn troubled(state: State, words: &str) -> (LinkReport, Facts) {
@@ -183,6 +206,85 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
             Attention,
             true,
             &["packet numbers of express frames"],
+        ),
+        // One of two peers is silent; the other one answers.
+        (
+            with(two_peers, RecentTraffic { scs: vec![silent(PEER, Some(40))], ..lively() }),
+            "partial mesh",
+            Attention,
+            true,
+            &["Nothing comes of 02:00:00:00:00:02/1", "others answer", "came 40 s ago, and 9", "cable"],
+        ),
+        (
+            with(two_peers, RecentTraffic { scs: vec![silent(PEER, None)], ..lively() }),
+            "partial mesh",
+            Attention,
+            true,
+            &["no valid frame of it has come for 100 s"],
+        ),
+        // It speaks on its other SC.
+        (
+            with(nothing, RecentTraffic { scs: vec![silent(PEER, Some(40)), heard(EXPRESS)], ..lively() }),
+            "protecting",
+            Good,
+            true,
+            &[],
+        ),
+        // Key agreement knows who is there, and a member need not speak.
+        (
+            (agreeing(), facts(RecentTraffic { scs: vec![silent(PEER, Some(40))], ..lively() })),
+            "protecting",
+            Good,
+            true,
+            &[],
+        ),
+        // Express frames are lost whole, and no others.
+        (
+            with(nothing, RecentTraffic { scs: vec![silent(EXPRESS, Some(40)), heard(PEER)], ..lively() }),
+            "silent",
+            Attention,
+            false,
+            &["Express frames of 02:00:00:00:00:02/1", "until 40 s ago", "/32769, and 9"],
+        ),
+        (
+            (
+                agreeing(),
+                facts(RecentTraffic { scs: vec![silent(EXPRESS, Some(40)), heard(PEER)], ..lively() }),
+            ),
+            "silent",
+            Attention,
+            false,
+            &["Express frames of 02:00:00:00:00:02/1", "until 40 s ago", "drops such frames"],
+        ),
+        // None ever came: perhaps none was sent.
+        (
+            with(express_none_came, RecentTraffic { scs: vec![silent(EXPRESS, None)], ..lively() }),
+            "protecting",
+            Good,
+            true,
+            &["none has come on 02:00:00:00:00:02/32769", "set express = true at the other end"],
+        ),
+        (
+            {
+                let mut link = agreeing();
+                express_none_came(&mut link);
+                (link, facts(RecentTraffic { scs: vec![silent(EXPRESS, None)], ..lively() }))
+            },
+            "protecting",
+            Good,
+            true,
+            &["none has come on 02:00:00:00:00:02/32769", "look for what drops them"],
+        ),
+        (
+            {
+                let mut link = agreeing();
+                link.mka.as_mut().unwrap().missing = vec!["02:00:00:00:00:0c/1 \"press-c\"".into()];
+                (link, facts(lively()))
+            },
+            "partial mesh",
+            Attention,
+            true,
+            &["not in the group: 02:00:00:00:00:0c/1 \"press-c\""],
         ),
         (
             with(stranger(PEER, 3), RecentTraffic { no_sa: Some(3), ..lonely() }),

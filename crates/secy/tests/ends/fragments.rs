@@ -44,7 +44,11 @@ pub fn carry_out(plan: &Plan, sdus: &[Vec<u8>]) -> Vec<Assembled> {
 
 /// Protects one burst.
 pub fn protect_assembled(secy: &mut SecY, frames: &[Assembled]) -> Vec<Outcome<TransmitDiscard>> {
-    let mut chunks: Vec<_> = frames.iter().map(|(octets, _)| chunk(octets)).collect();
+    // Octets of earlier frames lie behind, where padding is to come.
+    let behind =
+        |layout: &Option<FrameLayout>| vec![0x77; layout.and_then(|of| of.padding).unwrap_or(0).into()];
+    let mut chunks: Vec<_> =
+        frames.iter().map(|(octets, layout)| [chunk(octets), behind(layout)].concat()).collect();
     let outgoing = |(chunk, (octets, layout)): (_, &Assembled)| {
         let frame = Frame::new(chunk, ROOM, octets.len()).expect("inside");
         match layout {

@@ -32,7 +32,10 @@ impl Kernel {
                 return Some(word);
             }
             // Of peers with several paths, which the programs have nothing to do with.
-            ToWorker::Path { .. } | ToWorker::Prefer { .. } | ToWorker::Copies { .. } => return Some(word),
+            ToWorker::Path { .. }
+            | ToWorker::Prefer { .. }
+            | ToWorker::Copies { .. }
+            | ToWorker::WayOut { .. } => return Some(word),
             ToWorker::Relay { .. } => return Some(word),
             ToWorker::Tunnel(command) => command,
         };

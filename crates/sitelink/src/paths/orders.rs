@@ -1,6 +1,6 @@
 //! What the worker is to know of a peer's paths, told change by change, so that no frame is lost between two of them.
 
-use dataplane::site::{Copies, PATHS, Place, ToWorker};
+use dataplane::site::{Copies, PATHS, Place, ToWorker, WayOut};
 use tunnel::{Command, PeerId};
 
 use super::super::transport::FLOOR;
@@ -12,6 +12,8 @@ pub(super) struct Wanted {
     pub(super) preferred: u8,
     pub(super) copies: Copies,
     pub(super) payload: Option<u16>,
+    /// How packets of each path leave, with the number of their uplink, if that has a rate of its own.
+    pub(super) ways: [Option<(u8, WayOut)>; PATHS],
 }
 
 /// What the worker was told.
@@ -30,6 +32,13 @@ impl Told {
         let told = &mut self.last;
         if !std::mem::replace(&mut self.expects_copies, true) {
             return Some(ToWorker::Tunnel(Command::ExpectCopies { peer }));
+        }
+        // Before the first packet leaves by it.
+        for (told, wanted) in told.ways.iter_mut().zip(wanted.ways) {
+            if let Some((uplink, way)) = wanted.filter(|_| *told != wanted) {
+                *told = wanted;
+                return Some(ToWorker::WayOut { uplink, way });
+            }
         }
         if wanted.copies != told.copies {
             told.copies = wanted.copies;

@@ -55,15 +55,14 @@ impl Identifier {
             return Err(OutDiscard::SeqExhausted);
         }
         let mut packets = ArrayVec::new();
-        if body.len() <= room(header)? {
+        // Sites behind a relay find out what their whole way carries, by packets that are lost. What is known here of this leg may be less
+        // than it carries: it is looked for apart, and after a loss for half a minute not at all.
+        if taken.flow.relay().is_some() || body.len() <= room(header)? {
             let form = form_of(given, PacketForm::Whole);
             packets.extend(packet(lane, given, taken, form, body));
             if state.offers && route.destination != Destination::All {
                 state.offer(now, context, given);
             }
-        } else if taken.flow.relay().is_some() {
-            // The sites at both ends find out what fits the way, as without a relay.
-            return Err(OutDiscard::TooLong);
         } else {
             let first = body.len().div_ceil(2).min(room(header)?);
             if body.len() - first > room(SHORT)? {

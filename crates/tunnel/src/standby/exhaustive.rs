@@ -39,6 +39,21 @@ fn settled() -> [Lan; 2] {
     [Lan::settled_with(TIMING, FROM), Lan::handed_over(TIMING, FROM)]
 }
 
+/// Each box is the active one; something happens to either; of one no more than two beats in a row are lost, and of the other one those of
+/// [`OTHERS`]: which is active, the LAN, to which it happens, and the losses.
+fn for_each_case(judge: impl Fn(usize, &Lan, usize, [u32; 2])) {
+    for (active, lan) in settled().iter().enumerate() {
+        for number in 0..2 {
+            for one in losses(2) {
+                for other in OTHERS {
+                    judge(active, lan, number, [one, other]);
+                    judge(active, lan, number, [other, one]);
+                }
+            }
+        }
+    }
+}
+
 fn run(lan: &Lan, losses: [u32; 2], happens: Happens, time: u64) -> Lan {
     let mut lan = lan.clone();
     let mut sent = [0; 2];
@@ -77,111 +92,79 @@ fn two_lost_beats_in_a_row_change_nothing() {
 /// of the box that stands by changes nothing.
 #[test]
 fn losses_together_with_a_pause_never_leave_both_forwarding() {
-    for (active, lan) in settled().iter().enumerate() {
-        for number in 0..2 {
-            for one in losses(2) {
-                for other in OTHERS {
-                    for losses in [[one, other], [other, one]] {
-                        for from in FROM..FROM + 16 {
-                            for time in [1, 4, 7, 9, 10, 11, 15, 16, 30] {
-                                let happens = Happens::Pause { number, from, time };
-                                let after = run(lan, losses, happens, from - FROM + time + 24);
-                                let what = || std::format!("{active} active, {losses:?}, {happens:?}");
-                                assert_eq!(after.both, 0, "{}", what());
-                                if number != active {
-                                    assert_eq!(after.nobody, 0, "{}", what());
-                                    assert_eq!(after.role(active), Role::Active, "{}", what());
-                                }
-                            }
-                        }
-                    }
+    for_each_case(|active, lan, number, losses| {
+        for from in FROM..FROM + 16 {
+            for time in [1, 4, 7, 9, 10, 11, 15, 16, 30] {
+                let happens = Happens::Pause { number, from, time };
+                let after = run(lan, losses, happens, from - FROM + time + 24);
+                let what = || std::format!("{active} active, {losses:?}, {happens:?}");
+                assert_eq!(after.both, 0, "{}", what());
+                if number != active {
+                    assert_eq!(after.nobody, 0, "{}", what());
+                    assert_eq!(after.role(active), Role::Active, "{}", what());
                 }
             }
         }
-    }
+    });
 }
 
 /// The same with a death of either box, and a new start at once, later or not at all.
 #[test]
 fn losses_together_with_a_death_never_leave_both_forwarding() {
-    for (active, lan) in settled().iter().enumerate() {
-        for number in 0..2 {
-            for one in losses(2) {
-                for other in OTHERS {
-                    for losses in [[one, other], [other, one]] {
-                        for from in FROM..FROM + 10 {
-                            for restart in [from + 1, from + 6, from + 13, from + 20, u64::MAX] {
-                                let happens = Happens::Death { number, from, restart };
-                                let after = run(lan, losses, happens, 100);
-                                let what = || std::format!("{active} active, {losses:?}, {happens:?}");
-                                assert_eq!(after.both, 0, "{}", what());
-                                assert_eq!(after.role(1 - number), Role::Active, "{}", what());
-                            }
-                        }
-                    }
-                }
+    for_each_case(|active, lan, number, losses| {
+        for from in FROM..FROM + 10 {
+            for restart in [from + 1, from + 6, from + 13, from + 20, u64::MAX] {
+                let happens = Happens::Death { number, from, restart };
+                let after = run(lan, losses, happens, 100);
+                let what = || std::format!("{active} active, {losses:?}, {happens:?}");
+                assert_eq!(after.both, 0, "{}", what());
+                assert_eq!(after.role(1 - number), Role::Active, "{}", what());
             }
         }
-    }
+    });
 }
 
 /// The same with a lost link of either box, which is not told of it: never both, also when it is back.
 #[test]
 fn losses_together_with_a_lost_link_never_leave_both_forwarding() {
-    for (active, lan) in settled().iter().enumerate() {
-        for number in 0..2 {
-            for one in losses(2) {
-                for other in OTHERS {
-                    for losses in [[one, other], [other, one]] {
-                        for from in FROM..FROM + 10 {
-                            for time in [1, 4, 7, 9, 10, 11, 13, 15, 16, 17, 20, 40] {
-                                let happens = Happens::NoLink { number, from, time };
-                                let after = run(lan, losses, happens, from - FROM + time + 90);
-                                let what = || std::format!("{active} active, {losses:?}, {happens:?}");
-                                assert_eq!(after.both, 0, "{}", what());
-                                let forward = (0..2).filter(|number| after.role(*number) == Role::Active);
-                                assert_eq!(forward.count(), 1, "{}", what());
-                                if number != active {
-                                    assert_eq!(after.role(active), Role::Active, "{}", what());
-                                }
-                            }
-                        }
-                    }
+    for_each_case(|active, lan, number, losses| {
+        for from in FROM..FROM + 10 {
+            for time in [1, 4, 7, 9, 10, 11, 13, 15, 16, 17, 20, 40] {
+                let happens = Happens::NoLink { number, from, time };
+                let after = run(lan, losses, happens, from - FROM + time + 90);
+                let what = || std::format!("{active} active, {losses:?}, {happens:?}");
+                assert_eq!(after.both, 0, "{}", what());
+                let forward = (0..2).filter(|number| after.role(*number) == Role::Active);
+                assert_eq!(forward.count(), 1, "{}", what());
+                if number != active {
+                    assert_eq!(after.role(active), Role::Active, "{}", what());
                 }
             }
         }
-    }
+    });
 }
 
 /// A hand-over, with losses and a pause of either box meanwhile.
 #[test]
 fn losses_together_with_a_pause_in_a_hand_over_never_leave_both_forwarding() {
-    for (active, lan) in settled().iter().enumerate() {
+    for_each_case(|active, lan, number, losses| {
         let mut lan = lan.clone();
         assert!(lan.boxes[active].as_mut().is_some_and(|election| election.hand_over(at(FROM))));
-        for number in 0..2 {
-            for one in losses(2) {
-                for other in OTHERS {
-                    for losses in [[one, other], [other, one]] {
-                        for from in FROM..FROM + 10 {
-                            for time in [0, 3, 7, 9, 11, 13, 15, 17, 25] {
-                                let happens = Happens::Pause { number, from, time };
-                                let after = run(&lan, losses, happens, 80);
-                                let what = || std::format!("{active} leaves, {losses:?}, {happens:?}");
-                                assert_eq!(after.both, 0, "{}", what());
-                                assert_eq!(
-                                    (0..2).filter(|number| after.role(*number) == Role::Active).count(),
-                                    1,
-                                    "{}",
-                                    what()
-                                );
-                            }
-                        }
-                    }
-                }
+        for from in FROM..FROM + 10 {
+            for time in [0, 3, 7, 9, 11, 13, 15, 17, 25] {
+                let happens = Happens::Pause { number, from, time };
+                let after = run(&lan, losses, happens, 80);
+                let what = || std::format!("{active} leaves, {losses:?}, {happens:?}");
+                assert_eq!(after.both, 0, "{}", what());
+                assert_eq!(
+                    (0..2).filter(|number| after.role(*number) == Role::Active).count(),
+                    1,
+                    "{}",
+                    what()
+                );
             }
         }
-    }
+    });
 }
 
 /// Where the condition does not hold, both may forward: until the first beats that arrive.

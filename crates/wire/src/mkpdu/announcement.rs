@@ -8,7 +8,7 @@
 //!        ours: F2-46-57 | 01 | "FWRD" | version 1 | flags 1 | largest SDU 2 | (suite 1 | nanoseconds 2) ...
 //!              flags: 01 reassembles SDUs, 02 splits SDUs that share a frame, 04 misses a station under this CAK,
 //!                     08 receives express SCs, 10 its network carries its longest SDU whole,
-//!                     20 has programs in the kernel for whole SDUs
+//!                     20 has programs in the kernel for whole SDUs, 40 takes padded frames
 //!              suite: nn for F2-46-57-00-00-00-00-nn, and 80 + nn for 00-80-C2-00-01-00-00-nn
 //!        ours: F2-46-57 | 02 | "FWRD" | name 1 to 63
 //!              name: what the station calls itself, ASCII without an end mark. Rules: [`SystemName`](super::SystemName)
@@ -36,6 +36,7 @@ const MISSES: u8 = 0x04;
 const EXPRESS: u8 = 0x08;
 const CARRIES_WHOLE: u8 = 0x10;
 const IN_KERNEL: u8 = 0x20;
+const TAKES_PADDED: u8 = 0x40;
 const SUITE_OCTETS: usize = 10;
 const FIGURE_OCTETS: usize = 3;
 /// Maximum octets of a value: its length has 9 bits.
@@ -91,6 +92,8 @@ pub struct Extensions {
     pub in_kernel: bool,
     /// Receives express SCs too ([`Sci::express`](crate::Sci::express)).
     pub express: bool,
+    /// Takes padded frames ([`padded`](crate::extension::padded)), and SDUs that span them.
+    pub takes_padded: bool,
     /// Octets of the longest SDU that it accepts, from the SDU's EtherType on: its secure data.
     pub largest_sdu: u16,
 }
@@ -136,6 +139,7 @@ impl<'f> Tlv<'f> {
                 express: is_set(EXPRESS),
                 carries_whole: is_set(CARRIES_WHOLE),
                 in_kernel: is_set(IN_KERNEL),
+                takes_padded: is_set(TAKES_PADDED),
                 largest_sdu,
             };
             (version >= VERSION).then_some(Self::Extensions(extensions, TimingList(fields.0)))
@@ -215,8 +219,16 @@ impl<'b> TlvWriter<'b> {
         extensions: &Extensions,
         figures: impl Iterator<Item = TimingEntry>,
     ) -> Result<(), TooLong> {
-        let Extensions { reassembles, splits, misses, express, carries_whole, in_kernel, largest_sdu } =
-            *extensions;
+        let Extensions {
+            reassembles,
+            splits,
+            misses,
+            express,
+            carries_whole,
+            in_kernel,
+            takes_padded,
+            largest_sdu,
+        } = *extensions;
         let flags = [
             (reassembles, REASSEMBLES),
             (splits, SPLITS),
@@ -224,6 +236,7 @@ impl<'b> TlvWriter<'b> {
             (express, EXPRESS),
             (carries_whole, CARRIES_WHOLE),
             (in_kernel, IN_KERNEL),
+            (takes_padded, TAKES_PADDED),
         ];
         let flags = flags.iter().filter(|(is_set, _)| *is_set).fold(0, |flags, (_, flag)| flags | flag);
         let [high, low] = largest_sdu.to_be_bytes();

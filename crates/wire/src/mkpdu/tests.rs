@@ -276,6 +276,7 @@ fn announcements_of_others_are_read_as_far_as_they_are_known() {
         express: true,
         carries_whole: true,
         in_kernel: false,
+        takes_padded: true,
         largest_sdu: 1500,
     };
     assert_eq!(extensions, expected, "flags of later versions are skipped");
@@ -300,6 +301,7 @@ fn our_announcement_stands_as_the_module_draws_it() {
         express: true,
         carries_whole: false,
         in_kernel: true,
+        takes_padded: true,
         largest_sdu: 9000,
     };
     let stranger = identifier(0x0123_4567_89ab_cdef);
@@ -311,7 +313,7 @@ fn our_announcement_stands_as_the_module_draws_it() {
     let tlvs = writer.finish();
     let expected = [
         &[0xe0, 20, 0, 3, 0x00, 0x80, 0xc2, 0, 1, 0, 0, 1, 0, 3, 0xf2, 0x46, 0x57, 0, 0, 0, 0, 2][..],
-        b"\xfe\x12\xf2\x46\x57\x01FWRD\x01\x2f\x23\x28\x81\x00\x78\x02\xff\xff",
+        b"\xfe\x12\xf2\x46\x57\x01FWRD\x01\x6f\x23\x28\x81\x00\x78\x02\xff\xff",
         b"\xfe\x0e\xf2\x46\x57\x02FWRDNord-1",
     ];
     assert_eq!(tlvs.0, expected.concat());

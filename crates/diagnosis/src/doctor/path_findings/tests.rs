@@ -210,6 +210,22 @@ fn an_express_sc_at_one_end_alone_is_a_problem() {
     assert!(neither[0].starts_with("it has neither fragment nor concatenate on, and this box has fragment"));
 }
 
+/// Padded frames with static keys: a receiver that reassembles nothing discards all of them.
+#[test]
+fn padding_at_one_end_is_a_problem_if_the_other_one_takes_no_padded_frames() {
+    let told = |more: &str, theirs: u8| {
+        let found = told_of(of_suite("gcm-aes-128", more), |o| o.theirs.fragmentation = theirs);
+        found.into_iter().map(|found| found.text).collect::<Vec<_>>()
+    };
+    let padding = "padding = [256, 1514]";
+    assert_eq!(told(padding, 8), Vec::<String>::new());
+    assert_eq!(told("fragment = \"on\"", 9), Vec::<String>::new());
+    let here = "this box has padding, and it takes no padded frames: set padding or fragment = \"on\" there";
+    assert_eq!(told(padding, 0), [here]);
+    let there = "it has padding, and this box takes no padded frames: set padding or fragment = \"on\" here";
+    assert_eq!(told("", 8), [there]);
+}
+
 #[test]
 fn an_answer_that_does_not_fit_is_told_from_none() {
     let unanswered = |rejections: Rejections| {

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use config::keygen::{self, KeyLength};
 use fleet::directory::{Address, enrolment_key, enrolment_prefix};
-use fleet::{Bundle, Code, GatewayName, Machine, Operator, Request, Validity};
+use fleet::{Bundle, Code, GatewayName, Machine, Request, Validity};
 use frameward::privilege;
 use suite::identity::{Identity, PublicKey};
 
 use super::gateway::{gateway_name, public_key};
 use super::signing::{identity, revoked, revoked_as, sync_folder, token_file};
+use super::signing_key;
 use super::unix_seconds;
 use crate::{Failure, print, told};
 
@@ -92,8 +93,8 @@ pub(crate) struct MakeBundle {
     /// Where the box asks: a file, etcd://HOST:PORT,... or etcds://HOST:PORT,...?ca=FILE
     #[arg(long)]
     directory: Address,
-    /// The operator's signing key
-    #[arg(long, value_name = "FILE")]
+    /// The operator's signing key: its file, or the PKCS#11 URI of one in a token
+    #[arg(long, value_name = "FILE|URI")]
     signing_key: PathBuf,
     /// The folder with the gateways' public identities
     #[arg(long, value_name = "FOLDER")]
@@ -253,8 +254,7 @@ impl Approve {
 impl MakeBundle {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
-        let operator = config::key_file::read_identity(&self.signing_key).map(Operator::new);
-        let operator = operator.map_err(|error| told(&error, Failure::Usage))?;
+        let operator = signing_key::operator(&self.signing_key)?;
         let (token, _) = keygen::draw(KeyLength::Bits256).map_err(|error| failed(&error))?;
         let now = unix_seconds();
         // Clocks of boxes that were never on a network.
@@ -264,7 +264,8 @@ impl MakeBundle {
         };
         let directory = self.directory.to_string();
         let bundle =
-            Bundle::new(&operator, &self.name, (now, validity), self.machine.clone(), &directory, &token);
+            Bundle::new(&operator, &self.name, (now, validity), self.machine.clone(), &directory, &token)
+                .map_err(|error| failed(&error))?;
         keygen::write_new_text(&self.out, bundle.text().as_bytes()).map_err(|error| failed(&error))?;
         let issued = Issued {
             token: Identity::new(&token).public(),

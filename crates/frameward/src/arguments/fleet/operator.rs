@@ -1,12 +1,14 @@
 //! The operator's commands: `fleet operator` and `fleet apply`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fleet::Kind;
+use fleet::{Kind, Token, TokenError};
 use frameward::{keygen, privilege};
+use suite::identity::PublicKey;
 
 use super::signing::{How, Signing};
+use super::signing_key;
 use crate::{Failure, print, told};
 
 pub(crate) const OPERATOR_HELP: &str = "\
@@ -14,8 +16,17 @@ The key is an Ed25519 key pair. It signs all that gateways accept, so keep the f
 copy of it somewhere safe. The command never overwrites a file. The printed public key is no
 secret: it names the fleet, and each gateway is told it once.
 
-Example:
-  frameward fleet operator --out operator.key";
+A key can be in a PKCS#11 token instead, which it never leaves. It is named by a URI (RFC 7512)
+wherever a signing key is named. The PIN is typed, or in a file of mode 0600: add
+&pin-source=file:FILE
+  pkcs11:token=fleet;object=operator?module-path=/usr/lib/softhsm/libsofthsm2.so
+
+Examples:
+  frameward fleet operator --out operator.key
+  frameward fleet operator --show operator.key
+
+Exit status: 0 done; 1 the file or key is there already, or cannot be written; 2 usage, or the key or
+its token cannot be used.";
 
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const APPLY_USAGE: &str = "\
@@ -57,10 +68,14 @@ Exit status: 0 all gateways have these files in the directory; 1 some have not; 
 configuration.";
 
 #[derive(Args)]
+#[group(required = true, multiple = false)]
 pub(crate) struct MakeOperator {
-    /// The file to make
-    #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    /// The file to make, or the PKCS#11 URI of a key to make in a token
+    #[arg(long, value_name = "FILE|URI")]
+    out: Option<PathBuf>,
+    /// Print the public key of the one that is in this file, or in a token
+    #[arg(long, value_name = "FILE|URI")]
+    show: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -86,8 +101,24 @@ pub(crate) struct Apply {
 impl MakeOperator {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-        let public = keygen::site(&self.out).map_err(|error| told(&error, Failure::Failed))?;
+        let public = match (&self.out, &self.show) {
+            (Some(out), _) => make(out)?,
+            (None, Some(shown)) => signing_key::operator(shown)?.fleet(),
+            (None, None) => return Err(told(&"name a file or a URI with --out or --show", Failure::Usage)),
+        };
         print(&format_args!("operator = \"{public}\"\n"))
+    }
+}
+
+/// Makes a key pair that was not there.
+fn make(out: &Path) -> Result<PublicKey, Failure> {
+    match signing_key::uri(out)? {
+        None => keygen::site(out).map_err(|error| told(&error, Failure::Failed)),
+        Some(uri) => Token::make(&uri, &mut signing_key::ask).map_err(|error| {
+            // As with a file.
+            let is_there = matches!(error, TokenError::Exists(_));
+            told(&error, if is_there { Failure::Failed } else { Failure::Usage })
+        }),
     }
 }
 

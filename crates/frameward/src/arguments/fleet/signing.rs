@@ -1,5 +1,6 @@
 //! Who signs what is published, for whom, and where that is.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,9 +11,10 @@ use fleet::publish::{Difference, Place, compare, publish};
 use fleet::rendering::{self, Rendered};
 use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 
-use inventory::Revocation;
+use inventory::{CutOff, Revocation};
 use suite::identity::PublicKey;
 
+use super::signing_key;
 use super::standing::{Standings, Versions, keep_published, standings};
 use super::unix_seconds;
 use crate::{Failure, print, tell, told};
@@ -29,9 +31,11 @@ pub(super) struct Signing {
     /// Where to publish: a file, etcd://HOST:PORT,... or etcds://HOST:PORT,...?ca=FILE
     #[arg(long)]
     directory: Address,
-    /// The operator's signing key
-    #[arg(long, value_name = "FILE")]
+    /// The operator's signing key: its file, or the PKCS#11 URI of one in a token
+    #[arg(long, value_name = "FILE|URI")]
     signing_key: PathBuf,
+    #[arg(skip)]
+    operator: OnceCell<Box<Operator>>,
     /// The folder with the gateways' public identities
     #[arg(long, value_name = "FOLDER")]
     identities: PathBuf,
@@ -106,7 +110,7 @@ impl Signing {
         let gateways = self.gateways(rendering, None)?;
         let mut directory = self.open()?;
         let (now, valid) = (unix_seconds(), self.validity());
-        let places = self.places(&mut *directory, &operator, gateways, how.kind)?;
+        let places = self.places(&mut *directory, operator, gateways, how.kind)?;
         let (mut all, mut versions) = (Ok(()), Versions::new());
         for (gateway, place) in &places {
             let title = gateway.title();
@@ -128,7 +132,7 @@ impl Signing {
             }
             let kind = how.kind(place);
             let trial = if kind == how.kind { "" } else { "; without a trial, as that was" };
-            match publish(&mut *directory, &operator, gateway.draft(kind), place, valid, now) {
+            match publish(&mut *directory, operator, gateway.draft(kind), place, valid, now) {
                 Ok(version) => {
                     versions.insert(gateway.rendered.name.clone(), version);
                     print(&format_args!("{title}: {}{trial}\n", done(place, version)))?;
@@ -139,7 +143,7 @@ impl Signing {
         if !how.dry_run {
             keep_published(&self.identities, &versions)?;
         }
-        self.tell_of_others(&mut *directory, &operator, rendering, &places)?;
+        self.tell_of_others(&mut *directory, operator, rendering, &places)?;
         all.map(|()| versions)
     }
 
@@ -160,6 +164,30 @@ impl Signing {
         self.differing(rendering, kind, None, |difference| matches!(difference, Difference::Same { .. }))
     }
 
+    /// Versions that gateways of the rendering have in the directory, if the operator signed them.
+    pub(super) fn versions(&self, rendering: &Path) -> Result<Versions, Failure> {
+        let places = self.looked_at(rendering)?;
+        let version = |(gateway, place): &(Gateway, Place)| {
+            Some((gateway.rendered.name.clone(), place.difference.version()?))
+        };
+        Ok(places.iter().filter_map(version).collect())
+    }
+
+    /// Names of gateways for which something else is in the directory than these versions, or the rendering.
+    pub(super) fn overtaken(&self, rendering: &Path, versions: &CutOff) -> Result<Vec<String>, Failure> {
+        let places = self.looked_at(rendering)?;
+        let is_other = |(gateway, place): &&(Gateway, Place)| {
+            let known = versions.get(gateway.rendered.name.as_str()).copied();
+            !matches!(place.difference, Difference::Same { .. }) && place.difference.version() != known
+        };
+        Ok(places.iter().filter(is_other).map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
+    }
+
+    fn looked_at(&self, rendering: &Path) -> Result<Places, Failure> {
+        let gateways = self.gateways(rendering, None)?;
+        self.places(&mut *self.open()?, self.operator()?, gateways, Kind::Configuration)
+    }
+
     fn differing(
         &self,
         rendering: &Path,
@@ -169,7 +197,7 @@ impl Signing {
     ) -> Result<Vec<String>, Failure> {
         let operator = self.operator()?;
         let gateways = self.gateways(rendering, gone)?;
-        let places = self.places(&mut *self.open()?, &operator, gateways, kind)?;
+        let places = self.places(&mut *self.open()?, operator, gateways, kind)?;
         let others = places.iter().filter(|(_, place)| !is_there(&place.difference));
         Ok(others.map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
     }
@@ -195,14 +223,8 @@ impl Signing {
         let member = identity(file);
         let member = member.map_err(|why| failed(&format_args!("{}: {why}", file.display())))?;
         let mut directory = self.open()?;
-        let version = fleet::publish::revoke(
-            &mut *directory,
-            &operator,
-            name,
-            &member,
-            self.validity(),
-            unix_seconds(),
-        );
+        let version =
+            fleet::publish::revoke(&mut *directory, operator, name, &member, self.validity(), unix_seconds());
         let version = version.map_err(|error| failed(&format_args!("{name}: {error}")))?;
         print(&match version {
             Some(version) => format!("{name} {}: published version {version}: revoked\n", member.key()),
@@ -280,17 +302,13 @@ impl Signing {
         all.map(|()| places)
     }
 
-    pub(super) fn operator(&self) -> Result<Operator, Failure> {
-        let path = &self.signing_key;
-        if !path.exists() {
-            let line = format_args!(
-                "{} does not exist; name the operator's signing key, or make one with: frameward fleet operator --out FILE",
-                path.display()
-            );
-            return Err(told(&line, Failure::Usage));
+    /// Who signs. A token is opened once, and its PIN asked for once.
+    pub(super) fn operator(&self) -> Result<&Operator, Failure> {
+        if let Some(operator) = self.operator.get() {
+            return Ok(operator.as_ref());
         }
-        let identity = config::key_file::read_identity(path);
-        identity.map(Operator::new).map_err(|error| told(&error, Failure::Usage))
+        let operator = signing_key::operator(&self.signing_key)?;
+        Ok(self.operator.get_or_init(|| Box::new(operator)).as_ref())
     }
 
     /// The rendering, but for one that is gone, with the identities that belong to it.

@@ -39,6 +39,8 @@ impl Families {
         self.gauge("mka_fragment", help, of_link, fragmentation.fragment.into());
         let help = "Whether a frame may hold several payloads under the SAK in use.";
         self.gauge("mka_concatenate", help, of_link, fragmentation.concatenate.into());
+        let help = "Whether frames are padded under the SAK in use.";
+        self.gauge("mka_padded", help, of_link, fragmentation.padded.into());
         self.counters("mka", of_link, &mka.counters);
     }
 }

@@ -4,7 +4,7 @@
 use super::{Families, Labels};
 use prometheus_client::metrics::MetricType;
 use report::Counters;
-use report::site::{EpochReport, SitePeerReport, SiteReport, UdpReport};
+use report::site::{EpochReport, PathUplinkReport, SitePeerReport, SiteReport, UdpReport, UplinkReport};
 use report::table::Group;
 
 impl Families {
@@ -27,17 +27,12 @@ impl Families {
         }
         self.group(Group::Path, &of_site, &site.path);
         if let Some(uplink) = &site.uplink {
-            let help = "The rate of the uplink, in bits a second.";
-            self.gauge("site_uplink_bits_per_second", help, &of_site, uplink.bits_per_second);
-            let help = "Packets that wait for the uplink.";
-            for (class, waiting) in [("express", uplink.express_waiting), ("bulk", uplink.bulk_waiting)] {
-                let mut labels = of_site.clone();
-                labels.push(("class", class.into()));
-                self.gauge("site_uplink_packets_waiting", help, &labels, waiting);
-            }
-            let help = "Octets that wait for the uplink.";
-            self.gauge("site_uplink_octets_waiting", help, &of_site, uplink.octets_waiting);
-            self.group(Group::Uplink, &of_site, &uplink.counters);
+            self.uplink(&of_site, uplink);
+        }
+        for PathUplinkReport { name, figures } in &site.path_uplinks {
+            let mut of_uplink = of_site.clone();
+            of_uplink.push(("uplink", name.clone()));
+            self.uplink(&of_uplink, figures);
         }
         self.group(Group::Tunnel, &of_site, &site.tunnel);
         if let Some(channel) = &site.channel {
@@ -52,6 +47,20 @@ impl Families {
             self.known("site_standby_heard_milliseconds", help, &of_site, standby.heard_ms_ago);
         }
         site.peers.iter().for_each(|peer| self.peer(&of_site, peer));
+    }
+
+    fn uplink(&mut self, of_uplink: &Labels, uplink: &UplinkReport) {
+        let help = "The rate of the uplink, in bits a second.";
+        self.gauge("site_uplink_bits_per_second", help, of_uplink, uplink.bits_per_second);
+        let help = "Packets that wait for the uplink.";
+        for (class, waiting) in [("express", uplink.express_waiting), ("bulk", uplink.bulk_waiting)] {
+            let mut labels = of_uplink.clone();
+            labels.push(("class", class.into()));
+            self.gauge("site_uplink_packets_waiting", help, &labels, waiting);
+        }
+        let help = "Octets that wait for the uplink.";
+        self.gauge("site_uplink_octets_waiting", help, of_uplink, uplink.octets_waiting);
+        self.group(Group::Uplink, of_uplink, &uplink.counters);
     }
 
     fn peer(&mut self, of_site: &Labels, peer: &SitePeerReport) {

@@ -103,6 +103,7 @@
     ...site.udp.map((port) => [`UDP ${port.address}`, port.counters, TABLES.site_udp]),
     ["between the ports", site.path, TABLES.site_path],
     ...(site.uplink ? [["uplink", site.uplink.counters, TABLES.site_uplink]] : []),
+    ...(site.path_uplinks || []).map((uplink) => [`uplink ${uplink.name}`, uplink.counters, TABLES.site_uplink]),
     ["tunnel", site.tunnel, TABLES.site],
     ...(site.channel ? [["management channel", site.channel, TABLES.site_channel]] : []),
     ...site.peers.flatMap((peer) => [

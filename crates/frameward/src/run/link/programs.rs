@@ -70,7 +70,10 @@ pub(in crate::run) fn settings(link: &Link, sci: Sci, mtus: Mtus, io: Io) -> Opt
         wanted: place_wanted(io),
         suite,
         sci,
-        refused: mtus.keep_whole(link).err().filter(|_| suits),
+        refused: match link.padding().is_none() {
+            true => mtus.keep_whole(link).err().filter(|_| suits),
+            false => Some(PADDED.to_owned()),
+        },
         secy,
         express: express.then(|| link.fragmentation.map(|how| how.express).unwrap_or_default()),
         bypass: link.bypass.clone(),
@@ -107,6 +110,9 @@ fn saks(link: &Link, sas: &StaticSas) -> StaticSaks {
     }
 }
 
+/// Why programs do not take a link whose frames are padded.
+const PADDED: &str = "programs pad no frames; remove padding";
+
 /// Where a link's frames will be protected and verified, for `check`.
 pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: Mtus) -> LinkPath {
     let engines = engines(io);
@@ -119,6 +125,7 @@ pub fn planned_link_place(io: Io, programs: &KernelPrograms, link: &Link, mtus: 
     match place_wanted(io) {
         PlaceWanted::UserSpace => return user_space("io says so"),
         _ if link.cell.is_some() => return user_space("its ports are for the programs of its cell"),
+        _ if !link.padding().is_none() => return user_space(PADDED),
         PlaceWanted::Auto | PlaceWanted::Kernel => {}
     }
     // Where the kernel is demanded, it is for all frames.

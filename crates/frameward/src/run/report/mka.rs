@@ -57,6 +57,7 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
             })
             .collect(),
         under_fallback: status.under_fallback && status.members.iter().any(|member| member.live),
+        missing: missing(mka, agreement),
         not_heard: status.gaps.iter().map(|gap| status.names.within(gap).to_string()).collect(),
         saks: status.saks.iter().map(sak).collect(),
         fragmentation: fragmentation(link, agreement),
@@ -68,6 +69,14 @@ pub(super) fn report(link: &Link, mka: &Mka, agreement: &KeyAgreementStatus) -> 
             .collect(),
         counters: Counters::new(KayCounters::NAMES, counters.values()),
     }
+}
+
+/// Stations of `peers` that are not live.
+fn missing(mka: &Mka, agreement: &KeyAgreementStatus) -> Vec<String> {
+    let KeyAgreementStatus { status, .. } = agreement;
+    let is_live = |sci| status.members.iter().any(|member| member.live && member.sci == sci);
+    let missing = mka.peers.iter().filter(|sci| !is_live(**sci));
+    missing.map(|sci| status.names.beside(*sci).to_string()).collect()
 }
 
 /// Requests of the configuration.
@@ -125,8 +134,17 @@ const fn confidentiality(confidentiality: Confidentiality) -> &'static str {
 
 fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport {
     let Some(SakStatus { fragmentation, whole, .. }) = transmitting(agreement) else {
-        return FragmentReport { fragment: false, concatenate: false, why_not: None };
+        return FragmentReport {
+            fragment: false,
+            concatenate: false,
+            why_not: None,
+            padded: false,
+            why_not_padded: None,
+        };
     };
+    let is_wished = !link.padding().is_none();
+    let why_not_padded = is_wished.then(|| why_not_padded(agreement)).flatten();
+    let padded = is_wished && why_not_padded.is_none();
     let (fragment, concatenate) = (fragmentation.fragment, fragmentation.concatenate);
     let as_wished =
         link.fragmentation.is_none_or(|how| fragment >= how.fragment && concatenate >= how.concatenate);
@@ -143,5 +161,23 @@ fn fragmentation(link: &Link, agreement: &KeyAgreementStatus) -> FragmentReport 
         (false, [one]) => Some(format!("{one} is a plain MACsec station, which cannot do it")),
         (false, all) => Some(format!("{} are plain MACsec stations, which cannot do it", all.join(", "))),
     };
-    FragmentReport { fragment, concatenate, why_not }
+    FragmentReport { fragment, concatenate, why_not, padded, why_not_padded }
+}
+
+/// Why frames are not padded under the SAK that protects.
+fn why_not_padded(agreement: &KeyAgreementStatus) -> Option<String> {
+    let sak = transmitting(agreement)?;
+    let ignorant = agreement.status.members.iter().filter(|member| member.live && !member.takes_padded);
+    let ignorant: Vec<_> =
+        ignorant.map(|member| agreement.status.names.beside(member.sci).to_string()).collect();
+    match ignorant.as_slice() {
+        _ if sak.confidentiality != Confidentiality::Zero => Some(
+            "the key server's SAK leaves octets in clear; set encrypt and confidentiality_offset there"
+                .into(),
+        ),
+        _ if sak.fragmentation.pad => None,
+        [] => Some("a peer did not know it when the key was made; frameward rekey makes another".into()),
+        [one] => Some(format!("peer {one} does not know it")),
+        all => Some(format!("peers {} do not know it", all.join(", "))),
+    }
 }

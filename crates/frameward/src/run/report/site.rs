@@ -13,10 +13,11 @@ use tunnel::{Location, NumberedFlow, PeerId, SiteCounters, Station};
 use wire::MacAddr;
 
 use super::super::site::RunningSite;
+use config::site::PathUplink;
 use config::{Site, SitePeer};
 use report::site::{
-    FlowReport, SitePeerReport, SiteReport, StandbyReport, StationReport, UdpReport, UplinkReport,
-    peer_report, standby_report,
+    FlowReport, PathUplinkReport, SitePeerReport, SiteReport, StandbyReport, StationReport, UdpReport,
+    UplinkReport, peer_report, standby_report,
 };
 use report::{Counters, PortReport, Verdict, WaitingReport};
 
@@ -80,6 +81,7 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         udp: udp.collect(),
         path: Counters::new(SitePathCounters::NAMES, snapshot.path.values()),
         uplink: running.config.rate.map(|rate| uplink(rate, snapshot.uplink)),
+        path_uplinks: path_uplinks(running, snapshot),
         tunnel: Counters::new(SiteCounters::NAMES, snapshot.tunnel.values()),
         channel: status
             .map(|ManagerStatus { counters, .. }| Counters::new(ChannelCounters::NAMES, counters.values())),
@@ -88,6 +90,13 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         stations: stations(running, snapshot),
         flows: flows(running, snapshot),
     }
+}
+
+fn path_uplinks(site: &RunningSite, snapshot: &SiteSnapshot) -> Vec<PathUplinkReport> {
+    let mut figures = snapshot.path_uplinks.iter().copied();
+    let report =
+        |of: PathUplink| PathUplinkReport { name: of.name(), figures: uplink(of.rate, figures.next()) };
+    site.config.path_uplinks().into_iter().map(report).collect()
 }
 
 fn uplink(bits_per_second: u64, snapshot: Option<UplinkSnapshot>) -> UplinkReport {

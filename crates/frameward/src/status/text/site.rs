@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Detail, StatusText, Uptime};
 use report::site::{
     EpochReport, FlowReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport, StationReport,
-    UdpReport,
+    UdpReport, UplinkReport,
 };
 
 /// Stations and flows that are shown; all of them with [`Detail::All`].
@@ -31,15 +31,10 @@ impl StatusText<'_> {
             self.counters(f, 4, counters)?;
         }
         if let Some(uplink) = &site.uplink {
-            writeln!(
-                f,
-                "  uplink, {} kbit/s; {} express and {} other packets wait, {} octets",
-                uplink.bits_per_second / 1000,
-                uplink.express_waiting,
-                uplink.bulk_waiting,
-                uplink.octets_waiting
-            )?;
-            self.counters(f, 4, &uplink.counters)?;
+            self.uplink(f, "uplink", uplink)?;
+        }
+        for uplink in &site.path_uplinks {
+            self.uplink(f, &format!("uplink {}", uplink.name), &uplink.figures)?;
         }
         if let Some(channel) = &site.channel {
             writeln!(f, "  management channel")?;
@@ -51,6 +46,18 @@ impl StatusText<'_> {
         site.peers.iter().try_for_each(|peer| self.peer(f, peer))?;
         self.stations(f, &site.stations)?;
         self.flows(f, &site.flows)
+    }
+
+    fn uplink(&self, f: &mut fmt::Formatter<'_>, what: &str, uplink: &UplinkReport) -> fmt::Result {
+        writeln!(
+            f,
+            "  {what}, {} kbit/s; {} express and {} other packets wait, {} octets",
+            uplink.bits_per_second / 1000,
+            uplink.express_waiting,
+            uplink.bulk_waiting,
+            uplink.octets_waiting
+        )?;
+        self.counters(f, 4, &uplink.counters)
     }
 
     fn peer(&self, f: &mut fmt::Formatter<'_>, peer: &SitePeerReport) -> fmt::Result {

@@ -1,0 +1,69 @@
+//! What padding costs, in the plan: worked out by the sender's own plan of frames.
+
+use std::fmt;
+
+use secy::fragment::{Plan, Rules, Sdu};
+use secy::{ExpressClasses, Settings};
+use wire::ethernet::HEADER_OCTETS;
+use wire::extension::EXTENSION_OCTETS;
+
+use super::Mtus;
+use crate::Link;
+use crate::lifetime::USUAL_FRAMES_A_SECOND;
+
+/// Payloads of which the cost is told: the shortest of Ethernet, one of middle length, a full one.
+const PAYLOADS: [usize; 3] = [46, 512, 1500];
+const SECONDS_A_DAY: u64 = 86_400;
+
+/// Writes the sizes of a link's frames, and their cost.
+pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt::Result {
+    let sizes = link.padding();
+    if sizes.is_none() {
+        return Ok(());
+    }
+    let words: Vec<_> = sizes.octets().iter().map(ToString::to_string).collect();
+    let when = if link.mka().is_some() { ", if all peers announce that they take such frames" } else { "" };
+    writeln!(f, "  padding    to frames of {} octets{when}", words.join(", "))?;
+    let settings = Settings {
+        protect_frames: link.protect_frames,
+        sci_inclusion: link.sci_inclusion,
+        validate_frames: link.validate_frames,
+        replay_protect: link.replay_protect,
+        clear_vlan: link.clear_vlan,
+        mtu: mtus.protected,
+        reassemble: true,
+    };
+    let rules = Rules::new(&settings, true, false).padded(&settings, &sizes);
+    for payload in PAYLOADS.into_iter().filter(|payload| *payload <= mtus.plain) {
+        let Cost { frames, more } = Cost::of(payload, &rules);
+        let kbits = more * 8 * USUAL_FRAMES_A_SECOND / 1000;
+        let pns = frames * USUAL_FRAMES_A_SECOND * SECONDS_A_DAY;
+        let s = if frames == 1 { "" } else { "s" };
+        writeln!(
+            f,
+            "             a payload of {payload} octets: {frames} frame{s}, {more} octets more; at {USUAL_FRAMES_A_SECOND} a second {kbits} kbit/s more, and {pns} packet numbers a day"
+        )?;
+    }
+    Ok(())
+}
+
+/// Cost of one payload.
+struct Cost {
+    /// Frames that hold it.
+    frames: u64,
+    /// Octets beyond those of one frame that is not padded.
+    more: u64,
+}
+
+impl Cost {
+    fn of(payload: usize, rules: &Rules) -> Self {
+        let sdu = vec![0; HEADER_OCTETS + payload];
+        let mut plan = Plan::new(1, rules);
+        plan.make(rules, Sdu::of(&sdu, &ExpressClasses::NONE).as_slice());
+        let frames = plan.frames().len();
+        // Each frame has a header in clear, and one for its only segment.
+        let headers = frames * 2 * EXTENSION_OCTETS;
+        let around = frames.saturating_sub(1) * rules.around;
+        Self { frames: frames as u64, more: (headers + around + plan.padding()) as u64 }
+    }
+}
