@@ -1,4 +1,4 @@
-//! Shared by the tests of several crates: fixtures that other implementations made, frames to send, and an etcd.
+//! Shared by the tests of several crates: fixtures that other implementations made, frames to send, an etcd, and a way to it that falls silent.
 //!
 //! Never a dependency of the product.
 
@@ -9,6 +9,8 @@ pub mod fixture;
 pub mod frames;
 pub mod memory;
 pub mod mka;
+mod proxy;
 
 pub use chance::{Chance, seeds};
 pub use directory::TestDirectory;
+pub use proxy::SilentProxy;

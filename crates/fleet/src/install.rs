@@ -42,7 +42,7 @@ pub struct Trial {
     pub version: u64,
     /// The one before.
     pub before: u64,
-    /// Names of what stood before, and has to stand again.
+    /// What stood before, and has to stand again: a line each.
     pub stood: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ pub enum InstallError {
     },
     /// The version was on trial, and did not pass.
     #[error(
-        "version {version} was taken back before: links fell with it; have the operator change it, or publish it again with: frameward fleet apply --anew"
+        "version {version} was taken back before: something fell with it; have the operator change it, or publish it again with: frameward fleet apply --anew"
     )]
     TakenBack {
         /// The version.
@@ -131,8 +131,8 @@ impl ConfigurationFolder {
         self.put_in_place(accepted, None)
     }
 
-    /// The same on trial, if there is a version before, and the operator allows it: until [`Self::confirm`] or [`Self::take_back`]. `stood` are the names
-    /// of what stands now.
+    /// The same on trial, if there is a version before, and the operator allows it: until [`Self::confirm`] or [`Self::take_back`]. `stood` is
+    /// what stands now, a line each.
     ///
     /// # Errors
     /// As [`Self::install`].

@@ -14,8 +14,8 @@ use fleet::{
     Standing,
 };
 use suite::identity::{Identity, PublicKey};
-use testkit::TestDirectory;
 use testkit::etcd::{Etcd, Tls};
+use testkit::{SilentProxy, TestDirectory};
 
 type Open<'a> = &'a (dyn Fn() -> Box<dyn Directory + Send> + Sync);
 
@@ -265,6 +265,53 @@ fn a_watch_goes_on_after_etcd_was_killed_and_restarted() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let both = etcd.address().replace("etcd://", &format!("etcd://127.0.0.1:{free},"));
     assert_eq!(open(&both).get("/w/a").unwrap().unwrap().revision, second);
+}
+
+/// Watches until the directory is away, or something changes. A watch that tells of neither for so long does not notice.
+fn away(watcher: &mut dyn Directory, after: u64) -> DirectoryError {
+    let since = Instant::now();
+    while since.elapsed() < LONG {
+        match watcher.watch("/w/a", after, SHORT) {
+            Ok(watched) => assert_eq!(changes(watched).entries, [], "nothing passes"),
+            Err(away) => return away,
+        }
+    }
+    panic!("nobody noticed that the directory is silent");
+}
+
+/// A network that drops packets, a firewall, a member without power: connections stay, and nothing comes.
+#[test]
+fn an_etcd_that_falls_silent_is_away_and_what_was_missed_is_told_when_it_is_back() {
+    let place = TestDirectory::new("directory-silent");
+    let etcd = Etcd::start(place.path(), None);
+    let way = SilentProxy::new(etcd.port());
+    let (mut writer, mut watcher) =
+        (open(&etcd.address()), open(&format!("etcd://127.0.0.1:{}", way.port())));
+    let first = written(&mut *writer, "/w/a", b"1", 0);
+    // One that has nothing to tell is not away, for however long.
+    let since = Instant::now();
+    while since.elapsed() < Duration::from_secs(13) {
+        assert_eq!(changes(watcher.watch("/w/a", first, SHORT).unwrap()).entries, []);
+    }
+    way.fall_silent();
+    let second = written(&mut *writer, "/w/a", b"2", first);
+    let why = away(&mut *watcher, first).to_string();
+    assert!(why.contains("does not answer within"), "{why}");
+    way.be_whole();
+    assert_eq!(changes(watcher.watch("/w/a", first, LONG).unwrap()).entries, [entry("/w/a", b"2", second)]);
+    // The watch alone is dead: a router has forgotten its connection.
+    assert_eq!(changes(watcher.watch("/w/a", second, SHORT).unwrap()).entries, []);
+    way.forget_connections();
+    let third = written(&mut *writer, "/w/a", b"3", second);
+    let listing = changes(watcher.watch("/w/a", second, LONG).unwrap());
+    assert_eq!((listing.revision, listing.entries), (third, vec![entry("/w/a", b"3", third)]));
+    // Changes come at once again.
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| changes(watcher.watch("/w/a", third, LONG).unwrap()));
+        thread::sleep(SHORT);
+        let fourth = written(&mut *writer, "/w/a", b"4", third);
+        assert_eq!(waiting.join().unwrap().entries, [entry("/w/a", b"4", fourth)]);
+    });
 }
 
 #[test]

@@ -20,6 +20,7 @@
 
 mod gateway;
 mod seen;
+mod standing;
 
 use std::mem::{Discriminant, discriminant};
 use std::path::Path;
@@ -27,16 +28,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use config::Config;
 use fleet::directory::{Address, Directory, DirectoryError, Watched, configuration_key};
 use fleet::install::{ConfigurationFolder, InstallError, Trial};
 use fleet::{AcceptError, Accepted, Acceptor, Heart, Member, Refusal, Said};
 pub use gateway::{BesideGateway, GatewayToStart, NoGateway, NotReloaded, RunningGateway};
 use report::control_socket::Outcome;
 pub use seen::{FleetState, Seen};
+use standing::Part;
 use tracing::{error, info, warn};
 
-/// Time that links have to stand again.
+/// Time that all that stood has to stand again.
 const PROOF: Duration = Duration::from_secs(30);
 /// Time between two looks at links at the end of that, and at whether the agent shall stop.
 const LOOK: Duration = Duration::from_millis(500);
@@ -307,6 +308,7 @@ impl Agent {
         if stop.load(Ordering::Relaxed) {
             return;
         }
+        let stood = stood.iter().map(Part::line).collect();
         match self.folder.install_on_trial(accepted, stood) {
             Ok(false) => {}
             Ok(true) => {
@@ -367,22 +369,24 @@ impl Agent {
                 return;
             }
             let standing = standing(gateway).ok().flatten().unwrap_or_default();
-            fallen.retain(|name| !standing.contains(name));
+            fallen.retain(|part| !part.is_among(&standing));
             if fallen.is_empty() {
                 return self.confirm(trial);
             }
             wait(LOOK, stop);
         }
-        self.take_back(trial, &format!("{} does not stand any more", fallen.join(", ")));
+        self.take_back(trial, &standing::fallen(&fallen));
         let reloaded = reload(gateway, told);
         told.reloaded(&reloaded);
     }
 
     /// What stood before and is in the configuration still.
-    fn expected(&self, trial: &Trial) -> Vec<String> {
-        let Ok((config, _)) = config::load(&self.folder.configuration()) else { return trial.stood.clone() };
-        let names = names(&config);
-        trial.stood.iter().filter(|name| names.contains(name)).cloned().collect()
+    fn expected(&self, trial: &Trial) -> Vec<Part> {
+        let stood: Vec<_> = trial.stood.iter().filter_map(|line| Part::parse(line)).collect();
+        match config::load(&self.folder.configuration()) {
+            Ok((config, _)) => stood.iter().filter(|part| part.is_of(&config, &stood)).cloned().collect(),
+            Err(_) => stood,
+        }
     }
 
     fn confirm(&self, trial: &Trial) {
@@ -411,9 +415,9 @@ impl Agent {
     }
 
     /// What stands before a change. What starts has its time, as it has afterwards; of a gateway that does not tell, all has to stand.
-    fn stood(&self, gateway: &dyn RunningGateway, stop: &AtomicBool) -> Vec<String> {
+    fn stood(&self, gateway: &dyn RunningGateway, stop: &AtomicBool) -> Vec<Part> {
         let all = config::load(&self.folder.configuration())
-            .map_or_else(|_| Vec::new(), |(config, _)| names(&config));
+            .map_or_else(|_| Vec::new(), |(config, _)| Part::configured(&config));
         let since = Instant::now();
         loop {
             let standing = match standing(gateway) {
@@ -421,7 +425,7 @@ impl Agent {
                 Ok(standing) => standing,
             };
             let is_whole =
-                standing.as_ref().is_some_and(|standing| all.iter().all(|name| standing.contains(name)));
+                standing.as_ref().is_some_and(|standing| all.iter().all(|part| part.is_among(standing)));
             if is_whole || since.elapsed() > PROOF || stop.load(Ordering::Relaxed) {
                 return standing.unwrap_or(all);
             }
@@ -430,14 +434,10 @@ impl Agent {
     }
 }
 
-/// Names of links and sites that protect; none if the gateway does not tell, or starts.
-fn standing(gateway: &dyn RunningGateway) -> Result<Option<Vec<String>>, NoGateway> {
-    let Some(report) = gateway.report()?.filter(|report| report.configuration.is_some()) else {
-        return Ok(None);
-    };
-    let links = report.links.iter().map(|link| (&link.name, &link.verdict));
-    let all = links.chain(report.sites.iter().map(|site| (&site.name, &site.verdict)));
-    Ok(Some(all.filter(|(_, verdict)| verdict.protecting).map(|(name, _)| name.clone()).collect()))
+/// What stands; none if the gateway does not tell, or starts.
+fn standing(gateway: &dyn RunningGateway) -> Result<Option<Vec<Part>>, NoGateway> {
+    let report = gateway.report()?.filter(|report| report.configuration.is_some());
+    Ok(report.as_ref().map(Part::standing))
 }
 
 /// Answer of a gateway that is to read its configuration again.
@@ -481,12 +481,6 @@ fn reload(gateway: &dyn RunningGateway, told: &mut Told) -> Reloaded {
 /// Seconds since 1970 by this machine's clock.
 fn unix_seconds() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs())
-}
-
-/// Names of links and sites.
-fn names(config: &Config) -> Vec<String> {
-    let links = config.links.iter().map(|link| &link.name);
-    links.chain(config.sites.iter().map(|site| &site.name)).cloned().collect()
 }
 
 /// Waits so long, or until `stop` is set.

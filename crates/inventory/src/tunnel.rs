@@ -64,6 +64,7 @@ pub(crate) fn complete(
             value: Value::Table(peer(member, &other, via, &of_peers, keys, mistakes)),
         });
     }
+    drop_twins(options, &mut peers, &of_peers.gone);
     let needs_identity =
         peers.iter().filter_map(Node::as_table).any(|peer| !is_word(peer.get("mode"), "plain"));
     if needs_identity && !options.contains_key("identity") {
@@ -82,6 +83,27 @@ pub(crate) fn identity(gateway: &str) -> String {
 struct PeerOptions {
     common: Table,
     at: Table,
+    /// What gateways that were revoked are called as peers.
+    gone: BTreeSet<String>,
+}
+
+/// Of two boxes on a LAN one was revoked: the other one forwards alone, and has peers as any other.
+fn drop_twins(options: &mut Table, peers: &mut [Node], gone: &BTreeSet<String>) {
+    let names = |peer: &Node| peer.as_table().and_then(|peer| peer.get("name")?.as_text()).map(str::to_owned);
+    let there: BTreeSet<_> = peers.iter().filter_map(names).collect();
+    let is_gone = |node: Option<&Node>| {
+        node.and_then(Node::as_text).is_some_and(|name| gone.contains(name) && !there.contains(name))
+    };
+    if is_gone(options.get("standby").and_then(|standby| standby.as_table()?.get("peer"))) {
+        options.remove("standby");
+    }
+    for peer in peers {
+        if let Value::Table(peer) = &mut peer.value
+            && is_gone(peer.get("standby_of"))
+        {
+            peer.remove("standby_of");
+        }
+    }
 }
 
 fn judge_peer_options(member: &Member<'_>, common: Option<Node>, mistakes: &mut Mistakes<'_>) -> PeerOptions {
@@ -100,8 +122,15 @@ fn judge_peer_options(member: &Member<'_>, common: Option<Node>, mistakes: &mut 
     let cure = format!("[tunnel.at.{}.peer.GATEWAY], for options of one peer", member.name);
     let mut at = Node::table(shared.place, table_of(at, &cure));
     member.gateway.substitute(member.name, &mut at, mistakes);
-    let Value::Table(mut at) = at.value else { return PeerOptions { common, at: Table::new() } };
+    let Value::Table(mut at) = at.value else {
+        return PeerOptions { common, at: Table::new(), gone: BTreeSet::new() };
+    };
     check_keys(&common, &["site", "peer"], &[], &format!("{label}peer: "), mistakes);
+    let called = |name: &String| {
+        let own = at.get(name).and_then(|options| options.as_table()?.get("name")?.as_text());
+        own.unwrap_or(name).to_owned()
+    };
+    let gone = member.inventory.revoked.keys().map(called).collect();
     // Lines about a gateway that was revoked may stay.
     at.retain(|name, _| !member.inventory.revoked.contains_key(name));
     for (name, node) in &at {
@@ -131,7 +160,7 @@ fn judge_peer_options(member: &Member<'_>, common: Option<Node>, mistakes: &mut 
             );
         }
     }
-    PeerOptions { common, at }
+    PeerOptions { common, at, gone }
 }
 
 /// `[[site.peer]]` of one gateway for another.

@@ -1,8 +1,11 @@
 //! Gateways that know their fleet and nothing else: from enrolment to traffic, a bad change, and a directory that is away.
 
 use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
+use frameward::keygen;
+use lab::topology::{PLAIN, PROTECTED};
 use report::{FleetReport, FleetState};
 
 use super::super::DEADLINE;
@@ -169,14 +172,70 @@ fn boxes_come_from_enrolment_to_traffic_and_keep_what_stands() {
     programs[0].wait_for_line("is taken back", TRIAL).unwrap();
     let back = plant.of_fleet("a", "it is taken back", |fleet| fleet.state == FleetState::TakenBack);
     assert_eq!(back.version, good[0]);
-    assert!(back.why.unwrap().contains("press"));
-    let seen = plant.operator_sees(1, "TAKEN BACK: press");
+    assert_eq!(back.why.unwrap(), "member b of link press does not stand any more");
+    let seen = plant.operator_sees(1, "TAKEN BACK: member b of link press");
     assert!(
         seen.lines().any(|line| line.starts_with("b: ") && line.contains(", confirmed; heard ")),
         "{seen}"
     );
     plant.under(&names, &plant.ckn(), 1);
     plant.group.ping();
+    for program in programs {
+        assert!(program.terminate(DEADLINE).unwrap().status.success());
+    }
+}
+
+/// A site and the key agreement inside of it have one name, and each can fall alone: a channel needs no CAK, and a site without peers is
+/// no alarm.
+#[test]
+fn an_end_of_a_tunnel_that_is_alone_after_a_change_takes_it_back() {
+    let names = ["a", "b"];
+    let plant = Plant::begun("link", &names);
+    let inventory = plant.path("inventory/plant.toml");
+    let text = fs::read_to_string(&inventory).unwrap();
+    let mut text = text.split("[[link]]").next().unwrap().replace("{ plain =", "{ lan =");
+    for (name, address) in [("a", "10.9.0.1/24"), ("b", "10.9.0.2/24")] {
+        plant.group.namespace(name).ip(&["addr", "add", address, "dev", PROTECTED]).unwrap();
+        let key = keygen::site(Path::new(&plant.path(&format!("site-{name}.key")))).unwrap();
+        let gateway = format!("[gateway.{name}]\npublic_key = \"{key}\"\n");
+        text = text.replace(&format!("[gateway.{name}]\n"), &gateway);
+    }
+    // One calls the other, and is not called.
+    text = text.replace("[gateway.b]\n", "[gateway.b]\nendpoint = \"10.9.0.2:7787\"\n");
+    text += &format!(
+        "[[tunnel]]\nname = \"press\"\ngateways = {names:?}\nprotect = true\nidentity = \"{}/site-${{gateway}}.key\"\n",
+        plant.path("")
+    );
+    assert!(text.contains(&format!("lan = \"{PLAIN}\"")), "{text}");
+    fs::write(&inventory, text).unwrap();
+    names.iter().for_each(|name| plant.enrol(name));
+    plant.publish();
+    let mut programs = names.map(|name| plant.join(name, plant.group.namespace(name)));
+    programs.iter_mut().for_each(|program| drop(program.wait_for_line("is running", DEADLINE).unwrap()));
+    plant.under(&names, &plant.ckn(), 1);
+    plant.group.ping();
+    let good = plant.of_fleet("a", "it is there", |fleet| fleet.state == FleetState::Confirmed).version;
+
+    let (cak, toml) = (plant.path("rendering/a/press.cak"), plant.path("rendering/a/frameward.toml"));
+    let other_cak = (cak, plant.ckn(), "7".repeat(plant.ckn().len()));
+    let other_port = (toml, "10.9.0.2:7787".to_owned(), "10.9.0.2:7788".to_owned());
+    for ((file, from, to), why) in [
+        (other_cak, "member b of link press does not stand any more"),
+        (other_port, "member b of link press, peer b of site press do not stand any more"),
+    ] {
+        let text = fs::read_to_string(&file).unwrap();
+        assert!(text.contains(&from), "{file}: {text}");
+        fs::write(&file, text.replace(&from, &to)).unwrap();
+        plant.signed(&["apply", &plant.path("rendering")]);
+        programs[0].wait_for_line("is taken back", TRIAL).unwrap();
+        let back = plant.of_fleet("a", "it is taken back", |fleet| fleet.state == FleetState::TakenBack);
+        assert_eq!(back.version, good);
+        assert_eq!(back.why.as_deref(), Some(why));
+        plant.operator_sees(1, "TAKEN BACK: ");
+        fs::write(&file, text).unwrap();
+        plant.under(&names, &plant.ckn(), 1);
+        plant.group.ping();
+    }
     for program in programs {
         assert!(program.terminate(DEADLINE).unwrap().status.success());
     }

@@ -8,7 +8,8 @@ use fleet::publish::{compare, publish};
 use fleet::{Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, PublicIdentity};
 use report::{FleetState, GatewayReport};
 use suite::identity::Identity;
-use testkit::TestDirectory;
+use testkit::etcd::Etcd;
+use testkit::{SilentProxy, TestDirectory};
 
 use super::{Agent, ConfigurationFolder, NoGateway, NotReloaded, RunningGateway, Seen, unix_seconds};
 
@@ -45,6 +46,9 @@ struct World {
     place: TestDirectory,
     name: GatewayName,
     operator: Operator,
+    directory: Address,
+    /// Where the box finds it.
+    of_box: Address,
 }
 
 fn identity() -> Identity {
@@ -53,12 +57,18 @@ fn identity() -> Identity {
 
 impl World {
     fn new(test: &str) -> Self {
+        let place = TestDirectory::new(test);
+        let directory = Address::File(place.path().join("fleet.redb"));
+        Self::of(place, directory.clone(), directory)
+    }
+
+    fn of(place: TestDirectory, directory: Address, of_box: Address) -> Self {
         let name = GatewayName::new("press").unwrap();
-        Self { place: TestDirectory::new(test), name, operator: Operator::new(Identity::new(&[1; 32])) }
+        Self { place, name, operator: Operator::new(Identity::new(&[1; 32])), directory, of_box }
     }
 
     fn address(&self) -> Address {
-        Address::File(self.place.path().join("fleet.redb"))
+        self.directory.clone()
     }
 
     fn value(&self, key: &str) -> Option<Vec<u8>> {
@@ -107,7 +117,7 @@ impl World {
         let member = Member { fleet: self.operator.fleet(), name: self.name.clone(), identity: identity() };
         let folder = ConfigurationFolder::new(&self.place.path().join("box"));
         let mut agent =
-            Agent::open(member, self.address(), &self.place.path().join("state"), folder).unwrap();
+            Agent::open(member, self.of_box.clone(), &self.place.path().join("state"), folder).unwrap();
         let (seen, stop) = (agent.seen.clone(), AtomicBool::new(false));
         std::thread::scope(|scope| {
             let working = scope.spawn(|| agent.run(&gateway, &stop));
@@ -225,5 +235,35 @@ fn a_directory_that_is_gone_is_away_and_is_not_made_anew() {
         refuses.store(true, Ordering::Relaxed);
         world.publish_as(Kind::Configuration, "02");
         until("it goes on", || world.heartbeat().unwrap(), |beat| beat.outcome == Outcome::TakenBack);
+    });
+}
+
+/// Nobody closes a connection when a firewall drops what goes over it. The box says that it hears nothing, and gets what is new soon after.
+#[test]
+fn an_etcd_that_falls_silent_is_away_and_news_come_soon_after_it_is_back() {
+    let place = TestDirectory::new("agent-silent");
+    let etcd = Etcd::start(&place.path().join("etcd"), None);
+    let way = SilentProxy::new(etcd.port());
+    let of_box = format!("etcd://127.0.0.1:{}", way.port()).parse().unwrap();
+    let world = World::of(place, etcd.address().parse().unwrap(), of_box);
+    world.publish("01");
+    let gateway = Gateway::default();
+    gateway.runs.store(true, Ordering::Relaxed);
+    world.follow(gateway, |seen| {
+        let confirmed = |version| {
+            until(
+                "it has it",
+                || seen.report(),
+                |now| now.version == Some(version) && now.state == FleetState::Confirmed,
+            )
+        };
+        let version = world.publish("02");
+        assert_eq!(confirmed(version).directory_away, None);
+        way.fall_silent();
+        let version = world.publish("03");
+        let away = until("it is away", || seen.report().directory_away, Option::is_some).unwrap();
+        assert!(away.contains("does not answer within"), "{away}");
+        way.be_whole();
+        assert_eq!(confirmed(version).directory_away, None);
     });
 }

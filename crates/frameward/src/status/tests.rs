@@ -176,12 +176,12 @@ fn the_text_says_how_far_the_fleet_is_and_since_when_nobody_answers() {
     );
     let back = FleetReport {
         state: FleetState::TakenBack,
-        why: Some("press does not stand any more".to_owned()),
+        why: Some("link press does not stand any more".to_owned()),
         ..confirmed
     };
     assert_eq!(
         said(back),
-        "  fleet          version 17 in use; the newest: taken back: press does not stand any more\n"
+        "  fleet          version 17 in use; the newest: taken back: link press does not stand any more\n"
     );
 }
 

@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use testkit::TestDirectory;
+
 use super::Place;
 use crate::{Inventory, KEYS, KeyFolder, Renewal, Revocation};
 
@@ -72,6 +74,55 @@ fn peers_of_a_tunnel_go_and_the_public_key_does_not_come_back() {
         refused.iter().any(|line| line.contains("is a public key of gateway \"berlin\", which was revoked")),
         "{refused:?}"
     );
+}
+
+/// Of two boxes on one LAN, what stands in the inventory about the pair stays there: the one that is left forwards alone.
+#[test]
+fn of_a_pair_of_boxes_either_can_be_revoked() {
+    let gateway = |name: &str, more: &str| {
+        let key =
+            config::keygen::site(&TestDirectory::new("revocation-pair-key").path().join("site.key")).unwrap();
+        format!("[gateway.{name}]\nports.lan = \"enp1s0\"\npublic_key = \"{key}\"\n{more}")
+    };
+    let gateways = ["dresden", "dresden-2"]
+        .map(|name| gateway(name, &format!("endpoint = \"{name}.example.net:7787\"\n")))
+        .concat()
+        + &gateway("berlin", "");
+    let tunnel = "[[tunnel]]\nname = \"plants\"\ngateways = [\"dresden\", \"dresden-2\", \"berlin\"]\nprotect = true\n\
+        at.dresden.standby = { peer = \"dresden-2\", preferred = true }\n\
+        at.dresden-2.standby.peer = \"dresden\"\n\
+        at.berlin.peer.dresden-2.standby_of = \"dresden\"\n";
+    // A gateway may have a name of its own for a peer.
+    let renamed = tunnel.replace("standby_of = \"dresden\"", "standby_of = \"hall\"").replace(
+        "at.dresden.standby = { peer = \"dresden-2\"",
+        "at.berlin.peer.dresden.name = \"hall\"\nat.dresden.peer.dresden-2.name = \"twin\"\nat.dresden.standby = { peer = \"twin\"",
+    );
+    for (row, tunnel) in [tunnel, &renamed].into_iter().enumerate() {
+        for (gone, left) in [("dresden-2", "dresden"), ("dresden", "dresden-2")] {
+            let place = Place::of(
+                &format!("revocation-pair-{row}-{gone}"),
+                &[("gateways.toml", &gateways), ("shared.toml", tunnel)],
+            );
+            place.render().unwrap();
+            let (before, _) = place.rendering().unwrap();
+            assert!(before.gateways[left].config.sites[0].standby.is_some());
+            revoke(&place, gone).unwrap();
+            let (rendering, _) = place.rendering().unwrap();
+            let site = |name: &str| &rendering.gateways[name].config.sites[0];
+            assert_eq!(site(left).standby, None, "{left} forwards alone");
+            assert_eq!(site(left).peers.len(), 1, "berlin");
+            let [peer] = &site("berlin").peers[..] else { panic!("{:?}", site("berlin").peers) };
+            assert_eq!(peer.standby_of, None);
+        }
+    }
+    // What names nobody is a mistake still.
+    let place =
+        Place::of("revocation-pair-mistake", &[("gateways.toml", &gateways), ("shared.toml", tunnel)]);
+    place.render().unwrap();
+    revoke(&place, "dresden-2").unwrap();
+    place.put("shared.toml", &tunnel.replace("peer = \"dresden-2\"", "peer = \"dresden-3\""));
+    let refused = place.rendering().unwrap_err();
+    assert!(refused[0].contains("no peer of the site has that name"), "{refused:?}");
 }
 
 #[test]

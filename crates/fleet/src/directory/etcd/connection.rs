@@ -19,6 +19,8 @@ use super::TlsFiles;
 
 /// The most octets of one answer, or of one line of a watch: a page of the longest records in base64.
 const ANSWER_OCTETS: usize = 8 << 20;
+/// Has a member that knows no leader refuse or end a watch. Its answers would be as old as its separation from the others.
+const HAS_LEADER: (&str, &str) = ("Grpc-Metadata-hasleader", "true");
 /// The most characters of a reason that etcd tells.
 const REASON: usize = 200;
 
@@ -90,6 +92,7 @@ async fn send(
     let request = Request::post(path)
         .header(HOST, host_field)
         .header(CONTENT_TYPE, "application/json")
+        .header(HAS_LEADER.0, HAS_LEADER.1)
         .body(Full::new(Bytes::from(body)))
         .map_err(|error| not_reached(&error))?;
     match tls {

@@ -1,0 +1,203 @@
+//! What stands of a gateway, part by part: a site that has lost one of its peers still has a good word for the others.
+//!
+//! | part | stands if |
+//! |---|---|
+//! | link, site | its verdict says that it protects |
+//! | peer of a site | the management channel to it is there |
+//! | member of a link's group | it hears this box. Known by its SCI, or by its name: either outlasts a change |
+//! | relation of a cell | it has a session, and its frames come. Of one in shadow mode the session alone |
+//!
+//! Parts stand beside their link or site, whose verdict may be bad for another reason, or good for another part.
+
+use std::fmt;
+
+use config::Config;
+use config::fieldbus::CellRelation;
+use report::GatewayReport;
+use report::cell::RelationReport;
+
+/// Parts that are named when they have fallen. More are counted.
+const NAMED: usize = 3;
+
+/// A part that stands, or shall.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Part {
+    /// A link.
+    Link(String),
+    /// A site.
+    Site(String),
+    /// A site's peer.
+    Peer { site: String, peer: String },
+    /// A member of a link's group. Its name, if no other member has it.
+    Member { link: String, sci: String, name: Option<String> },
+    /// A relation of a link's cell, by its ends.
+    Relation { link: String, ends: String },
+    /// A link or a site: an earlier release wrote a trial down without saying which.
+    Named(String),
+}
+
+impl Part {
+    /// All that a configuration has, and that the configuration knows by itself.
+    pub(super) fn configured(config: &Config) -> Vec<Self> {
+        let links = config.links.iter().map(|link| Self::Link(link.name.clone()));
+        let sites = config.sites.iter().flat_map(|site| {
+            let peers = site.peers.iter().filter(|peer| peer.public_key.is_some());
+            let peers = peers.map(|peer| Self::Peer { site: site.name.clone(), peer: peer.name.clone() });
+            std::iter::once(Self::Site(site.name.clone())).chain(peers)
+        });
+        links.chain(sites).collect()
+    }
+
+    /// All that stands.
+    pub(super) fn standing(report: &GatewayReport) -> Vec<Self> {
+        let mut parts = Vec::new();
+        for link in &report.links {
+            let name = || link.name.clone();
+            parts.extend(link.verdict.protecting.then(|| Self::Link(name())));
+            let live = || link.mka.iter().flat_map(|mka| &mka.members).filter(|member| member.live);
+            parts.extend(live().map(|member| {
+                let is_only =
+                    |name: &&String| live().filter(|other| other.name.as_ref() == Some(*name)).count() == 1;
+                let known = member.name.as_ref().filter(is_only);
+                Self::Member { link: name(), sci: member.sci.clone(), name: known.cloned() }
+            }));
+            let relations = link.fieldbus.iter().flat_map(|cell| &cell.relations);
+            let passes = |relation: &&RelationReport| {
+                let comes = !relation.is_silent() && !relation.is_unanswered();
+                relation.has_session() && (comes || relation.is_shadowed())
+            };
+            parts.extend(relations.filter(passes).map(|relation| {
+                let RelationReport { own, sends, peer, receives, .. } = relation;
+                Self::Relation { link: name(), ends: ends(&[own, sends, peer, receives]) }
+            }));
+        }
+        for site in &report.sites {
+            parts.extend(site.verdict.protecting.then(|| Self::Site(site.name.clone())));
+            let connected = site.peers.iter().filter(|peer| peer.state == "connected");
+            parts.extend(
+                connected.map(|peer| Self::Peer { site: site.name.clone(), peer: peer.name.clone() }),
+            );
+        }
+        parts
+    }
+
+    /// Whether it is among what stands.
+    pub(super) fn is_among(&self, standing: &[Self]) -> bool {
+        standing.iter().any(|part| match (self, part) {
+            (Self::Named(name), Self::Link(other) | Self::Site(other)) => name == other,
+            (Self::Member { link, sci, name }, Self::Member { link: other, sci: its, name: called }) => {
+                link == other && (sci == its || (name.is_some() && name == called))
+            }
+            _ => self == part,
+        })
+    }
+
+    /// Whether a configuration has it. `stood`: all that did before.
+    pub(super) fn is_of(&self, config: &Config, stood: &[Self]) -> bool {
+        let link = |name: &str| config.links.iter().find(|link| link.name == name);
+        let site = |name: &str| config.sites.iter().find(|site| site.name == name);
+        let has_peer = |name: &str, peer: &str| {
+            site(name).is_some_and(|site| site.peers.iter().any(|other| other.name == peer))
+        };
+        match self {
+            Self::Link(name) => link(name).is_some(),
+            Self::Site(name) => site(name).is_some(),
+            Self::Named(name) => link(name).is_some() || site(name).is_some(),
+            Self::Peer { site, peer } => has_peer(site, peer),
+            Self::Member { link: of, sci, name } => {
+                let Some(mka) = link(of).and_then(|link| link.mka()) else { return false };
+                let is_named = mka.peers.is_empty() || mka.peers.iter().any(|peer| peer.to_string() == *sci);
+                // In a site with protect = true, gateways are members and peers at once.
+                let was_peer = name.clone().map(|peer| Self::Peer { site: of.clone(), peer });
+                let has_left =
+                    was_peer.is_some_and(|peer| stood.contains(&peer) && !peer.is_of(config, stood));
+                is_named && !has_left
+            }
+            Self::Relation { link: of, ends } => {
+                let cell = link(of).and_then(|link| link.cell.as_ref());
+                cell.is_some_and(|cell| {
+                    cell.relations.iter().any(|relation| configured_ends(relation) == *ends)
+                })
+            }
+        }
+    }
+
+    /// A line for a file. A name has no tab: those of configurations have none, and members' are printable.
+    pub(super) fn line(&self) -> String {
+        let fields = match self {
+            Self::Link(name) => vec!["link", name],
+            Self::Site(name) => vec!["site", name],
+            Self::Peer { site, peer } => vec!["peer", site, peer],
+            Self::Member { link, sci, name: None } => vec!["member", link, sci],
+            Self::Member { link, sci, name: Some(name) } => vec!["member", link, sci, name],
+            Self::Relation { link, ends } => vec!["relation", link, ends],
+            Self::Named(name) => vec![name.as_str()],
+        };
+        fields.join("\t")
+    }
+
+    /// Reads such a line; none if it is of a later release.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let fields: Vec<_> = line.split('\t').collect();
+        let of = |field: &str| field.to_owned();
+        Some(match fields[..] {
+            [name] => Self::Named(of(name)),
+            ["link", name] => Self::Link(of(name)),
+            ["site", name] => Self::Site(of(name)),
+            ["peer", site, peer] => Self::Peer { site: of(site), peer: of(peer) },
+            ["member", link, sci] => Self::Member { link: of(link), sci: of(sci), name: None },
+            ["member", link, sci, name] => {
+                Self::Member { link: of(link), sci: of(sci), name: Some(of(name)) }
+            }
+            ["relation", link, ends] => Self::Relation { link: of(link), ends: of(ends) },
+            _ => return None,
+        })
+    }
+
+    /// Whether it is all of the link or site that `part` is a part of.
+    fn is_whole_of(&self, part: &Self) -> bool {
+        match (self, part) {
+            (Self::Site(name), Self::Peer { site, .. }) => name == site,
+            (Self::Link(name), Self::Member { link, .. } | Self::Relation { link, .. }) => name == link,
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    /// As an operator knows it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Link(name) => write!(f, "link {name}"),
+            Self::Site(name) => write!(f, "site {name}"),
+            Self::Peer { site, peer } => write!(f, "peer {peer} of site {site}"),
+            Self::Member { link, sci, name: None } => write!(f, "member {sci} of link {link}"),
+            Self::Member { link, name: Some(name), .. } => write!(f, "member {name} of link {link}"),
+            Self::Relation { link, ends } => write!(f, "relation {ends} of link {link}"),
+            Self::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Ends of a relation, in words.
+fn ends([own, sends, peer, receives]: &[&String; 4]) -> String {
+    format!("{sends} from {own}, {receives} from {peer}")
+}
+
+fn configured_ends(of: &CellRelation) -> String {
+    let ((own, sends), (peer, receives)) = (of.relation.own(), of.relation.peer());
+    ends(&[&own.to_string(), &sends.to_string(), &peer.to_string(), &receives.to_string()])
+}
+
+/// What has fallen, for the operator: parts rather than the whole that they are of, and no list without end.
+pub(super) fn fallen(parts: &[Part]) -> String {
+    let is_told = |part: &&Part| !parts.iter().any(|other| part.is_whole_of(other));
+    let told: Vec<_> = parts.iter().filter(is_told).map(ToString::to_string).collect();
+    let (named, others) = told.split_at(told.len().min(NAMED));
+    let others = if others.is_empty() { String::new() } else { format!(" and {} more", others.len()) };
+    let verb = if told.len() > 1 { "do" } else { "does" };
+    format!("{}{others} {verb} not stand any more", named.join(", "))
+}
+
+#[cfg(test)]
+mod tests;
