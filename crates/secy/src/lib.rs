@@ -21,6 +21,7 @@ pub mod express;
 pub mod fragment;
 mod handover;
 mod idle;
+pub mod passed_on;
 pub mod reassemble;
 pub mod receive;
 mod receive_sc;
