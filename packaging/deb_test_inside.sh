@@ -54,7 +54,7 @@ life() {
     zcat /usr/share/man/man1/frameward-run.1.gz | grep -q SIGTERM || fail "the manual of run says nothing"
     zcat /usr/share/man/man5/frameward.toml.5.gz | grep -q replay_window || fail "frameward.toml(5) says nothing"
     jq -e '.panels | length > 10' /usr/share/doc/frameward/examples/frameward.json >/dev/null || fail "no dashboard"
-    for example in frameward.rules.yml prometheus.yml frameward.lua fieldbus.lua; do
+    for example in frameward.rules.yml prometheus.yml frameward.lua fieldbus.lua frameward-rotate.service frameward-rotate.timer; do
         [[ -s /usr/share/doc/frameward/examples/$example ]] || fail "no $example in the package"
     done
     jq -e '.properties.gateway.required == ["name"]' /usr/share/frameward/frameward.schema.json >/dev/null \
@@ -76,7 +76,7 @@ life() {
     is "the user" "$(field a Uid)" "$(id -u frameward)"
     is "its filter of system calls" "$(field a Seccomp)" 2
     is "its right to new privileges" "$(field a NoNewPrivs)" 1
-    is "its capabilities" "$(field a CapEff)" 0000008000007000
+    is "its capabilities" "$(field a CapEff)" 0000008000007400
     is "the group of its socket" "$(stat -c %G /run/frameward/a.sock)" frameward-status
     runuser -u nobody -- frameward status a >/dev/null 2>&1 && fail "anybody reads the status"
     runuser -u nobody -G frameward-status -- frameward status a >/dev/null || fail "the group cannot read the status"

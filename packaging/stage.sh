@@ -26,7 +26,8 @@ install -D -m 755 "$binary" "$stage/bin/frameward"
 "${tools}strip" --strip-unneeded --remove-section=.comment "$stage/bin/frameward"
 install -D -m 644 packaging/frameward@.service "$stage/lib/systemd/system/frameward@.service"
 install -d "$doc/examples"
-install -m 644 packaging/press-line.toml packaging/cell.toml packaging/own-user.conf contrib/prometheus/*.yml \
+install -m 644 packaging/press-line.toml packaging/cell.toml packaging/own-user.conf \
+    packaging/frameward-rotate.{service,timer} contrib/prometheus/*.yml \
     contrib/grafana/frameward.json tools/wireshark/{frameward,fieldbus}.lua "$doc/examples/"
 install -m 644 SECURITY.md "$doc/"
 scripts/licences.sh "$target" | gzip -9n >"$doc/third-party.txt.gz"

@@ -82,7 +82,7 @@ mv "$etc/press.bundle" "$etc/b/carried.bundle"
 container() {
     jq --argjson words "$(printf '%s\n' "$@" | jq --raw-input . | jq --slurp .)" --arg net "/run/netns/$prefix-b" --arg etc "$etc/b" '
         .process.terminal = false | .process.args = ["/usr/bin/frameward"] + $words
-        | (["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_BPF", "CAP_PERFMON", "CAP_IPC_LOCK"]) as $needed
+        | (["CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_NET_BIND_SERVICE", "CAP_BPF", "CAP_PERFMON", "CAP_IPC_LOCK"]) as $needed
         | .process.capabilities = { bounding: $needed, effective: $needed, permitted: $needed }
         | (.linux.namespaces[] | select(.type == "network")).path = $net
         | .mounts = [.mounts[] | select(.destination != "/sys/fs/cgroup")]

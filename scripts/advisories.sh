@@ -32,7 +32,9 @@ ln -s "$database" "$scratch/advisory-db-3157b0e258782691"
 sed "s|^\[advisories\]\$|&\ndb-path = \"$scratch\"|" deny.toml >"$scratch/deny.toml"
 grep -q '^db-path' "$scratch/deny.toml" || fail "deny.toml has no section [advisories]"
 
-for manifest in Cargo.toml fuzz/Cargo.toml bench/mcu/Cargo.toml; do
+# A copy of a crate, which a lock file of its own names.
+scripts/threads.sh sources
+for manifest in Cargo.toml fuzz/Cargo.toml bench/mcu/Cargo.toml proofs/threads/Cargo.toml; do
     printf 'advisories: %s\n' "$manifest"
     cargo fetch --locked --quiet --manifest-path "$manifest"
     cargo deny --offline --manifest-path "$manifest" --config "$scratch/deny.toml" check advisories ||

@@ -31,6 +31,24 @@ EOF
         -c commit.gpgsign=false commit --quiet --message "made up"
 }
 
+# yank CRATE: a home of cargo, in which the registry's index says that every version of that crate was yanked.
+yank() {
+    local home=${CARGO_HOME:-$HOME/.cargo} entry entries=0
+    mkdir -p "$scratch/home/registry"
+    # The home may be a link itself.
+    ln -s "$(realpath "$home")"/registry/{cache,src} "$scratch/home/registry/"
+    [[ ! -d $home/git ]] || ln -s "$(realpath "$home/git")" "$scratch/home/git"
+    cp -r "$home/registry/index" "$scratch/home/registry/index"
+    while read -r entry; do
+        sed -i 's/"yanked": *false/"yanked":true/g' "$entry"
+        entries=$((entries + 1))
+    done < <(find "$scratch/home/registry/index" -path '*/.cache/*' -name "$1")
+    ((entries)) || {
+        echo "advisories_test: the index has no $1" >&2
+        exit 1
+    }
+}
+
 # expect WORDS [DATABASE]: it fails, and says so in these words.
 expect() {
     local told
@@ -57,12 +75,17 @@ expect "is no git clone" "$scratch/no-clone"
 expect "RUSTSEC-2026-9999" "$scratch/of-ours"
 expect "bench/mcu/Cargo.toml: see above" "$scratch/of-firmware"
 expect "days old" "$scratch/old"
-grep -q '^yanked = "deny"$' deny.toml || {
-    echo "advisories_test: deny.toml does not refuse yanked crates" >&2
-    exit 1
-}
+cargo fetch --locked --quiet
+yank quinn
+CARGO_HOME=$scratch/home CARGO_NET_OFFLINE=true expect "detected yanked crate" "$scratch/of-others"
 ADVISORY_DB=$scratch/of-others scripts/advisories.sh >"$scratch/told" 2>&1 || {
     printf 'advisories_test: nothing that we depend on is concerned, and it fails:\n%s\n' "$(cat "$scratch/told")" >&2
     exit 1
 }
+while read -r lock; do
+    grep -qFx "advisories: ${lock%.lock}.toml" "$scratch/told" || {
+        echo "advisories_test: $lock is not looked at" >&2
+        exit 1
+    }
+done < <(git ls-files '*Cargo.lock')
 echo "advisories_test: all breaches are noticed"

@@ -6,6 +6,7 @@
 #   - a link [`test`](file.rs) leads to a file with a function of that name;
 #   - identifiers of several words between backticks occur in the sources;
 #   - `make TARGET` is a target;
+#   - each promise of SECURITY.md has its row in docs/assurance.md;
 #   - every configuration in README.md and in the book passes `frameward check --offline`, with new keys.
 #
 # With a directory as argument it looks at the documents there, and at the sources here.
@@ -63,6 +64,25 @@ for document in "$documents"/*.md "$documents"/docs/*.md "$documents"/docs/*/*.m
     names "$document"
     checked=$((checked + 1))
 done
+
+# Promises: `- **Name**` in a section of SECURITY.md, up to what is not promised there. Rows: `| Name |` in the section of the page that has
+# its name; the page has one for the box and its status.
+if [[ -e $documents/SECURITY.md && -e $documents/docs/assurance.md ]]; then
+    while IFS=$'\t' read -r section promise; do
+        awk -v section="$section" '
+            /^## / { inside = index(substr($0, 4), section) == 1 }
+            inside' "$documents/docs/assurance.md" | grep -qF -- "| $promise |" ||
+            breach "$documents/docs/assurance.md: $section: no row says by what \"$promise\" is held, which SECURITY.md promises"
+    done < <(awk '
+        /^## / { section = substr($0, 4); promised = section ~ /^(Links|Packet numbers and state|Key agreement|Sites|Cells|Fleets|The box|Status, HTTP and doctor)$/ }
+        /^Not promised:/ { promised = 0 }
+        /^The management channel/ { promised = 1 }
+        promised && match($0, /^- \*\*[^*]+\*\*/) {
+            name = substr($0, 5, RLENGTH - 6); sub(/\.$/, "", name)
+            if (section ~ /^Status/) section = "The box"
+            print section "\t" name
+        }' "$documents/SECURITY.md")
+fi
 
 # The configurations: each block that begins with ```toml. Keys are made for the suite of the block.
 cargo build --quiet --locked --package frameward

@@ -48,6 +48,13 @@ while IFS= read -r -d '' document; do
             unit=1${BASH_REMATCH[1]}
             rounded=$(LC_ALL=C awk -v held="$held" -v unit="$unit" 'BEGIN { printf "%.0f", int(held / unit + 0.5) * unit }')
         fi
+        # Whoever quotes a missed target says so within two lines.
+        if [[ $address == /verdicts/* ]]; then
+            verdict=${address#/verdicts/}
+            met=$(jq -r --arg name "${verdict%%/*}" '.verdicts[$name].met' "$evidence")
+            [[ $met != false ]] || sed -n "$((line > 2 ? line - 2 : 1)),$((line + 1))p" "$document" | grep -qi 'missed' ||
+                breach "$document:$line: quotes $address, whose target is missed, and does not say so"
+        fi
         [[ $rounded == "$number" ]] || breach "$document:$line: quotes $quoted; $evidence holds $held at $address"
     done < <(LC_ALL=C awk '/^```/ { code = !code } code || /^    / { next } {
         rest = $0

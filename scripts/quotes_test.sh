@@ -7,7 +7,8 @@ trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/docs/evidence"
 cat >"$scratch/docs/evidence/evidence.json" <<'JSON'
 {"figures":{"rivals":{"TCP, one stream, Frameward":{"value":2531.27,"values":[2530.0,2531.27]},
-                      "TCP, one stream, fastd":{"value":838.4}}}}
+                      "TCP, one stream, fastd":{"value":838.4}}},
+ "verdicts":{"Round trip":{"ours":149,"met":false},"IMIX":{"ratio":4,"met":true}}}
 JSON
 ours='/figures/rivals/TCP, one stream, Frameward/value'
 theirs='/figures/rivals/TCP, one stream, fastd/value'
@@ -33,6 +34,9 @@ expect breach "it carries 2,531.2<!-- evidence $ours --> Mbit/s"
 expect breach "3.1<!-- evidence $ours over $theirs --> times"
 expect breach "2,531<!-- evidence /figures/rivals/TCP, two streams/value -->"
 expect breach "2,531<!-- evidence $ours over /figures/nothing -->"
+expect fine "4<!-- evidence /verdicts/IMIX/ratio --> times"
+expect fine "Missed: 149<!-- evidence /verdicts/Round trip/ours --> µs"
+expect breach "149<!-- evidence /verdicts/Round trip/ours --> µs"
 expect breach "much<!-- evidence $ours -->"
 rm "$scratch/docs/evidence/evidence.json"
 expect breach "2,531<!-- evidence $ours -->"

@@ -4,6 +4,7 @@
 #   scripts/threads.sh orders     every order of the two ends of an AF_XDP ring; orders of control and a worker around their
 #                                 mailboxes (proofs/threads). Both under the memory model (loom). Seconds.
 #   scripts/threads.sh mutants [WORD]  breaks these line by line; `orders` has to find each. WORD: those with it in their line. Minutes.
+#   scripts/threads.sh sources    makes what the manifest of proofs/threads names, and no more.
 #   scripts/threads.sh memory     tests of the crates that have unsafe code, under the address sanitizer. Needs the nightly
 #                                 toolchain. Minutes.
 set -euo pipefail
@@ -133,11 +134,12 @@ memory() {
 }
 
 case ${1:-} in
+sources) rtrb ;;
 orders) orders ;;
 mutants) mutants "${2:-}" ;;
 memory) memory ;;
 *)
-    sed -n '2,10s/^# \{0,1\}//p' "$0" >&2
+    sed -n '2,11s/^# \{0,1\}//p' "$0" >&2
     exit 2
     ;;
 esac

@@ -2,11 +2,13 @@
 //!
 //! ```text
 //!  gateway A ══ press: MKA  ══ gateway B        A's state lies on a file system of its own, which is frozen (fsfreeze):
-//!            ── oven: static ──                 whoever writes there sleeps until it is thawed
+//!            ── oven: static ──                 whoever writes there sleeps until it is thawed. A configuration that is a
+//!                                               FIFO keeps its reader until somebody writes
 //! ```
 
 use std::fs;
 use std::io::ErrorKind;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,20 +70,33 @@ fn command(words: &[&str]) {
     assert!(output.status.success(), "{words:?}: {}", output.stderr);
 }
 
+/// Keys of a station's second link, oven.
+#[derive(Clone, Copy, PartialEq)]
+enum Oven {
+    Static,
+    Agreed,
+}
+
 /// A and B with both links.
-fn configure(scratch: &Scratch, disk: &Disk) {
+fn configure(scratch: &Scratch, disk: &Disk, oven: Oven) {
     keygen::cak(KeyLength::Bits128, None, &scratch.path().join("line.cak")).unwrap();
     for (name, state, [own, peer]) in
         [("a", disk.0.join("state"), [1, 2]), ("b", scratch.path().join("state-b"), [2, 1])]
     {
         keygen::static_key(KeyLength::Bits128, &scratch.path().join(format!("{own}.key"))).unwrap();
+        let keys = match oven {
+            Oven::Static => format!(
+                "suite = \"gcm-aes-128\"\n\
+                 [link.static]\nan = 0\nsci = \"02:00:00:00:00:0{own}/1\"\nkey_file = \"{own}.key\"\n\
+                 [[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0{peer}/1\"\nkey_file = \"{peer}.key\"\n"
+            ),
+            Oven::Agreed => "[link.mka]\ncak_file = \"line.cak\"\n".to_owned(),
+        };
         let text = format!(
             "[gateway]\nname = \"{name}\"\nstate = \"{}\"\nrealtime = \"off\"\nio = \"af_packet\"\n\
              [[link]]\nname = \"press\"\nplain = \"{PLAIN}\"\nprotected = \"{PROTECTED}\"\n\
              [link.mka]\ncak_file = \"line.cak\"\n\
-             [[link]]\nname = \"oven\"\nplain = \"oven-m\"\nprotected = \"oven-n\"\nsuite = \"gcm-aes-128\"\n\
-             [link.static]\nan = 0\nsci = \"02:00:00:00:00:0{own}/1\"\nkey_file = \"{own}.key\"\n\
-             [[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0{peer}/1\"\nkey_file = \"{peer}.key\"\n",
+             [[link]]\nname = \"oven\"\nplain = \"oven-m\"\nprotected = \"oven-n\"\n{keys}",
             state.display(),
         );
         scratch.write(&format!("{name}.toml"), &text).unwrap();
@@ -95,13 +110,19 @@ fn lay(topology: &Topology) {
         namespace.ip(&["link", "add", "oven-m", "type", "veth", "peer", "name", "oven-x"]).unwrap();
         namespace.sysctl("net/ipv6/conf/oven-x/disable_ipv6", "1").unwrap();
     }
+    for namespace in [a, b] {
+        namespace.ip(&["link", "set", "oven-x", "up"]).unwrap();
+    }
+    lay_cable(topology);
+}
+
+fn lay_cable(topology: &Topology) {
+    let [a, b] = [&topology.gateway_a.namespace, &topology.gateway_b.namespace];
     let cable =
         ["link", "add", "oven-n", "mtu", "1600", "type", "veth", "peer", "name", "oven-n", "mtu", "1600"];
     a.ip(&[&cable[..], &["netns", b.name()]].concat()).unwrap();
     for namespace in [a, b] {
-        for interface in ["oven-x", "oven-n"] {
-            namespace.ip(&["link", "set", interface, "up"]).unwrap();
-        }
+        namespace.ip(&["link", "set", "oven-n", "up"]).unwrap();
     }
 }
 
@@ -146,27 +167,149 @@ fn silent(report: &GatewayReport) -> bool {
     report.links[1].concerns.iter().any(|concern| concern.text.contains("disk has not answered for"))
 }
 
+fn stall_seconds() -> u64 {
+    std::env::var("FRAMEWARD_STALL_SECONDS").ok().map_or(USUAL_SECONDS, |text| text.parse().unwrap())
+}
+
+/// A's service manager: it is told that A is alive every second, while it turns.
+struct Manager {
+    path: PathBuf,
+    socket: UnixDatagram,
+}
+
+impl Manager {
+    fn new(scratch: &Scratch) -> Self {
+        let path = scratch.path().join("notify");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+        Self { path, socket }
+    }
+
+    /// Starts A under it.
+    fn start(&self, home: &Namespace, scratch: &Scratch) -> Station {
+        let socket = format!("NOTIFY_SOCKET={}", self.path.display());
+        Station::start_by(&["env", &socket, "WATCHDOG_USEC=3000000"], program(), home, scratch, "a").unwrap()
+    }
+
+    /// When A said that it is alive, from now until `stop`, and both ends.
+    fn listen(&self, stop: &AtomicBool) -> Vec<Instant> {
+        let mut heard = vec![Instant::now()];
+        let mut word = [0; 64];
+        while !stop.load(Ordering::Relaxed) {
+            match self.socket.recv(&mut word) {
+                Ok(octets) if word[..octets].starts_with(b"WATCHDOG=1") => heard.push(Instant::now()),
+                Ok(_) => {}
+                Err(error) => assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)),
+            }
+        }
+        heard.push(Instant::now());
+        heard
+    }
+}
+
+fn until_secured(gateways: [&Station; 2], link: usize) {
+    for gateway in gateways {
+        wait(gateway, "secured", |report| report.links[link].mka.as_ref().is_some_and(|mka| mka.secured));
+    }
+}
+
+fn waits_for(report: &GatewayReport, what: &str) -> bool {
+    report.links[1].waiting.as_ref().is_some_and(|waiting| waiting.why.contains(what))
+}
+
+/// A was alive, and sent its MKPDUs, all the time.
+fn went_on(seconds: u64, alive: &[Instant], mkpdus: Capture) {
+    let longest = |times: &[Instant]| times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    assert!(longest(alive) < Duration::from_secs(3), "not alive for {:?}", longest(alive));
+    let captured = mkpdus.stop().unwrap().complete().unwrap();
+    let of_a = captured.of_ethertype(EtherType::EAPOL.0).filter(|frame| frame.direction == Direction::In);
+    let times: Vec<_> = of_a.map(|frame| frame.at).collect();
+    assert!(times.len() as u64 >= seconds / 3, "{} MKPDUs in {seconds} s", times.len());
+    // One each two seconds; after six the peer is given up.
+    assert!(longest(&times) < Duration::from_secs(4), "no MKPDU for {:?}", longest(&times));
+}
+
+/// While A's disk is silent its configuration is changed, and an interface of another link loses its carrier, vanishes and comes back. All of it is
+/// done when the disk answers.
 #[test]
-fn a_disk_that_stalls_costs_no_frame_and_no_mkpdu() {
-    let seconds =
-        std::env::var("FRAMEWARD_STALL_SECONDS").ok().map_or(USUAL_SECONDS, |text| text.parse().unwrap());
+fn neither_reload_nor_interfaces_wait_for_a_disk_on_the_thread_of_the_kays() {
+    let seconds = stall_seconds();
     let topology = Topology::build(&Shape::default()).unwrap();
     lay(&topology);
     let scratch = Scratch::new().unwrap();
     let disk = Disk::new(&scratch);
-    configure(&scratch, &disk);
-    // A's service manager: it is told that A is alive every second, while it turns.
-    let manager = scratch.path().join("notify");
-    let words = UnixDatagram::bind(&manager).unwrap();
-    words.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
-    let socket = format!("NOTIFY_SOCKET={}", manager.display());
+    configure(&scratch, &disk, Oven::Agreed);
+    let manager = Manager::new(&scratch);
     let [a_home, b_home] = [&topology.gateway_a.namespace, &topology.gateway_b.namespace];
-    let by = ["env", &socket, "WATCHDOG_USEC=3000000"];
-    let a = Station::start_by(&by, program(), a_home, &scratch, "a").unwrap();
+    let a = manager.start(a_home, &scratch);
     let b = Station::start(program(), b_home, &scratch, "b").unwrap();
-    for gateway in [&a, &b] {
-        wait(gateway, "secured", |report| report.links[0].mka.as_ref().is_some_and(|mka| mka.secured));
+    (0..2).for_each(|link| until_secured([&a, &b], link));
+    // Its sides have found their neighbours, so that a missing carrier is a loss.
+    thread::sleep(Duration::from_secs(1));
+    let config = scratch.path().join("a.toml");
+    let changed = fs::read_to_string(&config)
+        .unwrap()
+        .replace("name = \"press\"\n", "name = \"press\"\nlink_loss = \"both\"\n");
+    fs::remove_file(&config).unwrap();
+    command(&["mkfifo", config.to_str().unwrap()]);
+    let mkpdus = Capture::start(&topology.middle, LEFT).unwrap();
+    let stop = AtomicBool::new(false);
+    let (alive, answer) = thread::scope(|scope| {
+        let frozen = disk.freeze();
+        let begin = Instant::now();
+        let listener = scope.spawn(|| manager.listen(&stop));
+        let reload = scope.spawn(|| super::reload::reload(&scratch, "a"));
+        let watched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            b_home.ip(&["link", "set", "oven-n", "down"]).unwrap();
+            wait(&a, "the loss is not seen", |report| waits_for(report, "oven-n has no carrier"));
+            thread::sleep(Duration::from_secs(3));
+            a_home.ip(&["link", "del", "oven-n"]).unwrap();
+            wait(&a, "it is not gone", |report| waits_for(report, "oven-n is missing"));
+            lay_cable(&topology);
+            fs::write(&config, &changed).unwrap();
+            while begin.elapsed() < Duration::from_secs(seconds) {
+                let report = a.report().unwrap();
+                assert!(report.reload.is_none() && report.links[0].mka.as_ref().unwrap().secured);
+                assert!(report.links[1].waiting.is_some(), "an interface was changed that is not recorded");
+                thread::sleep(Duration::from_millis(200));
+            }
+        }));
+        drop(frozen);
+        stop.store(true, Ordering::Relaxed);
+        if let Err(panic) = watched {
+            // A reader of the FIFO ends.
+            drop(fs::OpenOptions::new().write(true).custom_flags(nix::libc::O_NONBLOCK).open(&config));
+            std::panic::resume_unwind(panic);
+        }
+        (listener.join().unwrap(), reload.join().unwrap())
+    });
+    wait(&a, "it is not reloaded", |report| report.reload.as_ref().is_some_and(|reload| reload.done));
+    match answer.status.success() {
+        true => assert!(answer.stdout.contains("reloaded"), "{}", answer.stdout),
+        false => assert!(answer.stderr.contains("goes on when"), "{}", answer.stderr),
     }
+    until_secured([&a, &b], 1);
+    went_on(seconds, &alive, mkpdus);
+    let said = a.stop().unwrap();
+    for words in ["has not answered for", "answers again, after", "link_loss"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!b.stop().unwrap().contains("press: the peer"), "B has lost its peer");
+}
+
+#[test]
+fn a_disk_that_stalls_costs_no_frame_and_no_mkpdu() {
+    let seconds = stall_seconds();
+    let topology = Topology::build(&Shape::default()).unwrap();
+    lay(&topology);
+    let scratch = Scratch::new().unwrap();
+    let disk = Disk::new(&scratch);
+    configure(&scratch, &disk, Oven::Static);
+    let manager = Manager::new(&scratch);
+    let [a_home, b_home] = [&topology.gateway_a.namespace, &topology.gateway_b.namespace];
+    let a = manager.start(a_home, &scratch);
+    let b = Station::start(program(), b_home, &scratch, "b").unwrap();
+    until_secured([&a, &b], 0);
     let (machine_a, machine_b) = (&topology.machine_a, &topology.machine_b);
     let press = [(&machine_a.namespace, machine_a.ifname), (&machine_b.namespace, machine_b.ifname)];
     let oven = [(a_home, "oven-x"), (b_home, "oven-x")];
@@ -187,21 +330,7 @@ fn a_disk_that_stalls_costs_no_frame_and_no_mkpdu() {
             }
             sent
         });
-        let listener = scope.spawn(|| {
-            let mut heard = vec![Instant::now()];
-            let mut word = [0; 64];
-            while !stop.load(Ordering::Relaxed) {
-                match words.recv(&mut word) {
-                    Ok(octets) if word[..octets].starts_with(b"WATCHDOG=1") => heard.push(Instant::now()),
-                    Ok(_) => {}
-                    Err(error) => {
-                        assert!(matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut))
-                    }
-                }
-            }
-            heard.push(Instant::now());
-            heard
-        });
+        let listener = scope.spawn(|| manager.listen(&stop));
         let watched = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             let begin = Instant::now();
             wait(&a, "it is not said", silent);
@@ -224,14 +353,7 @@ fn a_disk_that_stalls_costs_no_frame_and_no_mkpdu() {
         let captured = way.arrived.stop().unwrap().complete().unwrap();
         assert_eq!(Way::numbers(&captured, number), (0..sent).collect::<Vec<_>>(), "way {number}");
     }
-    let longest = |times: &[Instant]| times.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
-    assert!(longest(&alive) < Duration::from_secs(3), "not alive for {:?}", longest(&alive));
-    let captured = mkpdus.stop().unwrap().complete().unwrap();
-    let of_a = captured.of_ethertype(EtherType::EAPOL.0).filter(|frame| frame.direction == Direction::In);
-    let times: Vec<_> = of_a.map(|frame| frame.at).collect();
-    assert!(times.len() as u64 >= seconds / 3, "{} MKPDUs in {seconds} s", times.len());
-    // One each two seconds; after six the peer is given up.
-    assert!(longest(&times) < Duration::from_secs(4), "no MKPDU for {:?}", longest(&times));
+    went_on(seconds, &alive, mkpdus);
     let said = a.stop().unwrap();
     for words in ["has not answered for", "answers again, after", "replay floors reached the disk"] {
         assert!(said.contains(words), "{words}: {said}");

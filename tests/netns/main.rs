@@ -13,6 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
 mod antedate;
+mod arrival;
 mod cells;
 mod checksums;
 mod crowd;

@@ -9,6 +9,8 @@
 //! Each NAT lets nothing in that was not asked for. Those of one port for all destinations let the sites find a direct way; those that give each
 //! connection a port by chance do not.
 
+mod only_443;
+
 use std::time::{Duration, Instant};
 
 use frameward::keygen::{self, KeyLength};
@@ -66,12 +68,16 @@ struct Hub {
 
 impl Hub {
     fn new(nat: &str) -> Self {
+        Self::behind([nat; 2])
+    }
+
+    fn behind(nats: [&str; 2]) -> Self {
         let shape = PlantsShape { plants: 3, machine_mtu: 1500, lan_mtu: 1500, ..PlantsShape::default() };
         let plants = Plants::build(&shape).unwrap();
         for plant in &plants.plants {
             plant.stations[0].gateway.bridge().unwrap();
         }
-        for behind in [0, 2] {
+        for (behind, nat) in [0, 2].into_iter().zip(nats) {
             put_behind_nat(&plants.plants[behind], nat);
         }
         let scratch = Scratch::new().unwrap();
@@ -126,10 +132,11 @@ impl Hub {
 
     /// Waits until all boxes have keys with all others.
     fn secured(&self) {
-        for plant in 0..3 {
+        let others = self.sites.len() - 1;
+        for plant in 0..self.sites.len() {
             self.until(plant, "it is secured", |report| {
                 let mka = report.links.first().and_then(|link| link.mka.as_ref());
-                mka.is_some_and(|mka| mka.secured && mka.live_peers() == 2)
+                mka.is_some_and(|mka| mka.secured && mka.live_peers() == others)
             });
         }
     }
@@ -241,14 +248,14 @@ fn between_nats(hub: &Hub, passes: bool) {
 }
 
 /// Sends a frame every few milliseconds until it is so, and for a while after it; all arrive, once.
-fn counted_until(hub: &Hub, seed: u64, is: impl Fn() -> bool) {
-    let (from, to) = (hub.machine(0), hub.machine(2));
+fn counted_until(hub: &Hub, (from, to): (usize, usize), seed: u64, is: impl Fn() -> bool) {
+    let (from, to) = (hub.machine(from), hub.machine(to));
     let sender = PacketSocket::open(&from.namespace, from.ifname).unwrap();
     let mut receiver = PacketSocket::open(&to.namespace, to.ifname).unwrap();
     let (mut sent, mut came) = (Vec::new(), Vec::new());
     let (end, mut so_since) = (Instant::now() + 2 * DEADLINE, None::<Instant>);
     while so_since.is_none_or(|since| since.elapsed() < Duration::from_secs(1)) {
-        assert!(Instant::now() < end, "{:#?}", hub.peer(0, 2));
+        assert!(Instant::now() < end, "{:#?}", hub.sites[0].report());
         let number = sent.len();
         let frame = marked(to.mac, from.mac, EXPERIMENT, 46 + number * 97 % 1400, seed + number as u64);
         sender.send(&frame).unwrap();
@@ -285,7 +292,7 @@ fn a_direct_way_between_two_nats_is_found_while_frames_flow_and_lost_again() {
     }
     between_nats(&hub, true);
     let direct = || [(0, 2), (2, 0)].iter().all(|(own, other)| !hub.peer(*own, *other).relayed);
-    counted_until(&hub, 1000, direct);
+    counted_until(&hub, (0, 2), 1000, direct);
     for (own, other) in [(0, 2), (2, 0)] {
         let peer = hub.peer(own, other);
         assert_eq!(peer.address, Some(format!("{}:{PORT}", hub.plants.plants[other].ipv4)), "{peer:#?}");
@@ -295,7 +302,7 @@ fn a_direct_way_between_two_nats_is_found_while_frames_flow_and_lost_again() {
     let relayed = || counter(&hub.peer(1, 0).counters, "InPktsRelayed");
     std::thread::sleep(Duration::from_millis(500));
     let before = relayed();
-    counted_until(&hub, 100_000, || true);
+    counted_until(&hub, (0, 2), 100_000, || true);
     assert_eq!(relayed(), before);
     assert!(hub.command(&["status", "site-1"]).contains("data goes directly to 198.51.100.14:7787"));
 

@@ -139,9 +139,9 @@ fn the_units_user_and_capabilities_are_enough() {
     let process = a.program().id();
     assert_eq!(process_status(process, "Uid"), format!("{USER}\t{USER}\t{USER}\t{USER}"));
     assert_eq!(process_status(process, "NoNewPrivs"), "1");
-    // CAP_NET_ADMIN 12, CAP_NET_RAW 13, CAP_IPC_LOCK 14, CAP_BPF 39. CAP_PERFMON 38 is gone since the programs are loaded; the
-    // bounding set has it, for only CAP_SETPCAP could change that, and no program is started.
-    let (mask, perfmon) = (1_u64 << 12 | 1 << 13 | 1 << 14 | 1 << 39, 1 << 38);
+    // CAP_NET_BIND_SERVICE 10, CAP_NET_ADMIN 12, CAP_NET_RAW 13, CAP_IPC_LOCK 14, CAP_BPF 39. CAP_PERFMON 38 is gone since the programs
+    // are loaded; the bounding set has it, for only CAP_SETPCAP could change that, and no program is started.
+    let (mask, perfmon) = (1_u64 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 39, 1 << 38);
     for (set, expected) in
         [("CapPrm", mask), ("CapEff", mask), ("CapInh", mask), ("CapAmb", mask), ("CapBnd", mask | perfmon)]
     {
@@ -186,6 +186,8 @@ fn each_of_the_units_capabilities_is_needed() {
             }
             // Only cells need it: `auto_takes_user_space_where_the_kernel_cannot_be_had`.
             ("CAP_PERFMON", Ok(station)) => drop(station.stop().unwrap()),
+            // Only ports below 1024 need it: `a_site_as_a_service_listens_at_port_443`.
+            ("CAP_NET_BIND_SERVICE", Ok(station)) => drop(station.stop().unwrap()),
             ("CAP_NET_ADMIN" | "CAP_NET_RAW" | "CAP_BPF", Err(error)) => {
                 let error = error.to_string();
                 assert!(error.contains("not permitted") && error.contains(missing), "{error}");
@@ -214,7 +216,7 @@ fn capabilities(process: u32, set: &str) -> Vec<u64> {
 /// Sees that of all that root may, a gateway has left what it needs, no less and no more: in each of its threads.
 pub(crate) fn has_what_it_needs_alone(process: u32) {
     // Beside those of the unit CAP_SYS_NICE, 23: without a unit no limit allows real time.
-    let mask = 1_u64 << 12 | 1 << 13 | 1 << 14 | 1 << 23 | 1 << 39;
+    let mask = 1_u64 << 10 | 1 << 12 | 1 << 13 | 1 << 14 | 1 << 23 | 1 << 39;
     // CAP_DAC_OVERRIDE 1, CAP_SETGID 6, CAP_SETUID 7.
     let test = capabilities(std::process::id(), "CapEff")[0];
     assert_eq!(test & 0xc2, 0xc2, "this test has nothing that could be given up: {test:016x}");
@@ -491,6 +493,31 @@ fn a_site_keeps_to_the_units_capabilities_and_system_calls() {
     for call in ["sendmmsg", "recvmmsg", "epoll_wait"] {
         assert!(used.contains(call), "{call} is not in the trace, which has {used:?}");
     }
+}
+
+/// Port 443 is the one that many firewalls let out. A site may listen there, at its start and when a reload binds it anew.
+#[test]
+fn a_site_as_a_service_listens_at_port_443() {
+    let plants = Plants::build(&PlantsShape { stations: 0, ..PlantsShape::default() }).unwrap();
+    let scratch = Scratch::new().unwrap();
+    sites::configure(&scratch, &plants, &SitesChoice::default()).unwrap();
+    let (name, namespace) = (site_name(1), &plants.plants[0].site);
+    let file = scratch.path().join(format!("{name}.toml"));
+    let text = fs::read_to_string(&file).unwrap().replace("0.0.0.0:7787", "0.0.0.0:443");
+    fs::write(&file, &text).unwrap();
+    give(&scratch);
+    let all = setting("AmbientCapabilities");
+    let others: Vec<&str> = all.iter().copied().filter(|one| *one != "CAP_NET_BIND_SERVICE").collect();
+    let error = start_in(&as_service(&others), namespace, &scratch, &name).unwrap_err().to_string();
+    assert!(error.contains("UDP 0.0.0.0:443") && error.contains("CAP_NET_BIND_SERVICE"), "{error}");
+    let mut site = start_in(&as_service(&all), namespace, &scratch, &name).unwrap();
+    fs::write(&file, text.replace("bind =", "dscp = 10\nbind =")).unwrap();
+    site.program().signal(nix::sys::signal::Signal::SIGHUP).unwrap();
+    let reloads = |report: &GatewayReport| report.reload.as_ref().map_or(0, |reload| reload.count);
+    super::wait_for(|| site.report().unwrap(), 1, reloads);
+    let reload = site.report().unwrap().reload.unwrap();
+    assert!(reload.done, "{reload:?}");
+    site.stop().unwrap();
 }
 
 /// A cell in the kernel as a service: its programs are loaded, changed by a reload, and end.

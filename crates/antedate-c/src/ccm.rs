@@ -80,7 +80,7 @@ impl antedate_ccm_config {
     /// Key and numbering.
     ///
     /// # Safety
-    /// What the configuration points at can be read, with the lengths in it.
+    /// Memory that the configuration points at can be read, with the lengths in it.
     pub(crate) unsafe fn read(&self) -> Result<(Ccm<Cipher>, Prefixed), antedate_result> {
         // SAFETY: as the caller grants it.
         let (prefix, prefix_octets) = unsafe { octets::copy(self.prefix, self.prefix_octets) }?;

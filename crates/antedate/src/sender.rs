@@ -88,7 +88,7 @@ pub struct Sent {
     pub hit: CacheHit,
 }
 
-/// What a step of a preparation has come to.
+/// Outcome of a step of a preparation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// A message is prepared. The next step begins another one.

@@ -334,7 +334,7 @@ fn a_record_is_read_once_and_nothing_else_is() {
         assert_eq!(dtls::record_octets(&records[2][..octets]), None);
     }
     assert_eq!(dtls::record_octets(&[&records[2][..], &records[3]].concat()), Some(records[2].len()));
-    // What was forged moved no window.
+    // A forged message moves no window.
     assert_eq!(read(&records[102]), Ok((23, 102, vec![5; 5])));
     assert_eq!(read(&records[39]), Ok((23, 39, vec![5; 5])), "64 numbers back");
     assert_eq!(read(&records[38]), Err(ReadError::Replayed), "older than the window");

@@ -149,8 +149,10 @@ pub fn is_understood(old: &Keys, new: &Keys) -> bool {
 pub enum SiteChange {
     /// It goes on untouched.
     Keep,
-    /// Peers come, go or begin anew.
+    /// Peers come, go or begin anew. Other VLANs may cross, too.
     Peers,
+    /// Other VLANs cross, and nothing else changes.
+    Vlans,
     /// It is stopped and started.
     Restart,
     /// It was not there.
@@ -163,11 +165,17 @@ impl SiteChange {
     pub fn of(old: Option<&Site>, new: &Site, lan_mtu: usize, io_changes: bool) -> Self {
         let Some(old) = old else { return Self::Start };
         let channel = |site: &Site| most_payload(site, lan_mtu).is_some();
-        let peers_alone = old.is_like_but_for_peers(new) && channel(old) == channel(new);
-        Self::judge(old == new, peers_alone, io_changes)
+        let peers_alone = old.goes_on_as(new) && channel(old) == channel(new);
+        Self::judge(old == new, peers_alone, io_changes).of_peers(old.peers != new.peers)
     }
 
-    /// The change of one that is the same, or differs in its peers alone.
+    /// The same, where it is known whether peers are different.
+    #[must_use]
+    pub fn of_peers(self, peers_change: bool) -> Self {
+        if self == Self::Peers && !peers_change { Self::Vlans } else { self }
+    }
+
+    /// The change of one that is the same, or differs in what changes while it runs alone: [`Site::goes_on_as`].
     pub fn judge(same: bool, peers_alone: bool, restarted_anyway: bool) -> Self {
         match () {
             () if restarted_anyway => Self::Restart,
@@ -182,6 +190,7 @@ impl SiteChange {
         match self {
             Self::Keep => None,
             Self::Peers => Some("its peers change"),
+            Self::Vlans => Some("other VLANs cross"),
             Self::Restart => Some("restarted; its peers agree on keys anew"),
             Self::Start => Some("started"),
         }
@@ -291,13 +300,20 @@ mod tests {
     }
 
     #[test]
-    fn a_site_is_restarted_for_all_but_its_peers() {
+    fn a_site_is_restarted_for_all_but_its_peers_and_vlans() {
         let old = config("", "").sites.remove(0);
         let more = "[[site.peer]]\nname = \"c\"\nendpoint = \"192.0.2.2:7787\"\npublic_key = \"3b6a27bcceb6a42d62a3a8d02a6f0d73653215771de243a63ac048a18b59da29\"\n[[site.peer]]\nname = \"b\"";
         for (from, to, expected) in [
             ("name = \"s\"", "name = \"s\" # plant", SiteChange::Keep),
             ("192.0.2.1", "192.0.2.9", SiteChange::Peers),
             ("[[site.peer]]\nname = \"b\"", more, SiteChange::Peers),
+            ("[[site.peer]]", "vlans = [10, \"untagged\"]\n[[site.peer]]", SiteChange::Vlans),
+            ("[[site.peer]]", "vlans = [10]\n[[site.peer]]", SiteChange::Restart),
+            (
+                "[[site.peer]]\nname = \"b\"",
+                "vlans = [\"untagged\"]\n[[site.peer]]\nname = \"c\"",
+                SiteChange::Peers,
+            ),
             ("eth2", "eth9", SiteChange::Restart),
             ("s.key", "t.key", SiteChange::Restart),
         ] {

@@ -23,7 +23,7 @@ pub const DEFAULT_STATE: &str = "/var/lib/frameward";
 pub struct Gateway {
     /// Names the control socket: see [`super::is_name`].
     pub name: String,
-    /// What it calls itself in its MKPDUs, if it does.
+    /// Name that it announces in its MKPDUs, if it does.
     pub announced_name: Option<SystemName>,
     /// The directory of packet-number leases and replay floors.
     pub state: PathBuf,

@@ -80,7 +80,7 @@ pub struct Mka {
     pub delay_protect: bool,
     /// The SCI; none: the protected interface's address, port 1.
     pub sci: Option<Sci>,
-    /// What this box calls itself, as `[gateway]` says.
+    /// Name that this box announces, as `[gateway]` says.
     pub announced_name: Option<SystemName>,
     /// The SCIs of all other boxes of the link; empty if they are not named.
     pub peers: Vec<Sci>,

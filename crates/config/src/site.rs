@@ -22,10 +22,11 @@ pub mod settings;
 mod standby;
 pub(super) mod uplink;
 mod validate;
+mod vlans;
 
 use std::net::{IpAddr, SocketAddr};
 
-use dataplane::site::{Copies, Dscp};
+use dataplane::site::{Copies, Dscp, UNTAGGED, VlanList};
 use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
 use wire::EtherType;
@@ -63,6 +64,8 @@ pub struct Site {
     pub dscp: Dscp,
     /// Rate of its uplink in bits a second, if packets are to wait for it here.
     pub rate: Option<u64>,
+    /// VLANs that cross; none: all.
+    pub vlans: Option<VlanList>,
     /// EtherType of cells' protected frames, if they cross.
     pub cells: Option<EtherType>,
     /// The other box of its LAN, if there is one.
@@ -141,10 +144,16 @@ pub struct Hub {
 pub const MOST_PEERS: usize = 255;
 
 impl Site {
-    /// Whether both say the same of the site itself.
-    pub fn is_like_but_for_peers(&self, other: &Self) -> bool {
-        let others = |site: &Self| Self { peers: Vec::new(), ..site.clone() };
-        others(self) == others(other)
+    /// Whether both say the same of the site itself, but for what changes while it runs: its peers, and the VLANs that cross as long as none
+    /// of its flows has to leave the kernel.
+    pub fn goes_on_as(&self, other: &Self) -> bool {
+        let others = |site: &Self| Self { peers: Vec::new(), vlans: None, ..site.clone() };
+        self.admits_untagged() == other.admits_untagged() && others(self) == others(other)
+    }
+
+    /// Whether frames of no VLAN cross. Programs in the kernel carry no others.
+    pub fn admits_untagged(&self) -> bool {
+        self.vlans.as_ref().is_none_or(|vlans| vlans.has(UNTAGGED))
     }
 
     /// Peers that are boxes of one LAN, the one that is named first first.

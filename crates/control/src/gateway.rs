@@ -30,7 +30,7 @@ use crate::WorkerUnresponsive;
 use crate::floors::{FloorKeeper, read as read_floors};
 use crate::jobs::{LinkJob, SwapDatapath, of_kind};
 use crate::kernel_programs::KernelPrograms;
-use crate::lease_thread::LeaseThread;
+use crate::lease_thread::{DiskProbe, LeaseThread};
 use crate::link::LinkControl;
 use crate::notice::Notice;
 use crate::sa_changes::{NextPns, SaChanges};
@@ -47,6 +47,7 @@ pub struct Gateway {
     links: Vec<LinkControl>,
     sites: Vec<SiteControl>,
     lease_thread: LeaseThread,
+    disk_probe: DiskProbe,
     kernel_programs: KernelPrograms,
     /// The state may be an earlier one than was used: no PN is given back.
     distrusted: bool,
@@ -69,6 +70,7 @@ impl Gateway {
             links: Vec::new(),
             sites: Vec::new(),
             lease_thread: LeaseThread::start(leases, thread::current())?,
+            disk_probe: DiskProbe::default(),
             kernel_programs: KernelPrograms::default(),
             distrusted: false,
             notices: Vec::new(),

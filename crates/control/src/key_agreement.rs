@@ -52,7 +52,7 @@ pub struct KeyAgreement {
 }
 
 /// Records the inputs of a KaY. Called on control's thread: it must not wait for a disk.
-pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>)>;
+pub type Recorder = Box<dyn FnMut(wire::Instant, Recorded<'_>) + Send>;
 
 /// An input of a KaY, or its beginning. Beside its CAKs nothing else determines its behaviour.
 #[derive(Clone, Copy, Debug)]

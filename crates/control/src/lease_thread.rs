@@ -4,8 +4,9 @@
 //!  control ── Work ──▶ thread "fw-disk", which owns the LeaseStore ── Answer ──▶ control, which is woken
 //! ```
 //!
-//! Requests are done in order. It is bounded: a reservation for each link and one write of floors are under way at
-//! most, besides what ends. Whoever cannot go on without an answer waits for [`PATIENCE`], and is refused then.
+//! Requests are done in order. It is bounded: a reservation for each link, one write of floors, one probe and one reload's question are
+//! under way at most, besides what ends. Whoever can wait without standing still asks ([`LeaseThread::begin`], [`DiskProbe`]); who cannot
+//! has asked before whether the disk answers, waits for [`PATIENCE`], and is refused then.
 
 use std::collections::VecDeque;
 use std::io;
@@ -58,6 +59,16 @@ pub(crate) enum Answer {
     Reserved { ticket: u64, reservation: Result<Reservation, LeaseError> },
     Floors { read: Option<FloorReading>, took: Duration, written: Result<bool, LeaseError> },
     Other,
+}
+
+/// What is known of the disk by a write that means nothing.
+#[derive(Default)]
+pub(crate) enum DiskProbe {
+    #[default]
+    Unknown,
+    UnderWay(Receiver<Result<(), LeaseError>>),
+    /// It could be written at this moment, or not.
+    Answered(Instant, Result<(), LeaseError>),
 }
 
 /// Control's hold on the thread.
@@ -166,13 +177,24 @@ impl LeaseThread {
         patience: Duration,
     ) -> Result<T, LeaseError> {
         if let Some(silent) = self.silent(Instant::now()) {
-            return Err(LeaseError::Silent { path: self.path.clone(), silent });
+            return Err(self.silence(silent));
         }
+        self.begin(work).recv_timeout(patience).map_err(|_| self.silence(patience))
+    }
+
+    /// Has something done behind all that is under way, and does not wait. No answer comes if the thread has ended.
+    pub(crate) fn begin<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+    ) -> Receiver<T> {
         let (reply, answer) = mpsc::channel();
         self.send(Work::Other(Box::new(move |leases| drop(reply.send(work(leases))))));
         answer
-            .recv_timeout(patience)
-            .map_err(|_| LeaseError::Silent { path: self.path.clone(), silent: patience })
+    }
+
+    /// Error of a silence of this duration.
+    pub(crate) fn silence(&self, silent: Duration) -> LeaseError {
+        LeaseError::Silent { path: self.path.clone(), silent }
     }
 
     /// Ends the thread, if it is not caught in a call.

@@ -237,7 +237,7 @@ impl Link {
         &mut self,
         now: Instant,
         read: time::Instant,
-        is_aside: fn(&[u8]) -> bool,
+        is_aside: impl Fn(&[u8]) -> bool,
         mark: Option<impl Fn(&[u8]) -> u8>,
         aside: &mut Burst,
     ) -> (usize, NextAction) {

@@ -30,6 +30,7 @@ mod snapshot;
 mod standby;
 mod turns;
 mod uplink;
+mod vlans;
 mod wan;
 
 use std::os::fd::RawFd;
@@ -63,6 +64,7 @@ pub use snapshot::{SHOWN, SitePeerSnapshot, SiteSnapshot};
 pub use standby::{StandbySettings, StandbySnapshot};
 pub use turns::Turns;
 pub use uplink::{ChannelOctets, UplinkSnapshot};
+pub use vlans::{UNTAGGED, VLANS, VlanList, vlan_of};
 pub use wan::{VXLAN_PORT, Wan};
 
 /// Limit on commands of the manager that are carried out in a turn, and on events that leave.
@@ -124,6 +126,11 @@ impl Site {
     pub fn shape(&mut self, settings: ShaperSettings) {
         self.wan.uplink =
             Some(Box::new(Uplink::new(settings, self.forwarding.most_late(), self.mailbox.channel.clone())));
+    }
+
+    /// Lets frames of these VLANs alone cross, both ways; of all without a list. Returns the list before.
+    pub const fn set_vlans(&mut self, vlans: Option<Box<VlanList>>) -> Option<Box<VlanList>> {
+        self.lan.set_vlans(vlans)
     }
 
     /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].

@@ -175,7 +175,28 @@ impl Address {
         })
     }
 
-    /// True if the directory is a file of this machine.
+    /// Looks for the directory. Read, a file that is missing is as one without entries; for who follows it or asks about gateways, that
+    /// would hide a file system that is not mounted.
+    ///
+    /// # Errors
+    /// If it is a file, and that is not there. Servers tell with the first operation.
+    pub fn is_there(&self) -> Result<(), DirectoryError> {
+        let missing = |why: std::io::Error| {
+            DirectoryError::Unreachable {
+            address: self.to_string(),
+            why: match why.kind() {
+                std::io::ErrorKind::NotFound => {
+                    "there is no such file; mount its file system, or name the file that frameward fleet apply has written"
+                        .into()
+                }
+                _ => why.to_string(),
+            },
+        }
+        };
+        self.file().map_or(Ok(()), |path| path.metadata().map(|_| ()).map_err(missing))
+    }
+
+    /// The file of this machine that the directory is, if it is one.
     pub fn file(&self) -> Option<&Path> {
         if let Self::File(path) = self { Some(path) } else { None }
     }

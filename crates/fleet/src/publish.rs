@@ -48,6 +48,20 @@ pub enum Difference {
     },
 }
 
+impl Difference {
+    /// Version of what is there, if the operator signed it for the gateway.
+    pub const fn version(&self) -> Option<u64> {
+        match self {
+            Self::New | Self::Foreign => None,
+            Self::Changed { version }
+            | Self::OtherIdentity { version, .. }
+            | Self::Ending { version }
+            | Self::Revoked { version }
+            | Self::Same { version } => Some(*version),
+        }
+    }
+}
+
 /// A gateway's place in the directory, as it was looked at.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -185,14 +199,10 @@ pub fn publish(
     valid: Duration,
     now: u64,
 ) -> Result<u64, PublishError> {
-    let before = match place.difference {
-        Difference::Revoked { version } => return Err(PublishError::Revoked { version }),
-        Difference::New | Difference::Foreign => 0,
-        Difference::Changed { version }
-        | Difference::OtherIdentity { version, .. }
-        | Difference::Ending { version }
-        | Difference::Same { version } => version,
-    };
+    if let Difference::Revoked { version } = place.difference {
+        return Err(PublishError::Revoked { version });
+    }
+    let before = place.difference.version().unwrap_or(0);
     let version = before.saturating_add(1).max(now);
     let validity =
         Validity { from: now.saturating_sub(CLOCKS_APART), until: now.saturating_add(valid.as_secs()) };

@@ -34,9 +34,9 @@ Exit status: 0 done, 1 failed, 2 usage or configuration.";
 pub(crate) enum Command {
     /// Run the gateway in the foreground until SIGTERM or SIGINT
     #[command(after_help = "\
-Requires CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; CAP_PERFMON at the start, for cells in the kernel.
-Started as root, it keeps the first three, CAP_IPC_LOCK and CAP_SYS_NICE. It gives up all others
-and becomes user frameward before it reads the configuration. So that user must be able to read
+Requires CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; CAP_NET_BIND_SERVICE for ports below 1024;
+CAP_PERFMON at the start, for cells in the kernel. Started as root, it keeps the first four,
+CAP_IPC_LOCK and CAP_SYS_NICE. It gives up all others and becomes user frameward before it reads the configuration. So that user must be able to read
 configuration, keys and state directory.
 
 It logs to standard error, one line for each event. When it stops, it restores the interfaces. The

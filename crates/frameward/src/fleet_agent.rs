@@ -165,6 +165,7 @@ impl Agent {
             Some(directory) => directory,
             None => directory.insert(self.directory.open()?),
         };
+        self.directory.is_there()?;
         let listing = directory.look(&self.key)?;
         self.seen.directory(None);
         let since = Instant::now();

@@ -33,7 +33,9 @@ pub fn keep_from_being_dumped() -> Result<(), String> {
 }
 
 /// Capabilities that a gateway needs, wherever they come from; the systemd unit gives less.
-const NEEDED: [Capability; 5] = [
+const NEEDED: [Capability; 6] = [
+    // A reload may bind a site to a port below 1024, or HTTP.
+    Capability::CAP_NET_BIND_SERVICE,
     Capability::CAP_NET_ADMIN,
     Capability::CAP_NET_RAW,
     Capability::CAP_BPF,

@@ -4,6 +4,9 @@
 //!  main thread     starts everything, then: leases, notices, reports, interfaces, until it is told to stop
 //!  fw-worker-N     move frames (dataplane::worker)
 //!  fw-disk         leases and replay floors (control): the main thread waits for no disk
+//!  fw-interfaces   looks at interfaces (interface_looks.rs)
+//!  fw-settings     changes their settings, and records them (interface_settings.rs)
+//!  fw-config       reads configuration and keys for a reload (reload/request.rs)
 //!  fw-log          writes the log (crate::log): nor for whoever reads it
 //!  fw-site-NAME    a site's management channel (sitelink); fw-watch-NAME starts it anew if it fails
 //!  fw-record       writes what a KaY was told, if configured (diagnosis::kay_log)
@@ -20,6 +23,7 @@ mod cell;
 mod control_handle;
 mod fleet;
 mod interface_looks;
+mod interface_settings;
 mod interface_watch;
 mod kernel_programs;
 mod link;
@@ -40,12 +44,13 @@ use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use control::{Gateway, KernelPrograms, LinkPlace, Notice};
 use dataplane::open::OpenError;
 use dataplane::worker;
-use netdev::interface::{InterfaceError, Prepared};
+use netdev::interface::InterfaceError;
 use pnstore::LeaseError;
 use tracing::{error, info, warn};
 
@@ -61,10 +66,12 @@ use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
 use config::{Config, Finding, Keys, Outline, Polling};
 use control_handle::{ControlRequest, RequestQueue};
 pub use fleet::{spawn_with_less, wait_for_version};
+use interface_settings::{InterfaceSettings, OwnInterface};
 use interface_watch::InterfaceMonitor;
 pub use kernel_programs::load_programs;
 use link::RunningLink;
 pub use link::planned_link_place;
+use reload::ReloadRequests;
 use restored::Machine;
 use site::RunningSite;
 pub use site::programs::SitePrograms;
@@ -287,6 +294,7 @@ struct Running {
     gateway: config::Gateway,
     privileges: PrivilegeReport,
     measured: Measured,
+    reloads: ReloadRequests,
     reloaded: Option<ReloadReport>,
     upgraded: Option<UpgradeReport>,
     /// An upgrade that was asked for.
@@ -300,6 +308,7 @@ struct Running {
     /// Counters at the moment when somebody cleared them.
     baseline: Option<Arc<Baseline>>,
     control: Gateway,
+    settings: InterfaceSettings,
     /// In the order of the configuration. Behind the workers: ports are closed before interfaces are put back.
     links: Vec<RunningLink>,
     /// In the order of the configuration.
@@ -334,6 +343,7 @@ impl Running {
 
     /// The main thread's loop.
     fn forward(&mut self, asked: &RequestQueue, asks: &Asks) -> Result<(), RunError> {
+        self.settings.set_has_frames(true);
         let mut supervisor = Supervisor::ready();
         let mut interface_monitor = InterfaceMonitor::start()?;
         let mut cells = CellNews::default();
@@ -342,20 +352,16 @@ impl Running {
             match asked.wait(TICK) {
                 // The client may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
-                Some(ControlRequest::Request(Request::Upgrade {}, reply)) => self.ask_upgrade(reply),
-                Some(ControlRequest::Request(request, reply)) => {
-                    drop(reply.send(self.answer(&request)));
-                    if matches!(request, Request::Reload { dry_run: false }) {
-                        interface_monitor.forget();
-                    }
-                }
+                Some(ControlRequest::Request(request, asker)) => self.answer(&request, asker),
                 None => {}
             }
             if machine.was_restored() {
                 return Err(self.give_up());
             }
             if asks.reload.swap(false, Ordering::Relaxed) {
-                self.reload();
+                self.reloads.ask(false, None);
+            }
+            if self.poll_reload(Instant::now()) {
                 interface_monitor.forget();
             }
             self.go_on_with_upgrade();
@@ -384,12 +390,15 @@ impl Running {
         Ok(())
     }
 
-    /// Does what somebody asks for, or says why not.
-    fn answer(&mut self, request: &Request) -> Reply<GatewayReport> {
-        match request {
+    /// Does what somebody asks for, or says why not. A reload is answered when it is done.
+    fn answer(&mut self, request: &Request, asker: Sender<Reply<GatewayReport>>) {
+        let done = |done: Result<(), String>| match done {
+            Ok(()) => Reply::Done(Vec::new()),
+            Err(why) => Reply::Refused(vec![why]),
+        };
+        let reply = match request {
             Request::Status {} => Reply::Report(self.report().shown().into_owned()),
-            Request::Reload { dry_run: true } => self.try_reload().into(),
-            Request::Reload { dry_run: false } => self.reload().into(),
+            Request::Reload { dry_run } => return self.reloads.ask(*dry_run, Some(asker)),
             Request::Clear {} => {
                 self.baseline = Some(Arc::new(Baseline::of(self.report().report)));
                 info!(
@@ -398,17 +407,13 @@ impl Running {
                 );
                 Reply::Done(Vec::new())
             }
-            // It has its answer when the new program has judged.
-            Request::Upgrade {} => Reply::Refused(vec!["an upgrade is under way".into()]),
-            Request::HandOver { site } => match self.hand_over(site) {
-                Ok(()) => Reply::Done(Vec::new()),
-                Err(why) => Reply::Refused(vec![why]),
-            },
-            Request::Rekey { link } => match self.rekey(link) {
-                Ok(()) => Reply::Done(Vec::new()),
-                Err(why) => Reply::Refused(vec![why]),
-            },
-        }
+            // Answered when the new program has judged.
+            Request::Upgrade {} => return self.ask_upgrade(asker),
+            Request::HandOver { site } => done(self.hand_over(site)),
+            Request::Rekey { link } => done(self.rekey(link)),
+        };
+        // The client may have gone.
+        drop(asker.send(reply));
     }
 
     fn hand_over(&mut self, site: &str) -> Result<(), String> {
@@ -455,8 +460,9 @@ impl Running {
         self.sites.iter().for_each(RunningSite::begin_to_end);
         let lans: Vec<_> = self.sites.into_iter().filter_map(RunningSite::end).collect();
         let kept = self.control.stop();
+        self.settings.set_has_frames(false);
         self.links.into_iter().map(RunningLink::restore).fold(Ok(()), Result::and)?;
-        lans.into_iter().map(Prepared::restore).fold(Ok(()), Result::and)?;
+        lans.into_iter().map(OwnInterface::restore).fold(Ok(()), Result::and)?;
         Ok(kept?)
     }
 }

@@ -2,7 +2,7 @@
 //! name.
 //!
 //! ```text
-//! keys/press.cak           the CAK of link, group or tunnel "press"; made if it is missing
+//! keys/press.cak           the CAK of link, group or tunnel "press", and when it was made (module schedule); made if it is missing
 //! keys/press.cak.before    the one before, while it is renewed (module renewal)
 //! keys/cell-4.key          the master key of cell "cell-4"; made if it is missing
 //! keys/press-1/from-a.key  a key file of gateway press-1 alone, which its configuration names
@@ -22,6 +22,8 @@ use suite::{CipherSuite, Sak};
 use wire::Ckn;
 use zeroize::Zeroizing;
 
+use crate::schedule::MADE;
+
 /// The largest key file that is copied, in octets.
 const LARGEST: u64 = 1 << 16;
 
@@ -30,12 +32,15 @@ const LARGEST: u64 = 1 << 16;
 pub struct KeyFolder {
     folder: PathBuf,
     drawn: BTreeMap<String, Drawn>,
+    /// When keys are made that are missing, in seconds since 1970.
+    now: u64,
 }
 
 /// A key that is in memory alone.
 #[derive(Debug)]
 pub(crate) enum Drawn {
-    Cak(NamedCak),
+    /// With the second since 1970 in which it was made.
+    Cak(NamedCak, u64),
     Master(CellKey),
 }
 
@@ -47,9 +52,15 @@ pub(crate) enum KeyKind {
 }
 
 impl KeyFolder {
-    /// A folder, which need not be there yet.
+    /// A folder, which need not be there yet. Keys are made now, by this machine's clock.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), drawn: BTreeMap::new() }
+        let now = std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH);
+        Self::at(folder, now.map_or(0, |since| since.as_secs()))
+    }
+
+    /// A folder whose keys are made in the second `now` since 1970.
+    pub fn at(folder: impl Into<PathBuf>, now: u64) -> Self {
+        Self { folder: folder.into(), drawn: BTreeMap::new(), now }
     }
 
     /// Sees that a key is there: in the folder, or drawn.
@@ -58,7 +69,7 @@ impl KeyFolder {
             return Ok(());
         }
         let drawn = match kind {
-            KeyKind::Cak => Drawn::cak(KeyLength::Bits256)?,
+            KeyKind::Cak => Drawn::cak(KeyLength::Bits256, self.now)?,
             KeyKind::Master => Drawn::master()?,
         };
         self.drawn.insert(file.to_owned(), drawn);
@@ -102,6 +113,11 @@ impl KeyFolder {
         &self.folder
     }
 
+    /// When keys are made, in seconds since 1970.
+    pub(crate) const fn now(&self) -> u64 {
+        self.now
+    }
+
     /// Where a file is that several gateways have.
     pub fn path_of(&self, file: &str) -> PathBuf {
         self.folder.join(file)
@@ -123,7 +139,7 @@ impl KeyFolder {
         if own.exists() { own } else { self.folder.join(file) }
     }
 
-    fn drawn(&self, file: &Path) -> Option<&Drawn> {
+    pub(crate) fn drawn(&self, file: &Path) -> Option<&Drawn> {
         self.drawn.get(file.to_str()?)
     }
 
@@ -157,7 +173,7 @@ impl KeyFolder {
     pub(crate) fn cak(&self, gateway: &str, file: &Path) -> Result<NamedCak, KeyFileError> {
         let path = self.path(gateway, file);
         match self.drawn(file) {
-            Some(Drawn::Cak(cak)) if !path.exists() => Ok(cak.clone()),
+            Some(Drawn::Cak(cak, _)) if !path.exists() => Ok(cak.clone()),
             _ => key_file::read_cak(&path),
         }
     }
@@ -178,10 +194,10 @@ impl KeyFolder {
 }
 
 impl Drawn {
-    pub(crate) fn cak(length: KeyLength) -> Result<Self, KeygenError> {
+    pub(crate) fn cak(length: KeyLength, made: u64) -> Result<Self, KeygenError> {
         let (buffer, octets) = keygen::draw(length)?;
         let cak = NamedCak::new(keygen::draw_ckn()?, &buffer[..octets]);
-        Ok(Self::Cak(cak.expect("invariant: 16 or 32 octets are a CAK")))
+        Ok(Self::Cak(cak.expect("invariant: 16 or 32 octets are a CAK"), made))
     }
 
     pub(crate) fn master() -> Result<Self, KeygenError> {
@@ -191,7 +207,7 @@ impl Drawn {
 
     fn fingerprint(&self) -> String {
         match self {
-            Self::Cak(cak) => cak.fingerprint(),
+            Self::Cak(cak, _) => cak.fingerprint(),
             Self::Master(key) => key.fingerprint(),
         }
     }
@@ -199,7 +215,10 @@ impl Drawn {
     /// As a key file has it.
     pub(crate) fn text(&self) -> Zeroizing<Vec<u8>> {
         match self {
-            Self::Cak(cak) => keygen::text(&[("ckn = ", cak.ckn().octets()), ("cak = ", cak.octets())]),
+            Self::Cak(cak, made) => {
+                let first = format!("{MADE}{made}\nckn = ");
+                keygen::text(&[(&first, cak.ckn().octets()), ("cak = ", cak.octets())])
+            }
             Self::Master(key) => keygen::text(&[("", key.as_cak().octets())]),
         }
     }

@@ -23,6 +23,7 @@ mod read;
 mod rendered_text;
 mod renewal;
 mod revoked;
+mod schedule;
 mod sections;
 mod templates;
 mod tree;
@@ -40,6 +41,7 @@ pub use judge::read_rendered;
 pub use keys::KeyFolder;
 pub use renewal::{Renewal, RenewalError};
 pub use revoked::{Revocation, Revoking};
+pub use schedule::{CutOff, Rotation, Rotations, State};
 use sections::Shared;
 pub use write::{WriteError, Written, rendered_gateways, write};
 

@@ -191,7 +191,7 @@ fn effects(old: &Config, new: &Config) -> Vec<Effect> {
     let goes_along = |link: &Link| {
         let change = site_of(new, &link.name)
             .map(|site| SiteChange::of(site_of(old, &link.name), site, ETHERNET_MTU, io_changes));
-        link.in_site && !matches!(change, Some(SiteChange::Keep | SiteChange::Peers))
+        link.in_site && !matches!(change, Some(SiteChange::Keep | SiteChange::Peers | SiteChange::Vlans))
     };
     for before in old.links.iter().filter(|link| !goes_along(link)) {
         match new.links.iter().find(|link| link.name == before.name) {
@@ -221,6 +221,7 @@ fn effects(old: &Config, new: &Config) -> Vec<Effect> {
         let change = SiteChange::of(site_of(old, &site.name), site, ETHERNET_MTU, io_changes);
         let words = match change {
             SiteChange::Peers => "its peers change; frames to the others go on",
+            SiteChange::Vlans => "other VLANs cross; frames of those that stay go on",
             _ => change.words().unwrap_or_default(),
         };
         if change != SiteChange::Keep {

@@ -99,7 +99,7 @@ impl KeyFolder {
             // One that is there is of a renewal that was cut off, and no gateway has it.
             remove(&next)?;
             remove(&before)?;
-            keygen::write_new_text(&next, &draw_like(&path)?.text())?;
+            keygen::write_new_text(&next, &draw_like(&path, self.now())?.text())?;
         }
         if renewal == Renewal::Overlapping && !before.exists() {
             let write = |source| RenewalError::Write { path: before.clone(), source };
@@ -256,10 +256,10 @@ fn next(file: &str) -> String {
 }
 
 /// A new key of the same kind and length.
-fn draw_like(path: &Path) -> Result<Drawn, RenewalError> {
+fn draw_like(path: &Path, now: u64) -> Result<Drawn, RenewalError> {
     match read_cak(path) {
-        Ok(cak) if cak.octets().len() == 16 => Ok(Drawn::cak(KeyLength::Bits128)?),
-        Ok(_) => Ok(Drawn::cak(KeyLength::Bits256)?),
+        Ok(cak) if cak.octets().len() == 16 => Ok(Drawn::cak(KeyLength::Bits128, now)?),
+        Ok(_) => Ok(Drawn::cak(KeyLength::Bits256, now)?),
         Err(error) if read_master_key(path).is_err() => Err(error.into()),
         Err(_) => Ok(Drawn::master()?),
     }

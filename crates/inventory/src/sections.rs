@@ -8,6 +8,7 @@ use config::{is_name, reference};
 use crate::gateway::Gateway;
 use crate::mistakes::{Mistakes, instead};
 use crate::revoked::{self, Revocation};
+use crate::schedule;
 use crate::templates::{Templates, names, refuse_second};
 use crate::tree::{Node, Place, Table, Value};
 
@@ -49,8 +50,8 @@ impl Kind {
     /// Keys of the inventory's own.
     const fn own(self) -> &'static [&'static str] {
         match self {
-            Self::Tunnel => &["template", "gateways", "at", "hub", "public_key", "endpoint"],
-            _ => &["template", "gateways", "at"],
+            Self::Tunnel => &["template", "gateways", "at", "hub", "public_key", "endpoint", schedule::KEY],
+            _ => &["template", "gateways", "at", schedule::KEY],
         }
     }
 }
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) gateways: BTreeMap<String, Place>,
     /// Of a tunnel: the gateway that all others have as their peer.
     pub(crate) hub: Option<String>,
+    /// How often its CAK is exchanged for a new one, in seconds.
+    pub(crate) rotate_every: Option<u64>,
     /// Options on all of its gateways.
     pub(crate) common: Table,
     /// Options on one of them alone.
@@ -198,6 +201,8 @@ impl Shared {
         let is_known = |name: &str| gateways.contains_key(name) || known.revoked.contains_key(name);
         let all = gateways.keys().map(String::as_str);
         let at = options_at(&label, kind, table.remove("at"), (&is_known, all), mistakes);
+        let rotate_every =
+            table.remove(schedule::KEY).and_then(|node| schedule::judge(kind, &node, &label, mistakes));
         let hub = table.remove("hub").and_then(|node| {
             let hub = node.as_text().map(str::to_owned);
             match &hub {
@@ -217,7 +222,7 @@ impl Shared {
             }
             hub
         });
-        Some(Self { kind, name, place, gateways, hub, common: table, at })
+        Some(Self { kind, name, place, gateways, hub, rotate_every, common: table, at })
     }
 
     /// The file of its CAK, unless another one is named.

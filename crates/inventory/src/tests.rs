@@ -5,6 +5,7 @@ mod plans;
 mod renderings;
 mod renewals;
 mod revocations;
+mod schedules;
 
 use std::path::{Path, PathBuf};
 

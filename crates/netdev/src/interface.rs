@@ -30,6 +30,7 @@ use error::system;
 pub use info::{InterfaceInfo, VethPeer};
 pub use link::MacAddress;
 pub use prepared::{Guard, Prepared, Tolerated, guard_here};
+pub use record::HeldDownNote;
 pub use redirect::takes_redirected;
 pub use routes::default_routes;
 pub use watch::{LinkEvents, LinkState, link_state};

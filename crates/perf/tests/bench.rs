@@ -256,7 +256,12 @@ fn overload_is_offered_to_links_and_to_their_limits() {
 #[ignore = "a minute: make test-benches"]
 fn overload_is_offered_to_sites_and_to_kernel_vxlan() {
     let site = 1 + 2 * 9 + 2;
-    overloaded(&[(overload::VXLAN, 0), ("site, header encryption", site), ("site, identifiers", site)]);
+    overloaded(&[
+        (overload::VXLAN, 0),
+        ("site, header encryption", site),
+        ("site, identifiers", site),
+        (overload::KERNEL_SITE, site),
+    ]);
 }
 
 #[test]

@@ -199,6 +199,7 @@ pub fn sample_site() -> SiteReport {
         instance_seconds: Some(3600),
         transmit_epoch: Some(EpochReport { epoch: 3, seconds: 12 }),
         receive_epoch: None,
+        counted_there: None,
         flows_acknowledged: 5,
         flows_announced: 1,
         peer_flows: 4,

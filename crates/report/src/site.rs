@@ -3,6 +3,7 @@
 //! Counters stand in groups, since each part of a site counts for itself and some of them use one word: a
 //! [`Group`](super::table::Group) says which.
 
+pub mod delivery;
 mod peer;
 pub mod site_verdict;
 mod standby;
@@ -162,6 +163,9 @@ pub struct SitePeerReport {
     /// The newest epoch that is received under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub receive_epoch: Option<EpochReport>,
+    /// What it says of its packets; none if its version says nothing, or it has not yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted_there: Option<CountedThereReport>,
     /// Flows towards it that it knows.
     pub flows_acknowledged: usize,
     /// Flows towards it whose announcement it has not answered yet.
@@ -209,6 +213,17 @@ impl SitePeerReport {
         let (outward, inward) = ways.unwrap_or((path, path));
         Some([outward, inward].map(|way| way == "kernel"))
     }
+}
+
+/// Octets of UDP payload of packets beside the management channel, as a peer has counted them since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CountedThereReport {
+    /// Sent to this site.
+    pub sent_octets: u64,
+    /// Of this site, and valid.
+    pub accepted_octets: u64,
+    /// How often it has said so.
+    pub messages: u64,
 }
 
 /// An epoch.

@@ -233,6 +233,11 @@ impl<'r> Driver<'r> {
         let look = self.looked.is_none_or(|last| last.elapsed() >= TURN);
         if look {
             self.looked = Some(Instant::now());
+            for (peer, octets) in self.shared.take_octets() {
+                if let Some(peer) = self.peer(peer) {
+                    peer.handle_octets(octets);
+                }
+            }
             self.report_unknocked();
             self.look_for_direct_ways(now);
         }

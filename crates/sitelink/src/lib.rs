@@ -64,6 +64,7 @@ mod tls;
 mod transport;
 mod unproved_move;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::UdpSocket;
 use std::sync::atomic::Ordering;
@@ -72,7 +73,7 @@ use std::thread::JoinHandle;
 
 use suite::knock::KnockKey;
 use tokio::sync::Notify;
-use tunnel::PeerId;
+use tunnel::{PacketOctets, PeerId};
 
 use counters::SharedCounters;
 use dataplane::site::{DatagramConsumer, ManagerMailbox};
@@ -137,6 +138,11 @@ impl Manager {
     /// Notices for a person since the last call; the newest 64.
     pub fn notices(&self) -> Vec<Notice> {
         self.shared.board.notices()
+    }
+
+    /// Takes what was counted of packets of each peer, for the peer to hear. To be called once a second.
+    pub fn tell_octets(&self, octets: BTreeMap<PeerId, PacketOctets>) {
+        self.shared.put_octets(octets);
     }
 
     /// Lets peers leave and others come, with numbers that no peer has had; nothing is done for others. Those who leave

@@ -202,6 +202,13 @@ impl Peer {
         }
     }
 
+    /// What this site has counted of packets of this peer.
+    pub(super) fn handle_octets(&mut self, octets: tunnel::PacketOctets) {
+        if let Some(session) = &mut self.session {
+            session.handle_octets(octets);
+        }
+    }
+
     /// An EAPOL frame of the LAN.
     pub(super) fn send_mkpdu(&self, frame: &LanFrame) {
         if let Some(channel) = &self.channel {

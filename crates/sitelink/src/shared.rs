@@ -1,5 +1,6 @@
 //! State that all tasks of the manager's thread share, and their events for the driver.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::AtomicBool;
@@ -9,7 +10,7 @@ use std::time::Instant;
 use quinn::{Connection, RecvStream};
 use suite::identity::PublicKey;
 use tokio::sync::Notify;
-use tunnel::PeerId;
+use tunnel::{PacketOctets, PeerId};
 
 use super::counters::SharedCounters;
 use super::error::DisconnectReason;
@@ -27,6 +28,8 @@ pub(super) struct Shared {
     pub(super) stir: Arc<Notify>,
     pub(super) stop: AtomicBool,
     roster: Mutex<Roster>,
+    /// What was counted of packets of each peer since the driver looked last.
+    octets: Mutex<BTreeMap<PeerId, PacketOctets>>,
     pub(super) socket: Arc<RingSocket>,
     /// Programs that forward known flows beside the worker, if there are some.
     pub(super) kernel: Option<Arc<KernelSite>>,
@@ -94,6 +97,7 @@ impl Shared {
             stir,
             stop: AtomicBool::new(false),
             roster: Mutex::new(roster),
+            octets: Mutex::default(),
             socket,
             kernel,
             #[cfg(test)]
@@ -109,6 +113,14 @@ impl Shared {
     /// A moment as a time of sessions.
     pub(super) fn moment(&self, at: Instant) -> wire::Instant {
         wire::Instant::after_start(at.saturating_duration_since(self.start))
+    }
+
+    pub(super) fn put_octets(&self, octets: BTreeMap<PeerId, PacketOctets>) {
+        *self.octets.lock().unwrap_or_else(PoisonError::into_inner) = octets;
+    }
+
+    pub(super) fn take_octets(&self) -> BTreeMap<PeerId, PacketOctets> {
+        std::mem::take(&mut *self.octets.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn with_roster<T>(&self, with: impl FnOnce(&mut Roster) -> T) -> T {

@@ -18,6 +18,15 @@ use crate::stations::Location;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Instance(pub [u8; 16]);
 
+/// Octets of UDP payload of packets beside the management channel, as one end has counted them since its start.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PacketOctets {
+    /// Sent to the other end.
+    pub sent: u64,
+    /// Of the other end, and valid.
+    pub accepted: u64,
+}
+
 /// Number of changes of the pair of instances, as this site has seen them.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub struct Generation(pub u32);

@@ -40,7 +40,7 @@ mod table;
 mod window;
 
 pub use counters::{Discard, InDiscard, PeerCounters, SiteCounters, UnknownDiscard};
-pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance};
+pub use exchange::{Command, EPOCH_OVERLAP, Event, Generation, Instance, PacketOctets};
 pub use flows::NumberedFlow;
 pub use forwarding::{Forwarding, PreparedPeer};
 pub use message::{HelloMode, Message, MessageError, Stream};
@@ -48,7 +48,7 @@ pub use packet::{
     Delivery, Destination, PACKET_HEADER_OCTETS, PREFIX_OCTETS, Packet, PacketSource, Released, Route,
 };
 pub use session::{
-    COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
+    COMMANDS, ChannelState, EPOCH_LIFE, EpochAge, HeardOctets, IN_FLIGHT, OUTSTANDING, PeerFault, Session,
     SessionCounters, SessionSettings, SessionState,
 };
 pub use settings::{FrameKinds, Limits, Mode, PEERS, PeerId, PeerSettings, Settings};

@@ -22,6 +22,7 @@
 //!  14 Pong        12 token                         control
 //!  15 SeenAt      13 address                       control
 //!  16 ReachableAt 13 address                       control
+//!  17 Octets      15 sent, 16 accepted             control
 //! ```
 //!
 //! Encoding is the core deterministic one (RFC 8949, 4.2.1). Parsing is lenient where a later version may
@@ -42,7 +43,7 @@ use wire::tunnel::{Flow, FlowIndex};
 use zeroize::Zeroizing;
 
 use self::fields::{Fields, Writer};
-use crate::exchange::Instance;
+use crate::exchange::{Instance, PacketOctets};
 use crate::settings::{FrameKinds, Mode};
 
 /// Stream of a message. The first octet of a stream identifies it.
@@ -194,6 +195,9 @@ pub enum Message {
         /// The address, as in [`Message::SeenAt`].
         address: SocketAddr,
     },
+    /// What the sender has counted of packets beside the channel: so each end hears whether what it sends arrives. Only to a peer that takes
+    /// it ([`FrameKinds::OCTETS`]).
+    Octets(PacketOctets),
 }
 
 /// Error of octets that are no message. Closes the connection.
@@ -263,7 +267,9 @@ mod key {
     pub(super) const TOKEN: u8 = 12;
     pub(super) const ADDRESS: u8 = 13;
     pub(super) const FRAMES: u8 = 14;
-    pub(super) const COUNT: usize = 15;
+    pub(super) const SENT: u8 = 15;
+    pub(super) const ACCEPTED: u8 = 16;
+    pub(super) const COUNT: usize = 17;
 }
 
 impl Message {
@@ -319,6 +325,10 @@ impl Message {
                 writer.number(key::SEQ, *seq);
             }
             Self::Ping { token } | Self::Pong { token } => writer.number(key::TOKEN, *token),
+            Self::Octets(PacketOctets { sent, accepted }) => {
+                writer.number(key::SENT, *sent);
+                writer.number(key::ACCEPTED, *accepted);
+            }
             Self::SeenAt { address } | Self::ReachableAt { address } => {
                 let mut octets = [0; ADDRESS_OCTETS];
                 let (ip, port) = octets.split_at_mut(16);
@@ -369,6 +379,10 @@ impl Message {
             14 => Self::Pong { token: fields.number(key::TOKEN)? },
             15 => Self::SeenAt { address: Self::address(&fields)? },
             16 => Self::ReachableAt { address: Self::address(&fields)? },
+            17 => Self::Octets(PacketOctets {
+                sent: fields.number(key::SENT)?,
+                accepted: fields.number(key::ACCEPTED)?,
+            }),
             _ => return Ok(None),
         }))
     }
@@ -420,6 +434,7 @@ impl Message {
             Self::Pong { .. } => 14,
             Self::SeenAt { .. } => 15,
             Self::ReachableAt { .. } => 16,
+            Self::Octets(..) => 17,
         }
     }
 }

@@ -33,6 +33,7 @@
 mod announcements;
 mod fault;
 mod handle_message;
+mod octets;
 mod peer_flows;
 mod receive_epochs;
 mod state;
@@ -47,13 +48,15 @@ use wire::tunnel::FlowIndex;
 
 pub use self::announcements::{IN_FLIGHT, OUTSTANDING};
 pub use self::fault::PeerFault;
+pub use self::octets::HeardOctets;
 pub use self::state::{ChannelState, EpochAge, SessionCounters, SessionState};
 
 use self::announcements::Announcements;
+use self::octets::Octets;
 use self::peer_flows::PeerFlows;
 use self::receive_epochs::ReceiveEpochs;
 use self::transmit_epochs::TransmitEpochs;
-use crate::exchange::{Command, Event, Generation, Instance};
+use crate::exchange::{Command, Event, Generation, Instance, PacketOctets};
 use crate::message::{HelloMode, Message, MessageError, Stream};
 use crate::settings::{FrameKinds, Mode, PeerId};
 
@@ -104,6 +107,9 @@ pub struct Session {
     receive: ReceiveEpochs,
     flows: Announcements,
     peer_flows: PeerFlows,
+    /// Kinds of frames that the peer takes.
+    peer_takes: FrameKinds,
+    octets: Octets,
     due: Due,
     /// Pending position requests to the peer: lane to epoch.
     asked: BTreeMap<u8, u32>,
@@ -146,6 +152,8 @@ impl Session {
             receive: ReceiveEpochs::new(),
             flows: Announcements::default(),
             peer_flows: PeerFlows::default(),
+            peer_takes: FrameKinds::default(),
+            octets: Octets::default(),
             due: Due::default(),
             asked: BTreeMap::new(),
             asks: BTreeSet::new(),
@@ -255,6 +263,13 @@ impl Session {
         self.begin_epoch(now);
     }
 
+    /// Handles this end's figures, to be called once a second: the peer hears them if it takes them, and they or its own are news.
+    pub fn handle_octets(&mut self, octets: PacketOctets) {
+        if self.channel == ChannelState::Up && self.peer_takes.has(FrameKinds::OCTETS) {
+            self.octets.count(octets);
+        }
+    }
+
     /// Handles the time of [`Session::poll_timeout`], or any other.
     pub fn handle_timeout(&mut self, now: Instant) {
         for index in self.flows.take_retries(now) {
@@ -310,6 +325,7 @@ impl Session {
             flows_announced: self.flows.announced(),
             flows_acknowledged: self.flows.acknowledged(),
             peer_flows: self.peer_flows.accepted(),
+            octets: self.octets.heard(),
             fault: self.fault,
             counters: self.counters,
         }
@@ -336,6 +352,7 @@ impl Session {
         self.due = Due::default();
         self.asked.clear();
         self.asks.clear();
+        self.octets.disconnected();
         self.transmit.disconnected();
         self.flows.disconnected();
         self.peer_flows.disconnected();
@@ -372,7 +389,9 @@ impl Session {
             self.asked.insert(lane, epoch);
             return Some(Message::WhereIs { epoch, lane });
         }
-        let (lane, (epoch, seq)) = self.due.positions.pop_first()?;
-        Some(Message::Position { epoch, lane, seq })
+        if let Some((lane, (epoch, seq))) = self.due.positions.pop_first() {
+            return Some(Message::Position { epoch, lane, seq });
+        }
+        self.octets.poll().map(Message::Octets)
     }
 }

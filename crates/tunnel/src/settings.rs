@@ -47,8 +47,10 @@ impl FrameKinds {
     pub const TO_SITES: Self = Self(8);
     /// Packets of other sites, in identifier mode, which the peer relays.
     pub const FROM_SITES: Self = Self(16);
+    /// No frames: messages with octets that the peer has counted ([`Message::Octets`](crate::Message::Octets)).
+    pub const OCTETS: Self = Self(32);
     /// All that this version takes without being told to.
-    pub const ALWAYS: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0 | Self::FROM_SITES.0);
+    pub const ALWAYS: Self = Self(Self::EXTENDED.0 | Self::TAGGED.0 | Self::FROM_SITES.0 | Self::OCTETS.0);
     /// All that this version knows.
     pub const ALL: Self = Self(Self::ALWAYS.0 | Self::CYCLIC.0 | Self::TO_SITES.0);
 

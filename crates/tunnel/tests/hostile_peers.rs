@@ -6,7 +6,7 @@ use std::time::Duration;
 use suite::tunnel::EpochSecret;
 use tunnel::{
     COMMANDS, ChannelState, Command, EPOCH_LIFE, Event, FrameKinds, Generation, HelloMode, Instance, Message,
-    MessageError, Mode, PeerFault, PeerId, Session, SessionCounters, SessionSettings,
+    MessageError, Mode, PacketOctets, PeerFault, PeerId, Session, SessionCounters, SessionSettings,
 };
 use wire::Instant;
 use wire::tunnel::{Flow, FlowIndex};
@@ -311,6 +311,63 @@ fn a_number_announced_again_with_another_flow_is_the_other_flow_from_then_on() {
         assert!(matches!(sent(&mut session)[..], [Message::Announced { index: FlowIndex(3) }]));
     }
     assert_eq!(session.state().peer_flows, 1);
+}
+
+fn octets(sent: u64, accepted: u64) -> PacketOctets {
+    PacketOctets { sent, accepted }
+}
+
+/// What was counted is said if it is news, at this end's own pace, and to nobody who does not know the message.
+#[test]
+fn figures_without_end_are_answered_once_in_a_while() {
+    let told = |session: &mut Session| -> Vec<PacketOctets> {
+        let octets = sent(session).into_iter();
+        octets
+            .filter_map(|message| if let Message::Octets(octets) = message { Some(octets) } else { None })
+            .collect()
+    };
+    let mut session = up();
+    session.handle_octets(octets(7, 7));
+    assert_eq!(told(&mut session), [], "the peer is of an earlier version");
+
+    let Message::Hello { instance: _, lanes, window, mode, .. } = hello() else { panic!("a hello") };
+    let greet = |session: &mut Session, instance: u8| {
+        session.handle_connected(at(1));
+        let instance = Instance([instance; 16]);
+        let hello = Message::Hello { instance, lanes, window, mode, frames: FrameKinds::ALWAYS };
+        session.handle_message(at(1), hello).expect("a hello");
+        session.handle_octets(octets(1, 1));
+        session.handle_message(at(1), Message::Welcome).expect("a welcome");
+        assert_eq!(told(session), [], "not before the channel is up");
+    };
+    greet(&mut session, 3);
+    for (own, said) in [((7, 7), true), ((7, 7), false), ((8, 7), true), ((8, 7), false)] {
+        session.handle_octets(octets(own.0, own.1));
+        let expected = [octets(own.0, own.1)];
+        assert_eq!(told(&mut session), expected[..usize::from(said)]);
+    }
+    // The peer's figures are answered, also if nothing is new here: it hears that nothing came. All of a second are one.
+    for number in 0..1000 {
+        session.handle_message(at(2), Message::Octets(octets(number, 0))).expect("an honest peer");
+    }
+    assert_eq!(told(&mut session), []);
+    session.handle_octets(octets(8, 7));
+    session.handle_octets(octets(8, 7));
+    assert_eq!(told(&mut session), [octets(8, 7)]);
+    // Who says the same again is owed no answer: two ends that are idle are still.
+    session.handle_message(at(3), Message::Octets(octets(999, 0))).expect("an honest peer");
+    session.handle_octets(octets(8, 7));
+    assert_eq!(told(&mut session), []);
+    let heard = session.state().octets.expect("it was said");
+    assert_eq!((heard.octets, heard.messages), (octets(999, 0), 1001));
+
+    // Another connection says all again, and another instance has said nothing.
+    greet(&mut session, 3);
+    session.handle_octets(octets(8, 7));
+    assert_eq!(told(&mut session), [octets(8, 7)]);
+    assert_eq!(session.state().octets, Some(heard));
+    greet(&mut session, 4);
+    assert_eq!(session.state().octets, None);
 }
 
 /// Without anybody who takes commands or messages: the memory that a peer can fill ends.

@@ -45,7 +45,7 @@ const WAN_PORTS: u32 = 3;
 /// Identifiers of all lanes, at most: 20 bits of one choose its bucket.
 const IDENTIFIERS: u64 = 1 << 20;
 
-/// The programs, loaded once, and their maps. Dropping it detaches the programs and frees the maps, keys included.
+/// The programs, loaded once, and their maps. Dropping it wipes the keys, detaches the programs and frees the maps.
 pub struct Site {
     programs: Programs,
     settings: Settings,
@@ -405,8 +405,21 @@ impl Site {
     }
 }
 
+impl Drop for Site {
+    fn drop(&mut self) {
+        // The maps live on with programs that somebody else has. Lanes of which one cannot be wiped are no reason to leave others.
+        for lane in 0..self.lanes {
+            let _ = self.close_transmit(lane);
+            let _ = self.shut_receive(lane);
+        }
+    }
+}
+
 impl std::fmt::Debug for Site {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Site").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,7 +69,8 @@ fn boxes_come_from_enrolment_to_traffic_and_keep_what_stands() {
         program.wait_for_line("waits for a version of its fleet", DEADLINE).unwrap();
         let waits = plant.of_fleet(name, "it waits", |fleet| fleet.directory_answered_seconds.is_some());
         assert_eq!((waits.state, waits.version), (FleetState::Waits, None));
-        assert!(plant.report(name).links.is_empty());
+        let report = plant.report(name);
+        assert!(report.links.is_empty() && report.uptime_ms > 0);
     }
     plant.publish();
     programs.iter_mut().for_each(|program| drop(program.wait_for_line("is running", DEADLINE).unwrap()));
@@ -131,6 +132,30 @@ fn boxes_come_from_enrolment_to_traffic_and_keep_what_stands() {
         plant.operator_sees(0, "b: version ");
     });
     println!("sent through the rotation: {sent:?}, lost 0");
+    assert!(sent.iter().all(|sent| *sent > 0));
+
+    // And by its schedule, as a timer does it: once, however often that comes.
+    let text = fs::read_to_string(&inventory).unwrap();
+    fs::write(&inventory, text + "rotate_every = \"90d\"\n").unwrap();
+    let timer = || plant.step("rotate", "--due", &["--wait", "300"]);
+    assert_eq!(timer(), "no CAK is due\n");
+    let old = plant.ckn();
+    plant.grow_older(91);
+    let seen =
+        plant.done(&["fleet", "plan", &plant.path("inventory"), "--against", &plant.path("rendering")]);
+    assert!(seen.contains("press: a new CAK is due since 24 hours ago"), "{seen}");
+    let sent = while_they_talk(&plant.group.topology, || {
+        let said = timer();
+        assert!(said.contains("press: the old CAK ends\n"), "{said}");
+        let new = plant.ckn();
+        assert_ne!(new, old);
+        plant.under(&names, &new, 1);
+        names.iter().for_each(|name| plant.until(name, "one CAK is left", |mka| mka.caks.len() == 1));
+        assert_eq!(timer(), "no CAK is due\n");
+        assert_eq!(plant.ckn(), new);
+        plant.operator_sees(0, "b: version ");
+    });
+    println!("sent through the rotation by schedule: {sent:?}, lost 0");
     assert!(sent.iter().all(|sent| *sent > 0));
     let good = names.map(|name| plant.report(name).fleet.unwrap().version);
 

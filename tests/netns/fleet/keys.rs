@@ -171,7 +171,16 @@ impl Plant {
     /// CKN of a CAK in the operator's folder.
     pub(super) fn ckn(&self) -> String {
         let text = fs::read_to_string(self.path("inventory/keys/press.cak")).unwrap();
-        text.lines().next().unwrap().strip_prefix("ckn = ").unwrap().to_owned()
+        text.lines().find_map(|line| line.strip_prefix("ckn = ")).unwrap().to_owned()
+    }
+
+    /// Has the CAK say that it was made so many days earlier.
+    pub(super) fn grow_older(&self, days: u64) {
+        let file = self.path("inventory/keys/press.cak");
+        let text = fs::read_to_string(&file).unwrap();
+        let (made, rest) = text.strip_prefix("# made ").unwrap().split_once('\n').unwrap();
+        let earlier = made.parse::<u64>().unwrap() - days * 86_400;
+        fs::write(file, format!("# made {earlier}\n{rest}")).unwrap();
     }
 
     pub(super) fn report(&self, name: &str) -> GatewayReport {

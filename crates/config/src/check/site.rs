@@ -214,7 +214,10 @@ pub(super) fn write_site(
     }
     let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
-    let may = !site.protect && site.rate.is_none() && matches!(config.gateway.io, Io::Auto | Io::Kernel);
+    let may = !site.protect
+        && site.rate.is_none()
+        && site.admits_untagged()
+        && matches!(config.gateway.io, Io::Auto | Io::Kernel);
     if let Some(modes) = modes_in_kernel(site).filter(|_| may) {
         writeln!(f, "known flows of {modes} mode: kernel, if the drivers of LAN and WAN take its programs")?;
         writeln!(f, "             all others: user space (LAN by {engines}; UDP sockets)")?;
@@ -227,6 +230,7 @@ pub(super) fn write_site(
     for socket in sockets(site) {
         writeln!(f, "  binds      {socket}")?;
     }
+    write_vlans(f, site)?;
     write_order(f, site)?;
     if let Some(ether_type) = site.cells {
         let others = site.peers.iter().any(|peer| peer.mode != Mode::Identifier);
@@ -261,6 +265,19 @@ pub(super) fn write_site(
         site.window
     )?;
     site.peers.iter().try_for_each(|peer| write_peer(f, config, site, peer, lan_mtu))
+}
+
+/// Which VLANs cross, and what that keeps in user space.
+fn write_vlans(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
+    let Some(vlans) = &site.vlans else { return Ok(()) };
+    writeln!(f, "  vlans      {vlans}: frames of no other VLAN cross, in either direction")?;
+    match (site.protect, site.admits_untagged()) {
+        (true, _) | (false, true) => Ok(()),
+        (false, false) => writeln!(
+            f,
+            "             without \"untagged\" all frames pass through user space, and stations agree on keys behind VLAN tags alone"
+        ),
+    }
 }
 
 /// Which packets go first, and what they show.

@@ -9,7 +9,7 @@ use crate::findings::Findings;
 
 /// The word for none.
 const OFF: &str = "off";
-/// What boxes are called that nobody has named.
+/// Host names of boxes that nobody has named.
 const UNNAMED: [&str; 2] = ["localhost", "(none)"];
 
 /// The name as the key says, or the host name up to its first dot.
@@ -37,7 +37,7 @@ pub(super) fn announced_name(
     name.ok()
 }
 
-/// What keeps this text from being a name.
+/// Obstacle that keeps this text from being a name.
 fn barred(text: &str, bad: BadName) -> String {
     match bad {
         BadName::Length => format!("{} octets", text.len()),

@@ -80,6 +80,21 @@ section! {
             meaning: "What the site's uplink carries, less a few percent. Packets wait here instead of in a modem: express frames first, other flows in turns. It counts UDP, IP and 38 octets of Ethernet around each payload, all peers and paths together. Frames then pass through user space.",
             example: r#"rate = "50M""#,
         }
+        vlans: Vec<Spanned<Value>> {
+            kind: Kind::List {
+                of: &Kind::Either(&[
+                    // IEEE 802.1Q, table 9-2.
+                    Kind::Number { from: 1, to: 4094 },
+                    Kind::Word("untagged"),
+                    Kind::Text { what: "a range such as `\"20-29\"`", pattern: "^[0-9]{1,4}-[0-9]{1,4}$" },
+                ]),
+                from: 1,
+                to: 4095,
+            },
+            absent: Means("all cross"),
+            meaning: "The VLANs of the LAN that cross, both ways. The outermost tag that names a VLAN counts; priority tags (VID 0) name none. `untagged` stands for frames of no VLAN. All others are dropped and counted. Without `protect`, flows go through the kernel only with `untagged`.",
+            example: r#"vlans = [10, "20-29", "untagged"]"#,
+        }
         cells: Value {
             kind: Kind::Either(&[
                 Kind::Word("none"),

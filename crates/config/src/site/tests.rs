@@ -215,7 +215,7 @@ fn a_line_elsewhere_is_no_difference() {
         assert_ne!(one, other, "{by}");
         let of_a_peer =
             what.contains(':') && !what.starts_with('0') || what.contains("vni") || what == "\"berlin\"";
-        assert_eq!(one.is_like_but_for_peers(&other), of_a_peer, "{by}");
+        assert_eq!(one.goes_on_as(&other), of_a_peer, "{by}");
     }
 }
 
@@ -236,7 +236,7 @@ fn mistakes() -> Vec<(String, String, String)> {
         (
             "lan =",
             "wan =",
-            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, rate, cells, relay, window, allow_addresses, static, mka, standby, limits, peer",
+            "5: unknown key \"wan\"; did you mean lan? Else remove it or use one of name, lan, bind, identity, protect, suite, mtu, dscp, rate, vlans, cells, relay, window, allow_addresses, static, mka, standby, limits, peer",
         ),
         (
             "vni = 7",

@@ -17,7 +17,7 @@ use super::super::unique_names::{UniqueNames, interface_name, label, name};
 use super::super::{Io, Origin};
 use super::path::Around;
 use super::peer::Peers;
-use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay, standby, uplink};
+use super::{Host, MOST_PEERS, Site, SitePeer, limits, ports, protect, relay, standby, uplink, vlans};
 use crate::key_file::is_zeros;
 
 pub(in super::super) fn validate_all<'r>(
@@ -86,6 +86,7 @@ impl Judge {
             mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
             dscp: uplink::dscp(label, raw, SITE.protect.switch(&raw.protect), findings),
             rate: uplink::rate(label, raw, self.io, findings),
+            vlans: vlans::validate(label, raw, self.io, findings),
             cells: self.cells(raw, findings),
             relay: relay::validate(label, raw, peers.as_deref(), findings),
             standby: standby::validate(label, raw, peers.as_deref(), findings),

@@ -1,5 +1,6 @@
 //! Requests of a gateway to its thread for leases and floors, and the answers.
 
+use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use pnstore::{LeaseError, LeaseStore, UnusedPns};
@@ -7,7 +8,7 @@ use pnstore::{LeaseError, LeaseStore, UnusedPns};
 use super::Gateway;
 use crate::Notice;
 use crate::floors::Floor;
-use crate::lease_thread::{Answer, FIRST_PATIENCE, LAST_PATIENCE, PATIENCE};
+use crate::lease_thread::{Answer, DiskProbe, FIRST_PATIENCE, LAST_PATIENCE, PATIENCE};
 
 impl Gateway {
     /// Has the disk's thread work on leases and floors, and waits for it, for two seconds at most.
@@ -32,13 +33,47 @@ impl Gateway {
         self.lease_thread.ask(work, FIRST_PATIENCE)
     }
 
-    /// Whether the state directory can be written: to be asked before something is written there by the thread that turns
-    /// KaYs. It takes as long as the disk does, two seconds at most.
+    /// Has the disk's thread work on leases and floors, and does not wait: the thread that made this gateway is woken when the
+    /// answer is there. None comes if the disk's thread has ended.
+    pub fn begin_on_disk<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+    ) -> Receiver<T> {
+        self.lease_thread.begin(work)
+    }
+
+    /// Whether the state directory could be written within the last two seconds: to be asked before the thread that turns KaYs waits
+    /// for something there. None: it is being asked; [`Gateway::disk_has_just_answered`] says when to ask again. Never waits.
     ///
     /// # Errors
     /// [`LeaseError::Silent`], or why it cannot be written.
-    pub fn probe_disk(&mut self) -> Result<(), LeaseError> {
-        self.on_disk(LeaseStore::probe).and_then(|written| written)
+    pub fn probe_disk(&mut self, now: Instant) -> Option<Result<(), LeaseError>> {
+        self.disk_has_just_answered(now);
+        match std::mem::take(&mut self.disk_probe) {
+            DiskProbe::Answered(at, Ok(())) if now.saturating_duration_since(at) < PATIENCE => {
+                self.disk_probe = DiskProbe::Answered(at, Ok(()));
+                return Some(Ok(()));
+            }
+            DiskProbe::Answered(_, Err(error)) => return Some(Err(error)),
+            DiskProbe::UnderWay(answer) => self.disk_probe = DiskProbe::UnderWay(answer),
+            DiskProbe::Unknown | DiskProbe::Answered(..) => {
+                self.disk_probe = DiskProbe::UnderWay(self.lease_thread.begin(LeaseStore::probe));
+            }
+        }
+        self.lease_thread.silent(now).map(|silent| Err(self.lease_thread.silence(silent)))
+    }
+
+    /// Whether the disk's answer to [`Gateway::probe_disk`] has come since the last call.
+    pub fn disk_has_just_answered(&mut self, now: Instant) -> bool {
+        let DiskProbe::UnderWay(answer) = &self.disk_probe else { return false };
+        match answer.try_recv() {
+            Ok(answer) => {
+                self.disk_probe = DiskProbe::Answered(now, answer);
+                true
+            }
+            // Its thread has ended: it counts as a silent disk.
+            Err(_) => false,
+        }
     }
 
     /// Duration of the silence of the state directory's disk, if it does not answer.
@@ -98,12 +133,12 @@ mod tests {
         let path = std::env::temp_dir().join(format!("frameward-disk-taken-{}", std::process::id()));
         let leases = LeaseStore::open(&path, None).unwrap();
         let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
-        gateway.probe_disk().unwrap();
+        gateway.on_disk(|_| ()).unwrap();
         thread::sleep(SILENT + Duration::from_millis(100));
         assert_eq!(gateway.disk_silent(), None);
         gateway.on_disk(|_| ()).unwrap();
         gateway.turn(Instant::now());
-        gateway.probe_disk().unwrap();
+        gateway.on_disk(|_| ()).unwrap();
         gateway.stop().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
     }
@@ -115,17 +150,22 @@ mod tests {
         let leases = LeaseStore::open(&path, None).unwrap();
         let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
         assert!(gateway.on_disk(|_| 7).is_ok_and(|answer| answer == 7));
-        gateway.probe_disk().unwrap();
+        answers(&mut gateway);
         let (go, held) = channel::<()>();
         let held_up = gateway.lease_thread.ask(move |_| held.recv(), Duration::ZERO);
         assert!(matches!(held_up, Err(LeaseError::Silent { .. })));
         gateway.lease_thread.keep_floors(Vec::new(), None);
         assert!(gateway.disk_silent().is_none(), "nobody knows yet");
+        // What was known two seconds ago is known no more; and nobody waits to know it.
+        let later = Instant::now() + PATIENCE;
+        assert!(gateway.probe_disk(later - Duration::from_secs(1)).is_some_and(|known| known.is_ok()));
+        assert!(!matches!(gateway.probe_disk(later), Some(Ok(()))));
         // Waits for what it may, and not again.
         assert!(matches!(gateway.on_disk(|_| ()), Err(LeaseError::Silent { .. })));
         let before = Instant::now();
         for _ in 0..100 {
-            assert!(matches!(gateway.probe_disk(), Err(LeaseError::Silent { .. })));
+            assert!(matches!(gateway.on_disk(|_| ()), Err(LeaseError::Silent { .. })));
+            assert!(matches!(gateway.probe_disk(Instant::now()), Some(Err(LeaseError::Silent { .. }))));
         }
         assert!(before.elapsed() < PATIENCE && gateway.disk_silent().is_some());
         let mut notices = Vec::new();
@@ -141,8 +181,19 @@ mod tests {
         }
         notices.extend(gateway.turn(Instant::now()));
         assert!(notices.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })), "{notices:?}");
-        gateway.probe_disk().unwrap();
+        answers(&mut gateway);
         gateway.stop().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    fn answers(gateway: &mut Gateway) {
+        let end = Instant::now() + FIRST_PATIENCE;
+        loop {
+            match gateway.probe_disk(Instant::now()) {
+                Some(known) => return known.unwrap(),
+                None => assert!(Instant::now() < end),
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

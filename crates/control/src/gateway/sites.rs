@@ -5,7 +5,7 @@ use std::io;
 use super::Gateway;
 use dataplane::job::{Datapath, Progress};
 use dataplane::link::Link;
-use dataplane::site::{Lan, PeerChange, Site};
+use dataplane::site::{Lan, PeerChange, Site, VlanList};
 
 use crate::WorkerUnresponsive;
 use crate::jobs::{SiteJob, SwapDatapath};
@@ -102,6 +102,20 @@ impl Gateway {
         self.sites[number].peers += coming;
         // Freeing takes its time, and takes it here.
         drop(change);
+        Ok(())
+    }
+
+    /// Lets frames of these VLANs alone cross from here on; of all without a list.
+    ///
+    /// # Errors
+    /// [`WorkerUnresponsive`].
+    pub fn set_vlans(&mut self, name: &str, vlans: Option<Box<VlanList>>) -> Result<(), WorkerUnresponsive> {
+        let number = self.site_number(name).ok_or(WorkerUnresponsive)?;
+        let before = self.run_on_site(number, vlans, |site, vlans| {
+            *vlans = site.set_vlans(vlans.take());
+            Progress::DoneForThisTurn
+        })?;
+        drop(before);
         Ok(())
     }
 

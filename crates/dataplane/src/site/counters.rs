@@ -19,6 +19,10 @@ wire::counters! {
         /// MACsec frames and MKPDUs of the LAN under the SCI of the SecY that protects it: no station's, but a forger's, or
         /// recorded.
         out_pkts_own_sci = "OutPktsOwnSci" [discard],
+        /// Frames of the LAN in a VLAN that may not cross.
+        out_pkts_other_vlan = "OutPktsOtherVlan" [discard],
+        /// Frames for the LAN in a VLAN that may not cross: a peer lets more cross, or is hostile.
+        in_pkts_other_vlan = "InPktsOtherVlan" [discard],
         /// Frames of the LAN that the other box forwards, while this one is the standby.
         out_pkts_standby = "OutPktsStandby",
         /// Frames out of the tunnel, verified, that the other box delivers, while this one is the standby.

@@ -13,6 +13,7 @@ use super::marking::Dscp;
 use super::secured::{Secured, Sender};
 use super::standby::Standby;
 use super::turns::Turns;
+use super::vlans::VlanList;
 use crate::link::Link;
 use netdev::burst::Burst;
 use netdev::pool::Pool;
@@ -71,6 +72,8 @@ pub(super) struct LanPort {
     leaving: Burst,
     /// Frames of the tunnel do not reach the LAN: the other box delivers them.
     is_closed: bool,
+    /// VLANs that cross; none: all.
+    vlans: Option<Box<VlanList>>,
     /// Counters of ports that are closed.
     before: PortCounters,
 }
@@ -130,6 +133,11 @@ impl LanPort {
         }
     }
 
+    /// Sets which VLANs cross, and returns the list before.
+    pub(super) const fn set_vlans(&mut self, vlans: Option<Box<VlanList>>) -> Option<Box<VlanList>> {
+        std::mem::replace(&mut self.vlans, vlans)
+    }
+
     pub(super) const fn link(&self) -> Option<&Link> {
         match &self.side {
             Side::Secured(secured) => Some(&secured.link),
@@ -155,7 +163,9 @@ impl LanPort {
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
         match &mut self.side {
-            Side::Secured(secured) => secured.take_in(now, read, marks, standby, counters),
+            Side::Secured(secured) => {
+                secured.take_in(now, read, marks, standby, self.vlans.as_deref(), counters)
+            }
             Side::Nothing | Side::Port(_) => (0, NextAction::Continue),
         }
     }
@@ -173,16 +183,27 @@ impl LanPort {
         }
     }
 
-    /// Receives frames for the tunnel into `burst`. The pool for them, if there is a port, and who may have sent them.
-    pub(super) fn receive(&mut self, burst: &mut Burst) -> Option<(&mut Pool, Sender)> {
-        match &mut self.side {
-            Side::Nothing => None,
+    /// Receives frames for the tunnel into `burst`. The pool for them, if there is a port, who may have sent them, and how many there were. Those
+    /// of the LAN whose VLAN does not cross are dropped here.
+    pub(super) fn receive(
+        &mut self,
+        burst: &mut Burst,
+        counters: &mut SitePathCounters,
+    ) -> Option<(&mut Pool, Sender, usize)> {
+        let Self { side, vlans, .. } = self;
+        let (pool, sender) = match side {
+            Side::Nothing => return None,
             Side::Port(lan) => {
                 lan.port.receive(&mut lan.pool, burst);
-                Some((&mut lan.pool, Sender::Lan))
+                (&mut lan.pool, Sender::Lan)
             }
-            Side::Secured(secured) => secured.receive(burst),
+            Side::Secured(secured) => secured.receive(burst)?,
+        };
+        let received = burst.len();
+        if let (Some(vlans), Sender::Lan) = (vlans, sender) {
+            counters.out_pkts_other_vlan += vlans.keep_listed(pool, burst);
         }
+        Some((pool, sender, received))
     }
 
     /// Puts a frame of several pieces into a chunk, to be sent; counts it if that cannot be.
@@ -212,12 +233,18 @@ impl LanPort {
         if self.leaving.is_empty() {
             return;
         }
-        match &mut self.side {
+        let Self { side, leaving, vlans, is_closed, .. } = self;
+        match side {
             Side::Nothing => {}
             Side::Port(lan) => {
-                lan.port.transmit(&mut lan.pool, &mut self.leaving);
+                if let Some(vlans) = vlans {
+                    counters.in_pkts_other_vlan += vlans.keep_listed(&mut lan.pool, leaving);
+                }
+                lan.port.transmit(&mut lan.pool, leaving);
             }
-            Side::Secured(secured) => secured.deliver(now, &mut self.leaving, self.is_closed, counters),
+            Side::Secured(secured) => {
+                secured.deliver(now, leaving, *is_closed, vlans.as_deref(), counters);
+            }
         }
     }
 

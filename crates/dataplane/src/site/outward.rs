@@ -122,14 +122,13 @@ impl Site {
             counters,
             ..
         } = self;
-        let Some((pool, sender)) = lan.receive(arrived) else { return 0 };
-        let received = arrived.len();
-        if received == 0 {
-            return 0;
+        let Some((pool, sender, received)) = lan.receive(arrived, counters) else { return 0 };
+        if arrived.is_empty() {
+            return received;
         }
         let gate = standby.as_ref().map_or(Gate::Open, |standby| standby.gate());
         let marks = outward.marks(wan.uplink.is_some());
-        let mut batch = Batch::new(now, wan, received);
+        let mut batch = Batch::new(now, wan, arrived.len());
         let first = batch.number;
         for (number, slot) in arrived.slots().iter().enumerate() {
             let frame = pool.frame(slot);

@@ -22,6 +22,7 @@ use wire::{EtherType, Instant, Sci};
 use super::counters::SitePathCounters;
 use super::marking::{Dscp, Mark};
 use super::standby::Standby;
+use super::vlans::VlanList;
 use crate::link::Link;
 use crate::pipeline::{Pipeline, give_refused};
 use netdev::burst::Burst;
@@ -61,22 +62,23 @@ impl Secured {
         }
     }
 
-    /// Takes a burst of the LAN in, and marks its frames by this rule. Returns how many frames came, and the need of the transmit SA.
+    /// Takes a burst of the LAN in, and marks its frames by this rule. Those of VLANs that do not cross go with the stations' frames: they
+    /// are dropped with those. Returns how many frames came, and the need of the transmit SA.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
         read: time::Instant,
         marks: Option<Dscp>,
         standby: Option<&mut Standby>,
+        vlans: Option<&VlanList>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
         let is_closed = standby.as_ref().is_some_and(|standby| standby.gate() == Gate::Closed);
-        let is_aside = match &standby {
-            None => is_of_station,
-            // What does not go out costs no PN.
-            Some(_) if is_closed => |_: &[u8]| true,
-            Some(_) => |frame: &[u8]| is_of_station(frame) || BeatFrameKind::is_own(frame),
-        };
+        // What does not go out costs no PN.
+        let stays = |frame: &[u8]| is_closed || vlans.is_some_and(|vlans| !vlans.admits(frame));
+        let is_beat: fn(&[u8]) -> bool =
+            if standby.is_some() { BeatFrameKind::is_own } else { |_: &[u8]| false };
+        let is_aside = |frame: &[u8]| stays(frame) || is_of_station(frame) || is_beat(frame);
         let mark = marks.map(|dscp| move |frame: &[u8]| Mark::of(frame, dscp).0);
         let taken_in = self.link.turn_outward(now, read, is_aside, mark, &mut self.stations);
         if let Some(standby) = standby
@@ -118,13 +120,14 @@ impl Secured {
         self.link.protected_frames(into).map(|pool| (pool, Sender::Own))
     }
 
-    /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. If `is_closed`, none reaches the LAN: they are verified all the
-    /// same, so that nobody can have them delivered later. Work: a look at each of the SecY's SCs for a frame.
+    /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. If `is_closed`, none reaches the LAN, else those of these VLANs:
+    /// all are verified, so that nobody can have them delivered later. Work: a look at each of the SecY's SCs for a frame.
     pub(super) fn deliver(
         &mut self,
         now: Instant,
         frames: &mut Burst,
         is_closed: bool,
+        vlans: Option<&VlanList>,
         counters: &mut SitePathCounters,
     ) {
         let Self { link, verify, pass, kept, .. } = self;
@@ -149,11 +152,10 @@ impl Secured {
             }
         }
         if !verify.is_empty() {
-            link.turn_inward(now, verify, is_closed.then_some(kept));
+            link.turn_inward(now, verify, (is_closed || vlans.is_some()).then_some(kept));
         }
-        if let Some((pool, ..)) = link.plain_side()
-            && is_closed
-        {
+        let Some((pool, port, _)) = link.plain_side() else { return };
+        if is_closed {
             loop {
                 counters.in_pkts_standby += pass.len() as u64;
                 pass.give_all(pool);
@@ -162,9 +164,19 @@ impl Secured {
                     return;
                 }
             }
-        } else if let Some((pool, port, _)) = link.plain_side()
-            && !pass.is_empty()
-        {
+        }
+        if let Some(vlans) = vlans {
+            counters.in_pkts_other_vlan += vlans.keep_listed(pool, pass);
+            loop {
+                kept.receive(pool, verify);
+                if verify.is_empty() {
+                    break;
+                }
+                counters.in_pkts_other_vlan += vlans.keep_listed(pool, verify);
+                port.transmit(pool, verify);
+            }
+        }
+        if !pass.is_empty() {
             counters.in_pkts_stations += pass.len() as u64;
             port.transmit(pool, pass);
         }

@@ -225,7 +225,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             )];
         }
     }
-    findings.extend(of_relay(peer, report));
+    findings.extend(of_relay(site, peer, report));
     findings.extend(of_nat(site, peer, report));
     findings.extend(of_path(site, peer, report, lan_mtu));
     if let (Mode::HeaderEncryption, Some(Endpoint { port, .. })) = (peer.mode, &peer.endpoint) {
@@ -260,8 +260,11 @@ fn of_paths(site: &Site, name: &str, paths: &[SitePathReport]) -> Vec<Finding> {
     paths.iter().zip(1..).map(of).collect()
 }
 
+/// The port that firewalls let out which let nothing else out.
+const OFTEN_ALLOWED: u16 = 443;
+
 /// Whether a relay is needed.
-fn of_relay(peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
+fn of_relay(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
     let (name, hub) = (&peer.name, &peer.via.as_ref()?.name);
     if !report.relayed {
         return Some(Finding::ok("relay", format!("{name} is reached directly: {hub} does not relay")));
@@ -270,11 +273,16 @@ fn of_relay(peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
         "" => String::new(),
         why => format!(" ({why})"),
     };
+    let called = site.peers.iter().filter(|other| other.name == *hub).flat_map(SitePeer::endpoints);
+    let cure = if site.bind.port() != OFTEN_ALLOWED && called.into_iter().any(|to| to.port == OFTEN_ALLOWED) {
+        // Who is called there is called there for a firewall's sake, and that firewall drops calls to this site's port.
+        "where firewalls let UDP 443 out alone, set bind to port 443 at both sites, whose NATs have to keep it"
+    } else {
+        "for a direct way let the NAT of one of the two sites forward the port of bind, or both NATs keep one port for all destinations"
+    };
     Some(Finding::note(
         "relay",
-        format!(
-            "{name} is relayed by {hub}{because}: that costs a round trip more; for a direct way let the NAT of one of the two sites forward the port of bind, or both NATs keep one port for all destinations"
-        ),
+        format!("{name} is relayed by {hub}{because}: that costs a round trip more; {cure}"),
     ))
 }
 
@@ -390,6 +398,14 @@ fn of_counters(sum: impl Fn(&str) -> u64) -> Vec<Finding> {
         (
             "OutPktsTagged",
             "a peer of an earlier version carries no frames behind VLAN tags: upgrade it, or connect the LAN's port untagged",
+        ),
+        (
+            "OutPktsOtherVlan",
+            "vlans does not list the VLANs of some frames of this LAN, which stay here: list them at both ends if they are to cross",
+        ),
+        (
+            "InPktsOtherVlan",
+            "a peer sends frames of VLANs that vlans does not list here, and they were dropped: list them, or have the peer list fewer",
         ),
         (
             "OutPktsCyclic",

@@ -92,7 +92,11 @@ impl Redb {
     }
 
     fn write(&self, key: &str, value: &[u8], seen: u64) -> Result<Put, Failed> {
-        let database = Self::opened(|| Database::create(&self.0))?;
+        // Who has seen an entry has seen a file: an empty one in its place would hide that it is gone.
+        let database = match seen {
+            0 => Self::opened(|| Database::create(&self.0))?,
+            _ => Self::opened(|| Database::open(&self.0))?,
+        };
         let transaction = database.begin_write().map_err(failed)?;
         let outcome = {
             let mut entries = transaction.open_table(ENTRIES).map_err(failed)?;

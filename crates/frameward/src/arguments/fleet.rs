@@ -7,6 +7,7 @@ use clap::Subcommand;
 use crate::Failure;
 
 mod approve;
+mod due;
 mod enrol;
 mod files;
 mod gateway;
@@ -20,6 +21,7 @@ pub(crate) enum Fleet {
     /// Show what another rendering of the inventory would change, gateway by gateway, and what that interrupts
     #[command(after_help = "\
 The command changes nothing. Keys that are missing are counted as new; `fleet render` makes them.
+CAKs that are due by rotate_every are named, and those whose exchange has begun.
 
   + - ~     a gateway is added, removed or changed
   !         frames are lost that would have passed

@@ -200,3 +200,30 @@ fn what_the_gateway_refuses_is_told_with_its_cause() {
         assert_eq!(told.why, Some(format!("not taken from its folder yet: {why}")));
     });
 }
+
+/// A file system that is not mounted, say. What is made in its place would hide behind it.
+#[test]
+fn a_directory_that_is_gone_is_away_and_is_not_made_anew() {
+    let world = World::new("agent-gone");
+    world.publish("01");
+    let gateway = Gateway::default();
+    gateway.runs.store(true, Ordering::Relaxed);
+    let refuses = Arc::clone(&gateway.refuses);
+    let (file, aside) = (world.place.path().join("fleet.redb"), world.place.path().join("aside.redb"));
+    world.follow(gateway, |seen| {
+        until(
+            "it beats",
+            || world.heartbeat(),
+            |beat| beat.as_ref().is_some_and(|beat| beat.outcome == Outcome::Confirmed),
+        );
+        std::fs::rename(&file, &aside).unwrap();
+        let away = until("it is away", || seen.report().directory_away, Option::is_some);
+        assert!(away.unwrap().contains("there is no such file"));
+        assert!(!file.exists());
+        std::fs::rename(&aside, &file).unwrap();
+        until("it is back", || seen.report().directory_away, Option::is_none);
+        refuses.store(true, Ordering::Relaxed);
+        world.publish_as(Kind::Configuration, "02");
+        until("it goes on", || world.heartbeat().unwrap(), |beat| beat.outcome == Outcome::TakenBack);
+    });
+}

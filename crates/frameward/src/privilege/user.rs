@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  root ── looks the user up, makes the two directories ──▶ groups, gid, uid; capabilities stay permitted
-//!       ── privilege::give_up_others ──▶ the five that are needed ──▶ configuration, keys, state: as that user
+//!       ── privilege::give_up_others ──▶ those that are needed ──▶ configuration, keys, state: as that user
 //! ```
 //!
 //! Without capabilities root still owns what is root's: it could write any program and any configuration of the box.

@@ -1,5 +1,6 @@
 //! Settings of a link's KaY: settings out of the configuration, the interface and the speed of this CPU.
 
+use std::path::Path;
 use std::time::SystemTime;
 
 use control::{KeyAgreement, Recorded, Recorder};
@@ -77,12 +78,11 @@ pub(super) fn key_agreement(
     }
 }
 
-/// Keeps the log that the configuration asks for.
+/// Keeps the log of a link's KaY there.
 ///
 /// # Errors
 /// In words, if the file cannot be written.
-pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String> {
-    let Some(path) = &mka.record else { return Ok(None) };
+pub(super) fn recorder(link: &str, path: &Path) -> Result<Recorder, String> {
     let mut log = KayLog::create(path).map_err(|error| {
         format!(
             "link {link:?}: cannot write record {}: {error}; name a file that the gateway's user can write, or remove record",
@@ -90,12 +90,12 @@ pub(super) fn recorder(link: &str, mka: &Mka) -> Result<Option<Recorder>, String
         )
     })?;
     let link = link.to_owned();
-    Ok(Some(Box::new(move |now, recorded| match recorded {
+    Ok(Box::new(move |now, recorded| match recorded {
         Recorded::Began { settings, ckns, seed } => log.began(now, &link, settings, ckns, seed),
         Recorded::Changed { settings, ckns } => log.changed(now, settings, ckns),
         Recorded::Input(told) => log.told(now, told),
         Recorded::Stranger(frame) => log.stranger(now, frame),
-    })))
+    }))
 }
 
 impl Running {
@@ -169,7 +169,7 @@ impl Running {
     /// Opens a link's ports on its interfaces as they are now.
     pub(super) fn reopen(&mut self, link: &mut RunningLink, mtus: Mtus) -> Result<(), String> {
         let before = link.about.source;
-        let ports = link.reopen(&self.gateway, mtus)?;
+        let ports = link.reopen(&self.gateway, &self.settings, mtus)?;
         if link.about.source != before {
             self.renew_agreement(link)?;
         }

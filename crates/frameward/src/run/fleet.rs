@@ -168,10 +168,11 @@ fn wait(
         supervisor.alive(Instant::now());
         match asked.wait(TICK) {
             Some(ControlRequest::Report(reply)) => {
-                drop(reply.send(CountedReport { report: report(name, &seen), baseline: None }));
+                let report = report(name, &seen, since.elapsed());
+                drop(reply.send(CountedReport { report, baseline: None }));
             }
             Some(ControlRequest::Request(Request::Status {}, reply)) => {
-                drop(reply.send(Reply::Report(report(name, &seen))));
+                drop(reply.send(Reply::Report(report(name, &seen, since.elapsed()))));
             }
             Some(ControlRequest::Request(_, reply)) => {
                 drop(reply.send(Reply::Error("it waits for a version of its fleet".into())));
@@ -192,6 +193,11 @@ fn wait(
     Ok(Some(agent))
 }
 
-fn report(name: &str, seen: &Seen) -> GatewayReport {
-    GatewayReport { fleet: Some(seen.report()), ..without_links(name) }
+fn report(name: &str, seen: &Seen, up: Duration) -> GatewayReport {
+    GatewayReport {
+        fleet: Some(seen.report()),
+        uptime_seconds: up.as_secs(),
+        uptime_ms: up.as_millis() as u64,
+        ..without_links(name)
+    }
 }

@@ -83,6 +83,9 @@ impl Running {
     /// Looks at the interfaces of all links and sites, if that is due, and does what they need; logs what sites have to
     /// say.
     pub(super) fn poll_interfaces(&mut self, monitor: &mut InterfaceMonitor, now: Instant) {
+        if self.control.disk_has_just_answered(now) {
+            monitor.next = now;
+        }
         let seen = monitor.poll(now, || self.question());
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
@@ -163,11 +166,12 @@ impl Running {
         }
         // The interface's original settings are recorded on disk.
         let written = match link.is_to_prepare(there) {
-            true => self.control.probe_disk().map_err(|error| error.to_string()),
+            true => self.control.probe_disk(now)?.map_err(|error| error.to_string()),
             false => Ok(()),
         };
-        let prepared =
-            written.and_then(|()| link.prepare(&self.gateway, there).map_err(|error| error.to_string()));
+        let prepared = written.and_then(|()| {
+            link.prepare(&self.gateway, &self.settings, there).map_err(|error| error.to_string())
+        });
         let (why, try_at) = match (prepared, missing(&link.config, there)) {
             (Err(why), _) => (why, now + RETRY),
             (Ok(()), Some(missing)) => (missing, now),
@@ -196,10 +200,13 @@ impl Running {
             None if link.config.in_site && !self.has_started_site(&link.config.name) => {
                 (NO_SITE.to_owned(), now)
             }
-            None => match self.start_link(link) {
-                Ok(()) => return Some(PassageNews::begins(link.engines())),
-                Err(why) => (why, now + RETRY),
-            },
+            None => {
+                let written = self.control.probe_disk(now)?.map_err(|error| error.to_string());
+                match written.and_then(|()| self.start_link(link)) {
+                    Ok(()) => return Some(PassageNews::begins(link.engines())),
+                    Err(why) => (why, now + RETRY),
+                }
+            }
         };
         let known = link.waiting.as_ref().is_some_and(|waiting| waiting.why == why);
         link.wait(why.clone(), try_at);
@@ -209,8 +216,7 @@ impl Running {
     /// Starts a link whose interfaces are there.
     fn start_link(&mut self, link: &mut RunningLink) -> Result<(), String> {
         let mtus = link_mtus(&self.file, &link.config, &interface_mtu).map_err(lines)?;
-        self.control.probe_disk().map_err(|error| error.to_string())?;
-        let ready = ReadyLink::open(&self.gateway, &link.config, mtus, &self.control)
+        let ready = ReadyLink::open(&self.gateway, &link.config, mtus, &self.control, &self.settings)
             .map_err(|error| error.to_string())?;
         self.begin(link, ready).map_err(|error| error.to_string())
     }
@@ -289,7 +295,8 @@ fn forward_loss(link: &mut RunningLink, control: &mut Gateway, now: Instant) {
         return;
     }
     // That a side is held down is recorded on disk before.
-    let written = control.probe_disk().map_err(|error| error.to_string());
+    let Some(written) = control.probe_disk(now) else { return };
+    let written = written.map_err(|error| error.to_string());
     match written.and_then(|()| link.hold_down().map_err(|error| error.to_string())) {
         Ok(()) => {
             link.not_held = None;

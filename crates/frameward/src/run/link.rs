@@ -8,13 +8,14 @@ use std::time::Instant;
 use control::LinkPlace;
 use dataplane::link::Ports;
 use netdev::burst::BURST_FRAMES;
-use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
+use netdev::interface::{Guard, InterfaceError, LinkState};
 use netdev::passed_on::PassedInterface;
 use pnstore::{PnBlock, UnmarkedKey};
 use tracing::{info, warn};
 use wire::{MacAddr, Pn, Sci};
 
 use super::carrier_loss::{LossForwarding, Side};
+use super::interface_settings::{InterfaceSettings, OwnInterface};
 use config::change::needs_other_ports;
 use config::check::{self, Mtus};
 use config::{Gateway, Io, Keys, Link};
@@ -30,7 +31,7 @@ pub(super) struct RunningLink {
     /// Whether a worker has it. Not so, it was never started, since an interface has been missing all the time.
     pub(super) is_seated: bool,
     /// Its interfaces, plain and protected, as far as they are there; to be restored when no port is open on them.
-    prepared: [Option<Prepared>; 2],
+    prepared: [Option<OwnInterface>; 2],
     /// Why it has no ports, if it has none.
     pub(super) waiting: Option<Waiting>,
     /// Which side is to be held down.
@@ -126,12 +127,17 @@ impl RunningLink {
 
     /// Opens interfaces and ports anew, as the configuration says; no port may be open on those before. Interfaces
     /// that stay are not put back in between; without success some may be prepared.
-    pub(super) fn reopen(&mut self, gateway: &Gateway, mtus: Mtus) -> Result<Ports, String> {
-        self.prepare(gateway, [true; 2]).map_err(|error| error.to_string())?;
+    pub(super) fn reopen(
+        &mut self,
+        gateway: &Gateway,
+        settings: &InterfaceSettings,
+        mtus: Mtus,
+    ) -> Result<Ports, String> {
+        self.prepare(gateway, settings, [true; 2]).map_err(|error| error.to_string())?;
         let [Some(plain), protected] = &self.prepared else {
             unreachable!("invariant: it has just been prepared")
         };
-        let opened = open_sides(plain, protected.as_ref(), gateway).map_err(|error| error.to_string())?;
+        let opened = open_sides(plain, protected.as_deref(), gateway).map_err(|error| error.to_string())?;
         // The SCI stays, also on another interface: peers know it, and nobody else has it.
         let source = MacAddr(protected.as_ref().unwrap_or(plain).interface().mac());
         self.about = About::new(mtus, &opened.ports, self.about.sci, source, self.about.began);
@@ -157,14 +163,19 @@ impl RunningLink {
 
     /// Prepares the interfaces that are there (plain, protected), each by itself; those that are prepared are looked
     /// at again. No port may be open on them.
-    pub(super) fn prepare(&mut self, gateway: &Gateway, there: [bool; 2]) -> Result<(), InterfaceError> {
+    pub(super) fn prepare(
+        &mut self,
+        gateway: &Gateway,
+        settings: &InterfaceSettings,
+        there: [bool; 2],
+    ) -> Result<(), InterfaceError> {
         let allowed = allowed(gateway, self.config.allow_addresses);
         let mut result = Ok(());
         for ((slot, name), there) in self.prepared.iter_mut().zip(self.config.interfaces()).zip(there) {
             let prepared = match slot.take() {
                 _ if !there => Ok(None),
                 Some(mut prepared) => prepared.renew().map(|()| Some(prepared)),
-                None => Prepared::named(name, &gateway.state, allowed).map(Some),
+                None => settings.prepare(name, allowed).map(Some),
             };
             match prepared {
                 Ok(prepared) => *slot = prepared,
@@ -197,7 +208,8 @@ impl RunningLink {
     pub(super) fn let_go(&mut self, seen: [Option<LinkState>; 2]) {
         for (slot, seen) in self.prepared.iter_mut().zip(seen) {
             let index = seen.map(|seen| seen.index);
-            slot.take_if(|prepared| Some(prepared.interface().index()) != index);
+            let gone = slot.take_if(|prepared| Some(prepared.interface().index()) != index);
+            gone.into_iter().for_each(OwnInterface::let_go);
         }
     }
 
@@ -293,7 +305,7 @@ impl RunningLink {
     pub(super) fn put_back(&mut self) -> Result<(), InterfaceError> {
         let prepared = std::mem::take(&mut self.prepared);
         self.let_settle();
-        prepared.into_iter().flatten().map(Prepared::restore).fold(Ok(()), Result::and)
+        prepared.into_iter().flatten().map(OwnInterface::restore).fold(Ok(()), Result::and)
     }
 
     /// It is in no worker any more, and is started again as soon as it can be; its ports are closed.

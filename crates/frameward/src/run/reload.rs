@@ -16,6 +16,8 @@
 //! | `log` | the lines of the log look otherwise |
 //! | anything else in `[gateway]`, but for `io` and `unguarded` | refused: the gateway has to be restarted |
 //!
+//! Files are read, and the disk is asked, by other threads: see request.rs.
+//!
 //! Everything that can be wrong is looked for before anything is changed: configuration, key files, what keys were used
 //! for before, MTUs, the address of `http`. A reload that is only tried ends there (trial.rs). What the
 //! system refuses afterwards, such as a port that cannot be opened, is told, and concerns that link alone (a port is tried
@@ -27,6 +29,7 @@
 //! stations. Sites are stopped before links change and started behind them, so an interface may go from one to another.
 
 mod judge;
+mod request;
 mod sites;
 mod step;
 mod trial;
@@ -49,6 +52,8 @@ use config::{Keys, Link, Outline, StaticSas};
 use judge::New;
 use report::ReloadReport;
 use report::control_socket::Outcome;
+use request::Loaded;
+pub(super) use request::ReloadRequests;
 pub(super) use step::ExpressGoesOn;
 use step::{KeyChange, Step, What};
 
@@ -66,10 +71,10 @@ fn log_refusal(errors: &[String]) {
 }
 
 impl Running {
-    /// Reads the configuration again and takes it over. Returns whether that was done, and what was said of it.
-    pub(super) fn reload(&mut self) -> Outcome {
+    /// Takes a configuration over that was read. Returns whether that was done, and what was said of it.
+    fn reload(&mut self, loaded: Loaded) -> Outcome {
         let (done, lines) = heard(|| {
-            let done = self.take_over();
+            let done = self.take_over(loaded);
             let outcome = if done { "reloaded" } else { "not reloaded" };
             info!(event = "reload", done, "{}: {outcome}", self.file.display());
             done
@@ -79,8 +84,8 @@ impl Running {
         Outcome { done, lines }
     }
 
-    fn take_over(&mut self) -> bool {
-        let prepared = self.prepare().and_then(|new| {
+    fn take_over(&mut self, loaded: Loaded) -> bool {
+        let prepared = self.prepare(loaded).and_then(|new| {
             let http = self.http.prepare(&self.file, self.gateway.http, new.gateway.http);
             Ok((new, http.map_err(|finding| vec![finding.to_string()])?))
         });
@@ -296,7 +301,7 @@ impl Running {
         if link.in_site {
             return Ok(RunningLink::absent(link, NO_SITE.to_owned()));
         }
-        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control)?;
+        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control, &self.settings)?;
         let mut running = RunningLink::absent(link, String::new());
         self.begin(&mut running, ready)?;
         Ok(running)

@@ -19,13 +19,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use control::Gateway as Control;
-use netdev::interface::{InterfaceError, LinkState, Prepared};
+use netdev::interface::{InterfaceError, LinkState};
 use sitelink::{ManagerStatus, PlaceState};
 use tracing::info;
 use tunnel::standby::{DRAIN, Role};
-use tunnel::{Mode, PeerCounters, PeerId};
+use tunnel::{Mode, PacketOctets, PeerCounters, PeerId};
 
 use super::interface_looks::Seen;
+use super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::interface_watch::{PassageNews, RETRY};
 use super::link::Waiting;
 use config::check::site::lan_mtu;
@@ -46,6 +47,7 @@ pub(super) struct RunningSite {
     pub(super) waiting: Option<Waiting>,
     /// Its programs in the kernel, or why it has none.
     kernel: Kernel,
+    settings: InterfaceSettings,
     /// Whether the LAN's interface had a link, as the worker was told. For a site that shares its LAN.
     told_link: bool,
     /// Where it was said that frames of each peer go.
@@ -62,22 +64,21 @@ impl RunningSite {
         lan_mtu: Option<usize>,
         kernel: Kernel,
         control: &mut Control,
+        settings: &InterfaceSettings,
     ) -> Self {
         let works = match lan_mtu {
-            Some(lan_mtu) => Works::start(gateway, &config, lan_mtu, &kernel, control),
+            Some(lan_mtu) => Works::start(gateway, &config, lan_mtu, &kernel, control, settings),
             None => Err(missing(&config)),
         };
-        match works {
-            Ok(works) => {
-                let told_places = BTreeMap::new();
-                Self { config, works: Some(works), waiting: None, kernel, told_link: true, told_places }
-            }
+        let (works, waiting) = match works {
+            Ok(works) => (Some(works), None),
             Err(why) => {
                 let since = Instant::now();
-                let waiting = Some(Waiting { since, why, try_at: since + RETRY });
-                Self { config, works: None, waiting, kernel, told_link: true, told_places: BTreeMap::new() }
+                (None, Some(Waiting { since, why, try_at: since + RETRY }))
             }
-        }
+        };
+        let (settings, told_places) = (settings.clone(), BTreeMap::new());
+        Self { config, works, waiting, kernel, settings, told_link: true, told_places }
     }
 
     /// Why it could not be started.
@@ -145,7 +146,7 @@ impl RunningSite {
     }
 
     /// Stops the manager, before workers end; what is returned is to be put back behind them.
-    pub(super) fn end(self) -> Option<Prepared> {
+    pub(super) fn end(self) -> Option<OwnInterface> {
         self.works?.end()
     }
 
@@ -157,6 +158,15 @@ impl RunningSite {
     /// State of the management channel; none if all peers are plain.
     pub(super) fn status(&self) -> Option<ManagerStatus> {
         self.works.as_ref()?.status()
+    }
+
+    /// Has peers be told what this site has counted of their packets, in the order of the configuration.
+    pub(super) fn tell_octets(&self, octets: impl Iterator<Item = PacketOctets>) {
+        let numbers = self.numbered_peers().map(|(_, number)| number);
+        let numbered = numbers.zip(octets).filter_map(|(number, octets)| Some((number?, octets)));
+        if let Some(works) = &self.works {
+            works.tell_octets(numbered.collect());
+        }
     }
 
     /// Logs what there is to be said since the last time.
@@ -267,10 +277,10 @@ impl RunningSite {
         }
         let taken_up = match seen {
             // The interface's original settings are recorded on disk.
-            Some(_) => control
-                .probe_disk()
-                .map_err(|error| error.to_string())
-                .and_then(|()| self.take_up(file, gateway, control)),
+            Some(_) => {
+                let written = control.probe_disk(now)?.map_err(|error| error.to_string());
+                written.and_then(|()| self.take_up(file, gateway, control))
+            }
             None => Err(missing(&self.config)),
         };
         let (why, try_at) = match taken_up {
@@ -309,9 +319,10 @@ impl RunningSite {
         }
         match &mut self.works {
             Some(_) if self.config.protect => Ok(()),
-            Some(works) => works.take_up(&self.config, gateway, control),
+            Some(works) => works.take_up(&self.config, gateway, control, &self.settings),
             None => {
-                self.works = Some(Works::start(gateway, &self.config, mtu, &self.kernel, control)?);
+                self.works =
+                    Some(Works::start(gateway, &self.config, mtu, &self.kernel, control, &self.settings)?);
                 self.told_link = true;
                 Ok(())
             }

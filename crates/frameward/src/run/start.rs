@@ -21,8 +21,10 @@ use netdev::interface::{Prepared, link_state};
 use pnstore::LeaseStore;
 use tracing::{info, warn};
 
+use super::interface_settings::InterfaceSettings;
 use super::interface_watch::{missing, seen};
 use super::link::{NO_SITE, ReadyLink, RunningLink};
+use super::reload::ReloadRequests;
 use super::site::RunningSite;
 use super::static_keys::{Granted, NewSas};
 use super::surface::Surface;
@@ -112,12 +114,14 @@ impl Running {
             Gateway::new(leases, polling(gateway.polling), workers.scheduling).map_err(RunError::Thread)?;
         let mut control = control.on_cpus(workers.cpus).with_kernel_programs(programs);
         control.start_workers(datapaths).map_err(RunError::Thread)?;
+        let settings = InterfaceSettings::start(&gateway.state).map_err(RunError::Thread)?;
         let mut running = Self {
             file,
             started,
             gateway,
             privileges,
             measured,
+            reloads: ReloadRequests::default(),
             reloaded: passed.as_ref().and_then(|passed| passed.gateway.reload.clone()),
             upgraded: None,
             upgrade: None,
@@ -126,6 +130,7 @@ impl Running {
             fleet: None,
             baseline: passed.as_ref().and_then(|passed| passed.gateway.baseline.clone()).map(Arc::new),
             control,
+            settings,
             links: Vec::new(),
             sites: Vec::new(),
             site_programs,
@@ -211,7 +216,7 @@ impl Running {
     /// Starts a site, with its programs if it has some.
     pub(super) fn open_site(&mut self, site: Site, lan_mtu: Option<usize>) -> RunningSite {
         let kernel = self.site_programs.of(&site, self.gateway.io);
-        RunningSite::start(&self.gateway, site, lan_mtu, kernel, &mut self.control)
+        RunningSite::start(&self.gateway, site, lan_mtu, kernel, &mut self.control, &self.settings)
     }
 
     /// The MTU of a site's LAN; none if its interface is missing.
@@ -237,14 +242,14 @@ impl Running {
             let going_on = passed.link(&link).map_err(RunError::PassedOn)?;
             let mtus = link_mtus(&self.file, &link, &|interface| going_on.mtu(interface));
             let mtus = mtus.map_err(RunError::Configuration)?;
-            let ready = ReadyLink::go_on(&self.gateway, &link, mtus, going_on)?;
+            let ready = ReadyLink::go_on(&link, mtus, going_on, &self.settings)?;
             return Ok((RunningLink::absent(link, String::new()), Some(ready)));
         }
         if let Some(missing) = missing(&link, seen(&link)?.map(|seen| seen.is_some())) {
             return Ok((RunningLink::absent(link, missing), None));
         }
         let mtus = link_mtus(&self.file, &link, &interface_mtu).map_err(RunError::Configuration)?;
-        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control)?;
+        let ready = ReadyLink::open(&self.gateway, &link, mtus, &self.control, &self.settings)?;
         Ok((RunningLink::absent(link, String::new()), Some(ready)))
     }
 

@@ -142,6 +142,9 @@ impl Running {
         let cannot = |what: String, why: &str| {
             Err(format!("{what} cannot be handed over yet: {why}; restart the gateway instead"))
         };
+        if !self.reloads.is_idle() {
+            return Err("a reload is under way; ask again".into());
+        }
         if let Some(site) = self.sites.first() {
             return cannot(format!("site {:?}", site.config.name), "it is a site");
         }

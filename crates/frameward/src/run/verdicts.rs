@@ -16,9 +16,11 @@ use super::report::requested;
 use report::cell::CellReport;
 use report::link_verdict::{Facts, link_verdict};
 use report::recent::{Counted, CountedSc, RecentCounters, RecentTraffic};
+use report::site::delivery::{BothEnds, Deliveries};
 use report::site::site_verdict::{FORGED, LATE, SiteEvent, SiteFacts, site_verdict};
-use report::site::{SitePeerReport, SiteReport, StandbyReport};
+use report::site::{CountedThereReport, SitePeerReport, SiteReport, StandbyReport};
 use report::{Counters, LinkReport, TransmitScReport, Verdict};
+use tunnel::PacketOctets;
 
 /// Interval between looks at counters.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -61,6 +63,7 @@ struct Watched {
 #[derive(Default)]
 struct WatchedPeer {
     lately: RecentCounters,
+    deliveries: Deliveries,
     /// When which event was told last.
     told: BTreeMap<SiteEvent, Duration>,
 }
@@ -211,7 +214,13 @@ impl Verdicts {
     pub(super) fn of_site(&mut self, now: Duration, report: &mut SiteReport) {
         let watched = self.sites.entry(report.name.clone()).or_default();
         let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.traffic(now)));
-        let facts = SiteFacts { recent: watched.lately.traffic(now), peers: peers.collect() };
+        let telling = watched.peers.iter().filter(|(_, peer)| peer.deliveries.are_told());
+        let undelivered = telling.map(|(name, peer)| (name.clone(), peer.deliveries.undelivered(now)));
+        let facts = SiteFacts {
+            recent: watched.lately.traffic(now),
+            peers: peers.collect(),
+            undelivered: undelivered.collect(),
+        };
         (report.verdict, report.concerns) = site_verdict(report, &facts);
     }
 
@@ -232,6 +241,9 @@ impl Running {
         }
         let now = self.started.elapsed();
         let (mut links, mut sites) = (self.link_reports(&[]), self.site_reports());
+        for (running, site) in self.sites.iter().zip(&sites) {
+            running.tell_octets(site.peers.iter().map(octets));
+        }
         if let Some(baseline) = &mut self.baseline {
             Arc::make_mut(baseline).forget_renewed(&mut links, &mut sites);
         }
@@ -255,6 +267,7 @@ impl Running {
             for peer in &site.peers {
                 let watched = watched.peers.entry(peer.name.clone()).or_default();
                 watched.lately.look(now, of_peer(peer));
+                watched.deliveries.look(now, both_ends(peer));
                 for (event, count) in watched.events(now) {
                     let (name, text) = (event.name(), event.text(&peer.name, count));
                     warn!(event = name, site = site.name, count, "{name}: {text}");
@@ -344,6 +357,19 @@ fn of_peer(peer: &SitePeerReport) -> Counted {
     let forged = FORGED.map(|name| (name.to_owned(), peer.counters.value(name)));
     let discards = forged.into_iter().filter(|(_, count)| *count > 0).collect();
     Counted { sent: peer.counters.value("OutPktsTunnelled"), scs, discards, ..Counted::default() }
+}
+
+/// Octets of a peer's packets, as this site has counted them.
+fn octets(peer: &SitePeerReport) -> PacketOctets {
+    let value = |name| peer.counters.value(name);
+    PacketOctets { sent: value("OutOctetsTunnelled"), accepted: value("InOctetsTunnelled") }
+}
+
+/// The same, and as the peer has, if it says so.
+fn both_ends(peer: &SitePeerReport) -> Option<BothEnds> {
+    let CountedThereReport { sent_octets, accepted_octets, messages } = peer.counted_there?;
+    let PacketOctets { sent, accepted } = octets(peer);
+    Some(BothEnds { sent, accepted, peer_sent: sent_octets, peer_accepted: accepted_octets, messages })
 }
 
 #[cfg(test)]

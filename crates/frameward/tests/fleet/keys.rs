@@ -12,7 +12,7 @@ use inventory::{KeyFolder, Renewal};
 use super::{APPLY, Fleet, fetch};
 
 /// A fleet with an inventory of two gateways on a link, and of three in a group; applied.
-fn planted(test: &str) -> Fleet {
+pub(super) fn planted(test: &str) -> Fleet {
     let fleet = Fleet::new(test);
     fs::write(fleet.path("operator.pub"), fleet.operator("operator.key")).unwrap();
     fs::create_dir(fleet.path("inventory")).unwrap();
@@ -31,11 +31,11 @@ fn planted(test: &str) -> Fleet {
     fleet
 }
 
-const SIGNED: &str =
+pub(super) const SIGNED: &str =
     "inventory --to rendering --signing-key operator.key --identities identities --directory fleet.redb";
 
 /// Names of the CAKs that a gateway gets on the ring.
-fn ring(fleet: &Fleet, name: &str) -> Vec<String> {
+pub(super) fn ring(fleet: &Fleet, name: &str) -> Vec<String> {
     let (config, _) = config::load(&fleet.path(&format!("rendering/{name}/frameward.toml"))).unwrap();
     let link = config.links.iter().find(|link| link.name == "ring").unwrap();
     link.mka().unwrap().caks().map(config::key_file::NamedCak::fingerprint).collect()
@@ -392,13 +392,13 @@ fn a_rotation_does_not_take_an_older_version_for_its_own() {
 }
 
 impl Fleet {
-    fn status(&self) -> String {
+    pub(super) fn status(&self) -> String {
         let operator = fs::read_to_string(self.path("operator.pub")).unwrap();
         format!("status --directory fleet.redb --operator {operator} --identities identities")
     }
 
     /// A box says that what is published for it is in use.
-    fn beats(&self, name: &str) {
+    pub(super) fn beats(&self, name: &str) {
         let operator = config::key_file::read_identity(&self.path("operator.key")).unwrap().public();
         let address: fleet::directory::Address =
             self.path("fleet.redb").display().to_string().parse().unwrap();

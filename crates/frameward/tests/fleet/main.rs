@@ -1,6 +1,7 @@
 //! `frameward fleet`: exit statuses, outputs, and that mistakes are one line each and change nothing.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod due;
 mod enrolment;
 mod keys;
 
@@ -157,7 +158,13 @@ fn what_is_wrong_is_told_and_changes_nothing() {
     fleet.render("crane", "1");
     let said = fleet.failed(2, &fetch(&operator, "press"));
     assert!(said.contains("make this box's identity with: frameward fleet identity press.key"), "{said}");
+    let status = format!("status --operator {operator} --identities identities --directory fleet.redb");
+    assert!(
+        fleet.failed(2, &status).contains("identities: no gateway's identity is there"),
+        "nothing is looked at"
+    );
     fleet.identity("press");
+    assert!(fleet.failed(3, &status).contains("fleet.redb: there is no such file"));
     fs::write(fleet.path("fleet.redb"), "no directory").unwrap();
     let said = fleet.failed(3, &fetch(&operator, "press"));
     assert!(said.contains("name the file that frameward fleet apply has written"), "{said}");

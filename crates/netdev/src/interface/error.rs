@@ -2,6 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Error of using, changing or restoring an interface.
 #[derive(Debug, thiserror::Error)]
@@ -103,6 +104,17 @@ pub enum InterfaceError {
         path: PathBuf,
         /// First line that makes no sense, from 1.
         line: usize,
+    },
+    /// Its settings were to be changed and recorded, which takes too long.
+    #[error(
+        "interface {name}: neither the disk of the state directory nor the kernel has answered for {} s; ps shows processes in state D, and dmesg may show why",
+        .after.as_secs()
+    )]
+    Silent {
+        /// Its name.
+        name: String,
+        /// Time that was waited for.
+        after: Duration,
     },
     /// A system call failed.
     #[error("interface {name}: cannot {action}: {source}{}", cure(source))]

@@ -24,7 +24,7 @@ use super::control::{self, Control};
 use super::info::host_use;
 use super::link::{self, LinkId};
 use super::owner::Owner;
-use super::record::{self, Filters, Record, RecordFile};
+use super::record::{self, Filters, HeldDownNote, Record, RecordFile};
 use super::{Interface, InterfaceError, clsact, default_routes, offload, system};
 use crate::bpf::{Hook, Link, Program};
 use crate::passed_on::{self, PassedInterface};
@@ -249,9 +249,15 @@ impl Prepared {
     /// Takes the interface down, so that the other end of its cable sees it, or up again. Ports on it may stay open:
     /// what they are to send meanwhile is dropped and counted.
     ///
+    /// `write` writes the record's note ([`HeldDownNote::write`]), where waiting for the disk harms nobody.
+    ///
     /// # Errors
     /// If the record cannot be written (then nothing is changed), or the interface not be changed.
-    pub fn hold_down(&mut self, down: bool) -> Result<(), InterfaceError> {
+    pub fn hold_down(
+        &mut self,
+        down: bool,
+        write: impl FnOnce(HeldDownNote) -> Result<(), InterfaceError>,
+    ) -> Result<(), InterfaceError> {
         let name = self.interface.name();
         let control = Control::open(name)?;
         let change = |set, clear| {
@@ -260,14 +266,14 @@ impl Prepared {
         if down {
             // One that was down before is put down at the end in any case.
             if !self.record.was_down && !self.record.was_up {
-                self.file.note_held_down(true)?;
+                write(self.file.note(&self.record, true)?)?;
                 self.record.was_up = true;
             }
             change(0, libc::IFF_UP)?;
         } else {
             change(libc::IFF_UP, 0)?;
             if self.record.was_up {
-                self.file.note_held_down(false)?;
+                write(self.file.note(&self.record, false)?)?;
                 self.record.was_up = false;
             }
         }

@@ -124,6 +124,35 @@ fn parse_mac(text: &str) -> Option<MacAddress> {
     octets?.try_into().ok()
 }
 
+/// A note in a record that its interface is held down, or is so no more: to be written by a thread that may wait for the disk.
+#[derive(Debug)]
+pub struct HeldDownNote {
+    file: File,
+    path: PathBuf,
+    /// Length of the record without it.
+    octets: u64,
+    held: bool,
+}
+
+impl HeldDownNote {
+    /// Writes it. On the disk when this returns.
+    ///
+    /// # Errors
+    /// [`InterfaceError::Record`]; it may be there or not.
+    pub fn write(mut self) -> Result<(), InterfaceError> {
+        let cut = self.file.set_len(self.octets);
+        let noted = cut.and_then(|()| match self.held {
+            true => self.file.seek(io::SeekFrom::End(0)).and_then(|_| self.file.write_all(HELD_DOWN)),
+            false => Ok(()),
+        });
+        noted.and_then(|()| self.file.sync_all()).map_err(|source| InterfaceError::Record {
+            action: "write",
+            path: self.path,
+            source,
+        })
+    }
+}
+
 /// The file of a record, locked.
 #[derive(Debug)]
 pub(super) struct RecordFile {
@@ -203,16 +232,11 @@ impl RecordFile {
         written.map_err(|source| self.failed("write", source))
     }
 
-    /// Adds that the interface was up, and is held down, or takes that away again. On the disk when this returns.
-    pub(super) fn note_held_down(&mut self, held: bool) -> Result<(), InterfaceError> {
-        let noted = match held {
-            true => self.file.seek(io::SeekFrom::End(0)).and_then(|_| self.file.write_all(HELD_DOWN)),
-            false => self
-                .file
-                .metadata()
-                .and_then(|found| self.file.set_len(found.len().saturating_sub(HELD_DOWN.len() as u64))),
-        };
-        noted.and_then(|()| self.file.sync_all()).map_err(|source| self.failed("write", source))
+    /// The note that the interface was up, and is held down, or that it is so no more; behind a record of this content.
+    pub(super) fn note(&self, record: &Record, held: bool) -> Result<HeldDownNote, InterfaceError> {
+        let file = self.file.try_clone().map_err(|source| self.failed("open", source))?;
+        let octets = Record { was_up: false, ..record.clone() }.encode().len() as u64;
+        Ok(HeldDownNote { file, path: self.path.clone(), octets, held })
     }
 
     /// Removes the record: there is nothing left to put back.
@@ -296,9 +320,13 @@ mod tests {
         let record = Record { name: "x0".into(), was_arp: true, ..Record::default() };
         let mut file = RecordFile::lock(&directory, "x0").unwrap();
         file.write(&record).unwrap();
-        file.note_held_down(true).unwrap();
-        assert_eq!(file.read().unwrap(), Some(Record { was_up: true, ..record.clone() }));
-        file.note_held_down(false).unwrap();
+        let held = Record { was_up: true, ..record.clone() };
+        // One that came late is written once more.
+        for _ in 0..2 {
+            file.note(&record, true).unwrap().write().unwrap();
+            assert_eq!(file.read().unwrap(), Some(held.clone()));
+        }
+        file.note(&held, false).unwrap().write().unwrap();
         assert_eq!(file.read().unwrap(), Some(record));
         fs::remove_dir_all(&directory).unwrap();
     }

@@ -139,10 +139,11 @@ const LINKS: [(&str, Made); 4] = [
     ("static keys", |bench, name| gateways(bench, name, LinkKeys::Static)),
     ("key agreement", |bench, name| gateways(bench, name, LinkKeys::Agreed)),
 ];
-const SITES: [(&str, Made); 3] = [
+const SITES: [(&str, Made); 4] = [
     (VXLAN, |_, _| Ok(TestNetwork::tunnel(tunnel::Case::rival(Rival::Vxlan)?))),
     ("site, header encryption", |bench, name| sites(bench, name, 1)),
     ("site, identifiers", |bench, name| sites(bench, name, 2)),
+    (KERNEL_SITE, |bench, name| sites(bench, name, 3)),
 ];
 const CELLS: [(&str, Made); 3] = [
     (UNPROTECTED_CELL, |bench, name| {
@@ -167,6 +168,8 @@ fn relations(topology: &Topology) -> Vec<Relation> {
     (1..=RELATIONS).map(|device| cells::relation(topology, device, CYCLE)).collect()
 }
 
+/// Our site, with its known flows in the kernel.
+pub const KERNEL_SITE: &str = "site in the kernel";
 /// Rivals of our sites.
 pub const VXLAN: &str = "kernel VXLAN";
 
@@ -194,8 +197,7 @@ fn cell(
 }
 
 fn sites(bench: &Bench<'_>, name: &'static str, which: usize) -> Result<TestNetwork, BenchError> {
-    let (_, mode, whole) = tunnel::OURS[which];
-    Ok(TestNetwork::tunnel(tunnel::Case::sites(&bench.programs.frameward, name, mode, whole)?))
+    Ok(TestNetwork::tunnel(tunnel::Case::sites(&bench.programs.frameward, name, tunnel::OURS[which])?))
 }
 
 pub(super) fn measure(bench: &mut Bench<'_>) -> Result<(), BenchError> {

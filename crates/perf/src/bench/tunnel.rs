@@ -112,15 +112,14 @@ impl Case {
         })
     }
 
-    /// Our sites in one of their modes, and the largest LAN payload that goes whole.
+    /// Our sites in one of the modes of [`OURS`].
     pub(super) fn sites(
         frameward: &Path,
         name: &'static str,
-        mode: &'static str,
-        whole: u32,
+        (ours, mode, whole): (&str, &'static str, u32),
     ) -> Result<Self, BenchError> {
         let plants = Plants::build(&shape())?;
-        let in_kernel = name == IN_XDP;
+        let in_kernel = ours == IN_XDP;
         if in_kernel {
             take_redirected(&plants)?;
         }
@@ -293,8 +292,8 @@ fn cases(bench: &mut Bench<'_>, compared: bool) -> Result<Vec<Case>, BenchError>
             None => cases.push(Case::rival(rival)?),
         }
     }
-    for (name, mode, whole) in OURS {
-        cases.push(Case::sites(&bench.programs.frameward, name, mode, whole)?);
+    for ours in OURS {
+        cases.push(Case::sites(&bench.programs.frameward, ours.0, ours)?);
     }
     Ok(cases)
 }

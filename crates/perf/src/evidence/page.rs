@@ -177,7 +177,7 @@ fn gaps(document: &Document) -> Markup {
         document.steps.iter().filter_map(|step| Some((&step.name, step.gap.as_ref()?))).collect();
     html! {
         @if gaps.is_empty() {
-            p.complete { "Every step of this run has measured what it promises." }
+            p.complete { "No step of this run is missing. Whether targets were met stands beside each." }
         } @else {
             details.gaps open {
                 summary { (gaps.len()) " of " (document.steps.len()) " steps left a gap" }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use dataplane::site::SitePeerSnapshot;
 use sitelink::{ConnState, ManagerStatus, PathStatus, PeerStatus};
-use tunnel::{ChannelState, EpochAge, PeerCounters, PeerId, SessionCounters, SessionState};
+use tunnel::{ChannelState, EpochAge, HeardOctets, PeerCounters, PeerId, SessionCounters, SessionState};
 use wire::Instant;
 
-use super::{EpochReport, SitePathReport, SitePeerReport};
+use super::{CountedThereReport, EpochReport, SitePathReport, SitePeerReport};
 use crate::Counters;
 use config::{Named as _, SitePeer};
 
@@ -52,6 +52,7 @@ pub fn peer_report(
         instance_seconds: session.and_then(|session| session.instance).map(|(_, since)| seconds(since)),
         transmit_epoch: epoch(session.and_then(|session| session.transmit)),
         receive_epoch: epoch(session.and_then(|session| session.receive)),
+        counted_there: session.and_then(|session| session.octets).map(counted_there),
         flows_acknowledged: acknowledged,
         flows_announced: session.map_or(0, |session| session.flows_announced),
         peer_flows: snapshot.map_or(0, |snapshot| snapshot.announced_flows),
@@ -59,6 +60,11 @@ pub fn peer_report(
         session: session
             .map(|SessionState { counters, .. }| Counters::new(SessionCounters::NAMES, counters.values())),
     }
+}
+
+const fn counted_there(heard: HeardOctets) -> CountedThereReport {
+    let HeardOctets { octets, messages } = heard;
+    CountedThereReport { sent_octets: octets.sent, accepted_octets: octets.accepted, messages }
 }
 
 fn path_report(path: &PathStatus) -> SitePathReport {

@@ -6,6 +6,7 @@ use super::super::link_verdict::{discards, waiting};
 use super::super::recent::RecentTraffic;
 use super::super::verdict::{Finding, Level, State, worst};
 use super::super::{Concern, Verdict};
+use super::delivery::Undelivered;
 use super::standby::standby_finding;
 use super::{SitePeerReport, SiteReport};
 
@@ -16,6 +17,8 @@ pub struct SiteFacts {
     pub recent: RecentTraffic,
     /// Recent traffic of each peer, and of its discards [`FORGED`].
     pub peers: BTreeMap<String, RecentTraffic>,
+    /// Of each peer that says what it has counted: what does not arrive.
+    pub undelivered: BTreeMap<String, Undelivered>,
 }
 
 /// The verdict on a site, and all that is not as it should be.
@@ -29,7 +32,10 @@ pub fn site_verdict(report: &SiteReport, facts: &SiteFacts) -> (Verdict, Vec<Con
     findings.extend(report.standby.as_ref().and_then(|standby| standby_finding(standby, &facts.recent)));
     for peer in &report.peers {
         findings.extend(peer_finding(peer));
-        findings.extend(recent(peer).and_then(|recent| one_way(peer, recent)));
+        findings.extend(match facts.undelivered.get(&peer.name) {
+            Some(undelivered) => nothing_arrives(peer, *undelivered),
+            None => recent(peer).and_then(|recent| unanswered(peer, recent)),
+        });
     }
     findings.extend(discards(&facts.recent));
     let text = format!("All peers are connected: {}.", report.peers.len());
@@ -58,19 +64,50 @@ fn peer_finding(peer: &SitePeerReport) -> Option<Finding> {
     })
 }
 
-/// A peer whose data has a UDP port of its own: the channel may pass where that does not.
-fn one_way(peer: &SitePeerReport, recent: &RecentTraffic) -> Option<Finding> {
-    let count =
-        recent.unanswered.filter(|_| peer.state == "connected" && peer.mode == "header-encryption")?;
+/// Both ends have counted: what one sends does not arrive at the other. Traffic that goes one way alone is none of this.
+fn nothing_arrives(peer: &SitePeerReport, undelivered: Undelivered) -> Option<Finding> {
+    let name = &peer.name;
+    let what = match (undelivered.outward, undelivered.inward) {
+        _ if peer.state != "connected" => return None,
+        (None, None) => return None,
+        (Some(sent), None) => format!("it got none of the last {sent} octets that were sent to it"),
+        (None, Some(sent)) => format!("none of the last {sent} octets that it sent is valid here, or came"),
+        (Some(there), Some(here)) => format!(
+            "no packet arrives: it got none of the last {there} octets that were sent to it, and none of the last {here} octets that it sent came"
+        ),
+    };
+    let text = format!("Peer {name} is connected, but {what}. {}", cure(peer));
+    Some(Finding::alarm(State::OneWay, text))
+}
+
+/// A peer that does not say what it got: silence may have a reason here or there.
+fn unanswered(peer: &SitePeerReport, recent: &RecentTraffic) -> Option<Finding> {
+    let name = &peer.name;
+    let state = match peer.state.as_str() {
+        "connected" => "connected",
+        "plain" => "plain, so that nobody says what arrives",
+        _ => return None,
+    };
+    let count = recent.unanswered?;
     let last = match recent.valid {
         Some(ago) => format!("the last valid packet came {} s ago", ago.as_secs()),
         None => "no valid packet has come".to_owned(),
     };
-    let name = &peer.name;
-    let text = format!(
-        "Peer {name} is connected, but {last}; {count} were sent meanwhile. Check whether the path passes the UDP port of header encryption."
-    );
+    let text = format!("Peer {name} is {state}, but {last}; {count} were sent meanwhile. {}", cure(peer));
     Some(Finding::attention(State::OneWay, text))
+}
+
+/// Where the way of a peer's packets is another one than the channel's.
+fn cure(peer: &SitePeerReport) -> String {
+    match (peer.via.as_ref().filter(|_| peer.relayed), peer.mode.as_str()) {
+        (Some(hub), _) => format!("Check whether {hub} relays (relay = true there), and what it discards."),
+        (None, "header-encryption") => {
+            "Check whether the path passes the UDP port of header encryption.".to_owned()
+        }
+        (None, "plain") => "Check whether the path passes VXLAN's UDP port both ways.".to_owned(),
+        (None, _) => "Check whether a firewall on the path drops UDP packets that are no QUIC, or long ones."
+            .to_owned(),
+    }
 }
 
 /// Packets that somebody changed, or made of a true one: what came on its own looks otherwise.
@@ -190,15 +227,56 @@ mod tests {
         assert_eq!((is.state.as_str(), is.protecting), ("waiting", false));
     }
 
+    /// Nowhere green when nothing valid arrives though something is sent.
     #[test]
-    fn data_that_comes_one_way_alone_is_told() {
+    fn what_does_not_arrive_is_told() {
+        let there = Undelivered { outward: Some(900), inward: None };
+        let here = Undelivered { outward: None, inward: Some(700) };
+        let both = Undelivered { outward: Some(900), inward: Some(700) };
+        let silent = RecentTraffic { unanswered: Some(9), ..RecentTraffic::default() };
+        // Of peers that say what they got, that alone counts: frames may go one way.
+        let (one_way, well) = ("one way", "protecting");
+        for (told, recent, state, level, words) in [
+            (Some(Undelivered::default()), silent.clone(), well, Level::Good, "connected: 1"),
+            (Some(there), silent.clone(), one_way, Level::Alarm, "it got none of the last 900 octets"),
+            (Some(here), silent.clone(), one_way, Level::Alarm, "none of the last 700 octets that it sent"),
+            (Some(both), silent.clone(), one_way, Level::Alarm, "no packet arrives"),
+            (None, silent.clone(), one_way, Level::Attention, "no valid packet has come; 9 were sent"),
+            (None, RecentTraffic::default(), well, Level::Good, ""),
+        ] {
+            for (mode, cure) in
+                [("identifier", "no QUIC"), ("header-encryption", "port of header encryption")]
+            {
+                let mut site = sample_site();
+                site.peers[0].mode = mode.into();
+                let facts = SiteFacts {
+                    peers: [("berlin".to_owned(), recent.clone())].into(),
+                    undelivered: told.map(|told| ("berlin".to_owned(), told)).into_iter().collect(),
+                    ..SiteFacts::default()
+                };
+                let (is, _) = site_verdict(&site, &facts);
+                assert_eq!((is.state.as_str(), is.level), (state, level), "{is:?}");
+                assert_eq!(is.protecting, state == well, "{is:?}");
+                assert!(is.text.contains(words) && is.text.contains(cure) != (state == well), "{is:?}");
+                // A channel that is away has words of its own.
+                site.peers[0].state = "connecting".into();
+                assert_eq!(site_verdict(&site, &facts).0.state, "no channel");
+            }
+        }
         let mut site = sample_site();
-        let recent = RecentTraffic { unanswered: Some(9), ..RecentTraffic::default() };
-        let facts = SiteFacts { peers: [("berlin".to_owned(), recent)].into(), ..SiteFacts::default() };
-        assert_eq!(site_verdict(&site, &facts).0.state, "protecting", "data goes with the channel");
-        site.peers[0].mode = "header-encryption".into();
-        let (is, _) = site_verdict(&site, &facts);
-        assert_eq!((is.state.as_str(), is.level, is.protecting), ("one way", Level::Attention, false));
+        (site.peers[0].relayed, site.peers[0].via) = (true, Some("hub".into()));
+        let undelivered = [("berlin".to_owned(), there)].into();
+        let (is, _) = site_verdict(&site, &SiteFacts { undelivered, ..SiteFacts::default() });
+        assert!(is.text.contains("Check whether hub relays"), "{is:?}");
+        // A plain peer is an alarm by itself, and it says nothing.
+        (site.peers[0].state, site.peers[0].mode) = ("plain".into(), "plain".into());
+        let facts = SiteFacts { peers: [("berlin".to_owned(), silent)].into(), ..SiteFacts::default() };
+        let (is, concerns) = site_verdict(&site, &facts);
+        assert_eq!((is.state.as_str(), is.level), ("sends in clear", Level::Alarm));
+        assert!(
+            concerns[1].text.contains("is plain, so that nobody says what arrives, but no valid"),
+            "{concerns:?}"
+        );
     }
 
     #[test]
@@ -206,7 +284,11 @@ mod tests {
         let mut site = sample_site();
         let peer =
             RecentTraffic { discards: vec![("InPktsForgedLongForm".into(), 3)], ..RecentTraffic::default() };
-        let facts = SiteFacts { recent: peer.clone(), peers: [("berlin".to_owned(), peer)].into() };
+        let facts = SiteFacts {
+            recent: peer.clone(),
+            peers: [("berlin".to_owned(), peer)].into(),
+            ..SiteFacts::default()
+        };
         let (is, concerns) = site_verdict(&site, &facts);
         assert_eq!((is.state.as_str(), is.level, is.protecting), ("forged headers", Level::Attention, true));
         assert!(is.text.contains("peer berlin") && is.text.contains("3 long forms"), "{}", is.text);
@@ -236,7 +318,11 @@ mod tests {
             };
             site_verdict(
                 &site,
-                &SiteFacts { recent: peer.clone(), peers: [("berlin".to_owned(), peer)].into() },
+                &SiteFacts {
+                    recent: peer.clone(),
+                    peers: [("berlin".to_owned(), peer)].into(),
+                    ..SiteFacts::default()
+                },
             )
             .0
         };

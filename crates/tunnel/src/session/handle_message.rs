@@ -5,7 +5,7 @@ use wire::tunnel::FlowIndex;
 
 use super::receive_epochs::{EpochOffer, ReceiveEpochs};
 use super::transmit_epochs::TransmitEpochs;
-use super::{Announcements, ChannelState, Due, PeerFault, PeerFlows, Session};
+use super::{Announcements, ChannelState, Due, Octets, PeerFault, PeerFlows, Session};
 use crate::exchange::{Command, Generation, Instance};
 use crate::message::Message;
 use crate::settings::{FrameKinds, Settings};
@@ -43,6 +43,7 @@ impl Session {
         self.receive = ReceiveEpochs::new();
         self.flows = Announcements::default();
         self.peer_flows = PeerFlows::default();
+        (self.peer_takes, self.octets) = (frames, Octets::default());
         // Pending messages belong to the previous generation, even those that an event has added since the
         // connection came up.
         self.due = Due { hello: self.due.hello, ..Due::default() };
@@ -112,6 +113,7 @@ impl Session {
             Message::WhereIs { epoch, lane } => return self.handle_where_is(now, epoch, lane),
             Message::Position { epoch, lane, seq } => return self.handle_position(epoch, lane, seq),
             Message::Ping { token } => self.due.pong = Some(token),
+            Message::Octets(octets) => self.octets.hear(octets),
             // The channel has handled them already.
             Message::Pong { .. } | Message::SeenAt { .. } | Message::ReachableAt { .. } => {}
         }

@@ -3,6 +3,7 @@
 use wire::{Instant, counters};
 
 use super::fault::PeerFault;
+use super::octets::HeardOctets;
 use crate::exchange::{Generation, Instance};
 
 /// State of the channel.
@@ -52,6 +53,8 @@ pub struct SessionState {
     pub flows_acknowledged: usize,
     /// Flows of the peer that are known here.
     pub peer_flows: usize,
+    /// What the peer has said of its packets; none if it says nothing.
+    pub octets: Option<HeardOctets>,
     /// Last fault of the peer, and its time.
     pub fault: Option<(PeerFault, Instant)>,
     /// Counters since the start.

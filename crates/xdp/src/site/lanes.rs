@@ -88,6 +88,12 @@ impl Site {
         self.tell(What::Wipe, lane).map(drop)
     }
 
+    /// Closes a lane of a site that ends, and wipes its keys: its identifiers stay in the table, and lead nowhere.
+    pub(super) fn shut_receive(&self, lane: u32) -> Result<(), XdpError> {
+        self.tell(What::Close, lane)?;
+        self.tell(What::Wipe, lane).map(drop)
+    }
+
     /// A lane that a peer sends on.
     ///
     /// # Errors

@@ -81,6 +81,30 @@ fn a_peer_behind_a_relay_is_told_of_with_its_relay() {
     assert_eq!(direct[1], (Level::Ok, "berlin is reached directly: hub does not relay".into()));
 }
 
+/// The relay is called at the port that firewalls let out, and this site is not there.
+#[test]
+fn where_firewalls_let_out_one_port_the_cure_is_that_port() {
+    for (hub_port, own_port, cure) in [
+        (443, 7787, "set bind to port 443 at both sites"),
+        (443, 443, "both NATs keep one port"),
+        (7787, 7787, "both NATs keep one port"),
+    ] {
+        let mut site = site("");
+        let mut hub = site.peers[0].clone();
+        hub.name = "hub".into();
+        hub.endpoint = Some(format!("203.0.113.1:{hub_port}").parse().unwrap());
+        let public_key = hub.public_key.unwrap();
+        site.peers.push(hub);
+        site.peers[0].via = Some(config::site::Hub { name: "hub".into(), public_key });
+        site.bind.set_port(own_port);
+        let mut report = peer_report(&site.peers[0], None, None, None);
+        (report.state, report.relayed) = ("connected".into(), true);
+        let findings = of_peer(&site, &site.peers[0], &report, Some(1470));
+        let told = findings.iter().filter(|finding| finding.text.contains(cure)).count();
+        assert_eq!((told, findings[1].level), (1, Level::Note), "{findings:?}");
+    }
+}
+
 #[test]
 fn what_the_path_carries_is_held_against_the_lan() {
     for (payload, lan_mtu, level, words) in [

@@ -9,6 +9,7 @@ use inventory::import::{self, ImportError};
 use inventory::plan::FleetPlan;
 use inventory::{Inventory, KeyFolder, Rendering, Written};
 
+use super::due;
 use crate::{Failure, print, tell_all, told};
 
 /// Where the inventory and its keys are.
@@ -23,6 +24,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
+    /// An inventory, and the folder of its keys.
+    pub(super) const fn new(path: PathBuf, keys: Option<PathBuf>) -> Self {
+        Self { path, keys }
+    }
+
     /// Where the inventory is.
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -78,6 +84,7 @@ pub(super) fn plan(place: &Place, against: &Path) -> Result<(), Failure> {
         print(&format_args!("+ key {}\n", key.display()))?;
     }
     print(&plan)?;
+    due::tell_due(&place.read()?, &keys)?;
     if plan.is_empty() && keys.missing().next().is_none() { Ok(()) } else { Err(Failure::Changes) }
 }
 

@@ -1,5 +1,6 @@
 //! The operator's commands that exchange keys: `fleet rotate` and `fleet revoke`.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -9,6 +10,7 @@ use frameward::privilege;
 use inventory::plan::FleetPlan;
 use inventory::{Inventory, KeyFolder, Rendering, Renewal, Revocation};
 
+use super::due;
 use super::files::{self, Place, mistakes};
 use super::gateway::gateway_name;
 use super::signing::{How, Signing, identity};
@@ -28,14 +30,21 @@ in time, it says so and ends. Then give the same command again, or --finish when
 shows the new CAK on all boxes. --finish asks nobody. It is refused if the directory has the first
 step for fewer than all.
 
+With --due the command does so for all whose CAK is older than their rotate_every in the inventory,
+and finishes what has begun. It begins where all gateways have confirmed what is published and are
+heard. The others are named, and wait for the next time. It can run from a timer: without anything
+that is due it changes nothing.
+
 Whatever is interrupted goes on with the same command.
 
-Example:
+Examples:
   frameward fleet rotate press inventory --to rendering --signing-key operator.key \\
       --identities identities --directory etcd://10.0.0.1
+  frameward fleet rotate --due inventory --to rendering --signing-key operator.key \\
+      --identities identities --directory etcd://10.0.0.1
 
-Exit status: 0 all gateways have the step in the directory; 1 some have not; 2 usage, or the
-inventory has mistakes.";
+Exit status: 0 all gateways have the step in the directory, and with --due nothing is due any more;
+1 some have not; 2 usage, or the inventory has mistakes.";
 
 pub(crate) const REVOKE_HELP: &str = "\
 Nobody shall speak with the gateway NAME any more. The inventory gets a section [revoked.NAME], the
@@ -60,7 +69,9 @@ Exit status: as of `frameward fleet rotate`.";
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const ROTATE_USAGE: &str = "\
 frameward fleet rotate [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
-                              --identities <FOLDER> <GROUP> <INVENTORY>";
+                              --identities <FOLDER> <GROUP> <INVENTORY>
+       frameward fleet rotate [OPTIONS] --to <FOLDER> --directory <DIRECTORY> --signing-key <FILE>
+                              --identities <FOLDER> --due <INVENTORY>";
 
 /// The same.
 pub(crate) const REVOKE_USAGE: &str = "\
@@ -74,11 +85,12 @@ const LOOK: Duration = Duration::from_millis(500);
 /// The same, if the directory did not answer.
 const AWAY: Duration = Duration::from_secs(5);
 
-/// An inventory, its rendering, and who signs that.
+/// What both commands take beside an inventory.
 #[derive(Args)]
-struct Plant {
-    #[command(flatten)]
-    place: Place,
+struct Options {
+    /// The inventory's folder of keys, which is not for git [default: INVENTORY/keys]
+    #[arg(long, value_name = "FOLDER")]
+    keys: Option<PathBuf>,
     /// The rendering that was applied
     #[arg(long, value_name = "FOLDER")]
     to: PathBuf,
@@ -89,15 +101,30 @@ struct Plant {
     wait: u64,
 }
 
+/// An inventory, its rendering, and who signs that.
+pub(super) struct Plant<'o> {
+    pub(super) place: Place,
+    pub(super) to: &'o Path,
+    pub(super) signing: &'o Signing,
+    wait: u64,
+}
+
 #[derive(Args)]
 pub(crate) struct Rotate {
     /// The link, group or tunnel
-    group: String,
+    #[arg(required_unless_present = "due")]
+    group: Option<String>,
+    /// The folder of the inventory's files (TOML)
+    #[arg(required_unless_present = "due")]
+    inventory: Option<PathBuf>,
     #[command(flatten)]
-    plant: Plant,
+    options: Options,
     /// Take the second step: end the old CAK
     #[arg(long)]
     finish: bool,
+    /// Rotate all of this inventory whose CAK is due by rotate_every, and finish all that have begun
+    #[arg(long, value_name = "INVENTORY", conflicts_with_all = ["group", "inventory", "finish"])]
+    due: Option<PathBuf>,
 }
 
 #[derive(Args)]
@@ -105,8 +132,10 @@ pub(crate) struct Revoke {
     /// The gateway
     #[arg(value_parser = gateway_name)]
     name: GatewayName,
+    /// The folder of the inventory's files (TOML)
+    inventory: PathBuf,
     #[command(flatten)]
-    plant: Plant,
+    options: Options,
     /// Take the second step: end the old CAKs
     #[arg(long, conflicts_with = "now")]
     finish: bool,
@@ -115,15 +144,27 @@ pub(crate) struct Revoke {
     now: bool,
 }
 
-fn failed(error: &dyn std::fmt::Display) -> Failure {
+pub(super) fn failed(error: &dyn std::fmt::Display) -> Failure {
     told(error, Failure::Failed)
 }
 
-impl Plant {
+impl Options {
+    fn plant(&self, inventory: &Path) -> Plant<'_> {
+        let place = Place::new(inventory.to_owned(), self.keys.clone());
+        Plant { place, to: &self.to, signing: &self.signing, wait: self.wait }
+    }
+}
+
+impl Plant<'_> {
     /// Fails if the inventory says something else than the rendering: that is not to go along with new keys. `with_keys`: new keys alone
     /// may be there already, of a command that was interrupted.
-    fn is_rendered(&self, rendering: &Rendering, keys: &KeyFolder, with_keys: bool) -> Result<(), Failure> {
-        let plan = FleetPlan::new(rendering, &self.to, &keys.drawn_fingerprints());
+    pub(super) fn is_rendered(
+        &self,
+        rendering: &Rendering,
+        keys: &KeyFolder,
+        with_keys: bool,
+    ) -> Result<(), Failure> {
+        let plan = FleetPlan::new(rendering, self.to, &keys.drawn_fingerprints());
         let plan = plan.map_err(|error| failed(&error))?;
         let is_as_it_was = plan.is_empty() || with_keys && plan.is_of_keys();
         if is_as_it_was && keys.missing().next().is_none() {
@@ -136,8 +177,8 @@ impl Plant {
     }
 
     /// Fails if the rendering says something else than the directory.
-    fn is_applied(&self, gone: Option<&GatewayName>) -> Result<(), Failure> {
-        let changed = self.signing.changed(&self.to, gone)?;
+    pub(super) fn is_applied(&self, gone: Option<&GatewayName>) -> Result<(), Failure> {
+        let changed = self.signing.changed(self.to, gone)?;
         if changed.is_empty() {
             return Ok(());
         }
@@ -150,7 +191,7 @@ impl Plant {
 
     /// Fails if a gateway cannot have the first step yet.
     fn is_published(&self, kind: Kind) -> Result<(), Failure> {
-        let unpublished = self.signing.unpublished(&self.to, kind)?;
+        let unpublished = self.signing.unpublished(self.to, kind)?;
         if unpublished.is_empty() {
             return Ok(());
         }
@@ -161,9 +202,9 @@ impl Plant {
     }
 
     /// Renders and applies.
-    fn publish(&self, kind: Kind) -> Result<Versions, Failure> {
-        files::write(&self.place, &self.to)?;
-        self.signing.publish(&self.to, How::changes(kind))
+    pub(super) fn publish(&self, kind: Kind) -> Result<Versions, Failure> {
+        files::write(&self.place, self.to)?;
+        self.signing.publish(self.to, How::changes(kind))
     }
 
     /// Waits until all gateways with these files have confirmed the versions that this very command has published, or found as they have to
@@ -174,13 +215,32 @@ impl Plant {
         let has = |one: &inventory::Rendered| files.iter().any(|file| one.key_files.contains_key(*file));
         let members = rendering.gateways.iter().filter(|(_, one)| has(one)).map(|(name, _)| name.as_str());
         let members: Vec<_> = members.filter_map(GatewayName::new).collect();
+        let is_confirmed = self.unconfirmed(&members, published)?.is_empty();
+        if is_confirmed {
+            print(&format_args!("{}: confirmed\n", list(&members)))?;
+        } else {
+            print(&format_args!(
+                "not known here: whether {} have fetched this; when `frameward status` there shows the new CAK: {command} --finish\n",
+                list(&members)
+            ))?;
+        }
+        Ok(is_confirmed)
+    }
+
+    /// Waits for the same until it is too late, or one was never heard. Those that have not confirmed: all of them, if the directory did not
+    /// answer.
+    pub(super) fn unconfirmed(
+        &self,
+        members: &[GatewayName],
+        published: &Versions,
+    ) -> Result<BTreeSet<GatewayName>, Failure> {
         let until = Instant::now() + Duration::from_secs(self.wait);
         let mut is_told = false;
         loop {
             let seen = match self.wait {
                 0 => None,
                 // A directory that is away for a moment is asked again.
-                _ => match self.signing.standings(&members) {
+                _ => match self.signing.standings(members) {
                     Err(Failure::Undecided) => None,
                     seen => Some(seen?),
                 },
@@ -193,22 +253,18 @@ impl Plant {
             let open: Vec<_> =
                 seen.into_iter().flatten().filter(|(name, standing)| !has(name, standing)).collect();
             if is_seen && open.is_empty() {
-                print(&format_args!("{}: confirmed\n", list(&members)))?;
-                return Ok(true);
+                return Ok(BTreeSet::new());
             }
             let never_heard = open.iter().any(|(_, standing)| standing.heartbeat.is_none());
             if self.wait == 0 || never_heard || Instant::now() > until {
                 for (name, standing) in open.iter().filter(|_| !never_heard) {
                     print(&format_args!("{name}: {}\n", line(standing, now)))?;
                 }
-                print(&format_args!(
-                    "not known here: whether {} have fetched this; when `frameward status` there shows the new CAK: {command} --finish\n",
-                    list(&members)
-                ))?;
-                return Ok(false);
+                let open = open.into_iter().map(|(name, _)| name);
+                return Ok(if is_seen { open.collect() } else { members.iter().cloned().collect() });
             }
             if !std::mem::replace(&mut is_told, true) {
-                print(&format_args!("waits up to {} s until {} confirm\n", self.wait, list(&members)))?;
+                print(&format_args!("waits up to {} s until {} confirm\n", self.wait, list(members)))?;
             }
             std::thread::sleep(if is_seen { LOOK } else { AWAY });
         }
@@ -218,7 +274,14 @@ impl Plant {
 impl Rotate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
-        let Self { group, plant, finish } = self;
+        let Self { group, inventory, options, finish, due } = self;
+        if let Some(inventory) = due {
+            return due::rotate(&options.plant(inventory));
+        }
+        let (Some(group), Some(inventory)) = (group, inventory) else {
+            return Err(told(&"name a group and an inventory, or --due", Failure::Usage));
+        };
+        let plant = &options.plant(inventory);
         let _lock = plant.place.lock()?;
         let (rendering, keys) = plant.place.render()?;
         let inventory = plant.place.read()?;
@@ -264,9 +327,14 @@ impl Rotate {
 }
 
 impl Revoke {
+    fn plant(&self) -> Plant<'_> {
+        self.options.plant(&self.inventory)
+    }
+
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
-        let Self { name, plant, finish, now } = self;
+        let Self { name, finish, now, .. } = self;
+        let plant = &self.plant();
         let _lock = plant.place.lock()?;
         plant.signing.try_out(name)?;
         let known = plant.place.read()?.revoked().get(name.as_str()).cloned();
@@ -303,7 +371,7 @@ impl Revoke {
 
     /// Fails if something is not as the step before has left it.
     fn go_on(&self, revocation: Revocation) -> Result<Revocation, Failure> {
-        let Self { name, plant, finish, .. } = self;
+        let (Self { name, finish, .. }, plant) = (self, self.plant());
         let (rendering, keys) = plant.place.render()?;
         if let (true, Some(file)) = (finish, revocation.keys_in_use(&rendering, &keys).first()) {
             return Err(failed(&format_args!(
@@ -330,7 +398,7 @@ impl Revoke {
 
     /// Writes down that it is revoked, and which keys it knew. Whatever is wrong with that is told before.
     fn begin(&self) -> Result<Revocation, Failure> {
-        let Self { name, plant, now, .. } = self;
+        let (Self { name, now, .. }, plant) = (self, self.plant());
         let usage = |why: &dyn std::fmt::Display| told(why, Failure::Usage);
         let (rendering, keys) = plant.place.render()?;
         plant.is_rendered(&rendering, &keys, false)?;
@@ -363,7 +431,7 @@ impl Revoke {
 
     /// Exchanges the keys that it knew, and that others still have.
     fn renew(&self, revocation: &Revocation) -> Result<(), Failure> {
-        let (rendering, keys) = self.plant.place.render()?;
+        let (rendering, keys) = self.plant().place.render()?;
         for file in revocation.keys_in_use(&rendering, &keys) {
             let members = rendering.gateways.values().filter(|one| one.key_files.contains_key(file)).count();
             // Whoever is left alone speaks with nobody, of master keys a cell has one, and of two CAKs that it knew none stays.
@@ -380,7 +448,7 @@ impl Revoke {
 }
 
 /// Names behind each other.
-fn list(names: &[GatewayName]) -> String {
+pub(super) fn list(names: &[GatewayName]) -> String {
     names.iter().map(GatewayName::as_str).collect::<Vec<_>>().join(", ")
 }
 

@@ -10,7 +10,7 @@ use fleet::publish::{Difference, Place, compare, publish};
 use fleet::rendering::{self, Rendered};
 use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 
-use inventory::Revocation;
+use inventory::{CutOff, Revocation};
 use suite::identity::PublicKey;
 
 use super::standing::{Standings, Versions, keep_published, standings};
@@ -158,6 +158,30 @@ impl Signing {
     /// Names of gateways that cannot have what is in the rendering from the directory.
     pub(super) fn unpublished(&self, rendering: &Path, kind: Kind) -> Result<Vec<String>, Failure> {
         self.differing(rendering, kind, None, |difference| matches!(difference, Difference::Same { .. }))
+    }
+
+    /// Versions that gateways of the rendering have in the directory, if the operator signed them.
+    pub(super) fn versions(&self, rendering: &Path) -> Result<Versions, Failure> {
+        let places = self.looked_at(rendering)?;
+        let version = |(gateway, place): &(Gateway, Place)| {
+            Some((gateway.rendered.name.clone(), place.difference.version()?))
+        };
+        Ok(places.iter().filter_map(version).collect())
+    }
+
+    /// Names of gateways for which something else is in the directory than these versions, or the rendering.
+    pub(super) fn overtaken(&self, rendering: &Path, versions: &CutOff) -> Result<Vec<String>, Failure> {
+        let places = self.looked_at(rendering)?;
+        let is_other = |(gateway, place): &&(Gateway, Place)| {
+            let known = versions.get(gateway.rendered.name.as_str()).copied();
+            !matches!(place.difference, Difference::Same { .. }) && place.difference.version() != known
+        };
+        Ok(places.iter().filter(is_other).map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
+    }
+
+    fn looked_at(&self, rendering: &Path) -> Result<Places, Failure> {
+        let gateways = self.gateways(rendering, None)?;
+        self.places(&mut *self.open()?, &self.operator()?, gateways, Kind::Configuration)
     }
 
     fn differing(

@@ -8,6 +8,8 @@ use fleet::directory::{Address, Directory};
 use fleet::{GatewayName, Heartbeat, Known, Outcome, Span, Standing};
 use suite::identity::PublicKey;
 
+use super::due;
+use super::files::Place;
 use super::gateway::public_key;
 use super::signing::identity;
 use super::unix_seconds;
@@ -21,6 +23,9 @@ or withholds them: the gateway is then shown as it was heard last, with STALE af
 hour. If a box lost its disk and its heartbeats are refused as old, remove that file. NAME.published
 beside it has the newest version that was published or seen: older records are noticed, too.
 
+With --inventory the command shows, too, whose CAK is due by rotate_every and since when, and what
+has begun and was not confirmed. The exit status says nothing of that.
+
 Example:
   frameward fleet status --operator 1b9f...c7 --identities identities --directory etcd://10.0.0.1
 
@@ -29,7 +34,8 @@ not; 2 usage; 3 the directory cannot be reached.";
 
 /// Usage in lines of at most 100 columns: clap does not split it.
 pub(crate) const STATUS_USAGE: &str = "\
-frameward fleet status --directory <DIRECTORY> --operator <HEX> --identities <FOLDER>";
+frameward fleet status [OPTIONS] --directory <DIRECTORY> --operator <HEX>
+                              --identities <FOLDER>";
 
 /// What the file with a gateway's newest heartbeat ends with.
 const HEARTBEAT: &str = "heartbeat";
@@ -47,6 +53,12 @@ pub(crate) struct Status {
     /// The folder with the gateways' public identities
     #[arg(long, value_name = "FOLDER")]
     identities: PathBuf,
+    /// Also show CAKs of this inventory that are due by rotate_every, or whose exchange has begun
+    #[arg(long, value_name = "INVENTORY")]
+    inventory: Option<PathBuf>,
+    /// The inventory's folder of keys [default: INVENTORY/keys]
+    #[arg(long, value_name = "FOLDER", requires = "inventory")]
+    keys: Option<PathBuf>,
 }
 
 /// A gateway with its standing.
@@ -58,6 +70,7 @@ impl Status {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let names = names(&self.identities)?;
         let away = |error| told(&error, Failure::Undecided);
+        self.directory.is_there().map_err(away)?;
         let mut directory = self.directory.open().map_err(away)?;
         let (standings, now) =
             (standings(&mut *directory, self.operator, &self.identities, &names)?, unix_seconds());
@@ -67,6 +80,10 @@ impl Status {
                 all = Err(Failure::Failed);
             }
             print(&format_args!("{name}: {}\n", line(standing, now)))?;
+        }
+        if let Some(inventory) = &self.inventory {
+            let place = Place::new(inventory.clone(), self.keys.clone());
+            due::tell_due(&place.read()?, &place.keys())?;
         }
         all
     }
@@ -87,6 +104,13 @@ fn names(identities: &Path) -> Result<Vec<GatewayName>, Failure> {
         names.extend(file.to_str().and_then(|file| GatewayName::new(file.strip_suffix(".identity")?)));
     }
     names.sort();
+    if names.is_empty() {
+        let line = format_args!(
+            "{}: no gateway's identity is there; name the folder in which frameward fleet approve put NAME.identity",
+            identities.display()
+        );
+        return Err(told(&line, Failure::Usage));
+    }
     Ok(names)
 }
 

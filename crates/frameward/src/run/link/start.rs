@@ -15,6 +15,7 @@ use wire::{MacAddr, Pn, Sci};
 
 use super::super::agreement::{key_agreement, recorder};
 use super::super::cell::settings;
+use super::super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::super::static_keys::{Begun, Granted, floors, secy};
 use super::super::upgrade::PassedLink;
 use super::super::{Measured, RunError};
@@ -26,7 +27,7 @@ use config::{Gateway, Io, Keys, Link, StaticSas};
 pub(in crate::run) struct ReadyLink {
     ports: Box<Ports>,
     /// Behind the ports: they are closed before their interfaces are put back.
-    prepared: [Option<Prepared>; 2],
+    prepared: [Option<OwnInterface>; 2],
     mtus: Mtus,
     /// The address of the protected interface.
     source: MacAddr,
@@ -47,7 +48,7 @@ pub(in crate::run) struct StartedLink {
     in_kernel: bool,
     words: Option<Vec<u64>>,
     /// Behind the ports: they are closed before their interfaces are put back.
-    prepared: [Option<Prepared>; 2],
+    prepared: [Option<OwnInterface>; 2],
     fallback: Option<String>,
     unmarked: Option<UnmarkedKey>,
 }
@@ -81,18 +82,23 @@ impl ReadyLink {
         link: &Link,
         mtus: Mtus,
         control: &control::Gateway,
+        settings: &InterfaceSettings,
     ) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
         let allowed = allowed(gateway, link.allow_addresses);
-        let prepare =
-            |name| Prepared::named(name, &gateway.state, allowed).map_err(|error| failed(error.into()));
+        let prepare = |name| settings.prepare(name, allowed).map_err(|error| failed(error.into()));
         let plain = prepare(&link.plain)?;
         let protected = if link.in_site { None } else { Some(prepare(&link.protected)?) };
         let source = MacAddr(protected.as_ref().unwrap_or(&plain).interface().mac());
         let OpenPorts { ports, fallback } =
-            open_sides(&plain, protected.as_ref(), gateway).map_err(failed)?;
+            open_sides(&plain, protected.as_deref(), gateway).map_err(failed)?;
         let record = match &link.keys {
-            Keys::Agreed(mka) => recorder(&link.name, mka).map_err(RunError::Record)?,
+            Keys::Agreed(mka) => {
+                let (name, path) = (link.name.clone(), mka.record.clone());
+                let recorder = move || path.map(|path| recorder(&name, &path)).transpose();
+                let opened = settings.ask(&link.protected, recorder).map_err(|error| failed(error.into()))?;
+                opened.map_err(RunError::Record)?
+            }
             Keys::Static(_) | Keys::None => None,
         };
         Ok(Self {
@@ -109,15 +115,13 @@ impl ReadyLink {
 
     /// Goes on with a link of the program before this one. Nothing of its interfaces is changed.
     pub(in crate::run) fn go_on(
-        gateway: &Gateway,
         link: &Link,
         mtus: Mtus,
         passed: &PassedLink,
+        settings: &InterfaceSettings,
     ) -> Result<Self, RunError> {
         let failed = |source| RunError::Open { link: link.name.clone(), source };
-        let go_on = |passed: &PassedInterface| {
-            Prepared::go_on(passed, &gateway.state).map_err(|error| failed(error.into()))
-        };
+        let go_on = |passed: &PassedInterface| settings.go_on(passed).map_err(|error| failed(error.into()));
         let ports = passed.ports().map_err(RunError::PassedOn)?;
         let [plain, protected] = &passed.interfaces;
         let (plain, protected) = (go_on(plain)?, go_on(protected)?);

@@ -1,17 +1,13 @@
 //! The judgement of a new configuration: everything that can be wrong, before anything is changed.
 
-use std::cell::RefCell;
-use std::path::Path;
-
 use netdev::interface::{InterfaceError, link_state};
-use pnstore::LeaseError;
 use tracing::warn;
 
 use super::super::Running;
 use super::super::link::{RunningLink, judge_place};
+use super::request::{Loaded, ReadConfig};
 use super::step::Step;
 use config::change::fixed;
-use config::check::keys::misused;
 use config::check::site::{lan_mtu, not_carried};
 use config::check::{ETHERNET_MTU, Mtus, interface_mtu, link_mtus, usual_mtus};
 use config::{self, Config, Link, Outline, Site};
@@ -28,16 +24,12 @@ pub(super) struct New {
 
 impl Running {
     /// Judges the new configuration. Changes nothing.
-    pub(super) fn prepare(&mut self) -> Result<New, Vec<String>> {
-        if let Some(silent) = self.control.disk_silent() {
-            let silent = LeaseError::Silent { path: self.gateway.state.clone(), silent };
-            return Err(vec![silent.to_string()]);
-        }
+    pub(super) fn prepare(&self, loaded: Loaded) -> Result<New, Vec<String>> {
         let as_lines = |findings: Vec<config::Finding>| -> Vec<String> {
             findings.iter().map(ToString::to_string).collect()
         };
-        let (Config { file, gateway, fleet, links, sites, outline }, warnings) =
-            config::load(&self.file).map_err(as_lines)?;
+        let ReadConfig { config, warnings, misused } = loaded.map_err(as_lines)?;
+        let Config { file, gateway, fleet, links, sites, outline } = config;
         for warning in warnings {
             warn!(event = "configuration", "{warning}");
         }
@@ -57,13 +49,7 @@ impl Running {
                 fixed.join(", ")
             )]);
         }
-        let control = RefCell::new(&mut self.control);
-        let judge = |role, name, key: &Path| {
-            let key = key.to_owned();
-            let judged = control.borrow_mut().on_disk(move |leases| leases.check_role(role, name, &key));
-            judged.and_then(|judged| judged)
-        };
-        let mut errors = as_lines(misused(&file, &links, &judge));
+        let mut errors = as_lines(misused);
         let mut judged = Vec::new();
         for link in links {
             let mtus = match self.waits_from_the_start(&link) {

@@ -11,8 +11,17 @@ use config::change::SiteChange;
 /// Change of one site by the new configuration.
 pub(super) enum NewSite {
     CarryOver(Box<RunningSite>),
-    ChangePeers { running: Box<RunningSite>, config: Box<Site>, lan_mtu: usize },
-    Start { config: Box<Site>, lan_mtu: usize, what: &'static str },
+    /// Its peers or its VLANs.
+    Change {
+        running: Box<RunningSite>,
+        config: Box<Site>,
+        lan_mtu: usize,
+    },
+    Start {
+        config: Box<Site>,
+        lan_mtu: usize,
+        what: &'static str,
+    },
 }
 
 /// Change of a site that is to be as `config` says.
@@ -25,7 +34,8 @@ pub(super) fn fate(
     let Some(running) = running else { return SiteChange::Start };
     // One that could not be started yet is tried each second.
     let restarted = io_changes || running.lan_mtu().is_some_and(|before| before != lan_mtu);
-    SiteChange::judge(running.config == *config, running.differs_in_peers_alone(config), restarted)
+    SiteChange::judge(running.config == *config, running.may_go_on_as(config), restarted)
+        .of_peers(running.config.peers != config.peers)
 }
 
 impl Running {
@@ -43,8 +53,8 @@ impl Running {
                     running.config = config;
                     NewSite::CarryOver(Box::new(running))
                 }
-                (SiteChange::Peers, Some(running)) => {
-                    NewSite::ChangePeers { running: Box::new(running), config: Box::new(config), lan_mtu }
+                (SiteChange::Peers | SiteChange::Vlans, Some(running)) => {
+                    NewSite::Change { running: Box::new(running), config: Box::new(config), lan_mtu }
                 }
                 (_, running) => {
                     if let Some(running) = running {
@@ -77,8 +87,8 @@ impl Running {
         for site in sites {
             match site {
                 NewSite::CarryOver(running) => self.sites.push(*running),
-                NewSite::ChangePeers { running, config, lan_mtu } => {
-                    done &= self.change_peers(*running, *config, lan_mtu);
+                NewSite::Change { running, config, lan_mtu } => {
+                    done &= self.change_site(*running, *config, lan_mtu);
                 }
                 NewSite::Start { config, lan_mtu, what } => done &= self.start_site(*config, lan_mtu, what),
             }
@@ -86,9 +96,9 @@ impl Running {
         done
     }
 
-    /// A site whose peers cannot be changed is started anew: what its worker knows of them is uncertain then.
-    fn change_peers(&mut self, mut running: RunningSite, config: Site, lan_mtu: usize) -> bool {
-        match running.change_peers(&config, &mut self.control) {
+    /// A site that cannot be changed is started anew: what its worker knows is uncertain then.
+    fn change_site(&mut self, mut running: RunningSite, config: Site, lan_mtu: usize) -> bool {
+        match running.change(&config, &mut self.control) {
             Ok(()) => {
                 running.config = config;
                 self.sites.push(running);
@@ -98,7 +108,7 @@ impl Running {
                 error!(
                     event = "reload-failed",
                     site = config.name,
-                    "its peers cannot be changed while it runs: {why}"
+                    "it cannot be changed while it runs: {why}"
                 );
                 self.stop_site(running);
                 self.start_site(config, lan_mtu, "restarted; its peers agree on keys anew")

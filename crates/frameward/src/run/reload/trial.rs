@@ -6,6 +6,7 @@ use tracing::info;
 
 use super::super::Running;
 use super::judge::New;
+use super::request::Loaded;
 use super::sites::fate;
 use super::step::What;
 use super::{log_refusal, log_stopped};
@@ -14,9 +15,9 @@ use report::control_socket::Outcome;
 
 impl Running {
     /// Judges the configuration as a reload does. Returns whether it would be taken over, and what is to be said of it.
-    pub(in super::super) fn try_reload(&mut self) -> Outcome {
+    pub(super) fn try_reload(&self, loaded: Loaded) -> Outcome {
         let (done, lines) = heard_alone(|| {
-            let prepared = self.prepare().and_then(|new| {
+            let prepared = self.prepare(loaded).and_then(|new| {
                 let http = self.http.try_out(&self.file, self.gateway.http, new.gateway.http);
                 http.map(|()| new).map_err(|finding| vec![finding.to_string()])
             });

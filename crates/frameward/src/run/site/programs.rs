@@ -35,7 +35,10 @@ impl SitePrograms {
     /// Loads programs for the sites whose flows may go through the kernel.
     pub fn load(config: &Config) -> Self {
         let wanted = matches!(config.gateway.io, Io::Auto | Io::Kernel);
-        let suits = |site: &&Site| wanted && may_have_programs(site) && !site.protect && site.rate.is_none();
+        let suits = |site: &&Site| {
+            let is_for_programs = !site.protect && site.rate.is_none() && site.admits_untagged();
+            wanted && may_have_programs(site) && is_for_programs
+        };
         let sites = config.sites.iter().filter(suits);
         let load = |(number, site): (usize, &Site)| {
             let kernel = match number {
@@ -57,6 +60,9 @@ impl SitePrograms {
         }
         if site.rate.is_some() {
             return Err("packets wait for the rate of its uplink".into());
+        }
+        if !site.admits_untagged() {
+            return Err("its vlans have no \"untagged\", and flows in the kernel have no tag".into());
         }
         if !may_have_programs(site) {
             return Err("header encryption does not go through the kernel".into());

@@ -2,6 +2,7 @@
 
 mod peers;
 
+use std::collections::BTreeMap;
 use std::net::UdpSocket;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -11,13 +12,14 @@ use dataplane::open::{OpenLan, open_lan};
 use dataplane::site::{
     DatagramConsumer, Lan, ManagerMailbox, Site as Forwarding, StandbySettings, Wan, datagrams, mailboxes,
 };
-use netdev::interface::{Guard, InterfaceError, LinkState, Prepared};
+use netdev::interface::{Guard, InterfaceError, LinkState};
 use netdev::udp::UdpPort;
 use sitelink::{KernelSite, Manager, ManagerStatus, PlainPeer};
 use tracing::{info, warn};
 use tunnel::standby::{LONGEST_TAKEOVER, Timing};
-use tunnel::{Mode, PeerId};
+use tunnel::{Mode, PacketOctets, PeerId};
 
+use super::super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::super::link::{allowed, io};
 use super::plain_peers::PlainPeers;
 use super::programs::{Kernel, may_have_programs};
@@ -30,7 +32,7 @@ use config::{Gateway, Io, Site, SitePeer};
 pub(in crate::run) struct Works {
     pub(in crate::run) about: About,
     /// The LAN's interface, as far as it is there; to be restored when no port is open on it.
-    prepared: Option<Prepared>,
+    prepared: Option<OwnInterface>,
     channel: Channel,
     fallback: Option<String>,
     /// The number of each peer, in the order of the configuration; and how many there were since the start.
@@ -68,7 +70,7 @@ enum Channel {
 struct Bound {
     forwarding: Box<Forwarding>,
     about: About,
-    prepared: Option<Prepared>,
+    prepared: Option<OwnInterface>,
     fallback: Option<String>,
     mailbox: ManagerMailbox,
     datagrams: DatagramConsumer,
@@ -82,6 +84,7 @@ impl Works {
         lan_mtu: usize,
         kernel: &Kernel,
         control: &mut Control,
+        settings: &InterfaceSettings,
     ) -> Result<Self, String> {
         let kernel = match kernel {
             Err(why) if gateway.io == Io::Kernel && may_have_programs(config) => {
@@ -90,7 +93,8 @@ impl Works {
             other => other.as_ref().ok().cloned(),
         };
         let Bound { forwarding, about, prepared, fallback, mailbox, datagrams, socket } =
-            Bound::new(gateway, config, lan_mtu, kernel.as_deref()).map_err(|error| error.to_string())?;
+            Bound::new(gateway, config, lan_mtu, kernel.as_deref(), settings)
+                .map_err(|error| error.to_string())?;
         control.add_site(config.name.clone(), forwarding).map_err(|error| error.to_string())?;
         match Channel::start(config, lan_mtu, mailbox, datagrams, socket, kernel.clone()) {
             Ok(channel) => {
@@ -101,7 +105,7 @@ impl Works {
             Err(error) => {
                 // The line says why it did not start; a worker that does not answer has its own notice.
                 let _ = control.remove_site(&config.name);
-                let _ = prepared.map(Prepared::restore);
+                let _ = prepared.map(OwnInterface::restore);
                 Err(format!(
                     "cannot start the management channel: {error}; raise the limits of tasks and files"
                 ))
@@ -160,7 +164,7 @@ impl Works {
     }
 
     /// Stops the manager; what is returned is to be put back behind the workers.
-    pub(super) fn end(self) -> Option<Prepared> {
+    pub(super) fn end(self) -> Option<OwnInterface> {
         self.channel.stop();
         if let Some(kernel) = &self.kernel {
             kernel.end();
@@ -173,6 +177,13 @@ impl Works {
         match &self.channel {
             Channel::Quic(manager) => Some(manager.status()),
             Channel::Plain(_) => None,
+        }
+    }
+
+    /// What was counted of packets of each peer, for the peer to hear.
+    pub(super) fn tell_octets(&self, octets: BTreeMap<PeerId, PacketOctets>) {
+        if let Channel::Quic(manager) = &self.channel {
+            manager.tell_octets(octets);
         }
     }
 
@@ -201,7 +212,8 @@ impl Works {
     /// Lets go of an interface that is not there any more, or is another one under the same name; no port may be open on it.
     pub(super) fn let_go(&mut self, seen: Option<LinkState>) {
         let index = seen.map(|seen| seen.index);
-        self.prepared.take_if(|prepared| Some(prepared.interface().index()) != index);
+        let gone = self.prepared.take_if(|prepared| Some(prepared.interface().index()) != index);
+        gone.into_iter().for_each(OwnInterface::let_go);
     }
 
     pub(super) fn stop(self, name: &str, control: &mut Control) -> Result<(), InterfaceError> {
@@ -211,7 +223,7 @@ impl Works {
         }
         // Its ports are closed here, before its interface is put back. A worker that does not answer has its own notice.
         drop(control.remove_site(name));
-        self.prepared.map_or(Ok(()), Prepared::restore)
+        self.prepared.map_or(Ok(()), OwnInterface::restore)
     }
 
     /// The guard of its interface; empty while it is not prepared.
@@ -231,12 +243,13 @@ impl Works {
         config: &Site,
         gateway: &Gateway,
         control: &mut Control,
+        settings: &InterfaceSettings,
     ) -> Result<(), String> {
         let prepared = match self.prepared.take() {
             Some(mut prepared) => prepared.renew().map(|()| prepared),
             None => {
                 let allowed = allowed(gateway, config.allow_addresses);
-                Prepared::named(&config.lan, &gateway.state, allowed)
+                settings.prepare(&config.lan, allowed)
             }
         };
         let prepared = self.prepared.insert(prepared.map_err(|error| error.to_string())?);
@@ -268,6 +281,7 @@ impl Bound {
         config: &Site,
         lan_mtu: usize,
         kernel: Option<&KernelSite>,
+        interfaces: &InterfaceSettings,
     ) -> Result<Self, Box<dyn std::error::Error>> {
         // Before the interface is touched: a port that is in use leaves nothing to put back.
         let wan = open_wan(config)?;
@@ -283,6 +297,7 @@ impl Bound {
         if config.relay {
             forwarding.relay_for_peers();
         }
+        drop(forwarding.set_vlans(config.vlans.clone().map(Box::new)));
         join(&mut forwarding, config)?;
         if config.protect {
             // Interface and port are those of the link inside of it.
@@ -298,7 +313,7 @@ impl Bound {
             });
         }
         let allowed = allowed(gateway, config.allow_addresses);
-        let prepared = Prepared::named(&config.lan, &gateway.state, allowed)?;
+        let prepared = interfaces.prepare(&config.lan, allowed)?;
         let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         if let Some(kernel) = kernel {
             kernel.begin(config.dscp.of_others());

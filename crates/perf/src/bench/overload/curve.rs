@@ -161,16 +161,19 @@ impl Curve {
     /// multiple that the sender really reached.
     pub fn tell(&self, judged: bool, figure: &mut dyn FnMut(::bench::Row)) {
         figure(self.alone.row(BENCH, "frames/s", None));
-        for Point { times, arrived, sent } in self.one_way.iter().chain(&self.both_ways) {
-            let mut row = arrived.row(BENCH, "frames/s", Some(&self.alone));
+        let arrived = |samples: &Samples, times: f64| {
+            let mut row = samples.row(BENCH, "frames/s", Some(&self.alone));
             let wanted = LEAST * times.min(1.0);
             let met = row.ratio.as_ref().is_some_and(|ratio| ratio.value >= wanted);
             row.target = judged.then(|| Target { wanted: format!("ratio at least {wanted}"), met });
-            figure(row);
-            figure(sent.row(BENCH, "frames/s", Some(&self.alone)));
+            row
+        };
+        for point in self.one_way.iter().chain(&self.both_ways) {
+            figure(arrived(&point.arrived, point.times));
+            figure(point.sent.row(BENCH, "frames/s", Some(&self.alone)));
         }
-        for slower in &self.slower {
-            figure(slower.row(BENCH, "frames/s", Some(&self.alone)));
+        for (slower, point) in self.slower.iter().zip(&self.both_ways) {
+            figure(arrived(slower, point.times));
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Section: more frames than there is room for.
 
 use crate::bench::overload::{
-    BENCH, KERNEL_CELL, TIMES, TIMES_BOTH, UNPROTECTED_CELL, VXLAN, good, good_both, lossless, offered,
-    offered_both,
+    BENCH, KERNEL_CELL, KERNEL_SITE, TIMES, TIMES_BOTH, UNPROTECTED_CELL, VXLAN, good, good_both, lossless,
+    offered, offered_both,
 };
 
 use super::figure::{Body, Figure, Kind};
@@ -20,8 +20,12 @@ const CASES: [(&str, Kind); 6] = [
     (Contestant::Daemon(Daemon::Fastd).name(), Kind::RivalToo),
 ];
 
-const SITES: [(&str, Kind); 3] =
-    [("site, header encryption", Kind::Ours), ("site, identifiers", Kind::Ours2), (VXLAN, Kind::Limit)];
+const SITES: [(&str, Kind); 4] = [
+    ("site, header encryption", Kind::Ours),
+    ("site, identifiers", Kind::Ours2),
+    (KERNEL_SITE, Kind::Ours3),
+    (VXLAN, Kind::Limit),
+];
 const CELLS: [(&str, Kind); 3] =
     [("cell", Kind::Ours), (KERNEL_CELL, Kind::Ours2), (UNPROTECTED_CELL, Kind::Limit)];
 const SHARED: &str = "Sender, both boxes and receiver share this machine's CPUs, so a sender that sends more leaves the boxes less";

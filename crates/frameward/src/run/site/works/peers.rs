@@ -16,29 +16,38 @@ use config::site::settings::{
 use config::{Site, SitePeer};
 
 impl RunningSite {
-    /// Whether the site needs no other start to become as `config` says: it runs, nothing but peers is different, and
+    /// Whether the site needs no other start to become as `config` says: it runs, nothing is different but what can change, and
     /// it has a management channel if and only if it is to have one.
-    pub(in crate::run) fn differs_in_peers_alone(&self, config: &Site) -> bool {
+    pub(in crate::run) fn may_go_on_as(&self, config: &Site) -> bool {
         let Some(works) = &self.works else { return false };
         let has_channel = matches!(works.channel, Channel::Quic(_));
         // The worker knows twins by their numbers, from its start on.
         let has_twins = self.config.has_twins() || config.has_twins();
-        !has_twins
-            && self.config.is_like_but_for_peers(config)
+        (!has_twins || self.config.peers == config.peers)
+            && self.config.goes_on_as(config)
             && most_payload(config, works.about.lan_mtu).is_some() == has_channel
             && works.numbered + config.peers.len() <= PEERS
     }
 
-    /// Lets peers leave and others come, so that they are as `config` says, which is to be the site's from here on. One
+    /// Has it be as `config` says, which is to be the site's from here on: its peers, and the VLANs that cross.
+    ///
+    /// # Errors
+    /// As [`Self::change_peers`].
+    pub(in crate::run) fn change(&mut self, config: &Site, control: &mut Control) -> Result<(), String> {
+        if self.config.vlans != config.vlans {
+            let vlans = config.vlans.clone().map(Box::new);
+            control.set_vlans(&config.name, vlans).map_err(|error| error.to_string())?;
+            info!(event = "site-changed", site = config.name, "other VLANs cross");
+        }
+        if self.config.peers == config.peers { Ok(()) } else { self.change_peers(config, control) }
+    }
+
+    /// Lets peers leave and others come, so that they are as `config` says. One
     /// that is configured otherwise than before does both.
     ///
     /// # Errors
     /// If a port cannot be opened, which changes nothing; or if the worker does not answer.
-    pub(in crate::run) fn change_peers(
-        &mut self,
-        config: &Site,
-        control: &mut Control,
-    ) -> Result<(), String> {
+    fn change_peers(&mut self, config: &Site, control: &mut Control) -> Result<(), String> {
         let Some(works) = &mut self.works else { return Ok(()) };
         let (before, site) = (&self.config.peers, &config.name);
         let goes_on = |old: &SitePeer, peer: &SitePeer| old == peer || old.is_like_but_for_paths(peer);
