@@ -16,7 +16,7 @@ const REKEY_PATIENCE: Duration = Duration::from_secs(15);
 /// Time a hand-over may take: twice the longest `takeover`, and its end if nobody took over.
 const HAND_OVER: Duration = Duration::from_secs(10);
 /// Time in which a new program runs.
-const UPGRADE: Duration = Duration::from_secs(10);
+const UPGRADE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why it was not done.
@@ -125,9 +125,14 @@ pub fn upgrade(directory: &Path, name: &str) -> Result<(String, u64), RequestErr
         || -> Result<GatewayReport, RequestError> { Ok(crate::parse(name, &crate::ask(directory, name)?)?) };
     let count = |report: &GatewayReport| report.upgrade.as_ref().map_or(0, |upgrade| upgrade.count);
     let before = count(&reported()?);
-    let Outcome { done, lines } = change(directory, name, &Request::Upgrade {})?;
-    if !done {
-        return Err(RequestError::Refused(lines.join("\n")));
+    match change(directory, name, &Request::Upgrade {}) {
+        Ok(Outcome { done: false, lines }) => return Err(RequestError::Refused(lines.join("\n"))),
+        Ok(Outcome { done: true, .. }) => {}
+        // On a busy machine the old program may be gone before its answer is.
+        Err(RequestError::Silent { source, .. })
+            if matches!(source.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {
+        }
+        Err(other) => return Err(other),
     }
     let give_up = Instant::now() + UPGRADE;
     while Instant::now() < give_up {
