@@ -68,6 +68,7 @@ mod standby;
 mod start;
 mod steps;
 mod suites;
+mod upgrade;
 mod uplink;
 mod vanish;
 mod wan;

@@ -152,6 +152,18 @@ fn the_units_user_and_capabilities_are_enough() {
     assert_eq!(owner, 0, "the process could be dumped");
     pass(&topology.machine_a, &topology.machine_b);
     assert!(a.report().unwrap().privileges.unwrap().locked_memory.granted);
+    super::upgrade::upgraded(&scratch, "a");
+    pass(&topology.machine_a, &topology.machine_b);
+    for (set, expected) in
+        [("CapPrm", mask), ("CapEff", mask), ("CapInh", mask), ("CapAmb", mask), ("CapBnd", mask | perfmon)]
+    {
+        assert!(
+            self::capabilities(process, set).iter().all(|has| *has == expected),
+            "{set} after an upgrade"
+        );
+    }
+    let owner = std::os::unix::fs::MetadataExt::uid(&fs::metadata(format!("/proc/{process}/mem")).unwrap());
+    assert_eq!(owner, 0, "the process could be dumped after an upgrade");
     a.stop().unwrap();
     b.stop().unwrap();
     super::lifecycle::wait_until_restored(&topology.gateway_a.namespace, &before);
@@ -222,6 +234,8 @@ pub(crate) fn has_what_it_needs_alone(process: u32) {
 #[test]
 fn as_root_it_keeps_what_it_needs_alone() {
     let (_topology, mut pair) = super::lab(&Shape::default(), &Choice::default());
+    has_what_it_needs_alone(pair.a.program().id());
+    super::upgrade::upgraded(&pair.scratch, "a");
     has_what_it_needs_alone(pair.a.program().id());
     assert_eq!(process_status(pair.a.program().id(), "Uid"), "0\t0\t0\t0", "as it was told to");
     pair.stop().unwrap();
@@ -364,6 +378,8 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
     let reloads = |report: &GatewayReport| report.reload.as_ref().map_or(0, |reload| reload.count);
     super::wait_for(|| a.report().unwrap(), 1, reloads);
     assert!(a.report().unwrap().reload.unwrap().done);
+    pass(&topology.machine_a, &topology.machine_b);
+    super::upgrade::upgraded(&scratch, "a");
     pass(&topology.machine_a, &topology.machine_b);
     signal_traced(&mut a, nix::sys::signal::Signal::SIGTERM);
     wait_for_end(a);

@@ -92,6 +92,11 @@ impl FloorKeeper {
         due
     }
 
+    /// Floors are to be read at the next look.
+    pub(crate) const fn hasten(&mut self) {
+        self.due = self.covered;
+    }
+
     /// No floor is kept: there is nothing to be replayed, and no state that could be too old.
     pub(crate) const fn keep_none(&mut self, now: Instant) {
         self.covered = now;

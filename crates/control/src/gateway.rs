@@ -13,6 +13,7 @@ mod sites;
 mod snapshots;
 mod static_keys;
 mod static_sas;
+mod upgrade;
 
 use std::io;
 use std::thread;
@@ -27,7 +28,7 @@ use pnstore::{LeaseError, LeaseStore};
 
 use crate::WorkerUnresponsive;
 use crate::floors::{FloorKeeper, read as read_floors};
-use crate::jobs::{LinkJob, of_kind};
+use crate::jobs::{LinkJob, SwapDatapath, of_kind};
 use crate::kernel_programs::KernelPrograms;
 use crate::lease_thread::{DiskProbe, LeaseThread};
 use crate::link::LinkControl;
@@ -35,6 +36,7 @@ use crate::notice::Notice;
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::{WorkerSlot, Workers};
 use sites::SiteControl;
+pub use upgrade::HaltedLink;
 
 /// A running gateway.
 pub struct Gateway {
@@ -212,8 +214,12 @@ impl Gateway {
             Ok(job) => return self.sas_changed(WorkerSlot { worker, slot: job.slot }, job.data, now),
             Err(other) => other,
         };
-        if let Ok(job) = of_kind::<LinkJob<NextPns>>(job) {
-            self.next_pns(WorkerSlot { worker, slot: job.slot }, &job.data, now);
+        let job = match of_kind::<LinkJob<NextPns>>(job) {
+            Ok(job) => return self.next_pns(WorkerSlot { worker, slot: job.slot }, &job.data, now),
+            Err(other) => other,
+        };
+        if let Ok(job) = of_kind::<SwapDatapath>(job) {
+            self.return_late(worker, job);
         }
     }
 }

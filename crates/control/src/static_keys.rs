@@ -218,6 +218,16 @@ impl StaticControl {
         }
     }
 
+    /// The PNs that its transmit SA uses.
+    pub(crate) const fn transmit_lease(&self) -> TransmitLease {
+        self.lease.of
+    }
+
+    /// Whether a block of PNs is under way.
+    pub(crate) const fn is_reserving(&self) -> bool {
+        self.lease.pending.is_some()
+    }
+
     /// Receive SAs whose floors are kept.
     pub(crate) fn floors(&self) -> Arc<[ReceiveFloor]> {
         Arc::clone(&self.floors)

@@ -8,12 +8,14 @@ use std::mem;
 use std::os::fd::RawFd;
 use std::time;
 
+use secy::passed_on::{PassedOnError, Words};
 use secy::{CarryOver, NextAction};
 use wire::{An, Instant, Pn};
 
 use crate::checksums::ChecksumSample;
 use crate::pipeline::{Pipeline, ToPlain, ToProtected, give_refused};
 use netdev::burst::Burst;
+use netdev::passed_on::PassedPorts;
 use netdev::pool::Pool;
 use netdev::port::{KernelSide, Port, PortCounters};
 use netdev::queue_port::QueuePort;
@@ -84,6 +86,28 @@ impl Link {
             held: Hold::No,
             emptied: true,
         }
+    }
+
+    /// Ports, and all that it has counted and received, for the next program of this process; it is in no worker. None: it cannot go
+    /// on there, since a port cannot, or SDUs wait in it.
+    pub fn pass_on(&mut self) -> Option<(PassedPorts, Vec<u64>)> {
+        let Ports { pool, plain, protected } = self.ports.as_deref_mut()?;
+        let ports = PassedPorts { pool: pool.pass_on()?, ports: [plain.pass_on()?, protected.pass_on()?] };
+        let mut words = Vec::new();
+        words.extend(self.before.iter().flat_map(PortCounters::values));
+        self.pipeline.pass_on(&mut words);
+        self.waiting.is_empty().then_some((ports, words))
+    }
+
+    /// Goes on where a link of the same configuration was; it has no ports yet.
+    ///
+    /// # Errors
+    /// [`PassedOnError`]; it is unfit for use then.
+    pub fn go_on(&mut self, words: &[u64]) -> Result<(), PassedOnError> {
+        let mut words = Words::new(words);
+        self.before = [PortCounters::from_values(words.take()?), PortCounters::from_values(words.take()?)];
+        self.pipeline.go_on(&mut words)?;
+        words.end()
     }
 
     /// Leaves frames waiting in its ports until it is told otherwise, as far as those have room: its SAs are on their way. Ends by

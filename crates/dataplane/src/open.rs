@@ -6,12 +6,15 @@
 //! | af_packet | AF_PACKET |
 //! | auto | AF_XDP; where it cannot be had or would lose VLAN tags, AF_PACKET, and the reason is told |
 
+use std::io;
+
 use crate::link::Ports;
 use crate::site::Lan;
 use netdev::af_packet::AfPacket;
 use netdev::af_xdp::{AfXdp, Attach};
 use netdev::burst::BURST_FRAMES;
 use netdev::interface::{Interface, InterfaceError, Prepared};
+use netdev::passed_on::{PassedPort, PassedPorts};
 use netdev::pool::{ChunkOctets, Pool, PoolError};
 pub use netdev::port::{self, Port, PortError, all};
 use netdev::queue_port::QueuePort;
@@ -85,6 +88,33 @@ pub struct OpenLan {
 /// [`OpenError`].
 pub fn open_ports(prepared: [&Prepared; 2], io: Io) -> Result<OpenPorts, OpenError> {
     let (pool, [plain, protected], fallback) = open(prepared, io, 0)?;
+    Ok(OpenPorts { ports: Ports { pool, plain, protected }, fallback })
+}
+
+/// Goes on with the ports of a link of the program before this one, plain and protected.
+///
+/// # Errors
+/// [`OpenError`].
+pub fn go_on_with_ports(
+    prepared: [&Prepared; 2],
+    passed: &PassedPorts,
+    fallback: Option<String>,
+) -> Result<OpenPorts, OpenError> {
+    let [plain, protected] = prepared.map(Prepared::interface);
+    let failed = |interface: &Interface| {
+        let interface = interface.name().to_owned();
+        move |source| PortError::System { interface, action: "take its port over".into(), source }
+    };
+    let pool = Pool::go_on(&passed.pool).map_err(failed(plain))?;
+    let go_on = |passed: &PassedPort, interface| -> io::Result<Box<dyn Port>> {
+        Ok(match passed {
+            PassedPort::AfPacket(passed) => Box::new(AfPacket::go_on(passed, interface, &pool)?),
+            PassedPort::AfXdp(passed) => Box::new(AfXdp::go_on(passed, interface, &pool)?),
+        })
+    };
+    let [of_plain, of_protected] = &passed.ports;
+    let plain = go_on(of_plain, plain).map_err(failed(plain))?;
+    let protected = go_on(of_protected, protected).map_err(failed(protected))?;
     Ok(OpenPorts { ports: Ports { pool, plain, protected }, fallback })
 }
 

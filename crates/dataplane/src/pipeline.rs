@@ -26,6 +26,7 @@ use std::mem;
 use std::time;
 
 use arrayvec::ArrayVec;
+use secy::passed_on::{PassedOnError, Words};
 use secy::{
     CarryOver, Delivered, Frame, FrameLayout, Incoming, NextAction, Outgoing, SDU_OCTETS, SduBuffer, SecY,
     Settings, UnmatchedFrame,
@@ -138,6 +139,20 @@ impl Pipeline {
             sum.add(fragmenter.counters());
         }
         sum
+    }
+
+    /// Appends what it has counted and received ([`crate::link::Link::pass_on`]).
+    pub(crate) fn pass_on(&self, into: &mut Vec<u64>) {
+        into.extend(self.counters.values());
+        into.extend(self.fragmenter_counters().values());
+        self.secy.pass_on(into);
+    }
+
+    /// Goes on where a pipeline of the same configuration was.
+    pub(crate) fn go_on(&mut self, words: &mut Words<'_>) -> Result<(), PassedOnError> {
+        self.counters = PipelineCounters::from_values(words.take()?);
+        self.fragmented_before = FragmenterCounters::from_values(words.take()?);
+        self.secy.go_on(words)
     }
 
     /// Counters outside the SecY.

@@ -161,6 +161,27 @@ Examples:
         /// The link; optional if NAME is a link, or the gateway has only one
         link: Option<String>,
     },
+    /// Have a running gateway become the program that is installed now, without losing a frame
+    #[command(after_help = "\
+Requires root or the gateway's own user. The new program first reads the configuration and says
+whether it can go on. If it cannot, or anything else is wrong, nothing changes. Frames wait in the
+sockets meanwhile, and packet numbers, replay windows and counters go on.
+
+For gateways whose links all have static keys, without sites, fieldbuses, fragments and programs in
+the kernel. Others are refused: restart them.
+
+Example:
+  frameward upgrade press-line")]
+    Upgrade {
+        /// The gateway, by any name that status takes; optional if only one is running
+        name: Option<String>,
+    },
+    /// Judge what a running gateway would pass on to this program; it asks for it itself
+    #[command(hide = true)]
+    GoOn {
+        /// The configuration file (TOML)
+        config: PathBuf,
+    },
     /// Have the other box of a site's LAN forward, for maintenance of this one
     #[command(after_help = "\
 Requires root or the gateway's own user. For a site with [site.standby], whose other box is ready to

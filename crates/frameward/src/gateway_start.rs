@@ -32,6 +32,10 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     let become_user =
         privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
     privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
+    let passed = run::take_passed().map_err(|error| told(&error, Failure::Failed))?;
+    let program = std::env::current_exe();
+    let program =
+        program.map_err(|error| told(&format_args!("cannot find this program: {error}"), Failure::Failed))?;
     let asks = run::Asks::default();
     for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
         // First which one it is: whoever finds that it is asked knows by whom.
@@ -46,6 +50,10 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
             .and_then(|()| signal_hook::flag::register(signal, Arc::clone(asked)))
             .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
     }
+    if let Some(passed) = &passed {
+        run::hear_signals();
+        privilege::set_inherited(passed.inherited()).map_err(|error| told(&error, Failure::Failed))?;
+    }
     // Before a key is read: none of it may ever be in a dump or in the swap.
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let locked = privilege::lock_memory();
@@ -55,10 +63,10 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
         tell_all("", &errors);
         Failure::Usage
     })?;
-    let start = Start { become_user, locked, runtime, asks };
+    let start = Start { become_user, locked, runtime, program, asks };
     match (membership, on_box) {
         (Some(membership), Ok((on_box, _))) => start.in_fleet(&on_box, membership),
-        (_, on_box) => start.gateway(on_box, None, None).map_err(|ended| ended.failure),
+        (_, on_box) => start.gateway(on_box, None, passed, None).map_err(|ended| ended.failure),
     }
 }
 
@@ -67,6 +75,8 @@ struct Start {
     become_user: Option<Became>,
     locked: Result<(), String>,
     runtime: PathBuf,
+    /// The file of this program.
+    program: PathBuf,
     asks: run::Asks,
 }
 
@@ -151,7 +161,7 @@ impl Start {
         if let Some(trial) = folder.trial() {
             count_start(&folder, &trial, &seen);
         }
-        let ran = self.gateway(folder.load(&name), Some(membership), Some(&log));
+        let ran = self.gateway(folder.load(&name), Some(membership), None, Some(&log));
         let Err(Ended { failure, cause }) = ran else { return Ok(()) };
         let (Some((cause, why)), Some(version)) = (cause, folder.version()) else { return Err(failure) };
         // Nobody comes to a box that does not start: the fleet sends it something better.
@@ -209,6 +219,7 @@ impl Start {
         &self,
         loaded: Loaded,
         membership: Option<Membership>,
+        passed: Option<run::Passed>,
         log: Option<&Log>,
     ) -> Result<(), Ended> {
         // Before another thread begins that has it, since the kernel keeps capabilities by thread; and before anything is received. The
@@ -251,6 +262,8 @@ impl Start {
             locked: self.locked.clone(),
             runtime_dir: &self.runtime,
             membership,
+            program: self.program.clone(),
+            passed,
         };
         let ran = run::run(config, means, &self.asks, log);
         log.flush();

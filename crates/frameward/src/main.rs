@@ -53,6 +53,8 @@ fn main() -> ExitCode {
         Command::Plan(plan) => plan.run(),
         Command::Reload { dry_run, name } => reload_gateway(name.as_deref(), dry_run),
         Command::Rekey { name, link } => rekey(&name, link.as_deref()),
+        Command::Upgrade { name } => upgrade(name.as_deref()),
+        Command::GoOn { config } => go_on(&config),
         Command::HandOver { name, site } => hand_over(&name, site.as_deref()),
         Command::Schema { format } => print(&match format {
             ReferenceFormat::Json => reference::schema(),
@@ -218,6 +220,22 @@ fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
     };
     let ki = client::rekey(&directory, &found.gateway, &link).map_err(failed)?;
     print(&format_args!("link {link:?}: SAK {ki} protects\n"))
+}
+
+fn upgrade(name: Option<&str>) -> Result<(), Failure> {
+    let directory = report::runtime_dir();
+    let gateway = find(&directory, name)?.gateway;
+    let upgraded = client::upgrade(&directory, &gateway);
+    let (version, waited) = upgraded.map_err(|error| told(&error, Failure::Failed))?;
+    print(&format_args!("gateway {gateway}: version {version} runs; frames waited {waited} ms\n"))
+}
+
+/// Judges what a running gateway would pass on to this program.
+fn go_on(file: &Path) -> Result<(), Failure> {
+    privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
+    // Its keys are here for a moment; without the right they may reach the swap.
+    let _ = privilege::lock_memory();
+    run::judge(file, io::stdin().lock()).map_err(|error| told(&error, Failure::Usage))
 }
 
 fn hand_over(name: &str, site: Option<&str>) -> Result<(), Failure> {

@@ -148,6 +148,45 @@ pub fn ask(
     Ok((workers, PrivilegeReport { realtime, locked_memory }))
 }
 
+/// The capabilities that a program inherits which this thread becomes or starts: inheritable and ambient ones, a bit each.
+///
+/// # Errors
+/// If they cannot be read.
+pub fn inherited() -> Result<[u64; 2], String> {
+    let read = |set| {
+        let read = caps::read(None, set).map_err(|error| format!("cannot read capabilities: {error}"))?;
+        Ok::<u64, String>(read.iter().fold(0, |bits, one| bits | one.bitmask()))
+    };
+    Ok([read(CapSet::Inheritable)?, read(CapSet::Ambient)?])
+}
+
+/// Has the program inherit them that this thread becomes: those that it is permitted. Another user than root has none otherwise.
+///
+/// # Errors
+/// If the system refuses.
+pub fn let_inherit() -> Result<(), String> {
+    let permitted = caps::read(None, CapSet::Permitted);
+    let set = permitted.and_then(|permitted| {
+        caps::set(None, CapSet::Inheritable, &permitted)?;
+        caps::set(None, CapSet::Ambient, &permitted)
+    });
+    set.map_err(|error| format!("cannot pass capabilities on: {error}"))
+}
+
+/// Puts [`inherited`] back.
+///
+/// # Errors
+/// If the system refuses.
+pub fn set_inherited([inheritable, ambient]: [u64; 2]) -> Result<(), String> {
+    let of = |bits: u64| -> CapsHashSet {
+        caps::all().into_iter().filter(|one| bits & one.bitmask() != 0).collect()
+    };
+    // Ambient ones are among the inheritable ones.
+    let set = caps::set(None, CapSet::Ambient, &of(ambient))
+        .and_then(|()| caps::set(None, CapSet::Inheritable, &of(inheritable)));
+    set.map_err(|error| format!("cannot give up capabilities: {error}"))
+}
+
 /// Locks all memory, present and future; to be called before the first key is read. Not under a limit: memory asked for
 /// later would then be refused, which ends the process.
 ///

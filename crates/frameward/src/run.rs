@@ -35,10 +35,12 @@ mod start;
 mod static_keys;
 mod supervisor;
 mod surface;
+mod upgrade;
 mod verdicts;
 
 use std::fmt;
 use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -57,7 +59,7 @@ use crate::http::Listening;
 use crate::log::Log;
 use crate::membership::Membership;
 use ::report::control_socket::{Reply, Request, ServeError};
-use ::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport};
+use ::report::{Baseline, GatewayReport, PrivilegeReport, ReloadReport, UpgradeReport};
 use cell::CellNews;
 pub use cell::planned_cell_place;
 use config::suite_speed::{Advice, Antedating, SuiteSpeeds};
@@ -76,6 +78,7 @@ pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
 use tunnel::standby::DRAIN;
+pub use upgrade::{Passed, hear_signals, judge, take_passed};
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
@@ -145,6 +148,9 @@ pub enum RunError {
         .0.as_ref().map(|error| format!(" ({error}, so a start will not refuse the old ones)")).unwrap_or_default()
     )]
     RestoredStatic(Option<LeaseError>),
+    /// What the program before has passed on cannot be used.
+    #[error("cannot go on with the running gateway: {0}; start it again")]
+    PassedOn(String),
     /// The agent of its fleet does not run.
     #[error("{0}")]
     Fleet(String),
@@ -209,6 +215,10 @@ pub struct Means<'m> {
     pub runtime_dir: &'m Path,
     /// Its membership in a fleet, if it has one.
     pub membership: Option<Membership>,
+    /// The file of this program, which an upgrade has replaced by another one when it is asked for.
+    pub program: PathBuf,
+    /// What the program before this one has passed on, if there was one.
+    pub passed: Option<Passed>,
 }
 
 /// Runs the gateway until it is asked to stop. `log` takes what happens, and gets another format by a reload.
@@ -216,18 +226,22 @@ pub struct Means<'m> {
 /// # Errors
 /// [`RunError`]; interfaces are put back as they were in any case.
 pub fn run(config: Config, means: Means<'_>, asks: &Asks, log: &Log) -> Result<(), RunError> {
-    let Means { programs, site_programs, locked, runtime_dir, membership } = means;
+    let Means { programs, site_programs, locked, runtime_dir, membership, program, passed } = means;
+    let locks = passed.as_ref().map(Passed::take_locks).transpose();
+    let locks = locks.map_err(|error| RunError::PassedOn(error.to_string()))?;
+    let [state_lock, socket_lock] = locks.map_or([None, None], |locks| locks.map(Some));
     let (name, http) = (config.gateway.name.clone(), config.gateway.http);
     let listening = http.map(|http| Listening::start(&config.file, http)).transpose();
     let listening = listening.map_err(|finding| RunError::Configuration(vec![finding]))?;
-    let leases = start::open_state(&config)?;
+    let leases = start::open_state(&config, state_lock)?;
     let (control_handle, asked) = control_handle::open();
-    let server = control_handle::serve(&name, runtime_dir, &control_handle)?;
+    let server = control_handle::serve(&name, runtime_dir, &control_handle, socket_lock)?;
     let surface = Surface::start(&control_handle, listening)?;
-    let programs = (programs, site_programs);
-    let (running, outcome) = match Running::start(config, programs, leases, locked, surface, log) {
+    let around = start::Around { programs, site_programs, locked, http: surface, program, passed };
+    let (running, outcome) = match Running::start(config, leases, around, log) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
+            running.socket_lock = server.lock().as_raw_fd();
             running.fleet = membership.as_ref().map(|membership| membership.seen.clone());
             running.advise();
             if let Some(http) = http {
@@ -282,6 +296,13 @@ struct Running {
     measured: Measured,
     reloads: ReloadRequests,
     reloaded: Option<ReloadReport>,
+    upgraded: Option<UpgradeReport>,
+    /// An upgrade that was asked for.
+    upgrade: Option<upgrade::Asked>,
+    /// The file of this program.
+    program: PathBuf,
+    /// The lock of the control socket.
+    socket_lock: RawFd,
     /// What the agent of its fleet has seen.
     fleet: Option<Seen>,
     /// Counters at the moment when somebody cleared them.
@@ -343,6 +364,7 @@ impl Running {
             if self.poll_reload(Instant::now()) {
                 interface_monitor.forget();
             }
+            self.go_on_with_upgrade();
             let now = Instant::now();
             supervisor.alive(now);
             self.poll_interfaces(&mut interface_monitor, now);
@@ -385,6 +407,8 @@ impl Running {
                 );
                 Reply::Done(Vec::new())
             }
+            // Answered when the new program has judged.
+            Request::Upgrade {} => return self.ask_upgrade(asker),
             Request::HandOver { site } => done(self.hand_over(site)),
             Request::Rekey { link } => done(self.rekey(link)),
         };

@@ -36,6 +36,7 @@ use crate::interface::Interface;
 use crate::mapping::Mapping;
 use crate::messages;
 use crate::packet_socket as packet;
+use crate::passed_on::{self, PassedAfPacket, PassedPort};
 use crate::pool::{HEADROOM, Pool, Slot};
 use crate::port::{self, ETHERNET_HEADER, Port, PortCounters, PortError};
 use received::Received;
@@ -104,7 +105,7 @@ impl AfPacket {
                 source,
             }
         };
-        let place_octets = (longest + PLACE_OVERHEAD).next_power_of_two();
+        let place_octets = place_octets_for(mtu);
         let places = RING_OCTETS / place_octets;
         let receiver = packet::open().map_err(failed("open a packet socket"))?;
         let ring = ring(&receiver, place_octets, places).map_err(failed("map a receive ring"))?;
@@ -122,6 +123,36 @@ impl AfPacket {
             idle: 0,
             mtu,
             counters: PortCounters::default(),
+        })
+    }
+
+    /// Goes on with a port of the program before this one: what it has received since waits in the ring.
+    ///
+    /// # Errors
+    /// If it is on another interface, or the kernel refuses.
+    pub fn go_on(passed: &PassedAfPacket, interface: &Interface, pool: &Pool) -> io::Result<Self> {
+        let PassedAfPacket { descriptors: [receiver, sender], place_octets, next, mtu, ref counters } =
+            *passed;
+        let places = RING_OCTETS.checked_div(place_octets).unwrap_or(0);
+        let fits = place_octets == place_octets_for(mtu) && next < places;
+        let counters = counters.as_slice().try_into().map(PortCounters::from_values);
+        let (true, true, true, Ok(counters)) =
+            (fits, mtu == interface.mtu(), port::longest_received(mtu) <= pool.room(), counters)
+        else {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "its port is another one"));
+        };
+        let (receiver, sender) = (passed_on::take(receiver)?, passed_on::take(sender)?);
+        Ok(Self {
+            descriptors: [receiver.as_raw_fd()],
+            ring: Mapping::shared(receiver.as_raw_fd(), 0, RING_OCTETS)?,
+            receiver,
+            sender,
+            place_octets,
+            places,
+            next,
+            idle: 0,
+            mtu,
+            counters,
         })
     }
 
@@ -207,6 +238,11 @@ impl AfPacket {
     }
 }
 
+/// Octets of a place of the ring that holds what an interface of this MTU receives.
+const fn place_octets_for(mtu: u32) -> usize {
+    (port::longest_received(mtu) + PLACE_OVERHEAD).next_power_of_two()
+}
+
 /// Maps the receive ring of a socket that is not yet bound.
 fn ring(socket: &OwnedFd, place_octets: usize, places: usize) -> io::Result<Mapping> {
     setsockopt(socket, option::Version, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
@@ -290,5 +326,15 @@ impl Port for AfPacket {
 
     fn description(&self) -> &str {
         "af_packet tpacket_v2"
+    }
+
+    fn pass_on(&mut self) -> Option<PassedPort> {
+        Some(PassedPort::AfPacket(PassedAfPacket {
+            descriptors: [self.receiver.as_raw_fd(), self.sender.as_raw_fd()],
+            place_octets: self.place_octets,
+            next: self.next,
+            mtu: self.mtu,
+            counters: self.counters().values().to_vec(),
+        }))
     }
 }

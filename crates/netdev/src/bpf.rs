@@ -8,7 +8,7 @@
 
 use std::io;
 use std::mem;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 const BPF_MAP_CREATE: libc::c_int = 0;
 const BPF_MAP_UPDATE_ELEM: libc::c_int = 2;
@@ -109,6 +109,15 @@ impl SocketMap {
         unsafe { attributes.open(BPF_MAP_CREATE) }.map(Self)
     }
 
+    /// One of the program before this.
+    pub(crate) fn go_on(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
+    pub(crate) fn raw(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
     /// Puts a bound socket into its queue's place.
     pub(crate) fn set(&self, queue: u32, socket: &OwnedFd) -> io::Result<()> {
         let value = socket.as_raw_fd() as u32;
@@ -156,6 +165,11 @@ impl Program {
         self.0.as_raw_fd() as u32
     }
 
+    /// One of the program before this.
+    pub(crate) fn go_on(descriptor: OwnedFd) -> Self {
+        Self(descriptor)
+    }
+
     /// Its file descriptor, for a link.
     pub(crate) fn borrowed(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
@@ -198,6 +212,15 @@ impl Link {
             .word(3, flags);
         // SAFETY: no pointers.
         unsafe { attributes.open(BPF_LINK_CREATE) }.map(|descriptor| Self { descriptor })
+    }
+
+    /// One of the program before this.
+    pub(crate) fn go_on(descriptor: OwnedFd) -> Self {
+        Self { descriptor }
+    }
+
+    pub(crate) fn raw(&self) -> RawFd {
+        self.descriptor.as_raw_fd()
     }
 
     /// The same, which is at work until both are dropped.

@@ -69,6 +69,20 @@ impl Interface {
             thread::sleep(BUSY_PAUSE);
             link = facts(name)?;
         }
+        let busy = link.xdp_program;
+        let interface = Self::of(link)?;
+        match busy {
+            Some(program) => Err(InterfaceError::XdpBusy { name: interface.name, program }),
+            None => Ok(interface),
+        }
+    }
+
+    /// The same for one that this process has had since before this program: an XDP program there is its own.
+    fn go_on(name: &str) -> Result<Self, InterfaceError> {
+        Self::of(facts(name)?)
+    }
+
+    fn of(link: link::LinkFacts) -> Result<Self, InterfaceError> {
         // A name of an interface can be an alternative one: what the kernel calls it is what the ioctls know.
         let name = link.name.clone();
         if link.hardware_type != libc::ARPHRD_ETHER {
@@ -80,9 +94,6 @@ impl Interface {
                 |master| format!("{} {}", master.kind, master.name),
             );
             return Err(InterfaceError::Enslaved { name, master: master.trim_start().into() });
-        }
-        if let Some(program) = link.xdp_program {
-            return Err(InterfaceError::XdpBusy { name, program });
         }
         let control = Control::open(&name)?;
         let addresses =

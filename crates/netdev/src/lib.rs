@@ -12,6 +12,7 @@ pub mod memory;
 mod messages;
 mod netlink;
 mod packet_socket;
+pub mod passed_on;
 pub mod pool;
 pub mod port;
 pub mod queue_port;

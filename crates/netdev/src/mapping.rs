@@ -5,9 +5,12 @@
 
 #![allow(unsafe_code)]
 
+use std::fs::File;
 use std::io;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
 
 /// Memory from `mmap`, unmapped on drop. Zero-filled and resident from the start, so that the frame path meets
 /// no page fault.
@@ -26,6 +29,13 @@ impl Mapping {
     /// Memory of our own, private to the process.
     pub(crate) fn anonymous(octets: usize) -> io::Result<Self> {
         Self::map(octets, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
+    }
+
+    /// The same behind a file of its own, in memory: the next program of this process can map it again.
+    pub(crate) fn of_file(octets: usize) -> io::Result<(Self, OwnedFd)> {
+        let file = File::from(memfd_create(c"frameward-frames", MFdFlags::MFD_CLOEXEC)?);
+        file.set_len(octets as u64)?;
+        Ok((Self::shared(file.as_raw_fd(), 0, octets)?, file.into()))
     }
 
     /// The memory that stands behind `descriptor` from `offset` on, shared with the kernel.

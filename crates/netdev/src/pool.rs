@@ -22,12 +22,15 @@
 
 mod parts;
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::slice;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::mapping::Mapping;
+use crate::passed_on::{self, PassedPool};
 pub(crate) use parts::{PART_OCTETS, PARTS, Reclaimed};
 
 /// Octets in front of a received frame, for tags that grow it to the front. It is what the kernel leaves on its
@@ -50,11 +53,12 @@ pub enum ChunkOctets {
 }
 
 impl ChunkOctets {
+    /// All sizes, the smallest first.
+    const ALL: [Self; 3] = [Self::Octets2048, Self::Octets4096, Self::Octets16384];
+
     /// The smallest size whose room holds a frame of `frame_octets` (Ethernet header and tags included), if any.
     pub fn for_frame(frame_octets: usize) -> Option<Self> {
-        [Self::Octets2048, Self::Octets4096, Self::Octets16384]
-            .into_iter()
-            .find(|size| size.room() >= frame_octets)
+        Self::ALL.into_iter().find(|size| size.room() >= frame_octets)
     }
 
     /// Octets of one chunk, a power of two.
@@ -147,6 +151,8 @@ enum Owner {
 pub struct Pool {
     id: u32,
     region: Mapping,
+    /// The file behind the region; none where the system makes no such file, so that nobody can go on with it.
+    file: Option<OwnedFd>,
     chunk_octets: ChunkOctets,
     /// Free chunks, the most recently used on top: its octets are likely still in the cache.
     free: Vec<u32>,
@@ -168,14 +174,74 @@ impl Pool {
             return Err(PoolError::Chunks { chunks });
         }
         let octets = chunks * chunk_octets.octets();
-        let region = Mapping::anonymous(octets).map_err(|source| PoolError::Memory { octets, source })?;
+        let (region, file) = match Mapping::of_file(octets) {
+            Ok((region, file)) => (region, Some(file)),
+            Err(_) => {
+                (Mapping::anonymous(octets).map_err(|source| PoolError::Memory { octets, source })?, None)
+            }
+        };
+        Ok(Self::of(region, file, chunk_octets, chunks))
+    }
+
+    /// All chunks of a region, free.
+    fn of(region: Mapping, file: Option<OwnedFd>, chunk_octets: ChunkOctets, chunks: usize) -> Self {
         let id = NEXT_POOL
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |id| id.checked_add(1))
             .expect("invariant: a process makes fewer than 2^32 pools");
         // Lowest chunk on top.
         let free = (0..chunks as u32).rev().collect();
         let (owners, marks) = (vec![Owner::Free; chunks].into(), vec![0; chunks].into());
-        Ok(Self { id, region, chunk_octets, free, owners, marks, in_flight: 0 })
+        Self { id, region, file, chunk_octets, free, owners, marks, in_flight: 0 }
+    }
+
+    /// What the next program of this process goes on with. None if there is no file, or chunks are held or in flight by parts.
+    pub fn pass_on(&self) -> Option<PassedPool> {
+        if self.free.len() + self.in_flight != self.owners.len() {
+            return None;
+        }
+        let mut in_flight = vec![0; self.owners.len().div_ceil(64)];
+        for (chunk, owner) in self.owners.iter().enumerate() {
+            match owner {
+                Owner::Free => {}
+                Owner::InFlight => in_flight[chunk / 64] |= 1_u64 << (chunk % 64),
+                Owner::Held | Owner::PartsInFlight(_) => return None,
+            }
+        }
+        let file = self.file.as_ref()?.as_raw_fd();
+        Some(PassedPool {
+            file,
+            chunk_octets: self.chunk_octets.octets(),
+            chunks: self.owners.len(),
+            in_flight,
+        })
+    }
+
+    /// Goes on with a pool of the program before this one.
+    ///
+    /// # Errors
+    /// If it is none, or cannot be mapped.
+    pub fn go_on(passed: &PassedPool) -> io::Result<Self> {
+        let PassedPool { file, chunk_octets, chunks, in_flight } = passed;
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "its pool is none");
+        let chunk_octets = ChunkOctets::ALL.into_iter().find(|size| size.octets() == *chunk_octets);
+        let chunk_octets = chunk_octets.ok_or_else(invalid)?;
+        if *chunks == 0 || *chunks > Self::MOST_CHUNKS || in_flight.len() != chunks.div_ceil(64) {
+            return Err(invalid());
+        }
+        let (file, octets) = (File::from(passed_on::take(*file)?), chunks * chunk_octets.octets());
+        // Beyond the end of its file a mapping kills who touches it.
+        if file.metadata()?.len() != octets as u64 {
+            return Err(invalid());
+        }
+        let region = Mapping::shared(file.as_raw_fd(), 0, octets)?;
+        let mut pool = Self::of(region, Some(file.into()), chunk_octets, *chunks);
+        let is_in_flight = |chunk: u32| in_flight[chunk as usize / 64] & 1 << (chunk % 64) != 0;
+        pool.free.retain(|&chunk| !is_in_flight(chunk));
+        for chunk in (0..*chunks as u32).filter(|&chunk| is_in_flight(chunk)) {
+            pool.owners[chunk as usize] = Owner::InFlight;
+            pool.in_flight += 1;
+        }
+        Ok(pool)
     }
 
     /// Takes a free chunk, if there is one. The frame in it is empty and stands at [`HEADROOM`].

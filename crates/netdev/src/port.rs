@@ -18,6 +18,7 @@ use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd, RawFd};
 use crate::bpf::Link;
 use crate::burst::Burst;
 use crate::interface::cure;
+use crate::passed_on::PassedPort;
 use crate::pool::Pool;
 
 /// One side of a link: an interface, or a queue in memory.
@@ -45,6 +46,11 @@ pub trait Port: Send {
 
     /// Description for status and report: `af_xdp native, 4 queues`.
     fn description(&self) -> &str;
+
+    /// This port as the next program of this process goes on with it, between two turns; none: it cannot.
+    fn pass_on(&mut self) -> Option<PassedPort> {
+        None
+    }
 
     /// Interface and sockets of this port, for a program that takes frames before the port does.
     ///
@@ -185,7 +191,7 @@ pub(crate) const ETHERNET_HEADER: usize = 14;
 pub(crate) const VLAN_TAG: usize = 4;
 
 /// Octets of the longest frame that an interface of this MTU delivers: two VLAN tags come on top of the MTU.
-pub fn longest_received(mtu: u32) -> usize {
+pub const fn longest_received(mtu: u32) -> usize {
     mtu as usize + ETHERNET_HEADER + 2 * VLAN_TAG
 }
 

@@ -72,6 +72,36 @@ fn a_tag_that_the_senders_kernel_keeps_beside_the_frame_is_on_the_wire() {
     }
 }
 
+#[test]
+fn ports_go_on_in_the_next_program_with_what_waits_in_them() {
+    for engine in ENGINES {
+        in_namespace(move || {
+            wires(1, 1500);
+            let interfaces = ["plain", "protected"].map(|name| Interface::open(name).unwrap());
+            let mut forwarder = Forwarder::open(engine);
+            let frames: Vec<Vec<u8>> = (60..180).map(|octets| frame(octets, octets)).collect();
+            exchange(&mut forwarder, &frames);
+            let before = forwarder.ports[0].counters();
+            let (sender, receiver) = (Machine::on("a0"), Machine::on("b0"));
+            for _ in 0..20 {
+                frames.iter().for_each(|frame| sender.send(frame));
+                forwarder = forwarder.go_on(&interfaces);
+                assert_eq!(forwarder.forward(frames.len(), PATIENCE), frames.len(), "{engine:?}");
+                for frame in &frames {
+                    assert_eq!(receiver.receive(PATIENCE).as_ref(), Some(frame), "{engine:?}");
+                }
+            }
+            let counted = forwarder.ports[0].counters().since(&before);
+            assert_eq!(counted.rx_frames, 20 * frames.len() as u64);
+            forwarder.drain();
+            forwarder.assert_no_chunk_lost();
+            // What is another port's is refused, and nobody's descriptors are taken for it.
+            let pool = forwarder.pool.pass_on().unwrap();
+            assert!(Pool::go_on(&pool).is_err(), "it is somebody's");
+        });
+    }
+}
+
 /// An IPv4 UDP frame of flow `flow`, so that the sender's kernel spreads the flows over its queues.
 fn flow_frame(flow: u16) -> Vec<u8> {
     let mut frame = frame(60, flow.into());

@@ -119,7 +119,8 @@ pub(super) fn open(disk: &SharedDisk) -> Result<Store<SharedDisk>, LeaseError> {
 }
 
 pub(super) fn open_at(disk: &SharedDisk, now: u64) -> Result<Store<SharedDisk>, LeaseError> {
-    Store::open(disk.clone(), Path::new("state"), Opening { machine: MACHINE, now, max_age: None })
+    let opening = Opening { machine: MACHINE, now, max_age: None, goes_on: false };
+    Store::open(disk.clone(), Path::new("state"), opening)
 }
 
 /// The error with which a state directory is refused.

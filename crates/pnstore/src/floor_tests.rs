@@ -45,7 +45,8 @@ fn state_older_than_allowed_is_refused() {
     let disk = SharedDisk::default();
     open_at(&disk, 1000).unwrap();
     let open = |now, max_age| {
-        let opening = Opening { machine: MACHINE, now, max_age: Some(Duration::from_secs(max_age)) };
+        let max_age = Some(Duration::from_secs(max_age));
+        let opening = Opening { machine: MACHINE, now, max_age, goes_on: false };
         Store::open(disk.clone(), Path::new("state"), opening).map(|_| ()).map_err(|error| error.to_string())
     };
     let refused = "the state in state is 3 hours old by this clock, and state_max_age allows 2; is the clock right? If it is, the disk may have been restored: change all static keys, then remove leases* and floors* from the state directory";

@@ -47,6 +47,11 @@ impl LeaseName {
         Self::digest(b"frameward lease ssci\0", key, &ssci.0.to_be_bytes())
     }
 
+    /// The digest.
+    pub const fn octets(&self) -> &[u8; 32] {
+        &self.0
+    }
+
     fn digest(label: &[u8], key: &[u8], channel: &[u8]) -> Self {
         // Only the key's length varies and it stands last, so no two inputs hash the same octets.
         let hash = || Sha256::new().chain_update(label).chain_update(channel).chain_update(key).finalize();

@@ -89,7 +89,7 @@ pub struct LeaseStore {
     store: Store<Directory>,
     path: PathBuf,
     /// Locked; the lock goes when the file is closed, also by `kill -9`.
-    _lock: File,
+    lock: File,
 }
 
 impl LeaseStore {
@@ -102,13 +102,40 @@ impl LeaseStore {
     /// taken for empty.
     pub fn open(path: &Path, max_age: Option<Duration>) -> Result<Self, LeaseError> {
         let directory_error = |source| LeaseError::Directory { path: path.to_owned(), source };
-        let directory = Directory::open(path).map_err(directory_error)?;
+        // It is made if it is missing.
+        Directory::open(path).map_err(directory_error)?;
         // Not on the directory: whoever may list it could hold that.
         let lock = own_lock::take(&path.join(LOCK)).map_err(directory_error)?;
         let lock = lock.ok_or_else(|| LeaseError::InUse { path: path.to_owned() })?;
+        Self::open_locked(path, max_age, lock, false)
+    }
+
+    /// The same with the lock of the program before, which this process has had all the while ([`LeaseStore::lock`]). Nothing is
+    /// written if the heartbeat is young: frames wait.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaseStore::open`].
+    pub fn go_on(path: &Path, max_age: Option<Duration>, lock: File) -> Result<Self, LeaseError> {
+        Self::open_locked(path, max_age, lock, true)
+    }
+
+    fn open_locked(
+        path: &Path,
+        max_age: Option<Duration>,
+        lock: File,
+        goes_on: bool,
+    ) -> Result<Self, LeaseError> {
+        let directory_error = |source| LeaseError::Directory { path: path.to_owned(), source };
+        let directory = Directory::open(path).map_err(directory_error)?;
         let machine = machine_digest(std::fs::read("/etc/machine-id").ok().as_deref());
-        let opening = Opening { machine, now: unix_seconds(), max_age };
-        Ok(Self { store: Store::open(directory, path, opening)?, path: path.to_owned(), _lock: lock })
+        let opening = Opening { machine, now: unix_seconds(), max_age, goes_on };
+        Ok(Self { store: Store::open(directory, path, opening)?, path: path.to_owned(), lock })
+    }
+
+    /// The lock that makes the state directory this process's. It goes when its last descriptor is closed.
+    pub const fn lock(&self) -> &File {
+        &self.lock
     }
 
     /// The state directory.

@@ -35,6 +35,8 @@ pub struct Opening {
     pub now: u64,
     /// The oldest heartbeat that is accepted.
     pub max_age: Option<Duration>,
+    /// This process has had the directory all the while, in the program before: a young heartbeat need not be written.
+    pub goes_on: bool,
 }
 
 /// Leases and floors on a disk, without the marks of keys. [`LeaseStore`](crate::LeaseStore) has one in a directory.
@@ -54,7 +56,7 @@ impl<D: Disk> Store<D> {
     /// # Errors
     /// As [`LeaseStore::open`](crate::LeaseStore::open) says.
     pub fn open(mut disk: D, path: &Path, opening: Opening) -> Result<Self, LeaseError> {
-        let Opening { machine, now, max_age } = opening;
+        let Opening { machine, now, max_age, goes_on } = opening;
         let write_error = |source| LeaseError::Write { path: path.to_owned(), source };
         let mut read = |name| {
             let read = disk.read(name);
@@ -97,7 +99,8 @@ impl<D: Disk> Store<D> {
             // must not outlive the leases.
             disk.sync_directory().map_err(write_error)?;
         }
-        let mut store = Self { disk, path: path.to_owned(), leases, floors, unwritten: true, clock_behind };
+        let mut store =
+            Self { disk, path: path.to_owned(), leases, floors, unwritten: !goes_on, clock_behind };
         // The heartbeat; and where nothing can be written, nothing is started.
         store.keep_floors(&[], now)?;
         if !created {

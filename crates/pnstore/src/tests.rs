@@ -103,7 +103,7 @@ fn state_that_cannot_be_trusted_is_refused_with_the_cure() {
         }
         assert!(refusal(&disk).starts_with(&format!("state/{file} is lost")), "{}", refusal(&disk));
     }
-    let opening = Opening { machine: [8; 32], now: 0, max_age: None };
+    let opening = Opening { machine: [8; 32], now: 0, max_age: None, goes_on: false };
     let copied = Store::open(fresh(), Path::new("state"), opening);
     assert!(matches!(copied, Err(LeaseError::OtherMachine { .. })));
     let half = fresh();

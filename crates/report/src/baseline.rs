@@ -10,6 +10,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::cell::{HistogramReport, RelationReport};
 use super::site::SiteReport;
 use super::{Counters, GatewayReport, LinkReport, SaReport};
@@ -46,7 +48,7 @@ impl CountedReport {
 }
 
 /// Counters of one moment, by their place.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Baseline {
     uptime_ms: u64,
     counters: BTreeMap<String, Counters>,

@@ -5,6 +5,7 @@
 //!  {"request":"reload","dry_run":true}\n
 //!  {"request":"rekey","link":"press"}\n
 //!  {"request":"clear"}\n
+//!  {"request":"upgrade"}\n
 //!                                          ◀── {"report":{...}}\n     how it is
 //!                                              {"done":[...]}\n       done, and what is to be said of it, a line each
 //!                                              {"refused":[...]}\n    not done, and why
@@ -54,6 +55,8 @@ pub enum Request {
     },
     /// To show counters from here on.
     Clear {},
+    /// To become the program that is installed now.
+    Upgrade {},
 }
 
 impl Request {

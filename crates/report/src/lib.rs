@@ -79,6 +79,9 @@ pub struct GatewayReport {
     /// Outcome of the last reload; none if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadReport>,
+    /// Outcome of the last upgrade; none if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeReport>,
     /// What its agent knows of its fleet; none without `[fleet]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetReport>,
@@ -98,6 +101,21 @@ pub struct ReloadReport {
     pub done: bool,
     /// Changes, or faults, a line each.
     pub lines: Vec<String>,
+}
+
+/// Outcome of an upgrade: another program in the place of the one that ran.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct UpgradeReport {
+    /// Upgrades since the start, this one included.
+    pub count: u64,
+    /// The new program runs. If not, the one before goes on as if nothing had been.
+    pub done: bool,
+    /// Milliseconds for which frames waited in their ports; none if it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_ms: Option<u64>,
+    /// Why it was not done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 /// Grants of the operating system beside the interfaces.

@@ -20,3 +20,10 @@ pub fn runtime_dir() -> PathBuf {
 pub fn socket_path(directory: &Path, name: &str) -> PathBuf {
     directory.join(format!("{name}{SOCKET_SUFFIX}"))
 }
+
+/// The lock beside a gateway's socket: its holder lives.
+pub(crate) fn lock_path(socket: &Path) -> PathBuf {
+    let mut lock = socket.as_os_str().to_owned();
+    lock.push(".lock");
+    lock.into()
+}

@@ -22,6 +22,7 @@ pub mod fragment;
 mod handover;
 mod idle;
 mod padding;
+pub mod passed_on;
 pub mod reassemble;
 pub mod receive;
 mod receive_sc;

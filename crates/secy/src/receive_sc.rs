@@ -53,6 +53,15 @@ impl ReceiveSc {
         })
     }
 
+    /// Counters of SAs that were retired.
+    pub(crate) const fn retired(&self) -> &ReceiveSaCounters {
+        &self.retired
+    }
+
+    pub(crate) const fn set_retired(&mut self, counters: ReceiveSaCounters) {
+        self.retired = counters;
+    }
+
     /// The SA under `an`, if it is in use.
     pub(crate) fn sa(&self, an: An) -> Option<&ReceiveSa> {
         self.sas[an.index()].as_deref().filter(|sa| sa.in_use)

@@ -160,6 +160,23 @@ impl ReplayWindow {
         }
     }
 
+    /// Highest PN, floor, and width in PNs.
+    pub(crate) const fn edges(&self) -> [u64; 3] {
+        [self.highest, self.floor, self.window]
+    }
+
+    /// The ring of bits.
+    pub(crate) fn blocks(&self) -> &[u64] {
+        &self.blocks
+    }
+
+    /// Puts it where another one of this width was. Nothing that is late by now becomes fresh.
+    pub(crate) fn set(&mut self, [highest, floor, _]: [u64; 3], blocks: &[u64]) {
+        self.highest = highest.max(self.highest);
+        self.floor = floor.max(self.floor);
+        self.blocks.copy_from_slice(blocks);
+    }
+
     /// Clears the blocks that the ring enters when the highest PN moves from `old` to `new`.
     fn clear_between(&mut self, old: u64, new: u64) {
         let entered = (new / 64 - old / 64).min(self.blocks.len() as u64);

@@ -1,5 +1,6 @@
 //! Requests of other threads to the main thread, and how it waits for them and for the workers.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, Thread};
@@ -58,7 +59,11 @@ impl ControlHandle {
 
     /// The answer to a request; none while the main thread starts or stops, or if it is too slow.
     pub(super) fn request(&self, request: Request) -> Option<Reply<GatewayReport>> {
-        let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
+        let patience = if matches!(request, Request::Reload { .. } | Request::Upgrade {}) {
+            RELOAD_PATIENCE
+        } else {
+            PATIENCE
+        };
         self.ask(patience, |reply| ControlRequest::Request(request, reply))
     }
 
@@ -93,7 +98,8 @@ pub(super) fn serve(
     name: &str,
     runtime_dir: &Path,
     control_handle: &ControlHandle,
+    lock: Option<File>,
 ) -> Result<ControlSocket, RunError> {
     let (handle, gateway) = (control_handle.clone(), name.to_owned());
-    Ok(ControlSocket::serve(runtime_dir, name, move |request| handle.answer(&gateway, request))?)
+    Ok(ControlSocket::serve_locked(runtime_dir, name, lock, move |request| handle.answer(&gateway, request))?)
 }

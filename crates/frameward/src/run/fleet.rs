@@ -143,7 +143,7 @@ fn wait(
     asks: &Asks,
 ) -> Result<Option<Agent>, RunError> {
     let (handle, asked) = control_handle::open();
-    let server = control_handle::serve(name, runtime_dir, &handle)?;
+    let server = control_handle::serve(name, runtime_dir, &handle, None)?;
     let (seen, stop) = (agent.seen.clone(), Arc::new(AtomicBool::new(false)));
     let folder = agent.folder.clone();
     let to_start = GatewayToStart { unusable: folder.version(), folder, stop: Arc::clone(&stop) };

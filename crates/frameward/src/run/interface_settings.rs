@@ -19,6 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use netdev::interface::{InterfaceError, Prepared, Tolerated};
+use netdev::passed_on::PassedInterface;
 
 /// Limit on waiting while KaYs turn: well below the life time of an MKA participant, 6 s.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -80,6 +81,16 @@ impl InterfaceSettings {
     pub(super) fn prepare(&self, name: &str, allowed: Tolerated) -> Result<OwnInterface, InterfaceError> {
         let (of, state_dir) = (name.to_owned(), self.state_dir.clone());
         let prepared = self.ask(name, move || Prepared::named(&of, &state_dir, allowed))??;
+        Ok(OwnInterface { prepared: Some(prepared), settings: self.clone() })
+    }
+
+    /// Goes on with an interface of the program before this one.
+    ///
+    /// # Errors
+    /// Those of [`Prepared::go_on`], and [`InterfaceError::Silent`].
+    pub(super) fn go_on(&self, passed: &PassedInterface) -> Result<OwnInterface, InterfaceError> {
+        let (of, state_dir) = (passed.clone(), self.state_dir.clone());
+        let prepared = self.ask(&passed.name, move || Prepared::go_on(&of, &state_dir))??;
         Ok(OwnInterface { prepared: Some(prepared), settings: self.clone() })
     }
 }

@@ -9,6 +9,7 @@ use control::LinkPlace;
 use dataplane::link::Ports;
 use netdev::burst::BURST_FRAMES;
 use netdev::interface::{Guard, InterfaceError, LinkState};
+use netdev::passed_on::PassedInterface;
 use pnstore::{PnBlock, UnmarkedKey};
 use tracing::{info, warn};
 use wire::{MacAddr, Pn, Sci};
@@ -145,6 +146,17 @@ impl RunningLink {
         self.about = About::new(mtus, &opened.ports, self.about.sci, source, self.about.began);
         (self.waiting, self.fallback) = (None, opened.fallback);
         Ok(opened.ports)
+    }
+
+    /// Its prepared interfaces, as the next program of this process goes on with them.
+    pub(super) fn pass_on(&self) -> Option<[PassedInterface; 2]> {
+        let [Some(plain), Some(protected)] = &self.prepared else { return None };
+        Some([plain.pass_on(), protected.pass_on()])
+    }
+
+    /// Why AF_XDP could not be had.
+    pub(super) const fn fallback(&self) -> Option<&String> {
+        self.fallback.as_ref()
     }
 
     /// The guards of its interfaces (plain, protected); empty where one is not prepared.

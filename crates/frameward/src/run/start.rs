@@ -11,7 +11,10 @@
 //! Whatever fails leaves nothing behind: interfaces are put back, and so are the PNs that a link began with before another
 //! one failed.
 
-use std::time::Instant;
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use control::{Gateway, KernelPrograms};
 use netdev::interface::{Prepared, link_state};
@@ -25,6 +28,7 @@ use super::reload::ReloadRequests;
 use super::site::RunningSite;
 use super::static_keys::{Granted, NewSas};
 use super::surface::Surface;
+use super::upgrade::Passed;
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, SitePrograms, polling};
 use crate::log::Log;
@@ -39,11 +43,15 @@ use config::{Config, Link, Site, StaticSas, datapaths, interfaces};
 
 /// Takes the state directory, judges by it which keys may be used, and puts right what killed gateways have left of
 /// interfaces.
-pub(super) fn open_state(config: &Config) -> Result<LeaseStore, RunError> {
+/// With the lock that the program before has passed on, if there was one.
+pub(super) fn open_state(config: &Config, lock: Option<File>) -> Result<LeaseStore, RunError> {
     let Config { file, gateway, links, .. } = config;
     // Without static keys there is no heartbeat, and nothing that could be too old.
     let max_age = gateway.state_max_age.filter(|_| links.iter().any(|link| link.static_sas().is_some()));
-    let leases = LeaseStore::open(&gateway.state, max_age)?;
+    let leases = match lock {
+        Some(lock) => LeaseStore::go_on(&gateway.state, max_age, lock)?,
+        None => LeaseStore::open(&gateway.state, max_age)?,
+    };
     if let Some(behind) = leases.clock_behind() {
         warn!(
             event = "clock-behind",
@@ -61,18 +69,30 @@ pub(super) fn open_state(config: &Config) -> Result<LeaseStore, RunError> {
     Ok(leases)
 }
 
+/// What a start finds beside its configuration.
+pub(super) struct Around {
+    pub(super) programs: KernelPrograms,
+    pub(super) site_programs: SitePrograms,
+    /// Whether memory is locked.
+    pub(super) locked: Result<(), String>,
+    pub(super) http: Surface,
+    /// The file of this program.
+    pub(super) program: PathBuf,
+    /// What the program before has passed on, if there was one.
+    pub(super) passed: Option<Passed>,
+}
+
 impl Running {
     /// Starts all links and sites. Frames flow only when all links stand.
     pub(super) fn start(
         config: Config,
-        (programs, site_programs): (KernelPrograms, SitePrograms),
         leases: LeaseStore,
-        locked: Result<(), String>,
-        http: Surface,
+        around: Around,
         log: &Log,
     ) -> Result<Self, RunError> {
+        let Around { programs, site_programs, locked, http, program, passed } = around;
         let Config { file, gateway, links, sites, outline, .. } = config;
-        let (started, datapaths) = (Instant::now(), datapaths(&links, &sites));
+        let (mut started, datapaths) = (Instant::now(), datapaths(&links, &sites));
         let machine = Machine::this(interfaces(&links, &sites));
         let (workers, privileges) =
             privilege::ask(&gateway, datapaths, &machine, locked).map_err(RunError::NotGranted)?;
@@ -80,8 +100,16 @@ impl Running {
             info!(event = "privilege", granted = grant.granted, "{what}: {grant}");
         }
         // Before any interface is touched: frames would wait for it.
-        let measured =
-            Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) };
+        let measured = match &passed {
+            // They do wait.
+            Some(Passed { gateway, .. }) => {
+                started = started.checked_sub(Duration::from_millis(gateway.uptime_ms)).unwrap_or(started);
+                Measured { speeds: gateway.speeds.clone(), antedating: gateway.antedating.clone() }
+            }
+            None => {
+                Measured { speeds: suite_speed::measure(), antedating: Antedating::decide(gateway.antedate) }
+            }
+        };
         let control =
             Gateway::new(leases, polling(gateway.polling), workers.scheduling).map_err(RunError::Thread)?;
         let mut control = control.on_cpus(workers.cpus).with_kernel_programs(programs);
@@ -94,9 +122,13 @@ impl Running {
             privileges,
             measured,
             reloads: ReloadRequests::default(),
-            reloaded: None,
+            reloaded: passed.as_ref().and_then(|passed| passed.gateway.reload.clone()),
+            upgraded: None,
+            upgrade: None,
+            program,
+            socket_lock: -1,
             fleet: None,
-            baseline: None,
+            baseline: passed.as_ref().and_then(|passed| passed.gateway.baseline.clone()).map(Arc::new),
             control,
             settings,
             links: Vec::new(),
@@ -107,16 +139,25 @@ impl Running {
             http,
             log: log.clone(),
         };
-        let begun = running.start_all(links, sites);
+        let begun = running.start_all(links, sites, passed.as_ref());
         match begun {
-            Ok(()) => Ok(running),
+            Ok(()) => {
+                running.has_become(passed);
+                Ok(running)
+            }
             Err(error) => running.stop().and(Err(error)),
         }
     }
 
-    fn start_all(&mut self, links: Vec<Link>, sites: Vec<Site>) -> Result<(), RunError> {
+    fn start_all(
+        &mut self,
+        links: Vec<Link>,
+        sites: Vec<Site>,
+        passed: Option<&Passed>,
+    ) -> Result<(), RunError> {
         let lans = sites.iter().map(|site| self.check_lan(site)).collect::<Result<Vec<_>, _>>()?;
-        let links = links.into_iter().map(|link| self.open_link(link)).collect::<Result<Vec<_>, _>>()?;
+        let links = links.into_iter().map(|link| self.open_link(link, passed));
+        let links = links.collect::<Result<Vec<_>, _>>()?;
         for (site, lan) in sites.into_iter().zip(lans) {
             let site = self.open_site(site, lan);
             let (name, fallen) = (site.config.name.clone(), site.fallen().map(str::to_owned));
@@ -135,7 +176,11 @@ impl Running {
                 running.wait(NO_SITE.to_owned(), Instant::now());
             }
             let started = ready.map(|ready| {
-                let grant = |sas: &StaticSas| Granted::at_start(&running.config, sas, &mut self.control);
+                let going_on = passed.and_then(|passed| passed.link(&running.config).ok());
+                let grant = |sas: &StaticSas| match going_on {
+                    Some(link) => Ok(link.granted(sas)),
+                    None => Granted::at_start(&running.config, sas, &mut self.control),
+                };
                 ready.begin(&running.config, grant, &self.measured)
             });
             match started.transpose() {
@@ -188,7 +233,18 @@ impl Running {
     }
 
     /// Opens a link's interfaces and ports, if its interfaces are there.
-    fn open_link(&self, link: Link) -> Result<(RunningLink, Option<ReadyLink>), RunError> {
+    fn open_link(
+        &self,
+        link: Link,
+        passed: Option<&Passed>,
+    ) -> Result<(RunningLink, Option<ReadyLink>), RunError> {
+        if let Some(passed) = passed {
+            let going_on = passed.link(&link).map_err(RunError::PassedOn)?;
+            let mtus = link_mtus(&self.file, &link, &|interface| going_on.mtu(interface));
+            let mtus = mtus.map_err(RunError::Configuration)?;
+            let ready = ReadyLink::go_on(&link, mtus, going_on, &self.settings)?;
+            return Ok((RunningLink::absent(link, String::new()), Some(ready)));
+        }
         if let Some(missing) = missing(&link, seen(&link)?.map(|seen| seen.is_some())) {
             return Ok((RunningLink::absent(link, missing), None));
         }

@@ -90,6 +90,12 @@ impl Wanted {
 }
 
 impl Granted {
+    /// That of a link that goes on: the disk knows its names, and what it has received comes with it.
+    pub(super) fn going_on(sas: &StaticSas, reservation: Reservation) -> Self {
+        let floors = vec![Pn::FIRST; sas.receive.len()];
+        Self { floors, reservation: Some(reservation), express: None, unmarked: None }
+    }
+
     /// The same before any link has frames: the disk may take its time.
     pub(super) fn at_start(link: &Link, sas: &StaticSas, control: &mut Gateway) -> Result<Self, LeaseError> {
         let wanted = Wanted::new(link, sas, NewSas { transmit: true, express: true });

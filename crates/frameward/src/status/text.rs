@@ -11,7 +11,7 @@ use config::lifetime::Span;
 use config::suite_speed::Advice;
 use report::{
     Concern, Counters, FleetReport, FleetState, GatewayReport, LinkReport, PortReport, PrivilegeReport,
-    ReloadReport, SaReport, Verdict,
+    ReloadReport, SaReport, UpgradeReport, Verdict,
 };
 
 /// Which counters are shown.
@@ -45,6 +45,7 @@ impl fmt::Display for StatusText<'_> {
             antedating,
             cleared_seconds,
             reload,
+            upgrade,
             fleet,
             links,
             sites,
@@ -68,6 +69,14 @@ impl fmt::Display for StatusText<'_> {
             writeln!(f, "  {:<14} {count}, the last one {outcome}", "reloads")?;
             for line in lines.iter().filter(|_| !done) {
                 writeln!(f, "    {line}")?;
+            }
+        }
+        if let Some(UpgradeReport { count, done, waited_ms, why }) = upgrade {
+            let outcome = if *done { "done" } else { "FAILED" };
+            let waited = waited_ms.map(|ms| format!("; frames waited {ms} ms")).unwrap_or_default();
+            writeln!(f, "  {:<14} {count}, the last one {outcome}{waited}", "upgrades")?;
+            if let Some(why) = why {
+                writeln!(f, "    {why}")?;
             }
         }
         if let Some(fleet) = fleet {

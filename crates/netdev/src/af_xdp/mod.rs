@@ -37,18 +37,19 @@ mod scatter;
 mod socket;
 
 use std::io;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 
 use crate::bpf::{Link, Program, SocketMap};
 use crate::burst::{BURST_FRAMES, Burst};
 use crate::interface::Interface;
 use crate::packet_socket;
+use crate::passed_on::{PassedAfXdp, PassedPort, take};
 use crate::pool::{ChunkOctets, Pool};
 use crate::port::{self, KernelSide, Port, PortCounters, PortError, all};
 pub use bind::Attach;
 use bind::{BoundSockets, UnboundPort, bind_all, failed};
 use mode::{ReceiveMode, TransmitMode};
-use socket::{Socket, WakeOutcome};
+use socket::{RingSizes, Socket, WakeOutcome};
 
 /// The most wake-ups of one call while the kernel says "again"; each sends 32 frames or more.
 const MOST_WAKEUPS: usize = 8;
@@ -61,14 +62,17 @@ pub struct AfXdp {
     // In the order of being dropped: first no more frames, then the sockets.
     link: Link,
     program: Program,
-    _map: SocketMap,
-    _promiscuous: OwnedFd,
+    map: SocketMap,
+    promiscuous: OwnedFd,
     sockets: Vec<Socket>,
     receive: Vec<ReceiveMode>,
     /// Of the first socket.
     transmit: TransmitMode,
     descriptors: Vec<RawFd>,
     pool: u32,
+    /// Places of the rings, and the most chunks of a direction of a socket.
+    places: u32,
+    depth: usize,
     interface: u32,
     native: bool,
     mtu: u32,
@@ -144,6 +148,7 @@ impl AfXdp {
         let interface = port.interface;
         let zero_copy = bound.iter().any(|(socket, _)| socket.is_zero_copy());
         let (mut sockets, mut receive, mut transmit) = (Vec::new(), Vec::new(), None);
+        let places = bound.first().map_or(0, |(_, rings)| rings.received.places());
         for (queue, (socket, rings)) in bound.into_iter().enumerate() {
             receive.push(ReceiveMode::new(rings.fill, rings.received, depth, pool));
             if let Some(frames) = rings.transmit {
@@ -163,8 +168,10 @@ impl AfXdp {
             program: port.program,
             interface: interface.index(),
             native: port.mode == "native",
-            _map: port.map,
-            _promiscuous: promiscuous,
+            map: port.map,
+            promiscuous,
+            places,
+            depth,
             descriptors: sockets.iter().map(Socket::raw).collect(),
             sockets,
             receive,
@@ -181,6 +188,60 @@ impl AfXdp {
                 if pool.chunk_octets().parts() > 1 { " multi-buffer" } else { "" },
                 if queues == 1 { "" } else { "s" },
             ),
+        })
+    }
+
+    /// Goes on with a port of the program before this one, over its pool: what it has received since waits in the rings.
+    ///
+    /// # Errors
+    /// If it is on another interface, or the kernel refuses.
+    pub fn go_on(passed: &PassedAfXdp, interface: &Interface, pool: &Pool) -> io::Result<Self> {
+        let invalid = || io::Error::new(io::ErrorKind::InvalidData, "its port is another one");
+        let PassedAfXdp { sockets, places, depth, in_flight, native, mtu, description, counters, .. } =
+            passed;
+        let (places, depth) = (*places, *depth);
+        let counters = counters.as_slice().try_into().map_err(|_| invalid())?;
+        let [link, program, map, promiscuous] = passed.descriptors;
+        let is_fit = *mtu == interface.mtu()
+            && !sockets.is_empty()
+            && in_flight.len() == sockets.len() + 1
+            && pool.chunk_octets().parts() == 1
+            && places.is_power_of_two();
+        if !is_fit {
+            return Err(invalid());
+        }
+        let (link, program) = (Link::go_on(take(link)?), Program::go_on(take(program)?));
+        let (map, promiscuous) = (SocketMap::go_on(take(map)?), take(promiscuous)?);
+        let (mut bound, mut receive, mut transmit) = (Vec::new(), Vec::new(), None);
+        for (queue, &descriptor) in sockets.iter().enumerate() {
+            let sizes = RingSizes { receive: places, transmit: (queue == 0).then_some(places) };
+            let (socket, rings) = Socket::go_on(take(descriptor)?, sizes)?;
+            receive.push(ReceiveMode::go_on(rings.fill, rings.received, depth, in_flight[queue]));
+            if let Some(frames) = rings.transmit {
+                transmit =
+                    Some(TransmitMode::go_on(frames, rings.completion, depth, in_flight[sockets.len()]));
+            }
+            bound.push(socket);
+        }
+        Ok(Self {
+            link,
+            program,
+            map,
+            promiscuous,
+            descriptors: bound.iter().map(Socket::raw).collect(),
+            sockets: bound,
+            receive,
+            transmit: transmit.ok_or_else(invalid)?,
+            pool: pool.id(),
+            places,
+            depth,
+            interface: interface.index(),
+            native: *native,
+            mtu: *mtu,
+            first_queue: 0,
+            idle: 0,
+            counters: PortCounters::from_values(counters),
+            description: description.clone(),
         })
     }
 
@@ -279,6 +340,23 @@ impl Port for AfXdp {
 
     fn description(&self) -> &str {
         &self.description
+    }
+
+    fn pass_on(&mut self) -> Option<PassedPort> {
+        let receive = self.receive.iter().map(ReceiveMode::in_flight);
+        let in_flight = receive.chain([self.transmit.in_flight()]).collect::<Option<_>>()?;
+        let program = self.program.borrowed().as_raw_fd();
+        Some(PassedPort::AfXdp(PassedAfXdp {
+            descriptors: [self.link.raw(), program, self.map.raw(), self.promiscuous.as_raw_fd()],
+            sockets: self.descriptors.clone(),
+            places: self.places,
+            depth: self.depth,
+            in_flight,
+            native: self.native,
+            mtu: self.mtu,
+            description: self.description.clone(),
+            counters: self.counters.values().to_vec(),
+        }))
     }
 
     fn kernel_side(&self) -> io::Result<KernelSide> {

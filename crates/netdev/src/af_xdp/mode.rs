@@ -25,6 +25,24 @@ impl ReceiveMode {
         }
     }
 
+    /// Goes on with rings that hold so many chunks, in place.
+    pub(super) fn go_on(
+        fill: Producer<u64>,
+        frames: Consumer<Descriptor>,
+        depth: usize,
+        in_flight: usize,
+    ) -> Self {
+        Self::InPlace(ReceiveQueue::new(fill, frames, depth).holding(in_flight))
+    }
+
+    /// Chunks in its rings; none where it gathers.
+    pub(super) const fn in_flight(&self) -> Option<usize> {
+        match self {
+            Self::InPlace(side) => Some(side.in_flight()),
+            Self::Gathering(_) => None,
+        }
+    }
+
     /// Puts up chunks to receive into.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
         match self {
@@ -75,6 +93,24 @@ impl TransmitMode {
             Self::InPlace(TransmitQueue::new(frames, completion, depth))
         } else {
             Self::Scattering(ScatterQueue::new(frames, completion, depth))
+        }
+    }
+
+    /// Goes on with rings that hold so many chunks, in place.
+    pub(super) fn go_on(
+        frames: Producer<Descriptor>,
+        completion: Consumer<u64>,
+        depth: usize,
+        in_flight: usize,
+    ) -> Self {
+        Self::InPlace(TransmitQueue::new(frames, completion, depth).holding(in_flight))
+    }
+
+    /// Chunks in its rings; none where it scatters.
+    pub(super) const fn in_flight(&self) -> Option<usize> {
+        match self {
+            Self::InPlace(side) => Some(side.in_flight()),
+            Self::Scattering(_) => None,
         }
     }
 

@@ -36,6 +36,16 @@ impl ReceiveQueue {
         Self { fill, frames, in_flight: 0, depth }
     }
 
+    /// The same with chunks in the rings already: those of the program before.
+    pub(super) fn holding(self, in_flight: usize) -> Self {
+        Self { in_flight, ..self }
+    }
+
+    /// Chunks in the two rings.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
     /// Fills the ring with free chunks to receive into, until the bound, the ring or the pool is exhausted. At most `depth`.
     pub(super) fn refill(&mut self, pool: &mut Pool) {
         let before = self.in_flight;
@@ -112,6 +122,16 @@ pub(super) struct TransmitQueue {
 impl TransmitQueue {
     pub(super) fn new(frames: Producer<Descriptor>, completion: Consumer<u64>, depth: usize) -> Self {
         Self { frames, completion, in_flight: 0, depth }
+    }
+
+    /// The same with chunks in the rings already: those of the program before.
+    pub(super) fn holding(self, in_flight: usize) -> Self {
+        Self { in_flight, ..self }
+    }
+
+    /// Chunks in the two rings and in the driver.
+    pub(super) const fn in_flight(&self) -> usize {
+        self.in_flight
     }
 
     /// Puts every frame of the burst into the ring, in order; the rest goes back to the pool and is counted.

@@ -226,6 +226,12 @@ impl<T: Entry> Consumer<T> {
         Self { shared, next, produced: next }
     }
 
+    /// Places of the ring.
+    #[cfg(not(loom))]
+    pub(super) const fn places(&self) -> u32 {
+        self.shared.size
+    }
+
     /// Reads the next entry, if one waits. Its place is not given back before [`Self::release`]. Looks at the other
     /// side only when all that was seen is read.
     pub(super) fn pop(&mut self) -> Option<T> {

@@ -37,6 +37,9 @@ const TRANSMIT_BUDGET: u32 = 256;
 /// Octets of frames that the kernel holds for us between a wake-up and the driver's having sent them.
 const SEND_BUFFER: usize = 4 << 20;
 
+/// Places of the completion ring, which is wanted even where nothing is sent.
+const LEAST_COMPLETED: u32 = 2;
+
 /// A socket without rings of ours yet.
 #[derive(Debug)]
 pub(super) struct Socket {
@@ -87,8 +90,6 @@ pub(super) enum WakeOutcome {
 impl Socket {
     /// A socket with its rings, not yet bound.
     pub(super) fn open(umem: Umem<'_>, sizes: RingSizes) -> io::Result<(Self, Rings)> {
-        /// A completion ring is wanted even where nothing is sent.
-        const LEAST: u32 = 2;
         let socket = Self { descriptor: open()? };
         if let Umem::Register(pool) = umem {
             // The first fields of struct xdp_umem_reg, known to every kernel. No headroom of ours: the kernel leaves
@@ -103,7 +104,7 @@ impl Socket {
         }
         let descriptor = &socket.descriptor;
         setsockopt(descriptor, option::FillRing, &sizes.receive)?;
-        setsockopt(descriptor, option::CompletionRing, &sizes.transmit.unwrap_or(LEAST))?;
+        setsockopt(descriptor, option::CompletionRing, &sizes.transmit.unwrap_or(LEAST_COMPLETED))?;
         setsockopt(descriptor, option::ReceiveRing, &sizes.receive)?;
         if let Some(size) = sizes.transmit {
             setsockopt(descriptor, option::TransmitRing, &size)?;
@@ -111,27 +112,39 @@ impl Socket {
             let _ = setsockopt(descriptor, option::TransmitBudget, &TRANSMIT_BUDGET.min(size));
             let _ = setsockopt(descriptor, sockopt::SndBufForce, &SEND_BUFFER);
         }
+        let rings = socket.rings(sizes)?;
+        Ok((socket, rings))
+    }
+
+    /// Goes on with a socket of the program before this one, bound and with rings of these sizes.
+    pub(super) fn go_on(descriptor: OwnedFd, sizes: RingSizes) -> io::Result<(Self, Rings)> {
+        let socket = Self { descriptor };
+        let rings = socket.rings(sizes)?;
+        Ok((socket, rings))
+    }
+
+    /// Maps its rings. They go on at the indexes that the kernel knows.
+    fn rings(&self, sizes: RingSizes) -> io::Result<Rings> {
         // SAFETY: sixteen integers.
-        let at: libc::xdp_mmap_offsets = unsafe { socket.option(libc::XDP_MMAP_OFFSETS) }?;
-        let fill = socket.map::<u64>(libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, at.fr, sizes.receive)?;
-        let completed = sizes.transmit.unwrap_or(LEAST);
+        let at: libc::xdp_mmap_offsets = unsafe { self.option(libc::XDP_MMAP_OFFSETS) }?;
+        let fill = self.map::<u64>(libc::XDP_UMEM_PGOFF_FILL_RING as libc::off_t, at.fr, sizes.receive)?;
+        let completed = sizes.transmit.unwrap_or(LEAST_COMPLETED);
         let completion =
-            socket.map::<u64>(libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, at.cr, completed)?;
-        let received = socket.map::<Descriptor>(libc::XDP_PGOFF_RX_RING, at.rx, sizes.receive)?;
+            self.map::<u64>(libc::XDP_UMEM_PGOFF_COMPLETION_RING as libc::off_t, at.cr, completed)?;
+        let received = self.map::<Descriptor>(libc::XDP_PGOFF_RX_RING, at.rx, sizes.receive)?;
         let transmit = match sizes.transmit {
             None => None,
             Some(size) => {
-                let (mapping, layout) = socket.map::<Descriptor>(libc::XDP_PGOFF_TX_RING, at.tx, size)?;
+                let (mapping, layout) = self.map::<Descriptor>(libc::XDP_PGOFF_TX_RING, at.tx, size)?;
                 Some(Producer::new(mapping, layout, size))
             }
         };
-        let rings = Rings {
+        Ok(Rings {
             fill: Producer::new(fill.0, fill.1, sizes.receive),
             received: Consumer::new(received.0, received.1, sizes.receive),
             transmit,
             completion: Consumer::new(completion.0, completion.1, completed),
-        };
-        Ok((socket, rings))
+        })
     }
 
     /// Binds to a receive queue of an interface. `copy` keeps a driver from receiving straight into the chunks.

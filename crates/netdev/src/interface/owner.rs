@@ -18,6 +18,7 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::thread;
 use std::time::Duration;
@@ -34,10 +35,19 @@ const SOCKETS: &str = "/proc/thread-self/net/packet";
 /// An interface that is this gateway's, as long as this lives.
 #[derive(Debug)]
 pub(super) struct Owner {
-    _marker: File,
+    marker: File,
 }
 
 impl Owner {
+    /// That of the program before this one.
+    pub(super) fn go_on(marker: OwnedFd) -> Self {
+        Self { marker: File::from(marker) }
+    }
+
+    pub(super) fn raw(&self) -> RawFd {
+        self.marker.as_raw_fd()
+    }
+
     /// Takes an interface, or waits for half a second until a previous owner has gone.
     pub(super) fn claim(name: &str, index: u32) -> Result<Self, InterfaceError> {
         let failed = |action: &'static str| move |source| system(name, action, source);
@@ -46,7 +56,7 @@ impl Owner {
                 let marker = mark(index).map_err(failed("mark it as taken"))?;
                 let own = marker.metadata().map_err(failed("mark it as taken"))?.ino();
                 if markers(index).map_err(failed("ask who has it"))? == [own] {
-                    return Ok(Self { _marker: marker });
+                    return Ok(Self { marker });
                 }
                 drop(marker);
                 // The inode is nobody else's, so two that have met do not meet again and again.

@@ -27,6 +27,7 @@ use super::owner::Owner;
 use super::record::{self, Filters, HeldDownNote, Record, RecordFile};
 use super::{Interface, InterfaceError, clsact, default_routes, offload, system};
 use crate::bpf::{Hook, Link, Program};
+use crate::passed_on::{self, PassedInterface};
 
 /// Guard that keeps the host's own stack off an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +63,7 @@ pub struct Tolerated {
 /// The guard and what it lives by.
 #[derive(Debug)]
 enum Guarding {
-    Tcx { _links: [Link; 2] },
+    Tcx { links: [Link; 2] },
     Clsact,
     None { why: String },
 }
@@ -80,7 +81,7 @@ pub struct Prepared {
     held_down: bool,
     restored: bool,
     /// Let go of when everything is put back.
-    _owner: Owner,
+    owner: Owner,
 }
 
 impl Prepared {
@@ -117,7 +118,7 @@ impl Prepared {
             remaining_offloads: Vec::new(),
             held_down: false,
             restored: false,
-            _owner: owner,
+            owner,
         };
         prepared.change()?;
         Ok(prepared)
@@ -142,6 +143,57 @@ impl Prepared {
             }
             _ => Ok(prepared),
         }
+    }
+
+    /// What the next program of this process goes on with.
+    pub fn pass_on(&self) -> PassedInterface {
+        PassedInterface {
+            name: self.interface.name().into(),
+            index: self.interface.index(),
+            descriptors: [self.owner.raw(), self.file.raw()],
+            guards: match &self.guard {
+                Guarding::Tcx { links } => Some(links.each_ref().map(Link::raw)),
+                Guarding::Clsact | Guarding::None { .. } => None,
+            },
+            remaining_offloads: self.remaining_offloads.clone(),
+        }
+    }
+
+    /// Goes on with an interface that the program before this one has prepared. Nothing of it is changed.
+    ///
+    /// # Errors
+    /// If it is not that interface any more, or was not passed on.
+    pub fn go_on(passed: &PassedInterface, state_dir: &Path) -> Result<Self, InterfaceError> {
+        let interface = Interface::go_on(&passed.name)?;
+        if interface.index() != passed.index {
+            return Err(InterfaceError::Missing { name: passed.name.clone() });
+        }
+        let taken =
+            |number| passed_on::take(number).map_err(|source| system(&passed.name, "take it over", source));
+        let [marker, file] = passed.descriptors;
+        let owner = Owner::go_on(taken(marker)?);
+        let mut file = RecordFile::go_on(taken(file)?, state_dir, interface.name());
+        let lost =
+            || system(interface.name(), "take it over: it has no record", io::ErrorKind::NotFound.into());
+        let record = file.read()?.ok_or_else(lost)?;
+        let guard = match passed.guards {
+            Some([egress, ingress]) => {
+                Guarding::Tcx { links: [Link::go_on(taken(egress)?), Link::go_on(taken(ingress)?)] }
+            }
+            None if record.filters.is_some() => Guarding::Clsact,
+            None => Guarding::None { why: "it had no guard before".into() },
+        };
+        let remaining_offloads = passed.remaining_offloads.clone();
+        Ok(Self {
+            interface,
+            record,
+            file,
+            guard,
+            remaining_offloads,
+            held_down: false,
+            restored: false,
+            owner,
+        })
     }
 
     /// Puts right what killed processes left of any interface that has a record here; interfaces of running ones
@@ -352,7 +404,7 @@ fn guard(interface_index: u32) -> io::Result<Guarding> {
     };
     let link = |hook| Link::create(&program, interface_index, hook, 0);
     match link(Hook::TcxEgress) {
-        Ok(egress) => Ok(Guarding::Tcx { _links: [egress, link(Hook::TcxIngress)?] }),
+        Ok(egress) => Ok(Guarding::Tcx { links: [egress, link(Hook::TcxIngress)?] }),
         Err(error) if lacks(&error) => Ok(Guarding::Clsact),
         Err(error) => Err(error),
     }

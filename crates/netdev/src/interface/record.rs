@@ -24,6 +24,7 @@
 use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -162,7 +163,7 @@ pub(super) struct RecordFile {
 impl RecordFile {
     /// Opens and locks the record of an interface, making the file (and the state directory) if there is none.
     pub(super) fn lock(state_dir: &Path, interface: &str) -> Result<Self, InterfaceError> {
-        let path = state_dir.join(format!("interface-{interface}"));
+        let path = path_of(state_dir, interface);
         let failed = |action| {
             let path = path.clone();
             move |source| InterfaceError::Record { action, path, source }
@@ -194,6 +195,15 @@ impl RecordFile {
                 return Ok(Self { path, file });
             }
         }
+    }
+
+    /// That of the program before this one, locked all the while.
+    pub(super) fn go_on(file: OwnedFd, state_dir: &Path, interface: &str) -> Self {
+        Self { path: path_of(state_dir, interface), file: File::from(file) }
+    }
+
+    pub(super) fn raw(&self) -> RawFd {
+        self.file.as_raw_fd()
     }
 
     /// The record on disk, if it is complete.
@@ -244,6 +254,10 @@ impl RecordFile {
     fn failed(&self, action: &'static str, source: io::Error) -> InterfaceError {
         InterfaceError::Record { action, path: self.path.clone(), source }
     }
+}
+
+fn path_of(state_dir: &Path, interface: &str) -> PathBuf {
+    state_dir.join(format!("interface-{interface}"))
 }
 
 /// Names of the interfaces that a state directory holds records of.

@@ -8,6 +8,7 @@ use netdev::af_packet::AfPacket;
 use netdev::af_xdp::{AfXdp, Attach};
 use netdev::burst::Burst;
 use netdev::interface::Interface;
+use netdev::passed_on::{PassedPort, pass_on};
 use netdev::pool::{ChunkOctets, Pool};
 use netdev::port::{Port, PortError};
 
@@ -51,6 +52,24 @@ impl Forwarder {
             }
         };
         Ok(Self { ports, pool, burst: Burst::new() })
+    }
+
+    /// The same in the next program: execve leaves descriptors open and takes all memory.
+    pub fn go_on(mut self, interfaces: &[Interface; 2]) -> Self {
+        let pool = self.pool.pass_on().unwrap();
+        let passed = self.ports.each_mut().map(|port| port.pass_on().unwrap());
+        std::mem::forget(self);
+        let descriptors = passed.iter().flat_map(PassedPort::descriptors).chain([pool.file]);
+        pass_on(&descriptors.collect::<Vec<_>>(), true).unwrap();
+        let pool = Pool::go_on(&pool).unwrap();
+        let port = |passed: &PassedPort, interface: &Interface| -> Box<dyn Port> {
+            match passed {
+                PassedPort::AfPacket(passed) => Box::new(AfPacket::go_on(passed, interface, &pool).unwrap()),
+                PassedPort::AfXdp(passed) => Box::new(AfXdp::go_on(passed, interface, &pool).unwrap()),
+            }
+        };
+        let ports = [port(&passed[0], &interfaces[0]), port(&passed[1], &interfaces[1])];
+        Self { ports, pool, burst: Burst::new() }
     }
 
     /// One turn of a worker; how many frames it forwarded. `look` sees each frame.

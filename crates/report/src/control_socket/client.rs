@@ -6,14 +6,17 @@ use std::time::{Duration, Instant};
 
 use super::exchange::ask;
 use super::{Outcome, Reply, Request};
-use crate::GatewayReport;
 use crate::client::AskError;
-use crate::runtime_dir::socket_path;
+use crate::runtime_dir::{lock_path, socket_path};
+use crate::{GatewayReport, UpgradeReport};
+use pnstore::own_lock;
 
 /// Time another SAK may take: a key server that is gone has to be noticed, and another one elected.
 const REKEY_PATIENCE: Duration = Duration::from_secs(15);
 /// Time a hand-over may take: twice the longest `takeover`, and its end if nobody took over.
 const HAND_OVER: Duration = Duration::from_secs(10);
+/// Time in which a new program runs.
+const UPGRADE: Duration = Duration::from_secs(30);
 const LOOK: Duration = Duration::from_millis(50);
 
 /// Why it was not done.
@@ -49,6 +52,12 @@ pub enum RequestError {
     /// None of its sites shares its LAN with another box, or several do.
     #[error("gateway {0} has no single site with [site.standby]; name one: frameward hand-over {0} SITE")]
     WhichSite(String),
+    /// The new program does not say that it runs.
+    #[error("gateway {0}: nobody says yet that the new program runs; look at its log")]
+    NotUpgraded(String),
+    /// Neither the old program nor the new one runs.
+    #[error("gateway {0} has ended instead of becoming another program; its log says why; start it again")]
+    EndedByUpgrade(String),
     /// Nothing has come of it.
     #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
@@ -104,6 +113,48 @@ pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, Request
         }
     }
     Err(RequestError::Unanswered(link.to_owned()))
+}
+
+/// Has the gateway `name` become the program that is installed now, and waits until that runs. Returns its version, and the
+/// milliseconds for which frames waited.
+///
+/// # Errors
+/// [`RequestError`]; the gateway then goes on as it was, unless it says otherwise.
+pub fn upgrade(directory: &Path, name: &str) -> Result<(String, u64), RequestError> {
+    let reported =
+        || -> Result<GatewayReport, RequestError> { Ok(crate::parse(name, &crate::ask(directory, name)?)?) };
+    let count = |report: &GatewayReport| report.upgrade.as_ref().map_or(0, |upgrade| upgrade.count);
+    let before = count(&reported()?);
+    match change(directory, name, &Request::Upgrade {}) {
+        Ok(Outcome { done: false, lines }) => return Err(RequestError::Refused(lines.join("\n"))),
+        Ok(Outcome { done: true, .. }) => {}
+        // On a busy machine the old program may be gone before its answer is.
+        Err(RequestError::Silent { source, .. })
+            if matches!(source.kind(), io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset) => {
+        }
+        Err(other) => return Err(other),
+    }
+    let give_up = Instant::now() + UPGRADE;
+    while Instant::now() < give_up {
+        std::thread::sleep(LOOK);
+        let Ok(report) = reported() else {
+            // Nobody answers while it begins. It has its lock all the while.
+            if own_lock::is_taken(&lock_path(&socket_path(directory, name))).is_ok_and(|taken| !taken) {
+                return Err(RequestError::EndedByUpgrade(name.to_owned()));
+            }
+            continue;
+        };
+        match &report.upgrade {
+            Some(UpgradeReport { done: false, why, .. }) if count(&report) != before => {
+                return Err(RequestError::Refused(why.clone().unwrap_or_default()));
+            }
+            Some(UpgradeReport { waited_ms: Some(waited), .. }) if count(&report) != before => {
+                return Ok((report.version.clone(), *waited));
+            }
+            _ => {}
+        }
+    }
+    Err(RequestError::NotUpgraded(name.to_owned()))
 }
 
 /// Has a site of the gateway `name` hand over to the other box of its LAN.
@@ -238,7 +289,7 @@ mod tests {
                 number.fetch_add(1, Ordering::Relaxed);
                 Reply::Done(Vec::new())
             }
-            Request::Clear {} => Reply::Done(Vec::new()),
+            Request::Clear {} | Request::Upgrade {} => Reply::Done(Vec::new()),
             Request::HandOver { site } if site == "press" => Reply::Done(Vec::new()),
             Request::HandOver { site } => Reply::Refused(vec![format!("there is no site {site:?}")]),
             Request::Reload { .. } => {

@@ -20,7 +20,11 @@ const RELOAD_PATIENCE: Duration = Duration::from_secs(35);
 /// Sends one request, and returns what is answered.
 pub(crate) fn ask(directory: &Path, name: &str, request: &Request) -> io::Result<Reply<Box<RawValue>>> {
     let mut socket = UnixStream::connect(socket_path(directory, name))?;
-    let patience = if matches!(request, Request::Reload { .. }) { RELOAD_PATIENCE } else { PATIENCE };
+    let patience = if matches!(request, Request::Reload { .. } | Request::Upgrade {}) {
+        RELOAD_PATIENCE
+    } else {
+        PATIENCE
+    };
     socket.set_read_timeout(Some(patience))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');

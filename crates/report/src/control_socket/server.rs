@@ -23,6 +23,7 @@ use nix::unistd::geteuid;
 
 use super::{LONGEST_REQUEST, Reply, Request, STATUS_GROUP};
 use crate::GatewayReport;
+use crate::runtime_dir::lock_path;
 use crate::socket_path;
 use pnstore::own_lock;
 
@@ -61,7 +62,7 @@ pub struct ControlSocket {
     /// Why [`STATUS_GROUP`] cannot read, although it exists.
     closed_to_group: Option<String>,
     /// Its holder owns the socket.
-    _lock: File,
+    lock: File,
 }
 
 impl ControlSocket {
@@ -76,9 +77,23 @@ impl ControlSocket {
         name: &str,
         answer: impl Fn(Request) -> Reply<GatewayReport> + Send + Sync + 'static,
     ) -> Result<Self, ServeError> {
+        Self::serve_locked(directory, name, None, answer)
+    }
+
+    /// The same with a `lock` that this process has had all the while, since the program before it ([`ControlSocket::lock`]).
+    ///
+    /// # Errors
+    ///
+    /// As [`ControlSocket::serve`].
+    pub fn serve_locked(
+        directory: &Path,
+        name: &str,
+        lock: Option<File>,
+        answer: impl Fn(Request) -> Reply<GatewayReport> + Send + Sync + 'static,
+    ) -> Result<Self, ServeError> {
         let path = socket_path(directory, name);
         let failed = |source| ServeError::Socket { path: path.clone(), source };
-        let Some((listener, lock, given)) = listen(directory, &path).map_err(failed)? else {
+        let Some((listener, lock, given)) = listen(directory, &path, lock).map_err(failed)? else {
             return Err(ServeError::AlreadyRunning(name.to_owned()));
         };
         let stopping = Arc::new(AtomicBool::new(false));
@@ -92,7 +107,12 @@ impl ControlSocket {
         let closed_to_group = given.err().map(|error| {
             format!("group {STATUS_GROUP} cannot read the status: {error}; add the gateway's user to it, and restart the gateway")
         });
-        Ok(Self { path, stopping, thread: Some(thread), closed_to_group, _lock: lock })
+        Ok(Self { path, stopping, thread: Some(thread), closed_to_group, lock })
+    }
+
+    /// The lock that says that its gateway lives. It goes when its last descriptor is closed.
+    pub const fn lock(&self) -> &File {
+        &self.lock
     }
 
     /// Why the members of [`STATUS_GROUP`] cannot read the status, although there is such a group.
@@ -117,11 +137,13 @@ impl Drop for ControlSocket {
 type Listening = (UnixListener, File, io::Result<()>);
 
 /// Listens on `path`, or not if somebody does already.
-fn listen(directory: &Path, path: &Path) -> io::Result<Option<Listening>> {
+fn listen(directory: &Path, path: &Path, lock: Option<File>) -> io::Result<Option<Listening>> {
     DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
-    let mut lock = path.as_os_str().to_owned();
-    lock.push(".lock");
-    let Some(lock) = own_lock::take(Path::new(&lock))? else { return Ok(None) };
+    let lock = match lock {
+        Some(lock) => Some(lock),
+        None => own_lock::take(&lock_path(path))?,
+    };
+    let Some(lock) = lock else { return Ok(None) };
     let unnamed = path.with_extension("new");
     match fs::remove_file(&unnamed) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -8,6 +8,7 @@ use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenError, OpenPorts, open_ports, open_secured_lan};
 use dataplane::pipeline::Pipeline;
 use netdev::interface::{Prepared, Tolerated};
+use netdev::passed_on::PassedInterface;
 use pnstore::{LeaseError, UnmarkedKey, UnusedPns};
 use secy::{SecY, Settings};
 use wire::{MacAddr, Pn, Sci};
@@ -16,6 +17,7 @@ use super::super::agreement::{key_agreement, recorder};
 use super::super::cell::settings;
 use super::super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::super::static_keys::{Begun, Granted, floors, secy};
+use super::super::upgrade::PassedLink;
 use super::super::{Measured, RunError};
 use super::{About, RunningLink, is_for_kernel};
 use config::check::{IN_SITE_OCTETS, Mtus};
@@ -33,6 +35,8 @@ pub(in crate::run) struct ReadyLink {
     record: Option<Recorder>,
     /// Programs are expected to take its SAs.
     in_kernel: bool,
+    /// What it has counted and received in the program before this one.
+    words: Option<Vec<u64>>,
 }
 
 /// A link that is ready to be given to a worker.
@@ -42,6 +46,7 @@ pub(in crate::run) struct StartedLink {
     keys: StartedKeys,
     about: About,
     in_kernel: bool,
+    words: Option<Vec<u64>>,
     /// Behind the ports: they are closed before their interfaces are put back.
     prepared: [Option<OwnInterface>; 2],
     fallback: Option<String>,
@@ -104,6 +109,33 @@ impl ReadyLink {
             fallback,
             record,
             in_kernel: is_for_kernel(link, mtus, gateway.io, control),
+            words: None,
+        })
+    }
+
+    /// Goes on with a link of the program before this one. Nothing of its interfaces is changed.
+    pub(in crate::run) fn go_on(
+        link: &Link,
+        mtus: Mtus,
+        passed: &PassedLink,
+        settings: &InterfaceSettings,
+    ) -> Result<Self, RunError> {
+        let failed = |source| RunError::Open { link: link.name.clone(), source };
+        let go_on = |passed: &PassedInterface| settings.go_on(passed).map_err(|error| failed(error.into()));
+        let ports = passed.ports().map_err(RunError::PassedOn)?;
+        let [plain, protected] = &passed.interfaces;
+        let (plain, protected) = (go_on(plain)?, go_on(protected)?);
+        let opened = open::go_on_with_ports([&plain, &protected], ports, passed.fallback.clone());
+        let OpenPorts { ports, fallback } = opened.map_err(failed)?;
+        Ok(Self {
+            ports: Box::new(ports),
+            source: MacAddr(protected.interface().mac()),
+            prepared: [Some(plain), Some(protected)],
+            mtus,
+            fallback,
+            record: None,
+            in_kernel: false,
+            words: Some(passed.words.clone()),
         })
     }
 
@@ -114,7 +146,7 @@ impl ReadyLink {
         grant: impl FnOnce(&StaticSas) -> Result<Granted, LeaseError>,
         measured: &Measured,
     ) -> Result<StartedLink, RunError> {
-        let Self { ports, prepared, mtus, source, fallback, record, in_kernel } = self;
+        let Self { ports, prepared, mtus, source, fallback, record, in_kernel, words } = self;
         let (secy, keys, began, unmarked) = match &link.keys {
             Keys::Static(sas) => {
                 let mut granted = grant(sas)?;
@@ -141,7 +173,7 @@ impl ReadyLink {
         };
         let about = About::new(mtus, &ports, secy.sci(), source, (Instant::now(), began));
         let pipeline = pipeline(link, secy);
-        Ok(StartedLink { pipeline, ports, keys, about, in_kernel, prepared, fallback, unmarked })
+        Ok(StartedLink { pipeline, ports, keys, about, in_kernel, words, prepared, fallback, unmarked })
     }
 }
 
@@ -164,7 +196,7 @@ impl StartedLink {
         control: &mut control::Gateway,
         io: Io,
     ) -> Result<(), RunError> {
-        let Self { pipeline, ports, keys, about, in_kernel, prepared, fallback, unmarked } = self;
+        let Self { pipeline, ports, keys, about, in_kernel, words, prepared, fallback, unmarked } = self;
         let name = running.config.name.clone();
         (running.about, running.prepared) = (about, prepared);
         (running.fallback, running.unmarked, running.kay_in_kernel) = (fallback, unmarked, in_kernel);
@@ -176,7 +208,11 @@ impl StartedLink {
             return Err(RunError::Site(format!("link {name:?}: {NO_SITE}")));
         }
         // A cell is there before the first frame: none of its relations' goes another way.
-        let forwarding = Forwarding::closed(pipeline);
+        let mut forwarding = Forwarding::closed(pipeline);
+        if let Some(words) = words {
+            let went_on = forwarding.go_on(&words);
+            went_on.map_err(|error| RunError::PassedOn(format!("link {name:?}: {error}")))?;
+        }
         let added = match keys {
             StartedKeys::Static(keys) => control.add(name.clone(), forwarding, keys),
             StartedKeys::Agreed(agreement) => control.add_agreed(name.clone(), forwarding, *agreement),

@@ -85,6 +85,11 @@ pub(in super::super) struct ReloadRequests {
 }
 
 impl ReloadRequests {
+    /// Whether none is under way or waits.
+    pub(in super::super) fn is_idle(&self) -> bool {
+        self.under_way.is_none() && self.waiting.is_empty()
+    }
+
     /// Adds a request. One by a signal says nothing that a second one would not say.
     pub(in super::super) fn ask(&mut self, dry_run: bool, asker: Asker) {
         let is_known = asker.is_none() && self.waiting.iter().any(|known| known.asker.is_none());

@@ -73,7 +73,7 @@ impl StaticKeys {
     }
 
     fn open(disk: &Disk, link: &Link, number: u8, now: u64, max_age: Duration) -> Result<Self, LeaseError> {
-        let opening = Opening { machine: [number; 32], now, max_age: Some(max_age) };
+        let opening = Opening { machine: [number; 32], now, max_age: Some(max_age), goes_on: false };
         let mut store = Store::open(disk.clone(), Path::new("state"), opening)?;
         let peers = (1..=link.members).filter(|peer| *peer != number);
         let peers: Vec<_> =

@@ -1,0 +1,229 @@
+//! Another program in the place of a running gateway's while machines talk: no frame is lost or comes twice, no packet number
+//! comes twice, and whoever cannot go on is left as it was.
+
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use lab::program::Output;
+use lab::topology::{LEFT, RIGHT};
+use lab::{Capture, Direction, Machine, PacketSocket, Shape, Topology};
+use nix::sys::signal::Signal;
+use perf::demo::pair::{Choice, LinkKeys, Pair, Scratch, Station, configure};
+use wire::EtherType;
+
+use super::reload::while_they_talk;
+use super::{DEADLINE, EXPERIMENT, counter, lab, marked, program};
+
+/// Upgrades of a usual run; `FRAMEWARD_UPGRADES` is another number.
+const USUAL_UPGRADES: u64 = 20;
+
+const STATIC_KEYS: Choice = Choice {
+    io: "af_packet",
+    suite: suite::CipherSuite::GcmAes128,
+    gateway: "",
+    link: "replay_window = 64",
+    keys: LinkKeys::Static,
+    environment: &[],
+};
+
+fn upgrades() -> u64 {
+    std::env::var("FRAMEWARD_UPGRADES").ok().and_then(|number| number.parse().ok()).unwrap_or(USUAL_UPGRADES)
+}
+
+/// `frameward upgrade NAME`.
+fn asks_for_upgrade(scratch: &Scratch, name: &str) -> [String; 5] {
+    let variable = format!("FRAMEWARD_RUNTIME_DIR={}", scratch.path().join("run").display());
+    ["env".into(), variable, program().display().to_string(), "upgrade".into(), name.into()]
+}
+
+fn upgrade(scratch: &Scratch, name: &str) -> Output {
+    let command = asks_for_upgrade(scratch, name);
+    lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap().wait(DEADLINE).unwrap()
+}
+
+/// The same, which succeeds. Returns the milliseconds for which frames waited.
+pub(crate) fn upgraded(scratch: &Scratch, name: &str) -> u64 {
+    let output = upgrade(scratch, name);
+    assert!(output.status.success(), "{}", output.stderr);
+    let waited = output.stdout.split("frames waited ").nth(1).and_then(|rest| rest.split(' ').next());
+    waited.unwrap().parse().unwrap()
+}
+
+fn refused(scratch: &Scratch, name: &str) -> String {
+    let output = upgrade(scratch, name);
+    assert_eq!(output.status.code(), Some(1), "{}", output.stdout);
+    output.stderr
+}
+
+/// The nonces of protected frames on a wire: PN and SCI, for there is one key for each SCI. None comes twice.
+fn nonces(wire: &Capture) -> usize {
+    let mut seen = HashSet::new();
+    let frames = wire.since(0).into_iter().filter(|frame| frame.ethertype() == Some(EtherType::MACSEC.0));
+    for frame in frames.filter(|frame| frame.direction == Direction::In) {
+        // PN 4, SCI 8.
+        let nonce: [u8; 12] = frame.octets[16..28].try_into().unwrap();
+        assert!(seen.insert(nonce), "PN and SCI {nonce:02x?} twice");
+    }
+    seen.len()
+}
+
+#[test]
+fn an_upgrade_loses_no_frame_and_counts_on() {
+    for io in ["af_packet", "af_xdp"] {
+        without_loss(&Choice { io, ..STATIC_KEYS });
+    }
+}
+
+fn without_loss(choice: &Choice) {
+    let (topology, Pair { a, b, scratch }) = lab(&Shape::default(), choice);
+    let process = a.id();
+    let wires = [LEFT, RIGHT].map(|port| Capture::start(&topology.middle, port).unwrap());
+    let sent = while_they_talk(&topology, || {
+        let waited: Vec<_> =
+            (0..upgrades()).map(|round| upgraded(&scratch, ["a", "b"][(round % 2) as usize])).collect();
+        println!("{}: frames waited {waited:?} ms", choice.io);
+    });
+    assert_eq!(a.id(), process);
+    for (station, sent, came) in [(&a, sent[0], sent[1]), (&b, sent[1], sent[0])] {
+        let report = station.report().unwrap();
+        let upgrade = report.upgrade.clone().unwrap();
+        assert_eq!((upgrade.count, upgrade.done), (upgrades() / 2, true));
+        let link = &report.links[0];
+        assert_eq!(counter(&link.plain.counters, "RxFrames"), sent, "taken from the machine");
+        assert_eq!(counter(&link.plain.counters, "TxFrames"), came, "given to the machine");
+        assert_eq!(counter(&link.secy.receive[0].counters, "InPktsOK"), came);
+        // One SA all the while, and no PN was left out.
+        assert_eq!(link.secy.transmit.sas[0].next_pn, Some(sent + 1));
+    }
+    for (wire, sent) in wires.iter().zip(sent) {
+        assert_eq!(nonces(wire) as u64, sent, "protected once each");
+    }
+    // What it held is given back as by the program that took it.
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
+/// A gateway whose program is a file of the test's own, so that another one can be installed.
+fn with_own_program(topology: &Topology) -> (Scratch, PathBuf, Station, Station) {
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &STATIC_KEYS).unwrap();
+    let own = scratch.path().join("frameward");
+    install(program(), &own);
+    let a = Station::start(&own, &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
+    (scratch, own, a, b)
+}
+
+/// Puts a program in the place of another one, as a package does.
+fn install(from: &Path, to: &Path) {
+    let new = to.with_extension("new");
+    // By a process of its own: a child of another test's would inherit the file open for writing, and it would be busy.
+    lab::program::run(&["cp", from.to_str().unwrap(), new.to_str().unwrap()], DEADLINE).unwrap();
+    fs::rename(&new, to).unwrap();
+}
+
+fn install_script(scratch: &Scratch, script: &str, to: &Path) {
+    let text = scratch.write("script", &format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&text, fs::Permissions::from_mode(0o755)).unwrap();
+    install(&text, to);
+}
+
+#[test]
+fn what_cannot_go_on_is_left_as_it_was() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let (scratch, own, a, b) = with_own_program(&topology);
+    let config = scratch.path().join("a.toml");
+    let good = fs::read_to_string(&config).unwrap();
+    while_they_talk(&topology, || {
+        fs::write(&config, format!("{good}\n# a word\n").replace("replay_window = 64", "replay_window = 32"))
+            .unwrap();
+        assert!(refused(&scratch, "a").contains("frameward reload first"));
+        fs::write(&config, &good).unwrap();
+        install_script(&scratch, "echo 'frameward: unknown format' >&2; exit 2", &own);
+        assert!(refused(&scratch, "a").contains("refuses: unknown format"));
+        fs::remove_file(&own).unwrap();
+        assert!(refused(&scratch, "a").contains("cannot start"));
+        // It judges, and cannot be begun: nothing is lost at the last step either.
+        install_script(&scratch, "chmod a-x \"$0\"", &own);
+        let why = refused(&scratch, "a");
+        assert!(why.contains("cannot become"), "{why}");
+        install(program(), &own);
+        upgraded(&scratch, "a");
+    });
+    let upgrade = a.report().unwrap().upgrade.unwrap();
+    assert_eq!((upgrade.count, upgrade.done), (2, true), "with the one that failed at its last step");
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
+#[test]
+fn other_roles_are_refused_before_anything_is_touched() {
+    for (choice, why) in [
+        (Choice { keys: LinkKeys::Agreed, ..STATIC_KEYS }, "its keys are agreed on"),
+        (Choice { link: "fragment = \"on\"", ..STATIC_KEYS }, "it splits frames"),
+    ] {
+        let (_topology, pair) = lab(&Shape::default(), &choice);
+        let said = refused(&pair.scratch, "a");
+        assert!(said.contains(why) && said.contains("restart"), "{said}");
+        pair.stop().unwrap();
+    }
+}
+
+/// Killed while it becomes another program, or by that: no PN comes twice, over all lives.
+#[test]
+fn a_gateway_that_dies_in_an_upgrade_repeats_no_packet_number() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let (scratch, own, mut a, b) = with_own_program(&topology);
+    let (wire, stop) = (Capture::start(&topology.middle, LEFT).unwrap(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| talk(&topology.machine_a, &topology.machine_b, &stop));
+        for round in 0..8_u64 {
+            let before = nonces(&wire);
+            until("frames pass", || nonces(&wire) > before + 20);
+            if round % 4 == 3 {
+                // The new program ends as soon as it has begun.
+                install_script(&scratch, "[ \"$1\" = go-on ] || exit 1", &own);
+                assert!(!upgrade(&scratch, "a").status.success());
+                install(program(), &own);
+            } else {
+                let asking = {
+                    let command = asks_for_upgrade(&scratch, "a");
+                    lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
+                };
+                std::thread::sleep(Duration::from_millis(70 + 15 * round));
+                a.program().signal(Signal::SIGKILL).unwrap();
+                asking.wait(DEADLINE).unwrap();
+            }
+            until("it ends", || !a.program().is_running());
+            a = Station::start(&own, &topology.gateway_a.namespace, &scratch, "a").unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert!(nonces(&wire) > 200);
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + DEADLINE;
+    while !is_so() {
+        assert!(Instant::now() < end, "not so: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Sends a frame every half millisecond until `stop`.
+fn talk(from: &Machine, to: &Machine, stop: &AtomicBool) {
+    let sender = PacketSocket::open(&from.namespace, from.ifname).unwrap();
+    for number in 0.. {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        sender.send(&marked(to.mac, from.mac, EXPERIMENT, 100, number)).unwrap();
+        std::thread::sleep(Duration::from_micros(500));
+    }
+}
