@@ -193,7 +193,7 @@ impl Site {
         // Before what comes now: nothing is overtaken.
         self.release(now);
         self.begin_turn(now, read);
-        let marks = self.outward.marks(!self.wan.uplinks.is_empty());
+        let marks = self.outward.marks(!self.wan.uplinks.is_empty(), self.endpoints.has_express_copies());
         let standby = self.standby.as_deref_mut();
         let (taken_in, next) = self.lan.take_in(now, read, marks, standby, &mut self.counters);
         self.beat(taken_in < BURST_FRAMES, marks);

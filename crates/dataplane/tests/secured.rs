@@ -7,12 +7,14 @@ mod plants;
 #[path = "plants/secured.rs"]
 mod secured_plants;
 
-use dataplane::site::LanFrame;
+use dataplane::site::{Copies, LanFrame, Place, ToWorker};
 use dataplane::snapshot::LinkSnapshot;
-use plants::{Plants, eapol, macsec, station};
+use netdev::udp::Source;
+use plants::{Plants, eapol, macsec, peer, station};
 use secured_plants::sci_of;
 use secy::{SecYCounters, UnmatchedFrame};
 use testkit::frames::payload;
+use tunnel::Command;
 use wire::mkpdu::{
     ALGORITHM_AGILITY, BasicParameters, Capability, EAPOL_VERSION, MKA_VERSION, Mkpdu, Writer,
 };
@@ -140,6 +142,42 @@ fn one_turn_takes_what_came_to_the_peers() {
     assert!(plants.plants[0].manager.eapol.receive().is_some());
     plants.settle();
     assert_eq!(plants.collect(1).len(), 2);
+    assert_no_chunk_is_lost(&mut plants);
+}
+
+/// The tunnel sees MACsec alone; the SecY has seen what a machine's frame is.
+#[test]
+fn express_frames_of_machines_go_over_all_paths_and_others_over_one() {
+    let mut plants = Plants::secured(2);
+    let profinet = |number: u32| {
+        let mut frame = plain(station(1), station(0), 4 * number, 100);
+        frame[14..16].copy_from_slice(&[0x80, 0]);
+        frame
+    };
+    let other = |number: u32| {
+        let mut frame = profinet(number);
+        frame[12..14].copy_from_slice(&[0x08, 0x00]);
+        frame
+    };
+    plants.send(0, &[profinet(0)]);
+    assert_eq!(plants.collect(1).len(), 1, "the flow is known");
+    let (to, loopback) = (plants.plants[1].address, std::net::Ipv4Addr::LOCALHOST.into());
+    let sources = [Source::default(), Source { address: Some(loopback), interface: 0 }];
+    for (number, source) in (0..).zip(sources) {
+        plants.tell(0, ToWorker::Path { peer: peer(0, 1), number, place: Some(Place { to, source }) });
+    }
+    plants.tell(1, ToWorker::Tunnel(Command::ExpectCopies { peer: peer(1, 0) }));
+    for (copies, expected) in [(Copies::Express, [20, 0]), (Copies::None, [0, 0]), (Copies::All, [20, 20])] {
+        plants.tell(0, ToWorker::Copies { peer: peer(0, 1), copies });
+        plants.settle();
+        let bursts: [Vec<_>; 2] = [(1..21).map(profinet).collect(), (1..21).map(other).collect()];
+        for (frames, expected) in bursts.into_iter().zip(expected) {
+            let before = plants.snapshot(0).path.out_pkts_copies;
+            plants.send(0, &frames);
+            assert!(plants.collect(1) == frames, "{copies:?}: each once");
+            assert_eq!(plants.snapshot(0).path.out_pkts_copies - before, expected, "{copies:?}");
+        }
+    }
     assert_no_chunk_is_lost(&mut plants);
 }
 

@@ -17,7 +17,7 @@ mod secured_plants;
 
 use std::time::{self, Duration};
 
-use dataplane::site::{LanFrame, StandbySettings};
+use dataplane::site::{LanFrame, StandbySettings, VlanList};
 use plants::{Plants, eapol, peer, station};
 use suite::beat::BeatKey;
 use suite::identity::Identity;
@@ -134,6 +134,28 @@ impl Pair {
     fn count(&self, number: usize, frame: &[u8]) -> usize {
         self.out[number].iter().filter(|out| *out == frame).count()
     }
+}
+
+/// They have no tag, and a list that wants one drops them: that is no discard of anybody's frame.
+#[test]
+fn announcements_of_the_box_that_forwards_count_as_no_other_vlan() {
+    let mut pair = Pair::new();
+    let mut list = Box::new(VlanList::EMPTY);
+    assert!(list.add(10));
+    pair.plants.plants[2].site.as_mut().unwrap().set_vlans(Some(list));
+    let came = |pair: &mut Pair| {
+        let link = pair.plants.plants[2].site.as_mut().unwrap().link().unwrap();
+        link.pipeline().secy.receive_scs().map(|sc| sc.counters().in_pkts_ok).sum::<u64>()
+    };
+    let before = came(&mut pair);
+    pair.run(3000);
+    assert!(came(&mut pair) > before, "announcements came");
+    assert_eq!(pair.plants.snapshot(2).path.in_pkts_other_vlan, 0);
+    // A machine's frame counts.
+    let frame = [&station(1)[..], &station(0), &[0x08, 0x00], &[7; 60]].concat();
+    assert!(pair.plants.plants[0].lan.inject(&frame));
+    pair.run(100);
+    assert_eq!(pair.plants.snapshot(2).path.in_pkts_other_vlan, 1);
 }
 
 /// The box that leaves hears on the LAN what the other one delivers: stations of other sites are not on this LAN for that.

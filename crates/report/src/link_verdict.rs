@@ -325,7 +325,7 @@ fn silent_sc(report: &LinkReport, sc: &RecentSc, recent: &RecentTraffic) -> Opti
             "Express frames of {} came until {ago} s ago on its channel {sci}, and {count} were sent meanwhile. Check whether its machine sends some, and what drops such frames on the way.",
             report.named(&peer)
         );
-        return Some(Finding::attention(State::Silent, text));
+        return Some(Finding::attention(State::ExpressSilent, text));
     }
     let is_heard = |other: &RecentSc| {
         beside_express(&other.sci).as_ref() == Some(sci) && other.valid.is_some_and(|ago| ago < FRESH)

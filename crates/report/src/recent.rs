@@ -23,8 +23,11 @@ const FORGOTTEN: Duration = Duration::from_secs(300);
 const UNFILLED: Duration = Duration::from_secs(30);
 /// Unfilled checksums that are no chance: of frames with a wrong one, one in 65,536 looks like it.
 const ENOUGH_UNFILLED: u64 = 4;
-/// Time after which a peer counts as silent while others answer. It may have nothing to say for a while.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time after which a peer counts as silent while others answer. What was sent may be for these alone, and its machines may have nothing to say
+/// for minutes.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// The same of express frames, which come in cycles.
+const EXPRESS_PATIENCE: Duration = Duration::from_secs(30);
 /// For how long valid frames are news.
 pub(crate) const FRESH: Duration = Duration::from_secs(60);
 
@@ -58,6 +61,8 @@ pub struct CountedSc {
     pub late: u64,
     /// Frames that were sent on the own SC of its kind, express or not; 0 where nobody is to answer.
     pub sent: u64,
+    /// Of express frames.
+    pub express: bool,
 }
 
 /// Frames that did not fit, since the last one that did.
@@ -93,10 +98,10 @@ struct Sc {
 }
 
 impl Sc {
-    fn recent(&self, sci: &str, now: Duration) -> RecentSc {
+    fn recent(&self, sci: &str, patience: Duration, now: Duration) -> RecentSc {
         let ago = |then: Duration| now.saturating_sub(then);
         let is_waited_for = self.sent.is_some_and(|sent| ago(sent) < FORGOTTEN);
-        let unanswered = self.unanswered.filter(|(first, _)| ago(*first) >= PATIENCE && is_waited_for);
+        let unanswered = self.unanswered.filter(|(first, _)| ago(*first) >= patience && is_waited_for);
         RecentSc {
             sci: sci.to_owned(),
             valid: self.valid.map(ago),
@@ -142,7 +147,7 @@ pub struct RecentSc {
     pub sci: String,
     /// Time since its last valid frame; none if none came.
     pub valid: Option<Duration>,
-    /// Number of frames sent, the first of them half a minute ago, without a valid frame of this SC since.
+    /// Number of frames sent, the first of them five minutes ago, or of express ones half a minute, without a valid frame of this SC since.
     pub unanswered: Option<u64>,
 }
 
@@ -244,6 +249,11 @@ impl RecentCounters {
         }
     }
 
+    fn patience(&self, sci: &str) -> Duration {
+        let is_express = self.before.scs.get(sci).is_some_and(|counted| counted.express);
+        if is_express { EXPRESS_PATIENCE } else { PATIENCE }
+    }
+
     /// Figures that a verdict is made of.
     pub fn traffic(&self, now: Duration) -> RecentTraffic {
         let ago = |then: Duration| now.saturating_sub(then);
@@ -267,7 +277,7 @@ impl RecentCounters {
             valid: self.valid.map(ago),
             unanswered: unanswered.map(|(_, count)| count),
             failing: failing.collect(),
-            scs: self.scs.iter().map(|(sci, sc)| sc.recent(sci, now)).collect(),
+            scs: self.scs.iter().map(|(sci, sc)| sc.recent(sci, self.patience(sci), now)).collect(),
             clear: self.clear.of(now, self.valid),
             no_sa: self.no_sa.of(now, self.valid),
             passed: self.passed.of(now, self.valid),
@@ -327,8 +337,8 @@ mod tests {
     #[test]
     fn a_silent_peer_is_seen_beside_one_that_answers() {
         let (mut lately, mut counted) = (RecentCounters::default(), Counted::default());
-        for peer in ["there", "gone", "mute"] {
-            counted.scs.insert(peer.into(), CountedSc::default());
+        for peer in ["there", "gone", "mute", "express"] {
+            counted.scs.insert(peer.into(), CountedSc { express: peer == "express", ..CountedSc::default() });
         }
         let mut now = Duration::ZERO;
         lately.look(now, counted.clone());
@@ -348,9 +358,18 @@ mod tests {
             silent.map(|sc| (sc.sci, sc.valid.map(|ago| ago.as_secs()))).collect::<Vec<_>>()
         };
         assert_eq!(after(30, &["there", "gone"], true), []);
-        assert_eq!(after(1, &["there", "gone"], true), [("mute".to_owned(), None)]);
-        assert_eq!(after(65, &["there", "mute"], true), [("gone".to_owned(), Some(65))]);
-        assert_eq!(after(1, &["there", "gone"], true), [], "it is back");
+        assert_eq!(after(1, &["there", "gone"], true), [("express".to_owned(), None)]);
+        assert_eq!(after(269, &["there", "gone", "express"], true), []);
+        assert_eq!(after(1, &["there", "gone", "express"], true), [("mute".to_owned(), None)]);
+        // Machines that say something each minute, and others that talk with each other meanwhile.
+        let all = ["there", "gone", "mute", "express"];
+        assert_eq!(after(1, &all, true), []);
+        for _ in 0..10 {
+            assert_eq!(after(59, &["there", "express"], true), [], "quiet for less than a minute");
+            assert_eq!(after(1, &all, true), []);
+        }
+        assert_eq!(after(305, &["there", "mute", "express"], true), [("gone".to_owned(), Some(305))]);
+        assert_eq!(after(1, &["there", "gone", "express"], true), [], "it is back");
         assert_eq!(after(400, &[], false), [], "nothing is sent");
     }
 

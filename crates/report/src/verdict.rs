@@ -11,6 +11,8 @@
 //! | `forged headers` | attention | a peer's packets were changed on their way to a site |
 //! | `no standby` | attention | the other box of a site's LAN is not heard, or does not take over from this one; or both forward |
 //! | `disk stalled` | attention | leases or floors cannot be written, or late |
+//! | `unanswered` | attention | a site's peer that does not say what it got: frames are sent, and none comes |
+//! | `express silent` | attention | express frames of a peer came, and come no more; others do |
 //! | `partial mesh` | attention | not all of the group hear each other |
 //! | `stranger` | attention, alarm | somebody has a CAK and is not known to belong to the link |
 //! | `fallback CAK` | attention | keys are agreed on under another CAK than the preferred one |
@@ -52,6 +54,8 @@ pub enum State {
     PartialMesh,
     Stranger,
     Fallback,
+    Unanswered,
+    ExpressSilent,
     Silent,
     PeerAbsent,
     OneWay,
@@ -89,6 +93,8 @@ impl State {
             Self::PartialMesh => "partial mesh",
             Self::Stranger => "stranger",
             Self::Fallback => "fallback CAK",
+            Self::Unanswered => "unanswered",
+            Self::ExpressSilent => "express silent",
             Self::Silent => "silent",
             Self::PeerAbsent => "peer absent",
             Self::OneWay => "one way",

@@ -266,7 +266,7 @@ section! {
         copies: String {
             kind: Kind::Choice(words::<Copies>),
             absent: Word("all"),
-            meaning: "Which frames go over all of `paths` at once; the first copy counts. `express`: cells' cyclic frames, GOOSE and sampled values (by their destination), and what has a VLAN tag of priority 6 or 7 in front of the SecTAG. The others go over the better path.",
+            meaning: "Which frames go over all of `paths` at once; the first copy counts. `express`: cells' cyclic frames, GOOSE and sampled values (by their destination), and what has a VLAN tag of priority 6 or 7 in front of the SecTAG; with `protect = true` also those of machines by their EtherType (PROFINET and others). The others go over the better path.",
             example: r#"copies = "express""#,
         }
     }

@@ -1,11 +1,13 @@
 //! Frames that go to a peer over all of its paths at once, so that the first copy arrives even if a path loses the other.
 //!
-//! A site sees frames as MACsec leaves them. What is behind the SecTAG does not say here what a frame is for; its addresses and
-//! the VLAN tags in front of the SecTAG do.
+//! A site sees stations' frames as MACsec leaves them. What is behind the SecTAG does not say here what a frame is for; its addresses and
+//! the VLAN tags in front of the SecTAG do. Frames that the site's own SecY protects bear a mark of what they were.
 
 use secy::ExpressClasses;
 use wire::MacAddr;
 use wire::tunnel::Flow;
+
+use super::marking::Mark;
 
 /// Group addresses of GOOSE and of sampled values (IEC 61850-8-1, annex B): the first four octets.
 const GROUPS: [[u8; 4]; 2] = [[0x01, 0x0c, 0xcd, 0x01], [0x01, 0x0c, 0xcd, 0x04]];
@@ -17,17 +19,17 @@ pub enum Copies {
     #[default]
     None,
     /// Cyclic frames of cells, GOOSE and sampled values by their destination, and what has a VLAN tag of an express priority
-    /// in front of the SecTAG, by the default of `ExpressClasses`.
+    /// in front of the SecTAG, by the default of `ExpressClasses`. Where the site has a SecY, also what that default says of machines' frames.
     Express,
     /// All.
     All,
 }
 
 impl Copies {
-    pub(super) fn has(self, flow: &Flow) -> bool {
+    pub(super) fn has(self, flow: &Flow, mark: Mark) -> bool {
         match self {
             Self::None => false,
-            Self::Express => is_express(flow),
+            Self::Express => mark.is_express() || is_express(flow),
             Self::All => true,
         }
     }
@@ -67,11 +69,12 @@ mod tests {
             (STATION, &[0x81, 0, 0xff, 0xff], true),
         ] {
             let flow = flow(destination, tags);
-            assert_eq!(Copies::Express.has(&flow), express, "{destination:x?} {tags:x?}");
-            assert!(Copies::All.has(&flow) && !Copies::None.has(&flow));
+            assert_eq!(Copies::Express.has(&flow, Mark::default()), express, "{destination:x?} {tags:x?}");
+            assert!(Copies::All.has(&flow, Mark::default()) && !Copies::None.has(&flow, Mark(0xff)));
+            assert!(Copies::Express.has(&flow, Mark(0x80)));
         }
         let cyclic = [&STATION[..], &STATION, &[0x88, 0xb5], &[0; 40]].concat();
         let cyclic = ParsedFrame::parse_cyclic(&cyclic, EtherType(0x88b5));
-        assert!(cyclic.is_ok_and(|cyclic| Copies::Express.has(&cyclic.flow)));
+        assert!(cyclic.is_ok_and(|cyclic| Copies::Express.has(&cyclic.flow, Mark::default())));
     }
 }

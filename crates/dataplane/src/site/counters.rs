@@ -60,7 +60,7 @@ wire::counters! {
         in_pkts_stations = "InPktsStations",
         /// Frames for the LAN while its interface was not there.
         in_pkts_no_lan = "InPktsNoLan" [discard],
-        /// Frames for the LAN, but no chunk was free.
+        /// Frames for the LAN, but no chunk was free; or more of one turn than wait for the LAN's list of VLANs.
         in_pkts_no_chunk = "InPktsNoChunk" [discard],
         /// Frames for the LAN that are longer than a chunk.
         in_pkts_too_long = "InPktsTooLong" [discard],

@@ -78,13 +78,15 @@ pub(super) struct Endpoints {
     peers: Vec<Known>,
     /// Sorted. Peers that are found by identifier are not among them.
     by_address: Vec<(Key, PeerId)>,
+    /// Whether express frames of any peer go over all of its paths.
+    express_copies: bool,
 }
 
 impl Endpoints {
     /// Peers of these modes, none with an address.
     pub(super) fn new(modes: impl Iterator<Item = Mode>) -> Self {
         let peers: Vec<_> = modes.map(Known::new).collect();
-        Self { by_address: Vec::with_capacity(peers.len()), peers }
+        Self { by_address: Vec::with_capacity(peers.len()), peers, express_copies: false }
     }
 
     /// A peer comes, with the next number and without an address.
@@ -125,6 +127,12 @@ impl Endpoints {
         if let Some(known) = self.peers.get_mut(peer.index()) {
             known.copies = copies;
         }
+        self.express_copies = self.peers.iter().any(|known| known.copies == Copies::Express);
+    }
+
+    /// Whether express frames of any peer go over all of its paths.
+    pub(super) const fn has_express_copies(&self) -> bool {
+        self.express_copies
     }
 
     /// A peer's UDP port here, and its place.
@@ -227,7 +235,10 @@ mod tests {
         endpoints.set_path(peer, 4, Some(place(4)));
         endpoints.prefer(peer, 2);
         assert_eq!((to(&endpoints), others(&endpoints)), (Some(place(2)), vec![]), "no copies are wanted");
+        endpoints.set_copies(peer, Copies::Express);
+        assert!(endpoints.has_express_copies());
         endpoints.set_copies(peer, Copies::All);
+        assert!(!endpoints.has_express_copies());
         assert_eq!(others(&endpoints), [place(0), place(1), place(3)]);
         // Until another path is preferred, the first one stands in.
         endpoints.set_path(peer, 2, None);

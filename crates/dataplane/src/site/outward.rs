@@ -81,8 +81,8 @@ impl Outward {
     }
 
     /// The rule by which a SecY's frames are marked before it hides what is in them, if anybody asks for marks.
-    pub(super) fn marks(&self, shaped: bool) -> Option<Dscp> {
-        (shaped || !matches!(self.dscp, Dscp::All(_))).then_some(self.dscp)
+    pub(super) fn marks(&self, shaped: bool, copies: bool) -> Option<Dscp> {
+        (shaped || copies || !matches!(self.dscp, Dscp::All(_))).then_some(self.dscp)
     }
 
     /// Sends the packets that wait for a relay, or to be relayed.
@@ -127,7 +127,7 @@ impl Site {
             return received;
         }
         let gate = standby.as_ref().map_or(Gate::Open, |standby| standby.gate());
-        let marks = outward.marks(!wan.uplinks.is_empty());
+        let marks = outward.marks(!wan.uplinks.is_empty(), endpoints.has_express_copies());
         let mut batch = Batch::new(now, wan, arrived.len());
         let first = batch.number;
         for (number, slot) in arrived.slots().iter().enumerate() {
@@ -363,7 +363,7 @@ impl<'b> Batch<'b> {
     /// Packets of a frame come now.
     fn describe_frame(&mut self, peer: PeerId, flow: &Flow, mark: Mark) {
         (self.dscp, self.begun) = (mark.dscp(), 0);
-        self.copy = !self.others.is_empty() && self.copies.has(flow);
+        self.copy = !self.others.is_empty() && self.copies.has(flow, mark);
         if !self.wan.uplinks.is_empty() {
             self.class = if mark.is_express() || is_express(flow) {
                 Class::Express

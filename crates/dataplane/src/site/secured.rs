@@ -22,7 +22,7 @@ use wire::{EtherType, Instant, Sci};
 use super::counters::SitePathCounters;
 use super::marking::{Dscp, Mark};
 use super::standby::Standby;
-use super::vlans::VlanList;
+use super::vlans::{UNTAGGED, VlanList};
 use crate::link::Link;
 use crate::pipeline::{Pipeline, give_refused};
 use netdev::burst::Burst;
@@ -152,7 +152,9 @@ impl Secured {
             }
         }
         if !verify.is_empty() {
+            let before = kept.counters().tx_dropped;
             link.turn_inward(now, verify, (is_closed || vlans.is_some()).then_some(kept));
+            counters.in_pkts_no_chunk += kept.counters().tx_dropped - before;
         }
         let Some((pool, port, _)) = link.plain_side() else { return };
         if is_closed {
@@ -172,7 +174,13 @@ impl Secured {
                 if verify.is_empty() {
                     break;
                 }
-                counters.in_pkts_other_vlan += vlans.keep_listed(pool, verify);
+                // Without a tag by their nature: no list of any site can change that. With `untagged` switches see them, as ever.
+                let is_announcement = |slot: &&Slot| BeatFrameKind::is_own(pool.frame(slot));
+                let announcements = match vlans.has(UNTAGGED) {
+                    true => 0,
+                    false => verify.slots().iter().filter(is_announcement).count() as u64,
+                };
+                counters.in_pkts_other_vlan += vlans.keep_listed(pool, verify) - announcements;
                 port.transmit(pool, verify);
             }
         }

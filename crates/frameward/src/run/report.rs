@@ -61,7 +61,7 @@ impl Running {
         for link in &mut links {
             self.verdicts.of_link(now, link, &self.links, &self.control);
         }
-        for site in &mut sites {
+        for (site, _) in &mut sites {
             self.verdicts.of_site(now, site);
         }
         let file = std::path::absolute(&self.file).unwrap_or_else(|_| self.file.clone());
@@ -76,7 +76,7 @@ impl Running {
             upgrade: self.upgraded.clone(),
             fleet: self.fleet.as_ref().map(Seen::report),
             links,
-            sites,
+            sites: sites.into_iter().map(|(site, _)| site).collect(),
             ..without_links(&self.gateway.name)
         };
         CountedReport { report, baseline: self.baseline.clone() }
@@ -110,8 +110,8 @@ impl Running {
         reports.collect()
     }
 
-    /// The sites at this moment, without verdicts.
-    pub(super) fn site_reports(&mut self) -> Vec<SiteReport> {
+    /// The sites at this moment, without verdicts, and whether their figures are known.
+    pub(super) fn site_reports(&mut self) -> Vec<(SiteReport, bool)> {
         site::reports(&mut self.control, &self.sites)
     }
 }

@@ -69,6 +69,22 @@ struct WatchedPeer {
 }
 
 impl Watched {
+    /// Looks at what a site has counted by now, and tells what concerns its security.
+    fn look(&mut self, now: Duration, site: &SiteReport) {
+        self.lately.look(now, of_site(site));
+        self.tell_role(site);
+        self.peers.retain(|name, _| site.peers.iter().any(|peer| peer.name == *name));
+        for peer in &site.peers {
+            let watched = self.peers.entry(peer.name.clone()).or_default();
+            watched.lately.look(now, of_peer(peer));
+            watched.deliveries.look(now, both_ends(peer));
+            for (event, count) in watched.events(now) {
+                let (name, text) = (event.name(), event.text(&peer.name, count));
+                warn!(event = name, site = site.name, count, "{name}: {text}");
+            }
+        }
+    }
+
     /// Tells a changed role of a box that shares its LAN with another.
     fn tell_role(&mut self, site: &SiteReport) {
         let Some(standby) = &site.standby else { return };
@@ -241,15 +257,20 @@ impl Running {
         }
         let now = self.started.elapsed();
         let (mut links, mut sites) = (self.link_reports(&[]), self.site_reports());
-        for (running, site) in self.sites.iter().zip(&sites) {
+        // Zeros in place of figures would be told to peers, and their return be taken for traffic.
+        for (running, (site, _)) in self.sites.iter().zip(&sites).filter(|(_, (_, is_known))| *is_known) {
             running.tell_octets(site.peers.iter().map(octets));
         }
         if let Some(baseline) = &mut self.baseline {
-            Arc::make_mut(baseline).forget_renewed(&mut links, &mut sites);
+            let baseline = Arc::make_mut(baseline);
+            baseline.forget_renewed(&mut links, &mut []);
+            for (site, _) in sites.iter_mut().filter(|(_, is_known)| *is_known) {
+                baseline.forget_renewed(&mut [], std::slice::from_mut(site));
+            }
         }
         let verdicts = &mut self.verdicts;
         verdicts.links.retain(|name, _| links.iter().any(|link| link.name == *name));
-        verdicts.sites.retain(|name, _| sites.iter().any(|site| site.name == *name));
+        verdicts.sites.retain(|name, _| sites.iter().any(|(site, _)| site.name == *name));
         for mut link in links {
             // Inside of such a site, a peer's box that stands by sends nothing.
             let has_twins =
@@ -263,19 +284,10 @@ impl Running {
                 info!(event = "verdict", link = link.name, state, "{state}: {text}");
             }
         }
-        for mut site in sites {
+        for (mut site, is_known) in sites {
             let watched = verdicts.sites.entry(site.name.clone()).or_default();
-            watched.lately.look(now, of_site(&site));
-            watched.tell_role(&site);
-            watched.peers.retain(|name, _| site.peers.iter().any(|peer| peer.name == *name));
-            for peer in &site.peers {
-                let watched = watched.peers.entry(peer.name.clone()).or_default();
-                watched.lately.look(now, of_peer(peer));
-                watched.deliveries.look(now, both_ends(peer));
-                for (event, count) in watched.events(now) {
-                    let (name, text) = (event.name(), event.text(&peer.name, count));
-                    warn!(event = name, site = site.name, count, "{name}: {text}");
-                }
+            if is_known {
+                watched.look(now, &site);
             }
             verdicts.of_site(now, &mut site);
             let watched = verdicts.sites.entry(site.name.clone()).or_default();
@@ -316,11 +328,13 @@ fn of_link(link: &LinkReport, all_speak: bool) -> Counted {
     };
     for sc in &secy.receive {
         let value = |name| sc.counters.value(name);
+        let is_express = beside_express(&sc.sci).is_some();
         let of_sc = CountedSc {
             valid: value("InPktsOK") + value("InPktsDelayed"),
             not_valid: value("InPktsNotValid"),
             late: value("InPktsLate") + value("InPktsDuplicate"),
-            sent: if beside_express(&sc.sci).is_some() { express } else { ordinary },
+            sent: if is_express { express } else { ordinary },
+            express: is_express,
         };
         counted.scs.insert(sc.sci.clone(), of_sc);
     }
@@ -341,7 +355,7 @@ fn of_cell(cell: &CellReport) -> Counted {
             valid: value("InPktsOK"),
             not_valid: value("InPktsNotValid"),
             late: value("InPktsLate"),
-            sent: 0,
+            ..CountedSc::default()
         };
         counted.scs.insert(relation.inward_name(), of_relation);
     }

@@ -241,9 +241,9 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
         // Express frames are lost whole, and no others.
         (
             with(nothing, RecentTraffic { scs: vec![silent(EXPRESS, Some(40)), heard(PEER)], ..lively() }),
-            "silent",
+            "express silent",
             Attention,
-            false,
+            true,
             &["Express frames of 02:00:00:00:00:02/1", "until 40 s ago", "/32769, and 9"],
         ),
         (
@@ -251,9 +251,9 @@ fn each_state_has_its_level_its_cause_and_its_cure() {
                 agreeing(),
                 facts(RecentTraffic { scs: vec![silent(EXPRESS, Some(40)), heard(PEER)], ..lively() }),
             ),
-            "silent",
+            "express silent",
             Attention,
-            false,
+            true,
             &["Express frames of 02:00:00:00:00:02/1", "until 40 s ago", "drops such frames"],
         ),
         // None ever came: perhaps none was sent.

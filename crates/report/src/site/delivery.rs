@@ -29,10 +29,29 @@ pub struct BothEnds {
     pub messages: u64,
 }
 
+impl BothEnds {
+    const fn octets(self) -> [u64; 4] {
+        [self.sent, self.accepted, self.peer_sent, self.peer_accepted]
+    }
+
+    /// Whether a figure is lower than it was.
+    fn is_below(self, before: Self) -> bool {
+        self.octets().into_iter().zip(before.octets()).any(|(is, was)| is < was)
+    }
+
+    /// Whether a figure that had fallen is where it was before.
+    fn reaches(self, before: Self, fell: Self) -> bool {
+        let figures = self.octets().into_iter().zip(before.octets()).zip(fell.octets());
+        figures.into_iter().any(|((is, was), high)| was < high && is >= high)
+    }
+}
+
 /// Packets of both ways, from look to look.
 #[derive(Clone, Debug, Default)]
 pub struct Deliveries {
     before: Option<BothEnds>,
+    /// The figures before one of them fell. Who comes back to them has not sent all that at once.
+    fell: Option<BothEnds>,
     outward: Way,
     inward: Way,
 }
@@ -72,7 +91,8 @@ impl Way {
         } else if sent > 0 && self.arrived.is_none_or(|arrived| now >= arrived + ALONE) {
             let new = Missed { first: now, last: now, octets: 0, looks: 0, confirmed: false };
             let missed = self.missed.get_or_insert(new);
-            (missed.last, missed.octets, missed.looks) = (now, missed.octets + sent, missed.looks + 1);
+            (missed.last, missed.octets, missed.looks) =
+                (now, missed.octets.saturating_add(sent), missed.looks + 1);
         }
         if let Some(missed) = self.missed.as_mut().filter(|missed| heard && now >= missed.first + SPAN) {
             missed.confirmed = true;
@@ -95,11 +115,16 @@ impl Deliveries {
     pub fn look(&mut self, now: Duration, is: Option<BothEnds>) {
         let before = std::mem::replace(&mut self.before, is);
         let Some((before, is)) = before.zip(is) else {
-            (self.outward, self.inward) = Default::default();
+            (self.fell, self.outward, self.inward) = Default::default();
             return;
         };
+        // An end that begins anew counts from 0, and one that could not look at its counters for a moment may say 0.
+        let falls = is.is_below(before).then(|| self.fell.unwrap_or(before));
+        if falls.is_some() || self.fell.is_some_and(|fell| is.reaches(before, fell)) {
+            (self.fell, self.outward, self.inward) = (falls, Way::default(), Way::default());
+            return;
+        }
         let heard = is.messages != before.messages;
-        // An end that began anew counts from 0: that is no packet sent.
         let sent = is.sent.saturating_sub(before.sent);
         self.outward.look(now, sent, is.peer_accepted != before.peer_accepted, heard);
         let sent = is.peer_sent.saturating_sub(before.peer_sent);
@@ -204,5 +229,57 @@ mod tests {
         assert_eq!(deliveries.undelivered(now), Undelivered::default());
         deliveries.look(now, None);
         assert!(!deliveries.are_told());
+    }
+
+    /// A busy worker's figures are missing for a look or two, and an older build says 0 for them.
+    #[test]
+    fn figures_that_are_missing_for_a_moment_are_neither_sent_nor_arrived() {
+        let idle = BothEnds { sent: 900, accepted: 700, peer_sent: 700, peer_accepted: 900, messages: 0 };
+        // Zeros of this end, and of the other one.
+        let here = BothEnds { sent: 0, accepted: 0, ..idle };
+        let there = BothEnds { peer_sent: 0, peer_accepted: 0, ..idle };
+        for missing in [here, there] {
+            let mut deliveries = Deliveries::default();
+            for second in 0..60 {
+                let is = if second % 4 == 1 || second % 12 == 2 { missing } else { idle };
+                deliveries.look(Duration::from_secs(second), Some(BothEnds { messages: second, ..is }));
+                let undelivered = deliveries.undelivered(Duration::from_secs(second));
+                assert_eq!(undelivered, Undelivered::default(), "second {second}");
+            }
+        }
+    }
+
+    /// An end that began anew is watched from then on.
+    #[test]
+    fn an_end_that_began_anew_and_gets_nothing_is_found() {
+        let mut deliveries = Deliveries::default();
+        let is = BothEnds { sent: 900, accepted: 0, peer_sent: 0, peer_accepted: 900, messages: 0 };
+        deliveries.look(Duration::ZERO, Some(is));
+        for second in 1..20 {
+            let (sent, peer_accepted) = (100 * second, 0);
+            let is = BothEnds { sent, peer_accepted, messages: second, ..is };
+            deliveries.look(Duration::from_secs(second), Some(is));
+        }
+        assert_eq!(
+            deliveries.undelivered(Duration::from_secs(19)).outward,
+            Some(1000),
+            "of the seconds 10 to 19"
+        );
+    }
+
+    /// A peer says what it likes.
+    #[test]
+    fn no_figure_of_a_peer_overflows() {
+        let mut deliveries = Deliveries::default();
+        let is = BothEnds { sent: 0, accepted: 0, peer_sent: 0, peer_accepted: 0, messages: 0 };
+        for (second, peer_sent) in (0..).zip([0, u64::MAX, 0, 2, u64::MAX, u64::MAX, 1, u64::MAX]) {
+            let is = BothEnds { peer_sent, peer_accepted: peer_sent / 2, messages: second, ..is };
+            deliveries.look(Duration::from_secs(3 * second), Some(is));
+        }
+        let mut way = Way::default();
+        for second in 0..4 {
+            way.look(Duration::from_secs(3 * second), u64::MAX, false, true);
+        }
+        assert_eq!(way.undelivered(Duration::from_secs(9)), Some(u64::MAX));
     }
 }

@@ -21,13 +21,19 @@ use report::site::{
 };
 use report::{Counters, PortReport, Verdict, WaitingReport};
 
-/// The sites at this moment. A site that could not be started again has no figures.
-pub(super) fn reports(control: &mut Control, sites: &[RunningSite]) -> Vec<SiteReport> {
+/// The sites at this moment, and whether their figures are known: a busy worker may not have answered in time. A site that could not be started
+/// again has none, which is known.
+pub(super) fn reports(control: &mut Control, sites: &[RunningSite]) -> Vec<(SiteReport, bool)> {
     if sites.is_empty() {
         return Vec::new();
     }
     let mut snapshots: BTreeMap<String, SiteSnapshot> = control.site_snapshots().into_iter().collect();
-    sites.iter().map(|site| report(site, &snapshots.remove(&site.config.name).unwrap_or_default())).collect()
+    let of = |site: &RunningSite| {
+        let snapshot = snapshots.remove(&site.config.name);
+        let is_known = snapshot.is_some() || site.works.is_none();
+        (report(site, &snapshot.unwrap_or_default()), is_known)
+    };
+    sites.iter().map(of).collect()
 }
 
 fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
