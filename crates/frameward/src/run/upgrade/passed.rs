@@ -12,7 +12,6 @@ use config::{Config, Link, StaticSas};
 use control::{HaltedLink, TransmitLease};
 use netdev::interface::InterfaceError;
 use netdev::passed_on::{self, PassedInterface, PassedPort, PassedPorts};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use pnstore::{PnBlock, Reservation};
 use report::{Baseline, ReloadReport, UpgradeReport};
 use serde::{Deserialize, Serialize};
@@ -238,7 +237,7 @@ impl PassedLink {
 
 /// A file in memory with the document, which the next program finds open.
 pub(super) fn in_memory(document: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create(c"frameward-passed-on", MFdFlags::MFD_CLOEXEC)?);
+    let mut file = passed_on::unlinked_file()?;
     file.write_all(document)?;
     file.rewind()?;
     Ok(file.into())
