@@ -208,6 +208,31 @@ fn a_gateway_that_dies_in_an_upgrade_repeats_no_packet_number() {
     b.stop().unwrap();
 }
 
+/// A signal that comes while a gateway becomes another program is heard by the one or by the other.
+#[test]
+fn no_signal_is_lost_in_an_upgrade() {
+    let (_topology, Pair { mut a, b, scratch }) = lab(&Shape::default(), &STATIC_KEYS);
+    let asking = || {
+        let command = asks_for_upgrade(&scratch, "a");
+        lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
+    };
+    let reloads = |a: &Station| a.report().map_or(0, |report| report.reload.map_or(0, |reload| reload.count));
+    for round in 0..24 {
+        let asked = asking();
+        std::thread::sleep(Duration::from_millis(60 + 5 * round));
+        a.program().signal(Signal::SIGHUP).unwrap();
+        asked.wait(DEADLINE).unwrap();
+        until("it reloads", || reloads(&a) == round + 1);
+    }
+    assert!(a.report().unwrap().upgrade.unwrap().count > 4);
+    let asked = asking();
+    std::thread::sleep(Duration::from_millis(100));
+    a.program().signal(Signal::SIGTERM).unwrap();
+    until("it ends", || !a.program().is_running());
+    asked.wait(DEADLINE).unwrap();
+    b.stop().unwrap();
+}
+
 fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !is_so() {

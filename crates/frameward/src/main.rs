@@ -232,6 +232,8 @@ fn upgrade(name: Option<&str>) -> Result<(), Failure> {
 
 /// Judges what a running gateway would pass on to this program.
 fn go_on(file: &Path) -> Result<(), Failure> {
+    // Its starter has them blocked.
+    run::unblock_signals();
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     // Its keys are here for a moment; without the right they may reach the swap.
     let _ = privilege::lock_memory();

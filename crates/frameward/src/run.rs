@@ -30,6 +30,7 @@ mod link;
 mod reload;
 mod report;
 mod restored;
+mod signals;
 pub(crate) mod site;
 mod start;
 mod static_keys;
@@ -43,7 +44,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -73,12 +74,13 @@ use link::RunningLink;
 pub use link::planned_link_place;
 use reload::ReloadRequests;
 use restored::Machine;
+pub use signals::{Asks, block_signals, unblock_signals};
 use site::RunningSite;
 pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
 use tunnel::standby::DRAIN;
-pub use upgrade::{Passed, hear_signals, judge, take_passed};
+pub use upgrade::{Passed, judge, take_passed};
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
@@ -269,17 +271,6 @@ pub fn run(config: Config, means: Means<'_>, asks: &Asks, log: &Log) -> Result<(
     outcome.and(stopped)
 }
 
-/// Requests to a running gateway by signals.
-#[derive(Clone, Debug, Default)]
-pub struct Asks {
-    /// To stop.
-    pub stop: Arc<AtomicBool>,
-    /// The number of the signal that asked to; 0 if none did.
-    pub signal: Arc<AtomicUsize>,
-    /// To read keys and configuration again.
-    pub reload: Arc<AtomicBool>,
-}
-
 /// Measurements of the start.
 struct Measured {
     speeds: SuiteSpeeds,
@@ -348,7 +339,7 @@ impl Running {
         let mut interface_monitor = InterfaceMonitor::start()?;
         let mut cells = CellNews::default();
         let mut machine = Machine::watch();
-        while !asks.stop.load(Ordering::Relaxed) {
+        while !asks.to_stop() {
             match asked.wait(TICK) {
                 // The client may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
@@ -358,13 +349,14 @@ impl Running {
             if machine.was_restored() {
                 return Err(self.give_up());
             }
-            if asks.reload.swap(false, Ordering::Relaxed) {
+            // It would change what the next program has judged.
+            if self.upgrade.is_none() && asks.take_reload() {
                 self.reloads.ask(false, None);
             }
             if self.poll_reload(Instant::now()) {
                 interface_monitor.forget();
             }
-            self.go_on_with_upgrade();
+            self.go_on_with_upgrade(asks);
             let now = Instant::now();
             supervisor.alive(now);
             self.poll_interfaces(&mut interface_monitor, now);
@@ -398,6 +390,9 @@ impl Running {
         };
         let reply = match request {
             Request::Status {} => Reply::Report(self.report().shown().into_owned()),
+            Request::Reload { .. } if self.upgrade.is_some() => {
+                Reply::Refused(vec!["an upgrade is under way; ask again".into()])
+            }
             Request::Reload { dry_run } => return self.reloads.ask(*dry_run, Some(asker)),
             Request::Clear {} => {
                 self.baseline = Some(Arc::new(Baseline::of(self.report().report)));

@@ -26,11 +26,10 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant, SystemTime};
 
 use control::HaltedLink;
-use nix::sys::signal::{SigSet, Signal};
 use tracing::{error, info};
 
-use super::Running;
 use super::interface_watch::seen;
+use super::{Asks, Running};
 use crate::privilege;
 use config::Finding;
 use netdev::passed_on::pass_on;
@@ -44,9 +43,6 @@ use report::{GatewayReport, UpgradeReport};
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Time in which the answer and the lines of the log leave before the program does.
 const ANSWER: Duration = Duration::from_millis(50);
-
-/// Signals that wait while nobody could hear them.
-const SIGNALS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 
 /// An upgrade that was asked for.
 pub(super) enum Asked {
@@ -66,12 +62,6 @@ pub fn judge(file: &Path, mut state: impl io::Read) -> Result<(), String> {
     let passed = Passed::parse(&document)?;
     let (config, _) = config::load(file).map_err(first)?;
     passed.judge(&config)
-}
-
-/// Hears the signals again that the program before has left waiting; to be called when there is somebody to hear them.
-pub fn hear_signals() {
-    // They only fail on signals that do not exist.
-    let _ = SigSet::from_iter(SIGNALS).thread_unblock();
 }
 
 /// The first of what is wrong with a configuration.
@@ -172,7 +162,7 @@ impl Running {
     }
 
     /// Goes on with an upgrade that was asked for; does not return if that succeeds.
-    pub(super) fn go_on_with_upgrade(&mut self) {
+    pub(super) fn go_on_with_upgrade(&mut self, asks: &Asks) {
         match self.upgrade.take() {
             None => {}
             Some(Asked::Judged { mut child, until, reply }) => {
@@ -211,7 +201,7 @@ impl Running {
             }
             Some(Asked::Due(at)) if Instant::now() < at => self.upgrade = Some(Asked::Due(at)),
             Some(Asked::Due(_)) => {
-                let Err(why) = self.upgrade();
+                let Err(why) = self.upgrade(asks);
                 error!(event = "upgrade-failed", "not upgraded, and everything goes on as before: {why}");
                 let count = self.upgraded.as_ref().map_or(0, |before| before.count);
                 self.upgraded =
@@ -220,13 +210,13 @@ impl Running {
         }
     }
 
-    fn upgrade(&mut self) -> Result<std::convert::Infallible, String> {
+    fn upgrade(&mut self, asks: &Asks) -> Result<std::convert::Infallible, String> {
         // Interfaces and carriers may have gone since.
         self.can_go_on()?;
         let state_lock = self.control.settle_disk().map_err(|error| error.to_string())?;
         let mut passed = Passed::new(self.passed_gateway([state_lock, self.socket_lock]), Vec::new());
         let mut halted = self.control.halt_links().map_err(|error| error.to_string())?;
-        let why = self.become_next(&mut passed, &mut halted);
+        let why = self.become_next(&mut passed, &mut halted, asks);
         self.control.resume_links(halted);
         let Err(why) = why;
         Err(why)
@@ -236,6 +226,7 @@ impl Running {
         &self,
         passed: &mut Passed,
         halted: &mut [HaltedLink],
+        asks: &Asks,
     ) -> Result<std::convert::Infallible, String> {
         for running in &self.links {
             let name = &running.config.name;
@@ -251,10 +242,12 @@ impl Running {
         let document = passed.encode().and_then(|document| in_memory(&document)).map_err(failed)?;
         let mut descriptors = passed.descriptors();
         descriptors.push(number(&document));
-        let kept = SigSet::from_iter(SIGNALS);
         let before = privilege::inherited().map_err(|error| failed(io::Error::other(error)))?;
+        // What comes later waits for the next program.
+        if let Some(why) = asks.anything() {
+            return Err(why.into());
+        }
         let error = pass_on(&descriptors, true)
-            .and_then(|()| Ok(kept.thread_block()?))
             .and_then(|()| privilege::let_inherit().map_err(io::Error::other))
             .map(|()| {
                 let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -265,7 +258,6 @@ impl Running {
             });
         // Back to where it was.
         let _ = privilege::set_inherited(before);
-        let _ = kept.thread_unblock();
         let _ = pass_on(&descriptors, false);
         let error = error.unwrap_or_else(|error| error);
         Err(format!("cannot become {}: {error}", self.program.display()))
