@@ -160,6 +160,35 @@ fn what_cannot_go_on_is_left_as_it_was() {
     b.stop().unwrap();
 }
 
+/// A program that judges and never ends, or leaves others behind, and one that is replaced after it has judged.
+#[test]
+fn a_program_that_judges_holds_up_nobody() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let (scratch, own, a, b) = with_own_program(&topology);
+    install_script(&scratch, "sleep 40 & echo 'frameward: no' >&2; exit 2", &own);
+    let began = Instant::now();
+    assert!(refused(&scratch, "a").contains("refuses: no"));
+    assert!(began.elapsed() < Duration::from_secs(30), "it waits for whoever has the errors open");
+    install_script(&scratch, "exec sleep 60", &own);
+    let command = asks_for_upgrade(&scratch, "a");
+    let asked = lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap();
+    until("a reload is refused", || {
+        let mut command = asks_for_upgrade(&scratch, "a");
+        command[3] = "reload".into();
+        let reload =
+            lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap().wait(DEADLINE).unwrap();
+        reload.status.code() == Some(2) && reload.stderr.contains("an upgrade is under way")
+    });
+    assert!(asked.wait(DEADLINE).unwrap().stderr.contains("does not answer"));
+    install_script(&scratch, "cp -p \"$0\" \"$0.new\" && mv \"$0.new\" \"$0\"", &own);
+    let why = refused(&scratch, "a");
+    assert!(why.contains("another file"), "{why}");
+    install(program(), &own);
+    upgraded(&scratch, "a");
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
 #[test]
 fn other_roles_are_refused_before_anything_is_touched() {
     for (choice, why) in [

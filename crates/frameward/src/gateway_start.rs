@@ -37,6 +37,7 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     let program = std::env::current_exe();
     let program =
         program.map_err(|error| told(&format_args!("cannot find this program: {error}"), Failure::Failed))?;
+    let program = run::installed(program);
     let asks = run::Asks::default();
     for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
         // First which one it is: whoever finds that it is asked knows by whom.

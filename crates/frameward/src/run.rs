@@ -80,7 +80,7 @@ pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
 use tunnel::standby::DRAIN;
-pub use upgrade::{Passed, judge, take_passed};
+pub use upgrade::{JUDGING, Passed, installed, judge, take_passed};
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
@@ -350,7 +350,7 @@ impl Running {
                 return Err(self.give_up());
             }
             // It would change what the next program has judged.
-            if self.upgrade.is_none() && asks.take_reload() {
+            if !self.is_upgrading() && asks.take_reload() {
                 self.reloads.ask(false, None);
             }
             if self.poll_reload(Instant::now()) {
@@ -382,6 +382,10 @@ impl Running {
         Ok(())
     }
 
+    fn is_upgrading(&self) -> bool {
+        self.upgrade.as_ref().is_some_and(upgrade::Asked::is_going_on)
+    }
+
     /// Does what somebody asks for, or says why not. A reload is answered when it is done.
     fn answer(&mut self, request: &Request, asker: Sender<Reply<GatewayReport>>) {
         let done = |done: Result<(), String>| match done {
@@ -390,7 +394,7 @@ impl Running {
         };
         let reply = match request {
             Request::Status {} => Reply::Report(self.report().shown().into_owned()),
-            Request::Reload { .. } if self.upgrade.is_some() => {
+            Request::Reload { .. } if self.is_upgrading() => {
                 Reply::Refused(vec!["an upgrade is under way; ask again".into()])
             }
             Request::Reload { dry_run } => return self.reloads.ask(*dry_run, Some(asker)),
