@@ -36,7 +36,7 @@ use crate::notice::Notice;
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::{WorkerSlot, Workers};
 use sites::SiteControl;
-pub use upgrade::HaltedLink;
+pub use upgrade::{HaltedLink, Unsettled};
 
 /// A running gateway.
 pub struct Gateway {

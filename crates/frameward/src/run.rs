@@ -292,6 +292,8 @@ struct Running {
     upgrade: Option<upgrade::Asked>,
     /// The file of this program.
     program: PathBuf,
+    /// Hears whether the machine was brought back.
+    machine: Machine,
     /// The lock of the control socket.
     socket_lock: RawFd,
     /// What the agent of its fleet has seen.
@@ -338,7 +340,6 @@ impl Running {
         let mut supervisor = Supervisor::ready();
         let mut interface_monitor = InterfaceMonitor::start()?;
         let mut cells = CellNews::default();
-        let mut machine = Machine::watch();
         while !asks.to_stop() {
             match asked.wait(TICK) {
                 // The client may have gone.
@@ -346,7 +347,7 @@ impl Running {
                 Some(ControlRequest::Request(request, asker)) => self.answer(&request, asker),
                 None => {}
             }
-            if machine.was_restored() {
+            if self.machine.was_restored() {
                 return Err(self.give_up());
             }
             // It would change what the next program has judged.

@@ -20,6 +20,14 @@ use serde::{Deserialize, Serialize};
 /// The lowest number that can be a descriptor of the program before: those below are input, output and errors.
 const FIRST: RawFd = 3;
 
+/// Sizes of what the kernel shares with a port, and with a pool: [`PassedPorts`] does not name them.
+pub const LAYOUT: [usize; 4] = [
+    crate::af_packet::RING_OCTETS,
+    crate::af_packet::BLOCK_OCTETS,
+    crate::pool::HEADROOM,
+    crate::pool::TAILROOM,
+];
+
 /// A port of the program before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PassedPort {

@@ -27,18 +27,42 @@ pub struct HaltedLink {
     at: WorkerSlot,
 }
 
+/// Why floors are not on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum Unsettled {
+    /// They cannot be read.
+    #[error(transparent)]
+    Worker(#[from] WorkerUnresponsive),
+    /// They cannot be written.
+    #[error(transparent)]
+    Disk(#[from] LeaseError),
+}
+
 impl Gateway {
-    /// The descriptor of the state directory's lock. Floors and leases are on disk when this returns.
+    /// The descriptor of the state directory's lock. What was received until now is below the floors on disk when this returns, and
+    /// leases are there.
     ///
     /// # Errors
-    /// [`LeaseError::Silent`]: the disk does not answer.
-    pub fn settle_disk(&mut self) -> Result<RawFd, LeaseError> {
-        // What was received until now is below the floors that the next program begins with, should it fail.
-        self.floor_keeper.hasten();
-        self.keep_floors(Instant::now());
-        let lock = self.on_disk(|leases: &mut LeaseStore| leases.lock().as_raw_fd())?;
+    /// [`Unsettled`].
+    pub fn settle_disk(&mut self) -> Result<RawFd, Unsettled> {
+        let mut floors = Vec::new();
+        for link in 0..self.links.len() {
+            if !self.ask_floors(link, &mut floors) {
+                return Err(WorkerUnresponsive.into());
+            }
+        }
+        // Behind all that is under way.
+        let lock = self.on_disk(move |leases: &mut LeaseStore| {
+            leases.keep_floors(&floors)?;
+            Ok::<_, LeaseError>(leases.lock().as_raw_fd())
+        })??;
         self.handle_disk_replies(Instant::now());
         Ok(lock)
+    }
+
+    /// Has floors read at the next turn.
+    pub const fn hasten_floors(&mut self) {
+        self.floor_keeper.hasten();
     }
 
     /// Why a link cannot leave its worker for the next program of this process, if it cannot.

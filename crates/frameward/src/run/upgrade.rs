@@ -329,17 +329,17 @@ impl Running {
     }
 
     fn become_next(
-        &self,
+        &mut self,
         passed: &mut Passed,
         halted: &mut [HaltedLink],
         asks: &Asks,
     ) -> Result<std::convert::Infallible, String> {
         for running in &self.links {
             let name = &running.config.name;
-            let link = halted
-                .iter_mut()
-                .find(|halted| halted.name == *name)
-                .and_then(|halted| PassedLink::new(halted, running.pass_on()?, running.fallback().cloned()));
+            let link = halted.iter_mut().find(|halted| halted.name == *name).and_then(|halted| {
+                let (sas, fallback) = (running.config.static_sas()?, running.fallback().cloned());
+                PassedLink::new(halted, sas, running.pass_on()?, fallback, running.unmarked())
+            });
             passed
                 .links
                 .push(link.ok_or_else(|| format!("link {name:?} cannot be handed over at this moment"))?);
@@ -352,6 +352,9 @@ impl Running {
         // What comes later waits for the next program.
         if let Some(why) = asks.anything() {
             return Err(why.into());
+        }
+        if self.machine.was_restored() {
+            return Err("this machine was brought back to an earlier state".into());
         }
         let error = pass_on(&descriptors, true)
             .and_then(|()| privilege::let_inherit().map_err(io::Error::other))
@@ -372,6 +375,8 @@ impl Running {
     /// All links of the program before go on: says so, and since when frames waited.
     pub(super) fn has_become(&mut self, passed: Option<Passed>) {
         let Some(Passed { version, gateway, .. }) = passed else { return };
+        // What was received since the links left their workers.
+        self.control.hasten_floors();
         let waited = unix_microseconds().saturating_sub(gateway.halted_us) / 1000;
         info!(
             event = "upgraded",
@@ -387,6 +392,7 @@ impl Running {
         let count = self.upgraded.as_ref().map_or(0, |before| before.count) + 1;
         PassedGateway {
             locks,
+            machine: self.machine.descriptor(),
             inherited: privilege::inherited().unwrap_or_default(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             halted_us: unix_microseconds(),
