@@ -169,16 +169,18 @@ fn a_program_that_judges_holds_up_nobody() {
     let began = Instant::now();
     assert!(refused(&scratch, "a").contains("refuses: no"));
     assert!(began.elapsed() < Duration::from_secs(30), "it waits for whoever has the errors open");
-    install_script(&scratch, "exec sleep 60", &own);
-    let command = asks_for_upgrade(&scratch, "a");
-    let asked = lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap();
-    until("a reload is refused", || {
-        let mut command = asks_for_upgrade(&scratch, "a");
-        command[3] = "reload".into();
-        let reload =
-            lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap().wait(DEADLINE).unwrap();
-        reload.status.code() == Some(2) && reload.stderr.contains("an upgrade is under way")
-    });
+    install_script(&scratch, "touch \"$0.judges\"; exec sleep 60", &own);
+    let asked = {
+        let command = asks_for_upgrade(&scratch, "a");
+        lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
+    };
+    until("it judges", || own.with_extension("judges").exists());
+    let mut command = asks_for_upgrade(&scratch, "a");
+    command[3] = "reload".into();
+    let reload =
+        lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap().wait(DEADLINE).unwrap();
+    assert_eq!(reload.status.code(), Some(2));
+    assert!(reload.stderr.contains("an upgrade is under way"), "{}", reload.stderr);
     assert!(asked.wait(DEADLINE).unwrap().stderr.contains("does not answer"));
     install_script(&scratch, "cp -p \"$0\" \"$0.new\" && mv \"$0.new\" \"$0\"", &own);
     let why = refused(&scratch, "a");
