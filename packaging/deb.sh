@@ -47,7 +47,7 @@ size=$(find "$root/usr" "$root/etc" -type f -printf '%s\n' -o -printf '1\n' | aw
 sed -e "s/@VERSION@/$version/" -e "s/@ARCHITECTURE@/$architecture/" -e "s/@SIZE@/$size/" \
     -e "s/@DEPENDS@/libc6 (>= ${glibc#GLIBC_}), libgcc-s1 (>= 4.2)/" \
     packaging/debian/control.in >"$root/DEBIAN/control"
-install -m 755 packaging/debian/{postinst,prerm,postrm} "$root/DEBIAN/"
+install -m 755 packaging/debian/{preinst,postinst,prerm,postrm} "$root/DEBIAN/"
 (cd "$root" && find usr -type f -print0 | LC_ALL=C sort -z | xargs -0 md5sum) >"$root/DEBIAN/md5sums"
 chmod 0644 "$root/DEBIAN/md5sums" "$root/DEBIAN/control"
 find "$root" -print0 | xargs -0 touch --no-dereference --date="@$SOURCE_DATE_EPOCH"

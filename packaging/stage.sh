@@ -22,8 +22,11 @@ if [[ $target == aarch64-* && $(uname -m) != aarch64 ]]; then
 fi
 umask 022
 doc=$stage/share/doc/frameward
-install -D -m 755 "$binary" "$stage/bin/frameward"
-"${tools}strip" --strip-unneeded --remove-section=.comment "$stage/bin/frameward"
+# In a directory of its own: the unit lets nothing else of bin/ be executed.
+install -D -m 755 "$binary" "$stage/lib/frameward/frameward"
+"${tools}strip" --strip-unneeded --remove-section=.comment "$stage/lib/frameward/frameward"
+install -d "$stage/bin"
+ln -s ../lib/frameward/frameward "$stage/bin/frameward"
 install -D -m 644 packaging/frameward@.service "$stage/lib/systemd/system/frameward@.service"
 install -d "$doc/examples"
 install -m 644 packaging/press-line.toml packaging/cell.toml packaging/own-user.conf \

@@ -41,7 +41,7 @@ libraries=$(ldd "$program" 2>&1 || true)
 [[ $libraries =~ 'statically linked'|'not a dynamic' ]] || fail "ldd: $libraries"
 [[ $("$program" version) == "frameward $version" ]] || fail "it is another version: $("$program" version)"
 ! strings -n 6 "$program" | grep -E "^/(home|root|work|tmp)/" || fail "the program holds paths of the machine that built it"
-grep -q '^ExecStart=/usr/local/bin/frameward ' "$scratch/local/lib/systemd/system/frameward@.service" || fail "the unit starts another program"
+grep -q '^ExecStart=/usr/local/lib/frameward/frameward ' "$scratch/local/lib/systemd/system/frameward@.service" || fail "the unit starts another program"
 # A static program loads no library, so no PKCS#11 module: it says so instead of failing somehow.
 told=$("$program" fleet operator --show 'pkcs11:object=a?module-path=/usr/lib/softhsm/libsofthsm2.so' 2>&1) && fail "a static program loads a module"
 [[ $told == *"is static and loads no PKCS#11 module; take the Debian package"* ]] || fail "it does not say that it loads no module: $told"

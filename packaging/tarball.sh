@@ -22,7 +22,7 @@ trap 'rm -rf "$scratch"' EXIT
 name=frameward_${version}_x86_64-musl
 packaging/stage.sh "$binary" x86_64-unknown-linux-musl "$scratch/$name"
 # Nothing is executed outside of it: it needs no library.
-sed -i 's|/usr/bin/frameward|/usr/local/bin/frameward|; s|^ExecPaths=.*|ExecPaths=/usr/local/bin|' \
+sed -i 's|/usr/lib/frameward/frameward|/usr/local/lib/frameward/frameward|; s|^ExecPaths=.*|ExecPaths=/usr/local/lib/frameward|' \
     "$scratch/$name/lib/systemd/system/frameward@.service"
 install -m 644 LICENSE-APACHE LICENSE-MIT CHANGELOG.md "$scratch/$name/share/doc/frameward/"
 

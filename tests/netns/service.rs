@@ -389,11 +389,22 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
         assert!(used.contains(call), "{call} is not in the trace, which has {used:?}");
     }
     // The list is worth something.
-    for call in
-        ["execveat", "ptrace", "mount", "setuid", "kexec_load", "init_module", "process_vm_readv", "unshare"]
-    {
+    for call in [
+        "execveat",
+        "memfd_create",
+        "ptrace",
+        "mount",
+        "setuid",
+        "kexec_load",
+        "init_module",
+        "process_vm_readv",
+        "unshare",
+    ] {
         assert!(!allowed.contains(call), "{call} is allowed");
     }
+    // The program is where it may be executed, and shells are not.
+    assert_eq!((setting("NoExecPaths"), setting("ExecPaths")), (vec!["/"], vec!["/usr/lib"]));
+    assert!(setting("ExecStart")[0].starts_with("/usr/lib/"));
 }
 
 /// A box that knows its fleet alone: it writes what it gets below its state directory, as a service may.
@@ -557,7 +568,7 @@ fn a_cell_in_the_kernel_keeps_to_the_units_capabilities_and_system_calls() {
 fn systemd_finds_nothing_wrong_with_the_unit() {
     let scratch = Scratch::new().unwrap();
     // It looks for the program and its manual where the package puts them.
-    let here = UNIT.replace("/usr/bin/frameward", program().to_str().unwrap());
+    let here = UNIT.replace("/usr/lib/frameward/frameward", program().to_str().unwrap());
     let here = here.replace("Documentation=man:frameward(1)\n", "");
     let path = scratch.write("frameward@.service", &here).unwrap();
     let unit = path.to_str().unwrap();
@@ -568,7 +579,7 @@ fn systemd_finds_nothing_wrong_with_the_unit() {
     lab::program::run(&security, DEADLINE).unwrap();
 
     // With the drop-in, too, and then nothing of it is of the user that all others share.
-    let drop_in = OWN_USER.replace("/usr/bin/frameward", program().to_str().unwrap());
+    let drop_in = OWN_USER.replace("/usr/lib/frameward/frameward", program().to_str().unwrap());
     fs::create_dir(scratch.path().join("frameward@.service.d")).unwrap();
     scratch.write("frameward@.service.d/own-user.conf", &drop_in).unwrap();
     let output = lab::program::run(&["systemd-analyze", "verify", unit], DEADLINE).unwrap();

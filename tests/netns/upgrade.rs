@@ -160,6 +160,37 @@ fn what_cannot_go_on_is_left_as_it_was() {
     b.stop().unwrap();
 }
 
+/// A program that judges and never ends, or leaves others behind, and one that is replaced after it has judged.
+#[test]
+fn a_program_that_judges_holds_up_nobody() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let (scratch, own, a, b) = with_own_program(&topology);
+    install_script(&scratch, "sleep 40 & echo 'frameward: no' >&2; exit 2", &own);
+    let began = Instant::now();
+    assert!(refused(&scratch, "a").contains("refuses: no"));
+    assert!(began.elapsed() < Duration::from_secs(30), "it waits for whoever has the errors open");
+    install_script(&scratch, "touch \"$0.judges\"; exec sleep 60", &own);
+    let asked = {
+        let command = asks_for_upgrade(&scratch, "a");
+        lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
+    };
+    until("it judges", || own.with_extension("judges").exists());
+    let mut command = asks_for_upgrade(&scratch, "a");
+    command[3] = "reload".into();
+    let reload =
+        lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap().wait(DEADLINE).unwrap();
+    assert_eq!(reload.status.code(), Some(2));
+    assert!(reload.stderr.contains("an upgrade is under way"), "{}", reload.stderr);
+    assert!(asked.wait(DEADLINE).unwrap().stderr.contains("does not answer"));
+    install_script(&scratch, "cp -p \"$0\" \"$0.new\" && mv \"$0.new\" \"$0\"", &own);
+    let why = refused(&scratch, "a");
+    assert!(why.contains("another file"), "{why}");
+    install(program(), &own);
+    upgraded(&scratch, "a");
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
 #[test]
 fn other_roles_are_refused_before_anything_is_touched() {
     for (choice, why) in [
@@ -205,6 +236,31 @@ fn a_gateway_that_dies_in_an_upgrade_repeats_no_packet_number() {
     });
     assert!(nonces(&wire) > 200);
     a.stop().unwrap();
+    b.stop().unwrap();
+}
+
+/// A signal that comes while a gateway becomes another program is heard by the one or by the other.
+#[test]
+fn no_signal_is_lost_in_an_upgrade() {
+    let (_topology, Pair { mut a, b, scratch }) = lab(&Shape::default(), &STATIC_KEYS);
+    let asking = || {
+        let command = asks_for_upgrade(&scratch, "a");
+        lab::Program::spawn(&command.each_ref().map(String::as_str)).unwrap()
+    };
+    let reloads = |a: &Station| a.report().map_or(0, |report| report.reload.map_or(0, |reload| reload.count));
+    for round in 0..24 {
+        let asked = asking();
+        std::thread::sleep(Duration::from_millis(60 + 5 * round));
+        a.program().signal(Signal::SIGHUP).unwrap();
+        asked.wait(DEADLINE).unwrap();
+        until("it reloads", || reloads(&a) == round + 1);
+    }
+    assert!(a.report().unwrap().upgrade.unwrap().count > 4);
+    let asked = asking();
+    std::thread::sleep(Duration::from_millis(100));
+    a.program().signal(Signal::SIGTERM).unwrap();
+    until("it ends", || !a.program().is_running());
+    asked.wait(DEADLINE).unwrap();
     b.stop().unwrap();
 }
 

@@ -28,7 +28,7 @@ use pnstore::{LeaseError, LeaseStore};
 
 use crate::WorkerUnresponsive;
 use crate::floors::{FloorKeeper, read as read_floors};
-use crate::jobs::{LinkJob, SwapDatapath, of_kind};
+use crate::jobs::{HaltLink, LinkJob, of_kind};
 use crate::kernel_programs::KernelPrograms;
 use crate::lease_thread::{DiskProbe, LeaseThread};
 use crate::link::LinkControl;
@@ -36,7 +36,7 @@ use crate::notice::Notice;
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::{WorkerSlot, Workers};
 use sites::SiteControl;
-pub use upgrade::HaltedLink;
+pub use upgrade::{HaltedLink, Unsettled};
 
 /// A running gateway.
 pub struct Gateway {
@@ -45,6 +45,8 @@ pub struct Gateway {
     /// Zero of the protocols' clock.
     start: Instant,
     links: Vec<LinkControl>,
+    /// Links that were ever added.
+    added: u64,
     sites: Vec<SiteControl>,
     lease_thread: LeaseThread,
     disk_probe: DiskProbe,
@@ -68,6 +70,7 @@ impl Gateway {
             workers: Workers::new(polling, scheduling),
             start: Instant::now(),
             links: Vec::new(),
+            added: 0,
             sites: Vec::new(),
             lease_thread: LeaseThread::start(leases, thread::current())?,
             disk_probe: DiskProbe::default(),
@@ -218,8 +221,8 @@ impl Gateway {
             Ok(job) => return self.next_pns(WorkerSlot { worker, slot: job.slot }, &job.data, now),
             Err(other) => other,
         };
-        if let Ok(job) = of_kind::<SwapDatapath>(job) {
-            self.return_late(worker, job);
+        if let Ok(job) = of_kind::<HaltLink>(job) {
+            self.return_late(worker, *job);
         }
     }
 }

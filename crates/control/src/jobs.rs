@@ -23,6 +23,26 @@ impl Job for SwapDatapath {
     }
 }
 
+/// Takes a link out of its slot, to be passed on or to go back.
+pub(crate) struct HaltLink {
+    pub(crate) slot: usize,
+    /// Which link is meant ([`crate::link::LinkControl::identity`]): another one may have its slot when the job comes back.
+    pub(crate) of: u64,
+    /// None so far, or if there was none.
+    pub(crate) link: Option<Box<Link>>,
+}
+
+impl Job for HaltLink {
+    fn run(&mut self, datapaths: &mut Datapaths) -> Progress {
+        match datapaths.remove(self.slot) {
+            Some(Datapath::Link(link)) => self.link = Some(link),
+            Some(site) => datapaths.insert(self.slot, site),
+            None => {}
+        }
+        Progress::Done
+    }
+}
+
 /// Runs a function on a link. Nothing happens if there is no link in the slot.
 pub(crate) struct LinkJob<D> {
     pub(crate) slot: usize,

@@ -43,7 +43,7 @@ use std::thread;
 
 pub use cells::{CellError, CellPlace, CellSettings, CellStatus};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
-pub use gateway::{Gateway, HaltedLink};
+pub use gateway::{Gateway, HaltedLink, Unsettled};
 pub use kernel_link::{LinkPlace, LinkPlaceSettings};
 pub use kernel_ports::PlaceWanted;
 pub use kernel_programs::KernelPrograms;

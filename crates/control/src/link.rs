@@ -15,6 +15,8 @@ use crate::workers::WorkerSlot;
 
 /// Control's part of a link.
 pub(crate) struct LinkControl {
+    /// None other of this gateway ever has it; 0 while it is being removed.
+    identity: u64,
     name: String,
     at: WorkerSlot,
     keys: Keys,
@@ -40,8 +42,9 @@ pub(crate) enum Keys {
 
 impl LinkControl {
     /// `begun`: it has ports.
-    pub(crate) const fn new(name: String, at: WorkerSlot, keys: Keys, begun: bool) -> Self {
+    pub(crate) const fn new(identity: u64, name: String, at: WorkerSlot, keys: Keys, begun: bool) -> Self {
         Self {
+            identity,
             name,
             at,
             keys,
@@ -51,6 +54,16 @@ impl LinkControl {
             in_front: None,
             begun,
         }
+    }
+
+    /// A number that no other link of this gateway ever has, not even one of its name.
+    pub(crate) const fn identity(&self) -> u64 {
+        self.identity
+    }
+
+    /// It is being removed: what of it comes back late is not its own any more.
+    pub(crate) const fn leaves(&mut self) {
+        self.identity = 0;
     }
 
     pub(crate) fn name(&self) -> &str {

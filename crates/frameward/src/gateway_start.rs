@@ -26,6 +26,7 @@ const STARTS: u32 = 5;
 const AGAIN: Duration = Duration::from_secs(10);
 
 pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
+    run::block_signals();
     // Before the configuration is read: a reload must be able to read whatever a start can.
     let (runtime, state) = (report::runtime_dir(), Path::new(config::DEFAULT_STATE));
     let places = [Place { path: &runtime, mode: 0o755 }, Place { path: state, mode: 0o700 }];
@@ -36,6 +37,7 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
     let program = std::env::current_exe();
     let program =
         program.map_err(|error| told(&format_args!("cannot find this program: {error}"), Failure::Failed))?;
+    let program = run::installed(program);
     let asks = run::Asks::default();
     for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
         // First which one it is: whoever finds that it is asked knows by whom.
@@ -51,7 +53,6 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
             .map_err(|error| told(&format_args!("cannot wait for signals: {error}"), Failure::Failed))?;
     }
     if let Some(passed) = &passed {
-        run::hear_signals();
         privilege::set_inherited(passed.inherited()).map_err(|error| told(&error, Failure::Failed))?;
     }
     // Before a key is read: none of it may ever be in a dump or in the swap.

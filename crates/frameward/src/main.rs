@@ -232,6 +232,16 @@ fn upgrade(name: Option<&str>) -> Result<(), Failure> {
 
 /// Judges what a running gateway would pass on to this program.
 fn go_on(file: &Path) -> Result<(), Failure> {
+    // Its starter has them blocked.
+    run::unblock_signals();
+    // A file system that is silent, say: nobody waits that long, and its starter may not be able to end it.
+    let end = || {
+        std::thread::sleep(run::JUDGING);
+        std::process::exit(1)
+    };
+    std::thread::Builder::new()
+        .spawn(end)
+        .map_err(|error| told(&format_args!("cannot start a thread: {error}"), Failure::Failed))?;
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     // Its keys are here for a moment; without the right they may reach the swap.
     let _ = privilege::lock_memory();

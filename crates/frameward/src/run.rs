@@ -30,6 +30,7 @@ mod link;
 mod reload;
 mod report;
 mod restored;
+mod signals;
 pub(crate) mod site;
 mod start;
 mod static_keys;
@@ -43,7 +44,7 @@ use std::io;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
@@ -73,12 +74,13 @@ use link::RunningLink;
 pub use link::planned_link_place;
 use reload::ReloadRequests;
 use restored::Machine;
+pub use signals::{Asks, block_signals, unblock_signals};
 use site::RunningSite;
 pub use site::programs::SitePrograms;
 use supervisor::Supervisor;
 use surface::Surface;
 use tunnel::standby::DRAIN;
-pub use upgrade::{Passed, hear_signals, judge, take_passed};
+pub use upgrade::{JUDGING, Passed, installed, judge, take_passed};
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
@@ -269,17 +271,6 @@ pub fn run(config: Config, means: Means<'_>, asks: &Asks, log: &Log) -> Result<(
     outcome.and(stopped)
 }
 
-/// Requests to a running gateway by signals.
-#[derive(Clone, Debug, Default)]
-pub struct Asks {
-    /// To stop.
-    pub stop: Arc<AtomicBool>,
-    /// The number of the signal that asked to; 0 if none did.
-    pub signal: Arc<AtomicUsize>,
-    /// To read keys and configuration again.
-    pub reload: Arc<AtomicBool>,
-}
-
 /// Measurements of the start.
 struct Measured {
     speeds: SuiteSpeeds,
@@ -301,6 +292,8 @@ struct Running {
     upgrade: Option<upgrade::Asked>,
     /// The file of this program.
     program: PathBuf,
+    /// Hears whether the machine was brought back.
+    machine: Machine,
     /// The lock of the control socket.
     socket_lock: RawFd,
     /// What the agent of its fleet has seen.
@@ -347,24 +340,24 @@ impl Running {
         let mut supervisor = Supervisor::ready();
         let mut interface_monitor = InterfaceMonitor::start()?;
         let mut cells = CellNews::default();
-        let mut machine = Machine::watch();
-        while !asks.stop.load(Ordering::Relaxed) {
+        while !asks.to_stop() {
             match asked.wait(TICK) {
                 // The client may have gone.
                 Some(ControlRequest::Report(reply)) => drop(reply.send(self.report())),
                 Some(ControlRequest::Request(request, asker)) => self.answer(&request, asker),
                 None => {}
             }
-            if machine.was_restored() {
+            if self.machine.was_restored() {
                 return Err(self.give_up());
             }
-            if asks.reload.swap(false, Ordering::Relaxed) {
+            // It would change what the next program has judged.
+            if !self.is_upgrading() && asks.take_reload() {
                 self.reloads.ask(false, None);
             }
             if self.poll_reload(Instant::now()) {
                 interface_monitor.forget();
             }
-            self.go_on_with_upgrade();
+            self.go_on_with_upgrade(asks);
             let now = Instant::now();
             supervisor.alive(now);
             self.poll_interfaces(&mut interface_monitor, now);
@@ -390,6 +383,10 @@ impl Running {
         Ok(())
     }
 
+    fn is_upgrading(&self) -> bool {
+        self.upgrade.as_ref().is_some_and(upgrade::Asked::is_going_on)
+    }
+
     /// Does what somebody asks for, or says why not. A reload is answered when it is done.
     fn answer(&mut self, request: &Request, asker: Sender<Reply<GatewayReport>>) {
         let done = |done: Result<(), String>| match done {
@@ -398,6 +395,9 @@ impl Running {
         };
         let reply = match request {
             Request::Status {} => Reply::Report(self.report().shown().into_owned()),
+            Request::Reload { .. } if self.is_upgrading() => {
+                Reply::Refused(vec!["an upgrade is under way; ask again".into()])
+            }
             Request::Reload { dry_run } => return self.reloads.ask(*dry_run, Some(asker)),
             Request::Clear {} => {
                 self.baseline = Some(Arc::new(Baseline::of(self.report().report)));

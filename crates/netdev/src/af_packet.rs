@@ -59,9 +59,9 @@ mod option {
 /// offload header.
 const PLACE_OVERHEAD: usize = 96;
 /// Octets of the receive ring.
-const RING_OCTETS: usize = 8 << 20;
+pub(crate) const RING_OCTETS: usize = 8 << 20;
 /// Octets of one of its blocks, which the kernel allocates each in one piece.
-const BLOCK_OCTETS: usize = 128 << 10;
+pub(crate) const BLOCK_OCTETS: usize = 128 << 10;
 /// Retries at the driver within one burst.
 const RETRIES: usize = 16;
 /// Turns without a frame between two looks at the socket's error.

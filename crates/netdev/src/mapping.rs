@@ -5,12 +5,13 @@
 
 #![allow(unsafe_code)]
 
-use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::ptr::{self, NonNull};
 
-use nix::sys::memfd::{MFdFlags, memfd_create};
+use nix::fcntl::{FallocateFlags, fallocate};
+
+use crate::passed_on::unlinked_file;
 
 /// Memory from `mmap`, unmapped on drop. Zero-filled and resident from the start, so that the frame path meets
 /// no page fault.
@@ -31,10 +32,12 @@ impl Mapping {
         Self::map(octets, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1, 0)
     }
 
-    /// The same behind a file of its own, in memory: the next program of this process can map it again.
+    /// The same behind a file of its own ([`unlinked_file`]): the next program of this process can map it again.
     pub(crate) fn of_file(octets: usize) -> io::Result<(Self, OwnedFd)> {
-        let file = File::from(memfd_create(c"frameward-frames", MFdFlags::MFD_CLOEXEC)?);
-        file.set_len(octets as u64)?;
+        let file = unlinked_file()?;
+        // Allocated, not only long: a mapping without memory behind it kills who touches it.
+        let length = libc::off_t::try_from(octets).map_err(io::Error::other)?;
+        fallocate(&file, FallocateFlags::empty(), 0, length)?;
         Ok((Self::shared(file.as_raw_fd(), 0, octets)?, file.into()))
     }
 

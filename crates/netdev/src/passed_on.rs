@@ -8,14 +8,25 @@
 
 #![allow(unsafe_code)]
 
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{BorrowedFd, FromRawFd as _, OwnedFd, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
 
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
+use nix::sys::statfs::{TMPFS_MAGIC, fstatfs};
 use serde::{Deserialize, Serialize};
 
 /// The lowest number that can be a descriptor of the program before: those below are input, output and errors.
 const FIRST: RawFd = 3;
+
+/// Sizes of what the kernel shares with a port, and with a pool: [`PassedPorts`] does not name them.
+pub const LAYOUT: [usize; 4] = [
+    crate::af_packet::RING_OCTETS,
+    crate::af_packet::BLOCK_OCTETS,
+    crate::pool::HEADROOM,
+    crate::pool::TAILROOM,
+];
 
 /// A port of the program before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,6 +122,24 @@ pub struct PassedInterface {
     pub remaining_offloads: Vec<String>,
 }
 
+/// Where files lie that are in memory alone. systemd mounts it without the right to execute for a service with `NoExecPaths=/`: what is
+/// in them is never code, other than in a file of memfd_create(2), which has no such mount.
+const MEMORY: &str = "/dev/shm";
+
+/// A file in memory without a name, which nobody else can open and which goes with its last descriptor.
+///
+/// # Errors
+/// If the system has no place for one, or that place is on a disk.
+pub fn unlinked_file() -> io::Result<File> {
+    // With O_EXCL it never gets a name.
+    let flags = libc::O_TMPFILE | libc::O_EXCL;
+    let file = OpenOptions::new().read(true).write(true).mode(0o600).custom_flags(flags).open(MEMORY)?;
+    if fstatfs(&file)?.filesystem_type() != TMPFS_MAGIC {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, format!("{MEMORY} is not in memory")));
+    }
+    Ok(file)
+}
+
 /// Leaves these descriptors open for the next program of this process, or closes them again when it begins.
 ///
 /// # Errors
@@ -158,7 +187,6 @@ unsafe fn borrow<'d>(number: RawFd) -> io::Result<BorrowedFd<'d>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs::File;
     use std::os::fd::AsRawFd as _;
 
     #[test]
@@ -177,5 +205,17 @@ mod tests {
         pass_on(&[number], true).unwrap();
         pass_on(&[number], false).unwrap();
         assert!(take(number).is_err());
+    }
+
+    #[test]
+    fn an_unlinked_file_is_in_memory_and_has_no_name() {
+        let file = unlinked_file().unwrap();
+        let name = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+        assert!(name.starts_with(MEMORY) && name.to_string_lossy().ends_with("(deleted)"), "{name:?}");
+        let own = format!("/proc/self/fd/{}", file.as_raw_fd());
+        let link = std::path::Path::new(MEMORY).join(format!("frameward-{}", std::process::id()));
+        let flags = nix::fcntl::AtFlags::AT_SYMLINK_FOLLOW;
+        let here = nix::fcntl::AT_FDCWD;
+        assert!(nix::unistd::linkat(here, own.as_str(), here, &link, flags).is_err());
     }
 }

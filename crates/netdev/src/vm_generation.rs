@@ -13,7 +13,7 @@
 
 use std::fmt;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::Path;
 
 use nix::errno::Errno;
@@ -109,6 +109,16 @@ impl GenerationMonitor {
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &ROOM_OCTETS);
         netlink::join(&socket, KERNEL_GROUP)?;
         Ok(Self(socket))
+    }
+
+    /// Goes on with what the program before this one has heard ([`crate::passed_on`]).
+    pub const fn go_on(passed: OwnedFd) -> Self {
+        Self(passed)
+    }
+
+    /// Its descriptor.
+    pub fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
     }
 
     /// Takes the uevents since the last call, at most [`MOST`]. Does not wait.

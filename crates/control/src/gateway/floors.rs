@@ -33,7 +33,7 @@ impl Gateway {
     }
 
     /// Adds the floors of a link. False if its worker does not answer, or the kernel.
-    fn ask_floors(&mut self, number: usize, floors: &mut Vec<Floor>) -> bool {
+    pub(super) fn ask_floors(&mut self, number: usize, floors: &mut Vec<Floor>) -> bool {
         let link = &self.links[number];
         if let (Keys::Static(keys), Some(kernel)) = (link.keys(), link.kernel())
             && keys.is_in_kernel()

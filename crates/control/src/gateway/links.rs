@@ -67,7 +67,8 @@ impl Gateway {
                 at
             }
         };
-        let mut control = LinkControl::new(name, at, keys, begun);
+        self.added += 1;
+        let mut control = LinkControl::new(self.added, name, at, keys, begun);
         if site.is_some() {
             control.stay_in_user_space(IN_SITE.into());
         }
@@ -82,6 +83,7 @@ impl Gateway {
     pub fn remove(&mut self, name: &str) -> Result<Box<Link>, WorkerUnresponsive> {
         let number = self.number(name).ok_or(WorkerUnresponsive)?;
         let WorkerSlot { worker, slot } = self.links[number].at();
+        self.links[number].leaves();
         let removed = match self.site_number(name) {
             Some(site) => self.take_from_site(site),
             None => {

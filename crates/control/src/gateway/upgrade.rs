@@ -11,7 +11,7 @@ use pnstore::{LeaseError, LeaseStore};
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
-use crate::jobs::SwapDatapath;
+use crate::jobs::{HaltLink, SwapDatapath};
 use crate::link::Keys;
 use crate::static_keys::TransmitLease;
 use crate::workers::WorkerSlot;
@@ -27,18 +27,42 @@ pub struct HaltedLink {
     at: WorkerSlot,
 }
 
+/// Why floors are not on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum Unsettled {
+    /// They cannot be read.
+    #[error(transparent)]
+    Worker(#[from] WorkerUnresponsive),
+    /// They cannot be written.
+    #[error(transparent)]
+    Disk(#[from] LeaseError),
+}
+
 impl Gateway {
-    /// The descriptor of the state directory's lock. Floors and leases are on disk when this returns.
+    /// The descriptor of the state directory's lock. What was received until now is below the floors on disk when this returns, and
+    /// leases are there.
     ///
     /// # Errors
-    /// [`LeaseError::Silent`]: the disk does not answer.
-    pub fn settle_disk(&mut self) -> Result<RawFd, LeaseError> {
-        // What was received until now is below the floors that the next program begins with, should it fail.
-        self.floor_keeper.hasten();
-        self.keep_floors(Instant::now());
-        let lock = self.on_disk(|leases: &mut LeaseStore| leases.lock().as_raw_fd())?;
+    /// [`Unsettled`].
+    pub fn settle_disk(&mut self) -> Result<RawFd, Unsettled> {
+        let mut floors = Vec::new();
+        for link in 0..self.links.len() {
+            if !self.ask_floors(link, &mut floors) {
+                return Err(WorkerUnresponsive.into());
+            }
+        }
+        // Behind all that is under way.
+        let lock = self.on_disk(move |leases: &mut LeaseStore| {
+            leases.keep_floors(&floors)?;
+            Ok::<_, LeaseError>(leases.lock().as_raw_fd())
+        })??;
         self.handle_disk_replies(Instant::now());
         Ok(lock)
+    }
+
+    /// Has floors read at the next turn.
+    pub const fn hasten_floors(&mut self) {
+        self.floor_keeper.hasten();
     }
 
     /// Why a link cannot leave its worker for the next program of this process, if it cannot.
@@ -78,11 +102,9 @@ impl Gateway {
         let (name, at) = (self.links[number].name().to_owned(), self.links[number].at());
         let Keys::Static(keys) = self.links[number].keys() else { return Err(WorkerUnresponsive) };
         let lease = keys.transmit_lease();
-        let job = self.workers.run(at.worker, Box::new(SwapDatapath { slot: at.slot, datapath: None }))?;
-        match job.datapath {
-            Some(Datapath::Link(link)) => Ok(HaltedLink { name, lease, link, at }),
-            _ => Err(WorkerUnresponsive),
-        }
+        let job = HaltLink { slot: at.slot, of: self.links[number].identity(), link: None };
+        let link = self.workers.run(at.worker, Box::new(job))?.link.ok_or(WorkerUnresponsive)?;
+        Ok(HaltedLink { name, lease, link, at })
     }
 
     /// Gives links back to their workers: they go on as if nothing had been.
@@ -95,11 +117,116 @@ impl Gateway {
         self.handle_held_events();
     }
 
-    /// A link that left its worker later than anybody waited for it goes back.
-    pub(super) fn return_late(&mut self, worker: usize, job: Box<SwapDatapath>) {
-        let at = WorkerSlot { worker, slot: job.slot };
-        if job.datapath.is_some() && self.links.iter().any(|link| link.at() == at) {
-            let _ = self.workers.submit(worker, job);
+    /// A link that left its worker later than anybody waited for it goes back, if it was not removed meanwhile.
+    pub(super) fn return_late(&mut self, worker: usize, HaltLink { slot, of, link }: HaltLink) {
+        let is_here = self.links.iter().any(|control| control.identity() == of);
+        if let Some(link) = link.filter(|_| is_here) {
+            let datapath = Some(Datapath::Link(link));
+            let _ = self.workers.submit(worker, Box::new(SwapDatapath { slot, datapath }));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::thread;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::StaticKeys;
+    use dataplane::job::{Datapaths, Job, Progress};
+    use dataplane::pipeline::Pipeline;
+    use dataplane::worker::Polling;
+    use netdev::scheduling::Scheduling;
+    use pnstore::LeaseName;
+    use secy::{ClearVlan, SciInclusion, SecY, Settings, ValidateFrames};
+    use wire::{An, MacAddr, Pn, Sci};
+
+    /// Holds a worker up until it is let go.
+    struct Held(Receiver<()>);
+
+    impl Job for Held {
+        fn run(&mut self, _: &mut Datapaths) -> Progress {
+            let _ = self.0.recv();
+            Progress::Done
+        }
+    }
+
+    fn sci(of: u8) -> Sci {
+        Sci::new(MacAddr([2, 0, 0, 0, 0, of]), 1)
+    }
+
+    fn add(gateway: &mut Gateway, name: &str, of: u8) {
+        let settings = Settings {
+            protect_frames: true,
+            sci_inclusion: SciInclusion::Always,
+            validate_frames: ValidateFrames::Strict,
+            replay_protect: true,
+            clear_vlan: ClearVlan::Refuse,
+            reassemble: false,
+            mtu: 1532,
+        };
+        let link = Link::closed(Pipeline::new(SecY::new(sci(of), settings), &[], None));
+        let name_of_lease = LeaseName::new(&[of; 16], sci(of));
+        let transmit =
+            TransmitLease { name: name_of_lease, an: An::ALL[0], last: Pn::LAST_32, through: Pn::LAST_32 };
+        gateway.add(name.into(), link, StaticKeys { transmit, express: None, receive: vec![] }).unwrap();
+    }
+
+    /// A gateway with link `a`, whose worker is held up until the sender goes.
+    fn held_up(name: &str) -> (Gateway, Sender<()>, std::path::PathBuf) {
+        let path = std::env::temp_dir().join(format!("frameward-{name}-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        add(&mut gateway, "a", 1);
+        let (go, held) = channel();
+        assert!(gateway.workers.submit(0, Box::new(Held(held))).is_ok());
+        (gateway, go, path)
+    }
+
+    /// Lets the worker go, and looks for a while which link is in its first slot.
+    fn found_after((mut gateway, go, path): (Gateway, Sender<()>, std::path::PathBuf)) -> Vec<Option<Sci>> {
+        drop(go);
+        let at = WorkerSlot { worker: 0, slot: 0 };
+        let mut found = Vec::new();
+        for _ in 0..40 {
+            gateway.turn(Instant::now());
+            let sci = |link: &mut Link, sci: &mut Option<Sci>| {
+                *sci = Some(link.pipeline().secy.sci());
+                Progress::Done
+            };
+            found.push(gateway.workers.run_on_link(at, None, sci).ok().flatten());
+            gateway.handle_held_events();
+            thread::sleep(Duration::from_millis(5));
+        }
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+        found.split_off(20)
+    }
+
+    #[test]
+    fn a_link_that_was_removed_from_a_stuck_worker_never_comes_back() {
+        let mut held = held_up("removed-late");
+        assert!(held.0.remove("a").is_err());
+        add(&mut held.0, "b", 2);
+        assert_eq!(found_after(held), [Some(sci(2)); 20]);
+    }
+
+    #[test]
+    fn a_link_that_leaves_a_stuck_worker_late_goes_back() {
+        let mut held = held_up("halted-late");
+        assert!(held.0.halt_links().is_err());
+        assert!(held.0.halt_links().is_err());
+        assert_eq!(found_after(held), [Some(sci(1)); 20]);
+    }
+
+    #[test]
+    fn a_link_that_leaves_late_and_was_removed_meanwhile_stays_away() {
+        let mut held = held_up("halted-and-removed");
+        assert!(held.0.halt_links().is_err());
+        assert!(held.0.remove("a").is_err());
+        add(&mut held.0, "b", 2);
+        assert_eq!(found_after(held), [Some(sci(2)); 20]);
     }
 }

@@ -158,8 +158,8 @@ fn wait(
     let mut supervisor = Supervisor::ready();
     let since = Instant::now();
     let is_over = || patience.is_some_and(|patience| since.elapsed() > patience);
-    while !asks.stop.load(Ordering::Relaxed) && !working.is_finished() && !is_over() {
-        if asks.reload.swap(false, Ordering::Relaxed) {
+    while !asks.to_stop() && !working.is_finished() && !is_over() {
+        if asks.take_reload() {
             warn!(
                 event = "reload-refused",
                 "nothing to reload: the gateway waits for a version of its fleet"

@@ -275,6 +275,11 @@ impl RunningLink {
         )
     }
 
+    /// A key that could not be marked as used.
+    pub(super) const fn unmarked(&self) -> Option<&UnmarkedKey> {
+        self.unmarked.as_ref()
+    }
+
     /// Warns if a key could not be marked as used.
     pub(super) fn warn_of_unmarked_key(&self) {
         let Some(UnmarkedKey { key_file, error }) = &self.unmarked else { return };

@@ -52,8 +52,7 @@ use config::{Keys, Link, Outline, StaticSas};
 use judge::New;
 use report::ReloadReport;
 use report::control_socket::Outcome;
-use request::Loaded;
-pub(super) use request::ReloadRequests;
+pub(super) use request::{Loaded, ReloadRequests, read};
 pub(super) use step::ExpressGoesOn;
 use step::{KeyChange, Step, What};
 

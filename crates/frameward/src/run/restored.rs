@@ -7,6 +7,10 @@
 //!
 //! Frames that leave between the return and the hypervisor's word, some milliseconds, cannot be helped.
 
+use std::io;
+use std::os::fd::RawFd;
+
+use netdev::passed_on;
 use netdev::vm_generation::{GenerationEvent, GenerationMonitor, not_told};
 use tracing::{info, warn};
 
@@ -16,6 +20,7 @@ use super::{RunError, Running};
 pub(super) struct Machine {
     watch: Option<GenerationMonitor>,
     told_lost: bool,
+    was_restored: bool,
 }
 
 impl Machine {
@@ -33,12 +38,28 @@ impl Machine {
             ),
             (Ok(_), None) => {}
         }
-        Self { watch: watch.ok(), told_lost: false }
+        Self { watch: watch.ok(), told_lost: false, was_restored: false }
     }
 
+    /// Goes on with what the program before has heard.
+    pub(super) fn go_on(descriptor: Option<RawFd>) -> io::Result<Self> {
+        let watch = descriptor.map(passed_on::take).transpose()?.map(GenerationMonitor::go_on);
+        Ok(Self { watch, told_lost: false, was_restored: false })
+    }
+
+    /// The descriptor that hears it.
+    pub(super) fn descriptor(&self) -> Option<RawFd> {
+        self.watch.as_ref().map(GenerationMonitor::descriptor)
+    }
+
+    /// Whether it was, also if somebody has asked before.
     pub(super) fn was_restored(&mut self) -> bool {
         match self.watch.as_ref().map(GenerationMonitor::poll) {
-            Some(GenerationEvent::Restored) => true,
+            _ if self.was_restored => true,
+            Some(GenerationEvent::Restored) => {
+                self.was_restored = true;
+                true
+            }
             Some(GenerationEvent::Lost) if !self.told_lost => {
                 self.told_lost = true;
                 warn!(

@@ -30,7 +30,7 @@ use super::static_keys::{Granted, NewSas};
 use super::surface::Surface;
 use super::upgrade::Passed;
 use super::verdicts::Verdicts;
-use super::{Measured, RunError, Running, SitePrograms, polling};
+use super::{Measured, RunError, Running, SitePrograms, polling, restored};
 use crate::log::Log;
 use crate::privilege;
 use config::check::interface_mtu;
@@ -114,6 +114,11 @@ impl Running {
             Gateway::new(leases, polling(gateway.polling), workers.scheduling).map_err(RunError::Thread)?;
         let mut control = control.on_cpus(workers.cpus).with_kernel_programs(programs);
         control.start_workers(datapaths).map_err(RunError::Thread)?;
+        let machine = match &passed {
+            Some(passed) => restored::Machine::go_on(passed.gateway.machine)
+                .map_err(|error| RunError::PassedOn(error.to_string()))?,
+            None => restored::Machine::watch(),
+        };
         let settings = InterfaceSettings::start(&gateway.state).map_err(RunError::Thread)?;
         let mut running = Self {
             file,
@@ -126,6 +131,7 @@ impl Running {
             upgraded: None,
             upgrade: None,
             program,
+            machine,
             socket_lock: -1,
             fleet: None,
             baseline: passed.as_ref().and_then(|passed| passed.gateway.baseline.clone()).map(Arc::new),

@@ -91,9 +91,9 @@ impl Wanted {
 
 impl Granted {
     /// That of a link that goes on: the disk knows its names, and what it has received comes with it.
-    pub(super) fn going_on(sas: &StaticSas, reservation: Reservation) -> Self {
+    pub(super) fn going_on(sas: &StaticSas, reservation: Reservation, unmarked: Option<UnmarkedKey>) -> Self {
         let floors = vec![Pn::FIRST; sas.receive.len()];
-        Self { floors, reservation: Some(reservation), express: None, unmarked: None }
+        Self { floors, reservation: Some(reservation), express: None, unmarked }
     }
 
     /// The same before any link has frames: the disk may take its time.

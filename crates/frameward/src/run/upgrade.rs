@@ -17,20 +17,23 @@
 
 mod passed;
 
-use std::ffi::OsString;
-use std::io::{self, Read as _, Write as _};
+use std::ffi::{OsStr, OsString};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::Sender;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Stdio};
+use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant, SystemTime};
 
 use control::HaltedLink;
-use nix::sys::signal::{SigSet, Signal};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tracing::{error, info};
 
-use super::Running;
 use super::interface_watch::seen;
+use super::reload::{Loaded, read};
+use super::{Asks, Running};
 use crate::privilege;
 use config::Finding;
 use netdev::passed_on::pass_on;
@@ -40,20 +43,57 @@ use passed::{PassedGateway, VARIABLE, in_memory, number, why_not};
 use report::control_socket::Reply;
 use report::{GatewayReport, UpgradeReport};
 
-/// The time that a new program may take to judge.
+/// The time that it may take until the new program has judged.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// The time after which a program that judges ends by itself: nobody waits for it any more.
+pub const JUDGING: Duration = Duration::from_secs(12);
 /// Time in which the answer and the lines of the log leave before the program does.
 const ANSWER: Duration = Duration::from_millis(50);
 
-/// Signals that wait while nobody could hear them.
-const SIGNALS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
-
 /// An upgrade that was asked for.
-pub(super) enum Asked {
+pub(super) struct Asked {
+    stage: Stage,
+    until: Instant,
+    /// Where the answer goes; nowhere once it was given.
+    reply: Option<Sender<Reply<GatewayReport>>>,
+    /// The file that judges.
+    file: FileIdentity,
+}
+
+enum Stage {
+    /// The configuration is read, by another thread: before the new program judges it, and once more when it has.
+    Reads { answer: Receiver<Loaded>, judged: bool },
     /// The new program judges.
-    Judged { child: Child, until: Instant, reply: Sender<Reply<GatewayReport>> },
+    Judges(Child),
     /// It has judged; whoever asked hears of it.
     Due(Instant),
+}
+
+impl Asked {
+    /// Whether it may still be done. One that was given up is kept for as long as somebody is caught in it.
+    pub(super) const fn is_going_on(&self) -> bool {
+        self.reply.is_some() || matches!(self.stage, Stage::Due(_))
+    }
+
+    /// Whether nobody is caught in it any more.
+    fn is_over(&mut self) -> bool {
+        match &mut self.stage {
+            Stage::Reads { answer, .. } => !matches!(answer.try_recv(), Err(TryRecvError::Empty)),
+            Stage::Judges(child) => !matches!(child.try_wait(), Ok(None)),
+            Stage::Due(_) => true,
+        }
+    }
+}
+
+/// Device, number and time of change of a program's file: another one is another program.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct FileIdentity([i64; 4]);
+
+impl FileIdentity {
+    fn of(file: &Path) -> io::Result<Self> {
+        let found = std::fs::metadata(file)?;
+        Ok(Self([found.dev().cast_signed(), found.ino().cast_signed(), found.mtime(), found.mtime_nsec()]))
+    }
 }
 
 /// Judges what a running gateway passes on, out of `state`, by this program and the configuration.
@@ -68,23 +108,25 @@ pub fn judge(file: &Path, mut state: impl io::Read) -> Result<(), String> {
     passed.judge(&config)
 }
 
-/// Hears the signals again that the program before has left waiting; to be called when there is somebody to hear them.
-pub fn hear_signals() {
-    // They only fail on signals that do not exist.
-    let _ = SigSet::from_iter(SIGNALS).thread_unblock();
-}
-
 /// The first of what is wrong with a configuration.
 fn first(findings: Vec<Finding>) -> String {
     findings.first().map_or_else(|| "the configuration is refused".to_owned(), ToString::to_string)
 }
 
-/// Ends a program that judges.
-fn end(child: &mut Child) {
-    // A service may send no signal: then it ends by itself, and is waited for by nobody.
-    if child.kill().is_ok() {
-        let _ = child.wait();
+/// Where a program lies, also if another one has just been put there: the kernel calls the file of the one that runs deleted then.
+pub fn installed(program: PathBuf) -> PathBuf {
+    match program.as_os_str().as_bytes().strip_suffix(b" (deleted)") {
+        Some(place) => PathBuf::from(OsStr::from_bytes(place)),
+        None => program,
     }
+}
+
+/// The first line that a program which has ended has said.
+fn first_words(stderr: Option<ChildStderr>) -> Option<String> {
+    let mut said = [0; 4096];
+    // It does not block: others may have it open still.
+    let octets = stderr?.read(&mut said).ok()?;
+    String::from_utf8_lossy(&said[..octets]).lines().next().map(str::to_owned)
 }
 
 fn unix_microseconds() -> u64 {
@@ -98,43 +140,54 @@ impl Running {
         match self.begin_upgrade() {
             // The client may have gone.
             Err(why) => drop(reply.send(Reply::Refused(vec![why]))),
-            Ok(child) => {
-                self.upgrade = Some(Asked::Judged { child, until: Instant::now() + PATIENCE, reply });
+            Ok((stage, file)) => {
+                let until = Instant::now() + PATIENCE;
+                self.upgrade = Some(Asked { stage, until, reply: Some(reply), file });
             }
         }
     }
 
-    fn begin_upgrade(&self) -> Result<Child, String> {
-        if self.upgrade.is_some() {
-            return Err("an upgrade is under way".into());
+    fn begin_upgrade(&self) -> Result<(Stage, FileIdentity), String> {
+        match &self.upgrade {
+            None => {}
+            Some(asked) if asked.is_going_on() => return Err("an upgrade is under way".into()),
+            Some(_) => return Err("the upgrade before waits for a file or a program still".into()),
         }
         self.can_go_on()?;
+        let file = FileIdentity::of(&self.program).map_err(|error| self.cannot_start(&error))?;
+        Ok((self.read_again(false)?, file))
+    }
+
+    fn read_again(&self, judged: bool) -> Result<Stage, String> {
+        let answer = read(self.file.clone());
+        let answer =
+            answer.map_err(|error| format!("no thread can be started: {error}; raise the limit of tasks"))?;
+        Ok(Stage::Reads { answer, judged })
+    }
+
+    fn cannot_start(&self, error: &io::Error) -> String {
+        format!("cannot start {}: {error}", self.program.display())
+    }
+
+    /// Starts the new program, which judges. Nothing here waits for it: what it reads is a file, and its words are looked at when it has ended.
+    fn have_judged(&self) -> io::Result<Child> {
         let links = self.links.iter().filter_map(|running| {
             let sas = running.config.static_sas()?;
             Some(PassedLink::judged(&running.config, sas, running.pass_on()?, running.fallback().cloned()))
         });
-        let document = Passed::new(self.passed_gateway([0; 2]), links.collect()).encode();
-        let cannot = |error: io::Error| format!("cannot start {}: {error}", self.program.display());
-        let document = document.map_err(cannot)?;
-        let mut child = Command::new(&self.program)
+        let document = Passed::new(self.passed_gateway([0; 2]), links.collect()).encode()?;
+        let child = Command::new(&self.program)
             .arg("go-on")
             .arg(&self.file)
             .env_remove(VARIABLE)
-            .stdin(Stdio::piped())
+            .stdin(in_memory(&document)?)
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
-            .spawn()
-            .map_err(cannot)?;
-        // Less than a pipe holds: a gateway has some dozens of links.
-        let written = child.stdin.take().map_or(Ok(()), |mut stdin| stdin.write_all(&document));
-        match written {
-            // Whoever does not read has something to say.
-            Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-                end(&mut child);
-                Err(cannot(error))
-            }
-            _ => Ok(child),
+            .spawn()?;
+        if let Some(stderr) = &child.stderr {
+            fcntl(stderr, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
+        Ok(child)
     }
 
     /// Whether all that runs here can go on in the next program.
@@ -162,8 +215,12 @@ impl Running {
                 return cannot(link, why);
             }
         }
-        let (config, _) = config::load(&self.file).map_err(first)?;
-        match self.outline.changes(&config.outline).first() {
+        Ok(())
+    }
+
+    /// Whether a configuration that was read is the one that runs.
+    fn is_what_runs(&self, loaded: Loaded) -> Result<(), String> {
+        match self.outline.changes(&loaded.map_err(first)?.config.outline).first() {
             Some(change) => Err(format!(
                 "the configuration has changed since it was loaded ({change}): frameward reload first"
             )),
@@ -172,77 +229,117 @@ impl Running {
     }
 
     /// Goes on with an upgrade that was asked for; does not return if that succeeds.
-    pub(super) fn go_on_with_upgrade(&mut self) {
-        match self.upgrade.take() {
-            None => {}
-            Some(Asked::Judged { mut child, until, reply }) => {
-                let verdict = match child.try_wait() {
-                    Ok(None) if Instant::now() < until => {
-                        self.upgrade = Some(Asked::Judged { child, until, reply });
-                        return;
+    pub(super) fn go_on_with_upgrade(&mut self, asks: &Asks) {
+        let Some(mut asked) = self.upgrade.take() else { return };
+        match asked.stage {
+            Stage::Due(at) if Instant::now() >= at => return self.upgrade_or_say_why(asked.file, asks),
+            Stage::Due(_) => return self.upgrade = Some(asked),
+            _ => {}
+        }
+        let Some(reply) = asked.reply.take() else {
+            self.upgrade = (!asked.is_over()).then_some(asked);
+            return;
+        };
+        let refused = match self.next_stage(asked.stage) {
+            Ok(stage @ Stage::Due(_)) => {
+                info!(event = "upgrade", "becomes {}, which can go on", self.program.display());
+                drop(reply.send(Reply::Done(Vec::new())));
+                self.upgrade = Some(Asked { stage, reply: None, ..asked });
+                return;
+            }
+            Ok(stage) if Instant::now() < asked.until => {
+                self.upgrade = Some(Asked { stage, reply: Some(reply), ..asked });
+                return;
+            }
+            Ok(stage) => self.give_up_upgrade(Asked { stage, ..asked }),
+            Err(why) => why,
+        };
+        drop(reply.send(Reply::Refused(vec![refused])));
+    }
+
+    /// The next stage, or the same if somebody is not done yet.
+    fn next_stage(&self, stage: Stage) -> Result<Stage, String> {
+        match stage {
+            Stage::Reads { answer, judged } => match answer.try_recv() {
+                Ok(loaded) => {
+                    self.is_what_runs(loaded)?;
+                    if judged {
+                        return Ok(Stage::Due(Instant::now() + ANSWER));
                     }
-                    Ok(None) => {
-                        end(&mut child);
-                        Err(format!("{} does not answer", self.program.display()))
-                    }
-                    Ok(Some(status)) if status.success() => Ok(()),
-                    Ok(Some(status)) => {
-                        let mut words = String::new();
-                        // It has ended: what it said is all there.
-                        let _ =
-                            child.stderr.take().map(|stderr| stderr.take(4096).read_to_string(&mut words));
-                        let words = words.lines().next().map_or_else(|| status.to_string(), str::to_owned);
-                        Err(format!(
-                            "{} refuses: {}",
-                            self.program.display(),
-                            words.trim_start_matches("frameward: ")
-                        ))
-                    }
-                    Err(error) => Err(format!("cannot wait for {}: {error}", self.program.display())),
-                };
-                match verdict {
-                    Ok(()) => {
-                        self.upgrade = Some(Asked::Due(Instant::now() + ANSWER));
-                        info!(event = "upgrade", "becomes {}, which can go on", self.program.display());
-                        drop(reply.send(Reply::Done(Vec::new())));
-                    }
-                    Err(why) => drop(reply.send(Reply::Refused(vec![why]))),
+                    self.have_judged().map(Stage::Judges).map_err(|error| self.cannot_start(&error))
                 }
-            }
-            Some(Asked::Due(at)) if Instant::now() < at => self.upgrade = Some(Asked::Due(at)),
-            Some(Asked::Due(_)) => {
-                let Err(why) = self.upgrade();
-                error!(event = "upgrade-failed", "not upgraded, and everything goes on as before: {why}");
-                let count = self.upgraded.as_ref().map_or(0, |before| before.count);
-                self.upgraded =
-                    Some(UpgradeReport { count: count + 1, done: false, waited_ms: None, why: Some(why) });
-            }
+                Err(TryRecvError::Empty) => Ok(Stage::Reads { answer, judged }),
+                Err(TryRecvError::Disconnected) => Err("a thread has ended; please report it".into()),
+            },
+            Stage::Judges(mut child) => match child.try_wait() {
+                Ok(None) => Ok(Stage::Judges(child)),
+                Ok(Some(status)) if status.success() => self.read_again(true),
+                Ok(Some(status)) => {
+                    let words = first_words(child.stderr.take()).unwrap_or_else(|| status.to_string());
+                    Err(format!(
+                        "{} refuses: {}",
+                        self.program.display(),
+                        words.trim_start_matches("frameward: ")
+                    ))
+                }
+                Err(error) => Err(format!("cannot wait for {}: {error}", self.program.display())),
+            },
+            due @ Stage::Due(_) => Ok(due),
         }
     }
 
-    fn upgrade(&mut self) -> Result<std::convert::Infallible, String> {
+    /// Gives an upgrade up in which somebody is caught, and says who.
+    fn give_up_upgrade(&mut self, mut asked: Asked) -> String {
+        let why = match &mut asked.stage {
+            Stage::Judges(child) => {
+                // A service may send no signal: then it ends by itself ([`JUDGING`]).
+                let _ = child.kill();
+                format!("{} does not answer", self.program.display())
+            }
+            Stage::Reads { .. } | Stage::Due(_) => {
+                format!("{} or a key file that it names could not be read yet", self.file.display())
+            }
+        };
+        self.upgrade = Some(asked);
+        why
+    }
+
+    fn upgrade_or_say_why(&mut self, file: FileIdentity, asks: &Asks) {
+        let Err(why) = self.upgrade(file, asks);
+        error!(event = "upgrade-failed", "not upgraded, and everything goes on as before: {why}");
+        let count = self.upgraded.as_ref().map_or(0, |before| before.count);
+        self.upgraded =
+            Some(UpgradeReport { count: count + 1, done: false, waited_ms: None, why: Some(why) });
+    }
+
+    fn upgrade(&mut self, file: FileIdentity, asks: &Asks) -> Result<std::convert::Infallible, String> {
         // Interfaces and carriers may have gone since.
         self.can_go_on()?;
         let state_lock = self.control.settle_disk().map_err(|error| error.to_string())?;
         let mut passed = Passed::new(self.passed_gateway([state_lock, self.socket_lock]), Vec::new());
         let mut halted = self.control.halt_links().map_err(|error| error.to_string())?;
-        let why = self.become_next(&mut passed, &mut halted);
+        let why = match FileIdentity::of(&self.program) {
+            Ok(now) if now == file => self.become_next(&mut passed, &mut halted, asks),
+            Ok(_) => Err(format!("{} is another file than the one that has judged", self.program.display())),
+            Err(error) => Err(self.cannot_start(&error)),
+        };
         self.control.resume_links(halted);
         let Err(why) = why;
         Err(why)
     }
 
     fn become_next(
-        &self,
+        &mut self,
         passed: &mut Passed,
         halted: &mut [HaltedLink],
+        asks: &Asks,
     ) -> Result<std::convert::Infallible, String> {
         for running in &self.links {
             let name = &running.config.name;
-            let link = halted
-                .iter_mut()
-                .find(|halted| halted.name == *name)
-                .and_then(|halted| PassedLink::new(halted, running.pass_on()?, running.fallback().cloned()));
+            let link = halted.iter_mut().find(|halted| halted.name == *name).and_then(|halted| {
+                let (sas, fallback) = (running.config.static_sas()?, running.fallback().cloned());
+                PassedLink::new(halted, sas, running.pass_on()?, fallback, running.unmarked())
+            });
             passed
                 .links
                 .push(link.ok_or_else(|| format!("link {name:?} cannot be handed over at this moment"))?);
@@ -251,10 +348,15 @@ impl Running {
         let document = passed.encode().and_then(|document| in_memory(&document)).map_err(failed)?;
         let mut descriptors = passed.descriptors();
         descriptors.push(number(&document));
-        let kept = SigSet::from_iter(SIGNALS);
         let before = privilege::inherited().map_err(|error| failed(io::Error::other(error)))?;
+        // What comes later waits for the next program.
+        if let Some(why) = asks.anything() {
+            return Err(why.into());
+        }
+        if self.machine.was_restored() {
+            return Err("this machine was brought back to an earlier state".into());
+        }
         let error = pass_on(&descriptors, true)
-            .and_then(|()| Ok(kept.thread_block()?))
             .and_then(|()| privilege::let_inherit().map_err(io::Error::other))
             .map(|()| {
                 let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -265,7 +367,6 @@ impl Running {
             });
         // Back to where it was.
         let _ = privilege::set_inherited(before);
-        let _ = kept.thread_unblock();
         let _ = pass_on(&descriptors, false);
         let error = error.unwrap_or_else(|error| error);
         Err(format!("cannot become {}: {error}", self.program.display()))
@@ -274,6 +375,8 @@ impl Running {
     /// All links of the program before go on: says so, and since when frames waited.
     pub(super) fn has_become(&mut self, passed: Option<Passed>) {
         let Some(Passed { version, gateway, .. }) = passed else { return };
+        // What was received since the links left their workers.
+        self.control.hasten_floors();
         let waited = unix_microseconds().saturating_sub(gateway.halted_us) / 1000;
         info!(
             event = "upgraded",
@@ -289,6 +392,7 @@ impl Running {
         let count = self.upgraded.as_ref().map_or(0, |before| before.count) + 1;
         PassedGateway {
             locks,
+            machine: self.machine.descriptor(),
             inherited: privilege::inherited().unwrap_or_default(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             halted_us: unix_microseconds(),

@@ -32,11 +32,11 @@ const ANSWER_AFTER: Duration = Duration::from_secs(20);
 const MOST_WAITING: usize = 8;
 
 /// A configuration that was read, or why it was not.
-pub(super) type Loaded = Result<ReadConfig, Vec<Finding>>;
+pub(in super::super) type Loaded = Result<ReadConfig, Vec<Finding>>;
 
 /// A configuration, and what other threads found of it.
-pub(super) struct ReadConfig {
-    pub(super) config: Config,
+pub(in super::super) struct ReadConfig {
+    pub(in super::super) config: Config,
     pub(super) warnings: Vec<Finding>,
     /// Keys that were used for something else before.
     pub(super) misused: Vec<Finding>,
@@ -193,7 +193,7 @@ impl ReadConfig {
 }
 
 /// Has a thread read the configuration. It wakes the one that calls this.
-fn read(file: PathBuf) -> io::Result<Receiver<Loaded>> {
+pub(in super::super) fn read(file: PathBuf) -> io::Result<Receiver<Loaded>> {
     let (answer, loaded) = mpsc::channel();
     let main = thread::current();
     let read = move || {

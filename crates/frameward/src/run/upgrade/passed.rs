@@ -6,15 +6,19 @@
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::path::PathBuf;
 
 use config::suite_speed::{Antedating, SuiteSpeeds};
 use config::{Config, Link, StaticSas};
 use control::{HaltedLink, TransmitLease};
+use dataplane::fragmenter::FragmenterCounters;
+use dataplane::pipeline::PipelineCounters;
 use netdev::interface::InterfaceError;
 use netdev::passed_on::{self, PassedInterface, PassedPort, PassedPorts};
-use nix::sys::memfd::{MFdFlags, memfd_create};
-use pnstore::{PnBlock, Reservation};
+use netdev::port::PortCounters;
+use pnstore::{PnBlock, Reservation, UnmarkedKey};
 use report::{Baseline, ReloadReport, UpgradeReport};
+use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use serde::{Deserialize, Serialize};
 use wire::Pn;
 
@@ -27,10 +31,27 @@ pub(super) const VARIABLE: &str = "FRAMEWARD_PASSED_ON";
 /// The longest document that is read.
 const LONGEST: u64 = 64 << 20;
 
+/// What the words of a link and its memory are, as far as no document says it: names of counters in their order, sizes of shared memory. A
+/// program for which it is another one refuses before anything is touched.
+fn layout() -> Vec<String> {
+    let counters = [
+        PortCounters::NAMES,
+        PipelineCounters::NAMES,
+        FragmenterCounters::NAMES,
+        SecYCounters::NAMES,
+        TransmitSaCounters::NAMES,
+        ReceiveSaCounters::NAMES,
+    ];
+    let sizes = passed_on::LAYOUT.iter().map(ToString::to_string);
+    counters.concat().into_iter().map(str::to_owned).chain(sizes).collect()
+}
+
 /// The document.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Passed {
     format: u32,
+    /// What [`layout`] says in the program before.
+    layout: Vec<String>,
     /// The version of the program before.
     pub(in crate::run) version: String,
     /// What the whole gateway has.
@@ -44,6 +65,8 @@ pub struct Passed {
 pub(in crate::run) struct PassedGateway {
     /// Locks of the state directory and of the control socket.
     pub(in crate::run) locks: [RawFd; 2],
+    /// The socket that hears whether the machine returned to a snapshot, if there is one: what it has heard is not lost.
+    pub(in crate::run) machine: Option<RawFd>,
     /// Capabilities that programs inherit which are started: see [`crate::privilege::inherited`].
     pub(in crate::run) inherited: [u64; 2],
     /// Milliseconds since the gateway's start.
@@ -67,6 +90,10 @@ pub(in crate::run) struct PassedLink {
     /// Nothing where it is only judged.
     ports: Option<PassedPorts>,
     transmit: Transmit,
+    /// Names of the receive SAs' leases, in hexadecimal digits, in the order of the configuration: of other keys a replay window says nothing.
+    receive: Vec<String>,
+    /// A key that could not be marked as used, and why.
+    unmarked: Option<(PathBuf, String)>,
     /// What it has counted and received ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
     pub(in crate::run) words: Vec<u64>,
     pub(in crate::run) fallback: Option<String>,
@@ -85,7 +112,7 @@ struct Transmit {
 
 impl Passed {
     pub(super) fn new(gateway: PassedGateway, links: Vec<PassedLink>) -> Self {
-        Self { format: FORMAT, version: env!("CARGO_PKG_VERSION").into(), gateway, links }
+        Self { format: FORMAT, layout: layout(), version: env!("CARGO_PKG_VERSION").into(), gateway, links }
     }
 
     pub(super) fn encode(&self) -> io::Result<Vec<u8>> {
@@ -96,14 +123,18 @@ impl Passed {
         #[derive(Deserialize)]
         struct Format {
             format: u32,
+            layout: Vec<String>,
         }
         let garbled =
             |error: serde_json::Error| format!("the running gateway's state cannot be read: {error}");
-        let Format { format } = serde_json::from_slice(octets).map_err(garbled)?;
+        let Format { format, layout: theirs } = serde_json::from_slice(octets).map_err(garbled)?;
         if format != FORMAT {
             return Err(format!(
                 "the running gateway's state is of format {format}, and this program knows {FORMAT}"
             ));
+        }
+        if theirs != layout() {
+            return Err("the running gateway has other counters, or memory of another layout".into());
         }
         serde_json::from_slice(octets).map_err(garbled)
     }
@@ -119,7 +150,7 @@ impl Passed {
             };
             link.interfaces.iter().flat_map(of_interface).chain(link.ports.iter().flat_map(of_ports))
         });
-        self.gateway.locks.into_iter().chain(of_links).collect()
+        self.gateway.locks.into_iter().chain(self.gateway.machine).chain(of_links).collect()
     }
 
     /// Whether a program with this configuration can go on with all of it: each link has its names and keys.
@@ -139,7 +170,11 @@ impl Passed {
             return Err(differs("other interfaces"));
         }
         let sas = link.static_sas().filter(|_| why_not(link).is_none());
-        let StaticSas { transmit, .. } = sas.ok_or_else(|| differs("static keys, and nothing beside"))?;
+        let sas = sas.ok_or_else(|| differs("static keys, and nothing beside"))?;
+        if receive_leases(sas) != passed.receive {
+            return Err(differs("another key to receive with"));
+        }
+        let transmit = &sas.transmit;
         let same_lease = hex::encode(transmit.lease_name().octets()) == passed.transmit.lease;
         if !same_lease || usize::from(passed.transmit.an) != transmit.an.index() {
             return Err(differs("another key"));
@@ -160,12 +195,19 @@ pub(super) fn why_not(link: &Link) -> Option<&'static str> {
     reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
 }
 
+/// Names of the receive SAs' leases.
+fn receive_leases(sas: &StaticSas) -> Vec<String> {
+    sas.receive.iter().map(|sa| hex::encode(sa.lease_name().octets())).collect()
+}
+
 impl PassedLink {
     /// A link that has left its worker. `interfaces` are its prepared ones, plain and protected. None if it cannot go on.
     pub(super) fn new(
         halted: &mut HaltedLink,
+        sas: &StaticSas,
         interfaces: [PassedInterface; 2],
         fallback: Option<String>,
+        unmarked: Option<&UnmarkedKey>,
     ) -> Option<Self> {
         let (ports, words) = halted.link.pass_on()?;
         let TransmitLease { name, an, through, .. } = halted.lease;
@@ -183,6 +225,8 @@ impl PassedLink {
                 next: next.number(),
                 through: through.number(),
             },
+            receive: receive_leases(sas),
+            unmarked: unmarked.map(|UnmarkedKey { key_file, error }| (key_file.clone(), error.to_string())),
             words,
             fallback,
         })
@@ -205,6 +249,8 @@ impl PassedLink {
                 next: 1,
                 through: 1,
             },
+            receive: receive_leases(sas),
+            unmarked: None,
             words: Vec::new(),
             fallback,
         }
@@ -217,7 +263,9 @@ impl PassedLink {
     /// What its static keys go on with.
     pub(in crate::run) fn granted(&self, sas: &StaticSas) -> Granted {
         let reservation = self.block().map_or(Reservation::Exhausted, Reservation::Block);
-        Granted::going_on(sas, reservation)
+        let unmarked = self.unmarked.clone();
+        let unmarked = unmarked.map(|(key_file, why)| UnmarkedKey { key_file, error: io::Error::other(why) });
+        Granted::going_on(sas, reservation, unmarked)
     }
 
     /// The MTU of an interface of its ports. Those take it only if it is so still.
@@ -238,7 +286,7 @@ impl PassedLink {
 
 /// A file in memory with the document, which the next program finds open.
 pub(super) fn in_memory(document: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create(c"frameward-passed-on", MFdFlags::MFD_CLOEXEC)?);
+    let mut file = passed_on::unlinked_file()?;
     file.write_all(document)?;
     file.rewind()?;
     Ok(file.into())
@@ -274,4 +322,74 @@ impl Passed {
 /// The number of a descriptor.
 pub(super) fn number(descriptor: &OwnedFd) -> RawFd {
     descriptor.as_raw_fd()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netdev::passed_on::{PassedAfPacket, PassedAfXdp, PassedPool};
+
+    /// What is only passed on, and never judged: another form of it needs another [`FORMAT`], and then other words here.
+    #[test]
+    fn another_form_of_ports_is_another_format() {
+        let interface = |name: &str| PassedInterface {
+            name: name.into(),
+            index: 1,
+            descriptors: [3, 4],
+            guards: Some([5, 6]),
+            remaining_offloads: vec![],
+        };
+        let packet =
+            PassedAfPacket { descriptors: [7, 8], place_octets: 2, next: 0, mtu: 9, counters: vec![] };
+        let xdp = PassedAfXdp {
+            descriptors: [1, 2, 3, 4],
+            sockets: vec![],
+            places: 1,
+            depth: 2,
+            in_flight: vec![],
+            native: true,
+            mtu: 9,
+            description: String::new(),
+            counters: vec![],
+        };
+        let pool = PassedPool { file: 9, chunk_octets: 2048, chunks: 1, in_flight: vec![] };
+        let transmit = Transmit { lease: "00".into(), an: 0, next: 1, through: 2 };
+        let link = PassedLink {
+            name: "l".into(),
+            interfaces: [interface("p"), interface("q")],
+            ports: Some(PassedPorts { pool, ports: [PassedPort::AfPacket(packet), PassedPort::AfXdp(xdp)] }),
+            transmit,
+            receive: vec![],
+            unmarked: None,
+            words: vec![],
+            fallback: None,
+        };
+        let interface = |name: &str| {
+            format!(
+                r#"{{"name":"{name}","index":1,"descriptors":[3,4],"guards":[5,6],"remaining_offloads":[]}}"#
+            )
+        };
+        let expected = [
+            r#"{"name":"l","interfaces":["#,
+            &interface("p"),
+            ",",
+            &interface("q"),
+            r#"],"ports":{"pool":{"file":9,"chunk_octets":2048,"chunks":1,"in_flight":[]},"#,
+            r#""ports":[{"AfPacket":{"descriptors":[7,8],"place_octets":2,"next":0,"mtu":9,"counters":[]}},"#,
+            r#"{"AfXdp":{"descriptors":[1,2,3,4],"sockets":[],"places":1,"depth":2,"in_flight":[],"native":true,"mtu":9,"#,
+            r#""description":"","counters":[]}}]},"transmit":{"lease":"00","an":0,"next":1,"through":2},"#,
+            r#""receive":[],"unmarked":null,"words":[],"fallback":null}"#,
+        ];
+        assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (1, expected.concat()));
+    }
+
+    #[test]
+    fn a_document_of_another_layout_is_refused() {
+        let document =
+            |layout: &[String]| serde_json::json!({ "format": FORMAT, "layout": layout }).to_string();
+        let mut other = layout();
+        other.swap(0, 1);
+        assert!(Passed::parse(document(&other).as_bytes()).unwrap_err().contains("other counters"));
+        assert!(Passed::parse(document(&layout()).as_bytes()).unwrap_err().contains("cannot be read"));
+    }
 }
