@@ -11,7 +11,6 @@ fail() {
 }
 
 operator=$(./operator fleet operator --out operator.key | cut -d'"' -f2)
-mkdir identities
 cat >boxes.ini <<END
 [frameward]
 press ansible_connection=local ansible_python_interpreter=/usr/bin/python3
@@ -75,3 +74,9 @@ frameward status press | grep '"line"\|line' >/dev/null || fail "the link is not
 ./operator fleet identity other.key >identities/press.identity
 if play >played 2>&1; then fail "another identity is overwritten: $(cat played)"; fi
 grep -q "has another identity than this box" played || fail "it is not said what is wrong: $(cat played)"
+
+# A box whose name was revoked is not taken again.
+mv identities/press.identity identities/press.0123.revoked
+if play >played 2>&1; then fail "a revoked name is taken: $(cat played)"; fi
+grep -q "press was revoked" played || fail "it is not said what is wrong: $(cat played)"
+[[ ! -e identities/press.identity ]] || fail "its identity is back"

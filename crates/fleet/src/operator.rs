@@ -53,6 +53,11 @@ impl Operator {
         Self { recognition: recognition(&token), key: SigningKey::Token(token) }
     }
 
+    /// True if the key is in a token.
+    pub const fn is_of_token(&self) -> bool {
+        matches!(self.key, SigningKey::Token(_))
+    }
+
     /// The fleet: the operator's public key.
     pub const fn fleet(&self) -> PublicKey {
         match &self.key {

@@ -61,6 +61,11 @@ impl Difference {
             | Self::Same { version } => Some(*version),
         }
     }
+
+    /// True if this very box has the same files there, however long they are valid.
+    pub const fn has_files(&self) -> bool {
+        matches!(self, Self::Same { .. } | Self::Ending { .. })
+    }
 }
 
 /// A gateway's place in the directory, as it was looked at.

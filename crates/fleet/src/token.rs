@@ -81,6 +81,11 @@ pub enum TokenError {
         /// Whether the token says that the next wrong one locks it.
         is_last: bool,
     },
+    /// One more wrong PIN locks the token, and a file cannot be asked whether it is right.
+    #[error(
+        "{0} has one try left, and the next wrong PIN locks it, so the one in the file is not tried; leave out pin-source, and type the PIN once"
+    )]
+    LastTry(String),
     /// Too many PINs were wrong.
     #[error(
         "{0} is locked after too many wrong PINs; its security officer unlocks it, for example with: pkcs11-tool --init-pin"
@@ -131,7 +136,11 @@ impl Token {
     /// # Errors
     /// [`TokenError`].
     pub fn open(uri: &TokenUri, ask: AskPin<'_>) -> Result<Self, TokenError> {
-        let session = session(uri, false, ask)?;
+        Self::in_session(session(uri, false, ask)?, uri)
+    }
+
+    /// The key of a URI in a session, once it has signed.
+    fn in_session(session: Session, uri: &TokenUri) -> Result<Self, TokenError> {
         let failed = |what| move |error| failure(uri, what, &error);
         let found = session.find_objects(&template(uri, ObjectClass::PRIVATE_KEY, Some(KeyType::EC_EDWARDS)));
         let key = match found.map_err(failed("the search for the key"))?.as_slice() {
@@ -147,7 +156,8 @@ impl Token {
             _ => return Err(TokenError::SeveralKeys(uri.to_string())),
         };
         let signed = || {
-            let signature = sign(&session, key, RECOGNITION).map_err(failed("to sign"))?;
+            let signature =
+                sign(&session, key, RECOGNITION).map(Zeroizing::new).map_err(failed("to sign"))?;
             let signature: Option<[u8; SIGNATURE_OCTETS]> = signature.as_slice().try_into().ok();
             signature.map(Zeroizing::new).ok_or_else(|| TokenError::NotEd25519(uri.to_string()))
         };
@@ -163,7 +173,7 @@ impl Token {
         Ok(Self { session, key, public, recognition })
     }
 
-    /// Makes a key pair in the token, which never leaves it. Returns the public key.
+    /// Makes a key pair in the token, which never leaves it, and has it sign. Returns the public key.
     ///
     /// # Errors
     /// [`TokenError`]. `Exists` if there is a key of that name.
@@ -184,10 +194,8 @@ impl Token {
             private.extend([Attribute::Token(true), Attribute::Private(true), Attribute::Sign(true)]);
             private.extend([Attribute::Sensitive(true), Attribute::Extractable(false)]);
             match session.generate_key_pair(&Mechanism::EccEdwardsKeyPairGen, &public, &private) {
-                Ok((public, _)) => {
-                    let public = public_key(&session, public);
-                    return public.ok_or_else(|| TokenError::NoPublicKey(uri.to_string()));
-                }
+                // Boxes are told the public key, so it is proved first.
+                Ok(_) => return Self::in_session(session, uri).map(|token| token.public),
                 Err(error) => refused = Some(error),
             }
         }
@@ -239,6 +247,7 @@ fn session(uri: &TokenUri, writes: bool, ask: AskPin<'_>) -> Result<Session, Tok
     if info.user_pin_locked() {
         return Err(TokenError::Locked(uri.of()));
     }
+    may_be_tried(uri, info.user_pin_final_try())?;
     // A card reader with keys of its own.
     let pin = if info.protected_authentication_path() { None } else { Some(pin(uri, &info, ask)?) };
     match session.login(UserType::User, pin.as_ref()) {
@@ -248,6 +257,11 @@ fn session(uri: &TokenUri, writes: bool, ask: AskPin<'_>) -> Result<Session, Tok
             Err(refused(uri, is_last, &error))
         }
     }
+}
+
+/// A timer that comes again with a wrong PIN in a file locks no token.
+fn may_be_tried(uri: &TokenUri, is_last: bool) -> Result<(), TokenError> {
+    if is_last && uri.pin_file().is_some() { Err(TokenError::LastTry(uri.of())) } else { Ok(()) }
 }
 
 /// Why a token does not let anybody in.
@@ -364,6 +378,14 @@ mod tests {
     #[test]
     fn a_token_that_lets_nobody_in_says_why() {
         let uri: TokenUri = "pkcs11:token=fleet;object=key?module-path=/m.so".parse().unwrap();
+        let in_file: TokenUri =
+            "pkcs11:token=fleet;object=key?module-path=/m.so&pin-source=file:pin".parse().unwrap();
+        assert!(may_be_tried(&uri, true).is_ok() && may_be_tried(&in_file, false).is_ok());
+        let last = may_be_tried(&in_file, true).unwrap_err().to_string();
+        assert!(
+            last.starts_with("the token with token=fleet has one try left, and the next wrong PIN"),
+            "{last}"
+        );
         let told =
             |error, is_last| refused(&uri, is_last, &Error::Pkcs11(error, Function::Login)).to_string();
         assert!(told(RvError::PinIncorrect, false).ends_with("refuses the PIN; correct it"));

@@ -34,7 +34,7 @@ use fleet::{AcceptError, Accepted, Acceptor, Heart, Member, Refusal, Said};
 pub use gateway::{BesideGateway, GatewayToStart, NoGateway, NotReloaded, RunningGateway};
 use report::control_socket::Outcome;
 pub use seen::{FleetState, Seen};
-use standing::Part;
+use standing::{Part, Stood};
 use tracing::{error, info, warn};
 
 /// Time that all that stood has to stand again.
@@ -414,20 +414,15 @@ impl Agent {
         }
     }
 
-    /// What stands before a change. What starts has its time, as it has afterwards; of a gateway that does not tell, all has to stand.
+    /// What stands before a change. A link or site that starts has its time, as it has afterwards.
     fn stood(&self, gateway: &dyn RunningGateway, stop: &AtomicBool) -> Vec<Part> {
-        let all = config::load(&self.folder.configuration())
-            .map_or_else(|_| Vec::new(), |(config, _)| Part::configured(&config));
+        let config = config::load(&self.folder.configuration()).ok();
+        let mut stood = Stood::new(config.as_ref().map(|(config, _)| config));
         let since = Instant::now();
         loop {
-            let standing = match standing(gateway) {
-                Err(NoGateway) => return Vec::new(),
-                Ok(standing) => standing,
-            };
-            let is_whole =
-                standing.as_ref().is_some_and(|standing| all.iter().all(|part| part.is_among(standing)));
-            if is_whole || since.elapsed() > PROOF || stop.load(Ordering::Relaxed) {
-                return standing.unwrap_or(all);
+            let Ok(standing) = standing(gateway) else { return Vec::new() };
+            if stood.look(standing) || since.elapsed() > PROOF || stop.load(Ordering::Relaxed) {
+                return stood.parts();
             }
             wait(LOOK, stop);
         }

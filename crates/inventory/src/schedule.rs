@@ -119,6 +119,17 @@ impl Inventory {
                 (Err(_), None) => {}
             }
         }
+        files.retain(|file, (groups, every)| match keys.hidden(file) {
+            Some(error) if every.is_some() => {
+                let path = keys.path_of(file).display().to_string();
+                let groups = groups.join(", ");
+                refused.push(format!(
+                    "{groups}: when its CAK is due is not known, as {path} cannot be read: {error}"
+                ));
+                false
+            }
+            _ => true,
+        });
         let rotation = |(file, (groups, every)): (String, (Vec<String>, Option<u64>))| {
             let state = if keys.is_under_way(&file) {
                 State::UnderWay { since: keys.made(&file) }
@@ -151,6 +162,12 @@ impl KeyFolder {
         let mut lines = text.split(|octet| *octet == b'\n');
         let made = lines.find_map(|line| line.strip_prefix(MADE.as_bytes()))?;
         std::str::from_utf8(made).ok()?.trim().parse().ok()
+    }
+
+    /// Why a CAK that is there, or may be, cannot be read by this user.
+    fn hidden(&self, file: &str) -> Option<io::Error> {
+        let read = fs::read(self.path_of(file)).map(Zeroizing::new);
+        read.err().filter(|error| error.kind() != io::ErrorKind::NotFound)
     }
 
     /// Versions before a rotation of what is due that was cut off; `None` if none was.

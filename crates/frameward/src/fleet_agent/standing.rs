@@ -37,14 +37,10 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// All that a configuration has, and that the configuration knows by itself.
-    pub(super) fn configured(config: &Config) -> Vec<Self> {
+    /// Links and sites of a configuration.
+    fn configured(config: &Config) -> Vec<Self> {
         let links = config.links.iter().map(|link| Self::Link(link.name.clone()));
-        let sites = config.sites.iter().flat_map(|site| {
-            let peers = site.peers.iter().filter(|peer| peer.public_key.is_some());
-            let peers = peers.map(|peer| Self::Peer { site: site.name.clone(), peer: peer.name.clone() });
-            std::iter::once(Self::Site(site.name.clone())).chain(peers)
-        });
+        let sites = config.sites.iter().map(|site| Self::Site(site.name.clone()));
         links.chain(sites).collect()
     }
 
@@ -96,8 +92,10 @@ impl Part {
     pub(super) fn is_of(&self, config: &Config, stood: &[Self]) -> bool {
         let link = |name: &str| config.links.iter().find(|link| link.name == name);
         let site = |name: &str| config.sites.iter().find(|site| site.name == name);
+        // A plain peer has no channel.
         let has_peer = |name: &str, peer: &str| {
-            site(name).is_some_and(|site| site.peers.iter().any(|other| other.name == peer))
+            let is_it = |other: &config::SitePeer| other.name == peer && other.public_key.is_some();
+            site(name).is_some_and(|site| site.peers.iter().any(is_it))
         };
         match self {
             Self::Link(name) => link(name).is_some(),
@@ -161,6 +159,36 @@ impl Part {
             (Self::Link(name), Self::Member { link, .. } | Self::Relation { link, .. }) => name == link,
             _ => false,
         }
+    }
+}
+
+/// What stood before a change: all that a look found since its record came.
+///
+/// Links and sites are waited for. Peers and members are not: one of many that is off would put the two ends of a change out of step. What
+/// another end's change has made fall by now stood, so both ends take the change back, or neither does.
+pub(super) struct Stood {
+    waited_for: Vec<Part>,
+    found: Option<Vec<Part>>,
+}
+
+impl Stood {
+    /// Before the first look, with the configuration that is in use.
+    pub(super) fn new(config: Option<&Config>) -> Self {
+        Self { waited_for: config.map_or_else(Vec::new, Part::configured), found: None }
+    }
+
+    /// What a look found; none if the gateway did not tell. True if nothing is waited for any more.
+    pub(super) fn look(&mut self, standing: Option<Vec<Part>>) -> bool {
+        let Some(standing) = standing else { return false };
+        let found = self.found.get_or_insert_default();
+        let new: Vec<_> = standing.into_iter().filter(|part| !part.is_among(found)).collect();
+        found.extend(new);
+        self.waited_for.iter().all(|part| part.is_among(found))
+    }
+
+    /// All of it. Of a gateway that did not tell, all links and sites.
+    pub(super) fn parts(self) -> Vec<Part> {
+        self.found.unwrap_or(self.waited_for)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use inventory::{KeyFolder, Renewal};
+use inventory::{CutOff, KeyFolder, Renewal};
 
 use super::keys::{SIGNED, planted, ring};
 use super::{APPLY, Fleet};
@@ -57,6 +57,17 @@ impl Fleet {
         self.all_beat();
         self.done(&due());
         self.all_beat();
+    }
+
+    /// What the directory has, once all is applied.
+    fn versions(&self) -> CutOff {
+        let shown = self.done(&format!("{APPLY} --dry-run"));
+        let version = |line: &str| {
+            let (name, rest) = line.split_once(' ').unwrap();
+            let version = rest.rsplit_once("version ").unwrap().1.parse().unwrap();
+            (name.to_owned(), version)
+        };
+        shown.lines().map(version).collect()
     }
 
     fn made(&self, file: &str) -> u64 {
@@ -154,15 +165,7 @@ fn what_was_cut_off_goes_on() {
     let fleet = scheduled("fleet-due-cut-off");
     fleet.grow_older("ring.cak", 93);
     fleet.grow_older("line.cak", 93);
-    let versions = || {
-        let shown = fleet.done(APPLY);
-        let version = |line: &str| {
-            let (name, rest) = line.split_once(' ').unwrap();
-            let version = rest.rsplit_once("version ").unwrap().1.parse().unwrap();
-            (name.to_owned(), version)
-        };
-        shown.lines().map(version).collect()
-    };
+    let versions = || fleet.versions();
     // One of two CAKs is there, and nothing was rendered.
     fleet.keys().may_be_cut_off(&versions()).unwrap();
     fleet.keys().renew("ring.cak", Renewal::Overlapping).unwrap();
@@ -221,4 +224,53 @@ fn nothing_is_put_over_what_somebody_else_published() {
     let (code, said, told) = fleet.run(&due());
     assert_eq!((code, said.as_str()), (Some(1), "no CAK is due\n"), "{told}");
     assert!(told.contains("ring: a gateway was revoked, and the old CAK stays"), "{told}");
+}
+
+/// What it published itself before it was cut off is nobody else's, also if it is cut off again.
+#[test]
+fn what_is_cut_off_twice_goes_on() {
+    let fleet = scheduled("fleet-due-twice");
+    fleet.grow_older("ring.cak", 93);
+    fleet.grow_older("line.cak", 93);
+    // Cut off after it published a CAK of the ring.
+    fleet.keys().may_be_cut_off(&fleet.versions()).unwrap();
+    fleet.keys().renew("ring.cak", Renewal::Overlapping).unwrap();
+    fleet.done("render inventory --to rendering");
+    fleet.done(APPLY);
+    fleet.all_beat();
+    // Cut off again before it published one of the line: its new key cannot be written.
+    let published = fleet.versions();
+    let hindrance = fleet.path("inventory/keys/line.cak.next");
+    fs::create_dir(&hindrance).unwrap();
+    fleet.run(&due());
+    assert_eq!(fleet.keys().cut_off().unwrap(), Some(published));
+    fs::remove_dir(&hindrance).unwrap();
+    fleet.keys().renew("line.cak", Renewal::Overlapping).unwrap();
+    fleet.done("render inventory --to rendering");
+    let (code, said, told) = fleet.run(&format!("{} --wait 0", due()));
+    assert!(code == Some(1) && said.matches(": changed since version").count() == 2, "{said}{told}");
+    fleet.all_beat();
+    fleet.done(&due());
+    fleet.all_beat();
+    assert_eq!(fleet.done(&due()), "no CAK is due\n");
+}
+
+/// A person renders a change to look at it, and the timer comes.
+#[test]
+fn what_was_rendered_and_not_applied_does_not_go_along_with_what_was_cut_off() {
+    let fleet = scheduled("fleet-due-rendered");
+    fleet.keys().may_be_cut_off(&fleet.versions()).unwrap();
+    let before = fs::read(fleet.path("fleet.redb")).unwrap();
+    let plant = fs::read_to_string(fleet.path("inventory/plant.toml")).unwrap();
+    fs::write(fleet.path("inventory/plant.toml"), format!("{plant}replay_window = 64\n")).unwrap();
+    let refused = fleet.failed(1, "render inventory --to rendering");
+    assert!(refused.contains("a rotation of what is due was cut off") && refused.contains("keys/.rotating"));
+    assert!(fleet.failed(1, &due()).contains("has changes that are not in rendering"));
+    assert_eq!(fs::read(fleet.path("fleet.redb")).unwrap(), before);
+    // People put it right.
+    fs::remove_file(fleet.path("inventory/keys/.rotating")).unwrap();
+    fleet.done("render inventory --to rendering");
+    assert!(fleet.failed(1, &due()).contains("apply them first"));
+    fleet.done(APPLY);
+    assert_eq!(fleet.done(&due()), "no CAK is due\n");
 }

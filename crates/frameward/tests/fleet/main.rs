@@ -79,6 +79,23 @@ impl Fleet {
         fs::write(&key, format!("ckn = 01\ncak = {}\n", cak.repeat(32))).unwrap();
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
     }
+
+    /// A rendering with static keys; its own one is of this digit.
+    fn static_keys(&self, name: &str, own: &str) {
+        let folder = self.path("rendering").join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let text = format!(
+            "[gateway]\nname = \"{name}\"\n[[link]]\nname = \"press\"\nplain = \"p\"\nprotected = \"n\"\nsuite = \"gcm-aes-128\"\n\
+             [link.static]\nan = 0\nsci = \"02:00:00:00:00:0a/1\"\nkey_file = \"a.key\"\n\
+             [[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0b/1\"\nkey_file = \"b.key\"\n"
+        );
+        fs::write(folder.join("frameward.toml"), text).unwrap();
+        for (key, digit) in [("a.key", own), ("b.key", "2")] {
+            let path = folder.join(key);
+            fs::write(&path, format!("{}\n", digit.repeat(32))).unwrap();
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        }
+    }
 }
 
 const APPLY: &str =
@@ -223,19 +240,7 @@ fn static_keys_of_a_replaced_box_go_to_no_other_one() {
     let fleet = Fleet::new("fleet-replaced");
     fleet.operator("operator.key");
     fleet.identity("press");
-    let folder = fleet.path("rendering/press");
-    fs::create_dir_all(&folder).unwrap();
-    let text = "[gateway]\nname = \"press\"\n[[link]]\nname = \"press\"\nplain = \"p\"\nprotected = \"n\"\nsuite = \"gcm-aes-128\"\n\
-                [link.static]\nan = 0\nsci = \"02:00:00:00:00:0a/1\"\nkey_file = \"a.key\"\n\
-                [[link.static.peer]]\nan = 0\nsci = \"02:00:00:00:00:0b/1\"\nkey_file = \"b.key\"\n";
-    fs::write(folder.join("frameward.toml"), text).unwrap();
-    let key = |name: &str, digit: &str| {
-        let path = folder.join(name);
-        fs::write(&path, format!("{}\n", digit.repeat(32))).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
-    };
-    key("a.key", "1");
-    key("b.key", "2");
+    fleet.static_keys("press", "1");
     fleet.done(APPLY);
     // The same box may have it again; another one may not.
     fleet.done(&format!("{APPLY} --anew"));
@@ -246,7 +251,7 @@ fn static_keys_of_a_replaced_box_go_to_no_other_one() {
         assert!(refused.contains("its box is another one"), "{refused}");
     }
     // What changed is sealed in what is published: the operator has to say it.
-    key("a.key", "3");
+    fleet.static_keys("press", "3");
     fleet.failed(1, APPLY);
     let applied = fleet.done(&format!("{APPLY} --static-keys-are-new"));
     assert!(applied.contains(": has another identity than in version "), "{applied}");

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use super::keys::{SIGNED, planted};
@@ -88,6 +89,8 @@ fn a_fleet_is_a_few_series_however_many_gateways_it_has() {
     let text = fs::read_to_string(folder.join("fleet.prom")).unwrap();
     assert_eq!(counts(&samples(&text)), counts(&seen));
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    let mode = fs::metadata(folder.join("fleet.prom")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o644, "node_exporter is another user");
     let refused = fleet.failed(1, &format!("{command} --out none/fleet.prom"));
     assert!(refused.contains("cannot write none/fleet.prom: "), "{refused}");
     rules_and_panels_name_metrics_that_exist(&seen);

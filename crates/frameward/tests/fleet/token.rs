@@ -112,6 +112,29 @@ fn a_key_that_never_leaves_its_token_signs_all_that_boxes_accept() {
     assert!(fleet.done(&fetch(&operator, "press")).ends_with(" unchanged\n"));
 }
 
+/// What was published before the key was moved into a token is not recognized, so whether static keys changed is not known.
+#[test]
+fn static_keys_are_not_taken_for_new_while_nothing_is_recognized() {
+    let tokens = Tokens::new("token-static");
+    let fleet = &tokens.0;
+    tokens.make();
+    fleet.static_keys("press", "1");
+    fleet.identity("press");
+    fleet.identity("crane");
+    tokens.done(&apply());
+    fs::remove_file(fleet.path("press.key")).unwrap();
+    fleet.identity("press");
+    fleet.static_keys("press", "3");
+    let new = format!("{} --static-keys-are-new", apply());
+    let refused = tokens.run(&new);
+    assert_eq!(refused.0, Some(1), "{refused:?}");
+    assert!(refused.2.contains("as nothing in the directory is recognized"), "{refused:?}");
+    // Another box is applied first: then the records are this key's.
+    fleet.render("crane", "1");
+    assert_eq!(tokens.run(&apply()).0, Some(1), "the press is refused");
+    assert!(tokens.done(&new).contains(": has another identity than in version "));
+}
+
 #[test]
 fn what_is_wrong_with_a_token_is_one_line_with_its_cure() {
     let tokens = Tokens::new("token-mistakes");

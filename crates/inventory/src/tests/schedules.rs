@@ -158,6 +158,15 @@ fn what_is_no_time_or_has_no_cak_is_told() {
     let told = Inventory::read(&place.inventory()).unwrap().rotations(&keys(&place, MADE), MADE);
     assert_eq!(told.rotations, []);
     assert!(told.refused[0].contains("has /etc/press.cak to itself"), "{told:?}");
+    // One that this user cannot read, as one of another user: it is not taken for one without a time.
+    let place = scheduled("schedule-hidden", ["rotate_every = \"90d\"", "", ""]);
+    make(&place);
+    let file = place.inventory().join(KEYS).join("press.cak");
+    fs::remove_file(&file).unwrap();
+    std::os::unix::fs::symlink(&file, &file).unwrap();
+    let told = Inventory::read(&place.inventory()).unwrap().rotations(&keys(&place, MADE), MADE);
+    assert_eq!(told.rotations, []);
+    assert!(told.refused[0].starts_with("press: when its CAK is due is not known, as "), "{told:?}");
 }
 
 #[test]

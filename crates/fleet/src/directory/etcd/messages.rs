@@ -16,6 +16,8 @@ pub(super) struct RangeRequest {
     limit: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revision: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    min_mod_revision: Option<String>,
 }
 
 #[derive(Deserialize, Default)]
@@ -82,7 +84,13 @@ pub(super) struct Event {
 
 impl RangeRequest {
     pub(super) fn one(key: &str) -> Self {
-        Self { key: encoded(key.as_bytes()), range_end: None, limit: None, revision: None }
+        let key = encoded(key.as_bytes());
+        Self { key, range_end: None, limit: None, revision: None, min_mod_revision: None }
+    }
+
+    /// The same, if it was written after that revision.
+    pub(super) fn newer(key: &str, after: u64) -> Self {
+        Self { min_mod_revision: Some(after.saturating_add(1).to_string()), ..Self::one(key) }
     }
 
     /// Up to `limit` entries from the key `from` on, whose keys begin with `prefix`. Revision 0 is the newest one.
@@ -92,6 +100,7 @@ impl RangeRequest {
             range_end: Some(encoded(&behind(prefix))),
             limit: Some(limit.to_string()),
             revision: (revision > 0).then(|| revision.to_string()),
+            min_mod_revision: None,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use fleet::{GatewayName, Kind, Span};
-use inventory::{Inventory, KeyFolder, Rendering, Renewal, Rotation, Rotations, State};
+use inventory::{CutOff, Inventory, KeyFolder, Rendering, Renewal, Rotation, Rotations, State};
 
 use super::keys::{Plant, failed, list};
 use super::standing::{Versions, line};
@@ -37,7 +37,7 @@ pub(super) fn rotate(plant: &Plant<'_>) -> Result<(), Failure> {
     let begun = rotations.iter().filter(|one| matches!(one.state, State::UnderWay { .. }));
     let due = rotations.iter().filter(|one| matches!(one.state, State::Due { .. }));
     let (mut begun, due): (Vec<_>, Vec<_>) = (begun.collect(), due.collect());
-    let was_cut_off = goes_on(plant, &rendering, &keys)?;
+    let (was_cut_off, known) = goes_on(plant, &rendering, &keys)?;
     if begun.is_empty() && due.is_empty() && !was_cut_off {
         print(&"no CAK is due\n")?;
         return all;
@@ -51,15 +51,13 @@ pub(super) fn rotate(plant: &Plant<'_>) -> Result<(), Failure> {
     if begun.is_empty() && !was_cut_off {
         return all;
     }
-    if !was_cut_off {
-        write_down(plant, &keys)?;
-    }
+    write_down(&keys, &known)?;
     for rotation in &begun {
         keys.renew(&rotation.file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         let groups = rotation.groups.join(", ");
         print(&format_args!("{groups}: a new CAK begins, and the old one stays beside it\n"))?;
     }
-    let published = plant.publish(Kind::Configuration)?;
+    let published = plant.publish_over(&known)?;
     let open = finish(plant, &begun, &rendering, &published)?;
     keys.was_not_cut_off().map_err(|error| failed(&cut_off(&keys, &error)))?;
     for (rotation, members) in open {
@@ -72,23 +70,27 @@ pub(super) fn rotate(plant: &Plant<'_>) -> Result<(), Failure> {
     all
 }
 
-/// Whether a command before was cut off, so that this one goes on where it was. Fails if something else would go along with new keys.
-fn goes_on(plant: &Plant<'_>, rendering: &Rendering, keys: &KeyFolder) -> Result<bool, Failure> {
-    let Some(versions) = keys.cut_off().map_err(|error| failed(&cut_off(keys, &error)))? else {
-        plant.is_rendered(rendering, keys, false)?;
+/// Whether a command before was cut off, so that this one goes on where it was; and the versions that the directory has now. Fails if
+/// something else would go along with new keys.
+fn goes_on(plant: &Plant<'_>, rendering: &Rendering, keys: &KeyFolder) -> Result<(bool, CutOff), Failure> {
+    let before = keys.cut_off().map_err(|error| failed(&cut_off(keys, &error)))?;
+    plant.is_rendered(rendering, keys, before.is_some())?;
+    if before.is_none() {
         plant.is_applied(None)?;
-        return Ok(false);
-    };
-    plant.is_rendered(rendering, keys, true)?;
-    let overtaken = plant.signing.overtaken(plant.to, &versions)?;
-    if overtaken.is_empty() {
-        return Ok(true);
     }
-    Err(failed(&format_args!(
-        "somebody else has published for {} since this command was cut off; look at it, apply what is right, and remove {}",
-        overtaken.join(", "),
-        keys.cut_off_file().display()
-    )))
+    // One look, in which all is as it is known: what is published from here on goes over that alone.
+    match plant.signing.versions(plant.to, before.as_ref())? {
+        Ok(versions) => Ok((before.is_some(), versions)),
+        Err(others) if before.is_none() => Err(failed(&format_args!(
+            "somebody else publishes for {}; look at it, and run the same command again",
+            others.join(", ")
+        ))),
+        Err(others) => Err(failed(&format_args!(
+            "somebody else has published for {} since this command was cut off; look at it, apply what is right, and remove {}",
+            others.join(", "),
+            keys.cut_off_file().display()
+        ))),
+    }
 }
 
 /// Why what is due cannot begin yet.
@@ -128,6 +130,7 @@ fn finish<'r>(
     // Somebody else may have published something else meanwhile.
     let unpublished = plant.signing.unpublished(plant.to, Kind::Configuration)?;
     open.extend(unpublished.iter().filter_map(|name| GatewayName::new(name)));
+    let known = published.iter().map(|(name, version)| (name.to_string(), *version)).collect();
     let (mut left, mut is_finished) = (Vec::new(), false);
     let (_, keys) = plant.place.render()?;
     for rotation in begun {
@@ -138,23 +141,21 @@ fn finish<'r>(
             continue;
         }
         if !is_finished {
-            write_down(plant, &keys)?;
+            write_down(&keys, &known)?;
         }
         is_finished = true;
         keys.finish(&rotation.file).map_err(|error| failed(&error))?;
         print(&format_args!("{}: the old CAK ends\n", rotation.groups.join(", ")))?;
     }
     if is_finished {
-        plant.publish(Kind::Configuration)?;
+        plant.publish_over(&known)?;
     }
     Ok(left)
 }
 
 /// Writes down what is in the directory, so that a command that is cut off goes on and puts nothing over what others have published.
-fn write_down(plant: &Plant<'_>, keys: &KeyFolder) -> Result<(), Failure> {
-    let versions = plant.signing.versions(plant.to)?;
-    let versions = versions.into_iter().map(|(name, version)| (name.to_string(), version)).collect();
-    keys.may_be_cut_off(&versions).map_err(|error| failed(&cut_off(keys, &error)))
+fn write_down(keys: &KeyFolder, known: &CutOff) -> Result<(), Failure> {
+    keys.may_be_cut_off(known).map_err(|error| failed(&cut_off(keys, &error)))
 }
 
 fn cut_off(keys: &KeyFolder, error: &std::io::Error) -> String {

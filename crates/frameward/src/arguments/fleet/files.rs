@@ -91,7 +91,28 @@ pub(super) fn plan(place: &Place, against: &Path) -> Result<(), Failure> {
 pub(super) fn render(place: &Place, to: &Path) -> Result<(), Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
     let _lock = place.path().exists().then(|| place.lock()).transpose()?;
+    goes_not_along(place, to)?;
     write(place, to)
+}
+
+/// Fails if something else than keys would be rendered while a rotation of what is due is cut off: it goes on with the rendering, and
+/// publishes what nobody has applied.
+fn goes_not_along(place: &Place, to: &Path) -> Result<(), Failure> {
+    let cut_off = place.keys().cut_off_file();
+    if !cut_off.exists() {
+        return Ok(());
+    }
+    let (rendering, keys) = place.render()?;
+    let plan = FleetPlan::new(&rendering, to, &keys.drawn_fingerprints());
+    let plan = plan.map_err(|error| told(&error, Failure::Failed))?;
+    if plan.is_empty() || plan.is_of_keys() {
+        return Ok(());
+    }
+    let line = format_args!(
+        "a rotation of what is due was cut off, and would publish these changes unseen; finish it with the inventory as it was: frameward fleet rotate --due; or remove {}, and apply what is rendered",
+        cut_off.display()
+    );
+    Err(told(&line, Failure::Failed))
 }
 
 /// Renders for who has the lock.

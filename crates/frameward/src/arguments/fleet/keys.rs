@@ -8,7 +8,7 @@ use clap::Args;
 use fleet::{GatewayName, Kind};
 use frameward::privilege;
 use inventory::plan::FleetPlan;
-use inventory::{Inventory, KeyFolder, Rendering, Renewal, Revocation};
+use inventory::{CutOff, Inventory, KeyFolder, Rendering, Renewal, Revocation};
 
 use super::due;
 use super::files::{self, Place, mistakes};
@@ -204,7 +204,13 @@ impl Plant<'_> {
     /// Renders and applies.
     pub(super) fn publish(&self, kind: Kind) -> Result<Versions, Failure> {
         files::write(&self.place, self.to)?;
-        self.signing.publish(self.to, How::changes(kind))
+        self.signing.publish(self.to, How::changes(kind, None))
+    }
+
+    /// The same, over these versions alone.
+    pub(super) fn publish_over(&self, known: &CutOff) -> Result<Versions, Failure> {
+        files::write(&self.place, self.to)?;
+        self.signing.publish(self.to, How::changes(Kind::Configuration, Some(known)))
     }
 
     /// Waits until all gateways with these files have confirmed the versions that this very command has published, or found as they have to

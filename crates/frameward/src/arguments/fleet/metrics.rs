@@ -4,7 +4,9 @@
 //! Nothing here has a gateway's name, so the number of series is that of the states. `fleet status` names gateways, and their own metrics
 //! have the rest.
 
+use std::fs::{OpenOptions, Permissions};
 use std::io::{self, Write as _};
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicI64;
 
@@ -175,8 +177,12 @@ pub(super) fn put(out: Option<&Path>, text: &str) -> Result<(), Failure> {
     // Of an ending that neither node_exporter nor Prometheus reads.
     let next = path.with_file_name(format!(".{name}.{}", std::process::id()));
     let write = || -> io::Result<()> {
-        let mut file = std::fs::File::create(&next)?;
+        // Nothing that others put there is followed or written; node_exporter and Prometheus read it, whatever the umask.
+        let _ = std::fs::remove_file(&next);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&next)?;
         file.write_all(text.as_bytes())?;
+        file.set_permissions(Permissions::from_mode(0o644))?;
+        file.sync_all()?;
         std::fs::rename(&next, path)
     };
     write().map_err(|error| {

@@ -132,6 +132,7 @@ impl Apply {
             anew: *anew,
             static_keys_are_new: *static_keys_are_new,
             on_trial: *on_trial,
+            over: None,
         };
         signing.publish(rendering, how).map(drop)
     }

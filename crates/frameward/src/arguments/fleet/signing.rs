@@ -46,19 +46,21 @@ pub(super) struct Signing {
 
 /// How a rendering is published.
 #[derive(Clone, Copy)]
-pub(super) struct How {
+pub(super) struct How<'a> {
     pub(super) kind: Kind,
     pub(super) dry_run: bool,
     pub(super) anew: bool,
     pub(super) static_keys_are_new: bool,
     /// Also in the place of what is on none.
     pub(super) on_trial: bool,
+    /// Nothing at all, if a gateway has anything else than these versions or the same files.
+    pub(super) over: Option<&'a CutOff>,
 }
 
-impl How {
+impl<'a> How<'a> {
     /// What changed, as this kind of record.
-    pub(super) const fn changes(kind: Kind) -> Self {
-        Self { kind, dry_run: false, anew: false, static_keys_are_new: false, on_trial: false }
+    pub(super) const fn changes(kind: Kind, over: Option<&'a CutOff>) -> Self {
+        Self { kind, dry_run: false, anew: false, static_keys_are_new: false, on_trial: false, over }
     }
 }
 
@@ -79,7 +81,7 @@ impl Gateway {
     }
 }
 
-impl How {
+impl How<'_> {
     /// What takes the place of a record without a trial is on none either, unless the operator says so: who has not fetched that record
     /// would have the revoked gateway in its trial.
     fn kind(self, place: &Place) -> Kind {
@@ -98,6 +100,13 @@ impl How {
                 _ => false,
             }
     }
+
+    /// True if a box gets static keys because the operator says that nobody had them.
+    const fn trusts_that_keys_are_new(self, gateway: &Gateway, place: &Place) -> bool {
+        self.static_keys_are_new
+            && gateway.rendered.has_static_keys
+            && matches!(place.difference, Difference::OtherIdentity { .. })
+    }
 }
 
 /// Gateways of a rendering, with their places in the directory.
@@ -105,18 +114,36 @@ type Places = Vec<(Gateway, Place)>;
 
 impl Signing {
     /// Publishes what is not in the directory yet. The versions that have the rendering's files.
-    pub(super) fn publish(&self, rendering: &Path, how: How) -> Result<Versions, Failure> {
+    pub(super) fn publish(&self, rendering: &Path, how: How<'_>) -> Result<Versions, Failure> {
         let operator = self.operator()?;
         let gateways = self.gateways(rendering, None)?;
         let mut directory = self.open()?;
         let (now, valid) = (unix_seconds(), self.validity());
         let places = self.places(&mut *directory, operator, gateways, how.kind)?;
+        // Each place is written over what was looked at here, and nothing else.
+        let others = how.over.map(|known| overtaken(&places, known)).unwrap_or_default();
+        if !others.is_empty() {
+            let line = format_args!(
+                "somebody else has published for {} meanwhile, so nothing is published here; look at it",
+                others.join(", ")
+            );
+            return Err(told(&line, Failure::Failed));
+        }
+        let recognizes =
+            !operator.is_of_token() || places.iter().any(|(_, place)| place.difference.has_files());
         let (mut all, mut versions) = (Ok(()), Versions::new());
         for (gateway, place) in &places {
             let title = gateway.title();
             if how.repeats_packet_numbers(gateway, place) {
                 let line = format_args!(
                     "{title}: its box is another one, and does not know which packet numbers the static keys had; make new keys for both ends of the link, and apply with --static-keys-are-new"
+                );
+                all = Err(told(&line, Failure::Failed));
+                continue;
+            }
+            if !recognizes && how.trusts_that_keys_are_new(gateway, place) {
+                let line = format_args!(
+                    "{title}: whether its static keys are new cannot be checked, as nothing in the directory is recognized: the signing key was moved into a token; apply first without --static-keys-are-new, then again, or give the box another name"
                 );
                 all = Err(told(&line, Failure::Failed));
                 continue;
@@ -154,9 +181,7 @@ impl Signing {
         rendering: &Path,
         gone: Option<&GatewayName>,
     ) -> Result<Vec<String>, Failure> {
-        self.differing(rendering, Kind::Configuration, gone, |difference| {
-            matches!(difference, Difference::Same { .. } | Difference::Ending { .. })
-        })
+        self.differing(rendering, Kind::Configuration, gone, Difference::has_files)
     }
 
     /// Names of gateways that cannot have what is in the rendering from the directory.
@@ -164,28 +189,23 @@ impl Signing {
         self.differing(rendering, kind, None, |difference| matches!(difference, Difference::Same { .. }))
     }
 
-    /// Versions that gateways of the rendering have in the directory, if the operator signed them.
-    pub(super) fn versions(&self, rendering: &Path) -> Result<Versions, Failure> {
-        let places = self.looked_at(rendering)?;
-        let version = |(gateway, place): &(Gateway, Place)| {
-            Some((gateway.rendered.name.clone(), place.difference.version()?))
-        };
-        Ok(places.iter().filter_map(version).collect())
-    }
-
-    /// Names of gateways for which something else is in the directory than these versions, or the rendering.
-    pub(super) fn overtaken(&self, rendering: &Path, versions: &CutOff) -> Result<Vec<String>, Failure> {
-        let places = self.looked_at(rendering)?;
-        let is_other = |(gateway, place): &&(Gateway, Place)| {
-            let known = versions.get(gateway.rendered.name.as_str()).copied();
-            !matches!(place.difference, Difference::Same { .. }) && place.difference.version() != known
-        };
-        Ok(places.iter().filter(is_other).map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
-    }
-
-    fn looked_at(&self, rendering: &Path) -> Result<Places, Failure> {
+    /// Versions that gateways of the rendering have in the directory; or the names of those that have something else there. `before`: what
+    /// they had before a command that was cut off.
+    pub(super) fn versions(
+        &self,
+        rendering: &Path,
+        before: Option<&CutOff>,
+    ) -> Result<Result<CutOff, Vec<String>>, Failure> {
         let gateways = self.gateways(rendering, None)?;
-        self.places(&mut *self.open()?, self.operator()?, gateways, Kind::Configuration)
+        let places = self.places(&mut *self.open()?, self.operator()?, gateways, Kind::Configuration)?;
+        let version = |(gateway, place): &(Gateway, Place)| {
+            Some((gateway.rendered.name.to_string(), place.difference.version()?))
+        };
+        let others = match before {
+            Some(before) => overtaken(&places, before),
+            None => names(places.iter().filter(|(_, place)| !place.difference.has_files())),
+        };
+        Ok(if others.is_empty() { Ok(places.iter().filter_map(version).collect()) } else { Err(others) })
     }
 
     fn differing(
@@ -198,8 +218,7 @@ impl Signing {
         let operator = self.operator()?;
         let gateways = self.gateways(rendering, gone)?;
         let places = self.places(&mut *self.open()?, operator, gateways, kind)?;
-        let others = places.iter().filter(|(_, place)| !is_there(&place.difference));
-        Ok(others.map(|(gateway, _)| gateway.rendered.name.to_string()).collect())
+        Ok(names(places.iter().filter(|(_, place)| !is_there(&place.difference))))
     }
 
     /// Where these gateways stand; undecided while the directory is away.
@@ -360,6 +379,19 @@ impl Signing {
             },
         )
     }
+}
+
+/// Names of gateways that have something else in the directory than these versions, or the same files.
+fn overtaken(places: &Places, known: &CutOff) -> Vec<String> {
+    let is_other = |(gateway, place): &&(Gateway, Place)| {
+        let known = known.get(gateway.rendered.name.as_str()).copied();
+        !matches!(place.difference, Difference::Same { .. }) && place.difference.version() != known
+    };
+    names(places.iter().filter(is_other))
+}
+
+fn names<'p>(places: impl Iterator<Item = &'p (Gateway, Place)>) -> Vec<String> {
+    places.map(|(gateway, _)| gateway.rendered.name.to_string()).collect()
 }
 
 /// Public keys of identities that were revoked, with their files.

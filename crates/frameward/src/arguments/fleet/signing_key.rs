@@ -41,7 +41,7 @@ pub(super) fn uri(key: &Path) -> Result<Option<TokenUri>, Failure> {
 /// Asks whoever sits at the terminal for the PIN of a token. `None`: nobody does, or will not say.
 pub(super) fn ask(token: &str) -> Option<Zeroizing<String>> {
     let mut asked = OpenOptions::new().read(true).write(true).open("/dev/tty").ok()?;
-    // Nothing is shown, and an interrupt is a character: the terminal is always put back.
+    // Nothing is shown, and an interrupt is a character, so the terminal is put back; not after a SIGTERM or SIGKILL.
     terminal::enable_raw_mode().ok()?;
     let typed = write!(asked, "PIN of {token}: ").and_then(|()| line(&mut asked));
     let is_back = terminal::disable_raw_mode();

@@ -7,7 +7,7 @@ use report::samples::{agreed, sample_cell, sample_site};
 use report::{GatewayReport, Level, Verdict};
 use testkit::TestDirectory;
 
-use super::{Part, fallen};
+use super::{Part, Stood, fallen};
 
 /// A gateway with a site that protects its LAN, and a link with a cell.
 const TEXT: &str = r#"
@@ -303,6 +303,14 @@ fn what_the_new_configuration_has_no_more_does_not_count() {
     assert!(
         world.fell(&before, &after).starts_with("member berlin of link plants, peer berlin of site plants")
     );
+    // Its peer is plain from now on, and has no channel.
+    let key = world.text[start..end].split("public_key = ").nth(1).unwrap().lines().next().unwrap();
+    let plain = world.text.replace(&format!("public_key = {key}"), "mode = \"plain\"\nvni = 7");
+    let plain = plain.replace("berlin.example.net:7787", "berlin.example.net:4789");
+    let mut after = well();
+    "plain".clone_into(&mut after.sites[0].peers[0].state);
+    inner(&mut after).members.remove(0);
+    assert_eq!(world.fell_with(&plain, &before, &after), "");
     // A link whose members are named, and one of them is not any more.
     let named = |sci: &str| world.text.replacen("[link.mka]", &format!("[link.mka]\npeers = [\"{sci}\"]"), 1);
     let mut alone = well();
@@ -321,10 +329,45 @@ fn what_the_new_configuration_has_no_more_does_not_count() {
 fn what_a_configuration_asks_for_is_what_a_gateway_shows() {
     let world = World::new("standing-configured");
     let config = world.configuration(&world.text);
-    let (all, shown) = (Part::configured(&config), Part::standing(&well()));
-    assert_eq!(all.len(), 5, "{all:?}");
+    let mut silent = Stood::new(Some(&config));
+    assert!(!silent.look(None));
+    let (all, shown) = (silent.parts(), Part::standing(&well()));
+    assert_eq!(all.len(), 3, "{all:?}");
     assert!(all.iter().all(|part| part.is_among(&shown)), "{all:?} {shown:?}");
     assert!(shown.iter().all(|part| part.is_of(&config, &shown)), "{shown:?}");
+}
+
+/// The other end of a change does not wait, so neither does this one for a peer that is off.
+#[test]
+fn a_peer_that_is_off_is_not_waited_for() {
+    let world = World::new("standing-off");
+    let config = world.configuration(&world.text);
+    let mut report = well();
+    "connecting".clone_into(&mut report.sites[0].peers[1].state);
+    inner(&mut report).members.pop();
+    let mut stood = Stood::new(Some(&config));
+    assert!(stood.look(Some(Part::standing(&report))), "the site and the links are there");
+    assert!(!stood.parts().iter().any(|part| part.to_string().contains("leipzig")));
+}
+
+/// A link is waited for. Meanwhile a peer has changed over, and waits for this end to do so.
+#[test]
+fn what_fell_while_a_link_was_waited_for_has_stood() {
+    let world = World::new("standing-union");
+    let config = world.configuration(&world.text);
+    let mut starts = well();
+    alarm(&mut starts.links[0].verdict);
+    let mut later = well();
+    "connecting".clone_into(&mut later.sites[0].peers[0].state);
+    let mut stood = Stood::new(Some(&config));
+    assert!(!stood.look(None));
+    assert!(!stood.look(Some(Part::standing(&starts))), "a link is waited for");
+    assert!(stood.look(Some(Part::standing(&later))));
+    let lines: Vec<_> = stood.parts().iter().map(Part::line).collect();
+    assert_eq!(judged(&lines, &config, &later), "peer berlin of site plants does not stand any more");
+    assert_eq!(judged(&lines, &config, &well()), "");
+    // Once each.
+    assert_eq!(lines.len(), Part::standing(&well()).len(), "{lines:?}");
 }
 
 /// A box is upgraded while a version is on trial.
