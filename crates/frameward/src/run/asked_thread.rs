@@ -56,10 +56,10 @@ impl AskedThread {
     /// Asks a question, which is not begun if it was left before.
     pub(super) fn ask<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Question<T> {
         let question = Question(Arc::new((Mutex::new(Answer::Open), Condvar::new())));
-        let open = Question(Arc::clone(&question.0));
+        let open = Open(Question(Arc::clone(&question.0)));
         self.begin(move || {
-            if !matches!(*lock(&open.0.0), Answer::Left) {
-                open.answer(work());
+            if open.0.is_open() {
+                open.0.answer(work());
             }
         });
         question
@@ -68,8 +68,8 @@ impl AskedThread {
     /// The same for what is done whether anybody waits or not, the answer being of less use.
     pub(super) fn insist<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Question<T> {
         let question = Question(Arc::new((Mutex::new(Answer::Open), Condvar::new())));
-        let open = Question(Arc::clone(&question.0));
-        self.begin(move || open.answer(work()));
+        let open = Open(Question(Arc::clone(&question.0)));
+        self.begin(move || open.0.answer(work()));
         question
     }
 }
@@ -77,14 +77,33 @@ impl AskedThread {
 /// A question, and its answer when that has come.
 pub(super) struct Question<T>(Arc<(Mutex<Answer<T>>, Condvar)>);
 
+/// The thread's side of a question. Dropped without an answer, by a panic, it is open no more.
+struct Open<T>(Question<T>);
+
+impl<T> Drop for Open<T> {
+    fn drop(&mut self) {
+        let (answer, given) = &*self.0.0;
+        let mut answer = lock(answer);
+        if matches!(*answer, Answer::Open) {
+            *answer = Answer::Left;
+            given.notify_one();
+        }
+    }
+}
+
 enum Answer<T> {
     Open,
     Given(T),
-    /// Nobody waits for it any more.
+    /// Nobody waits for it any more, or none comes.
     Left,
 }
 
 impl<T> Question<T> {
+    /// Whether its answer is there, or may come.
+    pub(super) fn is_open(&self) -> bool {
+        !matches!(*lock(&self.0.0), Answer::Left)
+    }
+
     fn answer(&self, value: T) {
         let (answer, given) = &*self.0;
         let mut answer = lock(answer);
@@ -160,7 +179,7 @@ mod tests {
         assert_eq!(dropped.recv().unwrap().as_deref(), Some("asked"));
         assert_eq!(was_begun.iter().collect::<Vec<_>>(), ["insisted"]);
         // A question that is not left has its answer however late, and a panic ends nothing.
-        let _ = thread.ask(|| panic!("expected by the test"));
+        let ended = thread.ask(|| panic!("expected by the test"));
         let question = thread.ask(|| 7);
         let end = Instant::now() + Duration::from_secs(60);
         let answer = loop {
@@ -169,6 +188,6 @@ mod tests {
                 answer => break answer,
             }
         };
-        assert_eq!((answer, question.leave()), (Some(7), None));
+        assert_eq!((answer, question.leave(), ended.is_open()), (Some(7), None, false));
     }
 }

@@ -161,7 +161,9 @@ impl InterfaceSettings {
             found.map(|number| late.swap_remove(number))
         };
         let (question, patience) = match late {
-            Some(late) if late.allowed == allowed => (late.prepared, Duration::ZERO),
+            Some(late) if late.allowed == allowed && late.prepared.is_open() => {
+                (late.prepared, Duration::ZERO)
+            }
             other => {
                 if let Some(Ok(prepared)) = other.and_then(|late| late.prepared.leave()) {
                     self.settings.begin(move || drop(prepared));
