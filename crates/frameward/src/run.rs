@@ -83,7 +83,7 @@ pub use upgrade::{Passed, hear_signals, judge, take_passed};
 use verdicts::Verdicts;
 
 /// Interval between the main thread's looks at workers' requests. At 1.5 million frames a second half a block of PNs
-/// lasts 350 ms.
+/// lasts 350 ms, and half of the first one 22 ms.
 const TICK: Duration = Duration::from_millis(20);
 /// Limit on a stop's wait for interfaces, all together.
 const LONGEST_STOP: Duration = Duration::from_secs(60);
