@@ -10,7 +10,7 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use pnstore::BLOCK_PNS;
+use pnstore::MOST_UNUSED_PNS;
 use wire::Pn;
 
 /// The speed that is assumed of an interface that tells none, in Mbit/s.
@@ -24,8 +24,8 @@ const SHORTEST_OCTETS: u64 = 60;
 /// Preamble with start delimiter, FCS and gap.
 const AROUND_OCTETS: u64 = 8 + 4 + 12;
 
-/// Crashes after which the PNs of a key are used, if each costs a whole block. A stop in order gives its block back.
-pub const CRASHES: u64 = Pn::LAST_32.number() / BLOCK_PNS.get();
+/// Crashes after which the PNs of a key are used, if each costs as much as one under load can. A stop in order costs none.
+pub const CRASHES: u64 = Pn::LAST_32.number() / MOST_UNUSED_PNS;
 
 /// The speed of an interface in Mbit/s, if it tells one.
 pub fn interface_mbits(interface: &str) -> Option<u32> {
@@ -69,7 +69,7 @@ mod tests {
         assert_eq!(line_rate(1000, 32), 1_077_586);
         assert_eq!(at_rate(line_rate(1000, 32)), Duration::from_secs(3985));
         assert_eq!(line_rate(100, 0), 148_809, "the rate that everybody knows");
-        assert_eq!(CRASHES, 4095);
+        assert_eq!(CRASHES, 2047);
         assert_eq!(at_rate(0), Duration::from_secs(u64::from(u32::MAX)));
     }
 

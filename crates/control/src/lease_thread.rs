@@ -13,7 +13,7 @@ use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::{Duration, Instant};
@@ -177,10 +177,42 @@ impl LeaseThread {
         work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
         patience: Duration,
     ) -> Result<T, LeaseError> {
-        if let Some(silent) = self.silent(Instant::now()) {
-            return Err(self.silence(silent));
+        if self.silent(Instant::now()).is_some() {
+            return Err(self.silence(SILENT));
         }
         self.begin(work).recv_timeout(patience).map_err(|_| self.silence(patience))
+    }
+
+    /// The same for what has to be undone if the one who asked has given up meanwhile: at once, before anything else is done. What was
+    /// given up before it began is not begun.
+    pub(crate) fn ask_or_undo<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+        undo: impl FnOnce(&mut LeaseStore, T) + Send + 'static,
+        patience: Duration,
+    ) -> Result<T, LeaseError> {
+        if self.silent(Instant::now()).is_some() {
+            return Err(self.silence(SILENT));
+        }
+        let (reply, answer) = mpsc::channel();
+        // Set by the first: the one who gives up, or the answer.
+        let decided = Arc::new(AtomicBool::new(false));
+        let is_decided = Arc::clone(&decided);
+        self.send(Work::Other(Box::new(move |leases| {
+            if is_decided.load(Ordering::Acquire) {
+                return;
+            }
+            let done = work(leases);
+            if is_decided.swap(true, Ordering::AcqRel) {
+                undo(leases, done);
+            } else {
+                let _ = reply.send(done);
+            }
+        })));
+        let answered = answer.recv_timeout(patience).ok();
+        // Without an answer it is on its way if it was given first.
+        let late = || decided.swap(true, Ordering::AcqRel).then(|| answer.recv().ok()).flatten();
+        answered.or_else(late).ok_or_else(|| self.silence(SILENT))
     }
 
     /// Has something done behind all that is under way, and does not wait. No answer comes if the thread has ended.
@@ -193,7 +225,7 @@ impl LeaseThread {
         answer
     }
 
-    /// Error of a silence of this duration.
+    /// Error of a silence of this duration. Whoever tries again and again says the same, not a growing one: it is logged once.
     pub(crate) fn silence(&self, silent: Duration) -> LeaseError {
         LeaseError::Silent { path: self.path.clone(), silent }
     }

@@ -102,7 +102,7 @@ pub(crate) enum PnUser {
 /// A lease with its reservation that is under way.
 struct Lease {
     of: TransmitLease,
-    /// PNs of the next block.
+    /// PNs of the latest block. One that replaces it under load begins with as many.
     block: NonZeroU64,
     pending: Option<u64>,
     /// A reservation that failed is due again then.
@@ -111,14 +111,15 @@ struct Lease {
 
 impl Lease {
     fn new(of: TransmitLease) -> Self {
-        Self { of, block: next_block(FIRST_BLOCK_PNS), pending: None, retry_at: None }
+        Self { of, block: FIRST_BLOCK_PNS, pending: None, retry_at: None }
     }
 
     /// Has the next block of PNs reserved, unless that is under way.
     fn reserve(&mut self, lease_thread: &mut LeaseThread) {
         if self.pending.is_none() {
             let TransmitLease { name, last, .. } = self.of;
-            (self.pending, self.retry_at) = (Some(lease_thread.reserve(name, last, self.block)), None);
+            (self.pending, self.retry_at) =
+                (Some(lease_thread.reserve(name, last, next_block(self.block))), None);
         }
     }
 
@@ -223,6 +224,11 @@ impl StaticControl {
         self.lease.of
     }
 
+    /// PNs of the transmit SA's latest block.
+    pub(crate) const fn latest_block(&self) -> NonZeroU64 {
+        self.lease.block
+    }
+
     /// Whether a block of PNs is under way.
     pub(crate) const fn is_reserving(&self) -> bool {
         self.lease.pending.is_some()
@@ -283,7 +289,7 @@ impl StaticControl {
         let lease = self.lease.of;
         if let Some(transmit) = transmit {
             // The SA before asked for the reservation that is under way: it would be taken for the new one's.
-            self.lease = Lease::new(transmit);
+            self.lease = Lease { block: self.lease.block, ..Lease::new(transmit) };
         }
         let ended = match express {
             ExpressChange::Same => None,

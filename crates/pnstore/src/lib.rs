@@ -64,7 +64,9 @@ use wire::Pn;
 
 pub use disk::{Directory, Disk, replace};
 pub use error::LeaseError;
-pub use lease::{BLOCK_PNS, FIRST_BLOCK_PNS, LeaseName, PnBlock, Reservation, UnusedPns, next_block};
+pub use lease::{
+    BLOCK_PNS, FIRST_BLOCK_PNS, LeaseName, MOST_UNUSED_PNS, PnBlock, Reservation, UnusedPns, next_block,
+};
 pub use record::RecordError;
 use roles::KnownName;
 pub use roles::{Role, StateView};
@@ -167,9 +169,24 @@ impl LeaseStore {
     ///
     /// Those of [`LeaseStore::check_role`], `MarksHeld`, `Write` and `Full`.
     pub fn begin(&mut self, name: LeaseName, last: Pn, key_file: &Path) -> Result<InitialLease, LeaseError> {
+        self.begin_with(name, last, key_file, FIRST_BLOCK_PNS)
+    }
+
+    /// The same for a transmit SA that replaces one under load: its first block is as large as the latest one of that.
+    ///
+    /// # Errors
+    ///
+    /// As [`LeaseStore::begin`].
+    pub fn begin_with(
+        &mut self,
+        name: LeaseName,
+        last: Pn,
+        key_file: &Path,
+        pns: NonZeroU64,
+    ) -> Result<InitialLease, LeaseError> {
         let locked = LockedMarks::lock(key_file)?;
         self.check_role(Role::Send, name, key_file)?;
-        let reservation = self.reserve(name, last, FIRST_BLOCK_PNS)?;
+        let reservation = self.reserve(name, last, pns)?;
         let unmarked = locked.set(&UseMark::sent(name), key_file);
         Ok(InitialLease { reservation, unmarked })
     }

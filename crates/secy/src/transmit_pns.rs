@@ -183,6 +183,26 @@ mod tests {
         assert_eq!(pns.take_first_of(1), Ok(pn(0xffff_fffe)));
     }
 
+    /// Blocks that double from 2^16 to 2^20, each asked for and granted at once when the SA says so: what a crash burns is the first
+    /// block, or five times the frames, and never more than two of the largest blocks.
+    #[test]
+    fn a_crash_burns_pns_in_proportion_to_the_frames_before() {
+        let (mut block, most) = (1_u64 << 16, 2 << 20);
+        let mut pns = TransmitPns::new(pn(1), pn(block), Pn::LAST_32);
+        let mut worst = 0;
+        for frames in 1..=20_000_000_u64 {
+            assert_eq!(pns.take_first_of(0), Ok(pn(frames)));
+            if pns.next_action() == NextAction::Reserve {
+                block = (2 * block).min(1 << 20);
+                pns.reserve_through(pn(pns.reserved().number() + block));
+            }
+            let burnt = pns.reserved().number() - frames;
+            assert!(burnt <= (1 << 16).max(5 * (frames + 2)).min(most), "{burnt} after {frames}");
+            worst = worst.max(burnt);
+        }
+        assert!(worst > most * 9 / 10, "the bound is not loose: {worst}");
+    }
+
     #[test]
     fn rekey_is_due_at_three_quarters() {
         for (last, at) in [(Pn::LAST_32, 0xc000_0000), (Pn::LAST_64, 0xc000_0000_0000_0000)] {

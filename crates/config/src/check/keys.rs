@@ -192,7 +192,7 @@ pub(super) fn write_lifetime(
     let fastest = line_rate(speed, overhead_octets(link) as u64);
     writeln!(
         f,
-        "  key lasts  2^32 frames: {} of shortest frames at {speed} Mbit/s{assumed}, {} at {USUAL_FRAMES_A_SECOND} frames/s; or {CRASHES} crashes",
+        "  key lasts  2^32 frames: {} of shortest frames at {speed} Mbit/s{assumed}, {} at {USUAL_FRAMES_A_SECOND} frames/s; or {CRASHES} crashes under load",
         Span(at_rate(fastest)),
         Span(at_rate(USUAL_FRAMES_A_SECOND))
     )

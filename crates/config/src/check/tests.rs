@@ -107,7 +107,7 @@ link press
   in clear   lldp (0x88cc), both ways: a stranger on the network reads what the machine tells its neighbours, and can pose as one
   own SA     SCI 02:00:00:00:00:01/1, AN 0, key {}
   peer SA    SCI 02:00:00:00:00:02/1, AN 2, key {}
-  key lasts  2^32 frames: 11 hours of shortest frames at 100 Mbit/s, 49 days at 1000 frames/s; or 4095 crashes
+  key lasts  2^32 frames: 11 hours of shortest frames at 100 Mbit/s, 49 days at 1000 frames/s; or 2047 crashes under load
 ",
             keys[0], keys[1]
         )
@@ -194,7 +194,7 @@ fn the_plan_tells_which_suite_is_faster_here() {
 #[test]
 fn the_plan_tells_how_long_a_key_lasts() {
     let plan = |config: &Config| Plan::new(config, None).unwrap().to_string();
-    let assumed = "  key lasts  2^32 frames: 66 minutes of shortest frames at 1000 Mbit/s (assumed), 49 days at 1000 frames/s; or 4095 crashes\n";
+    let assumed = "  key lasts  2^32 frames: 66 minutes of shortest frames at 1000 Mbit/s (assumed), 49 days at 1000 frames/s; or 2047 crashes under load\n";
     assert!(plan(&configured("")).contains(assumed));
     assert!(plan(&configured("sci = \"never\"")).contains(" 61 minutes of shortest frames"));
     assert!(!plan(&configured("protect_frames = false")).contains("key lasts"));

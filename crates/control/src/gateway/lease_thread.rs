@@ -8,7 +8,7 @@ use pnstore::{LeaseError, LeaseStore, UnusedPns};
 use super::Gateway;
 use crate::Notice;
 use crate::floors::Floor;
-use crate::lease_thread::{Answer, DiskProbe, FIRST_PATIENCE, LAST_PATIENCE, PATIENCE};
+use crate::lease_thread::{Answer, DiskProbe, FIRST_PATIENCE, LAST_PATIENCE, PATIENCE, SILENT};
 
 impl Gateway {
     /// Has the disk's thread work on leases and floors, and waits for it, for two seconds at most.
@@ -20,6 +20,18 @@ impl Gateway {
         work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
     ) -> Result<T, LeaseError> {
         self.lease_thread.ask(work, PATIENCE)
+    }
+
+    /// The same for what is to be undone if it is done too late, for nobody would know of it.
+    ///
+    /// # Errors
+    /// [`LeaseError::Silent`]: it is as if it had not been done, or will be before anything else is.
+    pub fn on_disk_or_undo<T: Send + 'static>(
+        &mut self,
+        work: impl FnOnce(&mut LeaseStore) -> T + Send + 'static,
+        undo: impl FnOnce(&mut LeaseStore, T) + Send + 'static,
+    ) -> Result<T, LeaseError> {
+        self.lease_thread.ask_or_undo(work, undo, PATIENCE)
     }
 
     /// The same for a gateway whose links are not there yet, so that nobody else waits: for a minute at most.
@@ -60,7 +72,7 @@ impl Gateway {
                 self.disk_probe = DiskProbe::UnderWay(self.lease_thread.begin(LeaseStore::probe));
             }
         }
-        self.lease_thread.silent(now).map(|silent| Err(self.lease_thread.silence(silent)))
+        self.lease_thread.silent(now).map(|_| Err(self.lease_thread.silence(SILENT)))
     }
 
     /// Whether the disk's answer to [`Gateway::probe_disk`] has come since the last call.
@@ -123,9 +135,10 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::lease_thread::SILENT;
     use dataplane::worker::Polling;
     use netdev::scheduling::Scheduling;
+    use pnstore::{FIRST_BLOCK_PNS, LeaseName, PnBlock, Reservation};
+    use wire::Pn;
 
     /// Whoever asks again and again, as a reload does, takes no answers meanwhile.
     #[test]
@@ -182,6 +195,68 @@ mod tests {
         notices.extend(gateway.turn(Instant::now()));
         assert!(notices.iter().any(|notice| matches!(notice, Notice::DiskAnswers { .. })), "{notices:?}");
         answers(&mut gateway);
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    /// A block that was reserved too late is given back before anything else is done: the next one is behind what its SA has.
+    #[test]
+    fn what_nobody_receives_is_undone_at_once() {
+        let path = std::env::temp_dir().join(format!("frameward-disk-undone-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        let name = LeaseName::xpn(b"key", wire::Ssci(1));
+        let reserve = move |leases: &mut LeaseStore| {
+            let reserved = leases.reserve(name, Pn::LAST_32, FIRST_BLOCK_PNS);
+            let Ok(Reservation::Block(block)) = reserved else { panic!("{reserved:?}") };
+            block
+        };
+        let back = move |leases: &mut LeaseStore, PnBlock { first: next, last: through }: PnBlock| {
+            leases.give_back(&[UnusedPns { name, next, through }]).unwrap();
+        };
+        let first = gateway.on_disk(reserve).unwrap();
+        // It is given up while it is under way, and before it begins.
+        let (go, held) = channel::<()>();
+        let (begun, has_begun) = channel::<()>();
+        let slow = move |leases: &mut LeaseStore| {
+            drop(begun);
+            while held.recv().is_ok() {}
+            reserve(leases)
+        };
+        let late = gateway.lease_thread.ask_or_undo(slow, back, Duration::from_millis(100));
+        assert!(matches!(late, Err(LeaseError::Silent { .. })));
+        while has_begun.recv().is_ok() {}
+        let given_up = gateway.lease_thread.ask_or_undo(reserve, back, Duration::ZERO);
+        assert!(matches!(given_up, Err(LeaseError::Silent { .. })));
+        let next = gateway.begin_on_disk(reserve);
+        drop(go);
+        let next = next.recv_timeout(FIRST_PATIENCE).unwrap();
+        assert_eq!(next.first.number(), first.last.number() + 1);
+        // In time it is the caller's.
+        let taken = gateway.on_disk_or_undo(reserve, back).unwrap();
+        assert_eq!(taken.first.number(), next.last.number() + 1);
+        assert_eq!(gateway.on_disk(reserve).unwrap().first.number(), taken.last.number() + 1);
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+
+    /// Whoever tries again every second says so once.
+    #[test]
+    fn a_silence_has_the_same_words_all_the_time() {
+        let path = std::env::temp_dir().join(format!("frameward-disk-words-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        let (go, held) = channel::<()>();
+        drop(gateway.begin_on_disk(move |_| while held.recv().is_ok() {}));
+        let now = Instant::now();
+        let words = |gateway: &mut Gateway, seconds| {
+            let known = gateway.probe_disk(now + Duration::from_secs(seconds));
+            known.map(|known| known.unwrap_err().to_string())
+        };
+        assert_eq!(words(&mut gateway, 0), None);
+        let first = words(&mut gateway, 10).unwrap();
+        assert_eq!(words(&mut gateway, 90), Some(first));
+        drop(go);
         gateway.stop().unwrap();
         std::fs::remove_dir_all(&path).unwrap();
     }

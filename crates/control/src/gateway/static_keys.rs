@@ -1,10 +1,11 @@
 //! Links with static keys: leases of PNs, and pipelines that take over from others.
 
+use std::num::NonZeroU64;
 use std::time::Instant;
 
 use dataplane::job::Progress;
 use dataplane::pipeline::Pipeline;
-use pnstore::{LeaseError, Reservation};
+use pnstore::{FIRST_BLOCK_PNS, LeaseError, Reservation};
 use secy::{CarryOver, NextAction};
 
 use super::Gateway;
@@ -47,6 +48,13 @@ impl Gateway {
             keys.end_change();
         }
         Ok(())
+    }
+
+    /// PNs of the latest block of a link's transmit SA: one that replaces it begins with as many, for it has the same frames to send.
+    pub fn latest_block(&mut self, name: &str) -> NonZeroU64 {
+        let number = self.number(name);
+        let keys = number.and_then(|number| self.links[number].static_keys_mut());
+        keys.map_or(FIRST_BLOCK_PNS, |keys| keys.latest_block())
     }
 
     /// Meets a need of a transmit SA.

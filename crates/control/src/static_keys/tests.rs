@@ -268,3 +268,42 @@ fn a_start_without_express_pns_has_all_else() {
     assert_eq!(kernel.highest(express_sak(9).sci, AN0).unwrap(), Some(0), "the peer's are received");
     assert_eq!(control.end_in_kernel(Some(&mut kernel)).unwrap().1, None, "no PN goes back");
 }
+
+/// Blocks double while frames come; and an SA that takes over from one under load begins where that stands, not at 2^16.
+#[test]
+fn blocks_double_and_a_replacing_sa_goes_on_with_the_size() {
+    let path = std::env::temp_dir().join(format!("frameward-blocks-{}", std::process::id()));
+    let mut leases = pnstore::LeaseStore::open(&path, None).unwrap();
+    let name = LeaseName::new(&[1; 32], sci(1));
+    let Ok(Reservation::Block(first)) = leases.reserve(name, Pn::LAST_32, FIRST_BLOCK_PNS) else { panic!() };
+    let mut lease_thread = LeaseThread::start(leases, std::thread::current()).unwrap();
+    let lease_of = |through: Pn| TransmitLease { name, an: AN0, last: Pn::LAST_32, through };
+    let keys = StaticKeys { transmit: lease_of(first.last), express: None, receive: Vec::new() };
+    let mut control = StaticControl::new(keys);
+    let mut next = |control: &mut StaticControl| {
+        let before = control.transmit_lease().through.number();
+        control.reserve(false, &mut lease_thread);
+        let end = Instant::now() + Duration::from_secs(60);
+        let (ticket, reservation) = loop {
+            match lease_thread.next_answer() {
+                Some(crate::lease_thread::Answer::Reserved { ticket, reservation }) => {
+                    break (ticket, reservation);
+                }
+                _ => assert!(Instant::now() < end),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        };
+        assert!(
+            control.take_reservation(ticket, reservation, Instant::now()).is_ok_and(|block| block.is_some())
+        );
+        let size = control.transmit_lease().through.number() - before;
+        assert_eq!(size, control.latest_block().get());
+        size
+    };
+    assert_eq!([(); 3].map(|()| next(&mut control)), [1 << 17, 1 << 18, 1 << 19]);
+    let goes_on = lease_of(control.transmit_lease().through);
+    control.replace(Some(goes_on), ExpressChange::None, Vec::new());
+    assert_eq!(control.latest_block().get(), 1 << 19);
+    assert_eq!([(); 2].map(|()| next(&mut control)), [1 << 20, 1 << 20]);
+    std::fs::remove_dir_all(&path).unwrap();
+}

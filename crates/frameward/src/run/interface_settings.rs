@@ -6,82 +6,188 @@
 //! ```
 //!
 //! Before main waits it has asked whether the disk answers ([`control::Gateway::probe_disk`]), so only a disk that stalls in this
-//! moment holds it up, and once. What is not done within that time is taken back when it is done. An interface that has vanished is let
-//! go without waiting. Before links have frames, and when they have none any more, nobody else waits: a minute is granted.
+//! moment holds it up, and once: while a question is open for two seconds all others are refused unasked, and what is to be put back is
+//! handed over ([`AskedThread`]). An interface whose preparation takes longer is taken by whoever asks for it next; if nobody does for
+//! [`UNCLAIMED`], it is put back. One that has vanished is let go without waiting. Before links have frames nobody else waits: a minute
+//! is granted. A stop has one deadline for all interfaces.
+//!
+//! Records of KaYs are opened by a thread of their own, for they may be on another disk.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Sender};
-use std::thread;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use netdev::interface::{InterfaceError, Prepared, Tolerated};
 use netdev::passed_on::PassedInterface;
 
+use super::asked_thread::{AskedThread, Question};
+
 /// Limit on waiting while KaYs turn: well below the life time of an MKA participant, 6 s.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Limit on the wait of a start and a stop.
+/// Limit on each wait of a start.
 const FIRST_PATIENCE: Duration = Duration::from_secs(60);
+/// Time for which an interface that was prepared too late is kept for whoever asks for it again. A link does every second, a site too.
+const UNCLAIMED: Duration = Duration::from_secs(30);
 
-type Work = Box<dyn FnOnce() + Send>;
+/// How long main waits.
+#[derive(Clone, Copy)]
+enum Patience {
+    First,
+    WithFrames,
+    Until(Instant),
+}
 
-/// Main's hold on the thread, which ends when the last one is dropped.
+/// A preparation that has taken too long.
+struct Late {
+    name: String,
+    allowed: Tolerated,
+    prepared: Question<Result<Prepared, InterfaceError>>,
+    asked: Instant,
+}
+
+/// Main's hold on the threads, which end when the last one is dropped.
 #[derive(Clone)]
 pub(super) struct InterfaceSettings {
     state_dir: PathBuf,
-    work: Sender<Work>,
-    has_frames: Arc<AtomicBool>,
+    settings: AskedThread,
+    records: AskedThread,
+    shared: Arc<Mutex<Shared>>,
+}
+
+struct Shared {
+    patience: Patience,
+    late: Vec<Late>,
 }
 
 impl InterfaceSettings {
-    /// Starts the thread.
+    /// Starts the threads.
     ///
     /// # Errors
     /// If there can be no thread.
     pub(super) fn start(state_dir: &Path) -> io::Result<Self> {
-        let (work, to_do) = mpsc::channel::<Work>();
-        let serve = move || to_do.into_iter().for_each(|work| work());
-        thread::Builder::new().name("fw-settings".into()).spawn(serve)?;
-        Ok(Self { state_dir: state_dir.to_owned(), work, has_frames: Arc::default() })
+        let shared = Shared { patience: Patience::First, late: Vec::new() };
+        Ok(Self {
+            state_dir: state_dir.to_owned(),
+            settings: AskedThread::start("fw-settings")?,
+            records: AskedThread::start("fw-records")?,
+            shared: Arc::new(Mutex::new(shared)),
+        })
     }
 
-    /// Whether there are frames from now on, and KaYs that wait for nobody.
-    pub(super) fn set_has_frames(&self, has_frames: bool) {
-        self.has_frames.store(has_frames, Ordering::Relaxed);
+    fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn begin(&self, work: impl FnOnce() + Send + 'static) {
-        // A thread that has ended does not answer.
-        let _ = self.work.send(Box::new(work));
+    /// There are frames from now on, and KaYs that wait for nobody.
+    pub(super) fn has_frames(&self) {
+        self.shared().patience = Patience::WithFrames;
     }
 
-    /// Has something done about the interface of this name, or about files beside it, and waits for it.
+    /// All ends: whatever is put back, main waits until then and no longer.
+    pub(super) fn end_by(&self, deadline: Instant) {
+        self.shared().patience = Patience::Until(deadline);
+        self.put_unclaimed_back(Duration::ZERO);
+    }
+
+    /// Puts back what was prepared too late, and what nobody asks for any more.
+    pub(super) fn tidy(&self) {
+        self.put_unclaimed_back(UNCLAIMED);
+    }
+
+    fn put_unclaimed_back(&self, age: Duration) {
+        let unclaimed: Vec<_> =
+            self.shared().late.extract_if(.., |late| late.asked.elapsed() >= age).collect();
+        for late in unclaimed {
+            if let Some(Ok(prepared)) = late.prepared.leave() {
+                self.settings.begin(move || drop(prepared));
+            }
+        }
+    }
+
+    /// Limit on the wait for this thread.
     ///
     /// # Errors
-    /// [`InterfaceError::Silent`]; it may be done later all the same.
-    pub(super) fn ask<T: Send + 'static>(
+    /// If it is known that it does not answer.
+    fn patience(&self, thread: &AskedThread, name: &str) -> Result<Duration, InterfaceError> {
+        let (after, is_silent) = match self.shared().patience {
+            Patience::First => (FIRST_PATIENCE, thread.open_for() >= FIRST_PATIENCE),
+            Patience::WithFrames => (PATIENCE, thread.open_for() >= PATIENCE),
+            Patience::Until(deadline) => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                (left, left.is_zero())
+            }
+        };
+        if is_silent { Err(silent(name, after)) } else { Ok(after) }
+    }
+
+    /// Has something done about the interface of this name, and waits for it.
+    ///
+    /// # Errors
+    /// [`InterfaceError::Silent`]; if it was begun, it may be done later all the same.
+    fn ask<T: Send + 'static>(
         &self,
         name: &str,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, InterfaceError> {
-        let after = if self.has_frames.load(Ordering::Relaxed) { PATIENCE } else { FIRST_PATIENCE };
-        let (reply, answer) = mpsc::channel();
-        // What nobody receives any more is dropped there, and an interface put back by that.
-        self.begin(move || drop(reply.send(work())));
-        answer.recv_timeout(after).map_err(|_| InterfaceError::Silent { name: name.to_owned(), after })
+        let after = self.patience(&self.settings, name)?;
+        let question = self.settings.ask(work);
+        question.wait(after).or_else(|| question.leave()).ok_or_else(|| silent(name, after))
     }
 
-    /// Opens the interface of that name and makes it fit for raw forwarding.
+    /// Has the record of a KaY on this interface opened, and waits for it.
+    ///
+    /// # Errors
+    /// [`InterfaceError::Silent`].
+    pub(super) fn open_record<T: Send + 'static>(
+        &self,
+        name: &str,
+        open: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, InterfaceError> {
+        let after = self.patience(&self.records, name)?;
+        let question = self.records.ask(open);
+        question.wait(after).or_else(|| question.leave()).ok_or_else(|| silent(name, after))
+    }
+
+    /// Opens the interface of that name and makes it fit for raw forwarding. What takes too long is taken by the next call.
     ///
     /// # Errors
     /// Those of [`Prepared::named`], and [`InterfaceError::Silent`].
     pub(super) fn prepare(&self, name: &str, allowed: Tolerated) -> Result<OwnInterface, InterfaceError> {
-        let (of, state_dir) = (name.to_owned(), self.state_dir.clone());
-        let prepared = self.ask(name, move || Prepared::named(&of, &state_dir, allowed))??;
-        Ok(OwnInterface { prepared: Some(prepared), settings: self.clone() })
+        let late = {
+            let late = &mut self.shared().late;
+            let found = late.iter().position(|late| late.name == name);
+            found.map(|number| late.swap_remove(number))
+        };
+        let (question, patience) = match late {
+            Some(late) if late.allowed == allowed && late.prepared.is_open() => {
+                (late.prepared, Duration::ZERO)
+            }
+            other => {
+                if let Some(Ok(prepared)) = other.and_then(|late| late.prepared.leave()) {
+                    self.settings.begin(move || drop(prepared));
+                }
+                let patience = self.patience(&self.settings, name)?;
+                let (of, state_dir) = (name.to_owned(), self.state_dir.clone());
+                (self.settings.ask(move || Prepared::named(&of, &state_dir, allowed)), patience)
+            }
+        };
+        let Some(prepared) = question.wait(patience) else {
+            let (name, asked) = (name.to_owned(), Instant::now());
+            let error = silent(&name, PATIENCE);
+            self.shared().late.push(Late { name, allowed, prepared: question, asked });
+            return Err(error);
+        };
+        let mut own = OwnInterface { prepared: Some(prepared?), settings: self.clone() };
+        // It may have vanished meanwhile, or been changed.
+        match own.renew() {
+            Ok(()) => Ok(own),
+            Err(error) => {
+                own.let_go();
+                Err(error)
+            }
+        }
     }
 
     /// Goes on with an interface of the program before this one.
@@ -93,6 +199,10 @@ impl InterfaceSettings {
         let prepared = self.ask(&passed.name, move || Prepared::go_on(&of, &state_dir))??;
         Ok(OwnInterface { prepared: Some(prepared), settings: self.clone() })
     }
+}
+
+fn silent(name: &str, after: Duration) -> InterfaceError {
+    InterfaceError::Silent { name: name.to_owned(), after }
 }
 
 /// An interface that was made fit for raw forwarding. Ports on it are to be closed before it is dropped, which puts it back.
@@ -114,13 +224,17 @@ impl OwnInterface {
     fn put_back(&mut self) -> Result<(), InterfaceError> {
         let Some(prepared) = self.prepared.take() else { return Ok(()) };
         let name = prepared.interface().name().to_owned();
-        self.settings.ask(&name, move || prepared.restore())?
+        let settings = &self.settings;
+        let patience = settings.patience(&settings.settings, &name);
+        let question = settings.settings.insist(move || prepared.restore());
+        let after = patience?;
+        question.wait(after).or_else(|| question.leave()).ok_or_else(|| silent(&name, after))?
     }
 
     /// It is not there any more, or it is another one: puts back what there is, and does not wait.
     pub(super) fn let_go(mut self) {
         if let Some(prepared) = self.prepared.take() {
-            self.settings.begin(move || drop(prepared));
+            self.settings.settings.begin(move || drop(prepared));
         }
     }
 
@@ -152,5 +266,77 @@ impl Deref for OwnInterface {
 impl DerefMut for OwnInterface {
     fn deref_mut(&mut self) -> &mut Prepared {
         self.prepared.as_mut().expect("invariant: it is given away only when this is dropped")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::*;
+
+    /// The thread itself stands still: the first question waits, no other does, and none is begun afterwards.
+    #[test]
+    fn a_thread_that_stands_still_holds_main_up_once() {
+        let settings = InterfaceSettings::start(&std::env::temp_dir()).unwrap();
+        settings.has_frames();
+        let (go, held) = channel::<()>();
+        settings.settings.begin(move || while held.recv().is_ok() {});
+        let began = Instant::now();
+        let (says, begun) = channel();
+        for number in 0..100 {
+            let says = says.clone();
+            let asked = settings.ask("lan", move || says.send(number));
+            assert!(matches!(asked, Err(InterfaceError::Silent { .. })), "{number}");
+            let prepared = settings.prepare("fw-none0", Tolerated::default());
+            assert!(matches!(prepared, Err(InterfaceError::Silent { .. })), "{number}");
+        }
+        let took = began.elapsed();
+        assert!(took >= PATIENCE && took < 2 * PATIENCE, "{took:?}");
+        // Records are not behind it.
+        assert!(settings.open_record("lan", || 7).is_ok_and(|seven| seven == 7));
+        drop(go);
+        drop(says);
+        assert_eq!(begun.iter().count(), 0);
+        while settings.settings.open_for() > Duration::ZERO {
+            std::thread::yield_now();
+        }
+        assert!(settings.ask("lan", || 8).is_ok_and(|eight| eight == 8), "it answers again");
+    }
+
+    /// However many interfaces there are, a stop waits until its deadline.
+    #[test]
+    fn a_stop_has_one_deadline() {
+        let settings = InterfaceSettings::start(&std::env::temp_dir()).unwrap();
+        let (go, held) = channel::<()>();
+        settings.settings.begin(move || while held.recv().is_ok() {});
+        let began = Instant::now();
+        settings.end_by(began + Duration::from_millis(300));
+        for _ in 0..100 {
+            assert!(matches!(settings.ask("lan", || ()), Err(InterfaceError::Silent { .. })));
+        }
+        assert!(began.elapsed() >= Duration::from_millis(300) && began.elapsed() < Duration::from_secs(30));
+        drop(go);
+    }
+
+    /// A preparation that takes longer than main waits is taken by the next question, however often it takes so long.
+    #[test]
+    fn a_late_answer_is_taken_by_the_next_question() {
+        let settings = InterfaceSettings::start(&std::env::temp_dir()).unwrap();
+        settings.has_frames();
+        let (go, held) = channel::<()>();
+        settings.settings.begin(move || while held.recv().is_ok() {});
+        let prepare = || settings.prepare("fw-none0", Tolerated::default()).map(drop);
+        assert!(matches!(prepare(), Err(InterfaceError::Silent { .. })));
+        assert_eq!(settings.shared().late.len(), 1);
+        assert!(matches!(prepare(), Err(InterfaceError::Silent { .. })));
+        assert_eq!(settings.shared().late.len(), 1, "it is asked once");
+        drop(go);
+        while settings.settings.open_for() > Duration::ZERO {
+            std::thread::yield_now();
+        }
+        assert!(matches!(prepare(), Err(InterfaceError::Missing { .. })));
+        assert_eq!(settings.shared().late.len(), 0);
+        settings.put_unclaimed_back(Duration::ZERO);
     }
 }

@@ -88,6 +88,7 @@ impl Running {
         if self.control.disk_has_just_answered(now) {
             monitor.next = now;
         }
+        self.settings.tidy();
         let seen = monitor.poll(now, || self.question());
         let mut links = std::mem::take(&mut self.links);
         for link in &mut links {
@@ -169,7 +170,7 @@ impl Running {
         }
         // The interface's original settings are recorded on disk.
         let written = match link.is_to_prepare(there) {
-            true => self.control.probe_disk(now)?.map_err(|error| error.to_string()),
+            true => self.control.probe_disk(Instant::now())?.map_err(|error| error.to_string()),
             false => Ok(()),
         };
         let prepared = written.and_then(|()| {
@@ -217,7 +218,7 @@ impl Running {
                 (NO_SITE.to_owned(), now)
             }
             None => {
-                let written = self.control.probe_disk(now)?.map_err(|error| error.to_string());
+                let written = self.control.probe_disk(Instant::now())?.map_err(|error| error.to_string());
                 match written.and_then(|()| self.start_link(link)) {
                     Ok(()) => return Some(PassageNews::begins(link.engines())),
                     Err(why) => (why, now + RETRY),
@@ -311,7 +312,7 @@ fn forward_loss(link: &mut RunningLink, control: &mut Gateway, now: Instant) {
         return;
     }
     // That a side is held down is recorded on disk before.
-    let Some(written) = control.probe_disk(now) else { return };
+    let Some(written) = control.probe_disk(Instant::now()) else { return };
     let written = written.map_err(|error| error.to_string());
     match written.and_then(|()| link.hold_down().map_err(|error| error.to_string())) {
         Ok(()) => {

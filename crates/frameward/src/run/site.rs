@@ -278,7 +278,7 @@ impl RunningSite {
         let taken_up = match seen {
             // The interface's original settings are recorded on disk.
             Some(_) => {
-                let written = control.probe_disk(now)?.map_err(|error| error.to_string());
+                let written = control.probe_disk(Instant::now())?.map_err(|error| error.to_string());
                 written.and_then(|()| self.take_up(file, gateway, control))
             }
             None => Err(missing(&self.config)),

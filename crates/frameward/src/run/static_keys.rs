@@ -1,9 +1,12 @@
 //! Static keys of a link: the PNs that they begin with, and a SecY with their SAs.
 
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use control::{ExpressPns, Gateway, ReceiveFloor, TransmitLease};
-use pnstore::{LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, UnmarkedKey};
+use pnstore::{
+    FIRST_BLOCK_PNS, LeaseError, LeaseName, LeaseStore, PnBlock, Reservation, UnmarkedKey, UnusedPns,
+};
 use secy::{InstallError, ReceiveSa, ReceiveSc, SecY, TransmitSa};
 use suite::{CipherSuite, Key, Sak};
 use wire::Pn;
@@ -46,6 +49,8 @@ pub(super) struct Wanted {
     transmit: Option<Beginning>,
     /// If that of the express SC is.
     express: Option<Beginning>,
+    /// PNs of the transmit SA's first block.
+    block: NonZeroU64,
 }
 
 /// The disk's answer.
@@ -68,7 +73,13 @@ impl Wanted {
             receive: receive.map(|sa| (sa.lease_name(), sa.key_file.0.clone())).collect(),
             transmit: new.transmit.then(|| begin(sas)),
             express: express.as_ref().filter(|_| new.express).map(begin),
+            block: FIRST_BLOCK_PNS,
         }
+    }
+
+    /// Names of the transmit SAs.
+    fn names(&self) -> [Option<LeaseName>; 2] {
+        [&self.transmit, &self.express].map(|wanted| wanted.as_ref().map(|(name, ..)| *name))
     }
 
     /// Writes down under which names frames may come from now on, before the first one can, and reserves the first block.
@@ -77,11 +88,19 @@ impl Wanted {
         let unmarked = leases.receive(&names)?;
         let floors = self.receive.iter().map(|(name, _)| leases.floor(*name)).collect();
         let mut granted = Granted { floors, reservation: None, express: None, unmarked };
-        // If the second fails, the PNs of the first are lost, as after a crash.
-        for (wanted, of) in [(self.transmit, &mut granted.reservation), (self.express, &mut granted.express)]
+        let names = self.names();
+        for (wanted, express, pns) in
+            [(self.transmit, false, self.block), (self.express, true, FIRST_BLOCK_PNS)]
         {
             let Some((name, last, key_file)) = wanted else { continue };
-            let begun = leases.begin(name, last, &key_file)?;
+            let begun = match leases.begin_with(name, last, &key_file, pns) {
+                Ok(begun) => begun,
+                Err(error) => {
+                    granted.give_back(names, leases);
+                    return Err(error);
+                }
+            };
+            let of = if express { &mut granted.express } else { &mut granted.reservation };
             *of = Some(begun.reservation);
             granted.unmarked = begun.unmarked.or(granted.unmarked.take());
         }
@@ -109,8 +128,25 @@ impl Granted {
         new: NewSas,
         control: &mut Gateway,
     ) -> Result<Self, LeaseError> {
-        let wanted = Wanted::new(link, sas, new);
-        control.on_disk(move |leases| wanted.carry_out(leases)).and_then(|granted| granted)
+        let wanted = Wanted { block: control.latest_block(&link.name), ..Wanted::new(link, sas, new) };
+        let names = wanted.names();
+        // The SA before may go on under the same name, and is to find its next block behind its own.
+        let undo = move |leases: &mut LeaseStore, granted: Result<Self, LeaseError>| {
+            granted.iter().for_each(|granted| granted.give_back(names, leases));
+        };
+        control.on_disk_or_undo(move |leases| wanted.carry_out(leases), undo).and_then(|granted| granted)
+    }
+
+    /// Gives its blocks back, of transmit SAs with these names that are not to be.
+    fn give_back(&self, names: [Option<LeaseName>; 2], leases: &mut LeaseStore) {
+        let unused = names.into_iter().zip([self.reservation, self.express]).filter_map(|of| match of {
+            (Some(name), Some(Reservation::Block(PnBlock { first: next, last: through }))) => {
+                Some(UnusedPns { name, next, through })
+            }
+            _ => None,
+        });
+        // A failed write loses them, as a crash does.
+        let _ = leases.give_back(&unused.collect::<Vec<_>>());
     }
 
     /// Beginning of the transmit SA, if it is a new one.

@@ -96,7 +96,8 @@ impl ReadyLink {
             Keys::Agreed(mka) => {
                 let (name, path) = (link.name.clone(), mka.record.clone());
                 let recorder = move || path.map(|path| recorder(&name, &path)).transpose();
-                let opened = settings.ask(&link.protected, recorder).map_err(|error| failed(error.into()))?;
+                let opened =
+                    settings.open_record(&link.protected, recorder).map_err(|error| failed(error.into()))?;
                 opened.map_err(RunError::Record)?
             }
             Keys::Static(_) | Keys::None => None,

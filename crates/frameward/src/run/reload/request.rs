@@ -5,7 +5,8 @@
 //!  asked ──▶ fw-config: config::load ──▶ fw-disk: roles of keys, a write ──▶ main: judge.rs, and all the rest
 //! ```
 //!
-//! One reload at a time, in the order of requests. What main itself writes afterwards comes behind a disk that has just answered
+//! One reload at a time. Those that wait are one, which does what each of them would: it reads the files when it begins, and again if
+//! the disk has kept it waiting meanwhile. Trials wait beside it, in the order of requests. What main itself writes afterwards comes behind a disk that has just answered
 //! (interface_settings.rs).
 
 use std::collections::VecDeque;
@@ -28,7 +29,7 @@ use report::control_socket::Reply;
 const SILENT: Duration = Duration::from_secs(5);
 /// Time after which whoever asked gets an answer that it waits: sooner than he gives up (control_handle.rs).
 const ANSWER_AFTER: Duration = Duration::from_secs(20);
-/// The most requests that wait for the one that is under way.
+/// The most trials that wait for the reload that is under way, and the most askers of one that waits.
 const MOST_WAITING: usize = 8;
 
 /// A configuration that was read, or why it was not.
@@ -49,7 +50,22 @@ type Asker = Option<Sender<Reply<GatewayReport>>>;
 struct ReloadRequest {
     /// It is only tried.
     dry_run: bool,
-    asker: Asker,
+    /// Who waits for the answer, and since when.
+    askers: Vec<(Sender<Reply<GatewayReport>>, Instant)>,
+}
+
+impl ReloadRequest {
+    /// Tells those who have waited for too long that it waits, and why. They get no other answer.
+    fn tell_askers(&mut self, now: Instant, words: &str) {
+        let has_waited = |since: Instant| now.saturating_duration_since(since) >= ANSWER_AFTER;
+        for (asker, since) in self.askers.extract_if(.., |(_, since)| has_waited(*since)) {
+            let seconds = now.saturating_duration_since(since).as_secs();
+            let text =
+                format!("{words}, for {seconds} s; the reload goes on when that is over: look at the log");
+            // The client may have gone.
+            drop(asker.send(Reply::Error(text)));
+        }
+    }
 }
 
 /// A reload that is under way.
@@ -57,6 +73,8 @@ struct UnderWay {
     request: ReloadRequest,
     since: Instant,
     told: bool,
+    /// Its files were read a second time.
+    is_read_again: bool,
     stage: Stage,
 }
 
@@ -90,20 +108,32 @@ impl ReloadRequests {
         self.under_way.is_none() && self.waiting.is_empty()
     }
 
-    /// Adds a request. One by a signal says nothing that a second one would not say.
+    /// Adds a request. A reload joins the one that waits: none is refused that nobody would hear of.
     pub(in super::super) fn ask(&mut self, dry_run: bool, asker: Asker) {
-        let is_known = asker.is_none() && self.waiting.iter().any(|known| known.asker.is_none());
-        if is_known {
-            return;
-        }
-        if self.waiting.len() >= MOST_WAITING {
-            let refusal = "other reloads wait already; look at the log".to_owned();
-            if let Some(asker) = asker {
-                drop(asker.send(Reply::Error(refusal)));
+        let askers: Vec<_> = asker.map(|asker| (asker, Instant::now())).into_iter().collect();
+        let trials = self.waiting_trials();
+        let waiting = self.waiting.iter_mut().find(|known| !dry_run && !known.dry_run);
+        match waiting.map(|known| &mut known.askers) {
+            None if !dry_run || trials < MOST_WAITING => {
+                self.waiting.push_back(ReloadRequest { dry_run, askers })
             }
-            return;
+            Some(known) if known.len() + askers.len() <= MOST_WAITING => known.extend(askers),
+            _ => {
+                for (asker, _) in askers {
+                    drop(asker.send(Reply::Error("other reloads wait already; look at the log".to_owned())));
+                }
+            }
         }
-        self.waiting.push_back(ReloadRequest { dry_run, asker });
+    }
+
+    fn waiting_trials(&self) -> usize {
+        self.waiting.iter().filter(|known| known.dry_run).count()
+    }
+
+    /// Tells who has waited for too long. A trial whose asker was told is of no use.
+    fn tell_waiting(&mut self, now: Instant, words: &str) {
+        self.waiting.iter_mut().for_each(|waiting| waiting.tell_askers(now, words));
+        self.waiting.retain(|waiting| !waiting.dry_run || !waiting.askers.is_empty());
     }
 }
 
@@ -122,6 +152,19 @@ impl Running {
                 let judge = move |leases: &mut LeaseStore| read.judged_by(leases);
                 under_way.stage = Stage::Judging(self.control.begin_on_disk(judge));
             }
+            // Somebody may have changed the files while the disk did not answer, or have taken a change back.
+            (Ok(_), Stage::Judging(_))
+                if !under_way.is_read_again && now.saturating_duration_since(under_way.since) >= SILENT =>
+            {
+                under_way.is_read_again = true;
+                match read(self.file.clone()) {
+                    Ok(answer) => under_way.stage = Stage::Reading(answer),
+                    Err(error) => {
+                        let failed = self.unread(no_thread(&error));
+                        return self.finish_reload(under_way.request, Err(failed));
+                    }
+                }
+            }
             (Ok(loaded), _) => return self.finish_reload(under_way.request, loaded),
             (Err(TryRecvError::Empty), _) => self.tell_that_it_waits(&mut under_way, now),
             (Err(TryRecvError::Disconnected), _) => {
@@ -136,11 +179,12 @@ impl Running {
     fn begin_reload(&mut self, now: Instant) -> Option<UnderWay> {
         let request = self.reloads.waiting.pop_front()?;
         match read(self.file.clone()) {
-            Ok(answer) => Some(UnderWay { request, since: now, told: false, stage: Stage::Reading(answer) }),
+            Ok(answer) => {
+                let stage = Stage::Reading(answer);
+                Some(UnderWay { request, since: now, told: false, is_read_again: false, stage })
+            }
             Err(error) => {
-                let why =
-                    format!("cannot be read: no thread can be started: {error}; raise the limit of tasks");
-                let failed = self.unread(why);
+                let failed = self.unread(no_thread(&error));
                 self.finish_reload(request, Err(failed));
                 None
             }
@@ -153,14 +197,15 @@ impl Running {
 
     fn finish_reload(&mut self, request: ReloadRequest, loaded: Loaded) -> bool {
         let outcome = if request.dry_run { self.try_reload(loaded) } else { self.reload(loaded) };
-        if let Some(asker) = request.asker {
+        let reply: Reply<GatewayReport> = outcome.into();
+        for (asker, _) in request.askers {
             // The client may have gone.
-            drop(asker.send(outcome.into()));
+            drop(asker.send(reply.clone()));
         }
         !request.dry_run
     }
 
-    fn tell_that_it_waits(&self, under_way: &mut UnderWay, now: Instant) {
+    fn tell_that_it_waits(&mut self, under_way: &mut UnderWay, now: Instant) {
         let silent = now.saturating_duration_since(under_way.since);
         if silent < SILENT {
             return;
@@ -170,15 +215,13 @@ impl Running {
             let seconds = silent.as_secs();
             warn!(event = "reload-waits", seconds, "the reload goes on when that is over: {words}");
         }
-        if silent >= ANSWER_AFTER
-            && let Some(asker) = under_way.request.asker.take()
-        {
-            let seconds = silent.as_secs();
-            let text =
-                format!("{words}, for {seconds} s; the reload goes on when that is over: look at the log");
-            drop(asker.send(Reply::Error(text)));
-        }
+        under_way.request.tell_askers(now, &words);
+        self.reloads.tell_waiting(now, &words);
     }
+}
+
+fn no_thread(error: &io::Error) -> String {
+    format!("cannot be read: no thread can be started: {error}; raise the limit of tasks")
 }
 
 impl ReadConfig {
@@ -205,4 +248,37 @@ pub(in super::super) fn read(file: PathBuf) -> io::Result<Receiver<Loaded>> {
     };
     thread::Builder::new().name("fw-config".into()).spawn(read)?;
     Ok(loaded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn replies(asked: &Receiver<Reply<GatewayReport>>) -> usize {
+        asked.try_iter().filter(|reply| matches!(reply, Reply::Error(_))).count()
+    }
+
+    /// Reloads that wait are one, whoever asked, and a signal is never dropped. Each asker is told by his own clock.
+    #[test]
+    fn reloads_that_wait_are_one_and_every_asker_is_told() {
+        let (asker, asked) = mpsc::channel();
+        let mut requests = ReloadRequests::default();
+        for _ in 0..2 * MOST_WAITING {
+            requests.ask(true, Some(asker.clone()));
+        }
+        assert_eq!((requests.waiting.len(), replies(&asked)), (MOST_WAITING, MOST_WAITING));
+        for _ in 0..3 {
+            requests.ask(false, None);
+            requests.ask(false, Some(asker.clone()));
+        }
+        assert_eq!((requests.waiting.len(), replies(&asked)), (MOST_WAITING + 1, 0));
+        assert_eq!(requests.waiting.back().map(|last| (last.dry_run, last.askers.len())), Some((false, 3)));
+        let now = Instant::now();
+        requests.tell_waiting(now, "the disk does not answer");
+        assert_eq!((requests.waiting.len(), replies(&asked)), (MOST_WAITING + 1, 0));
+        requests.tell_waiting(now + ANSWER_AFTER, "the disk does not answer");
+        assert_eq!(replies(&asked), MOST_WAITING + 3);
+        assert_eq!(requests.waiting.len(), 1, "nobody waits for the trials; the reload is done");
+        assert!(requests.waiting.iter().all(|known| !known.dry_run && known.askers.is_empty()));
+    }
 }
