@@ -82,7 +82,7 @@ impl Fragmenter {
     pub fn new(settings: &Settings, fragmentation: FragmentConfig, longest: usize) -> Self {
         let rules = Rules::new(settings, fragmentation.fragment, fragmentation.concatenate);
         let rules = rules.padded(settings, &fragmentation.padding);
-        let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
+        let rules = Rules { longest: longest.min(rules.longest), ..rules };
         Self {
             rules,
             express: fragmentation.express,
