@@ -44,7 +44,7 @@ wire::counters! {
         out_sdus_fragmented = "OutSdusFragmented",
         /// Sent in a frame together with others, whole or in part.
         out_sdus_concatenated = "OutSdusConcatenated",
-        /// Octets of padding that were sent in frames.
+        /// Octets of padding in the frames that were planned, sent or not.
         out_octets_padding = "OutOctetsPadding",
         /// Held for others to share their frame.
         out_sdus_held = "OutSdusHeld",

@@ -122,9 +122,9 @@ pub struct Sdu {
 impl Sdu {
     /// Properties of the SDU `sdu`, where SDUs of these classes are express. `None` if it is shorter than an Ethernet header.
     pub fn of(sdu: &[u8], classes: &ExpressClasses) -> Option<Self> {
-        let header = Header::parse(sdu).ok()?;
-        let addresses = *sdu.first_chunk()?;
-        let express = classes.has_sdu(&header, sdu);
+        let addresses = *sdu.first_chunk().filter(|_| sdu.len() >= HEADER_OCTETS)?;
+        // One that ends within a VLAN tag is none of a class, and takes part in all else.
+        let express = Header::parse(sdu).is_ok_and(|header| classes.has_sdu(&header, sdu));
         Some(Self { addresses, octets: sdu.len() - ADDRESSES_OCTETS, express })
     }
 

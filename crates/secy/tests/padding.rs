@@ -89,6 +89,28 @@ fn an_sdu_of_more_fragments_than_a_receiver_holds_is_too_long() {
     }
 }
 
+/// Its length is hidden too, and it is delivered as it is.
+#[test]
+fn a_frame_that_ends_in_its_vlan_tag_is_padded() {
+    for concatenate in [false, true] {
+        let rules = rules(&SETTINGS, concatenate, &[256]);
+        let (mut tx, mut rx) = (sender(A, SETTINGS, SUITE, 1), receiver(SETTINGS, SUITE, 1, 0));
+        for (number, octets) in (2..12).enumerate() {
+            for ether_type in [[0x81, 0x00], [0x88, 0xa8]] {
+                let mut tagged = sdu(octets, number as u64);
+                tagged[12..14].copy_from_slice(&ether_type);
+                if let Some(second) = tagged.get_mut(16..18) {
+                    second.copy_from_slice(&[0x81, 0x00]);
+                }
+                let sdus = [tagged, sdu(100, 1)];
+                let frames = send(&mut tx, &rules, &sdus);
+                assert!(frames.iter().all(|frame| frame.len() == 256), "{octets} octets");
+                assert_eq!(delivered(&mut rx, &frames), sdus);
+            }
+        }
+    }
+}
+
 /// What is in clear is the same in all frames but for the PN, and all is zeros that was padded.
 #[test]
 fn a_frame_tells_nothing_but_its_size() {
