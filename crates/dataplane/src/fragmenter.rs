@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use secy::fragment::{Fragment, Plan, PlannedFrame, Rules, Sdu};
-use secy::{ExpressClasses, FrameLayout, FrameSizes, SDU_OCTETS, Settings};
+use secy::{ExpressClasses, FrameLayout, FrameSizes, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 
