@@ -18,8 +18,8 @@ const ADDRESS: &str = "192.0.2.1";
 const SILENCE: Duration = Duration::from_millis(300);
 
 /// The gateway's command goes behind it: the calls of `bpf` that `when` names fail as on a kernel that lacks them.
-fn lacking(when: &'static str) -> [&'static str; 9] {
-    ["strace", "-D", "-q", "-o", "/dev/null", "-e", "trace=bpf", "-e", when]
+fn lacking(when: &'static str) -> [&'static str; 10] {
+    ["strace", "-D", "-f", "-q", "-o", "/dev/null", "-e", "trace=bpf", "-e", when]
 }
 
 /// For each interface: load a program, link it (which fails), load one for the filter.

@@ -246,11 +246,16 @@ impl RunningLink {
         }
     }
 
-    /// Why a side is held down, if one is.
+    /// Why a side is held down, or is to be, if so.
     pub(super) fn why_held(&self) -> Option<String> {
         let side = self.loss.held()?;
         let (held, lost) = (self.interface(side), self.interface(side.other()));
-        Some(format!("{lost} has no carrier, so {held} is held down"))
+        Some(match self.is_to_hold() {
+            true => format!(
+                "{lost} has no carrier, and {held} is held down as soon as the disk of the state directory has noted that"
+            ),
+            false => format!("{lost} has no carrier, so {held} is held down"),
+        })
     }
 
     /// It has no ports, and why.
