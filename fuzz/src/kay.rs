@@ -221,6 +221,7 @@ fn settings(setup: &Setup, number: usize) -> Settings {
         },
         fragment: true,
         concatenate: true,
+        pad: true,
         delay_protect: setup.delay_protect,
         sak_lifetime: setup.lifetime.then_some(Duration::from_secs(30)),
         on_peer_loss: if setup.hold { OnPeerLoss::Hold } else { OnPeerLoss::Block },

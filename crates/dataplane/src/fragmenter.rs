@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use arrayvec::ArrayVec;
 use secy::fragment::{Fragment, Plan, PlannedFrame, Rules, Sdu};
-use secy::{ExpressClasses, FrameLayout, FrameSizes, SDU_OCTETS, Settings};
+use secy::{ExpressClasses, FrameLayout, FrameSizes, Settings};
 use wire::Instant;
 use wire::ethernet::ADDRESSES_OCTETS;
 
@@ -44,7 +44,7 @@ wire::counters! {
         out_sdus_fragmented = "OutSdusFragmented",
         /// Sent in a frame together with others, whole or in part.
         out_sdus_concatenated = "OutSdusConcatenated",
-        /// Octets of padding that were sent in frames.
+        /// Octets of padding in the frames that were planned, sent or not.
         out_octets_padding = "OutOctetsPadding",
         /// Held for others to share their frame.
         out_sdus_held = "OutSdusHeld",
@@ -82,7 +82,7 @@ impl Fragmenter {
     pub fn new(settings: &Settings, fragmentation: FragmentConfig, longest: usize) -> Self {
         let rules = Rules::new(settings, fragmentation.fragment, fragmentation.concatenate);
         let rules = rules.padded(settings, &fragmentation.padding);
-        let rules = Rules { longest: longest.min(SDU_OCTETS), ..rules };
+        let rules = Rules { longest: longest.min(rules.longest), ..rules };
         Self {
             rules,
             express: fragmentation.express,

@@ -89,9 +89,9 @@ impl Announcement {
     }
 
     /// True if it cannot do without fragments: its network does not carry the SDUs of its machine whole. One that
-    /// takes no fragments makes none.
+    /// takes none, not even in padded frames, makes none.
     pub(crate) const fn needs_fragments(&self) -> bool {
-        self.reassembles && !self.carries_whole
+        (self.reassembles || self.takes_padded) && !self.carries_whole
     }
 
     /// Nanoseconds that the peer needs for a frame with this suite, as it announced.

@@ -37,10 +37,13 @@ fn admit_members(station: &mut Station, participants: &mut Participants, cp: &mu
     // The missing members are out of reach: SDUs may be fragmented under the next SAK.
     let out_of_reach = || others().any(|mi| participant.is_out_of_reach(station.now(), *mi));
     let own = station.settings();
-    let wanted = (own.fragment || own.concatenate || own.announced.takes_padded)
+    let wanted = (own.fragment || own.concatenate || own.pad)
         && !keeps_whole(station.settings(), participant.peers().live())
         || station.settings().announced.express;
-    let divides = wanted && latest.unheard && !to_come && out_of_reach();
+    let heard = || others().filter_map(|mi| participant.peers().find(*mi));
+    // Lengths show until the next SAK: that one is asked for wherever all that are left know padding.
+    let pads = || own.pad && !latest.fragmentation.pad && fragmentation(own, heard()).pad;
+    let divides = wanted && latest.unheard && !to_come && (out_of_reach() || pads());
     let is_too_much = |bearable: FragmentAgreement| {
         latest.fragmentation.fragment && !bearable.fragment
             || latest.fragmentation.concatenate && !bearable.concatenate
@@ -48,7 +51,6 @@ fn admit_members(station: &mut Station, participants: &mut Participants, cp: &mu
             || latest.fragmentation.express && !bearable.express
     };
     // A member takes whole SDUs alone by now, and what it announced was lost when the SAK came.
-    let heard = || others().filter_map(|mi| participant.peers().find(*mi));
     let mut too_much = latest.tx && is_too_much(fragmentation(station.settings(), heard()));
     let mut missing: Vec<(Sci, Mi)> = Vec::new();
     if !latest.suite.is_xpn() {

@@ -99,6 +99,8 @@ pub struct Settings {
     pub fragment: bool,
     /// Frames may share a frame towards peers that all announced it.
     pub concatenate: bool,
+    /// Frames are padded towards peers that all announced it.
+    pub pad: bool,
     /// Peers are held to their announced lowest PNs. MKPDUs are sent every half second.
     pub delay_protect: bool,
     /// Maximum age of a SAK if this station is key server.

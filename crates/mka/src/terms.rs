@@ -137,7 +137,7 @@ pub(crate) fn fragmentation<'p>(
     let mut fragmentation = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
-        pad: settings.announced.takes_padded,
+        pad: settings.pad,
         express: settings.announced.express,
         largest_sdu: settings.announced.largest_sdu,
     };

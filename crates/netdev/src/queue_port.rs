@@ -12,8 +12,9 @@ use crate::burst::{BURST_FRAMES, Burst};
 use crate::pool::{Pool, Slot};
 use crate::port::{Port, PortCounters};
 
-/// Frames that can wait: those of a burst, each in up to eight parts.
-const WAITING: usize = 8 * BURST_FRAMES;
+/// The most frames that one of a burst may become, if all of them are to find room.
+pub const FRAMES_EACH: usize = 8;
+const WAITING: usize = FRAMES_EACH * BURST_FRAMES;
 
 /// The port. Its frames go with the pool if they are still there when it is dropped.
 #[derive(Debug)]

@@ -25,9 +25,13 @@ use wire::sectag::ICV_OCTETS;
 
 use crate::express::ExpressClasses;
 use crate::padding::FrameSizes;
+use crate::reassemble::MAX_FRAGMENTS;
 use crate::sdu_buffer::SDU_OCTETS;
 use crate::settings::{SciInclusion, Settings};
 use crate::transmit::FrameLayout;
+
+/// Most fragments of an SDU: what a receiver holds, and the last, which it never holds.
+pub const MOST_FRAGMENTS: usize = MAX_FRAGMENTS + 1;
 
 /// Rules for a plan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +64,8 @@ impl Rules {
     }
 
     /// These rules, with every frame padded to one of `sizes`, as far as they fit the MTU of `settings`; if none does, every
-    /// SDU is too long. SDUs that do not fit the largest size are fragmented.
+    /// SDU is too long. SDUs that do not fit the largest size are fragmented, and those of more fragments than a receiver
+    /// puts together are too long.
     #[must_use]
     pub fn padded(self, settings: &Settings, sizes: &FrameSizes) -> Self {
         if sizes.is_none() {
@@ -68,7 +73,16 @@ impl Rules {
         }
         let largest = sizes.largest_within(settings.mtu + HEADER_OCTETS);
         let capacity = largest.map_or(0, |size| size.saturating_sub(self.around));
-        Self { capacity, fragment: true, sizes: *sizes, ..self }
+        let rules = Self { capacity, fragment: true, sizes: *sizes, ..self };
+        Self { longest: self.longest.min(rules.longest_of(MOST_FRAGMENTS)), ..rules }
+    }
+
+    /// Octets of an SDU, from its destination address, that never has more than `fragments` fragments in padded frames.
+    pub const fn longest_of(&self, fragments: usize) -> usize {
+        let room = self.room(self.headers(1, true));
+        let room = if room < self.longest_segment() { room } else { self.longest_segment() };
+        // An SDU that fills up a shared frame can have one fragment more there.
+        ADDRESSES_OCTETS + fragments.saturating_sub(self.concatenate as usize) * room
     }
 
     /// Octets for segments in a frame with this many headers.
@@ -108,9 +122,9 @@ pub struct Sdu {
 impl Sdu {
     /// Properties of the SDU `sdu`, where SDUs of these classes are express. `None` if it is shorter than an Ethernet header.
     pub fn of(sdu: &[u8], classes: &ExpressClasses) -> Option<Self> {
-        let header = Header::parse(sdu).ok()?;
-        let addresses = *sdu.first_chunk()?;
-        let express = classes.has_sdu(&header, sdu);
+        let addresses = *sdu.first_chunk().filter(|_| sdu.len() >= HEADER_OCTETS)?;
+        // One that ends within a VLAN tag is none of a class, and takes part in all else.
+        let express = Header::parse(sdu).is_ok_and(|header| classes.has_sdu(&header, sdu));
         Some(Self { addresses, octets: sdu.len() - ADDRESSES_OCTETS, express })
     }
 
@@ -162,7 +176,7 @@ impl Plan {
         // Per SDU: frames that are full but for a header, and one that is not.
         let each = match rules.room(rules.headers(1, true)).min(padded::SEGMENT_OCTETS) {
             0 => 1,
-            room => SDU_OCTETS / room + 2,
+            room => rules.longest / room + 2,
         };
         Self {
             frames: Vec::with_capacity(sdus * each),

@@ -69,6 +69,48 @@ fn sizes_beyond_the_mtu_are_not_used_and_without_any_nothing_is_sent() {
     assert_eq!((plan.frames().len(), plan.too_long()), (2, 1));
 }
 
+/// A receiver puts 33 fragments together: what would need more is too long, and is not sent.
+#[test]
+fn an_sdu_of_more_fragments_than_a_receiver_holds_is_too_long() {
+    let jumbo = Settings { mtu: 9032, ..SETTINGS };
+    // A frame holds 208 octets of an SDU.
+    for (concatenate, most) in [(false, 33), (true, 32)] {
+        let rules = rules(&jumbo, concatenate, &[256]);
+        let (mut tx, mut rx) = (sender(A, jumbo, SUITE, 1), receiver(jumbo, SUITE, 1, 0));
+        let whole = sdu(most * 208, 1);
+        let frames = send(&mut tx, &rules, std::slice::from_ref(&whole));
+        assert_eq!((frames.len(), delivered(&mut rx, &frames)), (most, vec![whole.clone()]));
+        let plan = planned(&rules, &[sdu(most * 208 + 1, 1)]);
+        assert_eq!((plan.frames().len(), plan.too_long()), (0, 1));
+        // It fills up the frame of another one, and is delivered all the same.
+        let both = [sdu(100, 2), whole];
+        let frames = send(&mut tx, &rules, &both);
+        assert_eq!((frames.len(), delivered(&mut rx, &frames)), (most + 1, both.to_vec()));
+    }
+}
+
+/// Its length is hidden too, and it is delivered as it is.
+#[test]
+fn a_frame_that_ends_in_its_vlan_tag_is_padded() {
+    for concatenate in [false, true] {
+        let rules = rules(&SETTINGS, concatenate, &[256]);
+        let (mut tx, mut rx) = (sender(A, SETTINGS, SUITE, 1), receiver(SETTINGS, SUITE, 1, 0));
+        for (number, octets) in (2..12).enumerate() {
+            for ether_type in [[0x81, 0x00], [0x88, 0xa8]] {
+                let mut tagged = sdu(octets, number as u64);
+                tagged[12..14].copy_from_slice(&ether_type);
+                if let Some(second) = tagged.get_mut(16..18) {
+                    second.copy_from_slice(&[0x81, 0x00]);
+                }
+                let sdus = [tagged, sdu(100, 1)];
+                let frames = send(&mut tx, &rules, &sdus);
+                assert!(frames.iter().all(|frame| frame.len() == 256), "{octets} octets");
+                assert_eq!(delivered(&mut rx, &frames), sdus);
+            }
+        }
+    }
+}
+
 /// What is in clear is the same in all frames but for the PN, and all is zeros that was padded.
 #[test]
 fn a_frame_tells_nothing_but_its_size() {
@@ -205,32 +247,48 @@ fn some_sizes() -> impl Strategy<Value = (Settings, Vec<u16>)> {
     })
 }
 
+/// Octets of SDUs from their EtherType on: mostly of Ethernet, and jumbo ones.
+fn some_octets() -> impl Strategy<Value = usize> {
+    prop_oneof![4 => 4..2000_usize, 1 => 2000..=9010_usize]
+}
+
 proptest! {
-    /// Whatever is sent: frames have sizes of the set only, and all of it is delivered, once and in order for each kind.
+    /// Whatever is sent: frames have sizes of the set only, and all of it but what the plan says is too long is delivered, once and
+    /// in order: all SDUs have the same addresses.
     #[test]
     fn frames_have_sizes_of_the_set_and_all_is_delivered(
         (settings, set) in some_sizes(),
         concatenate: bool,
-        bursts in proptest::collection::vec(proptest::collection::vec(4..2000_usize, 1..30), 1..6),
+        bursts in proptest::collection::vec(proptest::collection::vec(some_octets(), 1..30), 1..6),
     ) {
         let rules = rules(&settings, concatenate, &set);
         let (mut tx, mut rx) = (sender(A, settings, SUITE, 1), receiver(settings, SUITE, 1, 0));
-        let mut number = 0;
+        let (mut number, mut got): (u64, Vec<Vec<u8>>) = (0, vec![]);
+        let mut expected: Vec<Vec<u8>> = vec![];
         for octets in bursts {
             let sdus: Vec<_> = octets.iter().map(|&octets| { number += 1; sdu(octets, number) }).collect();
-            let assembled = carry_out(&planned(&rules, &sdus), &sdus);
+            let plan = planned(&rules, &sdus);
+            let fits = |sdu: &&Vec<u8>| sdu.len() <= rules.longest;
+            let sent: Vec<_> = sdus.iter().filter(fits).cloned().collect();
+            prop_assert_eq!(plan.too_long(), sdus.len() - sent.len());
+            // Whatever the sizes, an SDU of 33 of the smallest frames is sent.
+            let short = sdus.iter().filter(|sdu| sdu.len() <= 12 + 32 * 80);
+            prop_assert!(short.count() <= sent.len());
+            expected.extend(sent);
+            let assembled = carry_out(&plan, &sdus);
             let frames: Vec<_> = protect_assembled(&mut tx, &assembled).into_iter().map(Outcome::passed).collect();
             for frame in &frames {
                 prop_assert!(set.contains(&(frame.len() as u16)), "{} octets, {:?}", frame.len(), set);
             }
             for frames in frames.chunks(16) {
                 // In bursts as the network has them: fragments wait for the next one.
-                let got: Vec<Vec<u8>> = delivered(&mut rx, frames);
-                prop_assert!(got.iter().all(|sdu| sdus.contains(sdu)));
+                got.extend(delivered(&mut rx, frames));
             }
         }
+        prop_assert_eq!(got.len(), expected.len());
+        prop_assert!(got == expected);
         let c = rx.receive_scs().next().expect("one SC").counters();
-        prop_assert_eq!(c.in_sdus_separated + c.in_sdus_reassembled, number);
+        prop_assert_eq!(c.in_sdus_separated + c.in_sdus_reassembled, expected.len() as u64);
         prop_assert_eq!(c.in_pkts_malformed, 0);
     }
 }

@@ -24,16 +24,8 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt:
     let words: Vec<_> = sizes.octets().iter().map(ToString::to_string).collect();
     let when = if link.mka().is_some() { ", if all peers announce that they take such frames" } else { "" };
     writeln!(f, "  padding    to frames of {} octets{when}", words.join(", "))?;
-    let settings = Settings {
-        protect_frames: link.protect_frames,
-        sci_inclusion: link.sci_inclusion,
-        validate_frames: link.validate_frames,
-        replay_protect: link.replay_protect,
-        clear_vlan: link.clear_vlan,
-        mtu: mtus.protected,
-        reassemble: true,
-    };
-    let rules = Rules::new(&settings, true, false).padded(&settings, &sizes);
+    let rules = rules(link, mtus);
+    let rules = Rules { concatenate: false, ..rules };
     for payload in PAYLOADS.into_iter().filter(|payload| *payload <= mtus.plain) {
         let Cost { frames, more } = Cost::of(payload, &rules);
         let kbits = more * 8 * USUAL_FRAMES_A_SECOND / 1000;
@@ -45,6 +37,26 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt:
         )?;
     }
     Ok(())
+}
+
+/// Rules by which the link's frames are planned.
+pub(super) fn rules(link: &Link, mtus: Mtus) -> Rules {
+    let settings = Settings {
+        protect_frames: link.protect_frames,
+        sci_inclusion: link.sci_inclusion,
+        validate_frames: link.validate_frames,
+        replay_protect: link.replay_protect,
+        clear_vlan: link.clear_vlan,
+        mtu: mtus.protected,
+        reassemble: true,
+    };
+    let concatenate = link.fragmentation.is_some_and(|how| how.concatenate);
+    Rules::new(&settings, true, concatenate).padded(&settings, &link.padding())
+}
+
+/// These rules with this largest size.
+pub(super) const fn of_largest(rules: Rules, size: usize) -> Rules {
+    Rules { capacity: size.saturating_sub(rules.around), ..rules }
 }
 
 /// Cost of one payload.

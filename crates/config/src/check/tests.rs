@@ -154,6 +154,52 @@ fn the_plan_tells_what_padding_costs_and_refuses_sizes_that_do_not_fit() {
     assert!(judged(&config, 1500, 1500).is_ok());
 }
 
+/// A frame of n octets holds n - 48 of an SDU, and a receiver puts 33 together; 32 are sure where frames are shared.
+#[test]
+fn sizes_of_which_a_payload_needs_too_many_are_refused() {
+    let fits = |more: &str, plain, protected| judged(&configured(more), plain, protected).map(|_| ());
+    // 33 * 273 = 9009, and 9000 octets have an EtherType and up to two VLAN tags before them: 9010.
+    for (more, least) in [("", 322), ("\nconcatenate = \"on\"", 330)] {
+        for (largest, held) in [(256, false), (least - 1, false), (least, true), (1514, true)] {
+            let judged = fits(&format!("padding = [128, {largest}]{more}"), 9000, 9032);
+            let refused = format!(
+                "gw.toml:3: link \"press\": padding has sizes up to {largest}, and payloads of 9000 octets need more than 33 frames of that; have {least} or more as the largest size, or lower the MTU of eth0"
+            );
+            assert_eq!(judged, if held { Ok(()) } else { Err(vec![refused]) });
+        }
+    }
+    assert_eq!(fits("padding = [128]", 1500, 1532), Ok(()));
+    // No receiver takes longer SDUs, whatever the sizes.
+    assert_eq!(fits("padding = [400]", 9216, 9216), Ok(()));
+    let cramped = fits("padding = [128]", 9000, 576).unwrap_err().remove(0);
+    assert!(
+        cramped.ends_with(
+            "need more than 33 frames of that; have 322 or more as the largest size, or lower the MTU of eth0"
+        ),
+        "{cramped}"
+    );
+}
+
+/// The queue between a site's SecY and its tunnel has room for bursts of SDUs in eight frames each.
+#[test]
+fn a_site_refuses_sizes_of_which_its_queue_does_not_hold_a_burst() {
+    let judged = |sizes: &str, plain| {
+        let mut config = configured(&format!("padding = {sizes}"));
+        config.links[0].in_site = true;
+        judged(&config, plain, 1500).map(|_| ())
+    };
+    for (plain, least) in [(1500, 237), (9000, 1175)] {
+        assert_eq!(judged(&format!("[128, {least}]"), plain), Ok(()));
+        let largest = least - 1;
+        assert_eq!(
+            judged(&format!("[128, {largest}]"), plain).unwrap_err(),
+            [format!(
+                "gw.toml:3: link \"press\": padding has sizes up to {largest}, and payloads of {plain} octets need more than 8 frames of that; have {least} or more as the largest size, or lower the MTU of eth0"
+            )]
+        );
+    }
+}
+
 #[test]
 fn the_plan_tells_express_classes_where_they_are_configured() {
     let plan = |line: &str| {

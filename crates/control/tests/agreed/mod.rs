@@ -65,6 +65,7 @@ pub(crate) fn kay(side: usize) -> mka::Settings {
         },
         fragment: true,
         concatenate: true,
+        pad: true,
         delay_protect: false,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,
@@ -83,7 +84,7 @@ pub(crate) fn plain_kay(side: usize) -> mka::Settings {
         largest_sdu: 1518,
         ..kay(side).announced
     };
-    mka::Settings { announced, fragment: false, concatenate: false, ..kay(side) }
+    mka::Settings { announced, fragment: false, concatenate: false, pad: false, ..kay(side) }
 }
 
 pub(crate) fn agreement(settings: mka::Settings) -> KeyAgreement {

@@ -45,6 +45,8 @@ pub struct LoggedSettings {
     express: bool,
     #[serde(default)]
     takes_padded: bool,
+    #[serde(default)]
+    pad: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
 }
@@ -81,6 +83,7 @@ impl From<&Settings> for LoggedSettings {
                 },
             fragment,
             concatenate,
+            pad,
             delay_protect,
             sak_lifetime,
             on_peer_loss,
@@ -115,6 +118,7 @@ impl From<&Settings> for LoggedSettings {
             in_kernel: *in_kernel,
             express: *express,
             takes_padded: *takes_padded,
+            pad: *pad,
             name: name.as_ref().map(ToString::to_string),
         }
     }
@@ -156,6 +160,7 @@ impl LoggedSettings {
             },
             fragment: self.fragment,
             concatenate: self.concatenate,
+            pad: self.pad,
             delay_protect: self.delay_protect,
             sak_lifetime: self.sak_lifetime_us.map(Duration::from_micros),
             on_peer_loss: if self.hold { OnPeerLoss::Hold } else { OnPeerLoss::Block },

@@ -49,6 +49,7 @@ fn settings(station: u8, priority: u8) -> Settings {
         },
         fragment: true,
         concatenate: false,
+        pad: true,
         delay_protect: false,
         sak_lifetime: Some(Duration::from_secs(3600)),
         on_peer_loss: OnPeerLoss::Hold,

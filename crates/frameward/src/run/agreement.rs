@@ -58,6 +58,7 @@ pub(super) fn key_agreement(
         },
         fragment,
         concatenate,
+        pad: !link.padding().is_none(),
         delay_protect: mka.delay_protect,
         sak_lifetime: mka.rekey,
         on_peer_loss: mka.on_peer_loss,

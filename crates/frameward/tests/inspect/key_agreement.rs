@@ -223,6 +223,7 @@ fn settings(station: u8, priority: u8, suite: SuiteRule) -> mka::Settings {
         },
         fragment: true,
         concatenate: false,
+        pad: false,
         delay_protect: false,
         sak_lifetime: Some(Duration::from_secs(7)),
         on_peer_loss: OnPeerLoss::Block,

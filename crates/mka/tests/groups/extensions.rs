@@ -301,6 +301,67 @@ fn only_suites_of_the_standard_are_agreed_on_unless_any_is_allowed() {
     }
 }
 
+fn padded(world: &World, i: usize) -> bool {
+    let secy = &world.stations[i].secy;
+    secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation.pad
+}
+
+/// Somebody keeps a newcomer's MKPDUs from one member until the key server has made a SAK for all. What is not padded under it shows
+/// lengths: with the newcomer heard there is another SAK, if this member pads.
+#[test]
+fn a_member_that_pads_does_not_stay_unpadded_for_one_that_was_unheard() {
+    for pads in [true, false] {
+        let mut world = World::new(90);
+        for i in 0..3 {
+            let mut settings = settings(i);
+            settings.pad = pads;
+            world.add(settings);
+        }
+        [0, 1].into_iter().for_each(|i| world.switch_on(i, vec![cak(1)]));
+        world.data_each = Some(ms(10));
+        world.secure(&[0, 1], seconds(6));
+        world.run(seconds(2));
+        assert!(world.status(0).is_key_server && (0..2).all(|i| padded(&world, i) == pads));
+        let before = world.ki(1);
+        world.deaf.insert((2, 1));
+        world.switch_on(2, vec![cak(1)]);
+        let new = |world: &World| world.status(1).saks.into_iter().find(|sak| sak.ki != before);
+        let end = world.now + seconds(6);
+        assert!(world.run_until(end, |world| new(world).is_some()));
+        let unheard = new(&world).expect("it is installed");
+        assert!(!unheard.fragmentation.pad, "it does not know whether the newcomer takes such frames");
+        world.deaf.clear();
+        world.run(seconds(5));
+        world.secure(&[0, 1, 2], seconds(6));
+        assert_eq!((padded(&world, 1), world.ki(1) != unheard.ki), (pads, pads));
+        let (ki, lost) = (world.ki(1), world.lost);
+        world.run(seconds(60));
+        assert_eq!((world.ki(1), world.lost), (ki, lost), "one SAK is enough");
+    }
+}
+
+/// A member that pads, and neither splits nor joins frames itself, needs a peer that takes padded frames in user space.
+#[test]
+fn a_member_that_pads_takes_its_peer_out_of_the_kernel() {
+    for server in [0, 1] {
+        let mut world = World::new(91);
+        let mut pads = without_programs(in_kernel(0, CHACHA));
+        let announced = &mut pads.announced;
+        (announced.reassembles, announced.splits, announced.carries_whole) = (false, false, false);
+        (pads.fragment, pads.concatenate) = (false, false);
+        let mut peer = in_kernel(1, CHACHA);
+        peer.pad = false;
+        for (i, mut settings) in [pads, peer].into_iter().enumerate() {
+            settings.priority = if i == server { 1 } else { 200 };
+            world.add(settings);
+            world.switch_on(i, vec![cak(1)]);
+        }
+        world.secure(&[0, 1], seconds(6));
+        world.run(seconds(5));
+        assert_eq!((padded(&world, 0), padded(&world, 1), whole(&world, 1)), (true, false, false));
+    }
+}
+
 /// A station with programs in the kernel for ChaCha20-Poly1305. Its network carries SDUs whole.
 fn in_kernel(i: usize, suite: SuiteRule) -> mka::Settings {
     let mut settings = settings(i);

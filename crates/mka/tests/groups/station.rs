@@ -70,6 +70,7 @@ pub(crate) fn settings(i: usize) -> Settings {
         },
         fragment: true,
         concatenate: true,
+        pad: true,
         delay_protect: false,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,

@@ -83,6 +83,7 @@ pub fn settings(source: MacAddr, suite: CipherSuite, delay_protect: bool) -> Set
         },
         fragment: false,
         concatenate: false,
+        pad: false,
         delay_protect,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,

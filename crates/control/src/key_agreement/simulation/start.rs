@@ -167,6 +167,7 @@ fn settings(number: u8, plan: Plan) -> Settings {
         },
         fragment: false,
         concatenate: false,
+        pad: false,
         delay_protect: plan.delay_protect,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,
