@@ -61,6 +61,7 @@ fn settings(number: usize, priority: u8) -> Settings {
         },
         fragment: true,
         concatenate: true,
+        pad: false,
         delay_protect: false,
         sak_lifetime: None,
         on_peer_loss: OnPeerLoss::Block,
