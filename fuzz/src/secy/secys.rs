@@ -82,7 +82,7 @@ pub(crate) fn verify(
     buffer: &mut SduBuffer,
 ) -> Vec<Result<Vec<Vec<u8>>, ReceiveDiscard>> {
     let mut chunks = frames.to_vec();
-    let mut burst: Vec<_> = chunks.iter_mut().map(|chunk| Incoming::new(whole(chunk, 0))).collect();
+    let mut burst: Vec<_> = chunks.iter_mut().map(|chunk| Incoming::new(whole(chunk))).collect();
     secy.verify(now, &mut burst, buffer);
     let done = |incoming: Incoming<'_>| {
         let octets = incoming.frame().octets().to_vec();
@@ -118,9 +118,12 @@ pub(crate) fn protect(secy: &mut SecY, frames: &[Assembled]) -> Vec<Result<Vec<u
         [&[0; ROOM], &octets[..], &[0; ROOM], &vec![0x77; padding][..]].concat()
     };
     let mut chunks: Vec<_> = frames.iter().map(room).collect();
-    let outgoing = |(chunk, (_, layout)): (_, &Assembled)| match layout {
-        Some(layout) => Outgoing::with_layout(whole(chunk, ROOM), *layout),
-        None => Outgoing::new(whole(chunk, ROOM)),
+    let outgoing = |(chunk, (octets, layout)): (_, &Assembled)| {
+        let frame = Frame::new(chunk, ROOM, octets.len()).expect("invariant: inside");
+        match layout {
+            Some(layout) => Outgoing::with_layout(frame, *layout),
+            None => Outgoing::new(frame),
+        }
     };
     let mut burst: Vec<_> = chunks.iter_mut().map(Vec::as_mut_slice).zip(frames).map(outgoing).collect();
     secy.protect(&mut burst);
@@ -133,9 +136,9 @@ pub(crate) fn protect(secy: &mut SecY, frames: &[Assembled]) -> Vec<Result<Vec<u
         .collect()
 }
 
-fn whole(chunk: &mut [u8], room: usize) -> Frame<'_> {
-    let len = chunk.len() - 2 * room;
-    Frame::new(chunk, room, len).expect("invariant: the frame lies inside its chunk")
+fn whole(chunk: &mut [u8]) -> Frame<'_> {
+    let len = chunk.len();
+    Frame::new(chunk, 0, len).expect("invariant: the frame lies inside its chunk")
 }
 
 /// A frame that was sent.
