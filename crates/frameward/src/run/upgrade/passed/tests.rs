@@ -1,0 +1,62 @@
+use super::*;
+use netdev::passed_on::{PassedAfPacket, PassedAfXdp, PassedPool};
+
+/// What is only passed on, and never judged: another form of it needs another [`FORMAT`], and then other words here.
+#[test]
+fn another_form_of_ports_is_another_format() {
+    let interface = |name: &str| PassedInterface {
+        name: name.into(),
+        index: 1,
+        descriptors: [3, 4],
+        guards: Some([5, 6]),
+        remaining_offloads: vec![],
+    };
+    let packet = PassedAfPacket { descriptors: [7, 8], place_octets: 2, next: 0, mtu: 9, counters: vec![] };
+    let xdp = PassedAfXdp {
+        descriptors: [1, 2, 3, 4],
+        sockets: vec![],
+        places: 1,
+        depth: 2,
+        in_flight: vec![],
+        native: true,
+        mtu: 9,
+        description: String::new(),
+        counters: vec![],
+    };
+    let pool = PassedPool { file: 9, chunk_octets: 2048, chunks: 1, in_flight: vec![] };
+    let transmit = Transmit { lease: "00".into(), an: 0, next: 1, through: 2 };
+    let link = PassedLink {
+        name: "l".into(),
+        interfaces: [interface("p"), interface("q")],
+        ports: Some(PassedPorts { pool, ports: [PassedPort::AfPacket(packet), PassedPort::AfXdp(xdp)] }),
+        transmit,
+        receive: vec![],
+        unmarked: None,
+        words: vec![],
+        fallback: None,
+    };
+    let interface = |name: &str| {
+        format!(r#"{{"name":"{name}","index":1,"descriptors":[3,4],"guards":[5,6],"remaining_offloads":[]}}"#)
+    };
+    let expected = [
+        r#"{"name":"l","interfaces":["#,
+        &interface("p"),
+        ",",
+        &interface("q"),
+        r#"],"ports":{"pool":{"file":9,"chunk_octets":2048,"chunks":1,"in_flight":[]},"#,
+        r#""ports":[{"AfPacket":{"descriptors":[7,8],"place_octets":2,"next":0,"mtu":9,"counters":[]}},"#,
+        r#"{"AfXdp":{"descriptors":[1,2,3,4],"sockets":[],"places":1,"depth":2,"in_flight":[],"native":true,"mtu":9,"#,
+        r#""description":"","counters":[]}}]},"transmit":{"lease":"00","an":0,"next":1,"through":2},"#,
+        r#""receive":[],"unmarked":null,"words":[],"fallback":null}"#,
+    ];
+    assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (1, expected.concat()));
+}
+
+#[test]
+fn a_document_of_another_layout_is_refused() {
+    let document = |layout: &[String]| serde_json::json!({ "format": FORMAT, "layout": layout }).to_string();
+    let mut other = layout();
+    other.swap(0, 1);
+    assert!(Passed::parse(document(&other).as_bytes()).unwrap_err().contains("other counters"));
+    assert!(Passed::parse(document(&layout()).as_bytes()).unwrap_err().contains("cannot be read"));
+}
