@@ -227,7 +227,8 @@ fn an_end_of_a_tunnel_that_is_alone_after_a_change_takes_it_back() {
         assert!(text.contains(&from), "{file}: {text}");
         fs::write(&file, text.replace(&from, &to)).unwrap();
         plant.signed(&["apply", &plant.path("rendering")]);
-        programs[0].wait_for_line("is taken back", TRIAL).unwrap();
+        // Else it is the trial before whose end is seen.
+        plant.of_fleet("a", "it is on trial", |fleet| fleet.state == FleetState::OnTrial);
         let back = plant.of_fleet("a", "it is taken back", |fleet| fleet.state == FleetState::TakenBack);
         assert_eq!(back.version, good);
         assert_eq!(back.why.as_deref(), Some(why));

@@ -80,7 +80,8 @@ struct UnderWay {
 
 enum Stage {
     Reading(Receiver<Loaded>),
-    Judging(Receiver<ReadConfig>),
+    /// With the moment when the files had been read.
+    Judging(Receiver<ReadConfig>, Instant),
 }
 
 impl Stage {
@@ -90,7 +91,7 @@ impl Stage {
             Self::Reading(_) => {
                 format!("{} or a key file that it names could not be read yet", file.display())
             }
-            Self::Judging(_) => format!("the disk under {} does not answer", state.display()),
+            Self::Judging(..) => format!("the disk under {} does not answer", state.display()),
         }
     }
 }
@@ -145,16 +146,16 @@ impl Running {
         };
         let loaded = match &under_way.stage {
             Stage::Reading(answer) => answer.try_recv(),
-            Stage::Judging(answer) => answer.try_recv().map(Ok),
+            Stage::Judging(answer, _) => answer.try_recv().map(Ok),
         };
         match (loaded, &under_way.stage) {
             (Ok(Ok(read)), Stage::Reading(_)) => {
                 let judge = move |leases: &mut LeaseStore| read.judged_by(leases);
-                under_way.stage = Stage::Judging(self.control.begin_on_disk(judge));
+                under_way.stage = Stage::Judging(self.control.begin_on_disk(judge), now);
             }
             // Somebody may have changed the files while the disk did not answer, or have taken a change back.
-            (Ok(_), Stage::Judging(_))
-                if !under_way.is_read_again && now.saturating_duration_since(under_way.since) >= SILENT =>
+            (Ok(_), Stage::Judging(_, read_at))
+                if !under_way.is_read_again && now.saturating_duration_since(*read_at) >= SILENT =>
             {
                 under_way.is_read_again = true;
                 match read(self.file.clone()) {
