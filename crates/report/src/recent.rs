@@ -23,11 +23,12 @@ const FORGOTTEN: Duration = Duration::from_secs(300);
 const UNFILLED: Duration = Duration::from_secs(30);
 /// Unfilled checksums that are no chance: of frames with a wrong one, one in 65,536 looks like it.
 const ENOUGH_UNFILLED: u64 = 4;
-/// Time after which a peer counts as silent while others answer. What was sent may be for these alone, and its machines may have nothing to say
-/// for minutes.
-const PATIENCE: Duration = Duration::from_secs(300);
-/// The same of express frames, which come in cycles.
-const EXPRESS_PATIENCE: Duration = Duration::from_secs(30);
+/// Time after which a peer counts as silent while others answer, at the least, and of express frames, which come in cycles.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// The same at the most. What was sent may be for the others alone, and a peer's machines may have nothing to say for minutes.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(300);
+/// Pauses as long as the longest one so far that a peer has before it counts as silent.
+const PAUSES: u32 = 5;
 /// For how long valid frames are news.
 pub(crate) const FRESH: Duration = Duration::from_secs(60);
 
@@ -91,6 +92,8 @@ impl Misfits {
 #[derive(Clone, Copy, Debug, Default)]
 struct Sc {
     valid: Option<Duration>,
+    /// The longest time between two valid frames.
+    pause: Option<Duration>,
     not_valid: Misfits,
     late: Misfits,
     sent: Option<Duration>,
@@ -98,7 +101,17 @@ struct Sc {
 }
 
 impl Sc {
-    fn recent(&self, sci: &str, patience: Duration, now: Duration) -> RecentSc {
+    /// Who was never heard is missed at once, and who was heard once may be heard again in minutes.
+    fn patience(&self) -> Duration {
+        match (self.valid, self.pause) {
+            (None, _) => PATIENCE,
+            (Some(_), None) => LONGEST_PATIENCE,
+            (Some(_), Some(pause)) => (PAUSES * pause).clamp(PATIENCE, LONGEST_PATIENCE),
+        }
+    }
+
+    fn recent(&self, sci: &str, express: bool, now: Duration) -> RecentSc {
+        let patience = if express { PATIENCE } else { self.patience() };
         let ago = |then: Duration| now.saturating_sub(then);
         let is_waited_for = self.sent.is_some_and(|sent| ago(sent) < FORGOTTEN);
         let unanswered = self.unanswered.filter(|(first, _)| ago(*first) >= patience && is_waited_for);
@@ -147,7 +160,8 @@ pub struct RecentSc {
     pub sci: String,
     /// Time since its last valid frame; none if none came.
     pub valid: Option<Duration>,
-    /// Number of frames sent, the first of them five minutes ago, or of express ones half a minute, without a valid frame of this SC since.
+    /// Number of frames sent without a valid frame of this SC since, the first of them half a minute ago, or up to five minutes if it has had
+    /// long pauses before.
     pub unanswered: Option<u64>,
 }
 
@@ -199,7 +213,8 @@ impl RecentCounters {
             let sc = self.scs.entry(sci.clone()).or_default();
             if is.valid > was.valid {
                 any_valid = true;
-                *sc = Sc { valid: Some(now), sent: sc.sent, ..Sc::default() };
+                let pause = sc.valid.map(|valid| now.saturating_sub(valid)).max(sc.pause);
+                *sc = Sc { valid: Some(now), pause, sent: sc.sent, ..Sc::default() };
             } else {
                 sc.not_valid.add(now, is.not_valid.saturating_sub(was.not_valid));
                 sc.late.add(now, is.late.saturating_sub(was.late));
@@ -249,9 +264,8 @@ impl RecentCounters {
         }
     }
 
-    fn patience(&self, sci: &str) -> Duration {
-        let is_express = self.before.scs.get(sci).is_some_and(|counted| counted.express);
-        if is_express { EXPRESS_PATIENCE } else { PATIENCE }
+    fn is_express(&self, sci: &str) -> bool {
+        self.before.scs.get(sci).is_some_and(|counted| counted.express)
     }
 
     /// Figures that a verdict is made of.
@@ -277,7 +291,7 @@ impl RecentCounters {
             valid: self.valid.map(ago),
             unanswered: unanswered.map(|(_, count)| count),
             failing: failing.collect(),
-            scs: self.scs.iter().map(|(sci, sc)| sc.recent(sci, self.patience(sci), now)).collect(),
+            scs: self.scs.iter().map(|(sci, sc)| sc.recent(sci, self.is_express(sci), now)).collect(),
             clear: self.clear.of(now, self.valid),
             no_sa: self.no_sa.of(now, self.valid),
             passed: self.passed.of(now, self.valid),
@@ -358,11 +372,18 @@ mod tests {
             silent.map(|sc| (sc.sci, sc.valid.map(|ago| ago.as_secs()))).collect::<Vec<_>>()
         };
         assert_eq!(after(30, &["there", "gone"], true), []);
-        assert_eq!(after(1, &["there", "gone"], true), [("express".to_owned(), None)]);
-        assert_eq!(after(269, &["there", "gone", "express"], true), []);
-        assert_eq!(after(1, &["there", "gone", "express"], true), [("mute".to_owned(), None)]);
+        let mute = ("mute".to_owned(), None);
+        assert_eq!(after(1, &["there", "gone"], true), [("express".to_owned(), None), mute.clone()]);
+        assert_eq!(after(270, &["there", "gone", "express"], true), [mute]);
         // Machines that say something each minute, and others that talk with each other meanwhile.
         let all = ["there", "gone", "mute", "express"];
+        assert_eq!(after(1, &all, true), []);
+        assert_eq!(after(34, &["there", "express"], true), []);
+        assert_eq!(
+            after(25, &["there", "express"], true),
+            [("gone".to_owned(), Some(59))],
+            "it always talked"
+        );
         assert_eq!(after(1, &all, true), []);
         for _ in 0..10 {
             assert_eq!(after(59, &["there", "express"], true), [], "quiet for less than a minute");
