@@ -51,8 +51,8 @@ life() {
     is "the directory of keys" "$(stat -c '%U:%G %a' /etc/frameward)" "root:frameward 750"
     is "the program" "$(frameward --version)" "frameward $(dpkg-query -W -f '${Version}' frameward)"
     is "gateways after installation" "$(systemctl list-units --all --plain --no-legend 'frameward@*')" ""
-    zcat /usr/share/man/man1/frameward-run.1.gz | grep -q SIGTERM || fail "the manual of run says nothing"
-    zcat /usr/share/man/man5/frameward.toml.5.gz | grep -q replay_window || fail "frameward.toml(5) says nothing"
+    grep -q SIGTERM <(zcat /usr/share/man/man1/frameward-run.1.gz) || fail "the manual of run says nothing"
+    grep -q replay_window <(zcat /usr/share/man/man5/frameward.toml.5.gz) || fail "frameward.toml(5) says nothing"
     jq -e '.panels | length > 10' /usr/share/doc/frameward/examples/frameward.json >/dev/null || fail "no dashboard"
     for example in frameward-fleet.rules.yml frameward-fleet.json frameward.rules.yml prometheus.yml frameward.lua fieldbus.lua frameward-rotate.service frameward-rotate.timer; do
         [[ -s /usr/share/doc/frameward/examples/$example ]] || fail "no $example in the package"
