@@ -403,7 +403,10 @@ fn start_traffic_status_reload_and_stop_keep_to_the_units_system_calls() {
         assert!(!allowed.contains(call), "{call} is allowed");
     }
     // The program is where it may be executed, and shells are not.
-    assert_eq!((setting("NoExecPaths"), setting("ExecPaths")), (vec!["/"], vec!["/usr/lib"]));
+    assert_eq!(
+        (setting("NoExecPaths"), setting("ExecPaths")),
+        (vec!["/", "-/usr/lib/klibc"], vec!["/usr/lib"])
+    );
     assert!(setting("ExecStart")[0].starts_with("/usr/lib/"));
 }
 
