@@ -380,7 +380,9 @@ impl<'b> Batch<'b> {
         body: &'b [u8],
     ) {
         let mut packet = Outgoing { to, source, dscp: self.dscp, head, body };
-        if !self.wan.uplinks.is_empty() {
+        // Copies may leave by an uplink with a rate, and packets of one without leave in bursts.
+        if !self.wan.uplinks.is_empty() && (self.copy || self.wan.uplinks.number_of(&packet.source).is_some())
+        {
             self.give(wan_port, &packet);
             for place in 0..self.others.len() {
                 if self.copy {

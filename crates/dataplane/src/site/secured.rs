@@ -74,7 +74,7 @@ impl Secured {
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
         let is_closed = standby.as_ref().is_some_and(|standby| standby.gate() == Gate::Closed);
-        // What does not go out costs no PN.
+        // A frame that does not go out costs no PN.
         let stays = |frame: &[u8]| is_closed || vlans.is_some_and(|vlans| !vlans.admits(frame));
         let is_beat: fn(&[u8]) -> bool =
             if standby.is_some() { BeatFrameKind::is_own } else { |_: &[u8]| false };

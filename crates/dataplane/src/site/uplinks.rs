@@ -95,7 +95,7 @@ impl Uplinks {
         self.rest.iter_mut().chain(&mut self.own)
     }
 
-    /// Whether no packet waits anywhere.
+    /// True if no uplink has a rate: no packet ever waits.
     pub(super) const fn is_empty(&self) -> bool {
         self.rest.is_none() && self.own.is_empty()
     }
