@@ -68,7 +68,7 @@ for _ in {1..300}; do
     sleep 0.3
 done
 [[ $shown == *"press: version "*", confirmed; heard "* ]] || fail "the box has not confirmed: $shown"
-frameward status press | grep '"line"\|line' >/dev/null || fail "the link is not there: $(frameward status press)"
+frameward status press | grep -x "link line" >/dev/null || fail "the link is not there: $(frameward status press)"
 
 # Another box under the same name is not taken for this one.
 ./operator fleet identity other.key >identities/press.identity

@@ -67,7 +67,8 @@ impl Gateway {
 
     /// Why a link cannot leave its worker for the next program of this process, if it cannot.
     pub fn why_not_halted(&self, name: &str) -> Option<&'static str> {
-        let link = &self.links[self.number(name)?];
+        let Some(number) = self.number(name) else { return Some("it is not there") };
+        let link = &self.links[number];
         match link.keys() {
             Keys::Agreed(_) => Some("its keys are agreed on ([link.mka])"),
             Keys::None => Some("it has no keys"),

@@ -57,11 +57,12 @@ fn line(terminal: &mut File) -> io::Result<Option<Zeroizing<String>>> {
     while typed.len() < LONGEST_PIN && terminal.read(&mut octet)? == 1 {
         match octet[0] {
             b'\n' | b'\r' => {
-                return Ok(String::from_utf8(std::mem::take(&mut *typed)).ok().map(Zeroizing::new));
+                return Ok(std::str::from_utf8(&typed).ok().map(|text| Zeroizing::new(text.to_owned())));
             }
             // Ctrl-C, Ctrl-D, Ctrl-\.
             3 | 4 | 28 => return Ok(None),
-            8 | 127 => drop(typed.pop()),
+            // A character, with all of its octets.
+            8 | 127 => while typed.pop().is_some_and(|octet| octet & 0xc0 == 0x80) {},
             other => typed.push(other),
         }
     }
