@@ -36,8 +36,8 @@ pub(crate) enum Command {
     #[command(after_help = "\
 Requires CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF; CAP_NET_BIND_SERVICE for ports below 1024;
 CAP_PERFMON at the start, for cells in the kernel. Started as root, it keeps the first four,
-CAP_IPC_LOCK and CAP_SYS_NICE. It gives up all others and becomes user frameward before it reads the configuration. So that user must be able to read
-configuration, keys and state directory.
+CAP_IPC_LOCK and CAP_SYS_NICE. It gives up all others and becomes user frameward before it reads the
+configuration. So that user must be able to read configuration, keys and state directory.
 
 It logs to standard error, one line for each event. When it stops, it restores the interfaces. The
 next start restores what a killed gateway left changed.
@@ -167,8 +167,8 @@ Requires root or the gateway's own user. The new program first reads the configu
 whether it can go on. If it cannot, or anything else is wrong, nothing changes. Frames wait in the
 sockets meanwhile, and packet numbers, replay windows and counters go on.
 
-For gateways whose links all have static keys, without sites, fieldbuses, fragments and programs in
-the kernel. Others are refused: restart them.
+For gateways whose links all have static keys, without sites, fieldbuses, fragments, padding, express
+channels, programs in the kernel and a fleet's configuration. Others are refused: restart them.
 
 Example:
   frameward upgrade press-line")]
