@@ -62,7 +62,7 @@ pub(crate) enum Answer {
     Other,
 }
 
-/// What is known of the disk by a write that means nothing.
+/// State of the disk, as far as a write that means nothing has shown it.
 #[derive(Default)]
 pub(crate) enum DiskProbe {
     #[default]

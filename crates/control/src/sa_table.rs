@@ -422,7 +422,7 @@ impl SaTable {
     fn fragmenter(&self, sak: &Association) -> Option<Box<Fragmenter>> {
         let mka::FragmentAgreement { fragment, concatenate, pad, largest_sdu, express: _ } =
             sak.fragmentation;
-        // What is not encrypted hides no length.
+        // A frame that is not encrypted hides no length.
         let pad = pad && !self.padding.is_none() && sak.confidentiality == Confidentiality::Zero;
         let fragments = (fragment || concatenate || pad) && !protection(sak.confidentiality).has_offset();
         let fragmentation = FragmentConfig {

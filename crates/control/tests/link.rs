@@ -518,7 +518,7 @@ fn padded_frames_have_one_of_the_chosen_sizes_and_all_sdus_arrive() {
             (received.chunks, sent.chunks),
             "no chunk is lost"
         );
-        // What is bypassed stays as it is.
+        // Bypassed frames stay as they are.
         let lldp = ethernet(B, A, EtherType::LLDP, &payload(60, 1));
         assert_eq!(across(&mut a, &mut b, &lldp), lldp);
     }

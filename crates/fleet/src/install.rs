@@ -42,7 +42,7 @@ pub struct Trial {
     pub version: u64,
     /// The one before.
     pub before: u64,
-    /// What stood before, and has to stand again: a line each.
+    /// Parts that stood before, and have to stand again: a line each.
     pub stood: Vec<String>,
 }
 

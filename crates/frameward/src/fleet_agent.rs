@@ -380,7 +380,7 @@ impl Agent {
         told.reloaded(&reloaded);
     }
 
-    /// What stood before and is in the configuration still.
+    /// Parts that stood before and are in the configuration still.
     fn expected(&self, trial: &Trial) -> Vec<Part> {
         let stood: Vec<_> = trial.stood.iter().filter_map(|line| Part::parse(line)).collect();
         match config::load(&self.folder.configuration()) {
@@ -414,7 +414,7 @@ impl Agent {
         }
     }
 
-    /// What stands before a change. A link or site that starts has its time, as it has afterwards.
+    /// Parts that stand before a change. A link or site that starts has its time, as it has afterwards.
     fn stood(&self, gateway: &dyn RunningGateway, stop: &AtomicBool) -> Vec<Part> {
         let config = config::load(&self.folder.configuration()).ok();
         let mut stood = Stood::new(config.as_ref().map(|(config, _)| config));
@@ -429,7 +429,7 @@ impl Agent {
     }
 }
 
-/// What stands; none if the gateway does not tell, or starts.
+/// Parts that stand; none if the gateway does not tell, or starts.
 fn standing(gateway: &dyn RunningGateway) -> Result<Option<Vec<Part>>, NoGateway> {
     let report = gateway.report()?.filter(|report| report.configuration.is_some());
     Ok(report.as_ref().map(Part::standing))

@@ -6,6 +6,7 @@
 //!  fw-disk         leases and replay floors (control): the main thread waits for no disk
 //!  fw-interfaces   looks at interfaces (interface_looks.rs)
 //!  fw-settings     changes their settings, and records them (interface_settings.rs)
+//!  fw-records      opens records of KaYs (interface_settings.rs)
 //!  fw-config       reads configuration and keys for a reload (reload/request.rs)
 //!  fw-log          writes the log (crate::log): nor for whoever reads it
 //!  fw-site-NAME    a site's management channel (sitelink); fw-watch-NAME starts it anew if it fails

@@ -1,4 +1,4 @@
-//! What padding costs, in the plan: worked out by the sender's own plan of frames.
+//! Cost of padding, in the plan: worked out by the sender's own plan of frames.
 
 use std::fmt;
 

@@ -169,7 +169,7 @@ mod tests {
         assert!(matches!(held_up, Err(LeaseError::Silent { .. })));
         gateway.lease_thread.keep_floors(Vec::new(), None);
         assert!(gateway.disk_silent().is_none(), "nobody knows yet");
-        // What was known two seconds ago is known no more; and nobody waits to know it.
+        // An answer of two seconds ago counts no more; and nobody waits for the next one.
         let later = Instant::now() + PATIENCE;
         assert!(gateway.probe_disk(later - Duration::from_secs(1)).is_some_and(|known| known.is_ok()));
         assert!(!matches!(gateway.probe_disk(later), Some(Ok(()))));

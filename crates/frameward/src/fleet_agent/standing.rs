@@ -1,4 +1,4 @@
-//! What stands of a gateway, part by part: a site that has lost one of its peers still has a good word for the others.
+//! Parts of a gateway that stand: a site that has lost one of its peers still has a good word for the others.
 //!
 //! | part | stands if |
 //! |---|---|
@@ -162,7 +162,7 @@ impl Part {
     }
 }
 
-/// What stood before a change: all that a look found since its record came.
+/// Parts that stood before a change: all that a look found since its record came.
 ///
 /// Links and sites are waited for. Peers and members are not: one of many that is off would put the two ends of a change out of step. What
 /// another end's change has made fall by now stood, so both ends take the change back, or neither does.

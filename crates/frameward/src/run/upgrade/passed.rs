@@ -1,4 +1,4 @@
-//! What a gateway passes on to the next program of its process: one JSON document, in memory alone.
+//! State that a gateway passes on to the next program of its process: one JSON document, in memory alone.
 //!
 //! There is no key in it: the next program reads those of its configuration, and names of leases show that they are the same.
 //! Descriptors are numbers here; [`netdev::passed_on`] has what they are.
