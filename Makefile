@@ -11,7 +11,7 @@ export PATH := $(PATH):/usr/sbin:/sbin
 
 help:
 	@echo "make demo       shows links, sites and a fieldbus at work, with their machines in network namespaces (root)"
-	@echo "make bench      runs every bench beside its rivals, and draws target/evidence/index.html (root; 90 minutes; an interrupted run continues)"
+	@echo "make bench      runs every bench beside its rivals, and draws target/evidence/index.html (root; 100 minutes; an interrupted run continues)"
 	@echo "make bench-quick  the same in single short rounds, to see whether everything runs (root; 5 minutes)"
 	@echo "make evidence-docs  stores the run of make bench in docs/evidence, and lists documents that quote other figures"
 	@echo "make bench-antedate  round trips with and without antedating, with and without AES instructions (root; 5 minutes)"

@@ -12,6 +12,7 @@ pub mod machine;
 pub mod outcome;
 pub mod page;
 pub mod plan;
+pub mod quietness;
 pub mod run;
 pub mod scaling;
 pub mod store;

@@ -110,23 +110,23 @@ fn a_link_is_compared_with_what_stands_around_it() {
     // Of a transfer so short the CPU may not have counted a tick.
     let positive = |row: &Row| row.value > 0.0 || row.unit == "s/Gbit" || row.unit == "%";
     assert!(rows.iter().all(|row| positive(row) && row.bench == "link"), "{rows:?}");
-    // Over a cable: redirect, bridge, user space, kernel, the kernel beside the other two, and of how many frames the keystream was ready; five kinds of frames.
+    // Over a cable: redirect, bridge, user space, kernel, the kernel beside the other two, and of how many frames the keystream was ready; six kinds of frames.
     // Programs in the kernel: three lengths both ways, with and without keystream ahead, and one that ends at once. A
     // bridge, programs of a link in the kernel, with and without keystream ahead, and gateways whose link is there; bare, unprotected and ten suites on AF_XDP; bare, unprotected and one suite on AF_PACKET. Two sizes,
-    // goodput, CPU, three percentiles. Then three ways of polling, idle and under load. Express frames beside a gigabit: four ways, three percentiles.
+    // goodput, CPU, three percentiles. Then three ways of polling, idle and under load. Express frames beside a gigabit: four ways, three percentiles. And what a gigabit costs in the kernel, beside user space.
     let cases = 4 + 2 + CipherSuite::ALL.len() + 3;
-    assert_eq!(rows.len(), 7 * 5 + 2 * 3 * 2 + 1 + cases * (2 + 2 + 3) + 3 * 3 * 2 + 4 * 3);
+    assert_eq!(rows.len(), 7 * 6 + 2 * 3 * 2 + 1 + cases * (2 + 2 + 3) + 3 * 3 * 2 + 4 * 3 + 1);
     let gcm = rows.iter().find(|row| row.case == "TCP, gcm-aes-128, af_packet").unwrap();
     assert_eq!(gcm.ratio.as_ref().unwrap().to, "TCP, unprotected, af_packet");
     let cabled: Vec<_> = rows.iter().filter(|row| row.case.contains(cable::CABLE)).collect();
-    assert_eq!(cabled.len(), 7 * 5, "{cabled:?}");
-    // Beside bridges, for each length of its own.
+    assert_eq!(cabled.len(), 7 * 6, "{cabled:?}");
+    // Beside bridges, for each length of its own and for both ways at once.
     let judged = cabled.iter().filter(|row| row.target.is_some());
     let beside_bridges =
         |row: &&Row| row.ratio.as_ref().is_some_and(|ratio| ratio.to.ends_with(cable::BRIDGE));
     assert_eq!(
         (judged.clone().count(), judged.filter(|row| beside_bridges(row)).count()),
-        (3, 3),
+        (4, 4),
         "{cabled:?}"
     );
 }

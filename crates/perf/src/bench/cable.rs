@@ -87,14 +87,15 @@ pub(super) fn samples(cases: &[Place], what: &str) -> Vec<Samples> {
     cases.iter().map(|(name, _)| Samples::new(&figure(what, name))).collect()
 }
 
-/// Each case is compared with `first`; the one in the kernel with all others, too, and with what is wanted beside them.
+/// Each case is compared with `first`; the one in the kernel with all others, too, and with what is wanted beside
+/// them: by the other's name, the value and the ratio.
 pub(super) fn tell(
     bench: &mut Bench<'_>,
     (name, unit): (&str, &str),
     cases: &[Place],
     samples: &[Samples],
     first: &str,
-    wanted: impl Fn(&str, f64) -> Option<(String, bool)>,
+    wanted: impl Fn(&str, f64, f64) -> Option<(String, bool)>,
 ) {
     let reference = cases.iter().position(|(case, _)| *case == first);
     for (number, ((_, in_kernel), one)) in cases.iter().zip(samples).enumerate() {
@@ -105,7 +106,8 @@ pub(super) fn tell(
         for other in std::iter::once(beside).chain(others.map(Some)) {
             let mut row = one.row(name, unit, other.map(|other| &samples[other]));
             let ratio = row.ratio.as_ref().map_or(0.0, |ratio| ratio.value);
-            let target = other.filter(|_| *in_kernel).and_then(|other| wanted(cases[other].0, ratio));
+            let target =
+                other.filter(|_| *in_kernel).and_then(|other| wanted(cases[other].0, row.value, ratio));
             row.target = target.map(|(wanted, met)| Target { wanted, met });
             (bench.figure)(row);
         }

@@ -57,7 +57,8 @@ const LOAD_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) const TRIPS: &str = "round trip p50";
 /// Measurement of a transfer.
 const GOODPUT: &str = "TCP";
-const COST: &str = "CPU of TCP";
+/// What it costs.
+pub(crate) const COST: &str = "CPU of TCP";
 
 const UNPROTECTED: &str = "protect_frames = false\nvalidate_frames = \"check\"";
 const EXPERIMENTAL: &str = "allow_experimental = true";
@@ -236,6 +237,23 @@ fn tell(bench: &mut Bench<'_>, cases: &[&Case], samples: &[Samples], unit: &str)
     }
 }
 
+/// Of a gigabit's cost, at most so much of what our gateways take in user space.
+const COST_OF_USER_SPACE: f64 = 0.5;
+
+/// Cost of gateways with their link in the kernel, beside that of gateways in user space.
+fn cost_beside_user_space(bench: &mut Bench<'_>, cost: &[Samples]) {
+    let find = |case: &str| cost.iter().find(|one| one.case == row_name(COST, case));
+    let (Some(kernel), Some(user_space)) = (find(&gateways_in_the_kernel()), find(cable::USER_SPACE)) else {
+        return;
+    };
+    let mut row = kernel.row(BENCH, "s/Gbit", Some(user_space));
+    row.target = row.ratio.as_ref().map(|ratio| Target {
+        wanted: format!("ratio at most {COST_OF_USER_SPACE}"),
+        met: ratio.value <= COST_OF_USER_SPACE,
+    });
+    (bench.figure)(row);
+}
+
 /// Target of gateways with their link in the kernel, beside a bridge. Of rates something is wanted [over a cable](cable): here the sockets
 /// bound them.
 fn target(case: &str, ratio: f64) -> Option<Target> {
@@ -287,6 +305,7 @@ fn transfers(bench: &mut Bench<'_>, cases: &[Case]) -> Result<(), BenchError> {
     }
     tell(bench, cases, &goodput, "Mbit/s");
     tell(bench, cases, &cost, "s/Gbit");
+    cost_beside_user_space(bench, &cost);
     Ok(())
 }
 

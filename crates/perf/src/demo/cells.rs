@@ -64,12 +64,10 @@ impl CellChoice {
 pub fn redirecting(shape: &Shape) -> Result<Topology, lab::Error> {
     let topology = Topology::build(shape)?;
     let Topology { machine_a, machine_b, middle, .. } = &topology;
-    for (namespace, interface) in [
-        (&machine_a.namespace, machine_a.ifname),
-        (middle, LEFT),
-        (middle, RIGHT),
-        (&machine_b.namespace, machine_b.ifname),
-    ] {
+    let machines = [machine_a, machine_b].map(|machine| (&machine.namespace, machine.ifname));
+    // Over a cable the gateways are each other's ends, and their own programs see to that.
+    let bridge = [LEFT, RIGHT].into_iter().filter(|_| !shape.cable).map(|port| (middle, port));
+    for (namespace, interface) in machines.into_iter().chain(bridge) {
         namespace.run(&["ethtool", "-K", interface, "gro", "on"])?;
     }
     Ok(topology)

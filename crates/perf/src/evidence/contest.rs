@@ -21,6 +21,7 @@ mod contestant;
 mod daemon;
 mod iperf;
 mod kernel;
+mod one_box;
 mod tinc;
 
 use std::fmt::Display;

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::comparison::{self, Comparison};
 use crate::evidence::outcome::{Outcome, merge, merge_curves};
+use crate::evidence::quietness::Quietness;
 
 /// The format's number: it changes when an address would lead elsewhere.
 const FORMAT: u32 = 1;
@@ -76,6 +77,9 @@ pub struct Step {
     pub seconds: f64,
     /// Why there is nothing of it.
     pub gap: Option<String>,
+    /// What others took of the machine meanwhile; nothing in runs that were made before it was measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quietness: Option<Quietness>,
 }
 
 /// A figure: a row without what all rows of a run share.
@@ -202,6 +206,7 @@ mod tests {
             name: name.into(),
             seconds: 1.0,
             gap: gap.map(String::from),
+            quietness: None,
         };
         let steps = vec![step("link", None), step("x", Some("no root")), step("y", Some("no root"))];
         let outcome = Outcome { rows, ..Outcome::default() };

@@ -27,6 +27,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use self::figure::{Figure, number};
 use crate::evidence::document::Document;
+use crate::evidence::quietness::{INTERRUPTED, STOLEN};
 
 const STYLE: &str = include_str!("page/style.css");
 
@@ -167,6 +168,7 @@ fn head(document: &Document) -> Markup {
                 }
             }
             (gaps(document))
+            (noise(document))
         }
     }
 }
@@ -182,6 +184,34 @@ fn gaps(document: &Document) -> Markup {
             details.gaps open {
                 summary { (gaps.len()) " of " (document.steps.len()) " steps left a gap" }
                 ul { @for (name, gap) in gaps { li { strong { (name) } ": " (gap) } } }
+            }
+        }
+    }
+}
+
+/// What others took of the machine meanwhile, step by step where it was much.
+fn noise(document: &Document) -> Markup {
+    let told: Vec<_> =
+        document.steps.iter().filter_map(|step| Some((&step.name, step.quietness.as_ref()?))).collect();
+    let noisy: Vec<_> = told.iter().filter(|(_, quietness)| quietness.is_noisy()).collect();
+    let again = told.iter().filter(|(_, quietness)| quietness.tries > 1).count();
+    html! {
+        @if told.is_empty() {
+            p.warning { "How quiet the machine was is not known of this run: it was made before that was measured." }
+        } @else if noisy.is_empty() {
+            p.complete {
+                "In no step the hypervisor took more than " (number(STOLEN)) " % of the CPU time, or an empty loop's p99.9 was more than "
+                (number(INTERRUPTED)) " times its length. Measured again for that: " (again) "."
+            }
+        } @else {
+            details.gaps {
+                summary { (noisy.len()) " of " (told.len()) " steps were noisy; measured again for that: " (again) }
+                p { "The CPU time that the hypervisor gave to others, and p99.9 of an empty loop, in times of its length:" }
+                ul {
+                    @for (name, quietness) in noisy {
+                        li { strong { (name) } ": " (number(quietness.stolen)) " %, " (number(quietness.empty_loop)) }
+                    }
+                }
             }
         }
     }

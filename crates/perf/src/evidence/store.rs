@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::evidence::outcome::Outcome;
+use crate::evidence::quietness::Quietness;
 
 /// Conditions that have to be the same for a step to be taken over.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -31,6 +32,8 @@ pub struct Finished {
     pub origin: Origin,
     /// Its duration.
     pub seconds: f64,
+    /// What others took of the machine meanwhile.
+    pub quietness: Quietness,
     /// Its measurements.
     pub outcome: Outcome,
 }
@@ -111,7 +114,8 @@ mod tests {
         let origin =
             Origin { machine: "m".into(), commit: "c".into(), program: "p".into(), effort: "quick".into() };
         let outcome = Outcome { rows: vec![Row::new("b", "case", 1.5, "us", 1)], ..Outcome::default() };
-        let finished = Finished { origin: origin.clone(), seconds: 2.0, outcome };
+        let quietness = Quietness { stolen: 0.5, empty_loop: 1.25, tries: 2 };
+        let finished = Finished { origin: origin.clone(), seconds: 2.0, quietness, outcome };
         store.keep("rivals: round 1, fastd", &finished).unwrap();
         assert_eq!(store.finished("rivals: round 1, fastd", &origin), Some(finished.clone()));
         for other in [

@@ -131,7 +131,7 @@ fn rates(bench: &mut Bench<'_>, cases: &mut [Case], octets: u32, what: &str) -> 
     let (places, time) = (places(cases), bench.effort.time / cable::SHORTER);
     let mut samples = cable::samples(&places, what);
     in_turn(bench, cases, &mut samples, "frames/s", |case| case.rate_in_kernel(octets, time).map(Some))?;
-    cable::tell(bench, (BENCH, "frames/s"), &places, &samples, REDIRECT, |beside, ratio| {
+    cable::tell(bench, (BENCH, "frames/s"), &places, &samples, REDIRECT, |beside, _, ratio| {
         let least = match beside {
             REDIRECT => OF_REDIRECT,
             _ if octets > macsec::SHORTEST as u32 || beside == BRIDGE || beside == USER_SPACE => return None,
@@ -150,7 +150,7 @@ fn round_trips(bench: &mut Bench<'_>, cases: &mut [Case], octets: usize) -> Resu
     super::trips(bench, cases, octets, &mut samples)?;
     (bench.progress)(&format_args!("{what} {CABLE}"));
     for (samples, wanted) in samples.iter().zip([true, false]) {
-        cable::tell(bench, (BENCH, "us"), &places, samples, BRIDGE, |beside, ratio| {
+        cable::tell(bench, (BENCH, "us"), &places, samples, BRIDGE, |beside, _, ratio| {
             let wanted = wanted && beside == BRIDGE;
             wanted.then(|| (format!("ratio at most {OF_BRIDGE}"), ratio <= OF_BRIDGE))
         });

@@ -10,9 +10,11 @@ use crate::programs::Programs;
 use dataplane::open::Io;
 use lab::topology::{PLAIN, PROTECTED};
 use lab::{Error, Machine, Shape, Topology};
+use suite::CipherSuite;
 
 use super::daemon::{Daemon, RunningDaemon};
 use super::kernel::RunningKernel;
+use super::one_box::RunningSites;
 
 /// Octets of the machines' MTU, and of the network's: room for the headers of all.
 const PLAIN_MTU: u32 = 1500;
@@ -26,10 +28,14 @@ pub enum Contestant {
     Bridge,
     /// Our engine's AF_XDP ports with nothing between them.
     BareForwarder,
-    /// Our gateways with GCM-AES-128.
+    /// Our gateways with GCM-AES-128, whose frames go through user space.
     Frameward,
+    /// Our gateways with ChaCha20-Poly1305, whose frames stay in the kernel.
+    InKernel,
     /// The same, small frames sharing MACsec frames.
     Concatenating,
+    /// Our sites: one box for each LAN, over UDP.
+    OneBox,
     /// Kernel VXLAN, alone or over WireGuard in user space.
     Tunnel(Rival),
     /// A program that bridges a TAP interface to another one.
@@ -40,12 +46,14 @@ pub enum Contestant {
 
 impl Contestant {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 14] = [
         Self::Bridge,
         Self::Tunnel(Rival::Vxlan),
         Self::BareForwarder,
         Self::Frameward,
+        Self::InKernel,
         Self::Concatenating,
+        Self::OneBox,
         Self::Tunnel(Rival::WireguardGo),
         Self::Tunnel(Rival::Boringtun),
         Self::Daemon(Daemon::Fastd),
@@ -61,7 +69,9 @@ impl Contestant {
             Self::Bridge => "Linux bridge, unprotected",
             Self::BareForwarder => "bare AF_XDP forwarder, unprotected",
             Self::Frameward => "Frameward",
+            Self::InKernel => "Frameward, in the kernel",
             Self::Concatenating => "Frameward, concatenating",
+            Self::OneBox => "Frameward, one box over UDP",
             Self::Tunnel(rival) => rival.name(),
             Self::Daemon(daemon) => daemon.name(),
             Self::KernelMacsec => "kernel macsec in User-Mode Linux",
@@ -74,7 +84,11 @@ impl Contestant {
             Self::Bridge => "learning off, no snooping",
             Self::BareForwarder => "our ports, nothing done to the frames",
             Self::Frameward => "GCM-AES-128, AF_XDP, one worker",
-            Self::Concatenating => "the same, fragment and concatenate on",
+            Self::InKernel => "ChaCha20-Poly1305 with XPN, in the kernel, keystream ahead",
+            Self::Concatenating => "GCM-AES-128, AF_XDP, fragment and concatenate on",
+            Self::OneBox => {
+                "a site with protect = true: MKA, the suite that it chooses, header encrypted, over UDP"
+            }
             Self::Tunnel(Rival::Vxlan) => "MTU 1500 inside, UDP checksums off",
             Self::Tunnel(_) => "ChaCha20-Poly1305, the only cipher there is; MTU 1500 inside",
             Self::Daemon(daemon) => daemon.setting(),
@@ -100,7 +114,7 @@ impl Contestant {
 
     /// Whether it is ours.
     pub const fn ours(self) -> bool {
-        matches!(self, Self::Frameward | Self::Concatenating)
+        matches!(self, Self::Frameward | Self::InKernel | Self::Concatenating | Self::OneBox)
     }
 
     /// The program that is not installed, if there is one.
@@ -125,6 +139,7 @@ pub struct Running {
 
 enum Inside {
     TestBed(Box<TestBed>),
+    Sites(RunningSites, Box<Topology>),
     Tunnel(RunningRival, Box<Topology>),
     Daemon(RunningDaemon, Box<Topology>),
     Kernel(RunningKernel, Box<Topology>),
@@ -152,6 +167,16 @@ impl Running {
                 Inside::TestBed(TestBed::forwarded(&programs.lab, name, &shape, Io::AfXdp)?.into())
             }
             Contestant::Frameward => Inside::TestBed(gateways("")?.into()),
+            Contestant::InKernel => {
+                let choice =
+                    Choice { io: "kernel", suite: CipherSuite::ChaCha20Poly1305Xpn, ..Choice::default() };
+                Inside::TestBed(TestBed::new(&programs.frameward, name, &shape, &choice)?.into())
+            }
+            Contestant::OneBox => {
+                let topology = addressed(&shape)?;
+                let running = RunningSites::start(&programs.frameward, rival_hosts(&topology))?;
+                Inside::Sites(running, topology.into())
+            }
             Contestant::Concatenating => {
                 Inside::TestBed(gateways("fragment = \"on\"\nconcatenate = \"on\"")?.into())
             }
@@ -179,9 +204,10 @@ impl Running {
     fn topology(&self) -> &Topology {
         match &self.inside {
             Inside::TestBed(test_bed) => &test_bed.topology,
-            Inside::Tunnel(_, topology) | Inside::Daemon(_, topology) | Inside::Kernel(_, topology) => {
-                topology
-            }
+            Inside::Sites(_, topology)
+            | Inside::Tunnel(_, topology)
+            | Inside::Daemon(_, topology)
+            | Inside::Kernel(_, topology) => topology,
         }
     }
 
@@ -195,6 +221,7 @@ impl Running {
     pub fn processes(&self) -> Vec<u32> {
         match &self.inside {
             Inside::TestBed(test_bed) => test_bed.processes(),
+            Inside::Sites(running, _) => running.processes(),
             Inside::Tunnel(running, _) => running.processes(),
             Inside::Daemon(running, _) => running.processes(),
             Inside::Kernel(running, _) => running.processes(),
@@ -208,6 +235,7 @@ impl Running {
     pub fn stop(self) -> Result<(), BenchError> {
         match self.inside {
             Inside::TestBed(test_bed) => test_bed.stop(),
+            Inside::Sites(running, _topology) => Ok(running.stop()?),
             Inside::Tunnel(running, _topology) => Ok(running.stop()?),
             Inside::Daemon(running, _topology) => Ok(running.stop()?),
             Inside::Kernel(running, _topology) => Ok(running.stop()?),

@@ -15,7 +15,9 @@ const SOURCE: &str = "this run; no paper: the comparison is ours";
 fn kind(contestant: Contestant) -> Kind {
     match contestant {
         Contestant::Frameward => Kind::Ours,
-        Contestant::Concatenating => Kind::Ours2,
+        Contestant::InKernel => Kind::Ours2,
+        Contestant::Concatenating => Kind::Ours3,
+        Contestant::OneBox => Kind::OursFour,
         _ if contestant.protects() => Kind::Rival,
         _ => Kind::Limit,
     }
@@ -23,8 +25,10 @@ fn kind(contestant: Contestant) -> Kind {
 
 fn legend() -> Vec<(Kind, String)> {
     [
-        (Kind::Ours, "Frameward, GCM-AES-128"),
-        (Kind::Ours2, "the same, small frames sharing frames"),
+        (Kind::Ours, "Frameward, GCM-AES-128, in user space"),
+        (Kind::Ours2, "Frameward, ChaCha20-Poly1305, in the kernel"),
+        (Kind::Ours3, "GCM-AES-128, small frames sharing frames"),
+        (Kind::OursFour, "one box for a LAN, over UDP"),
         (Kind::Rival, "others that encrypt"),
         (Kind::Limit, "nothing encrypted: limits"),
     ]
@@ -166,6 +170,7 @@ fn percentiles(document: &Document, what: &str, title: &str) -> Figure {
     let mut missing = Vec::new();
     let shown = [
         (Contestant::Frameward, Kind::Ours),
+        (Contestant::InKernel, Kind::Ours2),
         (Contestant::BareForwarder, Kind::Limit),
         (Contestant::Bridge, Kind::LimitToo),
         (Contestant::Tunnel(Rival::WireguardGo), Kind::Rival),
@@ -193,7 +198,7 @@ fn percentiles(document: &Document, what: &str, title: &str) -> Figure {
     Figure {
         id: format!("rivals-{}-curve", what.replace(' ', "-")),
         title: title.into(),
-        caption: "How many per cent of the round trips took at most so long; less is better. The axis stretches what is rare: each step is ten times nearer to all of them. Five of the field, so that lines can be told apart; at each percentile the median of the rounds.".into(),
+        caption: "How many per cent of the round trips took at most so long; less is better. The axis stretches what is rare: each step is ten times nearer to all of them. Six of the field, so that lines can be told apart; at each percentile the median of the rounds.".into(),
         units: "microseconds over per cent of all round trips".into(),
         source: SOURCE.into(),
         command: command(document, BENCH),

@@ -1,8 +1,8 @@
 //! Links in the kernel: gateways as they are shipped, beside bridges and the same in user space, over a cable and between sockets.
 
 use crate::bench::cable::{BRIDGE, REDIRECT, figure as over_a_cable};
-use crate::bench::link::cable::{KERNEL, OF_BRIDGE, RATES, USER_SPACE};
-use crate::bench::link::{FRAMES, TRIPS, figure as ours, gateways_in_the_kernel};
+use crate::bench::link::cable::{BOTH_WAYS_AT_FULL_SIZE, KERNEL, OF_BRIDGE, RATES, USER_SPACE};
+use crate::bench::link::{COST, FRAMES, TRIPS, figure as ours, gateways_in_the_kernel};
 use crate::evidence::document::Document;
 use crate::evidence::page::bars::{Bars, Group, Scale};
 use crate::evidence::page::figure::{Body, Figure, Kind};
@@ -107,5 +107,9 @@ pub(super) fn judged() -> Vec<(String, String)> {
         .map(|what| (format!("link, {what} over a cable, beside bridges"), over_a_cable(what, KERNEL)))
         .collect();
     judged.push((format!("link, {TRIPS}, beside bridges"), ours(TRIPS)));
+    let both_ways = over_a_cable(BOTH_WAYS_AT_FULL_SIZE, KERNEL);
+    judged.push((format!("link, {BOTH_WAYS_AT_FULL_SIZE} over a cable, beside Gigabit Ethernet"), both_ways));
+    let cost = format!("{}, beside {COST}, {USER_SPACE}", ours(COST));
+    judged.push(("link, CPU for a gigabit, beside user space".to_owned(), cost));
     judged
 }
