@@ -9,6 +9,12 @@
 # What stands in code is an example. A quotation holds if the value, rounded to as many digits as are quoted, is what is
 # quoted. Points divide, commas part thousands.
 #
+# A document that quotes names the run, so that everybody sees how old a figure is:
+#
+#   ... the run of `a24b49c`<!-- evidence /commit --> ...
+#
+# A release whose frame path is newer than the run is refused by scripts/release.sh.
+#
 #   scripts/quotes.sh [DIRECTORY]    documents and evidence of another directory than this repository's
 set -euo pipefail
 cd "${1:-$(dirname "$0")/..}"
@@ -28,6 +34,7 @@ value() {
 }
 
 while IFS= read -r -d '' document; do
+    before=$quotes
     while IFS=$'\t' read -r line quoted address; do
         quotes=$((quotes + 1))
         [[ -e $evidence ]] || { breach "$document:$line: quotes $quoted, and $evidence does not exist"; continue; }
@@ -63,11 +70,16 @@ while IFS= read -r -d '' document; do
             address = substr(rest, RSTART + 14, RLENGTH - 18)
             number = ""
             if (match(before, /[0-9][0-9,]*(\.[0-9]+)?[*_]*$/)) { number = substr(before, RSTART); gsub(/[*_]/, "", number) }
-            print NR "\t" number "\t" address
+            if (address != "/commit") { print NR "\t" number "\t" address }
             at = index(rest, "<!-- evidence " address " -->")
             rest = substr(rest, at + length(address) + 18)
         }
     }' "$document")
+    ((quotes == before)) || [[ ! -e $evidence ]] || {
+        commit=$(jq -r '.commit // empty' "$evidence")
+        grep -qE "(^|[^0-9a-f])$commit\`?<!-- evidence /commit -->" "$document" ||
+            breach "$document: quotes figures of the run of $commit, and does not name it: \`$commit\`<!-- evidence /commit -->"
+    }
 done < <(find . -maxdepth 1 -name '*.md' -print0; [[ ! -d docs ]] || find docs -name '*.md' -print0)
 
 if ((breaches)); then

@@ -6,12 +6,14 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 mkdir -p "$scratch/docs/evidence"
 cat >"$scratch/docs/evidence/evidence.json" <<'JSON'
-{"figures":{"rivals":{"TCP, one stream, Frameward":{"value":2531.27,"values":[2530.0,2531.27]},
+{"commit":"a24b49c","figures":{"rivals":{"TCP, one stream, Frameward":{"value":2531.27,"values":[2530.0,2531.27]},
                       "TCP, one stream, fastd":{"value":838.4}}},
  "verdicts":{"Round trip":{"ours":149,"met":false},"IMIX":{"ratio":4,"met":true}}}
 JSON
 ours='/figures/rivals/TCP, one stream, Frameward/value'
 theirs='/figures/rivals/TCP, one stream, fastd/value'
+
+run='the run of `a24b49c`<!-- evidence /commit -->'
 
 expect() {
     local wanted=$1 text=$2
@@ -25,20 +27,22 @@ expect() {
 }
 
 expect fine 'no figure at all, and 3.1 that nobody marked'
-expect fine "it carries **2,531**<!-- evidence $ours --> Mbit/s, 2531.3<!-- evidence $ours --> to be exact, or about 2,500<!-- evidence $ours -->"
-expect fine "3.0<!-- evidence $ours over $theirs --> times"
+expect fine "it carries **2,531**<!-- evidence $ours --> Mbit/s, 2531.3<!-- evidence $ours --> to be exact, or about 2,500<!-- evidence $ours -->, $run"
+expect fine "3.0<!-- evidence $ours over $theirs --> times, $run"
 expect fine "    9<!-- evidence $ours -->"
-expect fine "2530<!-- evidence /figures/rivals/TCP, one stream, Frameward/values/0 -->"
-expect breach "it carries 2,532<!-- evidence $ours --> Mbit/s"
-expect breach "it carries 2,531.2<!-- evidence $ours --> Mbit/s"
-expect breach "3.1<!-- evidence $ours over $theirs --> times"
-expect breach "2,531<!-- evidence /figures/rivals/TCP, two streams/value -->"
-expect breach "2,531<!-- evidence $ours over /figures/nothing -->"
-expect fine "4<!-- evidence /verdicts/IMIX/ratio --> times"
-expect fine "Missed: 149<!-- evidence /verdicts/Round trip/ours --> µs"
-expect breach "149<!-- evidence /verdicts/Round trip/ours --> µs"
-expect breach "much<!-- evidence $ours -->"
+expect fine "2530<!-- evidence /figures/rivals/TCP, one stream, Frameward/values/0 -->, $run"
+expect breach "it carries 2,532<!-- evidence $ours --> Mbit/s, $run"
+expect breach "it carries 2,531.2<!-- evidence $ours --> Mbit/s, $run"
+expect breach "3.1<!-- evidence $ours over $theirs --> times, $run"
+expect breach "2,531<!-- evidence /figures/rivals/TCP, two streams/value -->, $run"
+expect breach "2,531<!-- evidence $ours over /figures/nothing -->, $run"
+expect fine "4<!-- evidence /verdicts/IMIX/ratio --> times, $run"
+expect fine "Missed: 149<!-- evidence /verdicts/Round trip/ours --> µs, $run"
+expect breach "149<!-- evidence /verdicts/Round trip/ours --> µs, $run"
+expect breach "much<!-- evidence $ours -->, $run"
+expect breach "4<!-- evidence /verdicts/IMIX/ratio --> times, in no run"
+expect breach "4<!-- evidence /verdicts/IMIX/ratio --> times, in the run of \`b24b49c\`<!-- evidence /commit -->"
 rm "$scratch/docs/evidence/evidence.json"
-expect breach "2,531<!-- evidence $ours -->"
+expect breach "2,531<!-- evidence $ours -->, $run"
 expect fine 'no figure at all'
 echo "quotes_test: fine"

@@ -26,6 +26,13 @@ SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 if [[ -z $trial ]]; then
     grep -qF "## [$version]" CHANGELOG.md || fail "CHANGELOG.md has no section [$version]; write it, or try with --trial"
     [[ -z $(git status --porcelain) ]] || fail "there are changes that are not committed; commit them, or try with --trial"
+    # Figures of other code than what is released are nobody's.
+    measured=$(jq -r .commit docs/evidence/evidence.json)
+    git merge-base --is-ancestor "$measured" HEAD 2>/dev/null ||
+        fail "docs/evidence is of $measured, which is no commit of this history; make bench and make evidence-docs, or try with --trial"
+    newer=$(git diff --name-only "$measured" HEAD -- crates/*/src ':!crates/perf' ':!crates/lab' ':!crates/models')
+    [[ -z $newer ]] ||
+        fail "docs/evidence is of $measured, and code is newer ($(wc -l <<<"$newer") files); make bench and make evidence-docs, or try with --trial"
 fi
 
 # What is in the program: crates that it is built of or with, without those for tests. No random number and no other

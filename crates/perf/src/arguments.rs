@@ -104,9 +104,9 @@ Example:
 pub(crate) enum Evidence {
     /// Measure everything that is not stored yet, and write evidence.json and index.html; requires root
     Run(EvidenceRun),
-    /// Draw the page of a run
+    /// Judge the figures of a run by the targets of today, and draw its page
     Page {
-        /// The run's evidence.json
+        /// The run's evidence.json, whose verdicts are written anew
         evidence: PathBuf,
         /// The HTML file to write
         page: PathBuf,

@@ -262,7 +262,12 @@ fn evidence_page(evidence: &Path, page: &Path) -> Result<(), Failure> {
         report_failure(&format_args!("evidence: {}: {error}", file.display()), Failure::Failed)
     };
     let text = fs::read_to_string(evidence).map_err(|error| failed(evidence, &error))?;
-    let document: Document = serde_json::from_str(&text).map_err(|error| failed(evidence, &error))?;
+    let mut document: Document = serde_json::from_str(&text).map_err(|error| failed(evidence, &error))?;
+    document.judge();
+    let json = serde_json::to_string_pretty(&document).map_err(|error| failed(evidence, &error))? + "\n";
+    if json != text {
+        fs::write(evidence, json).map_err(|error| failed(evidence, &error))?;
+    }
     fs::write(page, page::render(&document)).map_err(|error| failed(page, &error))
 }
 

@@ -4,22 +4,26 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::evidence::contest::{BENCH, Contestant, SIDE_BY_SIDE};
+use crate::evidence::contest::{BENCH, COST, Contestant, MIX, ROUND_TRIP, SIDE_BY_SIDE, SMALL, TCP};
 use crate::evidence::document::Figure;
 
 /// A comparison and its verdict.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Comparison {
     /// The figure's name in front of a contestant's, within `rivals`.
     pub figure: String,
+    /// Whose of ours: a contestant's name.
+    pub who: String,
     /// The contestant that ours is compared with.
     pub beside: String,
     /// Ours.
     pub ours: f64,
     /// Theirs.
     pub theirs: f64,
+    /// Whether less is better.
+    pub less: bool,
     /// Ours divided by theirs.
     pub ratio: f64,
     /// Theirs divided by ours: how many times less ours takes, where less is better.
@@ -32,73 +36,84 @@ pub struct Comparison {
     pub met: bool,
 }
 
-/// The others that ours is compared with.
+/// What is wanted of ours.
 #[derive(Clone, Copy)]
-enum Beside {
-    BestRival,
-    BareForwarder,
+enum Limit {
+    /// So many times the best of the others.
+    AtLeast(f64),
+    /// More than the best of the others.
+    More,
+    /// A part of the best of the others, and its name.
+    AtMost(f64, &'static str),
+    /// Less than the best of the others.
+    Less,
+    /// Less than the bridge.
+    LessThanBridge,
+    /// At most so many microseconds more than the bare forwarder.
+    NearForwarder(f64),
 }
 
-/// A target.
-struct Wanted {
-    /// Its name: a part of an address, so without a slash.
-    name: &'static str,
-    figure: &'static str,
-    beside: Beside,
+impl Limit {
+    fn value(self, theirs: f64) -> f64 {
+        match self {
+            Self::AtLeast(factor) | Self::AtMost(factor, _) => factor * theirs,
+            Self::More | Self::Less | Self::LessThanBridge => theirs,
+            Self::NearForwarder(more) => theirs + more,
+        }
+    }
+
     /// Whether more is better.
-    more: bool,
-    /// The target of ours, from theirs.
-    limit: fn(f64) -> f64,
-    words: &'static str,
+    const fn is_more(self) -> bool {
+        matches!(self, Self::AtLeast(_) | Self::More)
+    }
+
+    /// The one that ours is compared with; none is the best of the others.
+    const fn beside(self) -> Option<Contestant> {
+        match self {
+            Self::LessThanBridge => Some(Contestant::Bridge),
+            Self::NearForwarder(_) => Some(Contestant::BareForwarder),
+            _ => None,
+        }
+    }
+
+    fn words(self) -> String {
+        match self {
+            Self::AtLeast(factor) => format!("at least {factor} times the best of the others"),
+            Self::More => "more than the best of the others".into(),
+            Self::AtMost(_, part) => format!("at most {part} of the best of the others"),
+            Self::Less => "less than the best of the others".into(),
+            Self::LessThanBridge => "less than the bridge's".into(),
+            Self::NearForwarder(more) => {
+                format!("within {more} \u{b5}s of the bare forwarder, which polls as ours does")
+            }
+        }
+    }
 }
+
+/// A target: its name (a part of an address, so without a slash), whose of ours, the figure, and what is wanted.
+type Wanted = (&'static str, Contestant, &'static str, Limit);
 
 /// All targets, in the order in which they are shown.
-const WANTED: [Wanted; 5] = [
-    Wanted {
-        name: "TCP throughput",
-        figure: "TCP, one stream",
-        beside: Beside::BestRival,
-        more: true,
-        limit: |theirs| 3.0 * theirs,
-        words: "at least 3 times the best of the others",
-    },
-    Wanted {
-        name: "64-octet frames",
-        figure: "64-octet frames",
-        beside: Beside::BestRival,
-        more: true,
-        limit: |theirs| 2.2 * theirs,
-        words: "at least 2.2 times the best of the others",
-    },
-    Wanted {
-        name: "Internet mix",
-        figure: "IMIX",
-        beside: Beside::BestRival,
-        more: true,
-        limit: |theirs| theirs,
-        words: "more than the best of the others",
-    },
-    Wanted {
-        name: "CPU for a gigabit",
-        figure: "CPU of TCP, one stream",
-        beside: Beside::BestRival,
-        more: false,
-        limit: |theirs| theirs / 3.0,
-        words: "at most a third of the best of the others",
-    },
-    Wanted {
-        name: "Round trip",
-        figure: SIDE_BY_SIDE,
-        beside: Beside::BareForwarder,
-        more: false,
-        limit: |theirs| theirs + 10.0,
-        words: "within 10 \u{b5}s of the bare forwarder, which polls as ours does",
-    },
+const WANTED: [Wanted; 14] = [
+    ("TCP throughput", Contestant::Frameward, TCP, Limit::AtLeast(3.0)),
+    ("64-octet frames", Contestant::Frameward, SMALL, Limit::AtLeast(2.2)),
+    ("Internet mix", Contestant::Frameward, MIX, Limit::More),
+    ("CPU for a gigabit", Contestant::Frameward, COST, Limit::AtMost(1.0 / 3.0, "a third")),
+    ("Round trip", Contestant::Frameward, SIDE_BY_SIDE, Limit::NearForwarder(10.0)),
+    ("In the kernel, TCP throughput", Contestant::InKernel, TCP, Limit::AtLeast(3.0)),
+    ("In the kernel, 64-octet frames", Contestant::InKernel, SMALL, Limit::AtLeast(2.2)),
+    ("In the kernel, Internet mix", Contestant::InKernel, MIX, Limit::More),
+    ("In the kernel, CPU for a gigabit", Contestant::InKernel, COST, Limit::AtMost(1.0 / 3.0, "a third")),
+    ("In the kernel, round trip", Contestant::InKernel, ROUND_TRIP, Limit::LessThanBridge),
+    ("One box, TCP throughput", Contestant::OneBox, TCP, Limit::AtLeast(4.0)),
+    ("One box, 64-octet frames", Contestant::OneBox, SMALL, Limit::AtLeast(4.0)),
+    ("One box, CPU for a gigabit", Contestant::OneBox, COST, Limit::AtMost(0.5, "half")),
+    ("One box, round trip", Contestant::OneBox, ROUND_TRIP, Limit::Less),
 ];
 
 /// Names of the targets, in the order in which they are shown.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    WANTED.iter().map(|wanted| wanted.name)
+    WANTED.iter().map(|(name, ..)| *name)
 }
 
 /// Whether a contestant is one of those that ours has to beat. A kernel that runs as a process of another one is not: it
@@ -113,31 +128,35 @@ pub fn compare(figures: &BTreeMap<String, BTreeMap<String, Figure>>) -> BTreeMap
         let found = figures.get(BENCH)?.get(&format!("{figure}, {}", one.name()))?;
         (found.value > 0.0).then_some((found.value, one.name()))
     };
-    let verdict = |wanted: &Wanted| {
-        let (ours, _) = value(wanted.figure, Contestant::Frameward)?;
-        let (theirs, beside) = match wanted.beside {
-            Beside::BareForwarder => value(wanted.figure, Contestant::BareForwarder)?,
-            Beside::BestRival => {
-                let all = Contestant::ALL.into_iter().filter(|one| counts(*one));
-                let all = all.filter_map(|one| value(wanted.figure, one));
-                let better = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
-                if wanted.more { all.max_by(better) } else { all.min_by(better) }?
-            }
+    let best = |figure: &str, limit: Limit| {
+        let all = Contestant::ALL.into_iter().filter(|one| counts(*one));
+        let all = all.filter_map(|one| value(figure, one));
+        let better = |a: &(f64, _), b: &(f64, _)| a.0.total_cmp(&b.0);
+        if limit.is_more() { all.max_by(better) } else { all.min_by(better) }
+    };
+    let verdict = |&(name, ours, figure, wanted): &Wanted| {
+        let (ours, who) = value(figure, ours)?;
+        let (theirs, beside) = match wanted.beside() {
+            Some(one) => value(figure, one)?,
+            None => best(figure, wanted)?,
         };
-        let limit = (wanted.limit)(theirs);
-        Some(Comparison {
-            figure: wanted.figure.into(),
+        let limit = wanted.value(theirs);
+        let verdict = Comparison {
+            figure: figure.into(),
+            who: who.into(),
             beside: beside.into(),
             ours,
             theirs,
+            less: !wanted.is_more(),
             ratio: ours / theirs,
             inverse: theirs / ours,
             limit,
-            wanted: wanted.words.into(),
-            met: if wanted.more { ours >= limit } else { ours <= limit },
-        })
+            wanted: wanted.words(),
+            met: if wanted.is_more() { ours >= limit } else { ours <= limit },
+        };
+        Some((name.into(), verdict))
     };
-    WANTED.iter().filter_map(|wanted| Some((wanted.name.into(), verdict(wanted)?))).collect()
+    WANTED.iter().filter_map(verdict).collect()
 }
 
 #[cfg(test)]
@@ -160,6 +179,10 @@ mod tests {
             ("round trip p50, side by side, bare AF_XDP forwarder, unprotected", 100.0),
             ("64-octet frames, Frameward", 1.0),
             ("64-octet frames, fastd", 0.0),
+            ("round trip p50, Frameward, in the kernel", 30.0),
+            ("round trip p50, Linux bridge, unprotected", 29.0),
+            ("round trip p50, Frameward, one box over UDP", 80.0),
+            ("round trip p50, fastd", 90.0),
         ];
         let figures =
             rows.map(|(case, value)| (case.to_owned(), Row::new(BENCH, case, value, "u", 1).into()));
@@ -169,8 +192,11 @@ mod tests {
         let cpu = &verdicts["CPU for a gigabit"];
         assert_eq!((cpu.beside.as_str(), cpu.inverse, cpu.met), ("fastd", 2.5, false));
         assert_eq!((verdicts["Round trip"].limit, verdicts["Round trip"].met), (110.0, false));
+        // In the kernel beside bridges, one box beside the best of the others.
+        let trips = ["In the kernel, round trip", "One box, round trip"].map(|name| &verdicts[name]);
+        assert_eq!(trips.map(|trip| (trip.limit, trip.met)), [(29.0, false), (90.0, true)]);
         // Of whom nothing passed, nothing can be said; nor without rivals.
-        assert_eq!(verdicts.len(), 3, "{verdicts:?}");
+        assert_eq!(verdicts.len(), 5, "{verdicts:?}");
         assert!(names().all(|name| !name.contains('/')));
         assert!(compare(&BTreeMap::new()).is_empty());
     }

@@ -50,7 +50,7 @@ pub const FIGURES: [&str; 12] = [
     COST,
     SMALL,
     MIX,
-    "round trip p50",
+    ROUND_TRIP,
     "round trip p99",
     "round trip p99.9",
     "round trip at half load p50",
@@ -58,11 +58,13 @@ pub const FIGURES: [&str; 12] = [
     "round trip at half load p99.9",
     MEMORY,
 ];
-const TCP: &str = "TCP, one stream";
+pub(crate) const TCP: &str = "TCP, one stream";
 const TCP_FOUR: &str = "TCP, four streams";
-const COST: &str = "CPU of TCP, one stream";
-const SMALL: &str = "64-octet frames";
-const MIX: &str = "IMIX";
+pub(crate) const COST: &str = "CPU of TCP, one stream";
+pub(crate) const SMALL: &str = "64-octet frames";
+pub(crate) const MIX: &str = "IMIX";
+/// The median of idle round trips.
+pub(crate) const ROUND_TRIP: &str = "round trip p50";
 const MEMORY: &str = "memory";
 /// The median round trip through two that stand at the same time: a difference of some microseconds is told only by those who share
 /// the machine's moods, which change within the minute between one contestant's turn and the next one's.

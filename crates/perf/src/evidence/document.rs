@@ -39,8 +39,8 @@ pub struct Document {
     pub programs: BTreeMap<String, String>,
     /// Every step, in its order.
     pub steps: Vec<Step>,
-    /// Target, and what this run comes to.
-    #[serde(default)]
+    /// Target, and what this run comes to. Made of the figures, never read: see [`Document::judge`].
+    #[serde(skip_deserializing)]
     pub verdicts: BTreeMap<String, Comparison>,
     /// Bench, case, figure.
     pub figures: BTreeMap<String, BTreeMap<String, Figure>>,
@@ -149,6 +149,11 @@ impl Document {
             figures,
             curves,
         }
+    }
+
+    /// Compares the figures with the targets of today, which may be others than those of the run's time.
+    pub fn judge(&mut self) {
+        self.verdicts = comparison::compare(&self.figures);
     }
 
     /// A figure.

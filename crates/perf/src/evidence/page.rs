@@ -144,8 +144,9 @@ fn head(document: &Document) -> Markup {
             p.mark { "Frameward" }
             h1 { "Evidence" }
             p.lead {
-                "What this machine has measured of Frameward, beside what stands in its place elsewhere, and beside the "
-                "five papers that it makes real."
+                "Frameward encrypts Ethernet for machines that cannot do it themselves: two boxes in the cable, MACsec between them. "
+                "This is what one machine has measured of it, beside what stands in its place elsewhere, and beside the five papers "
+                "that it makes real."
             }
             (summary::markup(document))
             @if document.effort == "quick" {
