@@ -236,7 +236,7 @@ mod tests {
             is.sent += if second < 60 { 0 } else { 100 };
             is.messages += u64::from(second == 120);
             deliveries.look(now, Some(is));
-            let is_told = second < 90 || second >= 120;
+            let is_told = !(90..120).contains(&second);
             assert_eq!(deliveries.are_told(now), is_told, "second {second}");
         }
         // Without a look it is the same.
