@@ -127,6 +127,25 @@ fn a_peer_that_does_not_know_it_gets_none_and_status_says_so_until_it_does() {
     stop([a, b]);
 }
 
+/// Both ends take padded frames before anybody sends some, so nobody waits for the next key.
+#[test]
+fn a_reload_has_a_link_padded_at_once() {
+    let mut group = Group::new();
+    group.cak("line.cak", "line");
+    let [a, b] = group.pair(LINE);
+    group.link = PADDED;
+    group.configure("a", LINE);
+    reloaded(&group.scratch, "a");
+    until(&a, "it is padded", |mka| mka.fragmentation.padded);
+    let machines = [&group.topology.machine_a, &group.topology.machine_b];
+    let wire = Capture::start(&group.topology.middle, LEFT).unwrap();
+    let few = [46, 500, 1400].map(|octets| marked(machines[1].mac, machines[0].mac, EXPERIMENT, octets, 1));
+    exchange(machines[0], machines[1], &few);
+    let wire = wire.stop().unwrap().complete().unwrap();
+    assert!(sizes_on(&wire).iter().all(|size| SIZES.contains(size)), "{:?}", sizes_on(&wire));
+    stop([a, b]);
+}
+
 #[test]
 fn with_static_keys_both_ends_are_configured() {
     let shape = Shape { plain_mtu: 1500, protected_mtu: 1500, ..Shape::default() };

@@ -229,6 +229,11 @@ impl StaticControl {
         self.lease.block
     }
 
+    /// Goes on behind a block of so many PNs.
+    pub(crate) const fn set_latest_block(&mut self, pns: NonZeroU64) {
+        self.lease.block = pns;
+    }
+
     /// Whether a block of PNs is under way.
     pub(crate) const fn is_reserving(&self) -> bool {
         self.lease.pending.is_some()

@@ -47,7 +47,7 @@ fn admit_members(station: &mut Station, participants: &mut Participants, cp: &mu
     let is_too_much = |bearable: FragmentAgreement| {
         latest.fragmentation.fragment && !bearable.fragment
             || latest.fragmentation.concatenate && !bearable.concatenate
-            || latest.fragmentation.pad && !bearable.pad
+            || own.pad && latest.fragmentation.pad && !bearable.pad
             || latest.fragmentation.express && !bearable.express
     };
     // A member takes whole SDUs alone by now, and what it announced was lost when the SAK came.

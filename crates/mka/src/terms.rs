@@ -129,7 +129,7 @@ pub(crate) fn keeps_whole<'p>(settings: &Settings, mut peers: impl Iterator<Item
 pub(crate) const MOST_EXPRESS_PEERS: usize = LIVE / 2;
 
 /// Fragmentation, concatenation, padding and express SCs that these peers permit, if this station does not keep SDUs
-/// whole.
+/// whole. Padding is permitted to a station that does not pad, too.
 pub(crate) fn fragmentation<'p>(
     settings: &Settings,
     peers: impl Iterator<Item = &'p Peer>,
@@ -137,7 +137,8 @@ pub(crate) fn fragmentation<'p>(
     let mut fragmentation = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
-        pad: settings.pad,
+        // Who begins to pad by other settings does so under the SAK that is there.
+        pad: settings.pad || settings.announced.takes_padded,
         express: settings.announced.express,
         largest_sdu: settings.announced.largest_sdu,
     };

@@ -57,6 +57,14 @@ impl Gateway {
         keys.map_or(FIRST_BLOCK_PNS, |keys| keys.latest_block())
     }
 
+    /// Has the next block of a link's transmit SA follow one of so many PNs: the latest one of the program before this.
+    pub fn set_latest_block(&mut self, name: &str, pns: NonZeroU64) {
+        let number = self.number(name);
+        if let Some(keys) = number.and_then(|number| self.links[number].static_keys_mut()) {
+            keys.set_latest_block(pns);
+        }
+    }
+
     /// Meets a need of a transmit SA.
     pub(super) fn next_action(&mut self, at: WorkerSlot, action: NextAction, now: Instant) {
         if let Some(number) = self.number_at(at) {

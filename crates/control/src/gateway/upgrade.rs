@@ -2,6 +2,7 @@
 //!
 //! A link that has left its worker is control's: nobody protects a frame under its keys meanwhile, and what comes waits in its ports.
 
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd as _, RawFd};
 use std::time::Instant;
 
@@ -22,6 +23,8 @@ pub struct HaltedLink {
     pub name: String,
     /// The PNs of its transmit SA.
     pub lease: TransmitLease,
+    /// PNs of the latest block of that SA ([`Gateway::set_latest_block`]).
+    pub block: NonZeroU64,
     /// Itself.
     pub link: Box<Link>,
     at: WorkerSlot,
@@ -102,10 +105,10 @@ impl Gateway {
     fn halt(&mut self, number: usize) -> Result<HaltedLink, WorkerUnresponsive> {
         let (name, at) = (self.links[number].name().to_owned(), self.links[number].at());
         let Keys::Static(keys) = self.links[number].keys() else { return Err(WorkerUnresponsive) };
-        let lease = keys.transmit_lease();
+        let (lease, block) = (keys.transmit_lease(), keys.latest_block());
         let job = HaltLink { slot: at.slot, of: self.links[number].identity(), link: None };
         let link = self.workers.run(at.worker, Box::new(job))?.link.ok_or(WorkerUnresponsive)?;
-        Ok(HaltedLink { name, lease, link, at })
+        Ok(HaltedLink { name, lease, block, link, at })
     }
 
     /// Gives links back to their workers: they go on as if nothing had been.
@@ -140,7 +143,7 @@ mod tests {
     use dataplane::pipeline::Pipeline;
     use dataplane::worker::Polling;
     use netdev::scheduling::Scheduling;
-    use pnstore::LeaseName;
+    use pnstore::{BLOCK_PNS, FIRST_BLOCK_PNS, LeaseName};
     use secy::{ClearVlan, SciInclusion, SecY, Settings, ValidateFrames};
     use wire::{An, MacAddr, Pn, Sci};
 
@@ -220,6 +223,27 @@ mod tests {
         assert!(held.0.halt_links().is_err());
         assert!(held.0.halt_links().is_err());
         assert_eq!(found_after(held), [Some(sci(1)); 20]);
+    }
+
+    /// The next program asks for as many PNs as this one would: its frames are not fewer.
+    #[test]
+    fn the_size_of_blocks_goes_on() {
+        let path = std::env::temp_dir().join(format!("frameward-halted-block-{}", std::process::id()));
+        let leases = LeaseStore::open(&path, None).unwrap();
+        let mut gateway = Gateway::new(leases, Polling::Interrupt, Scheduling::Ordinary).unwrap();
+        add(&mut gateway, "a", 1);
+        let halted_block = |gateway: &mut Gateway| {
+            let halted = gateway.halt_links().unwrap();
+            let block = halted[0].block;
+            gateway.resume_links(halted);
+            block
+        };
+        assert_eq!(halted_block(&mut gateway), FIRST_BLOCK_PNS);
+        gateway.set_latest_block("a", BLOCK_PNS);
+        gateway.set_latest_block("nobody", BLOCK_PNS);
+        assert_eq!((halted_block(&mut gateway), gateway.latest_block("a")), (BLOCK_PNS, BLOCK_PNS));
+        gateway.stop().unwrap();
+        std::fs::remove_dir_all(&path).unwrap();
     }
 
     #[test]

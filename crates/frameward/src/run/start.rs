@@ -213,6 +213,9 @@ impl Running {
                     .and_then(|()| self.tell_kay_of_place(&mut running).map_err(RunError::LinkPlace))
                     .map(|()| running.announce()),
             };
+            if let Some(going_on) = passed.and_then(|passed| passed.link(&running.config).ok()) {
+                self.control.set_latest_block(&running.config.name, going_on.latest_block());
+            }
             self.links.push(running);
             given?;
         }

@@ -218,14 +218,18 @@ impl Running {
         Ok(())
     }
 
-    /// Whether a configuration that was read is the one that runs.
+    /// Whether a configuration that was read is the one that runs: also of each link, for which a reload may have failed.
     fn is_what_runs(&self, loaded: Loaded) -> Result<(), String> {
-        match self.outline.changes(&loaded.map_err(first)?.config.outline).first() {
-            Some(change) => Err(format!(
+        let read = loaded.map_err(first)?.config;
+        if let Some(change) = self.outline.changes(&read.outline).first() {
+            return Err(format!(
                 "the configuration has changed since it was loaded ({change}): frameward reload first"
-            )),
-            None => Ok(()),
+            ));
         }
+        if !self.links.iter().map(|running| &running.config).eq(&read.links) {
+            return Err("the last reload has not changed all links: frameward reload first".into());
+        }
+        Ok(())
     }
 
     /// Goes on with an upgrade that was asked for; does not return if that succeeds.

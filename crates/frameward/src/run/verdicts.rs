@@ -230,7 +230,7 @@ impl Verdicts {
     pub(super) fn of_site(&mut self, now: Duration, report: &mut SiteReport) {
         let watched = self.sites.entry(report.name.clone()).or_default();
         let peers = watched.peers.iter().map(|(name, peer)| (name.clone(), peer.lately.traffic(now)));
-        let telling = watched.peers.iter().filter(|(_, peer)| peer.deliveries.are_told());
+        let telling = watched.peers.iter().filter(|(_, peer)| peer.deliveries.are_told(now));
         let undelivered = telling.map(|(name, peer)| (name.clone(), peer.deliveries.undelivered(now)));
         let facts = SiteFacts {
             recent: watched.lately.traffic(now),
@@ -388,9 +388,10 @@ fn octets(peer: &SitePeerReport) -> PacketOctets {
     PacketOctets { sent: value("OutOctetsTunnelled"), accepted: value("InOctetsTunnelled") }
 }
 
-/// The same, and as the peer has, if it says so.
+/// The same, and as the peer has, if it says so. Without a channel it cannot: what is sent then is missed by nobody when it is back.
 fn both_ends(peer: &SitePeerReport) -> Option<BothEnds> {
-    let CountedThereReport { sent_octets, accepted_octets, messages } = peer.counted_there?;
+    let told = peer.counted_there.filter(|_| peer.state == "connected");
+    let CountedThereReport { sent_octets, accepted_octets, messages } = told?;
     let PacketOctets { sent, accepted } = octets(peer);
     Some(BothEnds { sent, accepted, peer_sent: sent_octets, peer_accepted: accepted_octets, messages })
 }
@@ -399,6 +400,7 @@ fn both_ends(peer: &SitePeerReport) -> Option<BothEnds> {
 mod tests {
     use super::*;
     use report::Level;
+    use report::site::delivery::Undelivered;
 
     /// What an SC is to answer is what was sent on the own one of its kind; boxes that stand by answer nothing.
     #[test]
@@ -415,6 +417,25 @@ mod tests {
             |all_speak| of_link(&link, all_speak).scs.into_values().map(|sc| sc.sent).collect::<Vec<_>>();
         assert_eq!(sent(true), [7, 2]);
         assert_eq!(sent(false), [0, 0]);
+    }
+
+    /// A way that is cut cuts the channel too. When both are back, the peer says what it had got until then, and nothing has been sent since.
+    #[test]
+    fn what_was_sent_without_a_channel_accuses_no_peer_when_it_is_back() {
+        let (mut watched, mut site) = (Watched::default(), report::samples::sample_site());
+        for second in 0..80_u64 {
+            let (now, is_away) = (Duration::from_secs(second), (10..60).contains(&second));
+            let peer = &mut site.peers[0];
+            let state = if is_away { "waiting" } else { "connected" };
+            peer.state = state.into();
+            peer.counters = Counters::new(&["OutOctetsTunnelled"], [100 * second.min(59)]);
+            let messages = if is_away { 9 } else { second };
+            let accepted_octets = 100 * second.min(9);
+            peer.counted_there = Some(CountedThereReport { sent_octets: 0, accepted_octets, messages });
+            watched.look(now, &site);
+            let undelivered = watched.peers["berlin"].deliveries.undelivered(now);
+            assert_eq!(undelivered, Undelivered::default(), "second {second}");
+        }
     }
 
     #[test]

@@ -301,9 +301,11 @@ fn only_suites_of_the_standard_are_agreed_on_unless_any_is_allowed() {
     }
 }
 
+/// Whether a station pads its frames: it wants to, and its SAK permits it.
 fn padded(world: &World, i: usize) -> bool {
-    let secy = &world.stations[i].secy;
-    secy.find(secy.transmits.expect("it transmits")).expect("installed").fragmentation.pad
+    let station = &world.stations[i];
+    let sas = station.secy.find(station.secy.transmits.expect("it transmits")).expect("installed");
+    station.settings.pad && sas.fragmentation.pad
 }
 
 /// Somebody keeps a newcomer's MKPDUs from one member until the key server has made a SAK for all. What is not padded under it shows
@@ -337,6 +339,32 @@ fn a_member_that_pads_does_not_stay_unpadded_for_one_that_was_unheard() {
         let (ki, lost) = (world.ki(1), world.lost);
         world.run(seconds(60));
         assert_eq!((world.ki(1), world.lost), (ki, lost), "one SAK is enough");
+    }
+}
+
+/// A station begins to pad by other settings. What it announces is as before, so nobody makes another SAK: the one that is there permits it.
+#[test]
+fn a_station_that_begins_to_pad_does_so_under_the_sak_that_is_there() {
+    for i in 0..2 {
+        let mut world = World::new(92);
+        for station in 0..2 {
+            let mut settings = settings(station);
+            settings.pad = false;
+            world.add(settings);
+            world.switch_on(station, vec![cak(1)]);
+        }
+        world.data_each = Some(ms(10));
+        world.secure(&[0, 1], seconds(6));
+        world.run(seconds(2));
+        let ki = world.ki(0);
+        assert!(!padded(&world, i));
+        let mut pads = world.stations[i].settings.clone();
+        pads.pad = true;
+        world.stations[i].settings = pads.clone();
+        world.with(i, |kay, now| kay.change(now, pads, vec![cak(1)]));
+        assert!(padded(&world, i) && !padded(&world, 1 - i), "station {i}");
+        world.run(seconds(5));
+        assert_eq!((world.ki(0), world.lost), (ki, 0), "station {i}");
     }
 }
 

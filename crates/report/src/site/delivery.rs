@@ -13,6 +13,8 @@ const SPAN: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 3;
 /// Without a packet sent for so long nobody waits for an arrival any more.
 const FORGOTTEN: Duration = Duration::from_secs(300);
+/// Time after which a peer that has not answered is one that says nothing: it answers within two seconds.
+const MUTE: Duration = Duration::from_secs(30);
 
 /// Octets of packets as both ends count them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +54,8 @@ pub struct Deliveries {
     before: Option<BothEnds>,
     /// The figures before one of them fell. Who comes back to them has not sent all that at once.
     fell: Option<BothEnds>,
+    /// The first look at which something was sent since the peer was heard: it is to answer that.
+    unanswered: Option<Duration>,
     outward: Way,
     inward: Way,
 }
@@ -115,17 +119,23 @@ impl Deliveries {
     pub fn look(&mut self, now: Duration, is: Option<BothEnds>) {
         let before = std::mem::replace(&mut self.before, is);
         let Some((before, is)) = before.zip(is) else {
-            (self.fell, self.outward, self.inward) = Default::default();
+            (self.fell, self.unanswered, self.outward, self.inward) = Default::default();
             return;
         };
+        let heard = is.messages != before.messages;
+        if heard {
+            self.unanswered = None;
+        }
         // An end that begins anew counts from 0, and one that could not look at its counters for a moment may say 0.
         let falls = is.is_below(before).then(|| self.fell.unwrap_or(before));
         if falls.is_some() || self.fell.is_some_and(|fell| is.reaches(before, fell)) {
             (self.fell, self.outward, self.inward) = (falls, Way::default(), Way::default());
             return;
         }
-        let heard = is.messages != before.messages;
         let sent = is.sent.saturating_sub(before.sent);
+        if sent > 0 && !heard {
+            self.unanswered.get_or_insert(now);
+        }
         self.outward.look(now, sent, is.peer_accepted != before.peer_accepted, heard);
         let sent = is.peer_sent.saturating_sub(before.peer_sent);
         self.inward.look(now, sent, is.accepted != before.accepted, true);
@@ -136,9 +146,9 @@ impl Deliveries {
         Undelivered { outward: self.outward.undelivered(now), inward: self.inward.undelivered(now) }
     }
 
-    /// Whether the peer says what it has counted.
-    pub const fn are_told(&self) -> bool {
-        self.before.is_some()
+    /// Whether the peer says what it has counted. Figures that do not move any more, though it has something to answer, are no good word.
+    pub fn are_told(&self, now: Duration) -> bool {
+        self.before.is_some() && self.unanswered.is_none_or(|since| now < since + MUTE)
     }
 }
 
@@ -215,6 +225,25 @@ mod tests {
         assert_eq!(after(&[(untold, 30), (SENT, 1)])[0], Some(3100));
     }
 
+    /// A peer told its figures once, and its worker stands still since: nothing it said then speaks for it.
+    #[test]
+    fn a_peer_that_has_fallen_silent_tells_nothing() {
+        let mut deliveries = Deliveries::default();
+        let mut is = BothEnds { sent: 0, accepted: 5, peer_sent: 5, peer_accepted: 0, messages: 1 };
+        // In its first minute nothing is sent, so it has nothing to say. Then it owes an answer.
+        for second in 0..150 {
+            let now = Duration::from_secs(second);
+            is.sent += if second < 60 { 0 } else { 100 };
+            is.messages += u64::from(second == 120);
+            deliveries.look(now, Some(is));
+            let is_told = !(90..120).contains(&second);
+            assert_eq!(deliveries.are_told(now), is_told, "second {second}");
+        }
+        // Without a look it is the same.
+        let after = [150, 151].map(|second| deliveries.are_told(Duration::from_secs(second)));
+        assert_eq!(after, [true, false]);
+    }
+
     #[test]
     fn whoever_begins_anew_is_judged_anew() {
         let (mut deliveries, mut now) = (Deliveries::default(), Duration::ZERO);
@@ -228,7 +257,7 @@ mod tests {
         deliveries.look(now, Some(BothEnds { peer_accepted: 0, ..is }));
         assert_eq!(deliveries.undelivered(now), Undelivered::default());
         deliveries.look(now, None);
-        assert!(!deliveries.are_told());
+        assert!(!deliveries.are_told(now));
     }
 
     /// A busy worker's figures are missing for a look or two, and an older build says 0 for them.

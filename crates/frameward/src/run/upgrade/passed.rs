@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
+use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
 
@@ -16,7 +17,7 @@ use dataplane::pipeline::PipelineCounters;
 use netdev::interface::InterfaceError;
 use netdev::passed_on::{self, PassedInterface, PassedPort, PassedPorts};
 use netdev::port::PortCounters;
-use pnstore::{PnBlock, Reservation, UnmarkedKey};
+use pnstore::{FIRST_BLOCK_PNS, PnBlock, Reservation, UnmarkedKey};
 use report::{Baseline, ReloadReport, UpgradeReport};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use serde::{Deserialize, Serialize};
@@ -25,7 +26,7 @@ use wire::Pn;
 use super::super::static_keys::Granted;
 
 /// Format of this document. Another one is refused, whatever is different.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 /// Variable with the descriptor of the document, in the environment of the next program.
 pub(super) const VARIABLE: &str = "FRAMEWARD_PASSED_ON";
 /// The longest document that is read.
@@ -108,6 +109,8 @@ struct Transmit {
     /// Its next PN, and the last one that is reserved.
     next: u64,
     through: u64,
+    /// PNs of its latest block: the next one is as large as the program before would have had it.
+    block: NonZeroU64,
 }
 
 impl Passed {
@@ -224,6 +227,7 @@ impl PassedLink {
                 an: an.index() as u8,
                 next: next.number(),
                 through: through.number(),
+                block: halted.block,
             },
             receive: receive_leases(sas),
             unmarked: unmarked.map(|UnmarkedKey { key_file, error }| (key_file.clone(), error.to_string())),
@@ -248,6 +252,7 @@ impl PassedLink {
                 an: sas.transmit.an.index() as u8,
                 next: 1,
                 through: 1,
+                block: FIRST_BLOCK_PNS,
             },
             receive: receive_leases(sas),
             unmarked: None,
@@ -258,6 +263,11 @@ impl PassedLink {
 
     fn block(&self) -> Option<PnBlock> {
         Some(PnBlock { first: Pn::new(self.transmit.next)?, last: Pn::new(self.transmit.through)? })
+    }
+
+    /// PNs of the latest block of its transmit SA.
+    pub(in crate::run) const fn latest_block(&self) -> NonZeroU64 {
+        self.transmit.block
     }
 
     /// What its static keys go on with.
