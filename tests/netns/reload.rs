@@ -163,7 +163,7 @@ fn link(report: &GatewayReport) -> &LinkReport {
 }
 
 /// Every counter that means a loss.
-fn losses(report: &GatewayReport) -> Vec<String> {
+pub(crate) fn losses(report: &GatewayReport) -> Vec<String> {
     let link = link(report);
     let receive = link.secy.receive.iter().flat_map(|sc| sc.counters.iter());
     let ports = [&link.plain, &link.protected].into_iter().flat_map(|port| port.counters.iter());
