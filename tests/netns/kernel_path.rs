@@ -14,7 +14,7 @@ use wire::EtherType;
 use super::cells::no_seq_twice;
 use super::fieldbus::{CHACHA20, cell, for_the_kernel, in_the_kernel, kernel_choice};
 use super::reload::reloaded;
-use super::vanish::wait_until;
+use super::vanish::until_reopened;
 use super::{DEADLINE, MARKER, program};
 
 fn exchange(topology: &Topology, choice: &CellChoice) -> Exchange {
@@ -45,8 +45,7 @@ fn a_cell_in_the_kernel_goes_on_behind_ports_that_were_opened_again() {
     exchange.wait_for(20, DEADLINE).unwrap();
     for (interface, mtu) in [(PROTECTED, "1400"), (PLAIN, "1300"), (PROTECTED, "1500"), (PLAIN, "1500")] {
         topology.gateway_a.namespace.ip(&["link", "set", interface, "mtu", mtu]).unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        wait_until(&pair.a, false);
+        until_reopened(&pair.a, interface, mtu);
         exchange.wait_for(20, DEADLINE).unwrap();
         assert_eq!(cell(&pair.a).path, "kernel", "{interface} {mtu}");
     }
@@ -66,8 +65,7 @@ fn a_cell_comes_back_to_the_kernel_when_its_mtu_does() {
         [("3000", "user space: the kernel path takes an MTU of up to 2036"), ("1500", "kernel")]
     {
         topology.gateway_a.namespace.ip(&["link", "set", PROTECTED, "mtu", mtu]).unwrap();
-        std::thread::sleep(Duration::from_millis(300));
-        wait_until(&pair.a, false);
+        until_reopened(&pair.a, PROTECTED, mtu);
         exchange.wait_for(20, DEADLINE).unwrap();
         assert!(cell(&pair.a).path.starts_with(path), "{mtu}: {}", cell(&pair.a).path);
     }

@@ -5,15 +5,15 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use frameward::keygen::{self, KeyLength};
-use lab::topology::{LEFT, PLAIN, PROTECTED, RIGHT};
-use lab::{Capture, InterfaceCounters, Shape, Topology};
+use lab::topology::{LEFT, PLAIN, PROTECTED};
+use lab::{Capture, Shape, Topology};
 use perf::demo::pair::{self, Choice, LinkKeys, Pair, Scratch, Station};
-use report::GatewayReport;
 use suite::CipherSuite;
 
 use super::held_links;
 use super::kernel_link::{all_protected, path, redirecting, until_path};
-use super::reload::{Heard, hear, reloaded};
+use super::lost_frames::{Lost, without_loss};
+use super::reload::{hear, reloaded};
 use super::{DEADLINE, program};
 
 fn topology() -> Topology {
@@ -81,8 +81,7 @@ fn configure(pair: &Pair, end: usize, own: Sa, peers: &[Sa]) {
     reloaded(&pair.scratch, name);
 }
 
-/// Does this while machines talk, and sees that no frame is lost. A worker or a softirq that had no CPU for longer than a ring reaches
-/// has counted what it lost: that is tried again. Returns the frames on the wire.
+/// Does this while machines talk, and sees that no frame is lost. Returns the frames on the wire.
 fn loses_nothing(keys: LinkKeys, work: impl Fn(&Pair)) -> lab::Captured {
     loses_nothing_behind(keys, |_, _| {}, work)
 }
@@ -93,47 +92,16 @@ fn loses_nothing_behind(
     before: impl Fn(&Topology, &mut Pair),
     work: impl Fn(&Pair),
 ) -> lab::Captured {
-    const TRIES: usize = 3;
-    for tried in 1..=TRIES {
+    without_loss(|| {
         let topology = topology();
         let mut pair = start(&topology, keys);
         before(&topology, &mut pair);
         let wire = Capture::start(&topology.middle, LEFT).unwrap();
         let heard = hear(&topology, || work(&pair));
-        let missing: usize = heard.iter().map(|Heard { missing, .. }| missing.len()).sum();
-        let overrun: u64 = [&pair.a, &pair.b].map(|station| overrun(&station.report().unwrap())).iter().sum();
-        let overrun = overrun + dropped(&topology);
+        let lost = Lost::of(&heard, &topology, [&pair.a, &pair.b]);
         pair.stop().unwrap();
-        let wire = all_protected(wire);
-        if missing == 0 {
-            return wire;
-        }
-        println!("{missing} frames are lost, {overrun} by rings that were full");
-        let lost: Vec<_> = heard.iter().map(|heard| &heard.missing).collect();
-        assert!(
-            missing as u64 <= overrun && tried < TRIES,
-            "{lost:?} of frames are lost, {overrun} by full rings"
-        );
-    }
-    unreachable!("the last try returns or fails")
-}
-
-/// Frames that no veth had room for: its ring holds 256.
-fn dropped(topology: &Topology) -> u64 {
-    let Topology { machine_a, gateway_a, middle, gateway_b, machine_b } = topology;
-    let machines = [machine_a, machine_b].map(|machine| (&machine.namespace, machine.ifname));
-    let gateways =
-        [gateway_a, gateway_b].map(|gateway| [PLAIN, PROTECTED].map(|ifname| (&gateway.namespace, ifname)));
-    let all = machines.into_iter().chain(gateways.into_iter().flatten());
-    all.chain([LEFT, RIGHT].map(|ifname| (middle, ifname)))
-        .map(|(namespace, ifname)| InterfaceCounters::read(namespace, ifname).unwrap().tx_dropped)
-        .sum()
-}
-
-/// Frames that the rings of a link's ports had no room for.
-fn overrun(report: &GatewayReport) -> u64 {
-    let link = &report.links[0];
-    [&link.plain, &link.protected].iter().map(|port| port.counters.value("RxKernelDropped")).sum()
+        (lost, all_protected(wire))
+    })
 }
 
 /// The receivers know the next keys before the senders take them, and the old ones go last.

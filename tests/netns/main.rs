@@ -43,6 +43,7 @@ mod kills;
 mod lifecycle;
 mod links;
 mod loss;
+mod lost_frames;
 mod mesh;
 mod mka;
 mod names;

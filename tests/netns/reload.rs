@@ -86,8 +86,7 @@ fn talk(from: &Machine, to: &Machine, stop: &AtomicBool) -> u64 {
 const UNKNOWN: u64 = u64::MAX;
 
 /// Takes what arrives until so many have come as were sent, and a moment longer; the numbers, in order.
-fn listen(at: &Machine, sent: &AtomicU64) -> Vec<u64> {
-    let mut receiver = PacketSocket::open(&at.namespace, at.ifname).unwrap();
+fn listen(mut receiver: PacketSocket, sent: &AtomicU64) -> Vec<u64> {
     let (mut numbers, mut last, mut quiet) = (Vec::new(), Instant::now(), 0);
     loop {
         match receiver.receive().unwrap() {
@@ -135,9 +134,11 @@ pub(crate) struct Heard {
 pub(crate) fn hear(topology: &Topology, work: impl FnOnce()) -> [Heard; 2] {
     let (a, b) = (&topology.machine_a, &topology.machine_b);
     let (stop, sent) = (AtomicBool::new(false), [AtomicU64::new(UNKNOWN), AtomicU64::new(UNKNOWN)]);
+    // The ears are open before the first frame, however late their threads begin.
+    let [at_b, at_a] = [b, a].map(|machine| PacketSocket::open(&machine.namespace, machine.ifname).unwrap());
+    let [to_b, to_a] = &sent;
     std::thread::scope(|scope| {
-        let ears = [scope.spawn(|| listen(b, &sent[0])), scope.spawn(|| listen(a, &sent[1]))];
-        std::thread::sleep(Duration::from_millis(100));
+        let ears = [scope.spawn(move || listen(at_b, to_b)), scope.spawn(move || listen(at_a, to_a))];
         let mouths = [scope.spawn(|| talk(a, b, &stop)), scope.spawn(|| talk(b, a, &stop))];
         let worked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
         stop.store(true, Ordering::Relaxed);
@@ -162,7 +163,7 @@ fn link(report: &GatewayReport) -> &LinkReport {
 }
 
 /// Every counter that means a loss.
-fn losses(report: &GatewayReport) -> Vec<String> {
+pub(crate) fn losses(report: &GatewayReport) -> Vec<String> {
     let link = link(report);
     let receive = link.secy.receive.iter().flat_map(|sc| sc.counters.iter());
     let ports = [&link.plain, &link.protected].into_iter().flat_map(|port| port.counters.iter());

@@ -4,13 +4,14 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use lab::PacketSocket;
 use lab::topology::PROTECTED;
+use lab::{Namespace, PacketSocket};
 use perf::demo::pair::Station;
 use report::mka::MkaReport;
 
+use super::lost_frames::{Lost, without_loss};
 use super::mka::{Group, LINE, all, ki, mka, path, secured_with, stop, third, until};
-use super::reload::{reloaded, while_they_talk};
+use super::reload::{hear, reloaded};
 use super::{DEADLINE, counter, program};
 
 /// A moment in so many seconds, as a configuration writes it.
@@ -26,39 +27,43 @@ fn has_verdict(station: &Station, words: &str) -> bool {
 
 #[test]
 fn who_has_the_fallback_alone_takes_no_link_over_and_is_told() {
-    let group = Group::new();
-    group.cak("line.cak", "line");
-    group.cak("old.cak", "old");
-    let c = third(&group.topology);
-    let [a, b] = group.pair(&format!("{LINE}\nfallback_cak_file = \"old.cak\""));
-    group.configure("c", "cak_file = \"old.cak\"\npriority = 0");
-    while_they_talk(&group.topology, || {
-        let before = ki(&a);
-        let rogue = Station::start(program(), &c, &group.scratch, "c").unwrap();
-        let sees_it =
-            |mka: &MkaReport| mka.strangers.iter().any(|stranger| stranger.sci == "02:00:00:00:00:d3/1");
-        all([&a, &b], "the stranger is told", sees_it);
-        assert_eq!([ki(&a), ki(&b)], [before.clone(), before]);
-        assert!(has_verdict(&a, "is not known to belong to this link"));
-        assert!(mka(&rogue.report().unwrap()).sak().is_none_or(|sak| sak.ki != ki(&a)));
-        // Its time is over: the fallback is not even spoken under any more, and the stranger hears nobody.
-        for name in ["a", "b"] {
-            let until = moment_in(3);
-            group.configure(
-                name,
-                &format!("{LINE}\nfallback_cak_file = \"old.cak\"\nfallback_until = {until}"),
-            );
-            reloaded(&group.scratch, name);
+    without_loss(|| {
+        let group = Group::new();
+        group.cak("line.cak", "line");
+        group.cak("old.cak", "old");
+        let c = third(&group.topology);
+        let [a, b] = group.pair(&format!("{LINE}\nfallback_cak_file = \"old.cak\""));
+        group.configure("c", "cak_file = \"old.cak\"\npriority = 0");
+        let heard = hear(&group.topology, || a_rogue_comes_and_its_cak_ends(&group, &c, [&a, &b]));
+        assert!(heard.iter().all(|heard| heard.numbers.is_sorted()), "out of order");
+        let lost = Lost::of(&heard, &group.topology, [&a, &b]);
+        for station in [a, b] {
+            let log = station.stop().unwrap();
+            assert!(log.contains("stranger-under-cak: 02:00:00:00:00:d3/1"), "{log}");
+            assert!(log.contains("fallback-ended"), "{log}");
         }
-        all([&a, &b], "the fallback ends", |mka| mka.caks.len() == 1 && mka.strangers.is_empty());
-        until(&rogue, "it hears nobody", |mka| mka.live_peers() == 0);
-        rogue.stop().unwrap();
+        (lost, ())
     });
-    for station in [a, b] {
-        let log = station.stop().unwrap();
-        assert!(log.contains("stranger-under-cak: 02:00:00:00:00:d3/1"), "{log}");
-        assert!(log.contains("fallback-ended"), "{log}");
+}
+
+fn a_rogue_comes_and_its_cak_ends(group: &Group, c: &Namespace, [a, b]: [&Station; 2]) {
+    let before = ki(a);
+    let rogue = Station::start(program(), c, &group.scratch, "c").unwrap();
+    let sees_it =
+        |mka: &MkaReport| mka.strangers.iter().any(|stranger| stranger.sci == "02:00:00:00:00:d3/1");
+    all([a, b], "the stranger is told", sees_it);
+    assert_eq!([ki(a), ki(b)], [before.clone(), before]);
+    assert!(has_verdict(a, "is not known to belong to this link"));
+    assert!(mka(&rogue.report().unwrap()).sak().is_none_or(|sak| sak.ki != ki(a)));
+    // Its time is over: the fallback is not even spoken under any more, and the stranger hears nobody.
+    for name in ["a", "b"] {
+        let until = moment_in(3);
+        group.configure(name, &format!("{LINE}\nfallback_cak_file = \"old.cak\"\nfallback_until = {until}"));
+        reloaded(&group.scratch, name);
     }
+    all([a, b], "the fallback ends", |mka| mka.caks.len() == 1 && mka.strangers.is_empty());
+    until(&rogue, "it hears nobody", |mka| mka.live_peers() == 0);
+    rogue.stop().unwrap();
 }
 
 #[test]

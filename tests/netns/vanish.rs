@@ -24,6 +24,20 @@ pub(crate) fn wait_until(gateway: &Station, waits: bool) -> LinkReport {
     }
 }
 
+/// Waits until a gateway has seen that one of its interfaces has this MTU now, and has opened its ports again.
+pub(crate) fn until_reopened(gateway: &Station, interface: &str, mtu: &str) {
+    let end = Instant::now() + DEADLINE;
+    loop {
+        let link = gateway.report().unwrap().links.remove(0);
+        let port = if interface == PLAIN { &link.plain } else { &link.protected };
+        if link.waiting.is_none() && port.mtu.to_string() == mtu {
+            return;
+        }
+        assert!(Instant::now() < end, "{interface} {mtu}: {link:#?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
 /// Sees that a process that waits for something uses less than half of a CPU meanwhile.
 pub(crate) fn waits_without_spinning(process: u32) {
     let (begin, before) = (Instant::now(), cpu_ticks(process));

@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use lab::macsec::{Port, Prepared};
 use lab::plants::PROBE;
 use lab::topology::LEFT;
-use lab::{Direction, Namespace, PacketSocket, Plant, Plants, PlantsShape};
+use lab::{Capture, Direction, Frame, Namespace, PacketSocket, Plant, Plants, PlantsShape};
 use perf::demo::sites::{PORT, Sites, SitesChoice};
 use report::GatewayReport;
 use report::site::SitePeerReport;
@@ -214,7 +214,7 @@ impl Wan {
 
     /// Data packets on their way to the second site, as they were on its line, while `work` went on.
     fn captured(&mut self, work: impl FnOnce(&mut Self)) -> Vec<Vec<u8>> {
-        let capture = lab::Capture::start(self.line(1), LEFT).unwrap();
+        let capture = Capture::start(self.line(1), LEFT).unwrap();
         work(self);
         let captured = capture.stop().unwrap().complete().unwrap();
         let sent = captured.going(Direction::Out).map(|frame| &frame.octets);
@@ -239,6 +239,28 @@ pub(super) fn is_data(port: u16, frame: &[u8]) -> bool {
         && frame.get(23) == Some(&17)
         && frame.get(36..38) == Some(&port.to_be_bytes())
         && frame.get(UDP_PAYLOAD).is_some_and(|first| port != PORT || first & QUIC_BIT == 0)
+}
+
+/// Whether a captured frame is one of those that a station is sent.
+fn has_arrived(frame: &Frame) -> bool {
+    frame.direction == Direction::In && frame.ethertype() == Some(0x88e5)
+}
+
+/// Time without a frame after which none is under way any more: a site that gets no CPU for seconds may have some still.
+const QUIET: Duration = Duration::from_secs(4);
+
+/// Waits until a capture has so many of these frames, or none comes for so long.
+fn until_captured(capture: &Capture, count: usize, quiet: Duration, is: impl Fn(&Frame) -> bool) {
+    let (mut looked, mut found, mut last) = (0, 0, Instant::now());
+    while found < count && last.elapsed() < quiet {
+        std::thread::sleep(Duration::from_millis(20));
+        let more = capture.since(looked);
+        looked += more.len();
+        let more = more.iter().filter(|frame| is(frame)).count();
+        if more > 0 {
+            (found, last) = (found + more, Instant::now());
+        }
+    }
 }
 
 /// The next MACsec frame that comes in and has this PN or a later one: what a flood left behind is not looked at.

@@ -50,6 +50,9 @@ pub enum Input<'t> {
 /// # Use
 /// After each input (`handle_*`, `change`, `rekey`), call [`Kay::poll_event`] and [`Kay::poll_transmit`]
 /// until they return nothing, then [`Kay::poll_timeout`].
+///
+/// Silence of peers counts in [`Kay::handle_timeout`] alone. Hand all frames over that wait before: if the caller
+/// stood still, they show that their senders did not.
 pub struct Kay {
     station: Station,
     participants: Participants,
@@ -164,6 +167,7 @@ impl Kay {
     /// Performs due work. Harmless if nothing is due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.station.advance(now);
+        self.participants.expire(&mut self.station);
         self.settle();
     }
 
@@ -228,7 +232,6 @@ impl Kay {
 
     /// All consequences of the present state. Bounded by the number of participants and peers.
     fn settle(&mut self) {
-        self.participants.expire(&mut self.station);
         self.participants.report_strangers(&mut self.station);
         self.choose_principal();
         self.elect();

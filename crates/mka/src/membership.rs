@@ -7,6 +7,11 @@
 //! live when it did. So a group keeps running while a new CAK is brought to one box after the other. With no
 //! known station, and nobody under the preferred CAK, a fallback serves whoever is there.
 //!
+//! A station that falls silent is lost under one CAK up to a hello time before the other: its MKPDUs under both do
+//! not leave together. So it is a reason to leave a CAK only when it is heard under the other one again
+//! (`Participants::principal_due`). Otherwise a station that stands still drives the others to a fallback CAK, and
+//! to the SAK of whoever is key server there (`tests/groups/rogue.rs`).
+//!
 //! Attack: somebody has only the fallback CAK, from a lost box, and wants to be key server. However many
 //! stations he imitates, he is no reason to leave the preferred CAK, and he is reported
 //! (`tests/groups/rogue.rs`). A fallback cannot prevent that he imitates a known station in its absence.
@@ -86,11 +91,36 @@ impl Membership {
         !somebody_is_missing
     }
 
+    /// Live stations with which keys may be agreed on under this CAK.
+    fn counting<'p>(
+        &'p self,
+        settings: &'p Settings,
+        participants: &'p [Participant],
+        i: usize,
+    ) -> impl Iterator<Item = &'p Peer> {
+        let may = move |peer: &&Peer| {
+            i == PREFERRED || self.is_known(settings, peer.sci) || !self.knows_anybody(settings)
+        };
+        participants[i].peers().live().filter(may)
+    }
+
     /// True if keys may be agreed on with the live stations under this CAK.
     pub(crate) fn counts(&self, settings: &Settings, participants: &[Participant], i: usize) -> bool {
-        let mut live = participants[i].peers().live();
-        i == PREFERRED && live.next().is_some()
-            || live.any(|peer| self.is_known(settings, peer.sci) || !self.knows_anybody(settings))
+        self.counting(settings, participants, i).next().is_some()
+    }
+
+    /// Times at which those stations were last heard with which keys may be agreed on under CAK `i`, and that are not
+    /// live under CAK `before`.
+    pub(crate) fn gained<'p>(
+        &'p self,
+        settings: &'p Settings,
+        participants: &'p [Participant],
+        i: usize,
+        before: usize,
+    ) -> impl Iterator<Item = Instant> {
+        let known = participants[before].peers();
+        let gained = self.counting(settings, participants, i).filter(move |peer| !known.has_live(peer.sci));
+        gained.map(|peer| peer.heard)
     }
 
     /// Index of the CAK under which keys should be agreed on.

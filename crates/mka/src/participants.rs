@@ -5,7 +5,6 @@
 //! when all members have it.
 
 use alloc::vec::Vec;
-use core::time::Duration;
 
 use wire::{Ckn, Instant, Ki, Sci};
 
@@ -106,7 +105,7 @@ impl Participants {
     pub(crate) fn deadline(&self, settings: &Settings) -> Option<Instant> {
         let mut earliest = Earliest::default();
         self.in_order.iter().for_each(|participant| earliest.add(participant.deadline()));
-        earliest.add(self.better.map(|(_, since)| since + self.principal_delay(settings)));
+        earliest.add(self.principal_due(settings));
         earliest.add(self.membership.deadline());
         earliest.moment()
     }
@@ -172,8 +171,9 @@ impl Participants {
             _ => station.now(),
         };
         self.better = Some((id, since));
-        let is_due =
-            self.principal().is_none() || station.now() >= since + self.principal_delay(station.settings());
+        let now = station.now();
+        let is_due = self.principal().is_none()
+            || self.principal_due(station.settings()).is_some_and(|due| now >= due);
         if is_due {
             self.better = None;
             let is_first = core::mem::replace(&mut self.principal, id) == 0;
@@ -186,10 +186,21 @@ impl Participants {
         is_due
     }
 
-    fn principal_delay(&self, settings: &Settings) -> Duration {
-        let index = self.in_order.iter().position(|participant| participant.id() == self.principal);
-        let has_company = index.is_some_and(|i| self.membership.counts(settings, &self.in_order, i));
-        if has_company { PRINCIPAL_HOLD } else { LONELY_HOLD }
+    /// Time at which the better participant becomes the principal one. None while that would be for stations that
+    /// are not live under the principal one, and have not been heard under the better one since: they are silent.
+    fn principal_due(&self, settings: &Settings) -> Option<Instant> {
+        let (better, since) = self.better?;
+        let index = |id| self.in_order.iter().position(|participant| participant.id() == id);
+        let (better, principal) = (index(better)?, index(self.principal)?);
+        let has_company = self.membership.counts(settings, &self.in_order, principal);
+        let due = since + if has_company { PRINCIPAL_HOLD } else { LONELY_HOLD };
+        let mut gained = self.membership.gained(settings, &self.in_order, better, principal).peekable();
+        if gained.peek().is_none() {
+            return Some(due);
+        }
+        // Its MKPDU under the other CAK may come right behind.
+        let heard = gained.filter(|heard| *heard >= since).min()?;
+        Some(due.max(heard + LONELY_HOLD))
     }
 }
 

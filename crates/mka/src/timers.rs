@@ -53,7 +53,7 @@ pub(crate) const STRAY_INTERVAL_MAX: Duration = Duration::from_millis(600_000);
 /// Time for which another participant has to be better before it becomes the principal one. Lost MKPDUs do
 /// not swap CAKs.
 pub(crate) const PRINCIPAL_HOLD: Duration = Duration::from_millis(2000);
-/// The same if the principal participant has no live peer.
+/// The same if the principal participant has no live peer, and after a station was heard under the other CAK alone.
 pub(crate) const LONELY_HOLD: Duration = Duration::from_millis(200);
 /// Time of being live under a CAK after which an unknown station is a stranger. A starting member is live
 /// under one CAK before the other.

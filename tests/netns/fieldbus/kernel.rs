@@ -15,7 +15,7 @@ use super::{CYCLE, DEVICES, add_and_remove_relations, cell, complete, exchange};
 use crate::held_links;
 use crate::reload::reloaded;
 use crate::service::has_what_it_needs_alone;
-use crate::vanish::wait_until;
+use crate::vanish::until_reopened;
 use crate::{DEADLINE, MARKER, program};
 
 /// A program that redirects a frame to a virtual wire needs an other end with NAPI: `gro` switches it on.
@@ -278,8 +278,7 @@ fn a_cell_leaves_and_enters_the_kernel_while_others_hold_the_lock_of_interfaces(
     moves(&[out, back, out]);
     // Behind ports that were opened in user space there are no programs: these are put there first.
     topology.gateway_a.namespace.ip(&["link", "set", PROTECTED, "mtu", "1499"]).unwrap();
-    std::thread::sleep(Duration::from_millis(300));
-    wait_until(&pair.a, false);
+    until_reopened(&pair.a, PROTECTED, "1499");
     moves(&[back]);
     pair.stop().unwrap();
 }

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use lab::plants::PROBE;
 use lab::topology::LEFT;
-use lab::{Capture, Direction, Impairments, PacketSocket, Relay};
+use lab::{Capture, Direction, Frame, Impairments, PacketSocket, Relay};
 
-use super::{DEADLINE, PROTECTED, Wan};
+use super::{DEADLINE, PROTECTED, QUIET, Wan, has_arrived, until_captured};
 
 /// Frames for each kind of impairment; `FRAMEWARD_WAN_IMPAIRED` says otherwise.
 const USUAL_FRAMES: usize = 2000;
@@ -45,18 +45,22 @@ fn through(wan: &mut Wan, octets: usize, count: usize) -> (Vec<Vec<u8>>, Vec<Vec
     }
     wan.wait_for_count(0, "OutPktsTunnelled", before + count as u64);
     // Packets that the relay holds back go after some milliseconds without traffic.
-    wan.wait_until_idle(1);
+    let is_out = |frame: &Frame| frame.direction == Direction::Out && wan.is_data(&frame.octets);
+    until_captured(&line, usize::MAX, Duration::from_secs(1), is_out);
     let line = line.stop().unwrap().complete().unwrap();
-    let out = line.going(Direction::Out).filter(|packet| wan.is_data(&packet.octets));
+    let out = line.frames.iter().filter(|packet| is_out(packet));
     let mut seen = HashSet::new();
-    let passed = out
+    let passed: Vec<Vec<u8>> = out
         .map(|packet| &packet.octets[packet.octets.len() - (octets - NUMBER.start)..][..NUMBER.len()])
         .map(|number| u32::from_be_bytes(number.try_into().unwrap()) as usize)
         .filter(|number| seen.insert(*number))
         .map(|number| frames[number].clone())
         .collect();
+    until_captured(&lan, passed.len(), QUIET, has_arrived);
+    // One that comes twice may come behind the last one.
+    std::thread::sleep(Duration::from_millis(200));
     let lan = lan.stop().unwrap().complete().unwrap();
-    let arrived = lan.of_ethertype(0x88e5).filter(|frame| frame.direction == Direction::In);
+    let arrived = lan.frames.iter().filter(|frame| has_arrived(frame));
     (passed, arrived.map(|frame| frame.octets.clone()).collect())
 }
 

@@ -1,8 +1,10 @@
 //! Peers that vanish, and what is configured for that; key servers that die; delay protection.
 
-use mka::{OnPeerLoss, Reason};
+use mka::{OnPeerLoss, Reason, Report};
+use wire::Ki;
 use wire::mkpdu::Capability;
 
+use crate::scripted::{Alone, Scripted};
 use crate::station::{cak, ms, seconds, settings};
 use crate::world::World;
 
@@ -54,6 +56,25 @@ fn with_hold_the_sak_goes_on() {
     let end = world.now + seconds(10);
     assert!(world.run_until(end, |world| world.is_secured(&[0, 1, 2]) && world.ki(0) != ki), "another SAK");
     assert_eq!(world.lost, 0);
+}
+
+/// A KaY stood still for longer than a life time, and an MKPDU of its peer waits: the peer was not silent.
+#[test]
+fn what_waits_is_heard_before_silence_counts() {
+    let (mut alone, mut member) = (Alone::new(settings(0)), Scripted::new(1));
+    alone.meets(&mut member);
+    alone.now = alone.now + ms(6200);
+    // What the SecY says comes first.
+    let ki = Ki { server: member.basic.mi, kn: 1 };
+    alone.kay.handle_report(alone.now, Report::NextPn { ki, next_pn: 2 });
+    alone.pump();
+    alone.hears(&member.mkpdu());
+    alone.pass(ms(10));
+    assert_eq!(alone.told("is gone"), 0);
+    assert!(alone.kay.status(alone.now).members.iter().any(|peer| peer.mi == member.basic.mi && peer.live));
+    // Nothing waits.
+    alone.pass(ms(6200));
+    assert_eq!(alone.told("is gone"), 1);
 }
 
 /// One direction of MKPDUs fails: both ends give up and say so, and come back.

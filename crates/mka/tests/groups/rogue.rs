@@ -1,6 +1,6 @@
 //! Rogues with the fallback CAK alone: out of a box that was lost, whose CAK is being replaced. The preferred CAK is intact.
 
-use mka::Fault;
+use mka::{Fault, Reason};
 use wire::Sci;
 
 use crate::station::{cak, ms, seconds, settings};
@@ -124,6 +124,38 @@ fn who_is_left_alone_takes_no_sak_of_a_stranger() {
     world.run(seconds(10));
     holds(&mut world, &[0, 1], PREFERRED);
     assert_eq!(world.status(0).fault, None);
+}
+
+/// One of two stands still, and is lost under one CAK before the other: whether it comes back in between or not, the other one stays
+/// with its CAK. So it takes no SAK of the rogue, under which nobody else would hear it.
+#[test]
+fn who_stands_still_drives_nobody_to_the_fallback() {
+    for (who, time) in [0, 1].into_iter().flat_map(|who| [3500, 4500, 5500, 8000].map(|time| (who, time))) {
+        for moment in (0..2000).step_by(250) {
+            let mut world = group(80 + moment, 2);
+            world.data_each = Some(ms(50));
+            // The rogue has both speak under the fallback at another time than under the preferred CAK.
+            world.run(seconds(4));
+            rogue(&mut world, 7, FALLBACK);
+            // It protects with its SAK by now.
+            world.run(seconds(9) + ms(moment));
+            assert!(are_under(&world, &[0, 1], PREFERRED));
+            world.stand_still(who);
+            let goes_on = world.now + ms(time);
+            let mut left = world.run_until(goes_on, |world| !are_under(world, &[1 - who], PREFERRED));
+            world.go_on(who);
+            let end = world.now + seconds(10);
+            left |= world.run_until(end, |world| !are_under(world, &[0, 1], PREFERRED));
+            assert!(!left, "{who} stood still for {time} ms at {moment}: another CAK at {:?}", world.now);
+            assert_secured(&world, &[0, 1]);
+            let blocked = |i: &usize| {
+                let changes = world.status(*i).changes;
+                changes.iter().any(|change| matches!(change.reason, Reason::Alone { .. }))
+            };
+            assert!(world.lost == 0 || [0, 1].iter().any(blocked), "{who}, {time} ms at {moment}");
+            assert!(world.lost == 0 || time > 4000, "{who}, {time} ms at {moment}");
+        }
+    }
 }
 
 /// The rogue has the SCI of a member that is there: under the preferred CAK the member goes on.

@@ -40,6 +40,8 @@ pub(crate) struct World {
     pub(crate) cut: HashSet<(usize, usize)>,
     /// From whom to whom no MKPDU passes.
     pub(crate) deaf: HashSet<(usize, usize)>,
+    /// Stations whose KaYs stand still, and the MKPDUs that wait for them. Their SecYs go on.
+    still: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Interval of each station's data frames.
     pub(crate) data_each: Option<Duration>,
     next_data: Instant,
@@ -71,6 +73,7 @@ impl World {
             delay: (100, 300),
             cut: HashSet::new(),
             deaf: HashSet::new(),
+            still: BTreeMap::new(),
             data_each: None,
             next_data: Instant::START,
             flight: BTreeMap::new(),
@@ -267,7 +270,9 @@ impl World {
         let now = self.now;
         match what {
             Carried::Mkpdu(frame) => {
-                if let Some(kay) = self.stations[to].kay.as_mut() {
+                if let Some(waiting) = self.still.get_mut(&to) {
+                    waiting.push(frame);
+                } else if let Some(kay) = self.stations[to].kay.as_mut() {
                     kay.handle_frame(now, &frame);
                     self.pump(to);
                 }
@@ -312,7 +317,8 @@ impl World {
 
     fn next_moment(&self) -> Instant {
         let flight = self.flight.keys().next().map(|(at, _)| *at);
-        let stations = self.stations.iter().flat_map(|station| {
+        let moving = self.stations.iter().enumerate().filter(|(i, _)| !self.still.contains_key(i));
+        let stations = moving.flat_map(|(_, station)| {
             let report = station.secy.reports.iter().map(|(at, _)| *at).min();
             report.into_iter().chain(station.timeout)
         });
@@ -327,6 +333,9 @@ impl World {
             self.arrive(from, to, what);
         }
         for i in 0..self.stations.len() {
+            if self.still.contains_key(&i) {
+                continue;
+            }
             while let Some(report) = self.stations[i].secy.report(now) {
                 if let Some(kay) = self.stations[i].kay.as_mut() {
                     kay.handle_report(now, report);
@@ -341,6 +350,23 @@ impl World {
             self.next_data = now + each;
             self.send_data();
         }
+    }
+
+    /// A station's KaY stands still until [`Self::go_on`].
+    pub(crate) fn stand_still(&mut self, i: usize) {
+        self.still.insert(i, vec![]);
+    }
+
+    /// It goes on, as the engine has it: what the SecY says, then all MKPDUs that wait, then time.
+    pub(crate) fn go_on(&mut self, i: usize) {
+        let (now, waiting) = (self.now, self.still.remove(&i).unwrap_or_default());
+        let pns = self.stations[i].secy.next_pns();
+        pns.into_iter().for_each(|report| self.kay(i).handle_report(now, report));
+        for frame in waiting {
+            self.kay(i).handle_frame(now, &frame);
+            self.pump(i);
+        }
+        self.wake(i);
     }
 
     /// The engine's work when a KaY's time has come.
