@@ -17,6 +17,7 @@ mod copies;
 mod counters;
 mod datagrams;
 mod endpoints;
+mod entry;
 mod inward;
 mod lan;
 mod mailbox;
@@ -137,6 +138,7 @@ impl Site {
 
     /// Lets frames of these VLANs alone cross, both ways; of all without a list. Returns the list before.
     pub const fn set_vlans(&mut self, vlans: Option<Box<VlanList>>) -> Option<Box<VlanList>> {
+        self.forwarding.hear_later(vlans.is_some());
         self.lan.set_vlans(vlans)
     }
 
@@ -216,7 +218,7 @@ impl Site {
         received += self.eapol_inward(now) + self.relay_datagrams(now);
         self.wan.depart(now);
         self.close_gate();
-        self.lan.flush(now, &mut self.counters);
+        self.lan.flush(now, &mut self.forwarding, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
         self.lan.housekeep();
