@@ -38,7 +38,7 @@ mod wan;
 use std::os::fd::RawFd;
 use std::time;
 
-use secy::NextAction;
+use secy::{ExpressClasses, NextAction};
 use tunnel::shaper::ShaperSettings;
 use tunnel::{Command, Forwarding, Mode, Settings};
 use wire::{EtherType, Instant};
@@ -142,7 +142,13 @@ impl Site {
         self.lan.set_vlans(vlans)
     }
 
-    /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].
+    /// Takes frames of these classes for express, and no others: they go first at an uplink with a rate, and over all paths of a peer with
+    /// [`Copies::Express`]. Without a SecY the site sees what is in front of a frame's SecTAG alone.
+    pub const fn set_express_classes(&mut self, classes: ExpressClasses) {
+        self.outward.marking.express = classes;
+    }
+
+    /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`]. They are express if that is a class.
     pub const fn carry_cyclic(&mut self, ether_type: EtherType) {
         self.forwarding.carry_cyclic(ether_type);
     }

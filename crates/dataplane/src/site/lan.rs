@@ -11,7 +11,7 @@ use wire::{EtherType, Instant};
 
 use super::counters::SitePathCounters;
 use super::entry::{Entry, Origins};
-use super::marking::Dscp;
+use super::marking::Marking;
 use super::secured::{Secured, Sender};
 use super::standby::Standby;
 use super::turns::Turns;
@@ -156,13 +156,13 @@ impl LanPort {
         }
     }
 
-    /// Has a SecY, if there is one, take a burst of the LAN in, to be received then, with marks by this rule. Returns how many frames came, and the
+    /// Has a SecY, if there is one, take a burst of the LAN in, to be received then, with marks by these rules. Returns how many frames came, and the
     /// need of its transmit SA.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
         read: time::Instant,
-        marks: Option<Dscp>,
+        marks: Option<Marking>,
         standby: Option<&mut Standby>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {

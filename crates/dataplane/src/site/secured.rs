@@ -21,7 +21,7 @@ use wire::{EtherType, Instant, Sci};
 
 use super::counters::SitePathCounters;
 use super::entry::Entry;
-use super::marking::{Dscp, Mark};
+use super::marking::{Mark, Marking};
 use super::standby::Standby;
 use super::vlans::VlanList;
 use crate::link::Link;
@@ -63,13 +63,13 @@ impl Secured {
         }
     }
 
-    /// Takes a burst of the LAN in, and marks its frames by this rule. Those of VLANs that do not cross go with the stations' frames: they
+    /// Takes a burst of the LAN in, and marks its frames by these rules. Those of VLANs that do not cross go with the stations' frames: they
     /// are dropped with those. Returns how many frames came, and the need of the transmit SA.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
         read: time::Instant,
-        marks: Option<Dscp>,
+        marks: Option<Marking>,
         standby: Option<&mut Standby>,
         vlans: Option<&VlanList>,
         counters: &mut SitePathCounters,
@@ -80,7 +80,7 @@ impl Secured {
         let is_beat: fn(&[u8]) -> bool =
             if standby.is_some() { BeatFrameKind::is_own } else { |_: &[u8]| false };
         let is_aside = |frame: &[u8]| stays(frame) || is_of_station(frame) || is_beat(frame);
-        let mark = marks.map(|dscp| move |frame: &[u8]| Mark::of(frame, dscp).0);
+        let mark = marks.map(|marking| move |frame: &[u8]| Mark::of(frame, &marking).0);
         let taken_in = self.link.turn_outward(now, read, is_aside, mark, &mut self.stations);
         if let Some(standby) = standby
             && let Some((pool, _, pipeline)) = self.link.plain_side()
