@@ -358,8 +358,7 @@ fn write_fragmentation(
         hold.as_micros()
     )?;
     if express != ExpressClasses::DEFAULT {
-        let classes: Vec<_> = express.iter().map(|class| express_classes::Named(class).to_string()).collect();
-        let classes = if classes.is_empty() { "none".to_owned() } else { classes.join(", ") };
+        let classes = express_classes::listed(express.iter());
         writeln!(f, "             express frames, which precede all others: {classes}")?;
     }
     if let (true, true, Some(mtus)) = (agreed, fragment, mtus)

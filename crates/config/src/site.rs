@@ -28,6 +28,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use dataplane::site::{Copies, Dscp, UNTAGGED, VlanList};
+use secy::ExpressClasses;
 use suite::identity::{Identity, PublicKey};
 use tunnel::{Limits, Mode};
 use wire::EtherType;
@@ -65,6 +66,8 @@ pub struct Site {
     pub dscp: Dscp,
     /// Rate of its uplink in bits a second, if packets are to wait for it here.
     pub rate: Option<u64>,
+    /// Classes of frames that go first there, and over all paths with [`Copies::Express`].
+    pub express: ExpressClasses,
     /// VLANs that cross; none: all.
     pub vlans: Option<VlanList>,
     /// EtherType of cells' protected frames, if they cross.

@@ -381,10 +381,11 @@ impl Pipeline {
         for (slot, proof) in burst.drain().zip(proofs.drain(..)) {
             match proof {
                 Some(MayEnter::Verified(Delivered::Separated(sdus, _proof))) => {
+                    let mark = pool.mark(&slot);
                     pool.give(slot);
                     for sdu in self.sdu_buffer.sdus(sdus) {
                         if !is_kept(&mut self.cell, sdu) {
-                            self.counters.in_sdus_no_chunk += u64::from(!out.copy(sdu, pool, port));
+                            self.counters.in_sdus_no_chunk += u64::from(!out.copy(sdu, mark, pool, port));
                         }
                     }
                 }

@@ -17,6 +17,7 @@ mod copies;
 mod counters;
 mod datagrams;
 mod endpoints;
+mod entry;
 mod inward;
 mod lan;
 mod mailbox;
@@ -37,7 +38,7 @@ mod wan;
 use std::os::fd::RawFd;
 use std::time;
 
-use secy::NextAction;
+use secy::{ExpressClasses, NextAction};
 use tunnel::shaper::ShaperSettings;
 use tunnel::{Command, Forwarding, Mode, Settings};
 use wire::{EtherType, Instant};
@@ -137,10 +138,17 @@ impl Site {
 
     /// Lets frames of these VLANs alone cross, both ways; of all without a list. Returns the list before.
     pub const fn set_vlans(&mut self, vlans: Option<Box<VlanList>>) -> Option<Box<VlanList>> {
+        self.forwarding.hear_later(vlans.is_some());
         self.lan.set_vlans(vlans)
     }
 
-    /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`].
+    /// Takes frames of these classes for express, and no others: they go first at an uplink with a rate, and over all paths of a peer with
+    /// [`Copies::Express`]. Without a SecY the site sees what is in front of a frame's SecTAG alone.
+    pub const fn set_express_classes(&mut self, classes: ExpressClasses) {
+        self.outward.marking.express = classes;
+    }
+
+    /// Carries cells' cyclic frames with this EtherType too: [`Forwarding::carry_cyclic`]. They are express if that is a class.
     pub const fn carry_cyclic(&mut self, ether_type: EtherType) {
         self.forwarding.carry_cyclic(ether_type);
     }
@@ -216,7 +224,7 @@ impl Site {
         received += self.eapol_inward(now) + self.relay_datagrams(now);
         self.wan.depart(now);
         self.close_gate();
-        self.lan.flush(now, &mut self.counters);
+        self.lan.flush(now, &mut self.forwarding, &mut self.counters);
         self.forwarding.handle_timeout(now);
         self.tell();
         self.lan.housekeep();

@@ -11,6 +11,8 @@ use std::time;
 use dataplane::site::UplinkSnapshot;
 use netdev::udp::Offloads;
 use plants::{Plants, macsec, station};
+use secy::ExpressClasses;
+use secy::express::ExpressClass;
 use testkit::frames::payload;
 use tunnel::Mode;
 use tunnel::shaper::{ShaperSettings, UplinkCounters};
@@ -127,6 +129,23 @@ fn express_frames_of_machines_overtake_others_behind_the_secy() {
     let bulk = move |number| frame([0x08, 0x00], number, 1436);
     let express = move |number| frame([0x88, 0x92], number, 60);
     let shaped = Shaped::new(Plants::secured(2), &[bulk(10_000), express(10_000)]);
+    shaped.bulk_and_express(bulk, express);
+}
+
+/// The site's classes say it, and not the default.
+#[test]
+fn frames_of_other_classes_overtake_those_of_the_default() {
+    let frame = |ether_type: [u8; 2], ip: [u8; 2], number: u32, octets: usize| {
+        let mut frame = [&station(1)[..], &station(0), &ether_type, &ip].concat();
+        frame.extend(payload(octets, u64::from(number) << 16 | u64::from(ether_type[1])));
+        frame
+    };
+    let bulk = move |number| frame([0x88, 0x92], [0x80, 0], number, 1434);
+    // DSCP 46.
+    let express = move |number| frame([0x08, 0x00], [0x45, 0xb8], number, 60);
+    let mut shaped = Shaped::new(Plants::secured(2), &[bulk(10_000), express(10_000)]);
+    let classes = ExpressClasses::NONE.with(ExpressClass::Dscp(46)).unwrap();
+    shaped.plants.plants[0].site.as_mut().unwrap().set_express_classes(classes);
     shaped.bulk_and_express(bulk, express);
 }
 

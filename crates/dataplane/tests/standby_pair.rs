@@ -158,6 +158,25 @@ fn announcements_of_the_box_that_forwards_count_as_no_other_vlan() {
     assert_eq!(pair.plants.snapshot(2).path.in_pkts_other_vlan, 1);
 }
 
+/// They reach no LAN that lists no frame without a tag. They show all the same which box forwards, and nothing else.
+#[test]
+fn a_site_that_lists_no_frame_without_a_tag_follows_the_box_that_takes_over() {
+    let mut pair = Pair::new();
+    let mut list = Box::new(VlanList::EMPTY);
+    assert!(list.add(10));
+    pair.plants.plants[2].site.as_mut().unwrap().set_vlans(Some(list));
+    pair.hand_over(0);
+    pair.until_active(1);
+    pair.run(2000);
+    let tagged = [&station(1)[..], &station(9), &[0x81, 0, 0, 10], &ETHER_TYPE, &payload(60, 1)].concat();
+    pair.send(&[2], &tagged);
+    pair.run(50);
+    assert_eq!((pair.count(0, &tagged), pair.count(1, &tagged)), (0, 1));
+    let of_box = secured_plants::sci_of(1).octets();
+    let stations = pair.plants.snapshot(2).stations;
+    assert!(!stations.iter().any(|known| known.address.0 == of_box[..6]), "{stations:?}");
+}
+
 /// The box that leaves hears on the LAN what the other one delivers: stations of other sites are not on this LAN for that.
 #[test]
 fn a_box_that_drains_learns_nothing_of_what_the_other_one_delivers() {

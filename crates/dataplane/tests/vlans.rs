@@ -1,4 +1,4 @@
-//! A list of VLANs at one of two sites: what leaves its LAN, and what the other site, which has no list, gets in.
+//! A list of VLANs at one of two or three sites: what leaves its LAN, what the others, which have no list, get in, and what that teaches.
 
 #![allow(clippy::unwrap_used)]
 
@@ -6,10 +6,13 @@ mod plants;
 #[path = "plants/secured.rs"]
 mod secured_plants;
 
+use std::time;
+
 use dataplane::site::{ToWorker, UNTAGGED, VlanList};
 use netdev::udp::Offloads;
-use plants::{Plants, eapol, macsec, peer, station};
-use tunnel::{Command, FrameKinds, Generation, Mode};
+use plants::{PATIENCE, Plants, eapol, macsec, peer, station};
+use tunnel::{Command, FrameKinds, Generation, Location, Mode};
+use wire::MacAddr;
 
 /// Stacks of tags, from the outside, and whether a list of VLAN 10 and of frames without a VLAN has them.
 const STACKS: [(&[[u8; 4]], bool); 9] = [
@@ -39,9 +42,12 @@ fn tagged(frame: &[u8], tags: &[[u8; 4]]) -> Vec<u8> {
 
 /// The sites have told each other that they take frames behind tags.
 fn take_tags(plants: &mut Plants) {
-    for own in [0, 1] {
-        let (peer, generation, frames) = (peer(own, 1 - own), Generation(1), FrameKinds::ALL);
-        plants.tell(own, ToWorker::Tunnel(Command::TakesFrames { peer, generation, frames }));
+    let sites = plants.plants.len();
+    for own in 0..sites {
+        for other in (0..sites).filter(|other| *other != own) {
+            let (peer, generation, frames) = (peer(own, other), Generation(1), FrameKinds::ALL);
+            plants.tell(own, ToWorker::Tunnel(Command::TakesFrames { peer, generation, frames }));
+        }
     }
     plants.settle();
 }
@@ -108,6 +114,110 @@ fn no_vlan_that_is_not_listed_leaves_or_enters_a_lan_that_is_protected() {
     let of_machines = (0..STACKS.len() * ROUNDS).filter(|number| !number.is_multiple_of(3));
     let expected = of_machines.filter(|number| STACKS[number % STACKS.len()].1).count() as u64;
     assert_eq!(link.pipeline().secy.transmit_counters().out_pkts_encrypted, expected);
+}
+
+/// Whether site 1 knows where a station is.
+fn knows(plants: &mut Plants, of: u8) -> bool {
+    plants.snapshot(1).stations.iter().any(|known| known.address == MacAddr(station(of)))
+}
+
+/// Site 1 has the list. Station 9 sends there from site 0, in VLANs that the list has not; then from site 2, in one that it has.
+fn what_reaches_no_lan_teaches_no_place(
+    plants: &mut Plants,
+    frame: impl Fn([u8; 6], [u8; 6], u32) -> Vec<u8>,
+) {
+    take_tags(plants);
+    assert!(plants.plants[1].site.as_mut().unwrap().set_vlans(Some(list())).is_none());
+    let listed: &[[u8; 4]] = &[[0x81, 0, 0, 10]];
+    // Both others hear where station 1 is: what is for it goes nowhere else.
+    plants.send(1, &[tagged(&frame(station(8), station(1), 1), listed)]);
+    let others = |first: u32| -> Vec<Vec<u8>> {
+        let stacks = STACKS.iter().filter(|(_, listed)| !listed).zip(first..);
+        stacks.map(|((tags, _), number)| tagged(&frame(station(1), station(9), number), tags)).collect()
+    };
+    plants.send(0, &others(2));
+    assert_eq!(counts(plants, 1), [0, others(2).len() as u64]);
+    assert!(!knows(plants, 9), "a frame that did not reach the LAN taught where its sender is");
+    plants.send(2, &[tagged(&frame(station(1), station(9), 20), listed)]);
+    assert!(knows(plants, 9), "one that did reach it taught nothing");
+    plants.send(0, &others(40));
+    for own in 0..3 {
+        plants.collect(own);
+    }
+    // What is for the station goes where its VLAN is, and nowhere else.
+    let answer = tagged(&frame(station(9), station(1), 30), listed);
+    plants.send(1, std::slice::from_ref(&answer));
+    assert_eq!((plants.collect(0), plants.collect(2)), (vec![], vec![answer]));
+    assert_eq!(plants.snapshot(1).tunnel.stations_moved, 0);
+}
+
+#[test]
+fn a_frame_that_does_not_reach_a_lan_of_stations_teaches_no_place() {
+    for mode in [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 7 }] {
+        let mut plants = Plants::new(3, mode, Offloads::default());
+        what_reaches_no_lan_teaches_no_place(&mut plants, |to, from, number| macsec(to, from, number, 100));
+    }
+}
+
+#[test]
+fn a_frame_that_does_not_reach_a_lan_that_is_protected_teaches_no_place() {
+    // Of machines, and of stations with a SecY of their own.
+    for ethertype in [[0x88, 0x92], [0x88, 0xe5]] {
+        let mut plants = Plants::secured(3);
+        what_reaches_no_lan_teaches_no_place(&mut plants, |to, from, number| {
+            let mut frame = macsec(to, from, number, 100);
+            frame[12..14].copy_from_slice(&ethertype);
+            frame
+        });
+    }
+}
+
+/// A frame under a key of nobody's reaches no LAN, and teaches as little.
+#[test]
+fn a_frame_that_is_not_verified_teaches_no_place_either() {
+    let mut plants = Plants::secured(3);
+    assert!(plants.plants[1].site.as_mut().unwrap().set_vlans(Some(list())).is_none());
+    // Under the SCI of site 2, from the LAN of site 0.
+    let mut forged = macsec(station(1), station(9), 1, 100);
+    forged[20..28].copy_from_slice(&secured_plants::sci_of(2).octets());
+    plants.send(0, &[forged]);
+    assert_eq!((plants.collect(1), knows(&mut plants, 9)), (vec![], false));
+}
+
+/// It keeps its place against frames of a peer that the list lets pass.
+#[test]
+fn a_station_of_the_lan_is_not_a_peers_though_its_vlan_is_listed() {
+    for is_secured in [false, true] {
+        let mut plants = match is_secured {
+            true => Plants::secured(2),
+            false => Plants::new(2, Mode::Identifier, Offloads::default()),
+        };
+        assert!(plants.plants[1].site.as_mut().unwrap().set_vlans(Some(list())).is_none());
+        let frame = |number| {
+            let mut frame = macsec(station(1), station(9), number, 100);
+            if is_secured {
+                frame[12..14].copy_from_slice(&[0x88, 0x92]);
+            }
+            frame
+        };
+        let now = plants.now();
+        let turn = |plants: &mut Plants, own: usize| {
+            plants.plants[own].site.as_mut().unwrap().turn(now, time::Instant::now());
+        };
+        // Site 0 sends first: it has not heard the other one.
+        assert!(plants.plants[0].lan.inject(&frame(2)));
+        turn(&mut plants, 0);
+        assert!(plants.plants[1].lan.inject(&frame(1)));
+        let give_up = time::Instant::now() + PATIENCE;
+        while plants.snapshot(1).peers[0].counters.in_pkts_source_here == 0 {
+            assert!(time::Instant::now() < give_up, "the frame of the other site was not refused");
+            turn(&mut plants, 1);
+        }
+        assert!(plants.collect(1).is_empty());
+        let stations = plants.snapshot(1).stations;
+        let known = stations.iter().find(|known| known.address == MacAddr(station(9)));
+        assert_eq!(known.map(|known| known.location), Some(Location::Here));
+    }
 }
 
 #[test]

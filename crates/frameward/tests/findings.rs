@@ -33,6 +33,7 @@ const NO_FINDINGS: &[&str] = &[
     "since they were cleared",
     "... ... since the start: ...",
     ", round trip ... us",
+    "probes took ... to ... us, for frameward plan",
     "MACsec frames (EtherType 0x88E5)",
     "LLDP and PTP peer delay",
     "the other box's own address",

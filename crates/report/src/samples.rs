@@ -11,8 +11,8 @@ use super::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, na
 use super::mka::{CakReport, ChangeReport, FragmentReport, MemberReport, MkaReport, Requested, SakReport};
 use super::recent::RecentTraffic;
 use super::site::{
-    EpochReport, FlowReport, PathUplinkReport, SitePathReport, SitePeerReport, SiteReport, StandbyReport,
-    StationReport, UdpReport, UplinkReport,
+    EpochReport, FlowReport, PathUplinkReport, RoundTripsReport, SitePathReport, SitePeerReport, SiteReport,
+    StandbyReport, StationReport, UdpReport, UplinkReport,
 };
 use super::*;
 use config::Antedate;
@@ -187,6 +187,7 @@ pub fn sample_site() -> SiteReport {
                 reason: String::new(),
                 address: Some("198.51.100.7:7787".into()),
                 round_trip_us: Some(9120),
+                round_trips: Some(RoundTripsReport { probes: 250, least_us: 8801, most_us: 12_400 }),
                 loss_per_mille: Some(20),
                 payload: Some(1464),
             },
@@ -197,6 +198,7 @@ pub fn sample_site() -> SiteReport {
                 reason: "the peer was not heard on it".into(),
                 address: None,
                 round_trip_us: None,
+                round_trips: None,
                 loss_per_mille: None,
                 payload: None,
             },

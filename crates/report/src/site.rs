@@ -210,12 +210,26 @@ pub struct SitePathReport {
     /// Microseconds of a round trip of probes, smoothed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_us: Option<u64>,
+    /// Round trips of the last probes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<RoundTripsReport>,
     /// Of a thousand probes, those that are lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub loss_per_mille: Option<u16>,
     /// Octets of the largest UDP payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub payload: Option<u16>,
+}
+
+/// Round trips of the last probes on a path, at most 250.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RoundTripsReport {
+    /// How many probes were answered.
+    pub probes: u16,
+    /// Microseconds of the shortest.
+    pub least_us: u64,
+    /// Microseconds of the longest.
+    pub most_us: u64,
 }
 
 impl SitePeerReport {

@@ -47,7 +47,7 @@ pub enum ExpressClass {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClassRefused;
 
-/// Express classes of a link. The default: cyclic and event frames of fieldbuses and substations, and PCP 6 and 7.
+/// Express classes of a link or a site. The default: cyclic and event frames of fieldbuses and substations, and PCP 6 and 7.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExpressClasses {
     /// One bit each.
@@ -93,7 +93,7 @@ impl ExpressClasses {
     /// No SDU is express.
     pub const NONE: Self =
         Self { pcps: 0, dscps: 0, ethertypes: List::EMPTY, udp: List::EMPTY, tcp: List::EMPTY };
-    /// Classes of a link that names none.
+    /// Classes of a link or a site that names none.
     pub const DEFAULT: Self = {
         let classes = [
             ExpressClass::EtherType(EtherType::PROFINET),

@@ -85,7 +85,7 @@ use thread::Parts;
 pub use counters::ChannelCounters;
 pub use kernel::{KernelSite, PlaceState, PlainPeer};
 pub use settings::{ManagerPath, ManagerPeer, ManagerSettings};
-pub use status::{ConnState, ManagerStatus, Notice, PathStatus, PeerStatus};
+pub use status::{ConnState, ManagerStatus, Notice, PathStatus, PeerStatus, RoundTrips};
 pub use tls::KeyExchange;
 
 /// A running manager. It stops when this is dropped.

@@ -418,6 +418,7 @@ impl PeerPaths {
                 preferred: figures.is_some() && self.preferred == Some(number),
                 address: path.meter.proved(),
                 round_trip: figures.map(|figures| figures.round_trip),
+                round_trips: figures.and_then(|_| path.meter.round_trips(now)),
                 loss_per_mille: figures.map(|figures| figures.loss_per_mille),
                 payload: figures.map(|_| path.search.carried()),
             }

@@ -70,10 +70,24 @@ pub struct PathStatus {
     pub address: Option<SocketAddr>,
     /// Round-trip time of probes, smoothed, while it carries packets.
     pub round_trip: Option<Duration>,
+    /// Round trips of the last probes, while it carries packets.
+    pub round_trips: Option<RoundTrips>,
     /// Of a thousand probes, those that are lost, while it carries packets.
     pub loss_per_mille: Option<u16>,
     /// Octets of the largest UDP payload on it, while it carries packets.
     pub payload: Option<u16>,
+}
+
+/// Round trips of some probes: the shortest and the longest. What lies between them is the largest packet delay variation (PDV, RFC 5481, 4.2)
+/// of both ways together. A frame goes one way, so it is late by no more, as far as these probes show.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RoundTrips {
+    /// How many probes were answered.
+    pub count: u16,
+    /// The shortest.
+    pub least: Duration,
+    /// The longest.
+    pub most: Duration,
 }
 
 impl PeerStatus {

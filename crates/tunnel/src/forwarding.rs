@@ -94,6 +94,8 @@ pub struct Forwarding {
     installing: bool,
     /// True if waiting frames may go.
     releasing: bool,
+    /// True if frames may still be dropped behind this half: their sources are heard later.
+    hears_later: bool,
     /// Next times for: readiness events, timed work, ageing.
     next_ready: Instant,
     next_watch: Instant,
@@ -125,6 +127,7 @@ impl Forwarding {
             window,
             installing: false,
             releasing: false,
+            hears_later: false,
             next_ready: Instant::START,
             next_watch: Instant::START,
             next_ages: Instant::START,
@@ -153,6 +156,12 @@ impl Forwarding {
     /// session's settings.
     pub const fn relay_for_peers(&mut self) {
         self.state.relays = true;
+    }
+
+    /// Leaves it to [`Self::hear`] to learn stations behind peers, or does it itself. What is dropped behind this half must teach nothing: its
+    /// sender would draw what is for another station of that address.
+    pub const fn hear_later(&mut self, hears_later: bool) {
+        self.hears_later = hears_later;
     }
 
     /// Adds a peer under the next number. The number of a departed peer is not used again, so messages in

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tunnel::{
-    Command, Delivery, Destination, Discard, Forwarding, Generation, InDiscard, Limits, Mode, PacketSource,
-    PeerId, PeerSettings, Settings,
+    Command, Delivery, Destination, Discard, Event, Forwarding, Generation, InDiscard, Limits, Mode,
+    PacketSource, PeerId, PeerSettings, Settings,
 };
 use wire::{Instant, MacAddr};
 
@@ -123,6 +123,57 @@ fn what_another_peer_has_just_sent_does_not_come_from_a_box_of_two() {
     // A station that has moved there is heard after its second of silence, as ever.
     hear(&mut site, at(1002), SECOND, 20).unwrap();
     assert_eq!(destination(&mut site, at(1003), 20), Destination::Peer(SECOND));
+}
+
+/// Where frames may be dropped behind the half, it learns what it is told, when a frame has got through.
+#[test]
+fn a_half_that_hears_later_learns_nothing_of_a_packet() {
+    let mut site = half(4);
+    let of = |station: u8| MacAddr(address(station));
+    site.join_twins(FIRST, SECOND);
+    site.set_partner(PeerId(3));
+    site.hear_later(true);
+    hear(&mut site, at(0), FIRST, 10).unwrap();
+    assert_eq!((site.stations().count(), passed_over(&site)), (0, vec![]));
+    site.hear(at(0), FIRST, of(10)).unwrap();
+    assert_eq!(
+        (destination(&mut site, at(1), 10), passed_over(&site)),
+        (Destination::Peer(FIRST), vec![SECOND])
+    );
+    // A box shows that it forwards, and is no station.
+    site.hear_box(at(2), SECOND, of(66));
+    assert_eq!(
+        (destination(&mut site, at(2000), 10), passed_over(&site)),
+        (Destination::Peer(SECOND), vec![FIRST])
+    );
+    assert!(site.stations().all(|known| known.address != of(66)));
+    // What comes back from its LAN shows nothing, be it of this LAN or of another peer's.
+    site.hear(at(2000), OTHER, of(20)).unwrap();
+    for station in [1, 20] {
+        site.hear_box(at(2001), FIRST, of(station));
+        assert_eq!(passed_over(&site), [FIRST]);
+    }
+    assert_eq!(site.hear(at(2001), OTHER, of(1)), Err(Discard::Of(OTHER, InDiscard::SourceHere)));
+    let partner = PeerId(3);
+    let refused = hear(&mut site, at(2001), partner, 30);
+    assert_eq!(refused, Err(Discard::Of(partner, InDiscard::Partner)));
+    site.hear_later(false);
+    hear(&mut site, at(2001), OTHER, 40).unwrap();
+    assert_eq!(destination(&mut site, at(2002), 40), Destination::Peer(OTHER));
+}
+
+/// Nobody who forwards beside the half is asked whether a station has moved whose frame may not get through.
+#[test]
+fn a_half_that_hears_later_asks_for_no_station_of_a_packet() {
+    let mut site = half(2);
+    let station = MacAddr(address(10));
+    site.handle_command(at(0), Command::OfferFlows);
+    site.hear_later(true);
+    site.hear(at(0), FIRST, station).unwrap();
+    hear(&mut site, at(1500), SECOND, 10).unwrap();
+    assert_eq!(site.poll_event(), None);
+    site.hear(at(1500), SECOND, station).unwrap();
+    assert!(matches!(site.poll_event(), Some(Event::StationMoves { .. })));
 }
 
 /// The box that took over may have announced itself in vain.

@@ -26,7 +26,7 @@ use crate::site::settings::manager_path;
 use crate::site::uplink::{rate_text, reveals};
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
 use crate::words::Named as _;
-use crate::{Config, Finding, Io, Mtu, Site, SitePeer};
+use crate::{Config, Finding, Io, Mtu, Site, SitePeer, express_classes};
 
 const UDP_OCTETS: usize = 8;
 const VXLAN_OCTETS: usize = 8;
@@ -294,11 +294,6 @@ fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
     if !site.is_shaped() {
         return Ok(());
     }
-    let inside = if site.protect {
-        "PROFINET, EtherCAT, GOOSE and VLAN priorities 6 and 7 of machines"
-    } else {
-        "cyclic frames of cells, GOOSE, sampled values and VLAN priorities 6 and 7 in front of the SecTAG"
-    };
     let uplinks: Vec<_> = (site.path_uplinks().iter())
         .map(|uplink| format!("{} bit/s at {}", rate_text(uplink.rate), uplink.name()))
         .collect();
@@ -310,7 +305,11 @@ fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
         let all = if uplinks.is_empty() { "all peers and paths together" } else { "all others together" };
         writeln!(f, "  rate       {} bit/s, {all}, {counted}", rate_text(rate))?;
     }
-    writeln!(f, "             express frames go first, up to three quarters of it: {inside}")?;
+    writeln!(
+        f,
+        "             express frames go first, up to three quarters of it: {}",
+        express_frames(site)
+    )?;
     let place = match site.rate {
         Some(_) => "the rate keeps all frames in user space",
         None => "frames over paths pass through user space",
@@ -319,6 +318,17 @@ fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
         f,
         "             they overtake others: a station with a SecY of its own needs a replay window, and {place}"
     )
+}
+
+/// Which frames of a site are express.
+fn express_frames(site: &Site) -> String {
+    let mut classes = express_classes::in_sight(site).peekable();
+    let of = match (classes.peek(), site.protect) {
+        (None, _) => "",
+        (Some(_), true) => ", of machines",
+        (Some(_), false) => ", in front of the SecTAG",
+    };
+    format!("{}{of}", express_classes::listed(classes))
 }
 
 fn write_peer(
@@ -338,7 +348,7 @@ fn write_peer(
         (None, None) if peer.endpoints().next().is_some() => writeln!(f)?,
         (None, None) => writeln!(f, ", connects from anywhere")?,
     }
-    write_paths(f, peer)?;
+    write_paths(f, site, peer)?;
     if let Some(key) = peer.public_key {
         writeln!(f, "    public key {key}")?;
     }
@@ -356,7 +366,7 @@ fn write_peer(
     Ok(())
 }
 
-fn write_paths(f: &mut fmt::Formatter<'_>, peer: &SitePeer) -> fmt::Result {
+fn write_paths(f: &mut fmt::Formatter<'_>, site: &Site, peer: &SitePeer) -> fmt::Result {
     for (path, number) in peer.paths.iter().zip(1..) {
         let rate = path.rate.map_or_else(String::new, |rate| format!(", {} bit/s", rate_text(rate)));
         writeln!(f, "    path {number}     {}{rate}", manager_path(path, None))?;
@@ -365,11 +375,12 @@ fn write_paths(f: &mut fmt::Formatter<'_>, peer: &SitePeer) -> fmt::Result {
         return Ok(());
     }
     let copies = match peer.copies {
-        Copies::All => "all frames go over all paths",
+        Copies::All => "all frames go over all paths".to_owned(),
         Copies::Express => {
-            "cyclic frames of cells, GOOSE, sampled values and VLAN priorities 6 and 7 in front of the SecTAG go over all paths, all others over the better one"
+            let express = express_frames(site);
+            format!("express frames go over all paths, all others over the better one: {express}")
         }
-        Copies::None => "frames go over the better path",
+        Copies::None => "frames go over the better path".to_owned(),
     };
     writeln!(f, "    so         {copies}; all of them pass through user space")
 }

@@ -86,6 +86,12 @@ section! {
             meaning: "What the site's uplink carries, less a few percent. Packets wait here instead of in a modem: express frames first, other flows in turns. It counts UDP, IP and 38 octets of Ethernet around each payload, all peers and paths together, but for paths with a `rate` of their own. Frames then pass through user space.",
             example: r#"rate = "50M""#,
         }
+        express_classes: Vec<Spanned<String>> {
+            absent: Means("the default of `[[link]]`, and frames of `cells`"),
+            meaning: "Which frames are express: they go first where packets wait for a `rate`, and over all paths with `copies = \"express\"`. The list is that of `express_classes` in `[[link]]`. With `protect = true` it is about machines' frames. Without it a site sees what is in front of the SecTAG alone: `pcp:0` to `pcp:7`, `goose` and `sv` by their group addresses, and the EtherType of `cells`.",
+            example: "rate = \"50M\"\nexpress_classes = [\"default\", \"pcp:5\"]",
+            ..LINK.express_classes
+        }
         vlans: Vec<Spanned<Value>> {
             kind: Kind::List {
                 of: &Kind::Either(&[
@@ -266,7 +272,7 @@ section! {
         copies: String {
             kind: Kind::Choice(words::<Copies>),
             absent: Word("all"),
-            meaning: "Which frames go over all of `paths` at once; the first copy counts. `express`: cells' cyclic frames, GOOSE and sampled values (by their destination), and what has a VLAN tag of priority 6 or 7 in front of the SecTAG; with `protect = true` also those of machines by their EtherType (PROFINET and others). The others go over the better path.",
+            meaning: "Which frames go over all of `paths` at once; the first copy counts. `express`: those of the site's `express_classes`, by default cells' cyclic frames, GOOSE and sampled values (by their destination), and what has a VLAN tag of priority 6 or 7 in front of the SecTAG; with `protect = true` also those of machines by their EtherType (PROFINET and others). The others go over the better path.",
             example: r#"copies = "express""#,
         }
     }

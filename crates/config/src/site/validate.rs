@@ -8,6 +8,7 @@ use toml::{Spanned, Value};
 use tunnel::Mode;
 use wire::EtherType;
 
+use super::super::express_classes;
 use super::super::fieldbus::ethertype;
 use super::super::findings::Findings;
 use super::super::key_source::KeySource;
@@ -79,15 +80,18 @@ impl Judge {
         if let (Some(bind), Some(peers)) = (bind, &peers) {
             self.reach(bind, peers, raw, findings);
         }
+        let (protects, cells) = (SITE.protect.switch(&raw.protect), self.cells(raw, findings));
+        let around = express_classes::Around { protects, io: self.io, cells, peers: peers.as_deref() };
         // Fields with a question mark come last: all others are judged, whatever is missing.
         Some(Site {
             line: Origin(findings.line(&self.span)),
             allow_addresses: SITE.allow_addresses.switch(&raw.allow_addresses),
             mtu: mtu(label, SITE.mtu, &raw.mtu, findings),
-            dscp: uplink::dscp(label, raw, SITE.protect.switch(&raw.protect), findings),
+            dscp: uplink::dscp(label, raw, protects, findings),
             rate: uplink::rate(label, raw, self.io, findings),
+            express: express_classes::validate_site(label, raw, &around, findings),
             vlans: vlans::validate(label, raw, self.io, findings),
-            cells: self.cells(raw, findings),
+            cells,
             relay: relay::validate(label, raw, peers.as_deref(), findings),
             standby: standby::validate(label, raw, peers.as_deref(), findings),
             window: self.window(raw, findings),

@@ -69,8 +69,8 @@ impl ToPlain {
         give_refused(self.0.push(slot), pool);
     }
 
-    /// Puts an SDU from the SDU buffer, which holds verified ones only, into a chunk. False if there is no chunk for it.
-    pub(super) fn copy(&mut self, sdu: &[u8], pool: &mut Pool, port: &mut dyn Port) -> bool {
+    /// Puts an SDU from the SDU buffer, which holds verified ones only, into a chunk with this mark. False if there is no chunk for it.
+    pub(super) fn copy(&mut self, sdu: &[u8], mark: u8, pool: &mut Pool, port: &mut dyn Port) -> bool {
         if self.is_full() {
             self.transmit(port, pool);
         }
@@ -79,6 +79,7 @@ impl ToPlain {
             pool.give(slot);
             return false;
         }
+        pool.set_mark(&slot, mark);
         give_refused(self.0.push(slot), pool);
         true
     }

@@ -81,11 +81,11 @@ impl Site {
 
     /// Takes EAPOL frames of the management channel to the LAN. Returns the number that came.
     pub(super) fn eapol_inward(&mut self, now: Instant) -> usize {
-        let Self { mailbox, lan, standby, counters, .. } = self;
+        let Self { forwarding, mailbox, lan, standby, counters, .. } = self;
         // The sites send those of stations to both boxes, and the one that drains leaves them to the other.
         let is_draining = standby.as_ref().is_some_and(|standby| standby.gate() == Gate::Draining);
         if is_draining {
-            lan.flush(now, counters);
+            lan.flush(now, forwarding, counters);
             lan.close_gate(true);
         }
         let mut received = 0;
@@ -94,10 +94,11 @@ impl Site {
         {
             received += 1;
             counters.in_eapol += 1;
-            lan.put(now, &[&frame], counters);
+            lan.make_room(now, forwarding, counters);
+            lan.put(&[&frame], None, counters);
         }
         if is_draining {
-            lan.flush(now, counters);
+            lan.flush(now, forwarding, counters);
             lan.close_gate(false);
         }
         received
@@ -142,10 +143,13 @@ impl Ways<'_> {
         octets: &[u8],
     ) -> Option<Relayed> {
         let Self { now, lan, counters, .. } = self;
+        lan.make_room(*now, forwarding, counters);
         match forwarding.handle_packet(*now, from, octets) {
-            Ok(Delivery::Frame { prefix, body, .. }) => lan.put(*now, &[&prefix, &octets[body]], counters),
-            Ok(Delivery::Joined { prefix, first, second, .. }) => {
-                lan.put(*now, &[&prefix, first, second], counters)
+            Ok(Delivery::Frame { from, prefix, body, unheard }) => {
+                lan.put(&[&prefix, &octets[body]], unheard.then_some(from), counters);
+            }
+            Ok(Delivery::Joined { from, prefix, first, second, unheard }) => {
+                lan.put(&[&prefix, first, second], unheard.then_some(from), counters);
             }
             Ok(Delivery::Relayed { from, leg, site, body }) => {
                 return Some(Relayed { from, leg, site, body });

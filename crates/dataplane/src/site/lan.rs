@@ -4,12 +4,14 @@ use std::os::fd::RawFd;
 use std::time;
 
 use secy::NextAction;
+use tunnel::{Forwarding, PeerId};
 use wire::ethernet::{ADDRESSES_OCTETS, HEADER_OCTETS, Header};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
 use wire::{EtherType, Instant};
 
 use super::counters::SitePathCounters;
-use super::marking::Dscp;
+use super::entry::{Entry, Origins};
+use super::marking::Marking;
 use super::secured::{Secured, Sender};
 use super::standby::Standby;
 use super::turns::Turns;
@@ -70,6 +72,8 @@ impl LanFrameKind {
 pub(super) struct LanPort {
     side: Side,
     leaving: Burst,
+    /// Peers of these, as far as they are to be heard yet.
+    origins: Origins,
     /// Frames of the tunnel do not reach the LAN: the other box delivers them.
     is_closed: bool,
     /// VLANs that cross; none: all.
@@ -152,13 +156,13 @@ impl LanPort {
         }
     }
 
-    /// Has a SecY, if there is one, take a burst of the LAN in, to be received then, with marks by this rule. Returns how many frames came, and the
+    /// Has a SecY, if there is one, take a burst of the LAN in, to be received then, with marks by these rules. Returns how many frames came, and the
     /// need of its transmit SA.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
         read: time::Instant,
-        marks: Option<Dscp>,
+        marks: Option<Marking>,
         standby: Option<&mut Standby>,
         counters: &mut SitePathCounters,
     ) -> (usize, NextAction) {
@@ -206,11 +210,21 @@ impl LanPort {
         Some((pool, sender, received))
     }
 
-    /// Puts a frame of several pieces into a chunk, to be sent; counts it if that cannot be.
-    pub(super) fn put(&mut self, now: Instant, pieces: &[&[u8]], counters: &mut SitePathCounters) {
+    /// Has room for one more frame. To be called before each [`Self::put`].
+    pub(super) fn make_room(
+        &mut self,
+        now: Instant,
+        forwarding: &mut Forwarding,
+        counters: &mut SitePathCounters,
+    ) {
         if self.leaving.is_full() {
-            self.flush(now, counters);
+            self.flush(now, forwarding, counters);
         }
+    }
+
+    /// Puts a frame of several pieces into a chunk, to be sent; counts it if that cannot be. `from`: the peer that sent it, if that is to be heard
+    /// when it reaches the LAN.
+    pub(super) fn put(&mut self, pieces: &[&[u8]], from: Option<PeerId>, counters: &mut SitePathCounters) {
         let Some((pool, _)) = self.side.parts() else {
             counters.in_pkts_no_lan += 1;
             return;
@@ -221,7 +235,12 @@ impl LanPort {
         };
         let fits = pieces.iter().map(|piece| piece.len()).sum::<usize>() <= pool.room()
             && pieces.iter().all(|piece| pool.append(&mut slot, piece));
-        let refused = if fits { self.leaving.push(slot).err() } else { Some(slot) };
+        let refused = if fits {
+            pool.set_mark(&slot, self.origins.note(from));
+            self.leaving.push(slot).err()
+        } else {
+            Some(slot)
+        };
         if let Some(slot) = refused {
             counters.in_pkts_too_long += 1;
             pool.give(slot);
@@ -229,23 +248,26 @@ impl LanPort {
     }
 
     /// Sends the frames that were put, through the SecY if there is one.
-    pub(super) fn flush(&mut self, now: Instant, counters: &mut SitePathCounters) {
+    pub(super) fn flush(
+        &mut self,
+        now: Instant,
+        forwarding: &mut Forwarding,
+        counters: &mut SitePathCounters,
+    ) {
         if self.leaving.is_empty() {
             return;
         }
-        let Self { side, leaving, vlans, is_closed, .. } = self;
+        let Self { side, leaving, origins, vlans, is_closed, .. } = self;
+        let mut entry = Entry { now, vlans: vlans.as_deref(), origins, forwarding };
         match side {
             Side::Nothing => {}
             Side::Port(lan) => {
-                if let Some(vlans) = vlans {
-                    counters.in_pkts_other_vlan += vlans.keep_listed(&mut lan.pool, leaving);
-                }
+                entry.keep(&mut lan.pool, leaving, counters);
                 lan.port.transmit(&mut lan.pool, leaving);
             }
-            Side::Secured(secured) => {
-                secured.deliver(now, leaving, *is_closed, vlans.as_deref(), counters);
-            }
+            Side::Secured(secured) => secured.deliver(leaving, *is_closed, &mut entry, counters),
         }
+        origins.clear();
     }
 
     /// Keeps the port's rings in order.

@@ -55,6 +55,14 @@ impl Dscp {
     }
 }
 
+/// Rules by which frames are marked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marking {
+    pub(super) dscp: Dscp,
+    /// Classes of express frames.
+    pub(super) express: ExpressClasses,
+}
+
 /// The DSCP of the IP header in a frame.
 fn inner(frame: &[u8]) -> Option<u8> {
     let header = Header::parse(frame).ok()?;
@@ -73,9 +81,9 @@ pub(super) struct Mark(pub(super) u8);
 
 impl Mark {
     /// Of a frame of the LAN.
-    pub(super) fn of(frame: &[u8], dscp: Dscp) -> Self {
-        let express = Sdu::of(frame, &ExpressClasses::DEFAULT).is_some_and(|sdu| sdu.is_express());
-        Self(dscp.of(frame) | if express { EXPRESS } else { 0 })
+    pub(super) fn of(frame: &[u8], marking: &Marking) -> Self {
+        let express = Sdu::of(frame, &marking.express).is_some_and(|sdu| sdu.is_express());
+        Self(marking.dscp.of(frame) | if express { EXPRESS } else { 0 })
     }
 
     /// Of packets whose frame is not known.
@@ -116,8 +124,11 @@ mod tests {
         ] {
             let frame = [&[2; 12], octets.as_slice()].concat();
             for (rule, dscp) in [(Dscp::Priority, priority), (Dscp::Copy, copy), (Dscp::All(0x6e), 0x2e)] {
-                let mark = Mark::of(&frame, rule);
+                let default = Marking { dscp: rule, express: ExpressClasses::DEFAULT };
+                let mark = Mark::of(&frame, &default);
                 assert_eq!((mark.is_express(), mark.dscp()), (express, dscp), "{rule:?} {octets:02x?}");
+                let none = Marking { express: ExpressClasses::NONE, ..default };
+                assert!(!Mark::of(&frame, &none).is_express(), "{octets:02x?}");
             }
         }
         assert_eq!([Dscp::All(46), Dscp::Priority, Dscp::Copy].map(Dscp::of_others), [46, 0, 0]);

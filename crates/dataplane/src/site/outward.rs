@@ -11,6 +11,7 @@
 //! follow each other and leave together.
 
 use arrayvec::ArrayVec;
+use secy::ExpressClasses;
 use tunnel::shaper::{Class, PacketOf};
 use tunnel::standby::Gate;
 use tunnel::{Destination, Mode, PeerId, Route};
@@ -21,7 +22,7 @@ use super::Site;
 use super::copies::{Copies, is_express};
 use super::endpoints::{PATHS, Place, WanPort};
 use super::lan::LanFrameKind;
-use super::marking::{Dscp, Mark};
+use super::marking::{Dscp, Mark, Marking};
 use super::relay::{RelayedDatagram, RelayedKind, Relays};
 use super::secured::Sender;
 use super::senders::{Admission, Senders};
@@ -42,8 +43,8 @@ pub(super) struct Outward {
     plain: Vec<PeerId>,
     /// Number of peers with a management channel, which carries EAPOL.
     channels: usize,
-    /// The differentiated services code points of packets.
-    dscp: Dscp,
+    /// The differentiated services code points of packets, and which frames are express.
+    pub(super) marking: Marking,
 }
 
 impl Outward {
@@ -54,7 +55,7 @@ impl Outward {
             there: Vec::with_capacity(modes.len()),
             plain: Vec::new(),
             channels: 0,
-            dscp,
+            marking: Marking { dscp, express: ExpressClasses::DEFAULT },
         };
         (0..).zip(modes).for_each(|(number, mode)| outward.add(PeerId(number), *mode));
         outward
@@ -80,14 +81,14 @@ impl Outward {
         }
     }
 
-    /// The rule by which a SecY's frames are marked before it hides what is in them, if anybody asks for marks.
-    pub(super) fn marks(&self, shaped: bool, copies: bool) -> Option<Dscp> {
-        (shaped || copies || !matches!(self.dscp, Dscp::All(_))).then_some(self.dscp)
+    /// The rules by which a SecY's frames are marked before it hides what is in them, if anybody asks for marks.
+    pub(super) fn marks(&self, shaped: bool, copies: bool) -> Option<Marking> {
+        (shaped || copies || !matches!(self.marking.dscp, Dscp::All(_))).then_some(self.marking)
     }
 
     /// Sends the packets that wait for a relay, or to be relayed.
     pub(super) fn send_relayed(&self, now: Instant, relays: &mut Relays, wan: &mut Wan) {
-        send_relayed(now, relays, wan, self.dscp);
+        send_relayed(now, relays, wan, self.marking.dscp);
     }
 
     /// Notes where a frame goes.
@@ -150,9 +151,9 @@ impl Site {
                         counters.out_pkts_standby += 1;
                         continue;
                     };
-                    let mark = match (marks, sender) {
-                        (None, _) => Mark::of_others(outward.dscp),
-                        (Some(dscp), Sender::Lan) => Mark::of(frame, dscp),
+                    let mark = match (&marks, sender) {
+                        (None, _) => Mark::of_others(outward.marking.dscp),
+                        (Some(marking), Sender::Lan) => Mark::of(frame, marking),
                         (Some(_), Sender::Own) => Mark(pool.mark(slot)),
                     };
                     outward.note(number, mark, route);
@@ -181,7 +182,7 @@ impl Site {
                         };
                         if let Some(packet) = forwarding.encapsulate_eapol(peer, frame) {
                             batch.number = first + number as u64;
-                            batch.describe(BulkFlow::Mka, Mark::of_others(outward.dscp));
+                            batch.describe(BulkFlow::Mka, Mark::of_others(outward.marking.dscp));
                             batch.push(place, packet.header, &frame[packet.body]);
                             counters.out_eapol_plain += 1;
                         }
@@ -208,17 +209,17 @@ impl Site {
                 batch.number = first + *number as u64;
                 match (place, relays.hub_of(peer)) {
                     (Some(place), _) => {
-                        batch.describe_frame(peer, &route.taken.flow, *mark);
+                        batch.describe_frame(peer, &route.taken.flow, *mark, &outward.marking.express);
                         for packet in forwarding.dispatch(now, route, peer, frame) {
                             batch.push(place, packet.header, &frame[packet.body]);
                         }
                     }
                     (None, Some(hub)) => {
-                        batch.describe_frame(peer, &route.taken.flow, *mark);
+                        batch.describe_frame(peer, &route.taken.flow, *mark, &outward.marking.express);
                         let mut kind = RelayedKind::Frame(batch.class, *mark, false);
                         for packet in forwarding.dispatch(now, route, peer, frame) {
                             if relays.is_full() {
-                                send_relayed(now, relays, batch.wan, outward.dscp);
+                                send_relayed(now, relays, batch.wan, outward.marking.dscp);
                             }
                             let pieces = [packet.header.as_slice(), &frame[packet.body]];
                             let before = relays.waiting();
@@ -270,7 +271,7 @@ impl Site {
             };
             let mut batch = Batch::new(now, wan, 1);
             // Not in the order of classes: those that waited go before all that come.
-            batch.describe(BulkFlow::Released(released.peer), Mark::of_others(outward.dscp));
+            batch.describe(BulkFlow::Released(released.peer), Mark::of_others(outward.marking.dscp));
             for packet in released.packets {
                 batch.push(place, packet.header, &released.frame[packet.body]);
             }
@@ -361,11 +362,11 @@ impl<'b> Batch<'b> {
     }
 
     /// Packets of a frame come now.
-    fn describe_frame(&mut self, peer: PeerId, flow: &Flow, mark: Mark) {
+    fn describe_frame(&mut self, peer: PeerId, flow: &Flow, mark: Mark, classes: &ExpressClasses) {
         (self.dscp, self.begun) = (mark.dscp(), 0);
-        self.copy = !self.others.is_empty() && self.copies.has(flow, mark);
+        self.copy = !self.others.is_empty() && self.copies.has(flow, mark, classes);
         if !self.wan.uplinks.is_empty() {
-            self.class = if mark.is_express() || is_express(flow) {
+            self.class = if mark.is_express() || is_express(flow, classes) {
                 Class::Express
             } else {
                 self.wan.uplinks.bulk(BulkFlow::Frames(peer, flow))

@@ -20,9 +20,10 @@ use wire::sectag::{ScEncoding, SecTag};
 use wire::{EtherType, Instant, Sci};
 
 use super::counters::SitePathCounters;
-use super::marking::{Dscp, Mark};
+use super::entry::Entry;
+use super::marking::{Mark, Marking};
 use super::standby::Standby;
-use super::vlans::{UNTAGGED, VlanList};
+use super::vlans::VlanList;
 use crate::link::Link;
 use crate::pipeline::{Pipeline, give_refused};
 use netdev::burst::Burst;
@@ -62,13 +63,13 @@ impl Secured {
         }
     }
 
-    /// Takes a burst of the LAN in, and marks its frames by this rule. Those of VLANs that do not cross go with the stations' frames: they
+    /// Takes a burst of the LAN in, and marks its frames by these rules. Those of VLANs that do not cross go with the stations' frames: they
     /// are dropped with those. Returns how many frames came, and the need of the transmit SA.
     pub(super) fn take_in(
         &mut self,
         now: Instant,
         read: time::Instant,
-        marks: Option<Dscp>,
+        marks: Option<Marking>,
         standby: Option<&mut Standby>,
         vlans: Option<&VlanList>,
         counters: &mut SitePathCounters,
@@ -79,7 +80,7 @@ impl Secured {
         let is_beat: fn(&[u8]) -> bool =
             if standby.is_some() { BeatFrameKind::is_own } else { |_: &[u8]| false };
         let is_aside = |frame: &[u8]| stays(frame) || is_of_station(frame) || is_beat(frame);
-        let mark = marks.map(|dscp| move |frame: &[u8]| Mark::of(frame, dscp).0);
+        let mark = marks.map(|marking| move |frame: &[u8]| Mark::of(frame, &marking).0);
         let taken_in = self.link.turn_outward(now, read, is_aside, mark, &mut self.stations);
         if let Some(standby) = standby
             && let Some((pool, _, pipeline)) = self.link.plain_side()
@@ -120,14 +121,13 @@ impl Secured {
         self.link.protected_frames(into).map(|pool| (pool, Sender::Own))
     }
 
-    /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. If `is_closed`, none reaches the LAN, else those of these VLANs:
+    /// Takes frames of the tunnel to KaY, SecY and LAN; leaves `frames` empty. If `is_closed`, none reaches the LAN, else those that `entry` keeps:
     /// all are verified, so that nobody can have them delivered later. Work: a look at each of the SecY's SCs for a frame.
     pub(super) fn deliver(
         &mut self,
-        now: Instant,
         frames: &mut Burst,
         is_closed: bool,
-        vlans: Option<&VlanList>,
+        entry: &mut Entry<'_>,
         counters: &mut SitePathCounters,
     ) {
         let Self { link, verify, pass, kept, .. } = self;
@@ -153,38 +153,31 @@ impl Secured {
         }
         if !verify.is_empty() {
             let before = kept.counters().tx_dropped;
-            link.turn_inward(now, verify, (is_closed || vlans.is_some()).then_some(kept));
+            link.turn_inward(entry.now, verify, (is_closed || entry.is_guarded()).then_some(kept));
             counters.in_pkts_no_chunk += kept.counters().tx_dropped - before;
         }
         let Some((pool, port, _)) = link.plain_side() else { return };
-        if is_closed {
-            loop {
-                counters.in_pkts_standby += pass.len() as u64;
-                pass.give_all(pool);
-                kept.receive(pool, pass);
-                if pass.is_empty() {
-                    return;
-                }
+        entry.keep(pool, pass, counters);
+        loop {
+            kept.receive(pool, verify);
+            if verify.is_empty() {
+                break;
             }
-        }
-        if let Some(vlans) = vlans {
-            counters.in_pkts_other_vlan += vlans.keep_listed(pool, pass);
-            loop {
-                kept.receive(pool, verify);
-                if verify.is_empty() {
-                    break;
-                }
-                // Without a tag by their nature: no list of any site can change that. With `untagged` switches see them, as ever.
-                let is_announcement = |slot: &&Slot| BeatFrameKind::is_own(pool.frame(slot));
-                let announcements = match vlans.has(UNTAGGED) {
-                    true => 0,
-                    false => verify.slots().iter().filter(is_announcement).count() as u64,
-                };
-                counters.in_pkts_other_vlan += vlans.keep_listed(pool, verify) - announcements;
+            let of_boxes = entry.hear_boxes(pool, verify);
+            entry.keep(pool, verify, counters);
+            // Nobody lets them cross, so they are no discards.
+            counters.in_pkts_other_vlan -= of_boxes;
+            if is_closed {
+                counters.in_pkts_standby += verify.len() as u64;
+                verify.give_all(pool);
+            } else {
                 port.transmit(pool, verify);
             }
         }
-        if !pass.is_empty() {
+        if is_closed {
+            counters.in_pkts_standby += pass.len() as u64;
+            pass.give_all(pool);
+        } else if !pass.is_empty() {
             counters.in_pkts_stations += pass.len() as u64;
             port.transmit(pool, pass);
         }
@@ -241,6 +234,8 @@ fn claimed_sci(frame: &[u8]) -> Option<Sci> {
 fn copy(pool: &mut Pool, slot: &Slot) -> Option<Slot> {
     let mut copy = pool.take()?;
     if pool.append_from(&mut copy, slot, 0..slot.len()) {
+        let mark = pool.mark(slot);
+        pool.set_mark(&copy, mark);
         return Some(copy);
     }
     pool.give(copy);

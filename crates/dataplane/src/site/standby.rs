@@ -28,7 +28,7 @@ use wire::{Instant, MacAddr, Sci};
 
 use super::Site;
 use super::counters::SitePathCounters;
-use super::marking::{Dscp, Mark};
+use super::marking::{Mark, Marking};
 use crate::link::Link;
 use crate::pipeline::give_refused;
 use netdev::burst::Burst;
@@ -329,8 +329,8 @@ impl Site {
     }
 
     /// Decides, after beats were heard: all that had come if `all`. Sends a beat if one is due, and tells who has to know that this box
-    /// forwards, with marks by this rule.
-    pub(super) fn beat(&mut self, all: bool, marks: Option<Dscp>) {
+    /// forwards, with marks by these rules.
+    pub(super) fn beat(&mut self, all: bool, marks: Option<Marking>) {
         let Self { standby: Some(standby), lan, forwarding, counters, .. } = self else { return };
         let now = standby.now;
         standby.election.listened(now, all);
@@ -381,13 +381,13 @@ impl Site {
 }
 
 /// A frame of this box for the SecY, by which the other sites hear that it forwards.
-fn announce(link: &mut Link, into: &mut Burst, marks: Option<Dscp>) {
+fn announce(link: &mut Link, into: &mut Burst, marks: Option<Marking>) {
     let frame = learn_frame(address_of(link.pipeline().secy.sci()));
     let Some((pool, ..)) = link.plain_side() else { return };
     let Some(mut slot) = pool.take() else { return };
     if pool.append(&mut slot, &frame) {
         // The chunk has the mark of the frame before.
-        pool.set_mark(&slot, marks.map_or(0, |dscp| Mark::of(&frame, dscp).0));
+        pool.set_mark(&slot, marks.map_or(0, |marking| Mark::of(&frame, &marking).0));
         give_refused(into.push(slot), pool);
     } else {
         pool.give(slot);

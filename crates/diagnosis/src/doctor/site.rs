@@ -21,12 +21,14 @@ use config::check::site::{IpVersion, Sums, lan_mtu, not_carried, path_payload};
 use config::site::settings::{manager_settings, open_wan, settings};
 use config::site::{Endpoint, Host};
 use config::{Config, Site, SitePeer};
-use report::site::{SitePathReport, SitePeerReport, SiteReport as Report, peer_report};
+use report::site::{RoundTripsReport, SitePathReport, SitePeerReport, SiteReport as Report, peer_report};
 
 /// Time peers may take to answer, and the path to be probed; a peer that runs takes less than two seconds.
 const PATIENCE: Duration = Duration::from_secs(15);
 /// When what the path carries has not grown for so long, it is what it is.
 const STEADY: Duration = Duration::from_secs(3);
+/// Answered probes of a path that are waited for, ten seconds of them: fewer show little of its jitter.
+const PROBES: u16 = 50;
 /// Interval between looks at the site's sockets.
 const LOOK: Duration = Duration::from_millis(1);
 
@@ -131,7 +133,9 @@ fn ask(site: &Site, lan_mtu: usize, patience: Duration) -> Result<Vec<SitePeerRe
             std::thread::sleep(LOOK);
         }
         let status = manager.status();
-        if now - start >= patience || (all_answered(&status) && steady.is(now, &status)) {
+        if now - start >= patience
+            || (all_answered(&status) && steady.is(now, &status) && are_measured(&status))
+        {
             break status;
         }
     };
@@ -146,6 +150,14 @@ fn all_answered(status: &ManagerStatus) -> bool {
         .peers
         .iter()
         .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
+}
+
+/// Whether enough probes were answered on each path that is up.
+fn are_measured(status: &ManagerStatus) -> bool {
+    let paths = status.peers.iter().flat_map(|peer| &peer.paths);
+    paths
+        .filter(|path| path.round_trip.is_some())
+        .all(|path| path.round_trips.is_some_and(|its| its.count >= PROBES))
 }
 
 /// Sum of what the paths carry and of those of several that are up, and since when it has not grown.
@@ -188,6 +200,7 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
             findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}")));
             findings.extend(of_paths(site, name, &report.paths));
+            findings.extend(not_measured(site, peer));
         }
         "refused" => {
             return vec![Finding::problem(
@@ -247,7 +260,11 @@ fn of_paths(site: &Site, name: &str, paths: &[SitePathReport]) -> Vec<Finding> {
         let SitePathReport { settings, reason, .. } = path;
         if path.up {
             let trip = path.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
-            return Finding::ok("path", format!("path {number} to {name} ({settings}) is up{trip}"));
+            let for_plan = path.round_trips.map_or_else(String::new, for_plan);
+            return Finding::ok(
+                "path",
+                format!("path {number} to {name} ({settings}) is up{trip}{for_plan}"),
+            );
         }
         Finding::problem(
             "path",
@@ -258,6 +275,29 @@ fn of_paths(site: &Site, name: &str, paths: &[SitePathReport]) -> Vec<Finding> {
         )
     };
     paths.iter().zip(1..).map(of).collect()
+}
+
+/// Probes of a path, and the options of `plan` that they stand for. The jitter is between the shortest and the longest round trip, which is that
+/// of both ways: a frame goes one of them.
+fn for_plan(RoundTripsReport { probes, least_us, most_us }: RoundTripsReport) -> String {
+    let (delay, jitter) = (least_us.div_ceil(2), most_us.saturating_sub(least_us));
+    format!(
+        "; {probes} probes took {least_us} to {most_us} us, for frameward plan: --path-delay {delay}us --path-jitter {jitter}us"
+    )
+}
+
+/// Cells' frames cross to a peer whose path has no probes.
+fn not_measured(site: &Site, peer: &SitePeer) -> Option<Finding> {
+    let is_meant = site.cells.is_some() && peer.mode == Mode::Identifier && peer.via.is_none();
+    (is_meant && peer.paths.is_empty()).then(|| {
+        Finding::note(
+            "path",
+            format!(
+                "{} has no paths, and jitter is measured on paths alone: for plan, give it paths with one path in place of its endpoint, and this site likewise there",
+                peer.name
+            ),
+        )
+    })
 }
 
 /// The port that firewalls let out which let nothing else out.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use dataplane::site::SitePeerSnapshot;
-use sitelink::{ConnState, ManagerStatus, PathStatus, PeerStatus};
+use sitelink::{ConnState, ManagerStatus, PathStatus, PeerStatus, RoundTrips};
 use tunnel::{ChannelState, EpochAge, HeardOctets, PeerCounters, PeerId, SessionCounters, SessionState};
 use wire::Instant;
 
-use super::{CountedThereReport, EpochReport, SitePathReport, SitePeerReport};
+use super::{CountedThereReport, EpochReport, RoundTripsReport, SitePathReport, SitePeerReport};
 use crate::Counters;
 use config::{Named as _, SitePeer};
 
@@ -75,9 +75,14 @@ fn path_report(path: &PathStatus) -> SitePathReport {
         reason: path.reason.clone(),
         address: path.address.map(|address| address.to_string()),
         round_trip_us: path.round_trip.map(microseconds),
+        round_trips: path.round_trips.map(round_trips),
         loss_per_mille: path.loss_per_mille,
         payload: path.payload,
     }
+}
+
+fn round_trips(RoundTrips { count, least, most }: RoundTrips) -> RoundTripsReport {
+    RoundTripsReport { probes: count, least_us: microseconds(least), most_us: microseconds(most) }
 }
 
 fn microseconds(time: Duration) -> u64 {

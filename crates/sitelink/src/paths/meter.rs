@@ -11,6 +11,8 @@ use std::time::Duration;
 
 use wire::Instant;
 
+use crate::status::RoundTrips;
+
 /// Interval between two requests on a path.
 pub(super) const INTERVAL: Duration = Duration::from_millis(200);
 /// A path without an answer for so long, and a round trip, does not carry packets any more.
@@ -35,7 +37,8 @@ pub(super) struct Request {
 struct Sent {
     request: Request,
     at: Instant,
-    answered: bool,
+    /// Time until its answer came.
+    took: Option<Duration>,
     /// The outcome of one with filling was told.
     told: bool,
 }
@@ -126,7 +129,7 @@ impl Meter {
         if self.sent.len() == REMEMBERED {
             self.sent.pop_front();
         }
-        self.sent.push_back(Sent { request, at, answered: false, told: false });
+        self.sent.push_back(Sent { request, at, took: None, told: false });
         request
     }
 
@@ -138,10 +141,10 @@ impl Meter {
 
     /// An answer of the peer has come from here.
     pub(super) fn hear_answer(&mut self, now: Instant, from: SocketAddr, seq: u64, proved: bool) -> Answered {
-        let of = |sent: &&mut Sent| sent.request.seq == seq && sent.request.to == from && !sent.answered;
+        let of = |sent: &&mut Sent| sent.request.seq == seq && sent.request.to == from && sent.took.is_none();
         let Some(sent) = self.sent.iter_mut().find(of) else { return Answered::Nothing };
-        sent.answered = true;
         let (took, filled) = (now.since(sent.at), sent.request.octets > 0);
+        sent.took = Some(took);
         self.hear_proved(now, proved);
         if !filled {
             self.smooth(took);
@@ -170,10 +173,10 @@ impl Meter {
     pub(super) fn poll_filled(&mut self, now: Instant) -> Option<(u16, bool)> {
         let lost = self.lost_after();
         let sent = self.sent.iter_mut().find(|sent| {
-            sent.request.octets > 0 && !sent.told && (sent.answered || now.since(sent.at) > lost)
+            sent.request.octets > 0 && !sent.told && (sent.took.is_some() || now.since(sent.at) > lost)
         })?;
         sent.told = true;
-        Some((sent.request.octets, sent.answered))
+        Some((sent.request.octets, sent.took.is_some()))
     }
 
     /// An answer later than this counts as lost.
@@ -212,18 +215,35 @@ impl Meter {
         Some(Figures { round_trip, loss_per_mille: self.loss_per_mille(now) })
     }
 
-    /// Share of the last requests without an answer. Those that may still be answered do not count.
-    fn loss_per_mille(&self, now: Instant) -> u16 {
+    /// The last requests without filling to where the peer is. Those that may still be answered do not count.
+    fn last(&self, now: Instant) -> impl Iterator<Item = &Sent> {
         let (lost_after, proved) = (self.lost_after(), self.proved());
-        let counts = |sent: &&Sent| {
+        let counts = move |sent: &&Sent| {
             sent.request.octets == 0
                 && Some(sent.request.to) == proved
-                && (sent.answered || now.since(sent.at) > lost_after)
+                && (sent.took.is_some() || now.since(sent.at) > lost_after)
         };
+        self.sent.iter().rev().filter(counts).take(SAMPLES)
+    }
+
+    /// Share of the last requests without an answer.
+    fn loss_per_mille(&self, now: Instant) -> u16 {
         let (mut all, mut lost) = (0_u32, 0_u32);
-        for sent in self.sent.iter().rev().filter(counts).take(SAMPLES) {
-            (all, lost) = (all + 1, lost + u32::from(!sent.answered));
+        for sent in self.last(now) {
+            (all, lost) = (all + 1, lost + u32::from(sent.took.is_none()));
         }
         (1000 * lost).checked_div(all).unwrap_or(0) as u16
+    }
+
+    /// Round trips of those of the last requests that were answered, late answers included. `None`: of none.
+    pub(super) fn round_trips(&self, now: Instant) -> Option<RoundTrips> {
+        let mut took = self.last(now).filter_map(|sent| sent.took);
+        let first = took.next()?;
+        let first = RoundTrips { count: 1, least: first, most: first };
+        Some(took.fold(first, |all, took| RoundTrips {
+            count: all.count + 1,
+            least: all.least.min(took),
+            most: all.most.max(took),
+        }))
     }
 }

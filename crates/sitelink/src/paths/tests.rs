@@ -102,6 +102,47 @@ fn a_path_that_loses_is_worse_than_a_slow_one() {
     assert!((20..=400).contains(&figures.loss_per_mille), "{figures:?}");
 }
 
+/// The variation is between the extremes of the last probes, not smoothed: it bounds how late a frame is.
+#[test]
+fn a_path_tells_the_shortest_and_the_longest_round_trip_of_its_last_probes() {
+    let mut models = [Model::new(40, 0)];
+    let mut choice = Choice::default();
+    let told = |model: &Model, now| {
+        let its = model.meter.round_trips(at(now)).expect("answers have come");
+        (its.count, its.least.as_millis(), its.most.as_millis())
+    };
+    assert_eq!(models[0].meter.round_trips(at(0)), None);
+    run(&mut models, &mut choice, 0, 2_000);
+    assert_eq!(told(&models[0], 2_000), (10, 40, 40));
+    // Slow for two probes, and quick for one.
+    for (from, round_trip_ms, for_ms) in [(2_000, 90, 400), (2_400, 30, 200), (2_600, 40, 1_400)] {
+        models[0].round_trip = Duration::from_millis(round_trip_ms);
+        run(&mut models, &mut choice, from, for_ms);
+    }
+    assert_eq!(told(&models[0], 4_000), (20, 30, 90));
+    // A lost one has no round trip, and 250 later ones know nothing of these.
+    models[0].loss_per_mille = 1000;
+    run(&mut models, &mut choice, 4_000, 200);
+    models[0].loss_per_mille = 0;
+    run(&mut models, &mut choice, 4_200, 4_000);
+    assert_eq!(told(&models[0], 8_200), (40, 30, 90));
+    run(&mut models, &mut choice, 8_200, 60_000);
+    assert_eq!(told(&models[0], 68_200), (250, 40, 40));
+}
+
+/// With filling a probe takes longer, and a cyclic frame has none.
+#[test]
+fn probes_with_filling_are_no_round_trips() {
+    let mut model = Model::new(10, 0);
+    for tick in 0..200 {
+        let now = at(TICK_MS * tick);
+        // From the second request on there is one with filling beside each.
+        model.turn(now, Some(1400));
+    }
+    let told = model.meter.round_trips(at(2_000)).expect("answers have come");
+    assert_eq!((told.count, told.least, told.most), (10, model.round_trip, model.round_trip));
+}
+
 /// Each loses one packet of a hundred: chance hardly moves their traffic.
 #[test]
 fn two_paths_that_lose_alike_do_not_take_turns() {

@@ -54,7 +54,7 @@ impl Forwarding {
             return Err(self.discard(from, InDiscard::UnknownFlow));
         };
         let prefix = prefix(&ParsedFrame { flow, fields: header.fields });
-        Ok(Delivery::Frame { from, prefix, body: SHORT_HEADER_OCTETS..packet.len() })
+        Ok(Delivery::Frame { from, prefix, body: SHORT_HEADER_OCTETS..packet.len(), unheard: false })
     }
 
     fn inward_identifier<'a>(&'a mut self, now: Instant, packet: &'a [u8]) -> Result<Delivery<'a>, Discard> {
@@ -127,7 +127,7 @@ impl Forwarding {
         if self.is_too_long(prefix.len() + octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        self.hear_behind(now, taken.flow.source, from)?;
+        let unheard = self.hear_or_leave(now, from, taken.flow.source)?;
         let Some(counters) = counters_of(&mut self.peers, from) else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
         };
@@ -136,21 +136,43 @@ impl Forwarding {
             Rebuilt::Pending => Ok(Delivery::Pending),
             Rebuilt::Whole { body, long, .. } => {
                 counters.in_pkts_long_form += u64::from(long);
-                Ok(Delivery::Frame { from, prefix, body })
+                Ok(Delivery::Frame { from, prefix, body, unheard })
             }
             Rebuilt::Joined { slot: at, waited_first, body, .. } => {
                 counters.in_pkts_joined += 1;
                 let (lane, at) = place(at);
                 let (waited, came) = (self.receive.lanes[lane].fragments.octets(at), &packet[body]);
                 let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
-                Ok(Delivery::Joined { from, prefix, first, second })
+                Ok(Delivery::Joined { from, prefix, first, second, unheard })
             }
         }
     }
 
-    /// Learns a station behind a peer. Rejects a frame with the source address of a station of this LAN: the
-    /// LAN's switches would look for that station behind the gateway.
-    fn hear_behind(&mut self, now: Instant, source: MacAddr, from: PeerId) -> Result<(), Discard> {
+    /// Learns the source of a frame, or leaves that to [`Self::hear`]: true then. A partner's frames go nowhere in any case.
+    fn hear_or_leave(&mut self, now: Instant, from: PeerId, source: MacAddr) -> Result<bool, Discard> {
+        if !self.hears_later {
+            return self.hear(now, from, source).map(|()| false);
+        }
+        if self.twins.is_partner(from) {
+            return Err(self.discard(from, InDiscard::Partner));
+        }
+        Ok(true)
+    }
+
+    /// Notes that a peer's box forwards, by a frame of the box itself that does not reach the LAN. It teaches no station's place.
+    pub fn hear_box(&mut self, now: Instant, from: PeerId, source: MacAddr) {
+        let place = self.stations.location(now, &self.state.hasher, source);
+        if place.is_none_or(|place| place == Location::Behind(self.twins.first(from))) {
+            self.twins.hear(now, from);
+        }
+    }
+
+    /// Learns a station behind a peer.
+    ///
+    /// # Errors
+    /// If the source is that of a station of this LAN, which is counted: the frame must not reach the LAN, whose switches would look for that
+    /// station behind the gateway.
+    pub fn hear(&mut self, now: Instant, from: PeerId, source: MacAddr) -> Result<(), Discard> {
         if self.twins.has_any() {
             return self.hear_behind_twins(now, source, from);
         }
@@ -214,8 +236,9 @@ impl Forwarding {
             inner => inner,
         };
         let inner = inner.map_err(|reason| self.discard(from, reason))?;
+        let mut unheard = false;
         if let Inner::Macsec(taken) = inner {
-            self.hear_behind(now, taken.flow.source, from)?;
+            unheard = self.hear_or_leave(now, from, taken.flow.source)?;
             if self.state.offers && taken.flow.is_untagged_macsec() {
                 self.offer_station(now, from, taken.flow.source);
             }
@@ -224,7 +247,7 @@ impl Forwarding {
             counters.in_pkts_tunnelled += 1;
             counters.in_octets_tunnelled += packet.len() as u64;
         }
-        Ok(Delivery::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
+        Ok(Delivery::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len(), unheard })
     }
 
     /// Tells that a station behind a peer sends, if that is due and it is there.
@@ -281,17 +304,17 @@ impl Forwarding {
         if self.is_too_long(frame_octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        self.hear_behind(now, taken.flow.source, from)?;
+        let unheard = self.hear_or_leave(now, from, taken.flow.source)?;
         if let Some(counters) = counters_of(&mut self.peers, from) {
             counters.in_pkts_tunnelled += 1;
             counters.in_pkts_joined += u64::from(waited.is_some());
         }
         let Some(waited) = waited.and_then(|place| self.waited_fragment(from, place)) else {
-            return Ok(Delivery::Frame { from, prefix, body: came });
+            return Ok(Delivery::Frame { from, prefix, body: came, unheard });
         };
         let came = &packet[came];
         let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
-        Ok(Delivery::Joined { from, prefix, first, second })
+        Ok(Delivery::Joined { from, prefix, first, second, unheard })
     }
 
     /// True if a frame is longer than the LAN takes: VLAN tags come on top of its MTU.

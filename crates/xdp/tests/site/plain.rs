@@ -157,7 +157,7 @@ impl World {
         }
         let now = self.now();
         match self.rust.handle_packet(now, PacketSource::From(PeerId(peer)), payload) {
-            Ok(tunnel::Delivery::Frame { from, prefix, body }) => {
+            Ok(tunnel::Delivery::Frame { from, prefix, body, .. }) => {
                 assert_eq!((from, prefix.len()), (PeerId(peer), 0));
                 assert_eq!((ran.verdict, &ran.frame[..]), (Verdict::Redirect, &payload[body]));
             }

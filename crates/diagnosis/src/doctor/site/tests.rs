@@ -124,6 +124,52 @@ fn what_the_path_carries_is_held_against_the_lan() {
     }
 }
 
+/// Options of `plan` as they are typed there: half of the shortest round trip, and what the longest one took above that.
+#[test]
+fn a_path_that_is_up_tells_delay_and_jitter_for_plan() {
+    let paths = "paths = [{ endpoint = \"198.51.100.7:7777\", interface = \"wan1\" }]";
+    let path = |round_trips: Option<RoundTripsReport>| SitePathReport {
+        settings: "wan1".into(),
+        up: true,
+        preferred: true,
+        reason: String::new(),
+        address: None,
+        round_trip_us: Some(9120),
+        round_trips,
+        loss_per_mille: None,
+        payload: None,
+    };
+    for (round_trips, words) in [
+        (None, "path 1 to berlin (wan1) is up, round trip 9120 us"),
+        (
+            Some(RoundTripsReport { probes: 250, least_us: 8801, most_us: 12_400 }),
+            "path 1 to berlin (wan1) is up, round trip 9120 us; 250 probes took 8801 to 12400 us, for frameward plan: --path-delay 4401us --path-jitter 3599us",
+        ),
+        (
+            Some(RoundTripsReport { probes: 1, least_us: 700, most_us: 700 }),
+            "path 1 to berlin (wan1) is up, round trip 9120 us; 1 probes took 700 to 700 us, for frameward plan: --path-delay 350us --path-jitter 0us",
+        ),
+    ] {
+        let findings = found(paths, 1470, |report| report.paths = vec![path(round_trips)]);
+        assert_eq!(findings[1], (Level::Ok, words.into()));
+    }
+}
+
+#[test]
+fn where_cells_cross_a_peer_without_paths_is_told_how_its_jitter_is_measured() {
+    let paths = "paths = [{ endpoint = \"198.51.100.7:7777\" }]";
+    for (peer, cells, told) in [(ENDPOINT, true, true), (ENDPOINT, false, false), (paths, true, false)] {
+        let mut site = site(peer);
+        site.cells = cells.then_some(wire::EtherType(0x88b5));
+        let finding = not_measured(&site, &site.peers[0]);
+        assert_eq!(finding.is_some(), told, "{peer} {cells}");
+        assert!(finding.is_none_or(|finding| {
+            finding.level == Level::Note
+                && finding.text.starts_with("berlin has no paths, and jitter is measured")
+        }));
+    }
+}
+
 #[test]
 fn header_encryption_has_a_port_that_nothing_tests() {
     let findings = found(&format!("{ENDPOINT}\nmode = \"header-encryption\""), 1458, |_| {});

@@ -297,6 +297,7 @@ impl Bound {
         if config.relay {
             forwarding.relay_for_peers();
         }
+        forwarding.set_express_classes(config.express);
         drop(forwarding.set_vlans(config.vlans.clone().map(Box::new)));
         join(&mut forwarding, config)?;
         if config.protect {
