@@ -7,6 +7,8 @@ use clap::Subcommand;
 use crate::Failure;
 
 mod approve;
+mod audit;
+mod audited;
 mod due;
 mod enrol;
 mod files;
@@ -56,6 +58,9 @@ Example:
         /// The rendering
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
+        /// Also write it into the audit log of this folder of identities
+        #[arg(long, value_name = "FOLDER")]
+        identities: Option<PathBuf>,
     },
     /// Make an inventory of hand-written configurations
     #[command(after_help = "\
@@ -71,6 +76,9 @@ Example:
         /// The new folder of the inventory
         #[arg(long, value_name = "INVENTORY")]
         to: PathBuf,
+        /// Also write it into the audit log of this folder of identities
+        #[arg(long, value_name = "FOLDER")]
+        identities: Option<PathBuf>,
     },
     /// Make an operator's signing key in a new file of mode 0600, and print the public key for the gateways
     #[command(after_help = operator::OPERATOR_HELP)]
@@ -93,6 +101,9 @@ Example:
     /// Show which version each gateway has confirmed, taken back or refused, and who is silent
     #[command(after_help = standing::STATUS_HELP, override_usage = standing::STATUS_USAGE)]
     Status(standing::Status),
+    /// Show or verify the audit logs: who changed what in the fleet, and how it ended
+    #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
+    Audit(audit::AuditLogs),
     /// Write which gateways serve metrics, for Prometheus' file_sd_configs
     #[command(after_help = metrics::TARGETS_HELP)]
     Targets(metrics::Targets),
@@ -114,8 +125,8 @@ impl Fleet {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match self {
             Self::Plan { inventory, against } => files::plan(inventory, against),
-            Self::Render { inventory, to } => files::render(inventory, to),
-            Self::Import { folder, to } => files::import(folder, to),
+            Self::Render { inventory, to, identities } => files::render(inventory, to, identities.as_deref()),
+            Self::Import { folder, to, identities } => files::import(folder, to, identities.as_deref()),
             Self::Operator(operator) => operator.run(),
             Self::Identity(identity) => identity.run(),
             Self::Enrol(enrol) => enrol.run(),
@@ -123,6 +134,7 @@ impl Fleet {
             Self::Bundle(bundle) => bundle.run(),
             Self::Apply(apply) => apply.run(),
             Self::Status(status) => status.run(),
+            Self::Audit(logs) => logs.run(),
             Self::Targets(targets) => targets.run(),
             Self::Rotate(rotate) => rotate.run(),
             Self::Revoke(revoke) => revoke.run(),

@@ -11,9 +11,9 @@ use fleet::{Bundle, Code, GatewayName, Machine, Request, Validity};
 use frameward::privilege;
 use suite::identity::{Identity, PublicKey};
 
+use super::audited::Audit;
 use super::gateway::{gateway_name, public_key};
 use super::signing::{identity, revoked, revoked_as, sync_folder, token_file};
-use super::signing_key;
 use super::unix_seconds;
 use crate::{Failure, print, told};
 
@@ -138,6 +138,14 @@ impl Approve {
         if self.code.is_none() && !self.bundle {
             return Err(told(&format_args!("type the code that {name} shows, or --bundle"), Failure::Usage));
         }
+        let by = self.code.map_or_else(|| "--bundle".to_owned(), |code| code.to_string());
+        let audit = Audit::of(Some(&self.identities), "approve", vec![name.to_string(), by]);
+        audit.is_of(self.operator);
+        print(&audit.ends(self.take(name, &audit))?)
+    }
+
+    /// Takes the box; what there is to say then.
+    fn take(&self, name: &GatewayName, audit: &Audit) -> Result<String, Failure> {
         let request = self.request(name)?;
         if let Some(code) = self.code
             && request.code() != code
@@ -164,7 +172,8 @@ impl Approve {
             )));
         }
         let file = self.identities.join(format!("{name}.identity"));
-        if file.exists() {
+        let is_known = file.exists();
+        if is_known {
             let known = identity(&file).map_err(|why| failed(&format_args!("{}: {why}", file.display())))?;
             if known != request.member {
                 return Err(failed(&format_args!(
@@ -172,7 +181,9 @@ impl Approve {
                     file.display()
                 )));
             }
-        } else {
+        }
+        audit.begins(&[key.to_string()])?;
+        if !is_known {
             replace(&file, &format!("{}\n", request.member))?;
         }
         // Whoever still has the bundle has nothing of it from here on.
@@ -182,7 +193,7 @@ impl Approve {
             removed => removed.and_then(|()| sync_folder(&self.identities)),
         };
         ended.map_err(|error| failed(&format_args!("{}: {error}; remove it", token.display())))?;
-        print(&format_args!("{name} {key}: taken; it gets its configuration with: frameward fleet apply\n"))
+        Ok(format!("{name} {key}: taken; it gets its configuration with: frameward fleet apply\n"))
     }
 
     fn request(&self, name: &GatewayName) -> Result<Request, Failure> {
@@ -254,7 +265,14 @@ impl Approve {
 impl MakeBundle {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
-        let operator = signing_key::operator(&self.signing_key)?;
+        let objects = vec![self.name.to_string(), self.machine.to_string()];
+        let audit = Audit::of(Some(&self.identities), "bundle", objects);
+        print(&audit.ends(self.make(&audit))?)
+    }
+
+    /// Makes the bundle; what there is to say then.
+    fn make(&self, audit: &Audit) -> Result<String, Failure> {
+        let operator = audit.operator(&self.signing_key)?;
         let (token, _) = keygen::draw(KeyLength::Bits256).map_err(|error| failed(&error))?;
         let now = unix_seconds();
         // Clocks of boxes that were never on a network.
@@ -264,8 +282,9 @@ impl MakeBundle {
         };
         let directory = self.directory.to_string();
         let bundle =
-            Bundle::new(&operator, &self.name, (now, validity), self.machine.clone(), &directory, &token)
+            Bundle::new(operator, &self.name, (now, validity), self.machine.clone(), &directory, &token)
                 .map_err(|error| failed(&error))?;
+        audit.begins(&[])?;
         keygen::write_new_text(&self.out, bundle.text().as_bytes()).map_err(|error| failed(&error))?;
         let issued = Issued {
             token: Identity::new(&token).public(),
@@ -277,7 +296,7 @@ impl MakeBundle {
             let _ = fs::remove_file(&self.out);
             return Err(failure);
         }
-        print(&format_args!(
+        Ok(format!(
             "{}: for {} of the box with {}, for {} days: a SECRET until the operator has taken the box\n",
             self.out.display(),
             self.name,
