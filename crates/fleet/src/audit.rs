@@ -1,8 +1,8 @@
-//! The audit log of an operator's machine: what was changed in a fleet from there, by whom, and how it ended. Lines are appended to one
-//! file beside the public identities.
+//! The audit log of an operator on a machine: what was changed in a fleet from there, and how it ended. Lines are appended to one file
+//! beside the public identities.
 //!
 //! ```text
-//!  MACHINE.audit: a record a line, in JSON:
+//!  MACHINE-USER.audit: a record a line, in JSON:
 //!    line       1 at first, then one more each
 //!    time       in UTC
 //!    previous   SHA-256 of the line before, without its end; zeros in the first one
@@ -39,7 +39,7 @@ pub use file::{Appended, AuditError, append, put_head};
 use crate::operator::Operator;
 use crate::token::TokenError;
 
-/// What the file of a log ends with, behind the machine's name.
+/// What the name of a log's file ends with.
 pub const ENDING: &str = "audit";
 /// What the signature of a line is about.
 const LINE: &[u8] = b"frameward fleet audit line 1\0";

@@ -2,7 +2,6 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{Fault, Head, Line, Log, name};
@@ -47,7 +46,7 @@ pub enum AuditError {
     #[error(transparent)]
     Directory(#[from] DirectoryError),
     /// Somebody else has put a head there.
-    #[error("{}: somebody else goes on with a copy of this log; each machine has a log of its own", path.display())]
+    #[error("{}: somebody else goes on with a copy of this log; each user of a machine has a log of its own", path.display())]
     Overtaken {
         /// The file.
         path: PathBuf,
@@ -61,7 +60,7 @@ pub enum AuditError {
 /// [`AuditError`].
 pub fn append(path: &Path, record: Line, signer: Option<&Operator>) -> Result<Appended, AuditError> {
     let failed = |source| AuditError::File { path: path.to_owned(), source };
-    let opened = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(path);
+    let opened = OpenOptions::new().read(true).append(true).create(true).open(path);
     let mut file = opened.map_err(failed)?;
     let mut octets = Vec::new();
     file.read_to_end(&mut octets).map_err(failed)?;

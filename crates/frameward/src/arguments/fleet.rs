@@ -58,9 +58,6 @@ Example:
         /// The rendering
         #[arg(long, value_name = "FOLDER")]
         to: PathBuf,
-        /// Also write it into the audit log of this folder of identities
-        #[arg(long, value_name = "FOLDER")]
-        identities: Option<PathBuf>,
     },
     /// Make an inventory of hand-written configurations
     #[command(after_help = "\
@@ -76,9 +73,6 @@ Example:
         /// The new folder of the inventory
         #[arg(long, value_name = "INVENTORY")]
         to: PathBuf,
-        /// Also write it into the audit log of this folder of identities
-        #[arg(long, value_name = "FOLDER")]
-        identities: Option<PathBuf>,
     },
     /// Make an operator's signing key in a new file of mode 0600, and print the public key for the gateways
     #[command(after_help = operator::OPERATOR_HELP)]
@@ -125,8 +119,8 @@ impl Fleet {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         match self {
             Self::Plan { inventory, against } => files::plan(inventory, against),
-            Self::Render { inventory, to, identities } => files::render(inventory, to, identities.as_deref()),
-            Self::Import { folder, to, identities } => files::import(folder, to, identities.as_deref()),
+            Self::Render { inventory, to } => files::render(inventory, to),
+            Self::Import { folder, to } => files::import(folder, to),
             Self::Operator(operator) => operator.run(),
             Self::Identity(identity) => identity.run(),
             Self::Enrol(enrol) => enrol.run(),

@@ -139,13 +139,12 @@ impl Approve {
             return Err(told(&format_args!("type the code that {name} shows, or --bundle"), Failure::Usage));
         }
         let by = self.code.map_or_else(|| "--bundle".to_owned(), |code| code.to_string());
-        let audit = Audit::of(Some(&self.identities), "approve", vec![name.to_string(), by]);
+        let audit = Audit::of(&self.identities, "approve", vec![name.to_string(), by]);
         audit.is_of(self.operator);
-        print(&audit.ends(self.take(name, &audit))?)
+        audit.ends(self.take(name, &audit))
     }
 
-    /// Takes the box; what there is to say then.
-    fn take(&self, name: &GatewayName, audit: &Audit) -> Result<String, Failure> {
+    fn take(&self, name: &GatewayName, audit: &Audit) -> Result<(), Failure> {
         let request = self.request(name)?;
         if let Some(code) = self.code
             && request.code() != code
@@ -193,7 +192,7 @@ impl Approve {
             removed => removed.and_then(|()| sync_folder(&self.identities)),
         };
         ended.map_err(|error| failed(&format_args!("{}: {error}; remove it", token.display())))?;
-        Ok(format!("{name} {key}: taken; it gets its configuration with: frameward fleet apply\n"))
+        print(&format_args!("{name} {key}: taken; it gets its configuration with: frameward fleet apply\n"))
     }
 
     fn request(&self, name: &GatewayName) -> Result<Request, Failure> {
@@ -266,12 +265,11 @@ impl MakeBundle {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
         let objects = vec![self.name.to_string(), self.machine.to_string()];
-        let audit = Audit::of(Some(&self.identities), "bundle", objects);
-        print(&audit.ends(self.make(&audit))?)
+        let audit = Audit::of(&self.identities, "bundle", objects);
+        audit.ends(self.make(&audit))
     }
 
-    /// Makes the bundle; what there is to say then.
-    fn make(&self, audit: &Audit) -> Result<String, Failure> {
+    fn make(&self, audit: &Audit) -> Result<(), Failure> {
         let operator = audit.operator(&self.signing_key)?;
         let (token, _) = keygen::draw(KeyLength::Bits256).map_err(|error| failed(&error))?;
         let now = unix_seconds();
@@ -296,7 +294,7 @@ impl MakeBundle {
             let _ = fs::remove_file(&self.out);
             return Err(failure);
         }
-        Ok(format!(
+        print(&format_args!(
             "{}: for {} of the box with {}, for {} days: a SECRET until the operator has taken the box\n",
             self.out.display(),
             self.name,

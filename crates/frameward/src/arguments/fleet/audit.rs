@@ -1,6 +1,6 @@
 //! `fleet audit`: what was changed from operators' machines, and whether their logs are as they were written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -12,9 +12,9 @@ use super::gateway::public_key;
 use crate::{Failure, print, tell, told};
 
 const SHOW_HELP: &str = "\
-Each command that changes something in a fleet writes a line into the audit log of its machine
-before, and one that says how it ended: IDENTITIES/MACHINE.audit. The command shows all logs that
-are there, and verifies none of them: `frameward fleet audit verify` does.
+Each command that changes something in a fleet writes a line into the audit log of its machine and
+user before, and one that says how it ended: IDENTITIES/MACHINE-USER.audit. The command shows all
+logs that are there, and verifies none of them: `frameward fleet audit verify` does.
 
 Example:
   frameward fleet audit show --identities identities
@@ -145,21 +145,22 @@ fn plain(text: &str) -> String {
 impl Verify {
     fn run(&self) -> Result<(), Failure> {
         let logs = logs(&self.identities)?;
-        let mut heads = self.heads()?;
-        let mut all = Ok(());
+        let heads = self.heads()?;
+        let (mut here, mut all) = (BTreeSet::new(), Ok(()));
         let mut fail = |why: &str| all = Err(told(&plain(why), Failure::Failed));
         for (path, octets) in &logs {
             let name = audit::name(octets);
-            let head = heads.as_mut().map(|heads| heads.remove(&name));
+            let head = heads.as_ref().map(|heads| heads.get(&name).cloned());
             let head = head.filter(|_| !self.known.contains(&name));
             match self.verified(&path.display().to_string(), octets, head) {
                 Ok(text) => print(&text)?,
                 Err(why) => fail(&why),
             }
+            here.insert(name);
         }
         for (name, head) in heads.unwrap_or_default() {
             match Head::parse(&head, self.operator, &name) {
-                _ if self.known.contains(&name) => {}
+                _ if here.contains(&name) || self.known.contains(&name) => {}
                 Some(Head { host, line, time, .. }) => fail(&format!(
                     "the directory has the head of log {name} of {host}, which is not here: its line {line} of {time}; put a copy of it beside the others, or if you know where it is: --known {name}"
                 )),

@@ -17,17 +17,22 @@ use super::signing_key;
 use super::standing::locked;
 use crate::{Failure, tell, told, why};
 
-/// A command, and what it has written down. Without a folder of identities nothing is.
+/// The command that waits for no log: without a line of it a gateway is revoked all the same.
+pub(super) const REVOKE: &str = "revoke";
+
+/// A command, and what it has written down. Until it is told where, that is nothing.
 #[derive(Default)]
 pub(super) struct Audit {
     command: OnceCell<Command>,
-    operator: OnceCell<Box<Operator>>,
+    operator: OnceCell<Operator>,
     /// The fleet, where the command has no signing key.
     fleet: Cell<Option<PublicKey>>,
-    /// The line that says that it begins.
+    /// Whether it changes something by now.
+    has_begun: Cell<bool>,
+    /// The line that says so, if the log took it.
     begun: Cell<Option<u64>>,
     versions: RefCell<BTreeMap<String, u64>>,
-    /// Whether the log took no line.
+    /// Whether the log did not take the last line.
     is_broken: Cell<bool>,
 }
 
@@ -39,11 +44,9 @@ struct Command {
 }
 
 impl Audit {
-    pub(super) fn of(identities: Option<&Path>, action: &'static str, objects: Vec<String>) -> Self {
+    pub(super) fn of(identities: &Path, action: &'static str, objects: Vec<String>) -> Self {
         let audit = Self::default();
-        if let Some(identities) = identities {
-            audit.is(identities, action, objects);
-        }
+        audit.is(identities, action, objects);
         audit
     }
 
@@ -54,21 +57,29 @@ impl Audit {
     /// Who signs, also what is written down. A token is opened once, and its PIN asked for once.
     pub(super) fn operator(&self, signing_key: &Path) -> Result<&Operator, Failure> {
         if let Some(operator) = self.operator.get() {
-            return Ok(operator.as_ref());
+            return Ok(operator);
         }
         let operator = signing_key::operator(signing_key)?;
-        Ok(self.operator.get_or_init(|| Box::new(operator)).as_ref())
+        Ok(self.operator.get_or_init(|| operator))
     }
 
     pub(super) fn is_of(&self, fleet: PublicKey) {
         self.fleet.set(Some(fleet));
     }
 
-    /// Writes down that the command changes something from here on. Fails if that cannot be: then it has to change nothing.
+    /// Writes down that the command changes something from here on. Fails if that cannot be, unless it is [`REVOKE`]: then it has to change
+    /// nothing.
     pub(super) fn begins(&self, about: &[String]) -> Result<(), Failure> {
-        if self.begun.get().is_none() {
-            self.begun.set(self.write(Outcome::Begun, about, String::new(), "nothing is changed")?);
+        if self.has_begun.get() {
+            return Ok(());
         }
+        let waits = self.command.get().is_none_or(|command| command.action != REVOKE);
+        let otherwise = if waits { "nothing is changed" } else { "the revocation does not wait for that" };
+        match self.write(Outcome::Begun, about, String::new(), otherwise) {
+            Err(failure) if waits => return Err(failure),
+            begun => self.begun.set(begun.ok().flatten()),
+        }
+        self.has_begun.set(true);
         Ok(())
     }
 
@@ -77,30 +88,35 @@ impl Audit {
     }
 
     /// Writes down how the command ended. One that had nothing to change leaves no line.
-    pub(super) fn ends<T>(&self, done: Result<T, Failure>) -> Result<T, Failure> {
+    pub(super) fn ends(&self, done: Result<(), Failure>) -> Result<(), Failure> {
         let is_there = self.command.get().is_some_and(|command| command.identities.is_dir());
-        let outcome = match (done.is_ok(), self.begun.get().is_some()) {
+        let outcome = match (done.is_ok(), self.has_begun.get()) {
             (true, true) => Outcome::Done,
             (false, true) => Outcome::Failed,
             (false, false) if is_there && !self.is_broken.get() => Outcome::Refused,
             _ => return done,
         };
         let reason = if done.is_ok() { String::new() } else { why() };
-        let written = self.write(outcome, &[], reason, "so the log does not say how this ended");
-        let done = done?;
-        written.map(|_| done)
+        let otherwise = "the log does not say how this ended; what was done stays";
+        let written = self.write(outcome, &[], reason, otherwise);
+        done.and(written.map(drop))
     }
 
     /// Whether the directory has to learn how long the log is.
     pub(super) fn has_news(&self, is_done: bool) -> bool {
-        self.begun.get().is_some() && (is_done || !self.versions.borrow().is_empty())
+        let has_line = self.begun.get().is_some() || !self.is_broken.get();
+        self.has_begun.get() && has_line && (is_done || !self.versions.borrow().is_empty())
     }
 
     pub(super) fn put_head(&self, directory: &mut dyn Directory, operator: &Operator) -> Result<(), Failure> {
         let Some(Command { identities, .. }) = self.command.get() else { return Ok(()) };
         let (_lock, host) = (locked(identities)?, host());
         let put = audit::put_head(directory, operator, &file(identities, &host), &host, &utc());
-        put.map_err(|error| told(&format_args!("{error}; what was published stays"), Failure::Failed))
+        put.map_err(|error| {
+            let line =
+                format_args!("{error}; the directory has no newer head of the log; what was published stays");
+            told(&line, Failure::Failed)
+        })
     }
 
     /// Appends a line, on disk. Its number, or `None` without a log.
@@ -128,9 +144,8 @@ impl Audit {
             reason,
             ..Line::default()
         };
-        let appended = audit::append(&path, record, self.operator.get().map(Box::as_ref));
-        let appended =
-            appended.map_err(|error| told(&format_args!("{error}; {otherwise}"), Failure::Failed))?;
+        let appended = audit::append(&path, record, self.operator.get())
+            .map_err(|error| told(&format_args!("{error}; {otherwise}"), Failure::Failed))?;
         self.is_broken.set(false);
         if let Some(line) = appended.cut_off {
             tell(&format_args!(
@@ -147,9 +162,10 @@ pub(super) fn given(switches: &[(&str, bool)]) -> impl Iterator<Item = String> {
     switches.iter().filter(|(_, is_given)| *is_given).map(|(switch, _)| (*switch).to_owned())
 }
 
-/// Each machine has a log of its own, so that folders can be copied from one to the other.
+/// Each user of a machine has a log of its own: folders can be copied from one to the other, and nobody needs to write what is another's.
 fn file(identities: &Path, host: &str) -> PathBuf {
-    identities.join(format!("{host}.{}", audit::ENDING))
+    let user = name_of(Uid::effective()).replace('/', "-");
+    identities.join(format!("{host}-{user}.{}", audit::ENDING))
 }
 
 /// This machine, as a file can be called.
@@ -163,7 +179,10 @@ fn host() -> String {
 fn login() -> String {
     let of_login: Option<u32> =
         fs::read_to_string("/proc/self/loginuid").ok().and_then(|text| text.trim().parse().ok());
-    let uid = of_login.filter(|uid| *uid != u32::MAX).map_or_else(Uid::current, Uid::from_raw);
+    name_of(of_login.filter(|uid| *uid != u32::MAX).map_or_else(Uid::current, Uid::from_raw))
+}
+
+fn name_of(uid: Uid) -> String {
     User::from_uid(uid).ok().flatten().map_or_else(|| uid.to_string(), |user| user.name)
 }
 

@@ -9,7 +9,6 @@ use inventory::import::{self, ImportError};
 use inventory::plan::FleetPlan;
 use inventory::{Inventory, KeyFolder, Rendering, Written};
 
-use super::audited::Audit;
 use super::due;
 use crate::{Failure, print, tell_all, told};
 
@@ -89,21 +88,10 @@ pub(super) fn plan(place: &Place, against: &Path) -> Result<(), Failure> {
     if plan.is_empty() && keys.missing().next().is_none() { Ok(()) } else { Err(Failure::Changes) }
 }
 
-/// What `render` and `import` write down, if they are told where.
-fn audit(action: &'static str, from: &Path, to: &Path, identities: Option<&Path>) -> Audit {
-    Audit::of(identities, action, vec![from.display().to_string(), to.display().to_string()])
-}
-
-pub(super) fn render(place: &Place, to: &Path, identities: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn render(place: &Place, to: &Path) -> Result<(), Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let audit = audit("render", place.path(), to, identities);
-    audit.ends(render_audited(place, to, &audit))
-}
-
-fn render_audited(place: &Place, to: &Path, audit: &Audit) -> Result<(), Failure> {
     let _lock = place.path().exists().then(|| place.lock()).transpose()?;
     goes_not_along(place, to)?;
-    audit.begins(&[])?;
     write(place, to)
 }
 
@@ -157,13 +145,8 @@ pub(super) fn write(place: &Place, to: &Path) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn import(from: &Path, to: &Path, identities: Option<&Path>) -> Result<(), Failure> {
+pub(super) fn import(from: &Path, to: &Path) -> Result<(), Failure> {
     privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-    let audit = audit("import", from, to, identities);
-    audit.ends(audit.begins(&[]).and_then(|()| import_audited(from, to)))
-}
-
-fn import_audited(from: &Path, to: &Path) -> Result<(), Failure> {
     let imported = import::import(from, to).map_err(|error| match &error {
         ImportError::Refused(findings) => {
             tell_all("", findings);

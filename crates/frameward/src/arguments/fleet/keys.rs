@@ -10,7 +10,7 @@ use frameward::privilege;
 use inventory::plan::FleetPlan;
 use inventory::{CutOff, Inventory, KeyFolder, Rendering, Renewal, Revocation};
 
-use super::audited::given;
+use super::audited::{REVOKE, given};
 use super::due;
 use super::files::{self, Place, mistakes};
 use super::gateway::gateway_name;
@@ -45,7 +45,7 @@ Examples:
       --identities identities --directory etcd://10.0.0.1
 
 Exit status: 0 all gateways have the step in the directory, and with --due nothing is due any more;
-1 some have not; 2 usage, or the inventory has mistakes.";
+1 some have not, or the audit log has no line of it; 2 usage, or the inventory has mistakes.";
 
 pub(crate) const REVOKE_HELP: &str = "\
 Nobody shall speak with the gateway NAME any more. The inventory gets a section [revoked.NAME], the
@@ -356,7 +356,7 @@ impl Revoke {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
         let switches = [("--finish", self.finish), ("--now", self.now)];
         let objects = std::iter::once(self.name.to_string()).chain(given(&switches)).collect();
-        self.options.signing.audited("revoke", objects, || self.revoke())
+        self.options.signing.audited(REVOKE, objects, || self.revoke())
     }
 
     fn revoke(&self) -> Result<(), Failure> {

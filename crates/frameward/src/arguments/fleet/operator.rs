@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use fleet::{Kind, Token, TokenError, TokenUri};
+use fleet::{Kind, Token, TokenError};
 use frameward::{keygen, privilege};
 use suite::identity::PublicKey;
 
-use super::audited::{Audit, given};
+use super::audited::given;
 use super::signing::{How, Signing};
 use super::signing_key;
 use crate::{Failure, print, told};
@@ -65,22 +65,12 @@ Examples:
   frameward fleet apply --dry-run rendering --signing-key operator.key --identities identities \\
       --directory etcd://10.0.0.1
 
-Exit status: 0 all gateways have these files in the directory; 1 some have not; 2 usage or
-configuration.";
+Exit status: 0 all gateways have these files in the directory; 1 some have not, or the audit log has
+no line of it; 2 usage or configuration.";
 
-#[derive(Args)]
-pub(crate) struct MakeOperator {
-    #[command(flatten)]
-    key: Key,
-    /// Also write into the audit log of this folder of identities that the key was made
-    #[arg(long, value_name = "FOLDER", conflicts_with = "show")]
-    identities: Option<PathBuf>,
-}
-
-/// Which key.
 #[derive(Args)]
 #[group(required = true, multiple = false)]
-struct Key {
+pub(crate) struct MakeOperator {
     /// The file to make, or the PKCS#11 URI of a key to make in a token
     #[arg(long, value_name = "FILE|URI")]
     out: Option<PathBuf>,
@@ -112,33 +102,25 @@ pub(crate) struct Apply {
 impl MakeOperator {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| told(&error, Failure::Failed))?;
-        let shown = |public: PublicKey| print(&format_args!("operator = \"{public}\"\n"));
-        match (&self.key.out, &self.key.show) {
-            (Some(out), _) => {
-                // There may be a PIN in a URI.
-                let is_uri = out.to_str().is_some_and(TokenUri::is_meant);
-                let object = if is_uri { "a PKCS#11 token".to_owned() } else { out.display().to_string() };
-                let audit = Audit::of(self.identities.as_deref(), "operator", vec![object]);
-                audit.ends(make(out, &audit)).and_then(shown)
-            }
-            (None, Some(key)) => shown(signing_key::operator(key)?.fleet()),
-            (None, None) => Err(told(&"name a file or a URI with --out or --show", Failure::Usage)),
-        }
+        let public = match (&self.out, &self.show) {
+            (Some(out), _) => make(out)?,
+            (None, Some(shown)) => signing_key::operator(shown)?.fleet(),
+            (None, None) => return Err(told(&"name a file or a URI with --out or --show", Failure::Usage)),
+        };
+        print(&format_args!("operator = \"{public}\"\n"))
     }
 }
 
 /// Makes a key pair that was not there.
-fn make(out: &Path, audit: &Audit) -> Result<PublicKey, Failure> {
-    audit.begins(&[])?;
-    let public = match signing_key::uri(out)? {
+fn make(out: &Path) -> Result<PublicKey, Failure> {
+    match signing_key::uri(out)? {
         None => keygen::site(out).map_err(|error| told(&error, Failure::Failed)),
         Some(uri) => Token::make(&uri, &mut signing_key::ask).map_err(|error| {
             // As with a file.
             let is_there = matches!(error, TokenError::Exists(_));
             told(&error, if is_there { Failure::Failed } else { Failure::Usage })
         }),
-    };
-    public.inspect(|public| audit.is_of(*public))
+    }
 }
 
 impl Apply {

@@ -34,7 +34,7 @@ pub(super) struct Signing {
     #[arg(long, value_name = "FILE|URI")]
     signing_key: PathBuf,
     #[arg(skip)]
-    pub(super) audit: Audit,
+    pub(super) audit: Box<Audit>,
     /// The folder with the gateways' public identities
     #[arg(long, value_name = "FOLDER")]
     identities: PathBuf,
