@@ -1,6 +1,7 @@
-//! What a gateway reads of a directory, and an operator of a gateway: whatever octets come, reading them ends, and what is read
-//! encodes to itself. The first octet says what the others are taken for.
+//! What a gateway reads of a directory, and an operator of a gateway or of his audit log: whatever octets come, reading them ends, and what is
+//! read encodes to itself. The first octet says what the others are taken for.
 
+use fleet::audit::{Line, Log};
 use fleet::directory::Address;
 use fleet::{
     Bundle, Code, Enrolled, Files, GatewayName, HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known,
@@ -8,14 +9,15 @@ use fleet::{
 };
 use suite::identity::{Identity, PublicKey};
 
-/// Reads `octets` as a record, its files, a public identity, an address, a request, a bundle, the memory of one, a code or a heartbeat.
+/// Reads `octets` as a record, its files, a public identity, an address, a request, a bundle, the memory of one, a code, a heartbeat or an
+/// audit log.
 ///
 /// # Panics
 /// If a parser is wrong.
 pub fn run(octets: &[u8]) {
     let Some((what, octets)) = octets.split_first() else { return };
     let text = std::str::from_utf8(octets).ok();
-    match what % 9 {
+    match what % 10 {
         0 => {
             if let Ok(record) = Record::parse(octets) {
                 assert!(octets.len() <= RECORD_OCTETS);
@@ -56,11 +58,25 @@ pub fn run(octets: &[u8]) {
             }
         }
         8 => heartbeat(octets),
+        9 => audit(octets),
         _ => {
             if let Some(address) = text.and_then(|text| text.parse::<Address>().ok()) {
                 assert!(!address.to_string().is_empty());
             }
         }
+    }
+}
+
+/// A log that chains goes on, and chains still. One that verifies has lines of one encoding alone, but for those that were cut off.
+fn audit(octets: &[u8]) {
+    let Ok(log) = Log::parse(octets) else { return };
+    let next = log.appended(Line::default(), None).expect("invariant: no token signs");
+    let longer = [octets, next.as_slice()].concat();
+    let next = Log::parse(&longer).map(|longer| longer.count());
+    assert_eq!(next, Ok(log.count() + 1));
+    if let Ok(verified) = Log::verify(octets) {
+        assert!(verified.open().count() as u64 <= verified.count());
+        assert_eq!(Log::verify(&longer).map(|longer| longer.cut_off().count()), Ok(log.cut_off().count()));
     }
 }
 

@@ -163,6 +163,16 @@ pub fn enrolment_prefix(fleet: PublicKey) -> String {
     format!("/frameward/{fleet}/enrolment/")
 }
 
+/// Key of the head of an audit log of a fleet.
+pub fn audit_key(fleet: PublicKey, log: &str) -> String {
+    format!("{}{log}", audit_prefix(fleet))
+}
+
+/// Prefix of the keys of all heads of a fleet's audit logs.
+pub fn audit_prefix(fleet: PublicKey) -> String {
+    format!("/frameward/{fleet}/audit/")
+}
+
 impl Address {
     /// Opens the directory. It need not be there yet: the first operation tells.
     ///

@@ -21,10 +21,13 @@
 //! A box comes into a fleet by a [`Request`] in the directory, which an operator recognizes by a [`Code`] or by the token of a
 //! [`Bundle`].
 //!
+//! What an operator's machine changed in a fleet, it writes down in an [audit log](audit).
+//!
 //! Left out on purpose: where renderings come from, and how a running gateway changes over.
 #![forbid(unsafe_code)]
 
 mod accept;
+pub mod audit;
 mod bundle;
 mod cbor;
 pub mod directory;

@@ -1,5 +1,6 @@
 //! The command line: reads arguments, calls the library, prints, and says by its exit status how it went.
 
+use std::cell::RefCell;
 use std::fmt::Display;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -331,9 +332,22 @@ fn tell_all(prefix: &str, findings: &[Finding]) {
     }
 }
 
+thread_local! {
+    /// The last line that was told.
+    static TOLD: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
 /// Nobody is left to hear that standard error is closed.
 fn tell(line: &dyn Display) {
+    let line = line.to_string();
     let _ = writeln!(io::stderr(), "{line}");
+    TOLD.set(line);
+}
+
+/// Why this command does not succeed: the last line that was told.
+fn why() -> String {
+    let line = TOLD.take();
+    line.strip_prefix("frameward: ").unwrap_or(&line).to_owned()
 }
 
 /// Prints to standard output. A reader that has seen enough, such as `head`, is no failure.

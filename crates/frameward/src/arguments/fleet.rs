@@ -7,6 +7,8 @@ use clap::Subcommand;
 use crate::Failure;
 
 mod approve;
+mod audit;
+mod audited;
 mod due;
 mod enrol;
 mod files;
@@ -93,6 +95,9 @@ Example:
     /// Show which version each gateway has confirmed, taken back or refused, and who is silent
     #[command(after_help = standing::STATUS_HELP, override_usage = standing::STATUS_USAGE)]
     Status(standing::Status),
+    /// Show or verify the audit logs: who changed what in the fleet, and how it ended
+    #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
+    Audit(audit::AuditLogs),
     /// Write which gateways serve metrics, for Prometheus' file_sd_configs
     #[command(after_help = metrics::TARGETS_HELP)]
     Targets(metrics::Targets),
@@ -123,6 +128,7 @@ impl Fleet {
             Self::Bundle(bundle) => bundle.run(),
             Self::Apply(apply) => apply.run(),
             Self::Status(status) => status.run(),
+            Self::Audit(logs) => logs.run(),
             Self::Targets(targets) => targets.run(),
             Self::Rotate(rotate) => rotate.run(),
             Self::Revoke(revoke) => revoke.run(),

@@ -1,6 +1,7 @@
 //! `frameward fleet`: exit statuses, outputs, and that mistakes are one line each and change nothing.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod audit;
 mod due;
 mod enrolment;
 mod keys;

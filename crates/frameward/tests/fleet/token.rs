@@ -166,6 +166,10 @@ fn what_is_wrong_with_a_token_is_one_line_with_its_cure() {
     assert!(told.contains("wants its PIN, and nobody can be asked here; add pin-source=file:FILE"), "{told}");
     let told = with("pin-source=pin", "pin-value=4711");
     assert!(told.contains("has a PIN in it, which others can read") && !told.contains("4711"), "{told}");
+    // Nor does the audit log keep it.
+    let kept = tokens.0.audit().pop().unwrap();
+    assert!(kept["reason"].as_str().unwrap().contains("has a PIN in it"), "{kept}");
+    assert!(!format!("{}{}", kept["objects"], kept["reason"]).contains("4711"), "{kept}");
     tokens.put_pin("1234");
     let told = with("x", "x");
     assert!(told.contains("the token with token=fleet refuses the PIN; "), "{told}");

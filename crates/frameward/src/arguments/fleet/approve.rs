@@ -11,9 +11,9 @@ use fleet::{Bundle, Code, GatewayName, Machine, Request, Validity};
 use frameward::privilege;
 use suite::identity::{Identity, PublicKey};
 
+use super::audited::Audit;
 use super::gateway::{gateway_name, public_key};
 use super::signing::{identity, revoked, revoked_as, sync_folder, token_file};
-use super::signing_key;
 use super::unix_seconds;
 use crate::{Failure, print, told};
 
@@ -138,6 +138,13 @@ impl Approve {
         if self.code.is_none() && !self.bundle {
             return Err(told(&format_args!("type the code that {name} shows, or --bundle"), Failure::Usage));
         }
+        let by = self.code.map_or_else(|| "--bundle".to_owned(), |code| code.to_string());
+        let audit = Audit::of(&self.identities, "approve", vec![name.to_string(), by]);
+        audit.is_of(self.operator);
+        audit.ends(self.take(name, &audit))
+    }
+
+    fn take(&self, name: &GatewayName, audit: &Audit) -> Result<(), Failure> {
         let request = self.request(name)?;
         if let Some(code) = self.code
             && request.code() != code
@@ -164,7 +171,8 @@ impl Approve {
             )));
         }
         let file = self.identities.join(format!("{name}.identity"));
-        if file.exists() {
+        let is_known = file.exists();
+        if is_known {
             let known = identity(&file).map_err(|why| failed(&format_args!("{}: {why}", file.display())))?;
             if known != request.member {
                 return Err(failed(&format_args!(
@@ -172,7 +180,9 @@ impl Approve {
                     file.display()
                 )));
             }
-        } else {
+        }
+        audit.begins(&[key.to_string()])?;
+        if !is_known {
             replace(&file, &format!("{}\n", request.member))?;
         }
         // Whoever still has the bundle has nothing of it from here on.
@@ -254,7 +264,13 @@ impl Approve {
 impl MakeBundle {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
-        let operator = signing_key::operator(&self.signing_key)?;
+        let objects = vec![self.name.to_string(), self.machine.to_string()];
+        let audit = Audit::of(&self.identities, "bundle", objects);
+        audit.ends(self.make(&audit))
+    }
+
+    fn make(&self, audit: &Audit) -> Result<(), Failure> {
+        let operator = audit.operator(&self.signing_key)?;
         let (token, _) = keygen::draw(KeyLength::Bits256).map_err(|error| failed(&error))?;
         let now = unix_seconds();
         // Clocks of boxes that were never on a network.
@@ -264,8 +280,9 @@ impl MakeBundle {
         };
         let directory = self.directory.to_string();
         let bundle =
-            Bundle::new(&operator, &self.name, (now, validity), self.machine.clone(), &directory, &token)
+            Bundle::new(operator, &self.name, (now, validity), self.machine.clone(), &directory, &token)
                 .map_err(|error| failed(&error))?;
+        audit.begins(&[])?;
         keygen::write_new_text(&self.out, bundle.text().as_bytes()).map_err(|error| failed(&error))?;
         let issued = Issued {
             token: Identity::new(&token).public(),

@@ -51,6 +51,7 @@ pub(super) fn rotate(plant: &Plant<'_>) -> Result<(), Failure> {
     if begun.is_empty() && !was_cut_off {
         return all;
     }
+    plant.begins(&begun.iter().flat_map(|rotation| rotation.groups.clone()).collect::<Vec<_>>())?;
     write_down(&keys, &known)?;
     for rotation in &begun {
         keys.renew(&rotation.file, Renewal::Overlapping).map_err(|error| failed(&error))?;

@@ -10,6 +10,7 @@ use frameward::privilege;
 use inventory::plan::FleetPlan;
 use inventory::{CutOff, Inventory, KeyFolder, Rendering, Renewal, Revocation};
 
+use super::audited::{REVOKE, given};
 use super::due;
 use super::files::{self, Place, mistakes};
 use super::gateway::gateway_name;
@@ -44,7 +45,7 @@ Examples:
       --identities identities --directory etcd://10.0.0.1
 
 Exit status: 0 all gateways have the step in the directory, and with --due nothing is due any more;
-1 some have not; 2 usage, or the inventory has mistakes.";
+1 some have not, or the audit log has no line of it; 2 usage, or the inventory has mistakes.";
 
 pub(crate) const REVOKE_HELP: &str = "\
 Nobody shall speak with the gateway NAME any more. The inventory gets a section [revoked.NAME], the
@@ -203,6 +204,7 @@ impl Plant<'_> {
 
     /// Renders and applies.
     pub(super) fn publish(&self, kind: Kind) -> Result<Versions, Failure> {
+        self.begins(&[])?;
         files::write(&self.place, self.to)?;
         self.signing.publish(self.to, How::changes(kind, None))
     }
@@ -211,6 +213,11 @@ impl Plant<'_> {
     pub(super) fn publish_over(&self, known: &CutOff) -> Result<Versions, Failure> {
         files::write(&self.place, self.to)?;
         self.signing.publish(self.to, How::changes(Kind::Configuration, Some(known)))
+    }
+
+    /// Writes down that keys, the inventory or what is published change from here on.
+    pub(super) fn begins(&self, about: &[String]) -> Result<(), Failure> {
+        self.signing.audit.begins(about)
     }
 
     /// Waits until all gateways with these files have confirmed the versions that this very command has published, or found as they have to
@@ -280,6 +287,12 @@ impl Plant<'_> {
 impl Rotate {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
+        let switches = [("--due", self.due.is_some()), ("--finish", self.finish)];
+        let objects = self.group.iter().cloned().chain(given(&switches)).collect();
+        self.options.signing.audited("rotate", objects, || self.rotate())
+    }
+
+    fn rotate(&self) -> Result<(), Failure> {
         let Self { group, inventory, options, finish, due } = self;
         if let Some(inventory) = due {
             return due::rotate(&options.plant(inventory));
@@ -305,6 +318,7 @@ impl Rotate {
             plant.is_rendered(&rendering, &keys, !is_under_way)?;
             if is_under_way {
                 plant.is_published(Kind::Configuration)?;
+                plant.begins(&[])?;
                 keys.finish(&file).map_err(|error| failed(&error))?;
             }
             print(&format_args!("{group}: the old CAK ends\n"))?;
@@ -316,6 +330,7 @@ impl Rotate {
                 return Err(told(&why, Failure::Usage));
             }
             plant.is_applied(None)?;
+            plant.begins(&[])?;
             keys.renew(&file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         }
         print(&format_args!("{group}: a new CAK begins, and the old one stays beside it\n"))?;
@@ -339,6 +354,12 @@ impl Revoke {
 
     pub(crate) fn run(&self) -> Result<(), Failure> {
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
+        let switches = [("--finish", self.finish), ("--now", self.now)];
+        let objects = std::iter::once(self.name.to_string()).chain(given(&switches)).collect();
+        self.options.signing.audited(REVOKE, objects, || self.revoke())
+    }
+
+    fn revoke(&self) -> Result<(), Failure> {
         let Self { name, finish, now, .. } = self;
         let plant = &self.plant();
         let _lock = plant.place.lock()?;
@@ -431,6 +452,7 @@ impl Revoke {
         let revoking = Inventory::revoking(plant.place.path(), name.as_str(), &revocation);
         let revoking = revoking.map_err(|findings| mistakes(&findings))?;
         revoking.inventory.render(&mut plant.place.keys()).map_err(|findings| mistakes(&findings))?;
+        plant.begins(&[])?;
         revoking.write().map_err(|(path, error)| write_failed(&path, &error))?;
         Ok(revocation)
     }

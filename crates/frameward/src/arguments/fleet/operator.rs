@@ -7,6 +7,7 @@ use fleet::{Kind, Token, TokenError};
 use frameward::{keygen, privilege};
 use suite::identity::PublicKey;
 
+use super::audited::given;
 use super::signing::{How, Signing};
 use super::signing_key;
 use crate::{Failure, print, told};
@@ -64,8 +65,8 @@ Examples:
   frameward fleet apply --dry-run rendering --signing-key operator.key --identities identities \\
       --directory etcd://10.0.0.1
 
-Exit status: 0 all gateways have these files in the directory; 1 some have not; 2 usage or
-configuration.";
+Exit status: 0 all gateways have these files in the directory; 1 some have not, or the audit log has
+no line of it; 2 usage or configuration.";
 
 #[derive(Args)]
 #[group(required = true, multiple = false)]
@@ -134,6 +135,13 @@ impl Apply {
             on_trial: *on_trial,
             over: None,
         };
-        signing.publish(rendering, how).map(drop)
+        let publish = || signing.publish(rendering, how).map(drop);
+        if *dry_run {
+            return publish();
+        }
+        let switches =
+            [("--anew", *anew), ("--static-keys-are-new", *static_keys_are_new), ("--on-trial", *on_trial)];
+        let objects = std::iter::once(rendering.display().to_string()).chain(given(&switches)).collect();
+        signing.audited("apply", objects, publish)
     }
 }

@@ -1,6 +1,5 @@
 //! Who signs what is published, for whom, and where that is.
 
-use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +13,7 @@ use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 use inventory::{CutOff, Revocation};
 use suite::identity::PublicKey;
 
-use super::signing_key;
+use super::audited::Audit;
 use super::standing::{Standings, Versions, keep_published, standings};
 use super::unix_seconds;
 use crate::{Failure, print, tell, told};
@@ -35,7 +34,7 @@ pub(super) struct Signing {
     #[arg(long, value_name = "FILE|URI")]
     signing_key: PathBuf,
     #[arg(skip)]
-    operator: OnceCell<Box<Operator>>,
+    pub(super) audit: Box<Audit>,
     /// The folder with the gateways' public identities
     #[arg(long, value_name = "FOLDER")]
     identities: PathBuf,
@@ -113,6 +112,21 @@ impl How<'_> {
 type Places = Vec<(Gateway, Place)>;
 
 impl Signing {
+    /// Has the command written down, and the directory learn how long the log is.
+    pub(super) fn audited(
+        &self,
+        action: &'static str,
+        objects: Vec<String>,
+        command: impl FnOnce() -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        self.audit.is(&self.identities, action, objects);
+        let done = self.audit.ends(command());
+        if !self.audit.has_news(done.is_ok()) {
+            return done;
+        }
+        done.and(self.audit.put_head(&mut *self.open()?, self.operator()?))
+    }
+
     /// Publishes what is not in the directory yet. The versions that have the rendering's files.
     pub(super) fn publish(&self, rendering: &Path, how: How<'_>) -> Result<Versions, Failure> {
         let operator = self.operator()?;
@@ -131,6 +145,8 @@ impl Signing {
         }
         let recognizes =
             !operator.is_of_token() || places.iter().any(|(_, place)| place.difference.has_files());
+        let is_new = |place: &Place| how.anew || !matches!(place.difference, Difference::Same { .. });
+        let changing = names(places.iter().filter(|(_, place)| is_new(place)));
         let (mut all, mut versions) = (Ok(()), Versions::new());
         for (gateway, place) in &places {
             let title = gateway.title();
@@ -157,10 +173,12 @@ impl Signing {
                 print(&format_args!("{title}: {}\n", planned(&place.difference)))?;
                 continue;
             }
+            self.audit.begins(&changing)?;
             let kind = how.kind(place);
             let trial = if kind == how.kind { "" } else { "; without a trial, as that was" };
             match publish(&mut *directory, operator, gateway.draft(kind), place, valid, now) {
                 Ok(version) => {
+                    self.audit.published(&gateway.rendered.name, version);
                     versions.insert(gateway.rendered.name.clone(), version);
                     print(&format_args!("{title}: {}{trial}\n", done(place, version)))?;
                 }
@@ -231,6 +249,7 @@ impl Signing {
     pub(super) fn revoke(&self, name: &GatewayName, revocation: &Revocation) -> Result<(), Failure> {
         let failed = |error: &dyn std::fmt::Display| told(error, Failure::Failed);
         let operator = self.operator()?;
+        self.audit.begins(&[])?;
         self.put_aside(name, revocation)?;
         let is_its = |key: &[u8; 32]| revocation.public_keys.contains(&PublicKey(*key).to_string());
         let revoked = revoked(&self.identities)?;
@@ -245,6 +264,9 @@ impl Signing {
         let version =
             fleet::publish::revoke(&mut *directory, operator, name, &member, self.validity(), unix_seconds());
         let version = version.map_err(|error| failed(&format_args!("{name}: {error}")))?;
+        if let Some(version) = version {
+            self.audit.published(name, version);
+        }
         print(&match version {
             Some(version) => format!("{name} {}: published version {version}: revoked\n", member.key()),
             None => format!("{name} {}: unchanged, revoked\n", member.key()),
@@ -321,13 +343,9 @@ impl Signing {
         all.map(|()| places)
     }
 
-    /// Who signs. A token is opened once, and its PIN asked for once.
+    /// Who signs.
     pub(super) fn operator(&self) -> Result<&Operator, Failure> {
-        if let Some(operator) = self.operator.get() {
-            return Ok(operator.as_ref());
-        }
-        let operator = signing_key::operator(&self.signing_key)?;
-        Ok(self.operator.get_or_init(|| Box::new(operator)).as_ref())
+        self.audit.operator(&self.signing_key)
     }
 
     /// The rendering, but for one that is gone, with the identities that belong to it.

@@ -209,10 +209,16 @@ fn damaged() -> std::io::Error {
 }
 
 /// The folder of identities for one command alone, which reads what is kept there and replaces it by what is newer.
-fn locked(identities: &Path) -> Result<std::fs::File, Failure> {
+pub(super) fn locked(identities: &Path) -> Result<std::fs::File, Failure> {
     let folder = std::fs::File::open(identities).and_then(|folder| folder.lock().map(|()| folder));
     folder.map_err(|error| {
-        told(&format_args!("{}: cannot be locked: {error}", identities.display()), Failure::Failed)
+        let place = identities.display();
+        told(
+            &format_args!(
+                "{place}: cannot be locked: {error}; name the folder with the gateways' identities"
+            ),
+            Failure::Failed,
+        )
     })
 }
 
