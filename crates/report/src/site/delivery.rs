@@ -146,9 +146,11 @@ impl Deliveries {
         Undelivered { outward: self.outward.undelivered(now), inward: self.inward.undelivered(now) }
     }
 
-    /// Whether the peer says what it has counted. Figures that do not move any more, though it has something to answer, are no good word.
+    /// Whether the peer says what it has counted. Figures that do not move any more, though it has something to answer, are no good word. An alarm stays:
+    /// a peer that gets nothing has nothing new to say.
     pub fn are_told(&self, now: Duration) -> bool {
-        self.before.is_some() && self.unanswered.is_none_or(|since| now < since + MUTE)
+        let is_mute = self.unanswered.is_some_and(|since| now >= since + MUTE);
+        self.before.is_some() && (!is_mute || self.undelivered(now) != Undelivered::default())
     }
 }
 
@@ -234,7 +236,9 @@ mod tests {
         for second in 0..150 {
             let now = Duration::from_secs(second);
             is.sent += if second < 60 { 0 } else { 100 };
-            is.messages += u64::from(second == 120);
+            if second == 120 {
+                (is.messages, is.peer_accepted) = (2, is.sent);
+            }
             deliveries.look(now, Some(is));
             let is_told = !(90..120).contains(&second);
             assert_eq!(deliveries.are_told(now), is_told, "second {second}");
@@ -242,6 +246,19 @@ mod tests {
         // Without a look it is the same.
         let after = [150, 151].map(|second| deliveries.are_told(Duration::from_secs(second)));
         assert_eq!(after, [true, false]);
+    }
+
+    /// It said that it got nothing. It gets nothing since, so its figures do not move, and it says no more.
+    #[test]
+    fn a_peer_that_falls_silent_behind_an_alarm_takes_none_back() {
+        let mut deliveries = Deliveries::default();
+        let is = BothEnds { sent: 0, accepted: 5, peer_sent: 5, peer_accepted: 0, messages: 0 };
+        for second in 0..100 {
+            let now = Duration::from_secs(second);
+            deliveries.look(now, Some(BothEnds { sent: 100 * second, messages: second.min(10), ..is }));
+            assert!(deliveries.are_told(now), "second {second}");
+        }
+        assert_eq!(deliveries.undelivered(Duration::from_secs(99)).outward, Some(9900));
     }
 
     #[test]
