@@ -53,7 +53,8 @@ pub(crate) fn upgraded(scratch: &Scratch, name: &str) -> u64 {
     waited.unwrap().parse().unwrap()
 }
 
-fn refused(scratch: &Scratch, name: &str) -> String {
+/// The same, which is refused. Returns why.
+pub(crate) fn refused(scratch: &Scratch, name: &str) -> String {
     let output = upgrade(scratch, name);
     assert_eq!(output.status.code(), Some(1), "{}", output.stdout);
     output.stderr

@@ -151,7 +151,10 @@ impl Running {
         match &self.upgrade {
             None => {}
             Some(asked) if asked.is_going_on() => return Err("an upgrade is under way".into()),
-            Some(_) => return Err("the upgrade before waits for a file or a program still".into()),
+            Some(_) => {
+                let why = "the upgrade before waits for a file or a program still";
+                return Err(format!("{why}; if that lasts, restart the gateway instead"));
+            }
         }
         self.can_go_on()?;
         let file = FileIdentity::of(&self.program).map_err(|error| self.cannot_start(&error))?;
@@ -196,7 +199,12 @@ impl Running {
             Err(format!("{what} cannot be handed over yet: {why}; restart the gateway instead"))
         };
         if !self.reloads.is_idle() {
-            return Err("a reload is under way; ask again".into());
+            let waits = self.reload_waits().map(|why| format!(": {why}")).unwrap_or_default();
+            return Err(format!("a reload is under way{waits}; ask again"));
+        }
+        // execve(2) waits for all threads, and this one may be in a sleep that nothing ends.
+        if self.reloads.has_caught() {
+            return cannot("this gateway".into(), "a thread waits for a file that a reload could not read");
         }
         if let Some(site) = self.sites.first() {
             return cannot(format!("site {:?}", site.config.name), "it is a site");
