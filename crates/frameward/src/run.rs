@@ -223,8 +223,8 @@ pub struct Means<'m> {
     pub runtime_dir: &'m Path,
     /// Its membership in a fleet, if it has one.
     pub membership: Option<Membership>,
-    /// The file of this program, which an upgrade has replaced by another one when it is asked for.
-    pub program: PathBuf,
+    /// The file of this program, which an upgrade has replaced by another one when it is asked for, or why it is unknown.
+    pub program: Result<PathBuf, String>,
     /// What the program before this one has passed on, if there was one.
     pub passed: Option<Passed>,
 }
@@ -296,8 +296,8 @@ struct Running {
     upgraded: Option<UpgradeReport>,
     /// An upgrade that was asked for.
     upgrade: Option<upgrade::Asked>,
-    /// The file of this program.
-    program: PathBuf,
+    /// The file of this program, or why it is unknown.
+    program: Result<PathBuf, String>,
     /// Hears whether the machine was brought back.
     machine: Machine,
     /// The lock of the control socket.

@@ -76,8 +76,8 @@ pub(super) struct Around {
     /// Whether memory is locked.
     pub(super) locked: Result<(), String>,
     pub(super) http: Surface,
-    /// The file of this program.
-    pub(super) program: PathBuf,
+    /// The file of this program, or why it is unknown.
+    pub(super) program: Result<PathBuf, String>,
     /// What the program before has passed on, if there was one.
     pub(super) passed: Option<Passed>,
 }
