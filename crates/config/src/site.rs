@@ -124,38 +124,41 @@ pub struct SitePath {
 /// An uplink of paths that has a rate of its own: that of an interface, or of an address.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PathUplink {
-    /// Its interface.
-    pub interface: Option<String>,
-    /// Its address, if no interface is said.
-    pub local: Option<IpAddr>,
+    key: UplinkKey,
     /// Its rate in bits a second.
     pub rate: u64,
 }
 
-/// The interface of an uplink, or without one its address.
-pub(crate) type UplinkKey = (Option<String>, Option<IpAddr>);
+/// The interface of an uplink, or its address if no interface is said. Uplinks are numbered in this order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum UplinkKey {
+    Address(IpAddr),
+    Interface(String),
+}
 
 impl SitePath {
     /// The interface or the address that says which uplink it has. `None`: neither is said.
     pub(crate) fn uplink_key(&self) -> Option<UplinkKey> {
         if let Some(interface) = &self.interface {
-            return Some((Some(interface.clone()), None));
+            return Some(UplinkKey::Interface(interface.clone()));
         }
-        self.local.filter(|local| !local.is_unspecified()).map(|local| (None, Some(local)))
+        self.local.filter(|local| !local.is_unspecified()).map(UplinkKey::Address)
     }
 
     /// The uplink of its own that it has, if it has one.
     pub fn uplink(&self) -> Option<PathUplink> {
-        let ((interface, local), rate) = self.uplink_key().zip(self.rate)?;
-        Some(PathUplink { interface, local, rate })
+        let (key, rate) = self.uplink_key().zip(self.rate)?;
+        Some(PathUplink { key, rate })
     }
 }
 
 impl PathUplink {
     /// Its interface, or its address.
     pub fn name(&self) -> String {
-        let local = self.local.map(|local| local.to_string());
-        self.interface.clone().or(local).unwrap_or_default()
+        match &self.key {
+            UplinkKey::Address(address) => address.to_string(),
+            UplinkKey::Interface(name) => name.clone(),
+        }
     }
 }
 
