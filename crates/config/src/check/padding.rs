@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use secy::ExpressClasses;
 use secy::fragment::{Plan, Rules, Sdu};
-use secy::{ExpressClasses, Settings};
 use wire::ethernet::HEADER_OCTETS;
 use wire::extension::EXTENSION_OCTETS;
 
@@ -41,15 +41,7 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt:
 
 /// Rules by which the link's frames are planned.
 pub(super) fn rules(link: &Link, mtus: Mtus) -> Rules {
-    let settings = Settings {
-        protect_frames: link.protect_frames,
-        sci_inclusion: link.sci_inclusion,
-        validate_frames: link.validate_frames,
-        replay_protect: link.replay_protect,
-        clear_vlan: link.clear_vlan,
-        mtu: mtus.protected,
-        reassemble: true,
-    };
+    let settings = link.secy_settings(mtus.protected);
     let concatenate = link.fragmentation.is_some_and(|how| how.concatenate);
     Rules::new(&settings, true, concatenate).padded(&settings, &link.padding())
 }
