@@ -7,16 +7,16 @@ use secy::fragment::{Plan, Rules, Sdu};
 use wire::ethernet::HEADER_OCTETS;
 use wire::extension::EXTENSION_OCTETS;
 
-use super::Mtus;
-use crate::Link;
+use super::mtus::{Mtus, fit_padding, usual_mtus};
 use crate::lifetime::USUAL_FRAMES_A_SECOND;
+use crate::{Link, Mtu};
 
 /// Payloads of which the cost is told: the shortest of Ethernet, one of middle length, a full one.
 const PAYLOADS: [usize; 3] = [46, 512, 1500];
 const SECONDS_A_DAY: u64 = 86_400;
 
 /// Writes the sizes of a link's frames, and their cost.
-pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt::Result {
+pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
     let sizes = link.padding();
     if sizes.is_none() {
         return Ok(());
@@ -24,6 +24,10 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt:
     let words: Vec<_> = sizes.octets().iter().map(ToString::to_string).collect();
     let when = if link.mka().is_some() { ", if all peers announce that they take such frames" } else { "" };
     writeln!(f, "  padding    to frames of {} octets{when}", words.join(", "))?;
+    let mtus = mtus.copied().unwrap_or_else(|| with_room(link));
+    if let Err(why) = fit_padding(link, mtus) {
+        return writeln!(f, "             {why}");
+    }
     let rules = rules(link, mtus);
     let rules = Rules { concatenate: false, ..rules };
     for payload in PAYLOADS.into_iter().filter(|payload| *payload <= mtus.plain) {
@@ -37,6 +41,18 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt:
         )?;
     }
     Ok(())
+}
+
+/// MTUs while nobody has looked at the interfaces: the protected side's carries the largest size, unless the configuration says which it is.
+fn with_room(link: &Link) -> Mtus {
+    let mtus = usual_mtus(link);
+    let largest = link.padding().octets().last().map_or(0, |&octets| usize::from(octets));
+    match link.mtu {
+        Mtu::Interface => {
+            Mtus { protected: mtus.protected.max(largest.saturating_sub(HEADER_OCTETS)), ..mtus }
+        }
+        Mtu::Octets(_) => mtus,
+    }
 }
 
 /// Rules by which the link's frames are planned.
