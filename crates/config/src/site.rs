@@ -40,7 +40,7 @@ pub use standby::Standby;
 pub(super) use validate::validate_all;
 
 use super::words::Named as _;
-use super::{Mtu, Origin};
+use super::{Io, Mtu, Origin};
 
 /// `[[site]]`: a gateway that carries a LAN's MACsec frames to other sites, over UDP.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -212,6 +212,30 @@ impl Site {
     /// Whether frames of no VLAN cross. Programs in the kernel carry no others.
     pub fn admits_untagged(&self) -> bool {
         self.vlans.as_ref().is_none_or(|vlans| vlans.has(UNTAGGED))
+    }
+
+    /// Peers in identifier mode, and in plain mode: their known flows may go through the kernel.
+    ///
+    /// # Errors
+    /// Why no flow of the site may.
+    pub fn peers_in_kernel(&self, io: Io) -> Result<[usize; 2], &'static str> {
+        if !matches!(io, Io::Auto | Io::Kernel) {
+            return Err("io says so");
+        }
+        if self.protect {
+            return Err("its SecY is in user space");
+        }
+        if self.rate.is_some() {
+            return Err("packets wait for the rate of its uplink");
+        }
+        if !self.admits_untagged() {
+            return Err("its vlans have no \"untagged\", and flows in the kernel have no tag");
+        }
+        let count = |is_it: fn(Mode) -> bool| self.peers.iter().filter(|peer| is_it(peer.mode)).count();
+        match [count(|mode| mode == Mode::Identifier), count(|mode| matches!(mode, Mode::Plain { .. }))] {
+            [0, 0] => Err("header encryption does not go through the kernel"),
+            peers => Ok(peers),
+        }
     }
 
     /// Peers that are boxes of one LAN, the one that is named first first.
