@@ -245,11 +245,12 @@ pub fn run(config: Config, means: Means<'_>, asks: &Asks, log: &Log) -> Result<(
     let (control_handle, asked) = control_handle::open();
     let server = control_handle::serve(&name, runtime_dir, &control_handle, socket_lock)?;
     let surface = Surface::start(&control_handle, listening)?;
-    let around = start::Around { programs, site_programs, locked, http: surface, program, passed };
+    let socket_lock = server.lock().as_raw_fd();
+    let around =
+        start::Around { programs, site_programs, locked, http: surface, socket_lock, program, passed };
     let (running, outcome) = match Running::start(config, leases, around, log) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
-            running.socket_lock = server.lock().as_raw_fd();
             running.fleet = membership.as_ref().map(|membership| membership.seen.clone());
             running.advise();
             if let Some(http) = http {
