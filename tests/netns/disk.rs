@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use frameward::keygen::{self, KeyLength};
 use lab::topology::{LEFT, PLAIN, PROTECTED};
 use lab::{Capture, Captured, Direction, Namespace, PacketSocket, Program, Shape, Topology};
-use perf::demo::pair::{Scratch, Station};
+use perf::demo::pair::{Choice, Scratch, Station};
 use report::GatewayReport;
 use wire::{EtherType, MacAddr};
 
@@ -299,6 +299,40 @@ fn neither_reload_nor_interfaces_wait_for_a_disk_on_the_thread_of_the_kays() {
         assert!(said.contains(words), "{words}: {said}");
     }
     assert!(!b.stop().unwrap().contains("press: the peer"), "B has lost its peer");
+}
+
+/// A configuration that never lets its reader go. That is said, the next reload reads the file that has taken its place, and a stop waits for nobody.
+#[test]
+fn a_file_that_never_lets_its_reader_go_holds_up_no_other_reload() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    perf::demo::pair::configure(&scratch, &Choice { io: "af_packet", ..Choice::default() }).unwrap();
+    let a = Station::start(program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    let config = scratch.path().join("a.toml");
+    let good = fs::read_to_string(&config).unwrap();
+    fs::remove_file(&config).unwrap();
+    command(&["mkfifo", config.to_str().unwrap()]);
+    let caught = super::reload::reload(&scratch, "a");
+    assert!(caught.stderr.contains("could not be read yet"), "{}", caught.stderr);
+    let waits = |report: &GatewayReport| {
+        report.reload_waits.as_ref().is_some_and(|why| why.contains("could not be read yet"))
+    };
+    assert!(waits(&a.report().unwrap()));
+    let upgrade = super::upgrade::refused(&scratch, "a");
+    assert!(
+        upgrade.contains("a reload is under way: ") && upgrade.contains("could not be read yet"),
+        "{upgrade}"
+    );
+    // Whoever waits for a writer of the FIFO waits for ever: nobody can open it any more.
+    fs::remove_file(&config).unwrap();
+    fs::write(&config, good).unwrap();
+    assert!(super::reload::reloaded(&scratch, "a").contains("reloaded"));
+    let report = a.report().unwrap();
+    assert!(report.reload_waits.is_none() && report.reload.is_some_and(|reload| reload.done));
+    let upgrade = super::upgrade::refused(&scratch, "a");
+    assert!(upgrade.contains("a thread waits for a file"), "{upgrade}");
+    let said = a.stop().unwrap();
+    assert!(said.contains("the reload goes on when that is over"), "{said}");
 }
 
 #[test]

@@ -53,7 +53,8 @@ pub(crate) fn upgraded(scratch: &Scratch, name: &str) -> u64 {
     waited.unwrap().parse().unwrap()
 }
 
-fn refused(scratch: &Scratch, name: &str) -> String {
+/// The same, which is refused. Returns why.
+pub(crate) fn refused(scratch: &Scratch, name: &str) -> String {
     let output = upgrade(scratch, name);
     assert_eq!(output.status.code(), Some(1), "{}", output.stdout);
     output.stderr
@@ -158,6 +159,22 @@ fn what_cannot_go_on_is_left_as_it_was() {
     assert_eq!((upgrade.count, upgrade.done), (2, true), "with the one that failed at its last step");
     a.stop().unwrap();
     b.stop().unwrap();
+}
+
+/// The kernel cannot name a program that lies too deep. That costs the upgrade, and not the start.
+#[test]
+fn a_program_that_nobody_can_name_runs_and_is_not_upgraded() {
+    const DEEP: &str = "cd -P \"$1\"; for _ in $(seq 22); do mkdir \"$2\" && cd -P \"$2\"; done; \
+                        cp \"$3\" ./frameward; shift 3; exec ./frameward \"$@\"";
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &STATIC_KEYS).unwrap();
+    let (long, place) = ("d".repeat(200), scratch.path().to_str().unwrap());
+    let by = ["sh", "-ec", DEEP, "sh", place, &long];
+    let a = Station::start_by(&by, program(), &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    let why = refused(&scratch, "a");
+    assert!(why.contains("cannot find this program"), "{why}");
+    a.stop().unwrap();
 }
 
 /// A program that judges and never ends, or leaves others behind, and one that is replaced after it has judged.

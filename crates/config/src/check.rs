@@ -313,7 +313,7 @@ fn write_link(
         )?;
     }
     write_fragmentation(f, link, mtus, path.is_some_and(|path| path.kernel))?;
-    padding::write(f, link, *mtus.unwrap_or(&usual_mtus(link)))?;
+    padding::write(f, link, mtus)?;
     if !link.in_site {
         writeln!(f, "  link loss  {}", link_loss(link))?;
     }

@@ -3,7 +3,9 @@
 mod validate;
 
 use dataplane::fragmenter::FragmentConfig;
-use secy::{ClearVlan, ConfidentialityOffset, FrameSizes, Protection, SciInclusion, ValidateFrames};
+use secy::{
+    ClearVlan, ConfidentialityOffset, FrameSizes, Protection, SciInclusion, Settings, ValidateFrames,
+};
 use suite::CipherSuite;
 use wire::ethernet::EtherType;
 
@@ -144,6 +146,19 @@ impl Link {
     /// Whether its SecY takes frames with parts of SDUs, with several, and with padding. Inside of a site always: others may pad.
     pub const fn reassembles(&self) -> bool {
         self.fragmentation.is_some() || self.in_site
+    }
+
+    /// Settings of its SecY, above a protected side of this MTU.
+    pub const fn secy_settings(&self, mtu: usize) -> Settings {
+        Settings {
+            protect_frames: self.protect_frames,
+            sci_inclusion: self.sci_inclusion,
+            validate_frames: self.validate_frames,
+            replay_protect: self.replay_protect,
+            clear_vlan: self.clear_vlan,
+            reassemble: self.reassembles(),
+            mtu,
+        }
     }
 
     /// Sizes to which its frames are padded.

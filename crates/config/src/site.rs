@@ -41,7 +41,7 @@ pub use standby::Standby;
 pub(super) use validate::validate_all;
 
 use super::words::Named as _;
-use super::{Mtu, Origin};
+use super::{Io, Mtu, Origin};
 
 /// `[[site]]`: a gateway that carries a LAN's MACsec frames to other sites, over UDP.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,38 +127,41 @@ pub struct SitePath {
 /// An uplink of paths that has a rate of its own: that of an interface, or of an address.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PathUplink {
-    /// Its interface.
-    pub interface: Option<String>,
-    /// Its address, if no interface is said.
-    pub local: Option<IpAddr>,
+    key: UplinkKey,
     /// Its rate in bits a second.
     pub rate: u64,
 }
 
-/// The interface of an uplink, or without one its address.
-pub(crate) type UplinkKey = (Option<String>, Option<IpAddr>);
+/// The interface of an uplink, or its address if no interface is said. Uplinks are numbered in this order.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum UplinkKey {
+    Address(IpAddr),
+    Interface(String),
+}
 
 impl SitePath {
     /// The interface or the address that says which uplink it has. `None`: neither is said.
     pub(crate) fn uplink_key(&self) -> Option<UplinkKey> {
         if let Some(interface) = &self.interface {
-            return Some((Some(interface.clone()), None));
+            return Some(UplinkKey::Interface(interface.clone()));
         }
-        self.local.filter(|local| !local.is_unspecified()).map(|local| (None, Some(local)))
+        self.local.filter(|local| !local.is_unspecified()).map(UplinkKey::Address)
     }
 
     /// The uplink of its own that it has, if it has one.
     pub fn uplink(&self) -> Option<PathUplink> {
-        let ((interface, local), rate) = self.uplink_key().zip(self.rate)?;
-        Some(PathUplink { interface, local, rate })
+        let (key, rate) = self.uplink_key().zip(self.rate)?;
+        Some(PathUplink { key, rate })
     }
 }
 
 impl PathUplink {
     /// Its interface, or its address.
     pub fn name(&self) -> String {
-        let local = self.local.map(|local| local.to_string());
-        self.interface.clone().or(local).unwrap_or_default()
+        match &self.key {
+            UplinkKey::Address(address) => address.to_string(),
+            UplinkKey::Interface(name) => name.clone(),
+        }
     }
 }
 
@@ -212,6 +215,30 @@ impl Site {
     /// Whether frames of no VLAN cross. Programs in the kernel carry no others.
     pub fn admits_untagged(&self) -> bool {
         self.vlans.as_ref().is_none_or(|vlans| vlans.has(UNTAGGED))
+    }
+
+    /// Peers in identifier mode, and in plain mode: their known flows may go through the kernel.
+    ///
+    /// # Errors
+    /// Why no flow of the site may.
+    pub fn peers_in_kernel(&self, io: Io) -> Result<[usize; 2], &'static str> {
+        if !matches!(io, Io::Auto | Io::Kernel) {
+            return Err("io says so");
+        }
+        if self.protect {
+            return Err("its SecY is in user space");
+        }
+        if self.rate.is_some() {
+            return Err("packets wait for the rate of its uplink");
+        }
+        if !self.admits_untagged() {
+            return Err("its vlans have no \"untagged\", and flows in the kernel have no tag");
+        }
+        let count = |is_it: fn(Mode) -> bool| self.peers.iter().filter(|peer| is_it(peer.mode)).count();
+        match [count(|mode| mode == Mode::Identifier), count(|mode| matches!(mode, Mode::Plain { .. }))] {
+            [0, 0] => Err("header encryption does not go through the kernel"),
+            peers => Ok(peers),
+        }
     }
 
     /// Peers that are boxes of one LAN, the one that is named first first.

@@ -80,11 +80,14 @@ pub fn refusal(
             Some("every CPU has a worker, so a flood could stop the box; use fewer links or more CPUs".into())
         }
         (Realtime::On, _) => None,
-        (Realtime::Auto, _) if own.0.is_empty() => Some(
-            "no CPU is kept for workers, and going first on a shared one takes it from the softirqs that bring the frames; \
-             if they are to have CPUs of their own, name these: cpus = \"2-3\" in [gateway]"
-                .into(),
-        ),
+        (Realtime::Auto, _) if own.0.is_empty() => {
+            // The last ones, for interrupts mostly go to the first. One is left at least.
+            let last = Cpus(machine.allowed.0.iter().rev().take(links).copied().collect());
+            Some(format!(
+                "no CPU is kept for workers, and going first on a shared one takes it from the softirqs that bring the frames; \
+                 if they are to have CPUs of their own, name them, such as cpus = \"{last}\" in [gateway]"
+            ))
+        }
         (Realtime::Auto, _) => interrupted(own, machine).or_else(|| {
             (!machine.throttles).then(|| {
                 "the kernel sets real-time threads no limit; set sysctl kernel.sched_rt_runtime_us=950000".into()
@@ -181,6 +184,20 @@ mod tests {
                 None => assert!(given.is_none(), "{case}"),
                 Some(word) => assert!(given.is_some_and(|text| text.contains(word)), "{case}"),
             }
+        }
+    }
+
+    #[test]
+    fn only_cpus_that_are_there_are_named_and_naming_them_is_a_cure() {
+        for (links, online, named) in
+            [(1, "0-1", "1"), (2, "0-3", "2-3"), (3, "0-3", "1-3"), (1, "0,2,5", "5")]
+        {
+            let judged = |own: Cpus| {
+                refusal(Realtime::Auto, Polling::Adaptive, links, &own, &machine(online, "", true))
+            };
+            let given = judged(Cpus::default()).unwrap();
+            assert!(given.ends_with(&format!("such as cpus = \"{named}\" in [gateway]")), "{given}");
+            assert_eq!(judged(cpus(named)), None);
         }
     }
 

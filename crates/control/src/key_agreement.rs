@@ -15,7 +15,7 @@ use secy::{ExpressClasses, FrameSizes};
 use wire::mkpdu::Mkpdu;
 use wire::{An, Ckn, Ki, Sci};
 
-use super::sa_table::{SaNotice, SaTable, describe};
+use super::sa_table::{FragmenterSettings, SaNotice, SaTable, describe};
 use super::{Notice, WorkerUnresponsive};
 use dataplane::job::Progress;
 use dataplane::link::Link;
@@ -49,6 +49,13 @@ pub struct KeyAgreement {
     pub beside_stations: bool,
     /// Gets all inputs of the KaY, from its beginning; only where the link is added.
     pub record: Option<Recorder>,
+}
+
+impl KeyAgreement {
+    const fn fragmenters(&self) -> FragmenterSettings {
+        let Self { hold, express_classes, padding, .. } = *self;
+        FragmenterSettings { hold, express_classes, padding }
+    }
 }
 
 /// Records the inputs of a KaY. Called on control's thread: it must not wait for a disk.
@@ -121,16 +128,16 @@ impl Agreement {
         agreement: KeyAgreement,
         seed: &[u8; 32],
     ) -> Self {
-        let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, .. } = agreement;
-        let (ahead, mut record) =
-            ((agreement.hold, agreement.express_classes, agreement.padding), agreement.record);
+        let fragmenters = agreement.fragmenters();
+        let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, mut record, .. } =
+            agreement;
         let own_ckns = beside_stations.then(|| names(&caks));
         if let Some(record) = &mut record {
             record(moment, Recorded::Began { settings: &settings, ckns: &names(&caks), seed });
         }
         let express = settings.announced.express;
         let kay = Kay::new(moment, settings, caks, seed);
-        let table = SaTable::new(&link.pipeline().secy, replay_window, ahead, antedate, express);
+        let table = SaTable::new(&link.pipeline().secy, replay_window, fragmenters, antedate, express);
         let mailbox = link.pipeline_mut().connect_kay();
         Self { kay, mailbox, table, pns_due: now, own_ckns, record }
     }
@@ -154,9 +161,9 @@ impl Agreement {
 
     /// Takes other settings and CAKs over.
     pub(crate) fn change(&mut self, agreement: KeyAgreement, around: &mut Context<'_>) {
+        let fragmenters = agreement.fragmenters();
         let KeyAgreement { settings, caks, replay_window, antedate, beside_stations, .. } = agreement;
-        let ahead = (agreement.hold, agreement.express_classes, agreement.padding);
-        self.table.set(replay_window, ahead, antedate, settings.announced.express);
+        self.table.set(replay_window, fragmenters, antedate, settings.announced.express);
         let ckns = names(&caks);
         self.own_ckns = beside_stations.then(|| ckns.clone());
         self.keep(around.now, Recorded::Changed { settings: &settings, ckns: &ckns });

@@ -64,11 +64,7 @@ pub(super) struct SaTable {
     settings: Settings,
     /// Of receive SAs to come.
     replay_window: u32,
-    hold: Duration,
-    /// Of fragmenters to come.
-    express_classes: ExpressClasses,
-    /// Of fragmenters to come, where their SAK allows padding.
-    padding: FrameSizes,
+    fragmenters: FragmenterSettings,
     /// Whether the keys to come antedate.
     antedate: bool,
     /// Whether the SAKs to come are used on express SCs too.
@@ -85,15 +81,23 @@ pub(super) struct SaTable {
     changes: SaChanges,
 }
 
-/// Longest wait of an SDU for others to share its frame, SDUs that precede all others, and sizes to which frames are padded.
-pub(super) type FragmenterSettings = (Duration, ExpressClasses, FrameSizes);
+/// Settings of fragmenters to come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) struct FragmenterSettings {
+    /// Longest wait of an SDU for others to share its frame.
+    pub(super) hold: Duration,
+    /// SDUs that precede all others.
+    pub(super) express_classes: ExpressClasses,
+    /// Sizes to which frames are padded, where their SAK allows it.
+    pub(super) padding: FrameSizes,
+}
 
 impl SaTable {
     /// The table of a SecY without SCs and SAs.
     pub(super) fn new(
         secy: &SecY,
         replay_window: u32,
-        (hold, express_classes, padding): FragmenterSettings,
+        fragmenters: FragmenterSettings,
         antedate: bool,
         express: bool,
     ) -> Self {
@@ -101,9 +105,7 @@ impl SaTable {
             sci: secy.sci(),
             settings: *secy.settings(),
             replay_window,
-            hold,
-            express_classes,
-            padding,
+            fragmenters,
             antedate,
             express,
             saks: Vec::new(),
@@ -119,15 +121,15 @@ impl SaTable {
     pub(super) fn set(
         &mut self,
         replay_window: u32,
-        settings: FragmenterSettings,
+        fragmenters: FragmenterSettings,
         antedate: bool,
         express: bool,
     ) {
         (self.replay_window, self.antedate, self.express) = (replay_window, antedate, express);
-        if settings == (self.hold, self.express_classes, self.padding) {
+        if fragmenters == self.fragmenters {
             return;
         }
-        (self.hold, self.express_classes, self.padding) = settings;
+        self.fragmenters = fragmenters;
         if let Some(of) = self.enabled.and_then(|ki| self.find(ki)).filter(|of| !of.in_kernel) {
             let fragmenter = self.fragmenter(&of.sak);
             self.changes.list.push(SaChange::ReplaceFragmenter(fragmenter));
@@ -422,15 +424,16 @@ impl SaTable {
     fn fragmenter(&self, sak: &Association) -> Option<Box<Fragmenter>> {
         let mka::FragmentAgreement { fragment, concatenate, pad, largest_sdu, express: _ } =
             sak.fragmentation;
+        let FragmenterSettings { hold, express_classes, padding } = self.fragmenters;
         // A frame that is not encrypted hides no length.
-        let pad = pad && !self.padding.is_none() && sak.confidentiality == Confidentiality::Zero;
+        let pad = pad && !padding.is_none() && sak.confidentiality == Confidentiality::Zero;
         let fragments = (fragment || concatenate || pad) && !protection(sak.confidentiality).has_offset();
         let fragmentation = FragmentConfig {
             fragment,
             concatenate,
-            padding: if pad { self.padding } else { FrameSizes::NONE },
-            hold: self.hold,
-            express: self.express_classes,
+            padding: if pad { padding } else { FrameSizes::NONE },
+            hold,
+            express: express_classes,
         };
         let longest = ADDRESSES_OCTETS + usize::from(largest_sdu);
         fragments.then(|| Box::new(Fragmenter::new(&self.settings, fragmentation, longest)))

@@ -34,10 +34,9 @@ pub(crate) fn run_gateway(file: &Path, run_as: &RunAs) -> Result<(), Failure> {
         privilege::become_user(run_as, &places).map_err(|error| told(&error, Failure::Failed))?;
     privilege::give_up_others().map_err(|error| told(&error, Failure::Failed))?;
     let passed = run::take_passed().map_err(|error| told(&error, Failure::Failed))?;
-    let program = std::env::current_exe();
-    let program =
-        program.map_err(|error| told(&format_args!("cannot find this program: {error}"), Failure::Failed))?;
-    let program = run::installed(program);
+    // An upgrade alone needs it.
+    let program = std::env::current_exe().map(run::installed);
+    let program = program.map_err(|error| format!("cannot find this program: {error}"));
     let asks = run::Asks::default();
     for (signal, asked) in [(SIGTERM, &asks.stop), (SIGINT, &asks.stop), (SIGHUP, &asks.reload)] {
         // First which one it is: whoever finds that it is asked knows by whom.
@@ -76,8 +75,8 @@ struct Start {
     become_user: Option<Became>,
     locked: Result<(), String>,
     runtime: PathBuf,
-    /// The file of this program.
-    program: PathBuf,
+    /// The file of this program, or why it is unknown.
+    program: Result<PathBuf, String>,
     asks: run::Asks,
 }
 

@@ -223,8 +223,8 @@ pub struct Means<'m> {
     pub runtime_dir: &'m Path,
     /// Its membership in a fleet, if it has one.
     pub membership: Option<Membership>,
-    /// The file of this program, which an upgrade has replaced by another one when it is asked for.
-    pub program: PathBuf,
+    /// The file of this program, which an upgrade has replaced by another one when it is asked for, or why it is unknown.
+    pub program: Result<PathBuf, String>,
     /// What the program before this one has passed on, if there was one.
     pub passed: Option<Passed>,
 }
@@ -245,11 +245,12 @@ pub fn run(config: Config, means: Means<'_>, asks: &Asks, log: &Log) -> Result<(
     let (control_handle, asked) = control_handle::open();
     let server = control_handle::serve(&name, runtime_dir, &control_handle, socket_lock)?;
     let surface = Surface::start(&control_handle, listening)?;
-    let around = start::Around { programs, site_programs, locked, http: surface, program, passed };
+    let socket_lock = server.lock().as_raw_fd();
+    let around =
+        start::Around { programs, site_programs, locked, http: surface, socket_lock, program, passed };
     let (running, outcome) = match Running::start(config, leases, around, log) {
         Err(error) => (None, Err(error)),
         Ok(mut running) => {
-            running.socket_lock = server.lock().as_raw_fd();
             running.fleet = membership.as_ref().map(|membership| membership.seen.clone());
             running.advise();
             if let Some(http) = http {
@@ -296,8 +297,8 @@ struct Running {
     upgraded: Option<UpgradeReport>,
     /// An upgrade that was asked for.
     upgrade: Option<upgrade::Asked>,
-    /// The file of this program.
-    program: PathBuf,
+    /// The file of this program, or why it is unknown.
+    program: Result<PathBuf, String>,
     /// Hears whether the machine was brought back.
     machine: Machine,
     /// The lock of the control socket.

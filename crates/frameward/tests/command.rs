@@ -304,6 +304,7 @@ fn status_shows_a_running_gateway() {
         uptime_ms: 61_500,
         cleared_seconds: None,
         reload: None,
+        reload_waits: None,
         upgrade: None,
         fleet: None,
         links: vec![],

@@ -66,6 +66,24 @@ impl Burst {
         self.slots.drain(..)
     }
 
+    /// Gives frames back to the pool that are not to be kept, and says how many these were. The others keep their order. Asks twice about each
+    /// frame if one goes, and moves none if all stay.
+    pub fn retain(&mut self, pool: &mut Pool, keep: impl Fn(&[u8]) -> bool) -> u64 {
+        if self.slots.iter().all(|slot| keep(pool.frame(slot))) {
+            return 0;
+        }
+        let (mut kept, mut gone) = (Self::new(), 0);
+        for slot in self.slots.drain(..) {
+            let goes = if keep(pool.frame(&slot)) { kept.push(slot).err() } else { Some(slot) };
+            if let Some(slot) = goes {
+                gone += 1;
+                pool.give(slot);
+            }
+        }
+        *self = kept;
+        gone
+    }
+
     /// Gives every frame back to the pool.
     pub fn give_all(&mut self, pool: &mut Pool) {
         for slot in self.slots.drain(..) {

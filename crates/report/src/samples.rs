@@ -89,6 +89,7 @@ pub fn sample(name: &str) -> GatewayReport {
         uptime_ms: 93_784_012,
         cleared_seconds: None,
         reload: Some(ReloadReport { count: 2, done: false, lines: vec!["gw.toml:7: no".into()] }),
+        reload_waits: None,
         upgrade: None,
         fleet: None,
         links: vec![link],

@@ -133,7 +133,7 @@ pub fn usual_mtus(link: &Link) -> Mtus {
 }
 
 /// Refuses sizes of padded frames that the protected side does not carry, and such that payloads need too many of.
-fn fit_padding(link: &Link, mtus: Mtus) -> Result<(), String> {
+pub(super) fn fit_padding(link: &Link, mtus: Mtus) -> Result<(), String> {
     let largest = link.padding().octets().last().map_or(0, |&octets| usize::from(octets));
     let carried = mtus.protected + HEADER_OCTETS;
     if largest > carried {

@@ -2,21 +2,21 @@
 
 use std::fmt;
 
+use secy::ExpressClasses;
 use secy::fragment::{Plan, Rules, Sdu};
-use secy::{ExpressClasses, Settings};
 use wire::ethernet::HEADER_OCTETS;
 use wire::extension::EXTENSION_OCTETS;
 
-use super::Mtus;
-use crate::Link;
+use super::mtus::{Mtus, fit_padding, usual_mtus};
 use crate::lifetime::USUAL_FRAMES_A_SECOND;
+use crate::{Link, Mtu};
 
 /// Payloads of which the cost is told: the shortest of Ethernet, one of middle length, a full one.
 const PAYLOADS: [usize; 3] = [46, 512, 1500];
 const SECONDS_A_DAY: u64 = 86_400;
 
 /// Writes the sizes of a link's frames, and their cost.
-pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt::Result {
+pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Option<&Mtus>) -> fmt::Result {
     let sizes = link.padding();
     if sizes.is_none() {
         return Ok(());
@@ -24,6 +24,10 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt:
     let words: Vec<_> = sizes.octets().iter().map(ToString::to_string).collect();
     let when = if link.mka().is_some() { ", if all peers announce that they take such frames" } else { "" };
     writeln!(f, "  padding    to frames of {} octets{when}", words.join(", "))?;
+    let mtus = mtus.copied().unwrap_or_else(|| with_room(link));
+    if let Err(why) = fit_padding(link, mtus) {
+        return writeln!(f, "             {why}");
+    }
     let rules = rules(link, mtus);
     let rules = Rules { concatenate: false, ..rules };
     for payload in PAYLOADS.into_iter().filter(|payload| *payload <= mtus.plain) {
@@ -39,17 +43,21 @@ pub(super) fn write(f: &mut fmt::Formatter<'_>, link: &Link, mtus: Mtus) -> fmt:
     Ok(())
 }
 
+/// MTUs while nobody has looked at the interfaces: the protected side's carries the largest size, unless the configuration says which it is.
+fn with_room(link: &Link) -> Mtus {
+    let mtus = usual_mtus(link);
+    let largest = link.padding().octets().last().map_or(0, |&octets| usize::from(octets));
+    match link.mtu {
+        Mtu::Interface => {
+            Mtus { protected: mtus.protected.max(largest.saturating_sub(HEADER_OCTETS)), ..mtus }
+        }
+        Mtu::Octets(_) => mtus,
+    }
+}
+
 /// Rules by which the link's frames are planned.
 pub(super) fn rules(link: &Link, mtus: Mtus) -> Rules {
-    let settings = Settings {
-        protect_frames: link.protect_frames,
-        sci_inclusion: link.sci_inclusion,
-        validate_frames: link.validate_frames,
-        replay_protect: link.replay_protect,
-        clear_vlan: link.clear_vlan,
-        mtu: mtus.protected,
-        reassemble: true,
-    };
+    let settings = link.secy_settings(mtus.protected);
     let concatenate = link.fragmentation.is_some_and(|how| how.concatenate);
     Rules::new(&settings, true, concatenate).padded(&settings, &link.padding())
 }

@@ -26,7 +26,7 @@ use crate::site::settings::manager_path;
 use crate::site::uplink::{rate_text, reveals};
 use crate::site::{Endpoint, Host, sockets, unfit_for_header_encryption};
 use crate::words::Named as _;
-use crate::{Config, Finding, Io, Mtu, Site, SitePeer, express_classes};
+use crate::{Config, Finding, Mtu, Site, SitePeer, express_classes};
 
 const UDP_OCTETS: usize = 8;
 const VXLAN_OCTETS: usize = 8;
@@ -169,17 +169,6 @@ pub fn not_carried(file: &Path, site: &Site, lan_mtu: usize) -> Vec<Finding> {
     site.peers.iter().filter_map(dropped).collect()
 }
 
-/// Modes of a site's peers whose flows may go through the kernel.
-fn modes_in_kernel(site: &Site) -> Option<&'static str> {
-    let has = |is_it: fn(Mode) -> bool| site.peers.iter().any(|peer| is_it(peer.mode));
-    match (has(|mode| mode == Mode::Identifier), has(|mode| matches!(mode, Mode::Plain { .. }))) {
-        (true, true) => Some("identifier and plain"),
-        (true, false) => Some("identifier"),
-        (false, true) => Some("plain"),
-        (false, false) => None,
-    }
-}
-
 /// Writes a site's part of the plan.
 pub(super) fn write_site(
     f: &mut fmt::Formatter<'_>,
@@ -214,11 +203,12 @@ pub(super) fn write_site(
     }
     let engines = engines(config.gateway.io);
     write!(f, "  frames     ")?;
-    let may = !site.protect
-        && site.rate.is_none()
-        && site.admits_untagged()
-        && matches!(config.gateway.io, Io::Auto | Io::Kernel);
-    if let Some(modes) = modes_in_kernel(site).filter(|_| may) {
+    if let Ok(peers) = site.peers_in_kernel(config.gateway.io) {
+        let modes = match peers {
+            [_, 0] => "identifier",
+            [0, _] => "plain",
+            _ => "identifier and plain",
+        };
         writeln!(f, "known flows of {modes} mode: kernel, if the drivers of LAN and WAN take its programs")?;
         writeln!(f, "             all others: user space (LAN by {engines}; UDP sockets)")?;
     } else {

@@ -154,6 +154,23 @@ fn the_plan_tells_what_padding_costs_and_refuses_sizes_that_do_not_fit() {
     assert!(judged(&config, 1500, 1500).is_ok());
 }
 
+/// Without a look at the interfaces their MTUs are taken to carry the sizes, unless the configuration says that they do not.
+#[test]
+fn the_plan_tells_what_padding_costs_without_interfaces_too() {
+    for (more, said) in [
+        ("padding = [256, 9018]", "a payload of 512 octets: 1 frame, 8460 octets more; at 1000 a second "),
+        (
+            "mtu = 1500\npadding = [256, 9018]",
+            "padding has 9018, and the protected side carries frames of up to 1514 octets; use sizes up to that, or raise its MTU to 9004\n",
+        ),
+    ] {
+        let config = configured(more);
+        let plan = Plan::new(&config, None).unwrap().to_string();
+        assert!(plan.contains(&format!("\n             {said}")), "{plan}");
+        assert!(!plan.contains(" 0 frames"), "{plan}");
+    }
+}
+
 /// A frame of n octets holds n - 48 of an SDU, and a receiver puts 33 together; 32 are sure where frames are shared.
 #[test]
 fn sizes_of_which_a_payload_needs_too_many_are_refused() {

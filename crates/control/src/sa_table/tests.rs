@@ -36,6 +36,11 @@ fn sak(kn: u32, suite: CipherSuite, peers: impl IntoIterator<Item = u8>) -> Box<
     })
 }
 
+/// Fragmenters that hold nothing, and pad to these sizes.
+const fn padded_to(padding: FrameSizes) -> FragmenterSettings {
+    FragmenterSettings { hold: Duration::ZERO, express_classes: ExpressClasses::DEFAULT, padding }
+}
+
 /// A table and the pipeline that it is about.
 struct Ends {
     table: SaTable,
@@ -47,13 +52,7 @@ impl Ends {
     fn new() -> Self {
         let pipeline = pipeline(OWN);
         Self {
-            table: SaTable::new(
-                &pipeline.secy,
-                64,
-                (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE),
-                false,
-                false,
-            ),
+            table: SaTable::new(&pipeline.secy, 64, padded_to(FrameSizes::NONE), false, false),
             pipeline,
             notices: vec![],
         }
@@ -207,7 +206,7 @@ fn padding_follows_the_enabled_sak_and_the_settings() {
     let mut ends = Ends::new();
     let sizes = FrameSizes::new(&[256]).unwrap();
     let set = |ends: &mut Ends, sizes| {
-        ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, sizes), false, false);
+        ends.table.set(64, padded_to(sizes), false, false);
         if let Some(mut changes) = ends.table.take_changes() {
             assert!(changes.reports.is_empty(), "the KaY hears nothing of it");
             changes.apply(&mut ends.pipeline);

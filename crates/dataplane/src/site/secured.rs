@@ -97,19 +97,7 @@ impl Secured {
         let Self { link, stations, .. } = self;
         let Some((pool, _, pipeline)) = link.plain_side() else { return };
         let own = Some(pipeline.secy.sci());
-        if !stations.slots().iter().any(|slot| claimed_sci(pool.frame(slot)) == own) {
-            return;
-        }
-        let mut others = Burst::new();
-        for slot in stations.drain() {
-            if claimed_sci(pool.frame(&slot)) == own {
-                counters.out_pkts_own_sci += 1;
-                pool.give(slot);
-            } else {
-                give_refused(others.push(slot), pool);
-            }
-        }
-        std::mem::swap(stations, &mut others);
+        counters.out_pkts_own_sci += stations.retain(pool, |frame| claimed_sci(frame) != own);
     }
 
     /// Frames for the tunnel, and who may have sent them; the pool of theirs.

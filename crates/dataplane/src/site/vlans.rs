@@ -13,8 +13,6 @@ use netdev::burst::Burst;
 use netdev::pool::Pool;
 use wire::ethernet::{ADDRESSES_OCTETS, ETHERTYPE_OCTETS, VLAN_TAG_OCTETS};
 
-use crate::pipeline::give_refused;
-
 /// Tag protocol identifiers: of IEEE 802.1Q, and of switches that are older than service tags.
 const TPIDS: [u16; 5] = [0x8100, 0x88a8, 0x9100, 0x9200, 0x9300];
 /// Priority tags that are looked through.
@@ -55,20 +53,7 @@ impl VlanList {
 
     /// Gives frames back to the pool that may not cross, and says how many these were. The others keep their order.
     pub(super) fn keep_listed(&self, pool: &mut Pool, frames: &mut Burst) -> u64 {
-        if frames.slots().iter().all(|slot| self.admits(pool.frame(slot))) {
-            return 0;
-        }
-        let (mut others, mut dropped) = (Burst::new(), 0);
-        for slot in frames.drain() {
-            if self.admits(pool.frame(&slot)) {
-                give_refused(others.push(slot), pool);
-            } else {
-                dropped += 1;
-                pool.give(slot);
-            }
-        }
-        std::mem::swap(frames, &mut others);
-        dropped
+        frames.retain(pool, |frame| self.admits(frame))
     }
 }
 

@@ -45,6 +45,8 @@ struct Late {
     allowed: Tolerated,
     prepared: Question<Result<Prepared, InterfaceError>>,
     asked: Instant,
+    /// Time for which it was waited for at first. A link that waits says the same each second: other words are news.
+    after: Duration,
 }
 
 /// Main's hold on the threads, which end when the last one is dropped.
@@ -160,9 +162,9 @@ impl InterfaceSettings {
             let found = late.iter().position(|late| late.name == name);
             found.map(|number| late.swap_remove(number))
         };
-        let (question, patience) = match late {
+        let (question, patience, after) = match late {
             Some(late) if late.allowed == allowed && late.prepared.is_open() => {
-                (late.prepared, Duration::ZERO)
+                (late.prepared, Duration::ZERO, late.after)
             }
             other => {
                 if let Some(Ok(prepared)) = other.and_then(|late| late.prepared.leave()) {
@@ -170,13 +172,13 @@ impl InterfaceSettings {
                 }
                 let patience = self.patience(&self.settings, name)?;
                 let (of, state_dir) = (name.to_owned(), self.state_dir.clone());
-                (self.settings.ask(move || Prepared::named(&of, &state_dir, allowed)), patience)
+                (self.settings.ask(move || Prepared::named(&of, &state_dir, allowed)), patience, patience)
             }
         };
         let Some(prepared) = question.wait(patience) else {
             let (name, asked) = (name.to_owned(), Instant::now());
-            let error = silent(&name, PATIENCE);
-            self.shared().late.push(Late { name, allowed, prepared: question, asked });
+            let error = silent(&name, after);
+            self.shared().late.push(Late { name, allowed, prepared: question, asked, after });
             return Err(error);
         };
         let mut own = OwnInterface { prepared: Some(prepared?), settings: self.clone() };
@@ -316,6 +318,26 @@ mod tests {
             assert!(matches!(settings.ask("lan", || ()), Err(InterfaceError::Silent { .. })));
         }
         assert!(began.elapsed() >= Duration::from_millis(300) && began.elapsed() < Duration::from_secs(30));
+        drop(go);
+    }
+
+    /// The words say how long main has waited, at a start too, and stay the same while the same question is open.
+    #[test]
+    fn a_late_preparation_says_how_long_it_was_waited_for() {
+        let settings = InterfaceSettings::start(&std::env::temp_dir()).unwrap();
+        let (go, held) = channel::<()>();
+        settings.settings.begin(move || while held.recv().is_ok() {});
+        // Another limit than that of a gateway with frames.
+        let limit = PATIENCE / 2;
+        settings.end_by(Instant::now() + limit);
+        let after = || match settings.prepare("fw-none0", Tolerated::default()) {
+            Err(InterfaceError::Silent { after, .. }) => after,
+            other => panic!("{:?}", other.map(drop)),
+        };
+        let waited = after();
+        assert!(waited <= limit, "{waited:?}");
+        settings.has_frames();
+        assert_eq!(after(), waited);
         drop(go);
     }
 

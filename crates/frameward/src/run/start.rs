@@ -12,6 +12,7 @@
 //! one failed.
 
 use std::fs::File;
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -76,8 +77,10 @@ pub(super) struct Around {
     /// Whether memory is locked.
     pub(super) locked: Result<(), String>,
     pub(super) http: Surface,
-    /// The file of this program.
-    pub(super) program: PathBuf,
+    /// The lock of the control socket.
+    pub(super) socket_lock: RawFd,
+    /// The file of this program, or why it is unknown.
+    pub(super) program: Result<PathBuf, String>,
     /// What the program before has passed on, if there was one.
     pub(super) passed: Option<Passed>,
 }
@@ -90,7 +93,7 @@ impl Running {
         around: Around,
         log: &Log,
     ) -> Result<Self, RunError> {
-        let Around { programs, site_programs, locked, http, program, passed } = around;
+        let Around { programs, site_programs, locked, http, socket_lock, program, passed } = around;
         let Config { file, gateway, links, sites, outline, .. } = config;
         let (mut started, datapaths) = (Instant::now(), datapaths(&links, &sites));
         let machine = Machine::this(interfaces(&links, &sites));
@@ -132,7 +135,7 @@ impl Running {
             upgrade: None,
             program,
             machine,
-            socket_lock: -1,
+            socket_lock,
             fleet: None,
             baseline: passed.as_ref().and_then(|passed| passed.gateway.baseline.clone()).map(Arc::new),
             control,

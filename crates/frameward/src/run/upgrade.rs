@@ -56,6 +56,8 @@ pub(super) struct Asked {
     until: Instant,
     /// Where the answer goes; nowhere once it was given.
     reply: Option<Sender<Reply<GatewayReport>>>,
+    /// The new program.
+    program: PathBuf,
     /// The file that judges.
     file: FileIdentity,
 }
@@ -121,6 +123,10 @@ pub fn installed(program: PathBuf) -> PathBuf {
     }
 }
 
+fn cannot_start(program: &Path, error: &io::Error) -> String {
+    format!("cannot start {}: {error}", program.display())
+}
+
 /// The first line that a program which has ended has said.
 fn first_words(stderr: Option<ChildStderr>) -> Option<String> {
     let mut said = [0; 4096];
@@ -140,22 +146,26 @@ impl Running {
         match self.begin_upgrade() {
             // The client may have gone.
             Err(why) => drop(reply.send(Reply::Refused(vec![why]))),
-            Ok((stage, file)) => {
+            Ok((stage, program, file)) => {
                 let until = Instant::now() + PATIENCE;
-                self.upgrade = Some(Asked { stage, until, reply: Some(reply), file });
+                self.upgrade = Some(Asked { stage, until, reply: Some(reply), program, file });
             }
         }
     }
 
-    fn begin_upgrade(&self) -> Result<(Stage, FileIdentity), String> {
+    fn begin_upgrade(&self) -> Result<(Stage, PathBuf, FileIdentity), String> {
         match &self.upgrade {
             None => {}
             Some(asked) if asked.is_going_on() => return Err("an upgrade is under way".into()),
-            Some(_) => return Err("the upgrade before waits for a file or a program still".into()),
+            Some(_) => {
+                let why = "the upgrade before waits for a file or a program still";
+                return Err(format!("{why}; if that lasts, restart the gateway instead"));
+            }
         }
         self.can_go_on()?;
-        let file = FileIdentity::of(&self.program).map_err(|error| self.cannot_start(&error))?;
-        Ok((self.read_again(false)?, file))
+        let program = self.program.clone()?;
+        let file = FileIdentity::of(&program).map_err(|error| cannot_start(&program, &error))?;
+        Ok((self.read_again(false)?, program, file))
     }
 
     fn read_again(&self, judged: bool) -> Result<Stage, String> {
@@ -165,18 +175,14 @@ impl Running {
         Ok(Stage::Reads { answer, judged })
     }
 
-    fn cannot_start(&self, error: &io::Error) -> String {
-        format!("cannot start {}: {error}", self.program.display())
-    }
-
     /// Starts the new program, which judges. Nothing here waits for it: what it reads is a file, and its words are looked at when it has ended.
-    fn have_judged(&self) -> io::Result<Child> {
+    fn have_judged(&self, program: &Path) -> io::Result<Child> {
         let links = self.links.iter().filter_map(|running| {
             let sas = running.config.static_sas()?;
             Some(PassedLink::judged(&running.config, sas, running.pass_on()?, running.fallback().cloned()))
         });
         let document = Passed::new(self.passed_gateway([0; 2]), links.collect()).encode()?;
-        let child = Command::new(&self.program)
+        let child = Command::new(program)
             .arg("go-on")
             .arg(&self.file)
             .env_remove(VARIABLE)
@@ -196,7 +202,12 @@ impl Running {
             Err(format!("{what} cannot be handed over yet: {why}; restart the gateway instead"))
         };
         if !self.reloads.is_idle() {
-            return Err("a reload is under way; ask again".into());
+            let waits = self.reload_waits().map(|why| format!(": {why}")).unwrap_or_default();
+            return Err(format!("a reload is under way{waits}; ask again"));
+        }
+        // execve(2) waits for all threads, and this one may be in a sleep that nothing ends.
+        if self.reloads.has_caught() {
+            return cannot("this gateway".into(), "a thread waits for a file that a reload could not read");
         }
         if let Some(site) = self.sites.first() {
             return cannot(format!("site {:?}", site.config.name), "it is a site");
@@ -236,7 +247,9 @@ impl Running {
     pub(super) fn go_on_with_upgrade(&mut self, asks: &Asks) {
         let Some(mut asked) = self.upgrade.take() else { return };
         match asked.stage {
-            Stage::Due(at) if Instant::now() >= at => return self.upgrade_or_say_why(asked.file, asks),
+            Stage::Due(at) if Instant::now() >= at => {
+                return self.upgrade_or_say_why(&asked.program, asked.file, asks);
+            }
             Stage::Due(_) => return self.upgrade = Some(asked),
             _ => {}
         }
@@ -244,9 +257,9 @@ impl Running {
             self.upgrade = (!asked.is_over()).then_some(asked);
             return;
         };
-        let refused = match self.next_stage(asked.stage) {
+        let refused = match self.next_stage(asked.stage, &asked.program) {
             Ok(stage @ Stage::Due(_)) => {
-                info!(event = "upgrade", "becomes {}, which can go on", self.program.display());
+                info!(event = "upgrade", "becomes {}, which can go on", asked.program.display());
                 drop(reply.send(Reply::Done(Vec::new())));
                 self.upgrade = Some(Asked { stage, reply: None, ..asked });
                 return;
@@ -262,7 +275,7 @@ impl Running {
     }
 
     /// The next stage, or the same if somebody is not done yet.
-    fn next_stage(&self, stage: Stage) -> Result<Stage, String> {
+    fn next_stage(&self, stage: Stage, program: &Path) -> Result<Stage, String> {
         match stage {
             Stage::Reads { answer, judged } => match answer.try_recv() {
                 Ok(loaded) => {
@@ -270,7 +283,9 @@ impl Running {
                     if judged {
                         return Ok(Stage::Due(Instant::now() + ANSWER));
                     }
-                    self.have_judged().map(Stage::Judges).map_err(|error| self.cannot_start(&error))
+                    self.have_judged(program)
+                        .map(Stage::Judges)
+                        .map_err(|error| cannot_start(program, &error))
                 }
                 Err(TryRecvError::Empty) => Ok(Stage::Reads { answer, judged }),
                 Err(TryRecvError::Disconnected) => Err("a thread has ended; please report it".into()),
@@ -280,13 +295,9 @@ impl Running {
                 Ok(Some(status)) if status.success() => self.read_again(true),
                 Ok(Some(status)) => {
                     let words = first_words(child.stderr.take()).unwrap_or_else(|| status.to_string());
-                    Err(format!(
-                        "{} refuses: {}",
-                        self.program.display(),
-                        words.trim_start_matches("frameward: ")
-                    ))
+                    Err(format!("{} refuses: {}", program.display(), words.trim_start_matches("frameward: ")))
                 }
-                Err(error) => Err(format!("cannot wait for {}: {error}", self.program.display())),
+                Err(error) => Err(format!("cannot wait for {}: {error}", program.display())),
             },
             due @ Stage::Due(_) => Ok(due),
         }
@@ -298,7 +309,7 @@ impl Running {
             Stage::Judges(child) => {
                 // A service may send no signal: then it ends by itself ([`JUDGING`]).
                 let _ = child.kill();
-                format!("{} does not answer", self.program.display())
+                format!("{} does not answer", asked.program.display())
             }
             Stage::Reads { .. } | Stage::Due(_) => {
                 format!("{} or a key file that it names could not be read yet", self.file.display())
@@ -308,24 +319,29 @@ impl Running {
         why
     }
 
-    fn upgrade_or_say_why(&mut self, file: FileIdentity, asks: &Asks) {
-        let Err(why) = self.upgrade(file, asks);
+    fn upgrade_or_say_why(&mut self, program: &Path, file: FileIdentity, asks: &Asks) {
+        let Err(why) = self.upgrade(program, file, asks);
         error!(event = "upgrade-failed", "not upgraded, and everything goes on as before: {why}");
         let count = self.upgraded.as_ref().map_or(0, |before| before.count);
         self.upgraded =
             Some(UpgradeReport { count: count + 1, done: false, waited_ms: None, why: Some(why) });
     }
 
-    fn upgrade(&mut self, file: FileIdentity, asks: &Asks) -> Result<std::convert::Infallible, String> {
+    fn upgrade(
+        &mut self,
+        program: &Path,
+        file: FileIdentity,
+        asks: &Asks,
+    ) -> Result<std::convert::Infallible, String> {
         // Interfaces and carriers may have gone since.
         self.can_go_on()?;
         let state_lock = self.control.settle_disk().map_err(|error| error.to_string())?;
         let mut passed = Passed::new(self.passed_gateway([state_lock, self.socket_lock]), Vec::new());
         let mut halted = self.control.halt_links().map_err(|error| error.to_string())?;
-        let why = match FileIdentity::of(&self.program) {
-            Ok(now) if now == file => self.become_next(&mut passed, &mut halted, asks),
-            Ok(_) => Err(format!("{} is another file than the one that has judged", self.program.display())),
-            Err(error) => Err(self.cannot_start(&error)),
+        let why = match FileIdentity::of(program) {
+            Ok(now) if now == file => self.become_next(program, &mut passed, &mut halted, asks),
+            Ok(_) => Err(format!("{} is another file than the one that has judged", program.display())),
+            Err(error) => Err(cannot_start(program, &error)),
         };
         self.control.resume_links(halted);
         let Err(why) = why;
@@ -334,6 +350,7 @@ impl Running {
 
     fn become_next(
         &mut self,
+        program: &Path,
         passed: &mut Passed,
         halted: &mut [HaltedLink],
         asks: &Asks,
@@ -364,16 +381,13 @@ impl Running {
             .and_then(|()| privilege::let_inherit().map_err(io::Error::other))
             .map(|()| {
                 let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
-                Command::new(&self.program)
-                    .args(arguments)
-                    .env(VARIABLE, number(&document).to_string())
-                    .exec()
+                Command::new(program).args(arguments).env(VARIABLE, number(&document).to_string()).exec()
             });
         // Back to where it was.
         let _ = privilege::set_inherited(before);
         let _ = pass_on(&descriptors, false);
         let error = error.unwrap_or_else(|error| error);
-        Err(format!("cannot become {}: {error}", self.program.display()))
+        Err(format!("cannot become {}: {error}", program.display()))
     }
 
     /// All links of the program before go on: says so, and since when frames waited.

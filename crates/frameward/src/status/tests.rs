@@ -186,6 +186,14 @@ fn the_text_says_how_far_the_fleet_is_and_since_when_nobody_answers() {
 }
 
 #[test]
+fn the_text_says_what_a_reload_waits_for() {
+    let why = "gw.toml or a key file that it names could not be read yet, for 7 s";
+    let report = GatewayReport { reload_waits: Some(why.into()), links: Vec::new(), ..sample("line") };
+    let text = StatusText { report: &report, detail: Detail::NonZero, verbose: false }.to_string();
+    assert!(text.ends_with(&format!("    gw.toml:7: no\n  reload waits   {why}\n")), "{text}");
+}
+
+#[test]
 fn the_text_shows_what_counted() {
     let report = sample("line");
     let text = StatusText { report: &report, detail: Detail::NonZero, verbose: true }.to_string();

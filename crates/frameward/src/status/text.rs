@@ -45,6 +45,7 @@ impl fmt::Display for StatusText<'_> {
             antedating,
             cleared_seconds,
             reload,
+            reload_waits,
             upgrade,
             fleet,
             links,
@@ -70,6 +71,9 @@ impl fmt::Display for StatusText<'_> {
             for line in lines.iter().filter(|_| !done) {
                 writeln!(f, "    {line}")?;
             }
+        }
+        if let Some(why) = reload_waits {
+            writeln!(f, "  {:<14} {why}", "reload waits")?;
         }
         if let Some(UpgradeReport { count, done, waited_ms, why }) = upgrade {
             let outcome = if *done { "done" } else { "FAILED" };

@@ -1,6 +1,7 @@
 use suite::identity::Identity;
 
 use super::*;
+use crate::Io;
 use crate::check::Plan;
 
 fn configured(bind: &str, endpoint: &str, more: &str) -> Config {

@@ -10,7 +10,6 @@ use tracing::{info, warn};
 use wire::Sci;
 
 use super::super::kernel_programs::place_wanted;
-use super::start::secy_settings;
 use config::check::{LinkPath, Mtus, engines, usual_mtus};
 use config::{Io, Keys, Link, StaticSa, StaticSas, WholeSdus};
 
@@ -39,7 +38,7 @@ pub(in crate::run) fn replay_windows(links: &[Link]) -> impl Iterator<Item = u32
 
 /// Settings of a link's SecY where programs have its SAs: nothing is fragmented there, unless the configuration insists.
 fn place_secy(link: &Link, mtus: Mtus) -> Settings {
-    let settings = secy_settings(link, mtus);
+    let settings = link.secy_settings(mtus.protected);
     Settings { reassemble: settings.reassemble && link.whole_sdus == WholeSdus::AsConfigured, ..settings }
 }
 

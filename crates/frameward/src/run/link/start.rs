@@ -10,7 +10,7 @@ use dataplane::pipeline::Pipeline;
 use netdev::interface::{Prepared, Tolerated};
 use netdev::passed_on::PassedInterface;
 use pnstore::{LeaseError, UnmarkedKey, UnusedPns};
-use secy::{SecY, Settings};
+use secy::SecY;
 use wire::{MacAddr, Pn, Sci};
 
 use super::super::agreement::{key_agreement, recorder};
@@ -259,18 +259,5 @@ pub(in crate::run) const fn io(io: Io) -> open::Io {
 
 /// A SecY without SAs.
 pub(in crate::run) fn bare_secy(link: &Link, sci: Sci, mtus: Mtus) -> SecY {
-    SecY::new(sci, secy_settings(link, mtus))
-}
-
-/// Settings of a link's SecY.
-pub(super) fn secy_settings(link: &Link, mtus: Mtus) -> Settings {
-    Settings {
-        protect_frames: link.protect_frames,
-        sci_inclusion: link.sci_inclusion,
-        validate_frames: link.validate_frames,
-        replay_protect: link.replay_protect,
-        clear_vlan: link.clear_vlan,
-        reassemble: link.reassembles(),
-        mtu: mtus.protected,
-    }
+    SecY::new(sci, link.secy_settings(mtus.protected))
 }

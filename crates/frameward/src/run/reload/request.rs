@@ -8,6 +8,9 @@
 //! One reload at a time. Those that wait are one, which does what each of them would: it reads the files when it begins, and again if
 //! the disk has kept it waiting meanwhile. Trials wait beside it, in the order of requests. What main itself writes afterwards comes behind a disk that has just answered
 //! (interface_settings.rs).
+//!
+//! A file may never let its reader go: a FIFO without a writer, a mount whose server is gone. After [`ANSWER_AFTER`] the next request reads
+//! anew, by another thread, and so finds the file that has taken its place. Threads that are caught in a file are few ([`MOST_CAUGHT`]).
 
 use std::collections::VecDeque;
 use std::io;
@@ -31,6 +34,8 @@ const SILENT: Duration = Duration::from_secs(5);
 const ANSWER_AFTER: Duration = Duration::from_secs(20);
 /// The most trials that wait for the reload that is under way, and the most askers of one that waits.
 const MOST_WAITING: usize = 8;
+/// The most threads that are left behind with files which do not let them go.
+const MOST_CAUGHT: usize = 4;
 
 /// A configuration that was read, or why it was not.
 pub(in super::super) type Loaded = Result<ReadConfig, Vec<Finding>>;
@@ -60,8 +65,8 @@ impl ReloadRequest {
         let has_waited = |since: Instant| now.saturating_duration_since(since) >= ANSWER_AFTER;
         for (asker, since) in self.askers.extract_if(.., |(_, since)| has_waited(*since)) {
             let seconds = now.saturating_duration_since(since).as_secs();
-            let text =
-                format!("{words}, for {seconds} s; the reload goes on when that is over: look at the log");
+            let then = if self.dry_run { "ask again" } else { "the reload goes on" };
+            let text = format!("{words}, for {seconds} s; {then} when that is over: look at the log");
             // The client may have gone.
             drop(asker.send(Reply::Error(text)));
         }
@@ -79,7 +84,8 @@ struct UnderWay {
 }
 
 enum Stage {
-    Reading(Receiver<Loaded>),
+    /// With the moment when that began.
+    Reading(Receiver<Loaded>, Instant),
     /// With the moment when the files had been read.
     Judging(Receiver<ReadConfig>, Instant),
 }
@@ -88,7 +94,7 @@ impl Stage {
     /// What it waits for.
     fn words(&self, file: &Path, state: &Path) -> String {
         match self {
-            Self::Reading(_) => {
+            Self::Reading(..) => {
                 format!("{} or a key file that it names could not be read yet", file.display())
             }
             Self::Judging(..) => format!("the disk under {} does not answer", state.display()),
@@ -101,12 +107,41 @@ impl Stage {
 pub(in super::super) struct ReloadRequests {
     under_way: Option<UnderWay>,
     waiting: VecDeque<ReloadRequest>,
+    /// Answers of threads that were left behind with a file: nobody waits for them.
+    caught: Vec<Receiver<Loaded>>,
 }
 
 impl ReloadRequests {
     /// Whether none is under way or waits.
     pub(in super::super) fn is_idle(&self) -> bool {
         self.under_way.is_none() && self.waiting.is_empty()
+    }
+
+    /// Whether a thread that was left behind is caught in a file still.
+    pub(in super::super) fn has_caught(&self) -> bool {
+        self.caught.iter().any(is_open)
+    }
+
+    /// Leaves the thread behind that could not read a file for [`ANSWER_AFTER`], if another request can read anew. All askers of this one were
+    /// told by then. A trial ends so; a reload is done with the one that waits, or behind the trials.
+    fn leave_caught(&mut self, now: Instant) {
+        self.caught.retain(is_open);
+        if self.waiting.is_empty() || self.caught.len() >= MOST_CAUGHT {
+            return;
+        }
+        let is_caught = |under_way: &mut UnderWay| match under_way.stage {
+            Stage::Reading(_, since) => now.saturating_duration_since(since) >= ANSWER_AFTER,
+            Stage::Judging(..) => false,
+        };
+        let Some(UnderWay { request, stage: Stage::Reading(answer, _), .. }) =
+            self.under_way.take_if(is_caught)
+        else {
+            return;
+        };
+        self.caught.push(answer);
+        if !request.dry_run && self.waiting.iter().all(|known| known.dry_run) {
+            self.waiting.push_back(request);
+        }
     }
 
     /// Adds a request. A reload joins the one that waits: none is refused that nobody would hear of.
@@ -145,11 +180,11 @@ impl Running {
             return false;
         };
         let loaded = match &under_way.stage {
-            Stage::Reading(answer) => answer.try_recv(),
+            Stage::Reading(answer, _) => answer.try_recv(),
             Stage::Judging(answer, _) => answer.try_recv().map(Ok),
         };
         match (loaded, &under_way.stage) {
-            (Ok(Ok(read)), Stage::Reading(_)) => {
+            (Ok(Ok(read)), Stage::Reading(..)) => {
                 let judge = move |leases: &mut LeaseStore| read.judged_by(leases);
                 under_way.stage = Stage::Judging(self.control.begin_on_disk(judge), now);
             }
@@ -159,7 +194,7 @@ impl Running {
             {
                 under_way.is_read_again = true;
                 match read(self.file.clone()) {
-                    Ok(answer) => under_way.stage = Stage::Reading(answer),
+                    Ok(answer) => under_way.stage = Stage::Reading(answer, now),
                     Err(error) => {
                         let failed = self.unread(no_thread(&error));
                         return self.finish_reload(under_way.request, Err(failed));
@@ -174,6 +209,7 @@ impl Running {
             }
         }
         self.reloads.under_way = Some(under_way);
+        self.reloads.leave_caught(now);
         false
     }
 
@@ -181,7 +217,7 @@ impl Running {
         let request = self.reloads.waiting.pop_front()?;
         match read(self.file.clone()) {
             Ok(answer) => {
-                let stage = Stage::Reading(answer);
+                let stage = Stage::Reading(answer, now);
                 Some(UnderWay { request, since: now, told: false, is_read_again: false, stage })
             }
             Err(error) => {
@@ -206,6 +242,14 @@ impl Running {
         !request.dry_run
     }
 
+    /// What a reload has been waiting for for some time, if one has.
+    pub(in super::super) fn reload_waits(&self) -> Option<String> {
+        let under_way = self.reloads.under_way.as_ref()?;
+        let silent = under_way.since.elapsed();
+        let words = under_way.stage.words(&self.file, &self.gateway.state);
+        (silent >= SILENT).then(|| format!("{words}, for {} s", silent.as_secs()))
+    }
+
     fn tell_that_it_waits(&mut self, under_way: &mut UnderWay, now: Instant) {
         let silent = now.saturating_duration_since(under_way.since);
         if silent < SILENT {
@@ -214,11 +258,23 @@ impl Running {
         let words = under_way.stage.words(&self.file, &self.gateway.state);
         if !std::mem::replace(&mut under_way.told, true) {
             let seconds = silent.as_secs();
-            warn!(event = "reload-waits", seconds, "the reload goes on when that is over: {words}");
+            let cure = match under_way.stage {
+                Stage::Judging(..) => "",
+                Stage::Reading(..) if self.reloads.caught.len() < MOST_CAUGHT => {
+                    ". Another frameward reload reads them anew after 20 s"
+                }
+                Stage::Reading(..) => ". Too many threads wait for such files: restart the gateway",
+            };
+            warn!(event = "reload-waits", seconds, "the reload goes on when that is over: {words}{cure}");
         }
         under_way.request.tell_askers(now, &words);
         self.reloads.tell_waiting(now, &words);
     }
+}
+
+/// Whether an answer may come yet.
+fn is_open(answer: &Receiver<Loaded>) -> bool {
+    matches!(answer.try_recv(), Err(TryRecvError::Empty))
 }
 
 fn no_thread(error: &io::Error) -> String {
@@ -281,5 +337,53 @@ mod tests {
         assert_eq!(replies(&asked), MOST_WAITING + 3);
         assert_eq!(requests.waiting.len(), 1, "nobody waits for the trials; the reload is done");
         assert!(requests.waiting.iter().all(|known| !known.dry_run && known.askers.is_empty()));
+    }
+
+    /// Begins the next request, as main does; returns the thread's end.
+    fn begin(requests: &mut ReloadRequests, now: Instant) -> Sender<Loaded> {
+        let (file, answer) = mpsc::channel();
+        let request = requests.waiting.pop_front().unwrap();
+        let stage = Stage::Reading(answer, now);
+        let under_way = UnderWay { request, since: now, told: true, is_read_again: false, stage };
+        requests.under_way = Some(under_way);
+        file
+    }
+
+    /// A file that never lets its reader go costs one thread for each request that reads anew, and a few at most. No reload is forgotten.
+    #[test]
+    fn a_thread_that_is_caught_in_a_file_is_left_behind() {
+        let mut requests = ReloadRequests::default();
+        let (mut files, mut now) = (Vec::new(), Instant::now());
+        requests.ask(false, None);
+        files.push(begin(&mut requests, now));
+        requests.leave_caught(now + 2 * ANSWER_AFTER);
+        assert!(requests.under_way.is_some(), "nobody would read anew");
+        requests.ask(true, None);
+        requests.leave_caught(now + ANSWER_AFTER - Duration::from_millis(1));
+        assert!(requests.under_way.is_some() && !requests.has_caught(), "its askers were not told yet");
+        now += ANSWER_AFTER;
+        requests.leave_caught(now);
+        assert!(requests.under_way.is_none() && requests.has_caught());
+        assert!(
+            requests.waiting.iter().map(|known| known.dry_run).eq([true, false]),
+            "the reload is done yet"
+        );
+        files.push(begin(&mut requests, now));
+        now += ANSWER_AFTER;
+        requests.leave_caught(now);
+        assert!(requests.waiting.iter().map(|known| known.dry_run).eq([false]), "the trial is over");
+        while files.len() <= MOST_CAUGHT {
+            files.push(begin(&mut requests, now));
+            requests.ask(false, None);
+            now += ANSWER_AFTER;
+            requests.leave_caught(now);
+        }
+        assert_eq!((requests.caught.len(), requests.waiting.len()), (MOST_CAUGHT, 1));
+        assert!(requests.under_way.is_some(), "no more threads");
+        // One file lets its reader go.
+        drop(files.remove(0));
+        requests.leave_caught(now);
+        assert_eq!((requests.caught.len(), requests.waiting.len()), (MOST_CAUGHT, 1));
+        assert!(requests.under_way.is_none());
     }
 }

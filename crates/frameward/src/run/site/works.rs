@@ -22,7 +22,7 @@ use tunnel::{Mode, PacketOctets, PeerId};
 use super::super::interface_settings::{InterfaceSettings, OwnInterface};
 use super::super::link::{allowed, io};
 use super::plain_peers::PlainPeers;
-use super::programs::{Kernel, may_have_programs};
+use super::programs::Kernel;
 use config::site::settings::{
     lan_frame, manager_settings, open_wan, peer_settings, plain_port, settings, shapers,
 };
@@ -87,7 +87,7 @@ impl Works {
         settings: &InterfaceSettings,
     ) -> Result<Self, String> {
         let kernel = match kernel {
-            Err(why) if gateway.io == Io::Kernel && may_have_programs(config) => {
+            Err(why) if gateway.io == Io::Kernel && config.peers_in_kernel(gateway.io).is_ok() => {
                 return Err(format!("io = \"kernel\", and {why}"));
             }
             other => other.as_ref().ok().cloned(),
