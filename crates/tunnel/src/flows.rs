@@ -3,6 +3,9 @@
 //! A number is not assigned again within an epoch. After that, the number that was free for longest comes
 //! first: a packet with a long delay is rebuilt correctly or not at all. A flow that the peer has not
 //! acknowledged is announced again when it is used after a second, so no announcement has to arrive.
+//!
+//! A flow to which nobody answers, since its destination was not heard behind the peer, is withdrawn sooner than others: so what a flood in a
+//! LAN takes is free again within a minute. The tunnelling paper names this in section 6.1 and leaves it open.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -19,6 +22,8 @@ use crate::table::Table;
 
 /// Interval between announcements without an answer.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Age of an unused flow without an answer at which it is withdrawn. Those who forward flows elsewhere tell of their use within 20 seconds.
+const UNANSWERED: Duration = Duration::from_secs(30);
 /// Flows of relayed packets towards a peer: one for each other peer of a site. They have slots and numbers of their own, so that no flood in
 /// a LAN takes them.
 pub(crate) const RELAYS: usize = 255;
@@ -214,19 +219,22 @@ impl Flows {
     }
 
     /// Ages the next `budget` slots: offers the numbers of aged flows to `withdraw`, and frees them if it
-    /// accepts.
+    /// accepts. `is_answered` is asked of flows that have been unused for [`UNANSWERED`].
     pub(crate) fn age(
         &mut self,
         now: Instant,
         hasher: &Hasher,
         budget: usize,
+        is_answered: impl Fn(&Flow) -> bool,
         mut withdraw: impl FnMut(FlowIndex) -> bool,
     ) {
         for _ in 0..budget.min(self.slots.len()) {
             let slot = self.cursor;
             self.cursor = (self.cursor + 1) % self.slots.len();
             let Some(given) = self.slots[slot] else { continue };
-            if now.since(given.used) >= self.limits.flow_age && withdraw(given.index) {
+            let unused = now.since(given.used);
+            let is_old = unused >= self.limits.flow_age || unused >= UNANSWERED && !is_answered(&given.flow);
+            if is_old && withdraw(given.index) {
                 self.remove(hasher, slot);
             }
         }

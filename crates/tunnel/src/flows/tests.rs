@@ -38,10 +38,16 @@ impl Flows {
 
     fn forget_all(&mut self, now: Instant) -> Vec<FlowIndex> {
         let mut released = Vec::new();
-        self.age(now, &hasher(), usize::MAX, |index| {
-            released.push(index);
-            true
-        });
+        self.age(
+            now,
+            &hasher(),
+            usize::MAX,
+            |_| true,
+            |index| {
+                released.push(index);
+                true
+            },
+        );
         released
     }
 }
@@ -164,7 +170,7 @@ fn a_flow_is_found_by_itself_and_by_its_number() {
     assert!(flows.find(hasher.flow(&other), &other).is_none());
     assert!(flows.forget_all(at(304)).is_empty(), "it was used");
     // Nobody could be told: it stays.
-    flows.age(at(305), &hasher, 100, |_| false);
+    flows.age(at(305), &hasher, 100, |_| true, |_| false);
     assert!(flows.by_index(index).is_some());
     assert_eq!(flows.forget_all(at(305)), [index]);
     assert!(flows.by_index(index).is_none() && flows.iter().next().is_none());
