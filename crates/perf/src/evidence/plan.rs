@@ -108,7 +108,7 @@ pub fn steps(extent: Extent) -> Vec<Step> {
         (OVERLOAD, [50, 480], overload_bench),
         ("fragment", [35, 320], |tools, effort| own_bench(tools, effort, |bench| bench.fragment())),
         ("antedate", [25, 100], |tools, effort| own_bench(tools, effort, |bench| bench.antedate())),
-        ("tunnel", [45, 500], tunnel_bench),
+        ("tunnel", [46, 550], tunnel_bench),
         ("link", [60, 500], |tools, effort| own_bench(tools, effort, |bench| bench.link())),
     ];
     for (name, expected, measure) in network {
