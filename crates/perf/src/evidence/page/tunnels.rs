@@ -38,6 +38,11 @@ fn tables() -> Figure {
     let row = |texts: [&str; 3]| texts.map(String::from);
     let rows = vec![
         row([
+            "a flow",
+            "SCI, SA, destination; PN follows from the identifier",
+            "SCI, both addresses, VLAN tags; AN and PN travel masked in each packet",
+        ]),
+        row([
             "outgoing flows",
             "key: SCI, SA; unicast and broadcast base identifier, remote gateways, timeout",
             "a number for the peer, acknowledged or not; one base secret an epoch and lane; timeout",
@@ -56,7 +61,7 @@ fn tables() -> Figure {
     Figure {
         id: "tunnel-table-1".into(),
         title: "Table 1: what a gateway remembers".into(),
-        caption: "The table names fields and no numbers. Ours computes identifiers for a lane of a peer instead of for each flow, so what a window costs does not grow with flows.".into(),
+        caption: "The table names fields and no numbers. Ours computes identifiers for a lane of a peer instead of for each flow, so what a window costs does not grow with flows, another SAK announces nothing, and frames to a group move no other flow's numbers. The book's chapter on how it works goes through all properties.".into(),
         units: "none".into(),
         source: source("table 1"),
         command: "cargo doc -p frameward-tunnel".into(),
