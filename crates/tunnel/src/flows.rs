@@ -17,6 +17,7 @@ use wire::tunnel::{Flow, FlowIndex};
 
 use crate::exchange::RequestId;
 use crate::hash::Hasher;
+use crate::live_stations::Liveness;
 use crate::settings::Limits;
 use crate::table::Table;
 
@@ -49,6 +50,8 @@ pub struct NumberedFlow {
     announced_at: Option<Instant>,
     /// Time at which it was told last that it is in use.
     offered_at: Option<Instant>,
+    /// Its station was not known to be live when it got its number.
+    is_strangers: bool,
 }
 
 /// Slot of a numbered flow, until another one is removed or numbered.
@@ -58,7 +61,7 @@ pub(crate) struct FlowSlot(usize);
 /// Reason why a flow gets no number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowRefusal {
-    /// There are [`Limits::flows`].
+    /// There are [`Limits::flows`], or half of that of stations that are not live.
     Table,
     /// There are [`Limits::flows_per_sci`] with this SCI.
     Sci,
@@ -84,8 +87,9 @@ pub(crate) struct Flows {
     /// Hash of an SCI, or of a source address, to the number of its flows.
     per_sci: Table,
     per_source: Table,
-    /// Number of flows of relayed packets.
+    /// Number of flows of relayed packets, and of stations that were not known to be live.
     relays: usize,
+    strangers: usize,
     /// The newest request: one for each number that was assigned.
     requests: RequestId,
     limits: Limits,
@@ -107,6 +111,7 @@ impl Flows {
             per_sci: Table::new(flows),
             per_source: Table::new(flows),
             relays: 0,
+            strangers: 0,
             requests: RequestId::default(),
             limits: *limits,
             cursor: 0,
@@ -144,7 +149,7 @@ impl Flows {
     }
 
     /// Checks whether a flow without a number may get one.
-    pub(crate) fn admits(&self, hasher: &Hasher, flow: &Flow) -> Result<(), FlowRefusal> {
+    pub(crate) fn admits(&self, hasher: &Hasher, flow: &Flow, liveness: Liveness) -> Result<(), FlowRefusal> {
         let held = |table: &Table, hash| table.find(hash).unwrap_or(0);
         if flow.relay().is_some() {
             return match (self.relays < RELAYS, self.fresh > 0) {
@@ -153,7 +158,8 @@ impl Flows {
                 (true, false) => Err(FlowRefusal::Indexes),
             };
         }
-        if self.len() - self.relays >= self.slots.len() - RELAYS {
+        let room = self.slots.len() - RELAYS;
+        if self.len() - self.relays >= room || liveness == Liveness::Stranger && self.strangers >= room / 2 {
             return Err(FlowRefusal::Table);
         }
         if flow
@@ -169,7 +175,13 @@ impl Flows {
     }
 
     /// Assigns a number to a flow that [`Flows::admits`].
-    pub(crate) fn assign(&mut self, now: Instant, hasher: &Hasher, flow: Flow) -> Option<&mut NumberedFlow> {
+    pub(crate) fn assign(
+        &mut self,
+        now: Instant,
+        hasher: &Hasher,
+        flow: Flow,
+        liveness: Liveness,
+    ) -> Option<&mut NumberedFlow> {
         let slot = *self.free.last()?;
         let number = *self.numbers.front().filter(|_| self.fresh > 0)?;
         // Of two flows with one hash, the second gets no number.
@@ -179,6 +191,8 @@ impl Flows {
         self.free.pop();
         self.numbers.pop_front();
         self.fresh -= 1;
+        let is_strangers = flow.relay().is_none() && liveness != Liveness::Live;
+        self.strangers += usize::from(is_strangers);
         if flow.relay().is_some() {
             self.relays += 1;
         } else {
@@ -196,6 +210,7 @@ impl Flows {
             used: now,
             announced_at: None,
             offered_at: None,
+            is_strangers,
         };
         Some(self.slots[usize::from(slot)].insert(given))
     }
@@ -246,6 +261,7 @@ impl Flows {
         self.free.push(slot as u16);
         self.by_number[usize::from(given.index.0)] = NONE;
         self.numbers.push_back(given.index.0);
+        self.strangers -= usize::from(given.is_strangers);
         if given.flow.relay().is_some() {
             self.relays -= 1;
             return;
