@@ -6,8 +6,9 @@
 //! ```
 //!
 //! A site has no CAK and verifies neither. But a station of another plant lists an MI only after an MKPDU with it has verified, which takes the CAK.
-//! So whoever is in this LAN alone can have no SCI of his own told. He can say a station's MI with another SCI: then nobody knows whose it is, and
-//! none is told until that has ended for [`FORGOTTEN`]. Its flows are admitted like those of others meanwhile.
+//! Whoever is in this LAN alone can say another's MI with an SCI of his own. If it is a station's of this LAN, nobody knows whose it is. If it is one
+//! of another plant, whose stations list each other too, that says it itself, over the channel. So an MI is told of only when nobody else has said it for
+//! [`ALONE`]. Flows of its station are admitted like those of others meanwhile.
 //!
 //! Left out on purpose: MKPDUs behind VLAN tags, those of plain peers, which the worker has, and stations that agree on keys within this LAN alone.
 
@@ -21,6 +22,8 @@ use wire::{Instant, Mi, Sci};
 const MIS: usize = 2 * KNOWN_SENDERS;
 /// Time for which an MI is known after its last MKPDU. A KaY is live for others for 6 s.
 const FORGOTTEN: Duration = Duration::from_secs(20);
+/// Time for which nobody else has to have said an MI: longer than others list one that is silent, 6 s, and what that takes on its way.
+const ALONE: Duration = Duration::from_secs(10);
 /// Interval at which it is told again that a station is live.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -35,8 +38,8 @@ struct Heard {
     mi: Mi,
     sci: Sci,
     last: Instant,
-    /// Time at which it came with another SCI than before.
-    disputed: Option<Instant>,
+    /// Time since which nobody else has said it.
+    alone: Instant,
     /// Time at which it was told last that the station is live.
     told: Option<Instant>,
 }
@@ -48,12 +51,12 @@ impl LiveStations {
         let (mi, sci) = (mkpdu.basic.mi, mkpdu.basic.sci);
         if let Some(heard) = self.heard.iter_mut().find(|heard| heard.mi == mi) {
             if heard.sci != sci {
-                (heard.sci, heard.disputed) = (sci, Some(now));
+                (heard.sci, heard.alone) = (sci, now);
             }
             heard.last = now;
             return;
         }
-        let fresh = Heard { mi, sci, last: now, disputed: None, told: None };
+        let fresh = Heard { mi, sci, last: now, alone: now, told: None };
         if self.heard.len() < MIS {
             self.heard.push(fresh);
         } else if let Some(silent) = self.heard.iter_mut().find(|heard| now.since(heard.last) > FORGOTTEN) {
@@ -61,9 +64,13 @@ impl LiveStations {
         }
     }
 
-    /// Tells the SCIs of stations that an MKPDU of a peer lists as live, each once in [`AGAIN`]. Work: a look at each known MI for each listed one.
+    /// Tells the SCIs of stations that an MKPDU of a peer lists as live, each once in [`AGAIN`]. Its sender is none of this LAN. Work: a look at each
+    /// known MI for each listed one.
     pub(super) fn read_list(&mut self, now: Instant, frame: &[u8], mut tell: impl FnMut(Sci)) {
         let Ok(mkpdu) = Mkpdu::parse(frame) else { return };
+        if let Some(pretended) = self.heard.iter_mut().find(|heard| heard.mi == mkpdu.basic.mi) {
+            pretended.alone = now;
+        }
         for set in mkpdu.sets() {
             let ParameterSet::LivePeers { peers, .. } = set else { continue };
             for entry in peers.iter() {
@@ -80,7 +87,7 @@ impl LiveStations {
 impl Heard {
     fn is_due(&self, now: Instant) -> bool {
         now.since(self.last) <= FORGOTTEN
-            && self.disputed.is_none_or(|disputed| now.since(disputed) > FORGOTTEN)
+            && now.since(self.alone) >= ALONE
             && self.told.is_none_or(|told| now.since(told) >= AGAIN)
     }
 }
@@ -148,11 +155,12 @@ mod tests {
         live.hear(at(0), &mkpdu(1, 1, &[2]));
         live.hear(at(0), &mkpdu(3, 3, &[]));
         // (seconds, MIs that are listed, stations that are told)
-        let rows: [(u64, &[u16], &[u16]); 6] = [
-            (0, &[2], &[]),
-            (0, &[2, 1], &[1]),
-            (4, &[1, 3], &[3]),
-            (5, &[1, 3], &[1]),
+        let rows: [(u64, &[u16], &[u16]); 7] = [
+            (9, &[1, 3], &[]),
+            (10, &[2], &[]),
+            (10, &[2, 1], &[1]),
+            (14, &[1, 3], &[3]),
+            (15, &[1, 3], &[1]),
             (20, &[1, 3], &[1, 3]),
             (25, &[1, 3], &[]),
         ];
@@ -166,15 +174,28 @@ mod tests {
     fn an_mi_that_two_say_is_nobodys() {
         let mut live = LiveStations::default();
         live.hear(at(0), &mkpdu(1, 1, &[]));
-        for seconds in [1, 3] {
+        for seconds in [11, 13] {
             live.hear(at(seconds), &mkpdu(66, 1, &[]));
             assert_eq!(told(&mut live, seconds, &[1]), []);
             live.hear(at(seconds + 1), &mkpdu(1, 1, &[]));
             assert_eq!(told(&mut live, seconds + 1, &[1]), []);
         }
-        live.hear(at(24), &mkpdu(1, 1, &[]));
-        assert_eq!(told(&mut live, 24, &[1]), []);
-        assert_eq!(told(&mut live, 25, &[1]), [sci(1)]);
+        live.hear(at(23), &mkpdu(1, 1, &[]));
+        assert_eq!(told(&mut live, 23, &[1]), []);
+        assert_eq!(told(&mut live, 24, &[1]), [sci(1)]);
+    }
+
+    /// MIs of other plants are heard in this LAN, and their stations list each other.
+    #[test]
+    fn an_mi_of_another_plant_is_nobodys_here() {
+        let mut live = LiveStations::default();
+        for seconds in 0..60 {
+            live.hear(at(seconds), &mkpdu(66, 2, &[]));
+            if seconds % 2 == 1 {
+                live.read_list(at(seconds), &mkpdu(2, 2, &[99]), |sci| panic!("{sci} was told"));
+            }
+            assert_eq!(told(&mut live, seconds, &[2]), [], "{seconds} s");
+        }
     }
 
     #[test]
@@ -186,9 +207,9 @@ mod tests {
             live.hear(at(0), &mkpdu(number, number, &[]));
         }
         let last = MIS as u16;
-        assert_eq!((live.heard.len(), told(&mut live, 1, &[last, 0])), (MIS, vec![sci(0)]));
+        assert_eq!((live.heard.len(), told(&mut live, 10, &[last, 0])), (MIS, vec![sci(0)]));
         // All are silent.
         live.hear(at(21), &mkpdu(last, last, &[]));
-        assert_eq!((live.heard.len(), told(&mut live, 21, &[last, 0])), (MIS, vec![sci(last)]));
+        assert_eq!((live.heard.len(), told(&mut live, 31, &[last, 0])), (MIS, vec![sci(last)]));
     }
 }
