@@ -5,6 +5,7 @@
 //!  SDUs ──▶ plan, copy, protect ──▶ frames ──▶ verify, reassemble ──▶ buffer
 //! ```
 
+use arrayvec::ArrayVec;
 use secy::fragment::{Plan, Rules, Sdu};
 use secy::{Delivered, ExpressClasses, Frame, Incoming, Outgoing, SduBuffer, SecY};
 use suite::CipherSuite;
@@ -14,7 +15,7 @@ use wire::ethernet::ADDRESSES_OCTETS;
 use crate::secys::{secys, settings};
 use speed::burst::{BURST, CHUNK, HEADROOM};
 
-/// A transmitter, a receiver, and a burst of SDUs of one length that fit no frame whole.
+/// A transmitter, a receiver, and a burst of SDUs of one length.
 #[derive(Debug)]
 pub struct FragmentEnds {
     transmitter: SecY,
@@ -29,7 +30,7 @@ pub struct FragmentEnds {
 }
 
 impl FragmentEnds {
-    /// Number of SDUs in a burst: each becomes two frames.
+    /// Number of SDUs in a burst: each becomes at most two frames.
     pub const SDUS: usize = BURST / 2;
 
     /// Ends that encrypt SDUs of `octets` (DA to their end) over a protected side of `mtu` octets.
@@ -37,15 +38,27 @@ impl FragmentEnds {
     /// # Panics
     /// If the suite is XPN.
     pub fn new(suite: CipherSuite, octets: usize, mtu: usize, concatenate: bool) -> Self {
+        Self::of(Self::SDUS, suite, octets, mtu, concatenate)
+    }
+
+    /// The same with one SDU at a time: no other waits that could share its frame.
+    ///
+    /// # Panics
+    /// If the suite is XPN.
+    pub fn alone(suite: CipherSuite, octets: usize, mtu: usize, concatenate: bool) -> Self {
+        Self::of(1, suite, octets, mtu, concatenate)
+    }
+
+    fn of(sdus: usize, suite: CipherSuite, octets: usize, mtu: usize, concatenate: bool) -> Self {
         let settings = settings(mtu, true);
         let (transmitter, receiver) = secys(suite, &settings);
         let rules = Rules::new(&settings, true, concatenate);
         Self {
             transmitter,
             receiver,
-            plan: Plan::new(Self::SDUS, &rules),
+            plan: Plan::new(sdus, &rules),
             rules,
-            sdus: vec![vec![0xa5; octets]; Self::SDUS],
+            sdus: vec![vec![0xa5; octets]; sdus],
             chunks: vec![vec![0; CHUNK]; BURST],
             places: Vec::with_capacity(BURST),
             buffer: SduBuffer::new(BURST, CHUNK),
@@ -58,11 +71,10 @@ impl FragmentEnds {
     /// If a frame is discarded, or there are more than a burst holds.
     pub fn protect(&mut self) {
         let Self { transmitter, rules, plan, sdus, chunks, places, .. } = self;
-        let mut described = [None; Self::SDUS];
-        for (place, sdu) in described.iter_mut().zip(sdus.iter()) {
-            *place = Sdu::of(sdu, &ExpressClasses::default());
-        }
-        plan.make(rules, &described.map(|sdu| sdu.expect("an Ethernet header")));
+        let classes = ExpressClasses::default();
+        let described: ArrayVec<Sdu, { FragmentEnds::SDUS }> =
+            sdus.iter().map(|sdu| Sdu::of(sdu, &classes).expect("an Ethernet header")).collect();
+        plan.make(rules, &described);
         assert!(plan.frames().len() <= chunks.len(), "more frames than a burst holds");
         let mut burst: Vec<_> = Vec::with_capacity(BURST);
         for (frame, chunk) in plan.frames().iter().zip(chunks.iter_mut()) {
@@ -128,6 +140,9 @@ mod tests {
                 assert!(ends.places.iter().all(|(_, len)| *len <= 1514));
                 assert_eq!(ends.verify(), FragmentEnds::SDUS);
             }
+            let mut alone = FragmentEnds::alone(CipherSuite::GcmAes128, 60, 1500, concatenate);
+            alone.protect();
+            assert_eq!((alone.places.len(), alone.header_octets(), alone.verify()), (1, 32.0, 1));
             // Two frames of 32 octets around each SDU; or, sharing frames, hardly more than one and what tells the parts.
             let headers = ends.header_octets();
             assert!(if concatenate { (34.0..40.0).contains(&headers) } else { headers >= 64.0 }, "{headers}");

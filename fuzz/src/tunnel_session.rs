@@ -298,6 +298,7 @@ impl Bench {
             Command::OfferFlows | Command::FlowUsed { .. } | Command::StationHeard { .. } => {
                 panic!("that is said by those who forward flows too")
             }
+            Command::StationLive { .. } => panic!("that is said by those who read MKPDUs"),
         }
     }
 

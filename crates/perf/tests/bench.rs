@@ -182,6 +182,19 @@ fn what_a_flood_costs_others_is_measured_without_rivals() {
     assert!(matches!(refused, Err(BenchError::Unknown)));
 }
 
+/// A frame that needs two packets goes through all that stands there but plain mode, which splits none.
+#[test]
+#[ignore = "a minute: make test-benches"]
+fn frames_that_need_two_packets_have_round_trips() {
+    let rows = short_of(&["round trip of 1560 octets".to_owned()], |bench| bench.tunnel()).unwrap();
+    let rivals: Vec<_> = Rival::ALL.into_iter().filter(|rival| rival.missing().is_none()).collect();
+    // Ours also stand beside WireGuard, if that is here.
+    let ours = if rivals.contains(&Rival::WireguardGo) { 2 * 3 } else { 3 };
+    assert_eq!(rows.len(), 2 * (rivals.len() + ours), "{rows:?}");
+    assert!(rows.iter().all(|row| row.value > 0.0 && !row.case.contains("plain mode")), "{rows:?}");
+    assert!(rows.iter().all(|row| row.target.is_none()), "{rows:?}");
+}
+
 /// Three cases, each with p50 and p99.
 #[test]
 fn cyclic_frames_at_a_full_uplink_are_measured_with_and_without_its_rate() {

@@ -17,7 +17,7 @@ use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tunnel::{Event, Instance, Mode, PeerId, Session, SessionSettings};
+use tunnel::{Command, Event, Instance, Mode, PeerId, Session, SessionSettings};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
 
@@ -25,6 +25,7 @@ use super::answer::Answer;
 use super::dial::Name;
 use super::guard;
 use super::kernel::{self, KernelSite};
+use super::live::LiveStations;
 use super::paths::PeerPaths;
 use super::peer::Peer;
 use super::random;
@@ -67,6 +68,8 @@ pub(super) struct Driver<'r> {
     peers: Vec<Peer>,
     /// The roster's changes that were carried out.
     changes: u64,
+    /// Stations of the LAN whose MKPDUs pass.
+    live: LiveStations,
     news: mpsc::Receiver<DriverEvent>,
     tell: mpsc::Sender<DriverEvent>,
     shared: Arc<Shared>,
@@ -120,6 +123,7 @@ impl<'r> Driver<'r> {
             kernel: shared.kernel.clone(),
             peers: Vec::new(),
             changes: 0,
+            live: LiveStations::default(),
             news,
             tell,
             shared: Arc::clone(shared),
@@ -227,7 +231,7 @@ impl<'r> Driver<'r> {
             self.handle_event(news);
         }
         self.take_events(mailbox, now);
-        self.take_frames(mailbox);
+        self.take_frames(mailbox, now);
         let mut busy = false;
         // Addresses and MTUs cost a lock and a copy for each peer: too much for every packet.
         let look = self.looked.is_none_or(|last| last.elapsed() >= TURN);
@@ -243,6 +247,7 @@ impl<'r> Driver<'r> {
         }
         // Another one is first in each turn: a peer that fills the worker's mailbox does not keep the others out of it.
         let (early, late) = self.peers.split_at_mut(self.first);
+        let mut live = Vec::new();
         for peer in late.iter_mut().chain(&mut *early) {
             // Nothing is read while the worker is behind: it would get more to do.
             if !mailbox.messages.has_room() {
@@ -250,7 +255,9 @@ impl<'r> Driver<'r> {
                 break;
             }
             let (eapol, shared_counters) = (&mut mailbox.eapol, &self.shared.shared_counters);
+            let stations = &mut self.live;
             let more = peer.turn(now, look, |frame| {
+                stations.read_list(now, &frame, |sci| live.push(sci));
                 let sent = eapol.send(frame);
                 shared_counters.count(|counters| match sent {
                     true => counters.in_mkpdus += 1,
@@ -272,6 +279,12 @@ impl<'r> Driver<'r> {
                     mailbox.messages.send(command);
                 }
                 events.into_iter().for_each(|event| peer.handle_event(now, event));
+            }
+        }
+        // One that finds no room is told again.
+        for sci in live {
+            if mailbox.messages.has_room() {
+                mailbox.messages.send(ToWorker::Tunnel(Command::StationLive { sci }));
             }
         }
         self.relay(mailbox);
@@ -393,10 +406,11 @@ impl<'r> Driver<'r> {
     }
 
     /// Sends MKPDUs of the LAN to all peers. Those of peers go to the LAN alone.
-    fn take_frames(&self, mailbox: &mut ManagerMailbox) {
+    fn take_frames(&mut self, mailbox: &mut ManagerMailbox, now: wire::Instant) {
         for _ in 0..FRAMES {
             let Some(frame) = mailbox.eapol.receive() else { break };
             if is_outer_tagged_eapol_mka(&frame) {
+                self.live.hear(now, &frame);
                 self.peers.iter().for_each(|peer| peer.send_mkpdu(&frame));
             } else {
                 self.shared.shared_counters.count(|counters| counters.out_bad_mkpdus += 1);

@@ -44,6 +44,7 @@ mod error;
 mod guard;
 mod initials;
 mod kernel;
+mod live;
 mod mkpdus;
 mod paths;
 mod peer;

@@ -8,8 +8,8 @@
 use core::time::Duration;
 
 use suite::tunnel::EpochSecret;
-use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
+use wire::{MacAddr, Sci};
 
 use crate::settings::{FrameKinds, PeerId};
 use crate::stations::Location;
@@ -175,6 +175,11 @@ pub enum Command {
         address: MacAddr,
         /// Its location.
         location: Location,
+    },
+    /// A station of this LAN is live in a key agreement across sites: one of another plant lists it. For 20 seconds its new flows have room of their own.
+    StationLive {
+        /// Its SCI.
+        sci: Sci,
     },
     /// Packets of this peer may come over several paths, each twice: the second copy is told from a stranger's packet, in epochs
     /// that are installed from here on. Without effect but in identifier mode.

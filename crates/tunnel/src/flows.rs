@@ -3,6 +3,9 @@
 //! A number is not assigned again within an epoch. After that, the number that was free for longest comes
 //! first: a packet with a long delay is rebuilt correctly or not at all. A flow that the peer has not
 //! acknowledged is announced again when it is used after a second, so no announcement has to arrive.
+//!
+//! A flow to which nobody answers, since its destination was not heard behind the peer, is withdrawn sooner than others: so what a flood in a
+//! LAN takes is free again within a minute. The tunnelling paper names this in section 6.1 and leaves it open.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -14,11 +17,14 @@ use wire::tunnel::{Flow, FlowIndex};
 
 use crate::exchange::RequestId;
 use crate::hash::Hasher;
+use crate::live_stations::Liveness;
 use crate::settings::Limits;
 use crate::table::Table;
 
 /// Interval between announcements without an answer.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Age of an unused flow without an answer at which it is withdrawn. Those who forward flows elsewhere tell of their use within 20 seconds.
+const UNANSWERED: Duration = Duration::from_secs(30);
 /// Flows of relayed packets towards a peer: one for each other peer of a site. They have slots and numbers of their own, so that no flood in
 /// a LAN takes them.
 pub(crate) const RELAYS: usize = 255;
@@ -44,6 +50,8 @@ pub struct NumberedFlow {
     announced_at: Option<Instant>,
     /// Time at which it was told last that it is in use.
     offered_at: Option<Instant>,
+    /// Its station was not known to be live when it got its number.
+    is_strangers: bool,
 }
 
 /// Slot of a numbered flow, until another one is removed or numbered.
@@ -53,7 +61,7 @@ pub(crate) struct FlowSlot(usize);
 /// Reason why a flow gets no number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FlowRefusal {
-    /// There are [`Limits::flows`].
+    /// There are [`Limits::flows`], or half of that of stations that are not live.
     Table,
     /// There are [`Limits::flows_per_sci`] with this SCI.
     Sci,
@@ -79,8 +87,9 @@ pub(crate) struct Flows {
     /// Hash of an SCI, or of a source address, to the number of its flows.
     per_sci: Table,
     per_source: Table,
-    /// Number of flows of relayed packets.
+    /// Number of flows of relayed packets, and of stations that were not known to be live.
     relays: usize,
+    strangers: usize,
     /// The newest request: one for each number that was assigned.
     requests: RequestId,
     limits: Limits,
@@ -102,6 +111,7 @@ impl Flows {
             per_sci: Table::new(flows),
             per_source: Table::new(flows),
             relays: 0,
+            strangers: 0,
             requests: RequestId::default(),
             limits: *limits,
             cursor: 0,
@@ -139,7 +149,7 @@ impl Flows {
     }
 
     /// Checks whether a flow without a number may get one.
-    pub(crate) fn admits(&self, hasher: &Hasher, flow: &Flow) -> Result<(), FlowRefusal> {
+    pub(crate) fn admits(&self, hasher: &Hasher, flow: &Flow, liveness: Liveness) -> Result<(), FlowRefusal> {
         let held = |table: &Table, hash| table.find(hash).unwrap_or(0);
         if flow.relay().is_some() {
             return match (self.relays < RELAYS, self.fresh > 0) {
@@ -148,7 +158,8 @@ impl Flows {
                 (true, false) => Err(FlowRefusal::Indexes),
             };
         }
-        if self.len() - self.relays >= self.slots.len() - RELAYS {
+        let room = self.slots.len() - RELAYS;
+        if self.len() - self.relays >= room || liveness == Liveness::Stranger && self.strangers >= room / 2 {
             return Err(FlowRefusal::Table);
         }
         if flow
@@ -164,7 +175,13 @@ impl Flows {
     }
 
     /// Assigns a number to a flow that [`Flows::admits`].
-    pub(crate) fn assign(&mut self, now: Instant, hasher: &Hasher, flow: Flow) -> Option<&mut NumberedFlow> {
+    pub(crate) fn assign(
+        &mut self,
+        now: Instant,
+        hasher: &Hasher,
+        flow: Flow,
+        liveness: Liveness,
+    ) -> Option<&mut NumberedFlow> {
         let slot = *self.free.last()?;
         let number = *self.numbers.front().filter(|_| self.fresh > 0)?;
         // Of two flows with one hash, the second gets no number.
@@ -174,6 +191,8 @@ impl Flows {
         self.free.pop();
         self.numbers.pop_front();
         self.fresh -= 1;
+        let is_strangers = flow.relay().is_none() && liveness != Liveness::Live;
+        self.strangers += usize::from(is_strangers);
         if flow.relay().is_some() {
             self.relays += 1;
         } else {
@@ -191,6 +210,7 @@ impl Flows {
             used: now,
             announced_at: None,
             offered_at: None,
+            is_strangers,
         };
         Some(self.slots[usize::from(slot)].insert(given))
     }
@@ -214,19 +234,22 @@ impl Flows {
     }
 
     /// Ages the next `budget` slots: offers the numbers of aged flows to `withdraw`, and frees them if it
-    /// accepts.
+    /// accepts. `is_answered` is asked of flows that have been unused for [`UNANSWERED`].
     pub(crate) fn age(
         &mut self,
         now: Instant,
         hasher: &Hasher,
         budget: usize,
+        is_answered: impl Fn(&Flow) -> bool,
         mut withdraw: impl FnMut(FlowIndex) -> bool,
     ) {
         for _ in 0..budget.min(self.slots.len()) {
             let slot = self.cursor;
             self.cursor = (self.cursor + 1) % self.slots.len();
             let Some(given) = self.slots[slot] else { continue };
-            if now.since(given.used) >= self.limits.flow_age && withdraw(given.index) {
+            let unused = now.since(given.used);
+            let is_old = unused >= self.limits.flow_age || unused >= UNANSWERED && !is_answered(&given.flow);
+            if is_old && withdraw(given.index) {
                 self.remove(hasher, slot);
             }
         }
@@ -238,6 +261,7 @@ impl Flows {
         self.free.push(slot as u16);
         self.by_number[usize::from(given.index.0)] = NONE;
         self.numbers.push_back(given.index.0);
+        self.strangers -= usize::from(given.is_strangers);
         if given.flow.relay().is_some() {
             self.relays -= 1;
             return;

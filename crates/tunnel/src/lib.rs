@@ -25,6 +25,7 @@ mod hash;
 mod header_encryption;
 mod identifier;
 mod lane;
+mod live_stations;
 mod message;
 mod new_flow_limit;
 mod packet;

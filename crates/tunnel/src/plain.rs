@@ -60,18 +60,27 @@ impl Plain {
     #[inline(never)]
     fn offer(&mut self, now: Instant, context: &PeerContext, state: &mut SiteState, flow: &Flow) {
         let hash = state.hasher.flow(flow);
-        if self.flows.find(hash, flow).is_none() && self.flows.admits(&state.hasher, flow).is_ok() {
-            if let Some(given) = self.flows.assign(now, &state.hasher, *flow) {
-                given.acknowledged = true;
-            }
-            if self.flows.run_short() {
-                self.flows.begin_epoch();
-            }
+        if self.flows.find(hash, flow).is_none() {
+            self.number(now, state, flow);
         }
         if let Some(slot) = self.flows.find(hash, flow)
             && let Some(given) = self.flows.used(now, slot)
         {
             state.offer(now, context, given);
+        }
+    }
+
+    /// Gives a flow a number, if there is room.
+    fn number(&mut self, now: Instant, state: &SiteState, flow: &Flow) {
+        let liveness = state.live.liveness(now, flow);
+        if self.flows.admits(&state.hasher, flow, liveness).is_err() {
+            return;
+        }
+        if let Some(given) = self.flows.assign(now, &state.hasher, *flow, liveness) {
+            given.acknowledged = true;
+        }
+        if self.flows.run_short() {
+            self.flows.begin_epoch();
         }
     }
 }

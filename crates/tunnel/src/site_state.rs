@@ -11,6 +11,7 @@ use crate::counters::OutDiscard;
 use crate::exchange::{Event, Generation};
 use crate::flows::{FlowRefusal, FlowSlot, Flows, NumberedFlow};
 use crate::hash::Hasher;
+use crate::live_stations::{LiveStations, Liveness};
 use crate::new_flow_limit::NewFlowLimit;
 use crate::settings::{FrameKinds, PeerId};
 
@@ -22,7 +23,11 @@ const EVENTS: usize = 1024;
 pub(crate) struct SiteState {
     pub(crate) hasher: Hasher,
     pub(crate) events: Events,
+    /// Limits on new flows: of live stations, and of all others.
+    new_live_flows: NewFlowLimit,
     new_flows: NewFlowLimit,
+    /// Stations of this LAN that are live in a key agreement.
+    pub(crate) live: LiveStations,
     /// True while timed work is pending: waiting fragments, or an epoch about to end.
     pub(crate) watch: bool,
     /// EtherType of cells' cyclic frames, if they are carried.
@@ -70,7 +75,9 @@ impl SiteState {
         Self {
             hasher: Hasher::new(table_seed),
             events: Events(VecDeque::with_capacity(EVENTS)),
+            new_live_flows: NewFlowLimit::new(new_flows_per_second),
             new_flows: NewFlowLimit::new(new_flows_per_second),
+            live: LiveStations::new(),
             watch: false,
             cyclic: None,
             relays: false,
@@ -117,17 +124,20 @@ impl SiteState {
                 return Err(OutDiscard::NotRelayed);
             }
         }
-        flows.admits(&self.hasher, flow).map_err(|refusal| match refusal {
+        let liveness = self.live.liveness(now, flow);
+        flows.admits(&self.hasher, flow, liveness).map_err(|refusal| match refusal {
             FlowRefusal::Table => OutDiscard::FlowQuota,
             FlowRefusal::Sci => OutDiscard::FlowQuotaSci,
             FlowRefusal::Source => OutDiscard::FlowQuotaSource,
             FlowRefusal::Indexes => OutDiscard::FlowIndexes,
         })?;
+        let new_flows =
+            if liveness == Liveness::Live { &mut self.new_live_flows } else { &mut self.new_flows };
         // Of relays there are as many as peers, whoever floods the LAN.
-        if flow.relay().is_none() && !self.new_flows.admit(now, flow) {
+        if flow.relay().is_none() && !new_flows.admit(now, flow) {
             return Err(OutDiscard::FlowRate);
         }
-        flows.assign(now, &self.hasher, *flow);
+        flows.assign(now, &self.hasher, *flow, liveness);
         flows.find(hash, flow).ok_or(OutDiscard::FlowQuota)
     }
 

@@ -354,7 +354,7 @@ section! {
         flow_age: String {
             kind: AGE,
             absent: Word("300s"),
-            meaning: "How long a flow without frames is remembered.",
+            meaning: "How long a flow without frames is remembered: at most 30 s if it goes to a station that was not heard at that peer.",
             example: r#"flow_age = "10m""#,
         }
         stations: i64 {

@@ -108,7 +108,7 @@ pub fn steps(extent: Extent) -> Vec<Step> {
         (OVERLOAD, [50, 480], overload_bench),
         ("fragment", [35, 320], |tools, effort| own_bench(tools, effort, |bench| bench.fragment())),
         ("antedate", [25, 100], |tools, effort| own_bench(tools, effort, |bench| bench.antedate())),
-        ("tunnel", [45, 500], tunnel_bench),
+        ("tunnel", [46, 550], tunnel_bench),
         ("link", [60, 500], |tools, effort| own_bench(tools, effort, |bench| bench.link())),
     ];
     for (name, expected, measure) in network {
@@ -200,22 +200,26 @@ fn overload_bench(tools: &mut Tools<'_>, effort: Effort) -> Result<Outcome, Stri
     Ok(outcome)
 }
 
-/// Octets of headers around full SDUs, counted.
+/// Octets of headers around full SDUs that follow each other, and around a short one alone, counted.
 fn measure_overhead() -> Outcome {
     // An Ethernet header and the largest payload; over this MTU it is fragmented, over that one it is not.
     let (sdu, narrow, jumbo) = (1514, 1500, 1532);
-    let counted = |mtu, concatenate| {
-        let mut ends = FragmentEnds::new(CipherSuite::GcmAes128, sdu, mtu, concatenate);
+    let shortest = 60;
+    let suite = CipherSuite::GcmAes128;
+    let ways =
+        [("whole", jumbo, false), ("divided", narrow, false), ("divided, sharing frames", narrow, true)];
+    let row = |case: &str, mut ends: FragmentEnds, sdus: usize| {
         ends.protect();
-        ends.header_octets()
+        Row::new(OVERHEAD, case, ends.header_octets(), "octets/SDU", sdus as u64)
     };
-    let rows = [
-        ("whole", counted(jumbo, false)),
-        ("divided", counted(narrow, false)),
-        ("divided, sharing frames", counted(narrow, true)),
-    ];
-    let row = |(case, value)| Row::new(OVERHEAD, case, value, "octets/SDU", FragmentEnds::SDUS as u64);
-    Outcome { rows: rows.map(row).into(), ..Outcome::default() }
+    let mut rows = Vec::new();
+    for (case, mtu, concatenate) in ways {
+        let full = FragmentEnds::new(suite, sdu, mtu, concatenate);
+        rows.push(row(case, full, FragmentEnds::SDUS));
+        let alone = FragmentEnds::alone(suite, shortest, mtu, concatenate);
+        rows.push(row(&format!("{case}, a short one alone"), alone, 1));
+    }
+    Outcome { rows, ..Outcome::default() }
 }
 
 fn measure_suites(extent: Extent, tools: &mut Tools<'_>) -> Outcome {

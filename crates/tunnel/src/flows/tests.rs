@@ -32,16 +32,31 @@ fn limits() -> Limits {
 
 impl Flows {
     fn try_give(&mut self, now: Instant, flow: Flow) -> Result<FlowIndex, FlowRefusal> {
-        self.admits(&hasher(), &flow)?;
-        Ok(self.assign(now, &hasher(), flow).expect("admitted").index)
+        self.try_give_to(now, flow, Liveness::Untold)
+    }
+
+    fn try_give_to(
+        &mut self,
+        now: Instant,
+        flow: Flow,
+        liveness: Liveness,
+    ) -> Result<FlowIndex, FlowRefusal> {
+        self.admits(&hasher(), &flow, liveness)?;
+        Ok(self.assign(now, &hasher(), flow, liveness).expect("admitted").index)
     }
 
     fn forget_all(&mut self, now: Instant) -> Vec<FlowIndex> {
         let mut released = Vec::new();
-        self.age(now, &hasher(), usize::MAX, |index| {
-            released.push(index);
-            true
-        });
+        self.age(
+            now,
+            &hasher(),
+            usize::MAX,
+            |_| true,
+            |index| {
+                released.push(index);
+                true
+            },
+        );
         released
     }
 }
@@ -67,6 +82,34 @@ fn quotas() {
         flows.try_give(at(300), flow(1, 1, destination)).expect("room");
     }
     assert_eq!(flows.try_give(at(300), flow(1, 2, 9)), Err(FlowRefusal::Sci));
+}
+
+/// While stations are known to be live, others have half of the room, and what they had before counts.
+#[test]
+fn live_stations_have_half_of_the_room_for_themselves() {
+    let mut flows = Flows::new(&limits());
+    for number in 0..3 {
+        flows.try_give(at(0), flow(number, number, 1)).expect("room");
+    }
+    let stranger = |flows: &mut Flows, number| {
+        flows.try_give_to(at(1), flow(number, number, 1), Liveness::Stranger).err()
+    };
+    assert_eq!(stranger(&mut flows, 3), None);
+    assert_eq!(stranger(&mut flows, 4), Some(FlowRefusal::Table));
+    for number in 10..14 {
+        flows.try_give_to(at(1), flow(number, number, 1), Liveness::Live).expect("room of its own");
+    }
+    assert_eq!(
+        flows.try_give_to(at(1), flow(14, 14, 1), Liveness::Live),
+        Err(FlowRefusal::Table),
+        "no more than there are"
+    );
+    // Three of the first half have aged.
+    assert_eq!(flows.forget_all(at(300)).len(), 3);
+    for number in 5..8 {
+        assert_eq!(stranger(&mut flows, number), None);
+    }
+    assert_eq!(stranger(&mut flows, 8), Some(FlowRefusal::Table));
 }
 
 fn relay(number: usize) -> Flow {
@@ -164,7 +207,7 @@ fn a_flow_is_found_by_itself_and_by_its_number() {
     assert!(flows.find(hasher.flow(&other), &other).is_none());
     assert!(flows.forget_all(at(304)).is_empty(), "it was used");
     // Nobody could be told: it stays.
-    flows.age(at(305), &hasher, 100, |_| false);
+    flows.age(at(305), &hasher, 100, |_| true, |_| false);
     assert!(flows.by_index(index).is_some());
     assert_eq!(flows.forget_all(at(305)), [index]);
     assert!(flows.by_index(index).is_none() && flows.iter().next().is_none());

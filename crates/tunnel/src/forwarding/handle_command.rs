@@ -72,6 +72,7 @@ impl Forwarding {
             Command::StationHeard { address, location } => {
                 self.learn_station(now, address, location, false);
             }
+            Command::StationLive { sci } => self.state.live.note(now, sci),
             Command::ExpectCopies { peer } => {
                 if let Some(Peer { transport: Transport::Identifier(mode), .. }) = self.peer_mut(peer) {
                     mode.several_paths = true;

@@ -3,10 +3,12 @@
 use core::time::Duration;
 
 use wire::time::Instant;
+use wire::tunnel::Flow;
 
 use super::{Forwarding, Peer, Transport};
 use crate::counters::InDiscard;
 use crate::exchange::Event;
+use crate::stations::Location;
 
 /// Interval between expiry checks.
 const WATCH: Duration = Duration::from_millis(10);
@@ -97,13 +99,20 @@ impl Forwarding {
     }
 
     fn age(&mut self, now: Instant) {
-        self.stations.age(now, &self.state.hasher, AGES_BUDGET);
-        self.age_cursor = (self.age_cursor + 1) % self.peers.len().max(1);
-        let Some(Some(Peer { context, transport, .. })) = self.peers.get_mut(self.age_cursor) else { return };
-        let flows = transport.flows_mut();
-        let (peer, generation, events) = (context.peer, context.generation, &mut self.state.events);
-        flows.age(now, &self.state.hasher, AGES_BUDGET, |index| {
-            events.tell(Event::Withdraw { peer, generation, index })
-        });
+        let Self { stations, twins, state, peers, age_cursor, .. } = self;
+        let (hasher, events) = (&state.hasher, &mut state.events);
+        stations.age(now, hasher, AGES_BUDGET);
+        *age_cursor = (*age_cursor + 1) % peers.len().max(1);
+        let Some(Some(Peer { context, transport, .. })) = peers.get_mut(*age_cursor) else { return };
+        let (peer, generation) = (context.peer, context.generation);
+        let behind = Some(Location::Behind(twins.first(peer)));
+        // Nobody answers from a group address.
+        let is_answered = |flow: &Flow| {
+            flow.relay().is_some()
+                || flow.destination.is_group()
+                || stations.location(now, hasher, flow.destination) == behind
+        };
+        let withdraw = |index| events.tell(Event::Withdraw { peer, generation, index });
+        transport.flows_mut().age(now, hasher, AGES_BUDGET, is_answered, withdraw);
     }
 }

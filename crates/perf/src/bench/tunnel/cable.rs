@@ -147,7 +147,7 @@ fn round_trips(bench: &mut Bench<'_>, cases: &mut [Case], octets: usize) -> Resu
     let (what, places) = (round_trip(octets), places(cases));
     let mut samples =
         ["p50", "p99"].map(|percentile| cable::samples(&places, &format!("{what} {percentile}")));
-    super::trips(bench, cases, octets, &mut samples)?;
+    super::trips(bench, cases, (octets, bench.effort.round_trips), &mut samples)?;
     (bench.progress)(&format_args!("{what} {CABLE}"));
     for (samples, wanted) in samples.iter().zip([true, false]) {
         cable::tell(bench, (BENCH, "us"), &places, samples, BRIDGE, |beside, _, ratio| {

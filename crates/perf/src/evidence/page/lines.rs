@@ -23,6 +23,8 @@ pub(crate) struct Lines {
 pub(crate) enum Across {
     /// From zero.
     Linear,
+    /// From the least value: what differs is far from zero.
+    Part,
     /// Each step ten times the one before.
     Logarithmic,
     /// Per cent, each step ten times nearer to all of them.
@@ -76,6 +78,10 @@ pub(super) fn draw(lines: &Lines, width: u32) -> String {
     let below = |(low, high): (f64, f64)| if low < 0.0 { low - 0.05 * (high - low) } else { 0.0 };
     let linear =
         |(low, high): (f64, f64)| below((low, high))..(high + 0.06 * (high - below((low, high))).max(1e-9));
+    let part = |(low, high): (f64, f64)| {
+        let margin = (0.05 * (high - low)).max(1e-9);
+        low - margin..high + margin
+    };
     let logarithmic = |(low, high): (f64, f64)| style::logarithmic(low * 0.8..high * 1.4);
     let percentiles = |(_, high): (f64, f64)| {
         let numbers = [0.0, 50.0, 90.0, 99.0, 99.9].map(|value| lines.x_axis.place(value));
@@ -84,6 +90,8 @@ pub(super) fn draw(lines: &Lines, width: u32) -> String {
     style::svg(size, |root| match (lines.x_axis, lines.logarithmic) {
         (Across::Linear, false) => on_axes(lines, root, linear(x), linear(y), width),
         (Across::Linear, true) => on_axes(lines, root, linear(x), logarithmic(y), width),
+        (Across::Part, false) => on_axes(lines, root, part(x), linear(y), width),
+        (Across::Part, true) => on_axes(lines, root, part(x), logarithmic(y), width),
         (Across::Logarithmic, false) => on_axes(lines, root, logarithmic(x), linear(y), width),
         (Across::Logarithmic, true) => on_axes(lines, root, logarithmic(x), logarithmic(y), width),
         (Across::Percentiles, false) => on_axes(lines, root, percentiles(x), linear(y), width),
@@ -175,7 +183,7 @@ mod tests {
 
     #[test]
     fn lines_are_drawn_on_all_axes_and_told_as_numbers() {
-        let axes = [Across::Linear, Across::Logarithmic, Across::Percentiles];
+        let axes = [Across::Linear, Across::Part, Across::Logarithmic, Across::Percentiles];
         for (x_axis, logarithmic) in axes.into_iter().flat_map(|axis| [(axis, false), (axis, true)]) {
             let lines = Lines {
                 x: "peers".into(),

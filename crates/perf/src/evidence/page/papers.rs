@@ -79,7 +79,7 @@ const PAPERS: [Paper; 5] = [
             ("Figure 2", Not(SKETCH)),
             ("Figure 3", Not(FORMAT)),
             ("Figure 4", Not(SKETCH)),
-            ("Figure 5", Drawn(&["tunnel-figure-5a", "tunnel-figure-5b"])),
+            ("Figure 5", Drawn(&["tunnel-figure-5a", "tunnel-figure-5a-split", "tunnel-figure-5b"])),
             ("Table 1", Drawn(&["tunnel-table-1"])),
             ("Table 2", Drawn(&["tunnel-table-2-latency", "tunnel-table-2-throughput"])),
         ],
