@@ -44,6 +44,7 @@ fn brief_run() -> Document {
         name: bench.into(),
         seconds: 1.0,
         gap: gap.map(String::from),
+        quietness: None,
     };
     let steps = vec![step("suites", None), step("rivals", Some("a <program> is not installed"))];
     let outcome = Outcome { rows, ..Outcome::default() };

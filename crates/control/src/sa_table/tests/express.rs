@@ -9,7 +9,7 @@ use crate::kernel_ports::PlaceWanted;
 fn express_scs_are_received_beside_the_others() {
     use CipherSuite::{ChaCha20Poly1305, ChaCha20Poly1305Xpn, GcmAes256};
     let mut ends = Ends::new();
-    ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+    ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
     for (kn, suite) in [(1, ChaCha20Poly1305), (2, ChaCha20Poly1305Xpn)] {
         assert_eq!(ends.apply_event(Event::Install(sak(kn, suite, [1, 2]))), [Report::Installed(ki(kn))]);
         assert_eq!(ends.apply_event(Event::EnableTransmit(ki(kn))), [Report::Transmitting(ki(kn))]);
@@ -31,7 +31,7 @@ fn express_scs_are_received_beside_the_others() {
     ends.apply_event(Event::Install(sak(3, GcmAes256, [1, 4])));
     assert_eq!(ends.installed(), "2* 3 1:2+3 x1:2 4:3");
     let mut ends = Ends::new();
-    ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+    ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
     ends.apply_event(Event::Install(sak(1, ChaCha20Poly1305, 1..=17)));
     assert_eq!((ends.pipeline.secy.receive_scs().count(), ends.notices.len()), (17, 0));
 }
@@ -40,7 +40,7 @@ fn express_scs_are_received_beside_the_others() {
 #[test]
 fn a_group_that_outgrows_express_scs_receives_all_peers() {
     let mut ends = Ends::new();
-    ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+    ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
     ends.apply_event(Event::Install(sak(1, CipherSuite::ChaCha20Poly1305, 1..=16)));
     assert_eq!(ends.pipeline.secy.receive_scs().count(), SecY::RECEIVE_SCS);
     let done = ends.apply_event(Event::Install(sak(2, CipherSuite::ChaCha20Poly1305, 1..=18)));
@@ -51,7 +51,7 @@ fn a_group_that_outgrows_express_scs_receives_all_peers() {
     assert_eq!(ends.installed(), format!("2 {}", all.join(" ")));
     // A peer that begins anew, under another SCI, in a full table.
     let mut ends = Ends::new();
-    ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+    ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
     ends.apply_event(Event::Install(sak(1, CipherSuite::ChaCha20Poly1305, 1..=16)));
     ends.apply_event(Event::Admit { ki: ki(1), admission: Admission { sci: sci(17), ssci: None } });
     assert!(!ends.installed().contains("17:1"));
@@ -68,7 +68,7 @@ fn a_group_that_outgrows_express_scs_receives_all_peers() {
 fn an_express_sci_that_a_member_has_is_that_members() {
     let both = |first: Sci, second: Sci| {
         let mut ends = Ends::new();
-        ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+        ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
         let of = |sci| Admission { sci, ssci: None };
         let mut association = sak(1, CipherSuite::ChaCha20Poly1305, []);
         association.receive = vec![of(first)];
@@ -91,7 +91,7 @@ fn an_express_sci_that_a_member_has_is_that_members() {
 fn express_scs_have_the_derived_key() {
     for suite in [CipherSuite::ChaCha20Poly1305, CipherSuite::ChaCha20Poly1305Xpn] {
         let mut ends = Ends::new();
-        ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+        ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
         let association = sak(1, suite, [1]);
         let own = association.sak.clone();
         let derived = own.express(suite).unwrap();
@@ -171,7 +171,7 @@ fn in_kernel(kernel: &KernelLink, peer: u8) -> String {
 #[test]
 fn programs_have_the_express_sas_and_the_worker_all_others() {
     let (mut ends, mut kernel) = (Ends::new(), programs());
-    ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+    ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
     for (kn, express, place) in [(1, true, "1* 1:1"), (2, true, "1 2* 1:1+2"), (3, false, "1 2 3 1:1+2+3")] {
         assert_eq!(ends.apply_in_kernel(agreed(kn, express), &mut kernel), [Report::Installed(ki(kn))]);
         let done = ends.apply_in_kernel(Event::EnableTransmit(ki(kn)), &mut kernel);
@@ -198,7 +198,7 @@ fn programs_have_the_express_sas_and_the_worker_all_others() {
 #[test]
 fn pns_of_the_express_sa_that_run_out_want_another_sak() {
     let (mut ends, mut kernel) = (Ends::new(), programs());
-    ends.table.set(64, (Duration::ZERO, ExpressClasses::DEFAULT, FrameSizes::NONE), false, true);
+    ends.table.set(64, padded_to(FrameSizes::NONE), false, true);
     ends.apply_in_kernel(agreed(1, true), &mut kernel);
     ends.apply_in_kernel(Event::EnableTransmit(ki(1)), &mut kernel);
     assert!(!ends.table.express_wants_sak(&kernel));
