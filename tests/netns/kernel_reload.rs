@@ -28,7 +28,11 @@ fn start(topology: &Topology, keys: LinkKeys) -> Pair {
     pair::configure(&scratch, &choice).unwrap();
     let a = held_links::start(&topology.gateway_a.namespace, &scratch, "a");
     let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
-    Pair { a, b, scratch }
+    let pair = Pair { a, b, scratch };
+    if keys == LinkKeys::Agreed {
+        pair.wait_until_secured().unwrap();
+    }
+    pair
 }
 
 /// Frames flow for a moment, so that those are seen that are lost behind a reload.

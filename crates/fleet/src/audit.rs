@@ -106,6 +106,8 @@ pub struct Line {
 pub struct Log<'o> {
     /// Their octets, and what they say. `None`: it was cut off, and the log goes on behind it.
     lines: Vec<(&'o [u8], Option<Line>)>,
+    /// Their digests.
+    digests: Vec<String>,
     /// Whether the last one has no end.
     is_cut_off: bool,
 }
@@ -231,7 +233,8 @@ impl<'o> Log<'o> {
             // What is behind the last end.
             all.pop();
         }
-        let mut log = Self { lines: Vec::with_capacity(all.len()), is_cut_off };
+        let mut log =
+            Self { lines: Vec::with_capacity(all.len()), digests: Vec::with_capacity(all.len()), is_cut_off };
         let count = all.len() as u64;
         for octets in all {
             let number = log.count() + 1;
@@ -247,7 +250,13 @@ impl<'o> Log<'o> {
             if let Some(broken) = broken {
                 return Err(Fault { line: number, broken });
             }
+            // A line that was cut off names none before it, so its digest is made of that one's too.
+            let digest = match &line {
+                Some(_) => digest(octets),
+                None => digest(&[log.digest().as_bytes(), octets].concat()),
+            };
             log.lines.push((octets, line));
+            log.digests.push(digest);
         }
         Ok(log)
     }
@@ -259,7 +268,7 @@ impl<'o> Log<'o> {
 
     /// Digest of the last line.
     fn digest(&self) -> String {
-        self.lines.last().map_or_else(|| hex::encode([0_u8; 32]), |(octets, _)| digest(octets))
+        self.digests.last().cloned().unwrap_or_else(|| hex::encode([0_u8; 32]))
     }
 
     /// Numbers of lines that were cut off, and that the log goes on behind.
@@ -288,11 +297,9 @@ impl<'o> Log<'o> {
     /// [`Fault`].
     pub fn has(&self, head: &Head) -> Result<(), Fault> {
         let index = usize::try_from(head.line).ok().and_then(|line| line.checked_sub(1));
-        match index.and_then(|index| self.lines.get(index)) {
+        match index.and_then(|index| self.digests.get(index)) {
             None => Err(Fault { line: self.count() + 1, broken: Broken::Missing(head.line) }),
-            Some((octets, _)) if digest(octets) != head.digest => {
-                Err(Fault { line: head.line, broken: Broken::Other })
-            }
+            Some(digest) if *digest != head.digest => Err(Fault { line: head.line, broken: Broken::Other }),
             Some(_) => Ok(()),
         }
     }

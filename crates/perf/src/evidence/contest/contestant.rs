@@ -139,7 +139,7 @@ pub struct Running {
 
 enum Inside {
     TestBed(Box<TestBed>),
-    Sites(RunningSites, Box<Topology>),
+    Sites(Box<RunningSites>, Box<Topology>),
     Tunnel(RunningRival, Box<Topology>),
     Daemon(RunningDaemon, Box<Topology>),
     Kernel(RunningKernel, Box<Topology>),
@@ -175,7 +175,7 @@ impl Running {
             Contestant::OneBox => {
                 let topology = addressed(&shape)?;
                 let running = RunningSites::start(&programs.frameward, rival_hosts(&topology))?;
-                Inside::Sites(running, topology.into())
+                Inside::Sites(running.into(), topology.into())
             }
             Contestant::Concatenating => {
                 Inside::TestBed(gateways("fragment = \"on\"\nconcatenate = \"on\"")?.into())
