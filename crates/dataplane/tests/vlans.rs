@@ -153,7 +153,8 @@ fn what_reaches_no_lan_teaches_no_place(
 
 #[test]
 fn a_frame_that_does_not_reach_a_lan_of_stations_teaches_no_place() {
-    for mode in [Mode::Identifier, Mode::HeaderEncryption, Mode::Plain { vni: 7 }] {
+    // Plain peers are told apart by their IP addresses, and here all sites have the same one.
+    for mode in [Mode::Identifier, Mode::HeaderEncryption] {
         let mut plants = Plants::new(3, mode, Offloads::default());
         what_reaches_no_lan_teaches_no_place(&mut plants, |to, from, number| macsec(to, from, number, 100));
     }

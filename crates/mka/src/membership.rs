@@ -119,7 +119,10 @@ impl Membership {
         before: usize,
     ) -> impl Iterator<Item = Instant> {
         let known = participants[before].peers();
-        let gained = self.counting(settings, participants, i).filter(move |peer| !known.has_live(peer.sci));
+        // A station that was never live here, as at a start, was not lost here either.
+        let gained = self
+            .counting(settings, participants, i)
+            .filter(move |peer| !known.has_live(peer.sci) && self.is_known(settings, peer.sci));
         gained.map(|peer| peer.heard)
     }
 
