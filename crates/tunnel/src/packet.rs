@@ -70,8 +70,6 @@ pub enum Delivery<'a> {
         prefix: ArrayVec<u8, PREFIX_OCTETS>,
         /// Range of the packet's octets.
         body: Range<usize>,
-        /// Its source is to be heard when it reaches the LAN: [`Forwarding::hear`](crate::Forwarding::hear).
-        unheard: bool,
     },
     /// A frame for the LAN from two fragments: the prefix, then the first fragment, then the second.
     Joined {
@@ -83,8 +81,6 @@ pub enum Delivery<'a> {
         first: &'a [u8],
         /// The second fragment.
         second: &'a [u8],
-        /// The same as of a whole frame.
-        unheard: bool,
     },
     /// A packet for another site, or of one: `packet[body]`.
     Relayed {

@@ -145,11 +145,11 @@ impl Ways<'_> {
         let Self { now, lan, counters, .. } = self;
         lan.make_room(*now, forwarding, counters);
         match forwarding.handle_packet(*now, from, octets) {
-            Ok(Delivery::Frame { from, prefix, body, unheard }) => {
-                lan.put(&[&prefix, &octets[body]], unheard.then_some(from), counters);
+            Ok(Delivery::Frame { from, prefix, body }) => {
+                lan.put(&[&prefix, &octets[body]], Some(from), counters);
             }
-            Ok(Delivery::Joined { from, prefix, first, second, unheard }) => {
-                lan.put(&[&prefix, first, second], unheard.then_some(from), counters);
+            Ok(Delivery::Joined { from, prefix, first, second }) => {
+                lan.put(&[&prefix, first, second], Some(from), counters);
             }
             Ok(Delivery::Relayed { from, leg, site, body }) => {
                 return Some(Relayed { from, leg, site, body });

@@ -222,8 +222,8 @@ impl LanPort {
         }
     }
 
-    /// Puts a frame of several pieces into a chunk, to be sent; counts it if that cannot be. `from`: the peer that sent it, if that is to be heard
-    /// when it reaches the LAN.
+    /// Puts a frame of several pieces into a chunk, to be sent; counts it if that cannot be. `from`: the peer that sent it; with a list of VLANs
+    /// it is heard when the frame reaches the LAN.
     pub(super) fn put(&mut self, pieces: &[&[u8]], from: Option<PeerId>, counters: &mut SitePathCounters) {
         let Some((pool, _)) = self.side.parts() else {
             counters.in_pkts_no_lan += 1;
@@ -236,7 +236,7 @@ impl LanPort {
         let fits = pieces.iter().map(|piece| piece.len()).sum::<usize>() <= pool.room()
             && pieces.iter().all(|piece| pool.append(&mut slot, piece));
         let refused = if fits {
-            pool.set_mark(&slot, self.origins.note(from));
+            pool.set_mark(&slot, self.origins.note(from.filter(|_| self.vlans.is_some())));
             self.leaving.push(slot).err()
         } else {
             Some(slot)

@@ -54,7 +54,7 @@ impl Forwarding {
             return Err(self.discard(from, InDiscard::UnknownFlow));
         };
         let prefix = prefix(&ParsedFrame { flow, fields: header.fields });
-        Ok(Delivery::Frame { from, prefix, body: SHORT_HEADER_OCTETS..packet.len(), unheard: false })
+        Ok(Delivery::Frame { from, prefix, body: SHORT_HEADER_OCTETS..packet.len() })
     }
 
     fn inward_identifier<'a>(&'a mut self, now: Instant, packet: &'a [u8]) -> Result<Delivery<'a>, Discard> {
@@ -127,7 +127,7 @@ impl Forwarding {
         if self.is_too_long(prefix.len() + octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        let unheard = self.hear_or_leave(now, from, taken.flow.source)?;
+        self.hear_or_leave(now, from, taken.flow.source)?;
         let Some(counters) = counters_of(&mut self.peers, from) else {
             return Err(self.unknown(UnknownDiscard::WrongMode));
         };
@@ -136,27 +136,27 @@ impl Forwarding {
             Rebuilt::Pending => Ok(Delivery::Pending),
             Rebuilt::Whole { body, long, .. } => {
                 counters.in_pkts_long_form += u64::from(long);
-                Ok(Delivery::Frame { from, prefix, body, unheard })
+                Ok(Delivery::Frame { from, prefix, body })
             }
             Rebuilt::Joined { slot: at, waited_first, body, .. } => {
                 counters.in_pkts_joined += 1;
                 let (lane, at) = place(at);
                 let (waited, came) = (self.receive.lanes[lane].fragments.octets(at), &packet[body]);
                 let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
-                Ok(Delivery::Joined { from, prefix, first, second, unheard })
+                Ok(Delivery::Joined { from, prefix, first, second })
             }
         }
     }
 
-    /// Learns the source of a frame, or leaves that to [`Self::hear`]: true then. A partner's frames go nowhere in any case.
-    fn hear_or_leave(&mut self, now: Instant, from: PeerId, source: MacAddr) -> Result<bool, Discard> {
-        if !self.hears_later {
-            return self.hear(now, from, source).map(|()| false);
-        }
-        if self.twins.is_partner(from) {
-            return Err(self.discard(from, InDiscard::Partner));
-        }
-        Ok(true)
+    /// Learns the source of a frame, or leaves that to [`Self::hear`].
+    fn hear_or_leave(&mut self, now: Instant, from: PeerId, source: MacAddr) -> Result<(), Discard> {
+        if self.hears_later { self.leave(from) } else { self.hear(now, from, source) }
+    }
+
+    /// A partner's frames go nowhere in any case.
+    #[cold]
+    fn leave(&mut self, from: PeerId) -> Result<(), Discard> {
+        if self.twins.is_partner(from) { Err(self.discard(from, InDiscard::Partner)) } else { Ok(()) }
     }
 
     /// Notes that a peer's box forwards, by a frame of the box itself that does not reach the LAN. It teaches no station's place.
@@ -236,9 +236,8 @@ impl Forwarding {
             inner => inner,
         };
         let inner = inner.map_err(|reason| self.discard(from, reason))?;
-        let mut unheard = false;
         if let Inner::Macsec(taken) = inner {
-            unheard = self.hear_or_leave(now, from, taken.flow.source)?;
+            self.hear_or_leave(now, from, taken.flow.source)?;
             if self.state.offers && taken.flow.is_untagged_macsec() {
                 self.offer_station(now, from, taken.flow.source);
             }
@@ -247,7 +246,7 @@ impl Forwarding {
             counters.in_pkts_tunnelled += 1;
             counters.in_octets_tunnelled += packet.len() as u64;
         }
-        Ok(Delivery::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len(), unheard })
+        Ok(Delivery::Frame { from, prefix: ArrayVec::new(), body: VXLAN_OCTETS..packet.len() })
     }
 
     /// Tells that a station behind a peer sends, if that is due and it is there.
@@ -304,17 +303,17 @@ impl Forwarding {
         if self.is_too_long(frame_octets, || taken.flow.tags.octets()) {
             return Err(self.discard(from, InDiscard::TooLong));
         }
-        let unheard = self.hear_or_leave(now, from, taken.flow.source)?;
+        self.hear_or_leave(now, from, taken.flow.source)?;
         if let Some(counters) = counters_of(&mut self.peers, from) {
             counters.in_pkts_tunnelled += 1;
             counters.in_pkts_joined += u64::from(waited.is_some());
         }
         let Some(waited) = waited.and_then(|place| self.waited_fragment(from, place)) else {
-            return Ok(Delivery::Frame { from, prefix, body: came, unheard });
+            return Ok(Delivery::Frame { from, prefix, body: came });
         };
         let came = &packet[came];
         let (first, second) = if waited_first { (waited, came) } else { (came, waited) };
-        Ok(Delivery::Joined { from, prefix, first, second, unheard })
+        Ok(Delivery::Joined { from, prefix, first, second })
     }
 
     /// True if a frame is longer than the LAN takes: VLAN tags come on top of its MTU.
