@@ -3,6 +3,9 @@
 use serde::{Deserialize, Serialize};
 use speed::machine;
 
+/// The commit that was built, with a plus sign if code was changed in its tree; without a checkout the release, as its tag is called.
+const COMMIT: &str = env!("FRAMEWARD_COMMIT");
+
 /// A figure, what it compares to, and where it comes from.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Row {
@@ -75,7 +78,7 @@ impl Row {
             samples,
             values: Vec::new(),
             machine: machine::name().into(),
-            commit: machine::commit().into(),
+            commit: COMMIT.into(),
         }
     }
 
@@ -88,6 +91,13 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_row_names_the_commit_that_was_built() {
+        let name = COMMIT.trim_end_matches('+');
+        let is_commit = name.len() >= 7 && name.chars().all(|c| c.is_ascii_hexdigit());
+        assert!(is_commit || name == concat!("v", env!("CARGO_PKG_VERSION")), "{COMMIT}");
+    }
 
     #[test]
     fn a_row_is_one_line_and_reads_back() {

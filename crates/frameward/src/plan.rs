@@ -77,8 +77,8 @@ impl Question {
 pub struct Answer {
     /// The CPU that was measured.
     pub machine: String,
-    /// The commit that was built.
-    pub commit: String,
+    /// The program's version.
+    pub version: String,
     /// The cycle that was asked about.
     pub cycle_us: f64,
     /// The link.
@@ -259,7 +259,7 @@ pub fn answer(question: &Question, progress: &mut dyn FnMut(&dyn Display)) -> An
     let verdict = if path.is_some_and(|path| !path.fits) { Whole::DoesNotFit } else { verdict };
     Answer {
         machine: machine::name().into(),
-        commit: machine::commit().into(),
+        version: env!("CARGO_PKG_VERSION").into(),
         cycle_us: microseconds(cycle.time()),
         link_bits_per_second: link.bits_per_second(),
         load: f64::from(load.millionths()) / 1e6,

@@ -6,9 +6,9 @@ use super::{Answer, Limit, MOST_RELATIONS, ModeAnswer, PathAnswer, PayloadAnswer
 
 impl fmt::Display for Answer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { machine, commit, cycle_us, load, key_bits, clock_ns, port_time_us, .. } = self;
+        let Self { machine, version, cycle_us, load, key_bits, clock_ns, port_time_us, .. } = self;
         let link = Rate(self.link_bits_per_second);
-        writeln!(f, "plan, commit {commit}, {machine}")?;
+        writeln!(f, "plan, frameward {version}, {machine}")?;
         writeln!(
             f,
             "cycle {}, link {link}, of which {} % for cyclic frames; AES-GCM-{key_bits}",
