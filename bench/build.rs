@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-/// What a change of makes another program.
+/// Paths whose change makes another program.
 const CODE: [&str; 4] = ["../crates", "../bench", "../Cargo.toml", "../Cargo.lock"];
 
 fn main() {

@@ -39,16 +39,16 @@ pub use file::{Appended, AuditError, append, put_head};
 use crate::operator::Operator;
 use crate::token::TokenError;
 
-/// What the name of a log's file ends with.
+/// Suffix of a log's file name.
 pub const ENDING: &str = "audit";
-/// What the signature of a line is about.
+/// Context of a line's signature.
 const LINE: &[u8] = b"frameward fleet audit line 1\0";
-/// What the signature of a head is about.
+/// Context of a head's signature.
 const HEAD: &[u8] = b"frameward fleet audit head 1\0";
 /// Digits of a log's name.
 const NAME_DIGITS: usize = 32;
 
-/// How a command stands.
+/// State of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
@@ -76,16 +76,16 @@ pub struct Line {
     /// The fleet's public key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operator: Option<String>,
-    /// Who gave the command.
+    /// Person or service that gave the command.
     pub login: String,
     /// The machine.
     pub host: String,
     /// The command.
     pub action: String,
-    /// What it is about.
+    /// Subject of the command.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub objects: Vec<String>,
-    /// How it stands.
+    /// Its state.
     pub outcome: Outcome,
     /// The line that says that it begins.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -129,17 +129,17 @@ pub struct Head {
     signature: Option<String>,
 }
 
-/// What is wrong with a log, and where first.
+/// Fault of a log, and its first place.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{line}: {broken}")]
 pub struct Fault {
     /// The line.
     pub line: u64,
-    /// What is wrong with it.
+    /// The fault.
     pub broken: Broken,
 }
 
-/// What is wrong with a line.
+/// Fault of a line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Broken {
     /// Something else.
@@ -230,7 +230,7 @@ impl<'o> Log<'o> {
         let is_cut_off = octets.last().is_some_and(|last| *last != b'\n');
         let mut all: Vec<_> = octets.split(|octet| *octet == b'\n').collect();
         if !is_cut_off {
-            // What is behind the last end.
+            // Octets behind the last line's end.
             all.pop();
         }
         let mut log =
@@ -261,7 +261,7 @@ impl<'o> Log<'o> {
         Ok(log)
     }
 
-    /// How many lines there are.
+    /// Number of lines.
     pub const fn count(&self) -> u64 {
         self.lines.len() as u64
     }
@@ -356,7 +356,7 @@ fn encode(value: &impl Serialize) -> Vec<u8> {
     serde_json::to_vec(value).expect("invariant: texts and numbers are JSON")
 }
 
-/// What encodes to these very octets.
+/// The value whose encoding is these very octets.
 fn parse<T: Serialize + DeserializeOwned>(octets: &[u8]) -> Option<T> {
     serde_json::from_slice(octets).ok().filter(|value| encode(value) == octets)
 }

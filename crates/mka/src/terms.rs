@@ -137,7 +137,7 @@ pub(crate) fn fragmentation<'p>(
     let mut fragmentation = FragmentAgreement {
         fragment: settings.fragment,
         concatenate: settings.concatenate,
-        // Who begins to pad by other settings does so under the SAK that is there.
+        // Padding by other settings begins under the SAK that is there.
         pad: settings.pad || settings.announced.takes_padded,
         express: settings.announced.express,
         largest_sdu: settings.announced.largest_sdu,

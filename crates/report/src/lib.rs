@@ -79,7 +79,7 @@ pub struct GatewayReport {
     /// Outcome of the last reload; none if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload: Option<ReloadReport>,
-    /// What a reload that is under way has been waiting for for some seconds; none if there is none.
+    /// File or interface that a reload has been waiting for for some seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reload_waits: Option<String>,
     /// Outcome of the last upgrade; none if there was none.

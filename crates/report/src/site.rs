@@ -224,7 +224,7 @@ pub struct SitePathReport {
 /// Round trips of the last probes on a path, at most 250.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RoundTripsReport {
-    /// How many probes were answered.
+    /// Number of answered probes.
     pub probes: u16,
     /// Microseconds of the shortest.
     pub least_us: u64,

@@ -82,7 +82,7 @@ pub struct PathStatus {
 /// of both ways together. A frame goes one way, so it is late by no more, as far as these probes show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RoundTrips {
-    /// How many probes were answered.
+    /// Number of answered probes.
     pub count: u16,
     /// The shortest.
     pub least: Duration,

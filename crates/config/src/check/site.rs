@@ -310,7 +310,7 @@ fn write_order(f: &mut fmt::Formatter<'_>, site: &Site) -> fmt::Result {
     )
 }
 
-/// Which frames of a site are express.
+/// Express frames of a site.
 fn express_frames(site: &Site) -> String {
     let mut classes = express_classes::in_sight(site).peekable();
     let of = match (classes.peek(), site.protect) {

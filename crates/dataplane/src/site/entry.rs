@@ -38,7 +38,7 @@ impl Origins {
     }
 }
 
-/// What decides on a burst, and who learns from it.
+/// Parts of a site that decide on a burst, and learn from it.
 pub(super) struct Entry<'a> {
     pub(super) now: Instant,
     /// None: all frames enter, and were heard already.

@@ -36,7 +36,7 @@ pub enum AuditError {
     Broken {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         fault: Fault,
     },
     /// The signing key's token did not sign.

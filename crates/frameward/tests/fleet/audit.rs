@@ -257,7 +257,7 @@ fn a_full_disk_is_told_and_a_line_that_was_cut_off_costs_no_other_one() {
     );
 }
 
-/// Who is to speak no more waits for no disk, and for nobody to find out who changed the log.
+/// Revocation waits for no disk, and for nobody to find out who changed the log.
 #[test]
 fn a_gateway_is_revoked_also_if_the_log_takes_no_line() {
     let fleet = planted("audit-revoked");

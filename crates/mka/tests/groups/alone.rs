@@ -64,7 +64,7 @@ fn what_waits_is_heard_before_silence_counts() {
     let (mut alone, mut member) = (Alone::new(settings(0)), Scripted::new(1));
     alone.meets(&mut member);
     alone.now = alone.now + ms(6200);
-    // What the SecY says comes first.
+    // The SecY's word comes first.
     let ki = Ki { server: member.basic.mi, kn: 1 };
     alone.kay.handle_report(alone.now, Report::NextPn { ki, next_pn: 2 });
     alone.pump();

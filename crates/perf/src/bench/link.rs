@@ -57,7 +57,7 @@ const LOAD_LIMIT: Duration = Duration::from_secs(120);
 pub(crate) const TRIPS: &str = "round trip p50";
 /// Measurement of a transfer.
 const GOODPUT: &str = "TCP";
-/// What it costs.
+/// Cost.
 pub(crate) const COST: &str = "CPU of TCP";
 
 const UNPROTECTED: &str = "protect_frames = false\nvalidate_frames = \"check\"";

@@ -36,7 +36,7 @@ pub struct Comparison {
     pub met: bool,
 }
 
-/// What is wanted of ours.
+/// Target for ours.
 #[derive(Clone, Copy)]
 enum Limit {
     /// So many times the best of the others.

@@ -77,7 +77,7 @@ pub struct Step {
     pub seconds: f64,
     /// Why there is nothing of it.
     pub gap: Option<String>,
-    /// What others took of the machine meanwhile; nothing in runs that were made before it was measured.
+    /// Share of the machine that others took meanwhile; nothing in runs that were made before it was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quietness: Option<Quietness>,
 }

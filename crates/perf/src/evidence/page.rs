@@ -190,7 +190,7 @@ fn gaps(document: &Document) -> Markup {
     }
 }
 
-/// What others took of the machine meanwhile, step by step where it was much.
+/// Share of the machine that others took meanwhile, for each step where it was much.
 fn noise(document: &Document) -> Markup {
     let told: Vec<_> =
         document.steps.iter().filter_map(|step| Some((&step.name, step.quietness.as_ref()?))).collect();

@@ -17,14 +17,14 @@ const LOOPING: Duration = Duration::from_millis(100);
 /// By then the kernel has removed the namespaces of a step, which takes a CPU.
 const SETTLED: Duration = Duration::from_millis(500);
 
-/// What others took of the machine.
+/// Share of the machine that others took.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Quietness {
     /// Percent of all CPU time of the step that the hypervisor gave to others.
     pub stolen: f64,
     /// p99.9 of an empty loop behind the step, divided by the loop's length.
     pub empty_loop: f64,
-    /// How many times the step was measured, since it was noisy before.
+    /// Number of measurements of the step; more than one if it was noisy.
     pub tries: u32,
 }
 

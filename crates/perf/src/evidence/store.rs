@@ -32,7 +32,7 @@ pub struct Finished {
     pub origin: Origin,
     /// Its duration.
     pub seconds: f64,
-    /// What others took of the machine meanwhile.
+    /// Share of the machine that others took meanwhile.
     pub quietness: Quietness,
     /// Its measurements.
     pub outcome: Outcome,

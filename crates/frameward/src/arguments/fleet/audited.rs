@@ -36,7 +36,7 @@ pub(super) struct Audit {
     is_broken: Cell<bool>,
 }
 
-/// What is written down of it in any case.
+/// Part of a command that is written down in any case.
 struct Command {
     identities: PathBuf,
     action: &'static str,
@@ -54,7 +54,7 @@ impl Audit {
         let _ = self.command.set(Command { identities: identities.to_owned(), action, objects });
     }
 
-    /// Who signs, also what is written down. A token is opened once, and its PIN asked for once.
+    /// Signer of records and of lines. A token is opened once, and its PIN asked for once.
     pub(super) fn operator(&self, signing_key: &Path) -> Result<&Operator, Failure> {
         if let Some(operator) = self.operator.get() {
             return Ok(operator);
@@ -175,7 +175,7 @@ fn host() -> String {
     if name.is_empty() { "operator".to_owned() } else { name }
 }
 
-/// Who gave the command: whose login it is, which `sudo` does not change; for a service its user.
+/// Person who gave the command: the login, which `sudo` does not change; for a service its user.
 fn login() -> String {
     let of_login: Option<u32> =
         fs::read_to_string("/proc/self/loginuid").ok().and_then(|text| text.trim().parse().ok());

@@ -343,7 +343,7 @@ impl Signing {
         all.map(|()| places)
     }
 
-    /// Who signs.
+    /// Signer.
     pub(super) fn operator(&self) -> Result<&Operator, Failure> {
         self.audit.operator(&self.signing_key)
     }

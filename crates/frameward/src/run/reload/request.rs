@@ -242,7 +242,7 @@ impl Running {
         !request.dry_run
     }
 
-    /// What a reload has been waiting for for some time, if one has.
+    /// File or interface that a reload has been waiting for for some time.
     pub(in super::super) fn reload_waits(&self) -> Option<String> {
         let under_way = self.reloads.under_way.as_ref()?;
         let silent = under_way.since.elapsed();

@@ -44,7 +44,7 @@ pub const RATES: [&str; 6] = [
     "frames of 60 octets both ways",
     BOTH_WAYS_AT_FULL_SIZE,
 ];
-/// What Gigabit Ethernet carries at most, of the longest frames without a tag.
+/// Most frames of 1518 octets that Gigabit Ethernet carries.
 pub const BOTH_WAYS_AT_FULL_SIZE: &str = "frames of 1514 octets both ways";
 /// Multiples of the bridge's rate that are wanted of the kernel path, for frames of one length.
 pub const OF_BRIDGE: [f64; 3] = [2.5, 2.0, 1.2];

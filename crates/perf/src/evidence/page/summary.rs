@@ -94,7 +94,7 @@ const OURS: [(Contestant, Kind, &str); 3] = [
     (Contestant::OneBox, Kind::OursFour, "Frameward, one box over UDP"),
 ];
 
-/// What stands on the first screen: tiles with the limits in them, who the others are, and what was missed.
+/// The first screen: tiles with the limits in them, who the others are, and what was missed.
 pub(super) fn markup(document: &Document) -> Markup {
     let verdicts = verdicts(document);
     let machine = &document.machine;
