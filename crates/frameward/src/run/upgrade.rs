@@ -319,6 +319,9 @@ impl Running {
                 let _ = child.kill();
                 format!("{} does not answer", asked.program.display())
             }
+            Stage::Reads { .. } if !self.control.are_keys_settled() => {
+                "a key is being installed, and that does not end: frameward rekey, then ask again".into()
+            }
             Stage::Reads { .. } | Stage::Due(_) => {
                 format!("{} or a key file that it names could not be read yet", self.file.display())
             }
