@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use frameward::keygen::{self, KeyLength};
 use lab::program::Output;
 use lab::topology::{LEFT, RIGHT};
 use lab::{Capture, Direction, Machine, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Choice, LinkKeys, Pair, Scratch, Station, configure};
-use frameward::keygen::{self, KeyLength};
 use wire::mkpdu::Mkpdu;
 use wire::{EtherType, Mi};
 
@@ -320,10 +320,14 @@ fn goes_on_as_itself(choice: &Choice) {
     });
     for station in [&a, &b] {
         let report = station.report().unwrap();
-        let lost = |text: &str| text.contains("is gone") || text.contains("began anew") || text.contains("new MI");
+        let lost =
+            |text: &str| text.contains("is gone") || text.contains("began anew") || text.contains("new MI");
         let mka = mka(&report);
         assert!(!mka.changes.iter().any(|change| lost(&change.text)), "{:#?}", mka.changes);
-        assert!(mka.changes.iter().any(|change| change.text.contains("key agreement under")), "its history goes on");
+        assert!(
+            mka.changes.iter().any(|change| change.text.contains("key agreement under")),
+            "its history goes on"
+        );
     }
     for wire in &wires {
         assert_eq!(message_numbers(wire).len(), 1, "one MI");

@@ -35,8 +35,8 @@ use crate::link::LinkControl;
 use crate::notice::Notice;
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::{WorkerSlot, Workers};
-use sites::SiteControl;
 pub use key_agreement::NotGoneOn;
+use sites::SiteControl;
 pub use upgrade::{HaltedKeys, HaltedLink, Unsettled};
 
 /// A running gateway.

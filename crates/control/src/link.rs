@@ -6,8 +6,8 @@ use dataplane::link::Link;
 use pnstore::UnusedPns;
 
 use crate::cells::CellControl;
-use crate::gateway::HaltedKeys;
 use crate::floors::ReceiveFloor;
+use crate::gateway::HaltedKeys;
 use crate::kernel_link::{KernelLink, LinkPlace, State};
 use crate::kernel_ports::{NO_PORTS, PortPrograms, ProgramsOf};
 use crate::key_agreement::Agreement;

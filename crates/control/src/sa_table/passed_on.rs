@@ -148,8 +148,18 @@ impl SaTable {
         kay: &Kay,
         list: &mut Vec<SaChange>,
     ) -> Result<Association, String> {
-        let PassedSak { ki, an, suite, wrapped, confidentiality, ssci, receive, fragmentation, whole, next_pn } =
-            passed;
+        let PassedSak {
+            ki,
+            an,
+            suite,
+            wrapped,
+            confidentiality,
+            ssci,
+            receive,
+            fragmentation,
+            whole,
+            next_pn,
+        } = passed;
         let sak = Association {
             ki,
             an,

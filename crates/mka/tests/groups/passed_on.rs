@@ -62,7 +62,9 @@ fn another_cak_another_sci_and_garbled_states_are_refused() {
         Kay::go_on(world.now, passed, settings, caks, &[1; 32]).err()
     };
     assert_eq!(go_on(&passed, settings(0), vec![cak(1)]), None);
-    for caks in [vec![], vec![cak(2)], vec![named_cak(&[1], 2)], vec![named_cak(&[2], 1)], vec![cak(1), cak(2)]] {
+    for caks in
+        [vec![], vec![cak(2)], vec![named_cak(&[1], 2)], vec![named_cak(&[2], 1)], vec![cak(1), cak(2)]]
+    {
         assert_eq!(go_on(&passed, settings(0), caks), Some(PassedKayError::Caks));
     }
     assert_eq!(go_on(&passed, settings(1), vec![cak(1)]), Some(PassedKayError::Sci));
@@ -159,7 +161,8 @@ fn random_values_never_come_again() {
     let (world, passed) = secured(6, 0);
     let mis = |seed: u8| {
         let passed: PassedKay = serde_json::from_value(passed.clone()).expect("a state");
-        let mut next = Kay::go_on(world.now, passed, settings(0), vec![cak(1)], &[seed; 32]).expect("it goes on");
+        let mut next =
+            Kay::go_on(world.now, passed, settings(0), vec![cak(1)], &[seed; 32]).expect("it goes on");
         let before = next.status(world.now).mi;
         // Alone, it gives its SAK up and draws another MI.
         next.handle_timeout(world.now + Duration::from_secs(10));
@@ -186,7 +189,10 @@ fn the_form_is_that_of_its_number() {
         std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/passed_kay.form"), &now).expect("a file");
     }
     let known = include_str!("../passed_kay.form");
-    assert!(now == known, "another form: raise PASSED_KAY_FORM, and renew the file with FRAMEWARD_RENEW_FORM=1");
+    assert!(
+        now == known,
+        "another form: raise PASSED_KAY_FORM, and renew the file with FRAMEWARD_RENEW_FORM=1"
+    );
 }
 
 fn collect(value: &Value, path: String, form: &mut BTreeSet<String>) {

@@ -111,7 +111,14 @@ impl World {
 
     pub(crate) fn add(&mut self, settings: Settings) -> usize {
         let secy = SecY::new(settings.sci, Duration::from_micros(300));
-        self.stations.push(Station { settings, kay: None, given: None, secy, timeout: None, established: HashSet::new() });
+        self.stations.push(Station {
+            settings,
+            kay: None,
+            given: None,
+            secy,
+            timeout: None,
+            established: HashSet::new(),
+        });
         self.stations.len() - 1
     }
 

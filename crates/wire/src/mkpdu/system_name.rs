@@ -64,7 +64,8 @@ impl<'de> Deserialize<'de> for SystemName {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<SystemName, E> {
-                SystemName::new(text.as_bytes()).map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+                SystemName::new(text.as_bytes())
+                    .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
             }
         }
 

@@ -79,8 +79,7 @@ impl Start {
         let passed = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
         let ports = link.close().ok_or("it has ports")?;
         let mut next = Link::closed(pipeline(number, plan));
-        self.agreement =
-            Agreement::go_on(now, moment, &mut next, key_agreement(number, plan), passed, seed)?;
+        self.agreement = Agreement::go_on(now, moment, &mut next, key_agreement(number, plan), passed, seed)?;
         next.go_on(&link.words()).map_err(|error| error.to_string())?;
         next.open(ports);
         let (handle, held) = WorkerHandle::manual().map_err(|error| error.to_string())?;
