@@ -8,13 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use frameward::keygen::{self, KeyLength};
 use lab::program::Output;
 use lab::topology::{LEFT, RIGHT};
 use lab::{Capture, Direction, Machine, PacketSocket, Shape, Topology};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Choice, LinkKeys, Pair, Scratch, Station, configure};
-use wire::EtherType;
+use wire::mkpdu::Mkpdu;
+use wire::{EtherType, Mi};
 
+use super::mka::{NARROW, all, ki, mka, secured_with, until as until_mka};
 use super::reload::while_they_talk;
 use super::{DEADLINE, EXPERIMENT, counter, lab, marked, program};
 
@@ -29,6 +32,8 @@ const STATIC_KEYS: Choice = Choice {
     keys: LinkKeys::Static,
     environment: &[],
 };
+
+const AGREED_KEYS: Choice = Choice { link: "", keys: LinkKeys::Agreed, ..STATIC_KEYS };
 
 fn upgrades() -> u64 {
     std::env::var("FRAMEWARD_UPGRADES").ok().and_then(|number| number.parse().ok()).unwrap_or(USUAL_UPGRADES)
@@ -211,14 +216,185 @@ fn a_program_that_judges_holds_up_nobody() {
 #[test]
 fn other_roles_are_refused_before_anything_is_touched() {
     for (choice, why) in [
-        (Choice { keys: LinkKeys::Agreed, ..STATIC_KEYS }, "its keys are agreed on"),
-        (Choice { link: "fragment = \"on\"", ..STATIC_KEYS }, "it splits frames"),
+        (Choice { link: "concatenate = \"on\"\nhold = \"1ms\"", ..STATIC_KEYS }, "it holds frames back"),
+        (Choice { link: "fragment = \"on\"\nexpress = true", ..AGREED_KEYS }, "express"),
     ] {
         let (_topology, pair) = lab(&Shape::default(), &choice);
         let said = refused(&pair.scratch, "a");
         assert!(said.contains(why) && said.contains("restart"), "{said}");
         pair.stop().unwrap();
     }
+}
+
+/// Frames of 1500 octets are split, and parts of them wait at the other end while it becomes another program.
+#[test]
+fn split_frames_are_not_lost_in_an_upgrade() {
+    for io in ["af_packet", "af_xdp"] {
+        let choice = Choice { io, link: "replay_window = 64\nfragment = \"on\"", ..STATIC_KEYS };
+        let (topology, Pair { a, b, scratch }) = lab(&NARROW, &choice);
+        while_they_talk(&topology, || {
+            for round in 0..upgrades() {
+                upgraded(&scratch, ["a", "b"][(round % 2) as usize]);
+            }
+        });
+        for station in [&a, &b] {
+            let secy = &station.report().unwrap().links[0].secy;
+            assert!(counter(&secy.counters, "OutSdusFragmented") > 20);
+            assert!(counter(&secy.receive[0].counters, "InSdusReassembled") > 20);
+        }
+        a.stop().unwrap();
+        b.stop().unwrap();
+    }
+}
+
+/// The member of a group that a gateway is, as the others see it: key server, MI, the SAK, and the SAKs that were made.
+fn member(station: &Station) -> (bool, String, String, u64) {
+    let report = station.report().unwrap();
+    let mka = mka(&report);
+    let made = counter(&mka.counters, "SaksMade") + counter(&mka.counters, "SaksInstalled");
+    (mka.is_key_server, mka.mi.clone(), mka.sak().unwrap().ki.clone(), made)
+}
+
+/// MNs on a wire, by MI: each one is one more than the one before, whoever was upgraded.
+fn message_numbers(wire: &Capture) -> Vec<(Mi, u32)> {
+    let mut last: Vec<(Mi, u32)> = Vec::new();
+    for frame in wire.since(0).into_iter().filter(|frame| frame.direction == Direction::In) {
+        let Ok(Mkpdu { basic, .. }) = Mkpdu::parse(&frame.octets) else { continue };
+        match last.iter_mut().find(|(mi, _)| *mi == basic.mi) {
+            None => last.push((basic.mi, basic.mn)),
+            Some((_, mn)) => {
+                assert_eq!(basic.mn, *mn + 1, "an MKPDU is missing, or an MN came again");
+                *mn = basic.mn;
+            }
+        }
+    }
+    last
+}
+
+#[test]
+fn a_member_of_a_group_goes_on_as_itself() {
+    use suite::CipherSuite::{GcmAes128, GcmAesXpn256};
+    let plain = "fragment = \"off\"\nconcatenate = \"off\"";
+    for (io, suite, link) in [
+        ("af_packet", GcmAes128, plain),
+        ("af_xdp", GcmAesXpn256, plain),
+        // As `init link` has it: frames are split and put together.
+        ("af_packet", GcmAesXpn256, ""),
+        ("af_xdp", GcmAes128, ""),
+    ] {
+        goes_on_as_itself(&Choice { io, suite, link, ..AGREED_KEYS });
+    }
+}
+
+fn goes_on_as_itself(choice: &Choice) {
+    let shape = if choice.link.is_empty() { NARROW } else { Shape::default() };
+    let (topology, Pair { a, b, scratch }) = lab(&shape, choice);
+    all([&a, &b], "it is secured", secured_with(1));
+    let wires = [LEFT, RIGHT].map(|port| Capture::start(&topology.middle, port).unwrap());
+    let before = [member(&a), member(&b)];
+    assert_ne!(before[0].0, before[1].0, "one of them is key server");
+    let rounds = || {
+        let waited: Vec<_> =
+            (0..upgrades()).map(|round| upgraded(&scratch, ["a", "b"][(round % 2) as usize])).collect();
+        println!("{}, {}: frames waited {waited:?} ms", choice.io, choice.suite);
+    };
+    while_they_talk(&topology, || {
+        rounds();
+        assert_eq!([member(&a), member(&b)], before, "the same members, and no other SAK");
+        // More than a life time: the others hear it.
+        std::thread::sleep(Duration::from_millis(6500));
+        assert_eq!([member(&a), member(&b)], before);
+        // Either of them can still have another SAK made, and go on under that.
+        for station in ["a", "b"] {
+            let (was, made) = (ki(&a), before[0].3);
+            rekey(&scratch, station);
+            for station in [&a, &b] {
+                until_mka(station, "another SAK", |mka| {
+                    mka.saks.iter().any(|sak| sak.transmits && sak.ki != was) && mka.secured
+                });
+            }
+            assert!(member(&a).3 > made);
+            upgraded(&scratch, "a");
+            upgraded(&scratch, "b");
+        }
+    });
+    for station in [&a, &b] {
+        let report = station.report().unwrap();
+        let lost =
+            |text: &str| text.contains("is gone") || text.contains("began anew") || text.contains("new MI");
+        let mka = mka(&report);
+        assert!(!mka.changes.iter().any(|change| lost(&change.text)), "{:#?}", mka.changes);
+        assert!(
+            mka.changes.iter().any(|change| change.text.contains("key agreement under")),
+            "its history goes on"
+        );
+    }
+    for wire in &wires {
+        assert_eq!(message_numbers(wire).len(), 1, "one MI");
+    }
+    a.stop().unwrap();
+    b.stop().unwrap();
+}
+
+fn rekey(scratch: &Scratch, name: &str) {
+    let mut command = asks_for_upgrade(scratch, name).to_vec();
+    command[3] = "rekey".into();
+    command.push("press".into());
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let output = lab::Program::spawn(&command).unwrap().wait(DEADLINE).unwrap();
+    assert!(output.status.success(), "{}", output.stderr);
+}
+
+/// Another CAK in the file, a recorded key agreement, and a program that fails: refused, or begun again as another member under
+/// another SAK.
+#[test]
+fn a_member_that_cannot_go_on_stays_or_begins_as_another_one() {
+    let topology = Topology::build(&Shape::default()).unwrap();
+    let scratch = Scratch::new().unwrap();
+    configure(&scratch, &AGREED_KEYS).unwrap();
+    let own = scratch.path().join("frameward");
+    install(program(), &own);
+    let start = || Station::start(&own, &topology.gateway_a.namespace, &scratch, "a").unwrap();
+    let mut a = start();
+    let b = Station::start(program(), &topology.gateway_b.namespace, &scratch, "b").unwrap();
+    all([&a, &b], "it is secured", secured_with(1));
+    let before = member(&a);
+    while_they_talk(&topology, || {
+        let cak = scratch.path().join("press.cak");
+        let kept = fs::read_to_string(&cak).unwrap();
+        fs::remove_file(&cak).unwrap();
+        keygen::cak(KeyLength::Bits128, None, &cak).unwrap();
+        let why = refused(&scratch, "a");
+        assert!(why.contains("frameward reload first"), "{why}");
+        fs::write(&cak, kept).unwrap();
+        // It judges, and cannot be begun.
+        install_script(&scratch, "chmod a-x \"$0\"", &own);
+        let why = refused(&scratch, "a");
+        assert!(why.contains("cannot become"), "{why}");
+        assert_eq!(member(&a), before);
+        install(program(), &own);
+        upgraded(&scratch, "a");
+        assert_eq!(member(&a), before);
+    });
+    install_script(&scratch, "[ \"$1\" = go-on ] || exit 1", &own);
+    assert!(!upgrade(&scratch, "a").status.success());
+    install(program(), &own);
+    until("it ends", || !a.program().is_running());
+    a = start();
+    until_mka(&a, "it is secured", secured_with(1));
+    until_mka(&b, "it is secured", secured_with(1));
+    let (_, mi, ki, _) = member(&a);
+    assert!(mi != before.1 && ki != before.2, "another member, another SAK");
+    while_they_talk(&topology, || ());
+    a.stop().unwrap();
+    let config = scratch.path().join("a.toml");
+    let good = fs::read_to_string(&config).unwrap();
+    fs::write(&config, format!("{good}record = \"{}\"\n", scratch.path().join("kay.log").display())).unwrap();
+    let a = start();
+    let why = refused(&scratch, "a");
+    assert!(why.contains("is recorded"), "{why}");
+    a.stop().unwrap();
+    b.stop().unwrap();
 }
 
 /// Killed while it becomes another program, or by that: no PN comes twice, over all lives.

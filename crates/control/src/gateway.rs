@@ -35,8 +35,9 @@ use crate::link::LinkControl;
 use crate::notice::Notice;
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::{WorkerSlot, Workers};
+pub use key_agreement::NotGoneOn;
 use sites::SiteControl;
-pub use upgrade::{HaltedLink, Unsettled};
+pub use upgrade::{HaltedKeys, HaltedLink, Unsettled};
 
 /// A running gateway.
 pub struct Gateway {
@@ -87,6 +88,17 @@ impl Gateway {
     pub fn on_cpus(mut self, cpus: Vec<usize>) -> Self {
         self.workers.keep_to_cpus(cpus);
         self
+    }
+
+    /// Has its protocols' clock begin at this moment: the clock of a program before goes on.
+    #[must_use]
+    pub fn on_clock_since(self, start: Instant) -> Self {
+        Self { start, ..self }
+    }
+
+    /// Zero of its protocols' clock.
+    pub const fn clock_start(&self) -> Instant {
+        self.start
     }
 
     /// Gives it the programs that were loaded for its cells.

@@ -8,6 +8,9 @@
 //! Nothing here waits: a worker's work comes back as an event. Frames and events of one turn are bounded by their mailboxes. The
 //! KaY gets the next PN each half second, and at once when PNs run out. SAs in the kernel are changed here itself (sa_table.rs).
 
+mod passed_on;
+
+use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use mka::{CakEntry, Kay, KayCounters, Names, Report, Settings, Status};
@@ -25,6 +28,7 @@ use dataplane::worker::WorkerHandle;
 use crate::jobs::LinkJob;
 use crate::kernel_link::{KernelLink, LinkPlace};
 use crate::sa_changes::{NextPns, SaChanges};
+pub use passed_on::PassedAgreement;
 
 /// Interval at which the KaY gets the next PN.
 const PN_PERIOD: Duration = Duration::from_millis(500);
@@ -101,6 +105,8 @@ pub struct KeyAgreementStatus {
 pub(crate) struct Agreement {
     kay: Kay,
     mailbox: KayMailbox,
+    /// Frames for the KaY that have left the mailbox, before all others.
+    waiting: VecDeque<mka::Frame>,
     table: SaTable,
     /// Moment of the next query for PNs.
     pns_due: Instant,
@@ -139,7 +145,7 @@ impl Agreement {
         let kay = Kay::new(moment, settings, caks, seed);
         let table = SaTable::new(&link.pipeline().secy, replay_window, fragmenters, antedate, express);
         let mailbox = link.pipeline_mut().connect_kay();
-        Self { kay, mailbox, table, pns_due: now, own_ckns, record }
+        Self { kay, mailbox, waiting: VecDeque::new(), table, pns_due: now, own_ckns, record }
     }
 
     /// Makes a pipeline ready to come in the place of the worker's, which gets all changes so far: the table is that of the
@@ -246,8 +252,8 @@ impl Agreement {
                 self.tell(around.now, mka::Input::Rekey);
             }
         }
-        for _ in 0..self.mailbox.waiting() {
-            let Some(frame) = self.mailbox.receive() else { break };
+        for _ in 0..self.waiting.len() + self.mailbox.waiting() {
+            let Some(frame) = self.waiting.pop_front().or_else(|| self.mailbox.receive()) else { break };
             if self.is_of_station(&frame) {
                 continue;
             }

@@ -43,11 +43,11 @@ use std::thread;
 
 pub use cells::{CellError, CellPlace, CellSettings, CellStatus};
 pub use floors::{PERIOD as FLOOR_PERIOD, ReceiveFloor};
-pub use gateway::{Gateway, HaltedLink, Unsettled};
+pub use gateway::{Gateway, HaltedKeys, HaltedLink, NotGoneOn, Unsettled};
 pub use kernel_link::{LinkPlace, LinkPlaceSettings};
 pub use kernel_ports::PlaceWanted;
 pub use kernel_programs::KernelPrograms;
-pub use key_agreement::{KeyAgreement, KeyAgreementStatus, Recorded, Recorder};
+pub use key_agreement::{KeyAgreement, KeyAgreementStatus, PassedAgreement, Recorded, Recorder};
 pub use notice::Notice;
 pub use static_keys::{ExpressChange, ExpressPns, StaticKeys, StaticSak, StaticSaks, TransmitLease};
 

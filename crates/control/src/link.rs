@@ -7,6 +7,7 @@ use pnstore::UnusedPns;
 
 use crate::cells::CellControl;
 use crate::floors::ReceiveFloor;
+use crate::gateway::HaltedKeys;
 use crate::kernel_link::{KernelLink, LinkPlace, State};
 use crate::kernel_ports::{NO_PORTS, PortPrograms, ProgramsOf};
 use crate::key_agreement::Agreement;
@@ -110,6 +111,19 @@ impl LinkControl {
         match &self.keys {
             Keys::Static(keys) => keys.floors(),
             Keys::Agreed(_) | Keys::None => Arc::default(),
+        }
+    }
+
+    /// Its keys for the next program, as `link` has them, which has left its worker. None without keys.
+    pub(crate) fn halted_keys(&mut self, link: &Link) -> Option<HaltedKeys> {
+        match &mut self.keys {
+            Keys::Static(keys) => {
+                Some(HaltedKeys::Static { lease: keys.transmit_lease(), block: keys.latest_block() })
+            }
+            Keys::Agreed(agreement) => {
+                Some(HaltedKeys::Agreed(agreement.pass_on(&link.pipeline().secy).map(Box::new)))
+            }
+            Keys::None => None,
         }
     }
 

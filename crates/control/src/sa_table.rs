@@ -16,6 +16,7 @@
 
 mod express;
 mod kernel;
+mod passed_on;
 
 use std::mem;
 use std::time::Duration;
@@ -38,6 +39,7 @@ use xdp::XdpError;
 use xdp::link::SaKey;
 
 use express::express_or_not;
+pub(super) use passed_on::PassedSas;
 
 /// Why a SAK that the programs would take is in user space: it stays where its first frame was. The next one comes to the kernel.
 pub(crate) const BEGAN_THERE: &str = "its SAK began there";
@@ -396,7 +398,7 @@ impl SaTable {
             }
             return;
         }
-        match self.receive_sa(sak, admission, Pn::FIRST) {
+        match self.receive_sa(sak, admission, Pn::FIRST, self.replay_window) {
             Ok(sa) => self.changes.list.push(SaChange::InstallReceive { sci, sa: Some(sa) }),
             Err(why) => tell(SaNotice::SakRefused(sak.ki, why.into())),
         }
@@ -452,13 +454,14 @@ impl SaTable {
         sak: &Association,
         of: &Admission,
         lowest: Pn,
+        window: u32,
     ) -> Result<Box<ReceiveSa>, &'static str> {
         let SaKey { xpn, protection, .. } = receive_key(sak, of);
         // With more peers, those beyond go the ordinary way: there are never more such SCs than that at once.
         let antedate = self.antedate
             && self.scs.iter().position(|sci| *sci == of.sci).is_some_and(|at| at < SecY::ANTEDATED_SCS);
         let key = key(sak, antedate)?;
-        let sa = ReceiveSa::new(sak.an, key, xpn, protection, lowest, self.replay_window);
+        let sa = ReceiveSa::new(sak.an, key, xpn, protection, lowest, window);
         sa.map(Box::new).map_err(describe)
     }
 }

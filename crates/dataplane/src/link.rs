@@ -89,14 +89,20 @@ impl Link {
     }
 
     /// Ports, and all that it has counted and received, for the next program of this process; it is in no worker. None: it cannot go
-    /// on there, since a port cannot, or SDUs wait in it.
+    /// on there, since a port cannot, or SDUs wait in it. MKPDUs that wait go out before.
     pub fn pass_on(&mut self) -> Option<(PassedPorts, Vec<u64>)> {
         let Ports { pool, plain, protected } = self.ports.as_deref_mut()?;
+        self.pipeline.send_all_mkpdus(pool, &mut self.to_protected, &mut **protected);
         let ports = PassedPorts { pool: pool.pass_on()?, ports: [plain.pass_on()?, protected.pass_on()?] };
+        self.waiting.is_empty().then_some((ports, self.words()))
+    }
+
+    /// All that it has counted and received, for [`Link::go_on`].
+    pub fn words(&self) -> Vec<u64> {
         let mut words = Vec::new();
         words.extend(self.before.iter().flat_map(PortCounters::values));
         self.pipeline.pass_on(&mut words);
-        self.waiting.is_empty().then_some((ports, words))
+        words
     }
 
     /// Goes on where a link of the same configuration was; it has no ports yet.

@@ -167,8 +167,10 @@ Requires root or the gateway's own user. The new program first reads the configu
 whether it can go on. If it cannot, or anything else is wrong, nothing changes. Frames wait in the
 sockets meanwhile, and packet numbers, replay windows and counters go on.
 
-For gateways whose links all have static keys, without sites, fieldbuses, fragments, padding, express
-channels, programs in the kernel and a fleet's configuration. Others are refused: restart them.
+The peers notice nothing: keys that were agreed on stay, and so does this member of the group.
+
+For gateways all of whose frames go through user space, without sites, fieldbuses, frames that are
+held back, express channels and a fleet's configuration. Others are refused: restart them.
 
 Example:
   frameward upgrade press-line")]

@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::mkpdu::{
     BadName, Capability, CapableSuite, Extensions, SystemName, TimingEntry, Tlv, TlvWriter, Tlvs,
@@ -13,7 +14,7 @@ use crate::settings::{Announced, Settings, SuiteRule, SuiteTiming};
 pub(crate) const OCTETS: usize = 256;
 
 /// Announcement of a peer. A peer that does not send our TLV announces none of our functions.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Announcement {
     /// True if it sent our TLV.
     pub(crate) ours: bool,

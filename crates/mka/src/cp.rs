@@ -26,6 +26,7 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::mkpdu::{Confidentiality, KeyUse};
 use wire::{An, Instant, Ki, Mi, Sci};
@@ -39,7 +40,7 @@ use crate::station::Station;
 use crate::timers::{Earliest, FOLLOW_DELAY, SAK_RETIRE, SAK_RETIRE_MAX, TRANSMIT_DELAY};
 
 /// Progress of a SAK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum Phase {
     /// Installation was requested.
     Receive,
@@ -54,7 +55,7 @@ enum Phase {
 }
 
 /// State of a peer's SC under a SAK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 enum ScState {
     Admitted,
     /// Removed, for good under this SAK: its earlier frames could be replayed.
@@ -62,7 +63,7 @@ enum ScState {
 }
 
 /// A peer's SC under a SAK.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Sc {
     pub(crate) sci: Sci,
     /// MI of the peer at its admission.
@@ -73,7 +74,7 @@ pub(crate) struct Sc {
 }
 
 /// A SAK in the SecY.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct InstalledSak {
     pub(crate) ki: Ki,
     pub(crate) an: An,
@@ -112,7 +113,7 @@ pub(crate) struct CpInputs {
 }
 
 /// The SAKs of a SecY, oldest first.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Cp {
     saks: Vec<InstalledSak>,
     /// As a member: the SAK for which a replacement is requested.
@@ -172,6 +173,11 @@ impl InstalledSak {
 impl Cp {
     pub(crate) fn saks(&self) -> &[InstalledSak] {
         &self.saks
+    }
+
+    /// True while the SecY has a request to carry out that it will report.
+    pub(crate) fn awaits_report(&self) -> bool {
+        self.saks.iter().any(|sak| matches!(sak.phase, Phase::Receive | Phase::Transmit))
     }
 
     pub(crate) fn latest(&self) -> Option<&InstalledSak> {

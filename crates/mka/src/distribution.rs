@@ -11,6 +11,7 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use suite::{CipherSuite, Sak};
 use wire::mkpdu::{Confidentiality, DistributedSak};
 use wire::{An, Instant, Ki, Mi};
@@ -25,7 +26,7 @@ use crate::terms::Terms;
 use crate::timers::{LIFE, SAK_GAP};
 
 /// A SAK that this station distributes.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Distribution {
     pub(crate) ki: Ki,
     pub(crate) an: An,
@@ -52,7 +53,7 @@ pub(crate) struct NewSak {
 }
 
 /// State of a participant as key server.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct KeyServerRole {
     distribution: Option<Distribution>,
     /// Last KN. Never falls, whatever the MI.

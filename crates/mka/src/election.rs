@@ -9,6 +9,7 @@
 //! would become key server for a moment. If the best member follows a key server that is not heard here, and
 //! all protect with that one's SAK, the SAK stays in use: another key server would split the group.
 
+use serde::{Deserialize, Serialize};
 use wire::{Instant, Mi, Sci};
 
 use crate::peer::Peer;
@@ -16,7 +17,7 @@ use crate::settings::NEVER_KEY_SERVER;
 use crate::timers::CLAIM_GRACE;
 
 /// Elected key server of a participant.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) enum ElectedServer {
     /// None yet.
     #[default]
@@ -39,7 +40,7 @@ pub(crate) struct Candidate {
 }
 
 /// The election of one participant.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Election {
     server: ElectedServer,
     /// The best member, which does not claim, and since when.

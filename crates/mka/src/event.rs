@@ -12,6 +12,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use suite::{CipherSuite, Sak, Salt};
 use wire::mkpdu::Confidentiality;
 use wire::{An, Ki, Sci, Ssci};
@@ -20,7 +21,7 @@ use crate::reason::Reason;
 use crate::status::ChangeStatus;
 
 /// Fragmentation, padding and express SCs under a SAK: all live peers announced it when the SAK was installed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FragmentAgreement {
     /// An SDU may span frames.
     pub fragment: bool,
@@ -35,7 +36,7 @@ pub struct FragmentAgreement {
 }
 
 /// A peer's SC under a SAK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Admission {
     /// SCI of the SC.
     pub sci: Sci,
@@ -128,6 +129,16 @@ pub(crate) struct Outbox {
 }
 
 impl Outbox {
+    /// The recent changes; none while an event waits.
+    pub(crate) fn pass_on(&self) -> Option<VecDeque<ChangeStatus>> {
+        self.events.is_empty().then(|| self.changes.clone())
+    }
+
+    /// No event, and these changes.
+    pub(crate) const fn go_on(changes: VecDeque<ChangeStatus>) -> Self {
+        Self { events: VecDeque::new(), changes }
+    }
+
     pub(crate) fn event(&mut self, event: Event) {
         self.events.push_back(event);
     }

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::{Instant, Mi, Sci};
 
 use crate::names::{Named, Names};
@@ -76,7 +77,7 @@ impl fmt::Display for Named<'_, Gap> {
 }
 
 /// An observed gap, and its first time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct ObservedGap {
     /// Member whose list shows it.
     witness: Mi,
@@ -99,7 +100,7 @@ const LASTING: Duration = LIFE;
 const GAPS: usize = LIVE * LIVE;
 
 /// The gaps that a participant observes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Gaps {
     observed: Vec<ObservedGap>,
 }

@@ -18,6 +18,7 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use wire::mkpdu::KeyUse;
 use wire::{Instant, Ki, Mi, Sci};
 
@@ -31,13 +32,13 @@ const EXHAUSTED: u32 = 0xc000_0001;
 
 /// Peers that members of other implementations heard when they took the latest SAK. They accept frames under
 /// it from these only.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SakListeners {
     of: Option<Ki>,
     members: Vec<Listener>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Listener {
     mi: Mi,
     heard: Vec<Mi>,

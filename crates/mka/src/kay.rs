@@ -54,17 +54,17 @@ pub enum Input<'t> {
 /// Silence of peers counts in [`Kay::handle_timeout`] alone. Hand all frames over that wait before: if the caller
 /// stood still, they show that their senders did not.
 pub struct Kay {
-    station: Station,
-    participants: Participants,
-    cp: Cp,
-    key_server: KeyServer,
-    foreign: ForeignMkpdus,
+    pub(crate) station: Station,
+    pub(crate) participants: Participants,
+    pub(crate) cp: Cp,
+    pub(crate) key_server: KeyServer,
+    pub(crate) foreign: ForeignMkpdus,
     /// Stations that did not hear one another when the latest SAK was made.
-    listeners: SakListeners,
+    pub(crate) listeners: SakListeners,
     /// True if all members are gone and the SAK is held.
-    alone: bool,
+    pub(crate) alone: bool,
     /// True if it keeps SDUs whole, as its MKPDUs announce.
-    whole: bool,
+    pub(crate) whole: bool,
 }
 
 impl fmt::Debug for Kay {
@@ -111,7 +111,12 @@ impl Kay {
         self.station.advance(now);
         let before = self.station.configure(settings);
         self.participants.configure(&mut self.station, caks);
-        if before != *self.station.settings() {
+        self.follow_settings(&before);
+    }
+
+    /// Does what other settings than before want.
+    pub(crate) fn follow_settings(&mut self, before: &Settings) {
+        if before != self.station.settings() {
             self.station.notify(Reason::Configured);
         }
         if before.sci != self.station.settings().sci {

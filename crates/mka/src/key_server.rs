@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::{An, Instant, Ki, Sci};
 
 use crate::association;
@@ -19,7 +20,7 @@ use crate::terms::{is_eligible, terms};
 use crate::timers::{Earliest, START_DELAY, TAKEOVER_DELAY, TRANSMIT_DELAY};
 
 /// This station as key server.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct KeyServer {
     /// Live stations without a SAK.
     left_out: Vec<Sci>,

@@ -22,6 +22,7 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use wire::{Ckn, Instant, Sci};
 
 use crate::participant::Participant;
@@ -37,7 +38,7 @@ const MAX_SEEN: usize = 2 * LIVE;
 pub(crate) const PREFERRED: usize = 0;
 
 /// Stations seen live under the preferred CAK, and live stations that do not belong to the link.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Membership {
     /// In the order of their last live time, oldest first.
     seen: Vec<Sci>,
@@ -49,7 +50,7 @@ pub(crate) struct Membership {
 }
 
 /// A station that is live under a CAK, and not known.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct UnknownStation {
     sci: Sci,
     ckn: Ckn,

@@ -1,11 +1,12 @@
 //! An MKPDU as a KaY reads it: its parameter sets by name.
 
 use arrayvec::ArrayVec;
+use serde::{Deserialize, Serialize};
 use wire::mkpdu::{BasicParameters, DistributedSak, Mkpdu, ParameterSet, PeerList, SakUse, Tlvs};
 use wire::{An, Ki, Mi};
 
 /// A key in use at a station.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Use {
     pub(crate) ki: Ki,
     pub(crate) an: An,

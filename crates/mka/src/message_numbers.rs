@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::Instant;
 
 use crate::timers::{LIFE, LOSS_DELAY};
@@ -11,7 +12,7 @@ use crate::timers::{LIFE, LOSS_DELAY};
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// MNs of an MI: the last sent one, and recent ones with their times.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct MessageNumbers {
     last: u32,
     /// Recorded MNs with their times, one per half second of a life time.

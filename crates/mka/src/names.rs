@@ -5,6 +5,7 @@
 use alloc::vec::Vec;
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
 use wire::mkpdu::SystemName;
 use wire::{Instant, Sci};
 
@@ -15,13 +16,13 @@ use crate::timers::LIFE;
 const NAMES: usize = 2 * LIVE;
 
 /// Names of the stations that are live or were of late.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Names {
     /// The one heard last is the last one.
     heard: Vec<Heard>,
 }
 
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct Heard {
     sci: Sci,
     /// None if it had one before: it stays here, for `told`.

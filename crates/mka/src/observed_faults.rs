@@ -6,6 +6,7 @@
 
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::{Ckn, Instant};
 
 use crate::timers::FAULT_HOLD;
@@ -14,7 +15,7 @@ use crate::timers::FAULT_HOLD;
 const AGAIN: Duration = Duration::from_secs(60);
 
 /// Times of an observed fault and of its last report.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct FaultTimer(Option<(Instant, Instant)>);
 
 impl FaultTimer {
@@ -49,7 +50,7 @@ pub(crate) enum Observed {
 }
 
 /// Observed faults of one participant.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ParticipantFaults {
     wrong_cak: FaultTimer,
     sci_in_use: FaultTimer,
@@ -80,7 +81,7 @@ impl ParticipantFaults {
 }
 
 /// MKPDUs that fit no participant.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct ForeignMkpdus {
     other_ckn: (Option<Ckn>, FaultTimer),
     other_agility: FaultTimer,

@@ -1,6 +1,8 @@
 //! A participant: this station under one CAK (IEEE 802.1X-2020 clause 9.3), with its identity, sent MNs and
 //! peers.
 
+mod passed_on;
+
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -23,6 +25,7 @@ use crate::send_schedule::SendSchedule;
 use crate::settings::CakEntry;
 use crate::station::Station;
 use crate::timers::{Earliest, SAK_TIMEOUT};
+pub(crate) use passed_on::PassedParticipant;
 
 /// This station under one CAK.
 #[derive(Debug)]

@@ -6,6 +6,7 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use wire::{Ckn, Instant, Ki, Sci};
 
 use crate::cp::Cp;
@@ -19,9 +20,10 @@ use crate::station::Station;
 use crate::timers::{Earliest, LONELY_HOLD, PRINCIPAL_HOLD};
 
 /// One participant for each CAK.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Participants {
     /// In the order of configuration.
+    #[serde(skip)]
     in_order: Vec<Participant>,
     /// Identity of the principal participant.
     principal: u32,
@@ -60,6 +62,17 @@ impl Participants {
         for gone in before {
             station.notify(Reason::Ended { ckn: gone.ckn() });
         }
+    }
+
+    /// What they share, without them.
+    pub(crate) fn shared(&self) -> Self {
+        let Self { in_order: _, principal, better, ref membership, last_id } = *self;
+        Self { in_order: Vec::new(), principal, better, membership: membership.clone(), last_id }
+    }
+
+    /// With these ones.
+    pub(crate) fn with(self, in_order: Vec<Participant>) -> Self {
+        Self { in_order, ..self }
     }
 
     pub(crate) fn all(&self) -> &[Participant] {

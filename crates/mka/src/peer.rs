@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::mkpdu::Capability;
 use wire::{Instant, Ki, Mi, Sci};
 
@@ -18,7 +19,7 @@ pub(crate) const LIVE: usize = 32;
 const MAX_REQUESTS: u8 = 3;
 
 /// A station heard under one MI.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Peer {
     pub(crate) mi: Mi,
     /// Last MN.

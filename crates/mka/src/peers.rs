@@ -17,6 +17,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use wire::mkpdu::{BasicParameters, PeerEntry};
 use wire::{Instant, Ki, Mi, Sci};
 
@@ -48,7 +49,7 @@ pub(crate) enum Change {
 }
 
 /// A former peer.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 struct Departed {
     mi: Mi,
     sci: Sci,
@@ -59,7 +60,7 @@ struct Departed {
 }
 
 /// The peers of a participant.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Peers {
     known: Vec<Peer>,
     departed: VecDeque<Departed>,

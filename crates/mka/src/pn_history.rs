@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::Instant;
 
 use crate::timers::DATA_DELAY;
@@ -11,7 +12,7 @@ use crate::timers::DATA_DELAY;
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(200);
 
 /// Next PNs of a transmit SA over the last seconds.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct PnHistory {
     /// At most `DATA_DELAY / SAMPLE_INTERVAL` and two more, oldest first.
     samples: VecDeque<(Instant, u64)>,

@@ -7,12 +7,13 @@
 //! from the same lists. Where all hear each other nobody yields, and the standard's order decides. Other
 //! implementations never yield.
 
+use serde::{Deserialize, Serialize};
 use wire::Instant;
 
 use crate::timers::REACHABILITY_HOLD;
 
 /// Debounced flag: the candidate hears fewer members than another one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Reachability {
     lesser: bool,
     /// Since when the observation contradicts the flag.

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::mkpdu::{Confidentiality, SystemName};
 use wire::{An, Ckn, Ki, MacAddr, Mi, Sci};
@@ -9,7 +10,7 @@ use wire::{An, Ckn, Ki, MacAddr, Mi, Sci};
 use crate::names::{Named, NamedSci, Names};
 
 /// A change with its reason, for the log and for `status`. None of it is secret.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Reason {
     /// Key agreement began under this CKN, with this MI.
     Started {
@@ -162,7 +163,7 @@ pub enum Reason {
 }
 
 /// Reason for a key server's SAK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SakReason {
     /// It has become key server.
     Elected,
@@ -186,7 +187,7 @@ pub enum SakReason {
 }
 
 /// Reason for rejecting a SAK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Refusal {
     /// The key server says that MACsec is not to be used.
     NoMacsec,
@@ -205,7 +206,7 @@ pub enum Refusal {
 }
 
 /// Reason for a new MI.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum NewMiReason {
     /// Another station has the same.
     Duplicate,

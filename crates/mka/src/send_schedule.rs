@@ -4,6 +4,7 @@
 use alloc::collections::VecDeque;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use wire::Instant;
 
 use crate::timers::Earliest;
@@ -15,7 +16,7 @@ const WINDOW: Duration = Duration::from_millis(1000);
 const SPACING: Duration = Duration::from_millis(5);
 
 /// Schedule of a participant's MKPDUs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct SendSchedule {
     requested: bool,
     sent: VecDeque<Instant>,

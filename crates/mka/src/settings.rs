@@ -3,6 +3,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use suite::mka::Cak;
 use wire::mkpdu::{Capability, Confidentiality, SystemName};
@@ -12,6 +13,7 @@ use wire::{Ckn, MacAddr, Sci};
 pub(crate) const NEVER_KEY_SERVER: u8 = 255;
 
 /// A CAK and its name.
+#[derive(Clone)]
 pub struct CakEntry {
     /// Its name.
     pub ckn: Ckn,
@@ -20,7 +22,7 @@ pub struct CakEntry {
 }
 
 /// Rule for the suite that a key server distributes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum SuiteRule {
     /// This standard suite if all announced it, else GCM-AES-128. SAKs of the other standard suites are
     /// accepted.
@@ -33,7 +35,7 @@ pub enum SuiteRule {
 }
 
 /// Treatment of the SAK when all peers are gone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub enum OnPeerLoss {
     /// Retire it: nothing passes until there is another.
     #[default]
@@ -43,7 +45,7 @@ pub enum OnPeerLoss {
 }
 
 /// Measured time of a suite on this box.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct SuiteTiming {
     /// The suite.
     pub suite: CipherSuite,
@@ -52,7 +54,7 @@ pub struct SuiteTiming {
 }
 
 /// Capabilities of this station beyond the standard (the project's wire formats, section 6).
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Announced {
     /// Reassembles fragmented SDUs.
     pub reassembles: bool,
@@ -77,7 +79,7 @@ pub struct Announced {
 }
 
 /// Settings of a KaY; may change while it runs.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Settings {
     /// The SCI of the SecY's transmit SC.
     pub sci: Sci,

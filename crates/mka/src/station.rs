@@ -1,9 +1,11 @@
 //! Parts of a KaY that all others use: settings, the present moment, randomness, and what the KaY tells.
 
+use alloc::collections::VecDeque;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 use core::fmt;
 
+use serde::{Deserialize, Serialize};
 use suite::mka::Drbg;
 use wire::mkpdu::{Capability, SystemName};
 use wire::{Instant, Mi, Sci};
@@ -27,6 +29,19 @@ pub(crate) struct Station {
     names: Names,
 }
 
+/// What a station passes on to the next program.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct PassedStation {
+    settings: Settings,
+    now: Instant,
+    /// Random values that were drawn.
+    drawn: u64,
+    changes: VecDeque<ChangeStatus>,
+    /// In the order of [`KayCounters::values`].
+    counters: Vec<u64>,
+    names: Names,
+}
+
 impl fmt::Debug for Station {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // Output, counters and names decide nothing. The moment decides until the next input alone, by `Kay::poll_timeout`.
@@ -39,6 +54,32 @@ impl Station {
     pub(crate) fn new(now: Instant, settings: Settings, seed: &[u8; 32]) -> Self {
         let (out, counters) = (Outbox::default(), KayCounters::default());
         Self { settings, now, drbg: Drbg::new(seed), out, counters, names: Names::default() }
+    }
+
+    /// None while an event waits.
+    pub(crate) fn pass_on(&self) -> Option<PassedStation> {
+        let Self { settings, now, drbg, out, counters, names } = self;
+        Some(PassedStation {
+            settings: settings.clone(),
+            now: *now,
+            drawn: drbg.drawn(),
+            changes: out.pass_on()?,
+            counters: counters.values().to_vec(),
+            names: names.clone(),
+        })
+    }
+
+    /// Goes on with other random values. None if there are other counters.
+    pub(crate) fn go_on(now: Instant, passed: PassedStation, seed: &[u8; 32]) -> Option<Self> {
+        let PassedStation { settings, now: before, drawn, changes, counters, names } = passed;
+        Some(Self {
+            settings,
+            now: now.max(before),
+            drbg: Drbg::new(seed).behind(drawn),
+            out: Outbox::go_on(changes),
+            counters: KayCounters::from_values(counters.try_into().ok()?),
+            names,
+        })
     }
 
     pub(crate) const fn settings(&self) -> &Settings {

@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::mkpdu::{Confidentiality, SystemName};
 use wire::{An, Ckn, Instant, Ki, Mi, Sci};
@@ -40,7 +41,7 @@ pub struct MemberStatus {
 }
 
 /// A change that operators were told.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ChangeStatus {
     /// When.
     pub at: Instant,

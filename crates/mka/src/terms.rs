@@ -11,6 +11,7 @@
 
 use alloc::vec::Vec;
 
+use serde::{Deserialize, Serialize};
 use suite::CipherSuite;
 use wire::mkpdu::{Capability, Confidentiality};
 
@@ -20,7 +21,7 @@ use crate::peer::{LIVE, Peer};
 use crate::settings::{Settings, SuiteRule};
 
 /// Properties of a SAK that depend on the live members. A change of them requires another SAK.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Terms {
     pub(crate) suite: CipherSuite,
     pub(crate) confidentiality: Confidentiality,

@@ -4,15 +4,18 @@
 //!  SecYCounters | TransmitSaCounters of retired SAs | number of transmit SAs | each: AN | TransmitSaCounters
 //!  number of SCs | each: SCI | ReceiveSaCounters of retired SAs | number of SAs
 //!                        | each: AN | highest PN | floor | window in PNs | its blocks | ReceiveSaCounters
+//!                        | number of fragments that wait
+//!                        | each: AN | PN | 1 if CF, 2 if MF | DA, SA and zeros (2 words) | octets | these, and zeros
 //! ```
 //!
-//! Left out on purpose: keys; the next PN of a transmit SA, which whoever makes the SA gives it; fragments that wait.
+//! Left out on purpose: keys; the next PN of a transmit SA, which whoever makes the SA gives it; the age of fragments, which begins anew.
 
 use alloc::vec::Vec;
 
-use wire::{An, Sci};
+use wire::{An, Instant, Sci};
 
 use crate::counters::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
+use crate::reassemble::{Fragment, Reassembler};
 use crate::replay_window::ReplayWindow;
 use crate::table::SecY;
 
@@ -29,6 +32,8 @@ pub enum PassedOnError {
     Sa,
     /// Its replay window is of another width.
     Window,
+    /// It has no room for fragments that wait, or they are none.
+    Fragments,
 }
 
 impl core::fmt::Display for PassedOnError {
@@ -39,6 +44,7 @@ impl core::fmt::Display for PassedOnError {
             Self::Sc => "its state is that of other SCs",
             Self::Sa => "its state is that of other SAs",
             Self::Window => "its state has a replay window of another width",
+            Self::Fragments => "its state has fragments for which there is no room",
         })
     }
 }
@@ -105,6 +111,7 @@ impl SecY {
                 sa.window.pass_on(into);
                 into.extend(sa.counters.values());
             }
+            sc.reassembler().pass_on(into);
         }
     }
 
@@ -142,9 +149,56 @@ impl SecY {
                 sa.window.go_on(words)?;
                 sa.counters = ReceiveSaCounters::from_values(words.take()?);
             }
+            sc.reassembler_mut().go_on(words)?;
         }
         Ok(())
     }
+}
+
+const CONTINUES: u64 = 1;
+const CONTINUED: u64 = 2;
+
+impl Reassembler {
+    fn pass_on(&self, into: &mut Vec<u64>) {
+        into.push(self.len() as u64);
+        for (fragment, octets) in self.fragments() {
+            let Fragment { an, pn, addresses, continues, continued, at: _ } = fragment;
+            let flags = if *continues { CONTINUES } else { 0 } | if *continued { CONTINUED } else { 0 };
+            into.extend([an.index() as u64, *pn, flags]);
+            into.extend(in_words(addresses));
+            into.push(octets.len() as u64);
+            into.extend(in_words(octets));
+        }
+    }
+
+    fn go_on(&mut self, words: &mut Words<'_>) -> Result<(), PassedOnError> {
+        let mut octets = Vec::new();
+        for _ in 0..words.one()? {
+            let [an, pn, flags] = words.take()?;
+            let an = u8::try_from(an).ok().and_then(An::new).ok_or(PassedOnError::Fragments)?;
+            let [first, second] = words.take()?.map(u64::to_be_bytes);
+            let mut addresses = [0; 12];
+            addresses.iter_mut().zip(first.into_iter().chain(second)).for_each(|(to, from)| *to = from);
+            let len = usize::try_from(words.one()?).map_err(|_| PassedOnError::Fragments)?;
+            octets.clear();
+            octets.extend(words.many(len.div_ceil(8))?.iter().flat_map(|word| word.to_be_bytes()).take(len));
+            let (continues, continued) = (flags & CONTINUES != 0, flags & CONTINUED != 0);
+            let fragment = Fragment { an, pn, addresses, continues, continued, at: Instant::START };
+            if self.hold(&fragment, &octets) > 0 {
+                return Err(PassedOnError::Fragments);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Octets, eight in a word, with zeros behind the last one.
+fn in_words(octets: &[u8]) -> impl Iterator<Item = u64> {
+    octets.chunks(8).map(|chunk| {
+        let mut word = [0; 8];
+        word.iter_mut().zip(chunk).for_each(|(to, from)| *to = *from);
+        u64::from_be_bytes(word)
+    })
 }
 
 impl ReplayWindow {

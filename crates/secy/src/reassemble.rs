@@ -82,6 +82,11 @@ impl Reassembler {
         self.held.len()
     }
 
+    /// The fragments that wait, oldest first, each with its octets.
+    pub(crate) fn fragments(&self) -> impl Iterator<Item = (&Fragment, &[u8])> {
+        self.held.iter().map(|held| (&held.fragment, &self.octets[held.octets.clone()]))
+    }
+
     /// True if no fragment waits.
     pub const fn is_empty(&self) -> bool {
         self.held.is_empty()
@@ -200,7 +205,7 @@ impl Reassembler {
     }
 
     /// Holds a fragment. Returns the number of evicted ones; itself counts if there is no room at all.
-    fn hold(&mut self, fragment: &Fragment, octets: &[u8]) -> u64 {
+    pub(crate) fn hold(&mut self, fragment: &Fragment, octets: &[u8]) -> u64 {
         if octets.len() > self.octets.capacity() {
             return 1;
         }

@@ -31,6 +31,10 @@ impl ReceiveSc {
         &self.reassembler
     }
 
+    pub(crate) const fn reassembler_mut(&mut self) -> &mut Reassembler {
+        &mut self.reassembler
+    }
+
     /// The SCI.
     pub const fn sci(&self) -> Sci {
         self.sci

@@ -67,6 +67,11 @@ impl ReplayWindow {
         }
     }
 
+    /// Its width: PNs that a frame may be late.
+    pub const fn width(&self) -> u32 {
+        self.window as u32
+    }
+
     /// Highest PN received, or the one below the first expected.
     pub const fn highest(&self) -> u64 {
         self.highest

@@ -2,6 +2,7 @@
 
 mod ends;
 
+use ends::fragments::{REASSEMBLING, buffer, chain, verify_fragments};
 use ends::{
     A, B, HERE, SETTINGS, books, protected, receive_sa, receiver, sdus, sender, start_receiving, transmit_sa,
     verify,
@@ -10,7 +11,7 @@ use proptest::prelude::*;
 use secy::passed_on::{PassedOnError, Words};
 use secy::{SecY, Settings};
 use suite::CipherSuite;
-use wire::Pn;
+use wire::{Instant, Pn};
 
 const SUITES: [CipherSuite; 2] = [CipherSuite::GcmAes128, CipherSuite::GcmAesXpn256];
 
@@ -82,6 +83,35 @@ proptest! {
         prop_assert!(!cuts || went_on.is_err());
         for frame in &frames[..10] {
             prop_assert!(matches!(verify(&mut next, frame), ends::Outcome::Discarded(_)));
+        }
+    }
+}
+
+/// Parts of SDUs that wait for others wait in the next program too, whatever their order.
+#[test]
+fn fragments_that_wait_go_on() {
+    for suite in SUITES {
+        let (whole, mut pieces) = chain(1, 5, 60);
+        pieces.iter_mut().for_each(|piece| piece.suite = suite);
+        for order in [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [2, 0, 4, 1, 3]] {
+            for before in 0..5 {
+                let mut one = receiver(REASSEMBLING, suite, 1, 64);
+                let take = |secy: &mut SecY, at: usize| {
+                    let frame = pieces[at].seal();
+                    let taken = verify_fragments(secy, Instant::START, &[frame], &mut buffer(1)).remove(0);
+                    taken.expect("a part of an SDU")
+                };
+                for at in &order[..before] {
+                    assert_eq!(take(&mut one, *at), Vec::<Vec<u8>>::new());
+                }
+                let mut next = receiver(REASSEMBLING, suite, 1, 64);
+                assert_eq!(go_on(&mut next, &words(&one)), Ok(()));
+                assert_eq!(words(&next), words(&one));
+                let came: Vec<_> = order[before..].iter().flat_map(|at| take(&mut next, *at)).collect();
+                assert_eq!(came, [whole.clone()], "{suite}, {order:?}, {before} before");
+                let mut bare = receiver(SETTINGS, suite, 1, 64);
+                assert_eq!(go_on(&mut bare, &words(&one)).is_ok(), before == 0, "no room for parts");
+            }
         }
     }
 }

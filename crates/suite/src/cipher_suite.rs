@@ -21,10 +21,12 @@
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use wire::Pn;
 
 /// A cipher suite: the AEAD of an SA's frames, and the width of its PN.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum CipherSuite {
     /// GCM-AES-128, the standard's mandatory suite (clause 14.5).
     GcmAes128,

@@ -200,6 +200,17 @@ impl Drbg {
         Self { seed, drawn: 0 }
     }
 
+    /// The same behind as many values as were drawn already: should the seed be an earlier one, none of them comes twice.
+    #[must_use]
+    pub fn behind(self, drawn: u64) -> Self {
+        Self { drawn, ..self }
+    }
+
+    /// Number of values drawn.
+    pub const fn drawn(&self) -> u64 {
+        self.drawn
+    }
+
     /// Fills `octets` with the next random octets.
     pub fn fill(&mut self, octets: &mut [u8]) {
         for room in octets.chunks_mut(LONGEST) {

@@ -10,8 +10,10 @@
 use core::fmt;
 use core::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// A 48-bit MAC address, in wire order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
@@ -73,7 +75,7 @@ impl FromStr for MacAddr {
 
 /// Secure Channel Identifier: a System Identifier (MAC address) and a Port Identifier, 8 octets
 /// (IEEE 802.1AE clause 8.2.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Sci([u8; 8]);
 
 impl Sci {
@@ -149,7 +151,8 @@ impl FromStr for Sci {
 }
 
 /// Association Number: 0 to 3, numbers the SAs of one SC (clause 8.2.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[serde(try_from = "u8", into = "u8")]
 pub struct An(u8);
 
 impl An {
@@ -232,15 +235,15 @@ impl fmt::Debug for Pn {
 }
 
 /// Short Secure Channel Identifier: replaces the SCI in the nonce of the XPN suites (clause 10.7.13).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Ssci(pub u32);
 
 /// Member Identifier: 96 random bits, drawn at each start of a participant (IEEE 802.1X-2020 clause 9.4.2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Mi(pub [u8; 12]);
 
 /// Key Identifier: the key server's MI and its number of the SAK (IEEE 802.1X-2020 clause 9.8).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Ki {
     /// The key server's MI at the time it distributed the SAK.
     pub server: Mi,
@@ -250,7 +253,8 @@ pub struct Ki {
 
 /// Connectivity Association Key Name: 1 to 32 octets that name a CAK. Not secret (IEEE 802.1X-2020 clause
 /// 9.3.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "CknOctets", into = "CknOctets")]
 pub struct Ckn {
     octets: [u8; Self::LONGEST],
     length: u8,
@@ -271,6 +275,41 @@ impl Ckn {
     /// The octets.
     pub fn octets(&self) -> &[u8] {
         &self.octets[..usize::from(self.length)]
+    }
+}
+
+/// A name as it is passed on: its octets, and zeros behind them.
+#[derive(Serialize, Deserialize)]
+struct CknOctets {
+    octets: [u8; Ckn::LONGEST],
+    length: u8,
+}
+
+impl From<Ckn> for CknOctets {
+    fn from(Ckn { octets, length }: Ckn) -> Self {
+        Self { octets, length }
+    }
+}
+
+impl TryFrom<CknOctets> for Ckn {
+    type Error = &'static str;
+
+    fn try_from(CknOctets { octets, length }: CknOctets) -> Result<Self, Self::Error> {
+        octets.get(..usize::from(length)).and_then(Self::new).ok_or("no CKN")
+    }
+}
+
+impl From<An> for u8 {
+    fn from(an: An) -> Self {
+        an.number()
+    }
+}
+
+impl TryFrom<u8> for An {
+    type Error = &'static str;
+
+    fn try_from(number: u8) -> Result<Self, Self::Error> {
+        Self::new(number).ok_or("no AN")
     }
 }
 

@@ -31,6 +31,8 @@ pub use sets::{ParameterSet, PeerList};
 pub use system_name::{BadName, SystemName};
 pub use writer::{TooLong, Writer};
 
+use serde::{Deserialize, Serialize};
+
 use crate::ethernet::{EtherType, Header};
 use crate::id::{An, Ckn, Ki, MacAddr, Mi, Sci};
 use sets::RawSet;
@@ -79,7 +81,7 @@ pub struct PeerEntry {
 }
 
 /// MACsec Capability of a station (clause 11.11.3).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 pub enum Capability {
     /// No MACsec.
     None,
@@ -92,7 +94,7 @@ pub enum Capability {
 }
 
 /// Confidentiality Offset of a SAK (clause 11.11.3).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Confidentiality {
     /// No confidentiality: 0.
     Integrity,

@@ -5,10 +5,12 @@ mod token_bucket;
 use core::ops::Add;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use token_bucket::TokenBucket;
 
 /// A moment: microseconds since some start that all moments of a process share.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug, Serialize, Deserialize)]
 pub struct Instant(u64);
 
 impl Instant {

@@ -9,10 +9,21 @@ use zeroize::Zeroizing;
 
 use super::Gateway;
 use crate::WorkerUnresponsive;
-use crate::key_agreement::{Agreement, Context, KeyAgreement, KeyAgreementStatus};
+use crate::key_agreement::{Agreement, Context, KeyAgreement, KeyAgreementStatus, PassedAgreement};
 use crate::link::Keys;
 use crate::sa_changes::{NextPns, SaChanges};
 use crate::workers::WorkerSlot;
+
+/// Why a link does not go on with what was passed on.
+#[derive(Debug, thiserror::Error)]
+pub enum NotGoneOn {
+    /// There is no thread, or there are no random values.
+    #[error(transparent)]
+    System(#[from] io::Error),
+    /// It is the state of another link, or of another program.
+    #[error("{0}")]
+    State(String),
+}
 
 impl Gateway {
     /// Adds a link whose keys are agreed on, and whose name no other has. Its SecY has no SA and no receive SC: nothing
@@ -21,14 +32,32 @@ impl Gateway {
     /// # Errors
     /// If a thread cannot be started, or not be scheduled as it should; if there are no random values.
     pub fn add_agreed(&mut self, name: String, mut link: Link, agreement: KeyAgreement) -> io::Result<()> {
-        let now = Instant::now();
-        let mut seed = Zeroizing::new([0; 32]);
-        getrandom::fill(&mut *seed).map_err(io::Error::from)?;
+        let (now, seed) = (Instant::now(), seed()?);
         let agreement = Agreement::begin(now, self.moment(now), &mut link, agreement, &seed);
         self.give_to_worker(name, link, Keys::Agreed(Box::new(agreement)))?;
         // The first MKPDU goes out at once, or with the first ports.
         self.speak(self.links.len() - 1, now);
         Ok(())
+    }
+
+    /// As [`Gateway::add_agreed`], but the link goes on where one of the program before was: with its SAs, PNs and windows (`words`:
+    /// [`Link::pass_on`]), and as the same member of its group.
+    ///
+    /// # Errors
+    /// [`NotGoneOn`].
+    pub fn go_on_agreed(
+        &mut self,
+        name: String,
+        mut link: Link,
+        agreement: KeyAgreement,
+        passed: PassedAgreement,
+        words: &[u64],
+    ) -> Result<(), NotGoneOn> {
+        let (now, seed) = (Instant::now(), seed()?);
+        let agreement = Agreement::go_on(now, self.moment(now), &mut link, agreement, passed, &seed);
+        let agreement = agreement.map_err(NotGoneOn::State)?;
+        link.go_on(words).map_err(|error| NotGoneOn::State(error.to_string()))?;
+        Ok(self.give_to_worker(name, link, Keys::Agreed(Box::new(agreement)))?)
     }
 
     /// Puts another pipeline in the place of such a link's own between two turns, for other settings of its SecY. All SAs
@@ -133,4 +162,11 @@ impl Gateway {
         let worker = self.workers.handle_mut(at.worker);
         Some((agreement, Context { now, worker, slot: at.slot, link, kernel, notices: &mut self.notices }))
     }
+}
+
+/// Seed of a KaY's random values.
+fn seed() -> io::Result<Zeroizing<[u8; 32]>> {
+    let mut seed = Zeroizing::new([0; 32]);
+    getrandom::fill(&mut *seed).map_err(io::Error::from)?;
+    Ok(seed)
 }

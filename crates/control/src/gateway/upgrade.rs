@@ -13,6 +13,7 @@ use pnstore::{LeaseError, LeaseStore};
 use super::Gateway;
 use crate::WorkerUnresponsive;
 use crate::jobs::{HaltLink, SwapDatapath};
+use crate::key_agreement::PassedAgreement;
 use crate::link::Keys;
 use crate::static_keys::TransmitLease;
 use crate::workers::WorkerSlot;
@@ -21,13 +22,24 @@ use crate::workers::WorkerSlot;
 pub struct HaltedLink {
     /// Its name.
     pub name: String,
-    /// The PNs of its transmit SA.
-    pub lease: TransmitLease,
-    /// PNs of the latest block of that SA ([`Gateway::set_latest_block`]).
-    pub block: NonZeroU64,
+    /// Its keys.
+    pub keys: HaltedKeys,
     /// Itself.
     pub link: Box<Link>,
     at: WorkerSlot,
+}
+
+/// Keys of a link that has left its worker.
+pub enum HaltedKeys {
+    /// They are static.
+    Static {
+        /// The PNs of its transmit SA.
+        lease: TransmitLease,
+        /// PNs of the latest block of that SA ([`Gateway::set_latest_block`]).
+        block: NonZeroU64,
+    },
+    /// They are agreed on; none while something is under way between KaY and SecY.
+    Agreed(Option<Box<PassedAgreement>>),
 }
 
 /// Why floors are not on disk.
@@ -73,15 +85,30 @@ impl Gateway {
         let Some(number) = self.number(name) else { return Some("it is not there") };
         let link = &self.links[number];
         match link.keys() {
-            Keys::Agreed(_) => Some("its keys are agreed on ([link.mka])"),
             Keys::None => Some("it has no keys"),
-            Keys::Static(_) if link.cell().is_some() => Some("it has a [[fieldbus]]"),
-            Keys::Static(_) if link.kernel().is_some() => Some("programs in the kernel may have its SAs"),
+            _ if link.cell().is_some() => Some("it has a [[fieldbus]]"),
+            _ if link.kernel().is_some() => Some("programs in the kernel may have its SAs"),
+            Keys::Agreed(_) => None,
             Keys::Static(keys) if keys.is_changing() || keys.is_reserving() => {
                 Some("packet numbers are being reserved for it at this moment")
             }
             Keys::Static(_) => None,
         }
+    }
+
+    /// Whether no KaY waits for its SecY or its SecY for it. If one does, that is over in milliseconds.
+    pub fn are_keys_settled(&self) -> bool {
+        self.links.iter().all(|link| match link.keys() {
+            Keys::Agreed(agreement) => agreement.is_settled(),
+            Keys::Static(_) | Keys::None => true,
+        })
+    }
+
+    /// What a link's key agreement would pass on now, for the next program to judge. None if that is no such link, or something is under
+    /// way.
+    pub fn agreement_to_be_judged(&self, name: &str) -> Option<Box<PassedAgreement>> {
+        let Keys::Agreed(agreement) = self.links[self.number(name)?].keys() else { return None };
+        agreement.pass_on_to_be_judged().map(Box::new)
     }
 
     /// Takes all links out of their workers. Those of a worker that does not answer stay; the others go back.
@@ -104,11 +131,12 @@ impl Gateway {
 
     fn halt(&mut self, number: usize) -> Result<HaltedLink, WorkerUnresponsive> {
         let (name, at) = (self.links[number].name().to_owned(), self.links[number].at());
-        let Keys::Static(keys) = self.links[number].keys() else { return Err(WorkerUnresponsive) };
-        let (lease, block) = (keys.transmit_lease(), keys.latest_block());
         let job = HaltLink { slot: at.slot, of: self.links[number].identity(), link: None };
+        // What the worker reports meanwhile is handled when its links are back: until then a change would find no link.
         let link = self.workers.run(at.worker, Box::new(job))?.link.ok_or(WorkerUnresponsive)?;
-        Ok(HaltedLink { name, lease, block, link, at })
+        let keys = self.links[number].halted_keys(&link);
+        let halted = HaltedLink { name, keys: keys.unwrap_or(HaltedKeys::Agreed(None)), link, at };
+        Ok(halted)
     }
 
     /// Gives links back to their workers: they go on as if nothing had been.
@@ -234,7 +262,7 @@ mod tests {
         add(&mut gateway, "a", 1);
         let halted_block = |gateway: &mut Gateway| {
             let halted = gateway.halt_links().unwrap();
-            let block = halted[0].block;
+            let HaltedKeys::Static { block, .. } = halted[0].keys else { panic!("its keys are static") };
             gateway.resume_links(halted);
             block
         };

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | between a gateway's threads | one of them gets no CPU for up to five seconds |
 //! | to a gateway | it is killed and starts again; somebody wants another SAK |
+//! | to a gateway, at any time | another program goes on in its place (upgrade): in the last two seconds no frame is lost by that either |
 //! | on the network | losses, copies, delays, cuts of a direction, frames of before |
 //!
 //! Judged: no PN comes twice under an SA; nothing but MKPDUs and protected frames is on the network, and no plaintext; what a machine gets was
@@ -76,6 +77,8 @@ struct World {
     /// Frames that machines sent after the last fault, and when.
     calm: Vec<(FrameId, Duration)>,
     faults: u64,
+    /// Upgrades: those that were done.
+    upgrades: u64,
 }
 
 fn sdu((number, count): FrameId) -> Vec<u8> {
@@ -125,6 +128,7 @@ impl World {
             used: HashSet::new(),
             calm: vec![],
             faults: 0,
+            upgrades: 0,
             chance,
         };
         for number in 1..=2 + world.chance.below(2) as u8 {
@@ -265,6 +269,16 @@ impl World {
         Ok(())
     }
 
+    /// Another program goes on in the place of a gateway's.
+    fn upgrade(&mut self) -> Result<(), String> {
+        let at = self.chance.below(self.gateways.len() as u64) as usize;
+        let (clocks, seed, plan) = (self.clocks(), self.chance.octets(), self.plan);
+        let gateway = &mut self.gateways[at];
+        let upgraded = gateway.start.upgrade(gateway.number, plan, &seed, clocks);
+        self.upgrades += u64::from(upgraded.map_err(|why| format!("it goes on: {}: {why}", self.name(at)))?);
+        Ok(())
+    }
+
     fn machines(&mut self) {
         let soon = self.soon();
         for gateway in &mut self.gateways {
@@ -277,13 +291,13 @@ impl World {
         }
     }
 
-    fn run(mut self) -> Result<[u64; 3], String> {
+    fn run(mut self) -> Result<[u64; 4], String> {
         let end = CALM + HEALED + WATCHED;
-        let (mut cycle, mut fault) = (Duration::ZERO, Duration::ZERO);
+        let (mut cycle, mut fault, mut upgrade) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
         loop {
             let turns = self.gateways.iter().flat_map(|of| [of.control_at, of.worker_at]);
             let flight = self.wire.peek().map(|Reverse((at, ..))| *at);
-            self.now = turns.chain(flight).chain([cycle, fault]).min().unwrap_or(end).max(self.now);
+            self.now = turns.chain(flight).chain([cycle, fault, upgrade]).min().unwrap_or(end).max(self.now);
             if self.now >= end {
                 break;
             }
@@ -293,6 +307,10 @@ impl World {
                     self.fault()?;
                     fault = self.now + Duration::from_millis(self.chance.below(800));
                 }
+            }
+            if upgrade <= self.now {
+                self.upgrade()?;
+                upgrade = self.now + Duration::from_millis(self.chance.below(2_000));
             }
             if cycle <= self.now {
                 cycle = self.now + CYCLE;
@@ -322,7 +340,7 @@ impl World {
             }
         }
         let delivered = self.gateways.iter().map(|of| of.delivered.len() as u64).sum();
-        Ok([self.used.len() as u64, delivered, self.faults])
+        Ok([self.used.len() as u64, delivered, self.faults, self.upgrades])
     }
 }
 
@@ -330,7 +348,7 @@ impl World {
 fn whatever_happens_between_control_and_workers_nothing_comes_twice_and_all_heals() {
     let began = Instant::now();
     let seeds = testkit::seeds(200);
-    let (mut sums, mut wrong, count) = ([0; 3], 0, seeds.end - seeds.start);
+    let (mut sums, mut wrong, count) = ([0; 4], 0, seeds.end - seeds.start);
     for seed in seeds {
         match World::new(seed).run() {
             Ok(counts) => sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count),
@@ -340,15 +358,15 @@ fn whatever_happens_between_control_and_workers_nothing_comes_twice_and_all_heal
             }
         }
     }
-    let [protected, delivered, faults] = sums;
+    let [protected, delivered, faults, upgrades] = sums;
     let took = began.elapsed().as_secs_f64();
     let time = count as f64 * (CALM + HEALED + WATCHED).as_secs_f64();
     println!(
-        "control, {count} seeds: {protected} frames protected, {delivered} delivered, {faults} faults; {time:.0} s of virtual time in {took:.1} s, {:.0} times as fast",
+        "control, {count} seeds: {protected} frames protected, {delivered} delivered, {faults} faults, {upgrades} upgrades; {time:.0} s of virtual time in {took:.1} s, {:.0} times as fast",
         time / took
     );
     assert_eq!(wrong, 0, "see above");
-    assert!(delivered > 0 && faults > 0);
+    assert!(delivered > 0 && faults > 0 && upgrades > 0);
 }
 
 #[test]

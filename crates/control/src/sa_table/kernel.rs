@@ -43,7 +43,7 @@ impl SaTable {
             *in_kernel = false;
             for (sci, _, lowest) in standing.receive.iter().filter(|(_, an, _)| *an == sak.an) {
                 let Some(admission) = sak.receive.iter().find(|of| of.sci == *sci) else { continue };
-                match self.receive_sa(sak, admission, *lowest) {
+                match self.receive_sa(sak, admission, *lowest, self.replay_window) {
                     Ok(sa) => self.changes.list.push(SaChange::InstallReceive { sci: *sci, sa: Some(sa) }),
                     Err(why) => done = Err(why.into()),
                 }

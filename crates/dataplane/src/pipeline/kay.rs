@@ -69,6 +69,13 @@ impl Pipeline {
         }
     }
 
+    /// Sends all MKPDUs that wait: the link leaves its worker.
+    pub(crate) fn send_all_mkpdus(&mut self, pool: &mut Pool, out: &mut ToProtected, port: &mut dyn Port) {
+        for _ in 0..TX_MKPDUS.div_ceil(MKPDUS) {
+            self.send_mkpdus(pool, out, port);
+        }
+    }
+
     /// Drops the MKPDUs of a link without ports: they would be old when there are ports again.
     pub(crate) fn drain_mkpdus(&mut self) {
         let Some(kay) = &mut self.kay else { return };

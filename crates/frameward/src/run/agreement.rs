@@ -65,13 +65,9 @@ pub(super) fn key_agreement(
         peers: mka.peers.clone(),
         accept_integrity: mka.accept_integrity,
     };
-    let entry = |cak: &config::key_file::NamedCak| CakEntry {
-        ckn: cak.ckn(),
-        cak: Cak::new(cak.octets()).expect("invariant: a CAK has 16 or 32 octets, as its file was judged"),
-    };
     KeyAgreement {
         settings,
-        caks: mka.caks().map(entry).collect(),
+        caks: caks(mka),
         replay_window: link.replay_window,
         hold: link.fragmentation.map(|how| how.hold).unwrap_or_default(),
         express_classes: link.fragmentation.map(|how| how.express).unwrap_or_default(),
@@ -80,6 +76,15 @@ pub(super) fn key_agreement(
         beside_stations: link.in_site,
         record: None,
     }
+}
+
+/// The CAKs of a link, the preferred one first.
+pub(super) fn caks(mka: &Mka) -> Vec<CakEntry> {
+    let entry = |cak: &config::key_file::NamedCak| CakEntry {
+        ckn: cak.ckn(),
+        cak: Cak::new(cak.octets()).expect("invariant: a CAK has 16 or 32 octets, as its file was judged"),
+    };
+    mka.caks().map(entry).collect()
 }
 
 /// Keeps the log of a link's KaY there.

@@ -29,7 +29,7 @@ use super::reload::ReloadRequests;
 use super::site::RunningSite;
 use super::static_keys::{Granted, NewSas};
 use super::surface::Surface;
-use super::upgrade::Passed;
+use super::upgrade::{Passed, PassedLink};
 use super::verdicts::Verdicts;
 use super::{Measured, RunError, Running, SitePrograms, polling, restored};
 use crate::log::Log;
@@ -93,7 +93,7 @@ impl Running {
         around: Around,
         log: &Log,
     ) -> Result<Self, RunError> {
-        let Around { programs, site_programs, locked, http, socket_lock, program, passed } = around;
+        let Around { programs, site_programs, locked, http, socket_lock, program, mut passed } = around;
         let Config { file, gateway, links, sites, outline, .. } = config;
         let (mut started, datapaths) = (Instant::now(), datapaths(&links, &sites));
         let machine = Machine::this(interfaces(&links, &sites));
@@ -116,6 +116,9 @@ impl Running {
         let control =
             Gateway::new(leases, polling(gateway.polling), workers.scheduling).map_err(RunError::Thread)?;
         let mut control = control.on_cpus(workers.cpus).with_kernel_programs(programs);
+        if let Some(passed) = &passed {
+            control = control.on_clock_since(passed.clock_start());
+        }
         control.start_workers(datapaths).map_err(RunError::Thread)?;
         let machine = match &passed {
             Some(passed) => restored::Machine::go_on(passed.gateway.machine)
@@ -148,7 +151,7 @@ impl Running {
             http,
             log: log.clone(),
         };
-        let begun = running.start_all(links, sites, passed.as_ref());
+        let begun = running.start_all(links, sites, passed.as_mut());
         match begun {
             Ok(()) => {
                 running.has_become(passed);
@@ -162,10 +165,10 @@ impl Running {
         &mut self,
         links: Vec<Link>,
         sites: Vec<Site>,
-        passed: Option<&Passed>,
+        mut passed: Option<&mut Passed>,
     ) -> Result<(), RunError> {
         let lans = sites.iter().map(|site| self.check_lan(site)).collect::<Result<Vec<_>, _>>()?;
-        let links = links.into_iter().map(|link| self.open_link(link, passed));
+        let links = links.into_iter().map(|link| self.open_link(link, passed.as_deref()));
         let links = links.collect::<Result<Vec<_>, _>>()?;
         for (site, lan) in sites.into_iter().zip(lans) {
             let site = self.open_site(site, lan);
@@ -184,13 +187,15 @@ impl Running {
             if ready.take_if(|_| has_no_site).is_some() {
                 running.wait(NO_SITE.to_owned(), Instant::now());
             }
+            let agreement =
+                passed.as_deref_mut().and_then(|passed| passed.take_agreement(&running.config.name));
             let started = ready.map(|ready| {
-                let going_on = passed.and_then(|passed| passed.link(&running.config).ok());
+                let going_on = passed.as_deref().and_then(|passed| passed.link(&running.config).ok());
                 let grant = |sas: &StaticSas| match going_on {
                     Some(link) => Ok(link.granted(sas)),
                     None => Granted::at_start(&running.config, sas, &mut self.control),
                 };
-                ready.begin(&running.config, grant, &self.measured)
+                ready.begin(&running.config, grant, agreement, &self.measured)
             });
             match started.transpose() {
                 Ok(started) => begun.push((running, started)),
@@ -216,8 +221,9 @@ impl Running {
                     .and_then(|()| self.tell_kay_of_place(&mut running).map_err(RunError::LinkPlace))
                     .map(|()| running.announce()),
             };
-            if let Some(going_on) = passed.and_then(|passed| passed.link(&running.config).ok()) {
-                self.control.set_latest_block(&running.config.name, going_on.latest_block());
+            let going_on = passed.as_deref().and_then(|passed| passed.link(&running.config).ok());
+            if let Some(block) = going_on.and_then(PassedLink::latest_block) {
+                self.control.set_latest_block(&running.config.name, block);
             }
             self.links.push(running);
             given?;
@@ -269,7 +275,7 @@ impl Running {
     pub(super) fn begin(&mut self, link: &mut RunningLink, ready: ReadyLink) -> Result<(), RunError> {
         let new = NewSas { transmit: true, express: true };
         let grant = |sas: &StaticSas| Granted::of(&link.config, sas, new, &mut self.control);
-        let started = ready.begin(&link.config, grant, &self.measured)?;
+        let started = ready.begin(&link.config, grant, None, &self.measured)?;
         started.give_to(link, &mut self.control, self.gateway.io)?;
         self.tell_kay_of_place(link).map_err(RunError::LinkPlace)
     }

@@ -13,7 +13,9 @@
 //! Sockets are the kernel's: what arrives meanwhile waits in their rings, and nothing arrives twice. The time is that
 //! of a start without measurements, some hundredths of a second.
 //!
-//! Left out on purpose: roles other than links with static keys. They are refused before anything is touched.
+//! A link whose keys are agreed on goes on as the same member of its group. No SAK is in the middle of its installation then: that is waited for.
+//!
+//! Left out on purpose: roles other than links in user space. They are refused before anything is touched.
 
 mod passed;
 
@@ -178,8 +180,8 @@ impl Running {
     /// Starts the new program, which judges. Nothing here waits for it: what it reads is a file, and its words are looked at when it has ended.
     fn have_judged(&self, program: &Path) -> io::Result<Child> {
         let links = self.links.iter().filter_map(|running| {
-            let sas = running.config.static_sas()?;
-            Some(PassedLink::judged(&running.config, sas, running.pass_on()?, running.fallback().cloned()))
+            let fallback = running.fallback().cloned();
+            PassedLink::judged(&running.config, &self.control, running.pass_on()?, fallback)
         });
         let document = Passed::new(self.passed_gateway([0; 2]), links.collect()).encode()?;
         let child = Command::new(program)
@@ -247,6 +249,10 @@ impl Running {
     pub(super) fn go_on_with_upgrade(&mut self, asks: &Asks) {
         let Some(mut asked) = self.upgrade.take() else { return };
         match asked.stage {
+            // A SAK is installed within milliseconds.
+            Stage::Due(_) if !self.control.are_keys_settled() && Instant::now() < asked.until => {
+                return self.upgrade = Some(asked);
+            }
             Stage::Due(at) if Instant::now() >= at => {
                 return self.upgrade_or_say_why(&asked.program, asked.file, asks);
             }
@@ -277,6 +283,8 @@ impl Running {
     /// The next stage, or the same if somebody is not done yet.
     fn next_stage(&self, stage: Stage, program: &Path) -> Result<Stage, String> {
         match stage {
+            // What is judged is what is passed on: no SAK is being installed.
+            Stage::Reads { judged: false, .. } if !self.control.are_keys_settled() => Ok(stage),
             Stage::Reads { answer, judged } => match answer.try_recv() {
                 Ok(loaded) => {
                     self.is_what_runs(loaded)?;
@@ -310,6 +318,9 @@ impl Running {
                 // A service may send no signal: then it ends by itself ([`JUDGING`]).
                 let _ = child.kill();
                 format!("{} does not answer", asked.program.display())
+            }
+            Stage::Reads { .. } if !self.control.are_keys_settled() => {
+                "a key is being installed, and that does not end: frameward rekey, then ask again".into()
             }
             Stage::Reads { .. } | Stage::Due(_) => {
                 format!("{} or a key file that it names could not be read yet", self.file.display())
@@ -358,8 +369,8 @@ impl Running {
         for running in &self.links {
             let name = &running.config.name;
             let link = halted.iter_mut().find(|halted| halted.name == *name).and_then(|halted| {
-                let (sas, fallback) = (running.config.static_sas()?, running.fallback().cloned());
-                PassedLink::new(halted, sas, running.pass_on()?, fallback, running.unmarked())
+                let fallback = running.fallback().cloned();
+                PassedLink::new(halted, &running.config, running.pass_on()?, fallback, running.unmarked())
             });
             passed
                 .links
@@ -414,6 +425,7 @@ impl Running {
             inherited: privilege::inherited().unwrap_or_default(),
             uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
             halted_us: unix_microseconds(),
+            clock_us: passed::clock_since(self.control.clock_start()),
             upgrade: UpgradeReport { count, done: true, waited_ms: None, why: None },
             reload: self.reloaded.clone(),
             baseline: self.baseline.as_deref().cloned(),

@@ -16,7 +16,7 @@ fn group(seed: u64, stations: usize, caks: &[u8]) -> World {
 
 fn change(world: &mut World, i: usize, caks: &[u8]) {
     let settings = world.stations[i].settings.clone();
-    world.with(i, |kay, now| kay.change(now, settings, caks.iter().map(|octet| cak(*octet)).collect()));
+    world.change(i, settings, caks.iter().map(|octet| cak(*octet)).collect());
 }
 
 /// First each station gets the new CAK beside the old one, then the old one is taken away.
@@ -53,7 +53,7 @@ fn a_fallback_takes_over_without_a_lost_frame() {
     world.run(seconds(5));
     assert_eq!(world.status(0).ckn.octets(), [1]);
     let settings = world.stations[1].settings.clone();
-    world.with(1, |kay, now| kay.change(now, settings, vec![named_cak(&[1], 0xee), cak(9)]));
+    world.change(1, settings, vec![named_cak(&[1], 0xee), cak(9)]);
     let end = world.now + seconds(20);
     let under_fallback = |world: &World| all.iter().all(|i| world.status(*i).ckn.octets() == [9]);
     assert!(world.run_until(end, |world| world.is_secured(&all) && under_fallback(world)));
@@ -124,7 +124,7 @@ fn another_cak_has_no_trouble_of_the_one_before() {
         world.switch_off(1);
         let third = if before == Fault::WrongCak { named_cak(&[3], 3) } else { named_cak(&[2], 1) };
         let settings = world.stations[0].settings.clone();
-        world.with(0, |kay, now| kay.change(now, settings, vec![third]));
+        world.change(0, settings, vec![third]);
         assert_eq!(world.status(0).fault, Some(Fault::Alone));
     }
 }

@@ -183,7 +183,7 @@ fn another_suite_is_configured_without_a_lost_frame() {
             let mut settings = world.stations[*i].settings.clone();
             settings.announced.suites.push(SuiteTiming { suite, nanoseconds: 1 });
             world.stations[*i].settings = settings.clone();
-            world.with(*i, |kay, now| kay.change(now, settings, vec![cak(1)]));
+            world.change(*i, settings, vec![cak(1)]);
         }
         let end = world.now + seconds(10);
         let is_so = |world: &World| {
@@ -194,7 +194,7 @@ fn another_suite_is_configured_without_a_lost_frame() {
             let mut settings = world.stations[i].settings.clone();
             settings.announced.suites.retain(|figure| figure.suite == suite);
             world.stations[i].settings = settings.clone();
-            world.with(i, |kay, now| kay.change(now, settings, vec![cak(1)]));
+            world.change(i, settings, vec![cak(1)]);
         }
         assert!(world.run_until(end, is_so), "{suite}");
     }
@@ -361,7 +361,7 @@ fn a_station_that_begins_to_pad_does_so_under_the_sak_that_is_there() {
         let mut pads = world.stations[i].settings.clone();
         pads.pad = true;
         world.stations[i].settings = pads.clone();
-        world.with(i, |kay, now| kay.change(now, pads, vec![cak(1)]));
+        world.change(i, pads, vec![cak(1)]);
         assert!(padded(&world, i) && !padded(&world, 1 - i), "station {i}");
         world.run(seconds(5));
         assert_eq!((world.ki(0), world.lost), (ki, 0), "station {i}");
@@ -480,7 +480,7 @@ fn a_member_that_misses_an_announcement_sends_no_fragments_for_long() {
         world.deaf.insert((0, 2));
         let mut with_programs = world.stations[0].settings.clone();
         with_programs.announced.in_kernel = true;
-        world.with(0, |kay, now| kay.change(now, with_programs, vec![cak(1)]));
+        world.change(0, with_programs, vec![cak(1)]);
         world.run(ms(500));
         world.deaf.clear();
         world.run(seconds(6));
@@ -506,7 +506,7 @@ fn any_takes_the_suite_of_the_programs_if_all_have_some() {
     assert!((0..2).all(|i| whole(&world, i)));
     // One has none any more: as without them, with fragments.
     second.announced.in_kernel = false;
-    world.with(1, |kay, now| kay.change(now, second, vec![cak(1)]));
+    world.change(1, second, vec![cak(1)]);
     world.run(seconds(5));
     world.secure(&[0, 1], seconds(6));
     assert_eq!(suite(&world), CipherSuite::GcmAes128);
@@ -529,7 +529,7 @@ fn set_mtu(world: &mut World, i: usize, carries_whole: bool) {
     let mut settings = world.stations[i].settings.clone();
     (settings.announced.carries_whole, settings.announced.in_kernel) = (carries_whole, carries_whole);
     world.stations[i].settings = settings.clone();
-    world.with(i, |kay, now| kay.change(now, settings, vec![cak(1)]));
+    world.change(i, settings, vec![cak(1)]);
 }
 
 /// A group of stations with programs, of which one is key server.

@@ -388,7 +388,7 @@ fn who_was_expelled_comes_back_under_another_sak_alone() {
     // 2 is cut off for everybody; it holds on to what it has.
     let mut held = world.stations[2].settings.clone();
     held.on_peer_loss = OnPeerLoss::Hold;
-    world.with(2, |kay, now| kay.change(now, held, vec![cak(1)]));
+    world.change(2, held, vec![cak(1)]);
     world.part(&[2], &[0, 1]);
     world.run(seconds(10));
     let gone = world.stations[2].settings.sci;

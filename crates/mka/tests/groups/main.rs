@@ -13,6 +13,7 @@ mod listeners;
 mod names;
 mod parted;
 mod partial;
+mod passed_on;
 mod recorded;
 mod refused;
 mod rekeys;

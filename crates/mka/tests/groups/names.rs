@@ -58,10 +58,10 @@ fn stations_hear_each_others_names_and_a_change_costs_no_sak() {
         }
     }
     let ki = world.ki(0);
-    world.with(0, |kay, now| kay.change(now, named(0, "press-x"), vec![cak(1)]));
+    world.change(0, named(0, "press-x"), vec![cak(1)]);
     world.run(seconds(1));
     assert_eq!([1, 2].map(|i| called(&world, i, 0)), [name("press-x"); 2], "the change is announced at once");
-    world.with(1, |kay, now| kay.change(now, settings(1), vec![cak(1)]));
+    world.change(1, settings(1), vec![cak(1)]);
     world.run(seconds(10));
     assert_eq!(
         [0, 2].map(|i| called(&world, i, 1)),

@@ -60,7 +60,7 @@ fn change(world: &mut World, i: usize, caks: &[u8], peers: &[usize]) {
     let mut settings = world.stations[i].settings.clone();
     settings.peers = peers.iter().map(|number| sci(*number)).collect();
     world.stations[i].settings = settings.clone();
-    world.with(i, |kay, now| kay.change(now, settings, caks.iter().map(|octet| cak(*octet)).collect()));
+    world.change(i, settings, caks.iter().map(|octet| cak(*octet)).collect());
 }
 
 #[test]

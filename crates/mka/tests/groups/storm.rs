@@ -21,10 +21,11 @@ fn calm(world: &mut World) {
     world.forgive();
 }
 
-fn storm(seed: u64) {
+pub(crate) fn storm(seed: u64, begin: impl FnOnce(&mut World)) -> World {
     let mut random = Random(seed);
     let stations = 2 + random.below(7) as usize;
     let mut world = World::new(seed);
+    begin(&mut world);
     world.data_each = Some(ms(50));
     let suite = [SuiteRule::Any, SuiteRule::Any, SuiteRule::Only(CipherSuite::GcmAesXpn128)];
     let suite = suite[random.below(3) as usize];
@@ -90,6 +91,7 @@ fn storm(seed: u64) {
         assert!(kis.len() <= 12, "{} SAKs in ten quiet seconds", kis.len());
         world.secure(&all, seconds(1));
     }
+    world
 }
 
 /// `FRAMEWARD_MKA_STORMS`: how many; `FRAMEWARD_MKA_STORM`: the first seed.
@@ -99,7 +101,7 @@ fn storms_end() {
     let first = number("FRAMEWARD_MKA_STORM").unwrap_or(0);
     for seed in first..first + number("FRAMEWARD_MKA_STORMS").unwrap_or(25) {
         eprintln!("storm {seed}");
-        storm(seed);
+        storm(seed, |_| {});
     }
 }
 

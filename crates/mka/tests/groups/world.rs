@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
-use mka::{CakEntry, Event, Kay, Settings, Status};
+use mka::{CakEntry, Event, Kay, PassedKay, Settings, Status};
 use wire::{Instant, Ki, Sci, Ssci};
 
 use crate::secy::{Protected, SecY};
@@ -13,6 +13,8 @@ use crate::station::{Random, cak, seconds, settings};
 pub(crate) struct Station {
     pub(crate) settings: Settings,
     pub(crate) kay: Option<Kay>,
+    /// What the KaY began with or was given last.
+    pub(crate) given: Option<(Settings, Vec<CakEntry>, [u8; 32])>,
     pub(crate) secy: SecY,
     /// When the KaY wants to be woken.
     timeout: Option<Instant>,
@@ -59,6 +61,11 @@ pub(crate) struct World {
     /// All frames that were carried, for replays.
     pub(crate) recorded: Vec<(usize, Vec<u8>)>,
     pub(crate) records: bool,
+    /// In how many of 100 moments a KaY is replaced by one that goes on with what it passes on.
+    pub(crate) replacing: Option<(Random, u64)>,
+    pub(crate) replaced: u64,
+    /// What was passed on, for those who want to see it.
+    pub(crate) passed: Option<Vec<Vec<u8>>>,
 }
 
 impl World {
@@ -86,6 +93,9 @@ impl World {
             mkpdus: 0,
             recorded: vec![],
             records: false,
+            replacing: replacing().map(|percent| (Random(seed), percent)),
+            replaced: 0,
+            passed: None,
         }
     }
 
@@ -101,7 +111,14 @@ impl World {
 
     pub(crate) fn add(&mut self, settings: Settings) -> usize {
         let secy = SecY::new(settings.sci, Duration::from_micros(300));
-        self.stations.push(Station { settings, kay: None, secy, timeout: None, established: HashSet::new() });
+        self.stations.push(Station {
+            settings,
+            kay: None,
+            given: None,
+            secy,
+            timeout: None,
+            established: HashSet::new(),
+        });
         self.stations.len() - 1
     }
 
@@ -111,6 +128,7 @@ impl World {
         let mut seed = [0; 32];
         seed.chunks_mut(8).for_each(|chunk| chunk.copy_from_slice(&self.random.next().to_be_bytes()));
         let station = &mut self.stations[i];
+        station.given = Some((station.settings.clone(), caks.clone(), seed));
         station.kay = Some(Kay::new(self.now, station.settings.clone(), caks, &seed));
         self.pump(i);
     }
@@ -155,8 +173,41 @@ impl World {
         self.pump(i);
     }
 
+    /// Other settings and CAKs for a KaY that runs.
+    pub(crate) fn change(&mut self, i: usize, settings: Settings, caks: Vec<CakEntry>) {
+        if let Some((given, given_caks, _)) = &mut self.stations[i].given {
+            (*given, *given_caks) = (settings.clone(), caks.clone());
+        }
+        self.with(i, |kay, now| kay.change(now, settings, caks));
+    }
+
+    /// Puts a KaY in the place of a station's, which goes on with what that one passes on: all that can be seen is the same.
+    pub(crate) fn replace(&mut self, i: usize) {
+        let (now, station) = (self.now, &mut self.stations[i]);
+        let (Some(kay), Some((settings, caks, seed))) = (&mut station.kay, &station.given) else { return };
+        let Some(passed) = kay.pass_on() else { return };
+        let text = serde_json::to_vec(&passed).expect("a text");
+        let again: PassedKay = serde_json::from_slice(&text).expect("what was written");
+        let next = Kay::go_on(now, again, settings.clone(), caks.clone(), seed).expect("it goes on");
+        assert_eq!(format!("{next:?}"), format!("{kay:?}"));
+        assert_eq!(next.status(now), kay.status(now));
+        assert_eq!((next.counters(), next.poll_timeout()), (kay.counters(), kay.poll_timeout()));
+        *kay = next;
+        self.replaced += 1;
+        self.passed.iter_mut().for_each(|all| all.push(text.clone()));
+    }
+
+    fn replace_at_times(&mut self, i: usize) {
+        if let Some((random, percent)) = &mut self.replacing
+            && random.chance(*percent)
+        {
+            self.replace(i);
+        }
+    }
+
     /// Carries out all that a KaY wants.
     pub(crate) fn pump(&mut self, i: usize) {
+        self.replace_at_times(i);
         loop {
             let now = self.now;
             let Some(kay) = self.stations[i].kay.as_mut() else { return };
@@ -171,6 +222,7 @@ impl World {
                 continue;
             }
             self.stations[i].timeout = kay.poll_timeout();
+            self.replace_at_times(i);
             return;
         }
     }
@@ -418,6 +470,11 @@ impl World {
     pub(crate) fn ki(&self, i: usize) -> Ki {
         self.stations[i].secy.transmits.expect("it transmits")
     }
+}
+
+/// `FRAMEWARD_MKA_REPLACE`, in percent: all tests with KaYs that are replaced at so many moments.
+fn replacing() -> Option<u64> {
+    std::env::var("FRAMEWARD_MKA_REPLACE").ok().map(|percent| percent.parse().expect("a number"))
 }
 
 fn secy_sci(world: &World, i: usize) -> Sci {

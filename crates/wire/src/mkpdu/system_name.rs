@@ -5,6 +5,9 @@
 
 use core::fmt;
 
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 /// Name of a station: 1 to 63 octets of printable ASCII (20 to 7E) without quotation mark, apostrophe and backslash, no space at an end.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SystemName {
@@ -13,7 +16,7 @@ pub struct SystemName {
 }
 
 /// Broken rule of a name.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum BadName {
     /// No octet, or more than 63.
     Length,
@@ -40,6 +43,33 @@ impl SystemName {
     /// The name.
     pub fn as_str(&self) -> &str {
         core::str::from_utf8(&self.octets[..usize::from(self.length)]).expect("invariant: checked by `new`")
+    }
+}
+
+impl Serialize for SystemName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for SystemName {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Name;
+
+        impl Visitor<'_> for Name {
+            type Value = SystemName;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the name of a station")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<SystemName, E> {
+                SystemName::new(text.as_bytes())
+                    .map_err(|_| E::invalid_value(de::Unexpected::Str(text), &self))
+            }
+        }
+
+        deserializer.deserialize_str(Name)
     }
 }
 

@@ -45,40 +45,48 @@ pub(super) struct Start {
 
 impl Start {
     pub(super) fn new(number: u8, plan: Plan, seed: &[u8; 32], now: Instant, moment: wire::Instant) -> Self {
-        let secy = secy::Settings {
-            protect_frames: true,
-            sci_inclusion: SciInclusion::Always,
-            validate_frames: ValidateFrames::Strict,
-            replay_protect: true,
-            clear_vlan: ClearVlan::Refuse,
-            mtu: MTU,
-            reassemble: false,
-        };
-        let settings = settings(number, plan);
-        let pipeline = Pipeline::new(SecY::new(settings.sci, secy), &[], None);
+        let pipeline = pipeline(number, plan);
         let ((machine, plain), (wire, protected)) = (MemoryPort::pair(PORT), MemoryPort::pair(PORT));
         let pool = Pool::new(ChunkOctets::Octets2048, PORT).expect("a pool");
         let mut link = Link::new(pool, Box::new(plain), Box::new(protected), pipeline);
-        let agreement = KeyAgreement {
-            settings,
-            caks: vec![CakEntry {
-                ckn: Ckn::new(&[1]).expect("a name"),
-                cak: Cak::new(&[1; 16]).expect("a CAK"),
-            }],
-            replay_window: plan.replay_window,
-            hold: Duration::ZERO,
-            express_classes: ExpressClasses::DEFAULT,
-            padding: FrameSizes::default(),
-            antedate: false,
-            beside_stations: false,
-            record: None,
-        };
-        let agreement = Agreement::begin(now, moment, &mut link, agreement, seed);
+        let agreement = Agreement::begin(now, moment, &mut link, key_agreement(number, plan), seed);
         let (handle, held) = WorkerHandle::manual().expect("a socket pair");
         let mut datapaths = Datapaths::default();
         datapaths.insert(0, Datapath::Link(Box::new(link)));
         let (done, installed) = (VecDeque::new(), [0; An::COUNT]);
         Self { agreement, handle, held, datapaths, done, machine, wire, installed }
+    }
+
+    /// Another program goes on in its place, unless something is under way. What the worker has said meanwhile is lost.
+    pub(super) fn upgrade(
+        &mut self,
+        number: u8,
+        plan: Plan,
+        seed: &[u8; 32],
+        (now, moment): (Instant, wire::Instant),
+    ) -> Result<bool, String> {
+        // The link leaves behind all jobs that were given before.
+        self.run_jobs();
+        let Some(Datapath::Link(mut link)) = self.datapaths.remove(0) else {
+            return Err("there is no link".into());
+        };
+        let passed = self.agreement.pass_on(&link.pipeline().secy);
+        let Some(passed) = passed else {
+            self.datapaths.insert(0, Datapath::Link(link));
+            return Ok(false);
+        };
+        let text = serde_json::to_vec(&passed).map_err(|error| error.to_string())?;
+        let passed = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let ports = link.close().ok_or("it has ports")?;
+        let mut next = Link::closed(pipeline(number, plan));
+        self.agreement = Agreement::go_on(now, moment, &mut next, key_agreement(number, plan), passed, seed)?;
+        next.go_on(&link.words()).map_err(|error| error.to_string())?;
+        next.open(ports);
+        let (handle, held) = WorkerHandle::manual().map_err(|error| error.to_string())?;
+        (self.handle, self.held) = (handle, held);
+        self.datapaths.insert(0, Datapath::Link(Box::new(next)));
+        self.done.clear();
+        Ok(true)
     }
 
     /// Control's turn. Error: what the worker could not do.
@@ -122,6 +130,14 @@ impl Start {
     /// The worker's turn. True if it has something for control.
     pub(super) fn turn_worker(&mut self, now: Instant, moment: wire::Instant) -> bool {
         let waiting = self.agreement.mailbox.waiting();
+        self.run_jobs();
+        if let Some(link) = self.datapaths.link(0) {
+            while link.turn(moment, now).0 > 0 {}
+        }
+        !self.done.is_empty() || self.agreement.mailbox.waiting() > waiting
+    }
+
+    fn run_jobs(&mut self) {
         while let Some(job) = self.held.job() {
             let mut job: Box<dyn Job> = match of_kind::<LinkJob<SaChanges>>(job) {
                 Ok(job) => {
@@ -137,10 +153,34 @@ impl Start {
             job.run(&mut self.datapaths);
             self.done.push_back(job);
         }
-        if let Some(link) = self.datapaths.link(0) {
-            while link.turn(moment, now).0 > 0 {}
-        }
-        !self.done.is_empty() || self.agreement.mailbox.waiting() > waiting
+    }
+}
+
+fn pipeline(number: u8, plan: Plan) -> Pipeline {
+    let secy = secy::Settings {
+        protect_frames: true,
+        sci_inclusion: SciInclusion::Always,
+        validate_frames: ValidateFrames::Strict,
+        replay_protect: true,
+        clear_vlan: ClearVlan::Refuse,
+        mtu: MTU,
+        reassemble: false,
+    };
+    Pipeline::new(SecY::new(settings(number, plan).sci, secy), &[], None)
+}
+
+fn key_agreement(number: u8, plan: Plan) -> KeyAgreement {
+    let (ckn, cak) = (Ckn::new(&[1]).expect("a name"), Cak::new(&[1; 16]).expect("a CAK"));
+    KeyAgreement {
+        settings: settings(number, plan),
+        caks: vec![CakEntry { ckn, cak }],
+        replay_window: plan.replay_window,
+        hold: Duration::ZERO,
+        express_classes: ExpressClasses::DEFAULT,
+        padding: FrameSizes::default(),
+        antedate: false,
+        beside_stations: false,
+        record: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Instant;
 
-use control::{KeyAgreement, Recorder, StaticKeys, TransmitLease};
+use control::{KeyAgreement, NotGoneOn, PassedAgreement, Recorder, StaticKeys, TransmitLease};
 use dataplane::link::{Link as Forwarding, Ports};
 use dataplane::open::{self, OpenError, OpenPorts, open_ports, open_secured_lan};
 use dataplane::pipeline::Pipeline;
@@ -60,6 +60,8 @@ pub(in crate::run) const NO_SITE: &str = "its site is not started yet";
 enum StartedKeys {
     Static(StaticKeys),
     Agreed(Box<KeyAgreement>),
+    /// The same, of a member that goes on.
+    GoingOn(Box<KeyAgreement>, Box<PassedAgreement>),
     None,
 }
 
@@ -140,11 +142,12 @@ impl ReadyLink {
         })
     }
 
-    /// Gives it keys: static ones begin with what is granted them on disk.
+    /// Gives it keys: static ones begin with what is granted them on disk, and key agreement with what was passed on, if that was.
     pub(in crate::run) fn begin(
         self,
         link: &Link,
         grant: impl FnOnce(&StaticSas) -> Result<Granted, LeaseError>,
+        passed: Option<Box<PassedAgreement>>,
         measured: &Measured,
     ) -> Result<StartedLink, RunError> {
         let Self { ports, prepared, mtus, source, fallback, record, in_kernel, words } = self;
@@ -163,7 +166,11 @@ impl ReadyLink {
                 let sci = mka.sci_on(source);
                 let agreement = key_agreement(link, mka, (sci, source), mtus, measured, in_kernel);
                 let agreement = KeyAgreement { record, ..agreement };
-                let keys = StartedKeys::Agreed(Box::new(agreement));
+                let agreement = Box::new(agreement);
+                let keys = match passed {
+                    Some(passed) => StartedKeys::GoingOn(agreement, passed),
+                    None => StartedKeys::Agreed(agreement),
+                };
                 (bare_secy(link, sci, mtus), keys, Pn::FIRST, None)
             }
             // Nothing reaches this SecY: any SCI does.
@@ -209,18 +216,10 @@ impl StartedLink {
             return Err(RunError::Site(format!("link {name:?}: {NO_SITE}")));
         }
         // A cell is there before the first frame: none of its relations' goes another way.
-        let mut forwarding = Forwarding::closed(pipeline);
-        if let Some(words) = words {
-            let went_on = forwarding.go_on(&words);
-            went_on.map_err(|error| RunError::PassedOn(format!("link {name:?}: {error}")))?;
-        }
-        let added = match keys {
-            StartedKeys::Static(keys) => control.add(name.clone(), forwarding, keys),
-            StartedKeys::Agreed(agreement) => control.add_agreed(name.clone(), forwarding, *agreement),
-            StartedKeys::None => control.add_without_keys(name.clone(), forwarding),
-        };
+        let forwarding = Forwarding::closed(pipeline);
+        let added = keys.give_with(name.clone(), forwarding, &words.unwrap_or_default(), control);
         let cell = settings(&running.config, running.about.mtus, io);
-        let started = added.map_err(RunError::Thread).and_then(|()| {
+        let started = added.and_then(|()| {
             let failed =
                 |error: &dyn fmt::Display| RunError::Cell { link: name.clone(), why: error.to_string() };
             cell.map_or(Ok(()), |cell| control.add_cell(&name, cell)).map_err(|error| failed(&error))?;
@@ -236,6 +235,37 @@ impl StartedLink {
         }
         (running.is_seated, running.waiting) = (true, None);
         Ok(())
+    }
+}
+
+impl StartedKeys {
+    /// Gives control a link with these keys. `words`: what the link has counted and received, if it goes on.
+    fn give_with(
+        self,
+        name: String,
+        mut link: Forwarding,
+        words: &[u64],
+        control: &mut control::Gateway,
+    ) -> Result<(), RunError> {
+        let failed = |error: &dyn fmt::Display| RunError::PassedOn(format!("link {name:?}: {error}"));
+        let added = match self {
+            Self::Static(keys) => {
+                if !words.is_empty() {
+                    link.go_on(words).map_err(|error| failed(&error))?;
+                }
+                control.add(name, link, keys)
+            }
+            Self::Agreed(agreement) => control.add_agreed(name, link, *agreement),
+            Self::GoingOn(agreement, passed) => {
+                match control.go_on_agreed(name.clone(), link, *agreement, *passed, words) {
+                    Err(NotGoneOn::State(why)) => return Err(failed(&why)),
+                    Err(NotGoneOn::System(error)) => Err(error),
+                    Ok(()) => Ok(()),
+                }
+            }
+            Self::None => control.add_without_keys(name, link),
+        };
+        added.map_err(RunError::Thread)
     }
 }
 

@@ -1,6 +1,7 @@
 //! State that a gateway passes on to the next program of its process: one JSON document, in memory alone.
 //!
-//! There is no key in it: the next program reads those of its configuration, and names of leases show that they are the same.
+//! There is no key in it that anybody could use: the next program reads those of its configuration. Names of leases, and ICVs of CAKs, show that
+//! they are the same. SAKs that were agreed on are wrapped under the KEKs of their CAKs, as MKPDUs have them.
 //! Descriptors are numbers here; [`netdev::passed_on`] has what they are.
 
 use std::fs::File;
@@ -8,31 +9,36 @@ use std::io::{self, Read as _, Seek as _, Write as _};
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use config::suite_speed::{Antedating, SuiteSpeeds};
-use config::{Config, Link, StaticSas};
-use control::{HaltedLink, TransmitLease};
+use config::{Config, Keys, Link, StaticSas};
+use control::{HaltedKeys, HaltedLink, PassedAgreement, TransmitLease};
 use dataplane::fragmenter::FragmenterCounters;
 use dataplane::pipeline::PipelineCounters;
+use mka::KayCounters;
 use netdev::interface::InterfaceError;
 use netdev::passed_on::{self, PassedInterface, PassedPort, PassedPorts};
 use netdev::port::PortCounters;
+use nix::sys::time::TimeValLike as _;
+use nix::time::{ClockId, clock_gettime};
 use pnstore::{FIRST_BLOCK_PNS, PnBlock, Reservation, UnmarkedKey};
 use report::{Baseline, ReloadReport, UpgradeReport};
 use secy::{ReceiveSaCounters, SecYCounters, TransmitSaCounters};
 use serde::{Deserialize, Serialize};
 use wire::Pn;
 
+use super::super::agreement::caks;
 use super::super::static_keys::Granted;
 
 /// Format of this document. Another one is refused, whatever is different.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 /// Variable with the descriptor of the document, in the environment of the next program.
 pub(super) const VARIABLE: &str = "FRAMEWARD_PASSED_ON";
 /// The longest document that is read.
 const LONGEST: u64 = 64 << 20;
 
-/// What the words of a link and its memory are, as far as no document says it: names of counters in their order, sizes of shared memory. A
+/// What the words of a link and its memory are, as far as no document says it: names of counters in their order, sizes of shared memory, forms of key agreement. A
 /// program for which it is another one refuses before anything is touched.
 fn layout() -> Vec<String> {
     let counters = [
@@ -42,8 +48,10 @@ fn layout() -> Vec<String> {
         SecYCounters::NAMES,
         TransmitSaCounters::NAMES,
         ReceiveSaCounters::NAMES,
+        KayCounters::NAMES,
     ];
-    let sizes = passed_on::LAYOUT.iter().map(ToString::to_string);
+    let forms = [PassedAgreement::FORM, mka::PASSED_KAY_FORM].map(|form| form.to_string());
+    let sizes = passed_on::LAYOUT.iter().map(ToString::to_string).chain(forms);
     counters.concat().into_iter().map(str::to_owned).chain(sizes).collect()
 }
 
@@ -74,6 +82,8 @@ pub(in crate::run) struct PassedGateway {
     pub(in crate::run) uptime_ms: u64,
     /// The time at which its links left their workers: microseconds since 1970.
     pub(in crate::run) halted_us: u64,
+    /// Zero of the protocols' clock on the machine's monotonic clock, in microseconds: negative if that is older than the machine's start.
+    pub(in crate::run) clock_us: i64,
     /// This upgrade, as it looks if it succeeds.
     pub(in crate::run) upgrade: UpgradeReport,
     pub(in crate::run) reload: Option<ReloadReport>,
@@ -83,21 +93,32 @@ pub(in crate::run) struct PassedGateway {
 }
 
 /// A link.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::run) struct PassedLink {
     name: String,
     /// Plain and protected.
     pub(in crate::run) interfaces: [PassedInterface; 2],
     /// Nothing where it is only judged.
     ports: Option<PassedPorts>,
-    transmit: Transmit,
-    /// Names of the receive SAs' leases, in hexadecimal digits, in the order of the configuration: of other keys a replay window says nothing.
-    receive: Vec<String>,
-    /// A key that could not be marked as used, and why.
-    unmarked: Option<(PathBuf, String)>,
+    keys: PassedKeys,
     /// What it has counted and received ([`dataplane::link::Link::pass_on`]); nothing where it is only judged.
     pub(in crate::run) words: Vec<u64>,
     pub(in crate::run) fallback: Option<String>,
+}
+
+/// The keys of a link.
+#[derive(Debug, Serialize, Deserialize)]
+enum PassedKeys {
+    Static {
+        transmit: Transmit,
+        /// Names of the receive SAs' leases, in hexadecimal digits, in the order of the configuration: of other keys a replay window says
+        /// nothing.
+        receive: Vec<String>,
+        /// A key that could not be marked as used, and why.
+        unmarked: Option<(PathBuf, String)>,
+    },
+    /// None: its link has taken it.
+    Agreed(Option<Box<PassedAgreement>>),
 }
 
 /// The transmit SA of static keys.
@@ -156,6 +177,14 @@ impl Passed {
         self.gateway.locks.into_iter().chain(self.gateway.machine).chain(of_links).collect()
     }
 
+    /// What there is for a link's key agreement, once.
+    pub(in crate::run) fn take_agreement(&mut self, name: &str) -> Option<Box<PassedAgreement>> {
+        match &mut self.links.iter_mut().find(|passed| passed.name == name)?.keys {
+            PassedKeys::Static { .. } => None,
+            PassedKeys::Agreed(agreement) => agreement.take(),
+        }
+    }
+
     /// Whether a program with this configuration can go on with all of it: each link has its names and keys.
     pub(super) fn judge(&self, config: &Config) -> Result<(), String> {
         if !config.sites.is_empty() || config.links.len() != self.links.len() {
@@ -172,17 +201,38 @@ impl Passed {
         if !link.interfaces().eq(passed.interfaces.iter().map(|interface| &interface.name)) {
             return Err(differs("other interfaces"));
         }
-        let sas = link.static_sas().filter(|_| why_not(link).is_none());
-        let sas = sas.ok_or_else(|| differs("static keys, and nothing beside"))?;
-        if receive_leases(sas) != passed.receive {
-            return Err(differs("another key to receive with"));
+        if let Some(why) = why_not(link) {
+            return Err(format!("link {:?}: {why}", link.name));
         }
-        let transmit = &sas.transmit;
-        let same_lease = hex::encode(transmit.lease_name().octets()) == passed.transmit.lease;
-        if !same_lease || usize::from(passed.transmit.an) != transmit.an.index() {
-            return Err(differs("another key"));
+        passed.keys.check(link).map(|()| passed).map_err(|what| differs(&what))
+    }
+}
+
+impl PassedKeys {
+    /// Whether a link has these keys; otherwise which others the running gateway has.
+    fn check(&self, link: &Link) -> Result<(), String> {
+        match (self, &link.keys) {
+            (Self::Static { transmit, receive, .. }, Keys::Static(sas)) => {
+                if receive_leases(sas) != *receive {
+                    return Err("another key to receive with".into());
+                }
+                let same_lease = hex::encode(sas.transmit.lease_name().octets()) == transmit.lease;
+                if !same_lease || usize::from(transmit.an) != sas.transmit.an.index() {
+                    return Err("another key".into());
+                }
+                transmit.block().map(drop).ok_or_else(|| "no packet numbers".into())
+            }
+            (Self::Agreed(Some(agreement)), Keys::Agreed(mka)) => {
+                agreement.check_caks(&caks(mka)).map_err(|_| "another CAK".into())
+            }
+            _ => Err("keys of another kind".into()),
         }
-        passed.block().map(|_| passed).ok_or_else(|| differs("no packet numbers"))
+    }
+}
+
+impl Transmit {
+    fn block(&self) -> Option<PnBlock> {
+        Some(PnBlock { first: Pn::new(self.next)?, last: Pn::new(self.through)? })
     }
 }
 
@@ -191,9 +241,10 @@ pub(super) fn why_not(link: &Link) -> Option<&'static str> {
     let reasons = [
         (link.in_site, "it is inside of a site"),
         (link.cell.is_some(), "it has a [[fieldbus]]"),
-        (link.mka().is_some(), "its keys are agreed on ([link.mka])"),
+        (!link.has_secy(), "it has no keys"),
+        (link.mka().is_some_and(|mka| mka.record.is_some()), "its key agreement is recorded (record)"),
         (link.express, "it has express SCs"),
-        (link.fragmentation.is_some(), "it splits frames, or puts several into one"),
+        (link.fragmentation.is_some_and(|how| !how.hold.is_zero()), "it holds frames back (hold)"),
     ];
     reasons.into_iter().find_map(|(is_so, why)| is_so.then_some(why))
 }
@@ -207,73 +258,74 @@ impl PassedLink {
     /// A link that has left its worker. `interfaces` are its prepared ones, plain and protected. None if it cannot go on.
     pub(super) fn new(
         halted: &mut HaltedLink,
-        sas: &StaticSas,
+        config: &Link,
         interfaces: [PassedInterface; 2],
         fallback: Option<String>,
         unmarked: Option<&UnmarkedKey>,
     ) -> Option<Self> {
         let (ports, words) = halted.link.pass_on()?;
-        let TransmitLease { name, an, through, .. } = halted.lease;
-        let secy = &halted.link.pipeline().secy;
-        let pns = secy.transmit_sas().find(|sa| sa.an() == an)?.pns();
-        // A block that never reached the SA is not its own.
-        let next = pns.next().filter(|_| pns.reserved() <= through)?;
-        Some(Self {
-            name: halted.name.clone(),
-            interfaces,
-            ports: Some(ports),
-            transmit: Transmit {
-                lease: hex::encode(name.octets()),
-                an: an.index() as u8,
-                next: next.number(),
-                through: through.number(),
-                block: halted.block,
-            },
-            receive: receive_leases(sas),
-            unmarked: unmarked.map(|UnmarkedKey { key_file, error }| (key_file.clone(), error.to_string())),
-            words,
-            fallback,
-        })
+        let keys = match &mut halted.keys {
+            HaltedKeys::Static { lease: TransmitLease { name, an, through, .. }, block } => {
+                let secy = &halted.link.pipeline().secy;
+                let pns = secy.transmit_sas().find(|sa| sa.an() == *an)?.pns();
+                // A block that never reached the SA is not its own.
+                let next = pns.next().filter(|_| pns.reserved() <= *through)?;
+                let transmit = Transmit {
+                    lease: hex::encode(name.octets()),
+                    an: an.index() as u8,
+                    next: next.number(),
+                    through: through.number(),
+                    block: *block,
+                };
+                let unmarked =
+                    unmarked.map(|UnmarkedKey { key_file, error }| (key_file.clone(), error.to_string()));
+                PassedKeys::Static { transmit, receive: receive_leases(config.static_sas()?), unmarked }
+            }
+            HaltedKeys::Agreed(agreement) => PassedKeys::Agreed(Some(agreement.take()?)),
+        };
+        let name = halted.name.clone();
+        Some(Self { name, interfaces, ports: Some(ports), keys, words, fallback })
     }
 
-    /// The same without what only moves: to be judged.
+    /// The same without what only moves: to be judged. None if it cannot go on, or something is under way.
     pub(super) fn judged(
         link: &Link,
-        sas: &StaticSas,
+        control: &control::Gateway,
         interfaces: [PassedInterface; 2],
         fallback: Option<String>,
-    ) -> Self {
-        Self {
-            name: link.name.clone(),
-            interfaces,
-            ports: None,
-            transmit: Transmit {
-                lease: hex::encode(sas.transmit.lease_name().octets()),
-                an: sas.transmit.an.index() as u8,
-                next: 1,
-                through: 1,
-                block: FIRST_BLOCK_PNS,
-            },
-            receive: receive_leases(sas),
-            unmarked: None,
-            words: Vec::new(),
-            fallback,
+    ) -> Option<Self> {
+        let keys = match &link.keys {
+            Keys::Static(sas) => {
+                let transmit = Transmit {
+                    lease: hex::encode(sas.transmit.lease_name().octets()),
+                    an: sas.transmit.an.index() as u8,
+                    next: 1,
+                    through: 1,
+                    block: FIRST_BLOCK_PNS,
+                };
+                PassedKeys::Static { transmit, receive: receive_leases(sas), unmarked: None }
+            }
+            Keys::Agreed(_) => PassedKeys::Agreed(Some(control.agreement_to_be_judged(&link.name)?)),
+            Keys::None => return None,
+        };
+        Some(Self { name: link.name.clone(), interfaces, ports: None, keys, words: Vec::new(), fallback })
+    }
+
+    /// PNs of the latest block of its transmit SA, if its keys are static.
+    pub(in crate::run) const fn latest_block(&self) -> Option<NonZeroU64> {
+        match &self.keys {
+            PassedKeys::Static { transmit, .. } => Some(transmit.block),
+            PassedKeys::Agreed(_) => None,
         }
-    }
-
-    fn block(&self) -> Option<PnBlock> {
-        Some(PnBlock { first: Pn::new(self.transmit.next)?, last: Pn::new(self.transmit.through)? })
-    }
-
-    /// PNs of the latest block of its transmit SA.
-    pub(in crate::run) const fn latest_block(&self) -> NonZeroU64 {
-        self.transmit.block
     }
 
     /// What its static keys go on with.
     pub(in crate::run) fn granted(&self, sas: &StaticSas) -> Granted {
-        let reservation = self.block().map_or(Reservation::Exhausted, Reservation::Block);
-        let unmarked = self.unmarked.clone();
+        let PassedKeys::Static { transmit, unmarked, .. } = &self.keys else {
+            unreachable!("invariant: its keys are those of its configuration")
+        };
+        let reservation = transmit.block().map_or(Reservation::Exhausted, Reservation::Block);
+        let unmarked = unmarked.clone();
         let unmarked = unmarked.map(|(key_file, why)| UnmarkedKey { key_file, error: io::Error::other(why) });
         Granted::going_on(sas, reservation, unmarked)
     }
@@ -323,10 +375,28 @@ impl Passed {
         Ok([passed_on::take(state)?.into(), passed_on::take(socket)?.into()])
     }
 
+    /// Zero of the protocols' clock.
+    pub(in crate::run) fn clock_start(&self) -> Instant {
+        let age = monotonic_microseconds().saturating_sub(self.gateway.clock_us);
+        let now = Instant::now();
+        now.checked_sub(Duration::from_micros(u64::try_from(age).unwrap_or(0))).unwrap_or(now)
+    }
+
     /// Capabilities that programs inherit which are started, as they were before.
     pub fn inherited(&self) -> [u64; 2] {
         self.gateway.inherited
     }
+}
+
+/// A moment on the machine's monotonic clock, in microseconds. That clock goes on, whatever program runs in this process.
+pub(super) fn clock_since(moment: Instant) -> i64 {
+    let age = i64::try_from(moment.elapsed().as_micros()).unwrap_or(i64::MAX);
+    monotonic_microseconds().saturating_sub(age)
+}
+
+fn monotonic_microseconds() -> i64 {
+    // Every Linux has it; without it timers would begin anew.
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0, |now| now.num_microseconds())
 }
 
 /// The number of a descriptor.

@@ -29,9 +29,7 @@ fn another_form_of_ports_is_another_format() {
         name: "l".into(),
         interfaces: [interface("p"), interface("q")],
         ports: Some(PassedPorts { pool, ports: [PassedPort::AfPacket(packet), PassedPort::AfXdp(xdp)] }),
-        transmit,
-        receive: vec![],
-        unmarked: None,
+        keys: PassedKeys::Static { transmit, receive: vec![], unmarked: None },
         words: vec![],
         fallback: None,
     };
@@ -46,10 +44,10 @@ fn another_form_of_ports_is_another_format() {
         r#"],"ports":{"pool":{"file":9,"chunk_octets":2048,"chunks":1,"in_flight":[]},"#,
         r#""ports":[{"AfPacket":{"descriptors":[7,8],"place_octets":2,"next":0,"mtu":9,"counters":[]}},"#,
         r#"{"AfXdp":{"descriptors":[1,2,3,4],"sockets":[],"places":1,"depth":2,"in_flight":[],"native":true,"mtu":9,"#,
-        r#""description":"","counters":[]}}]},"transmit":{"lease":"00","an":0,"next":1,"through":2,"block":1},"#,
-        r#""receive":[],"unmarked":null,"words":[],"fallback":null}"#,
+        r#""description":"","counters":[]}}]},"keys":{"Static":{"transmit":{"lease":"00","an":0,"next":1,"through":2,"block":1},"#,
+        r#""receive":[],"unmarked":null}},"words":[],"fallback":null}"#,
     ];
-    assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (2, expected.concat()));
+    assert_eq!((FORMAT, serde_json::to_string(&link).unwrap()), (3, expected.concat()));
 }
 
 #[test]

@@ -1,0 +1,183 @@
+//! SAs of a link whose keys are agreed on, for the next program of its process: it makes them anew, each behind the last PN.
+//!
+//! SAKs are wrapped under the KEKs of their CAKs, as MKPDUs have them. Replay windows and counters are the SecY's to pass on.
+
+use mka::{Admission, Association, FragmentAgreement, Kay};
+use secy::SecY;
+use serde::{Deserialize, Serialize};
+use suite::CipherSuite;
+use wire::mkpdu::Confidentiality;
+use wire::{An, Ki, Pn, Sci, Ssci};
+
+use super::{Installed, SaTable};
+use crate::sa_changes::{SaChange, SaChanges};
+use dataplane::link::Link;
+use secy::ReceiveSc;
+
+/// The SAs of a link.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct PassedSas {
+    saks: Vec<PassedSak>,
+    scs: Vec<Sci>,
+    enabled: Option<Ki>,
+    newest: Option<Ki>,
+    why_user_space: Option<String>,
+}
+
+/// A SAK with its SAs.
+#[derive(Debug, Serialize, Deserialize)]
+struct PassedSak {
+    ki: Ki,
+    an: An,
+    suite: CipherSuite,
+    wrapped: Vec<u8>,
+    confidentiality: Confidentiality,
+    /// Own SSCI, with an XPN suite.
+    ssci: Option<Ssci>,
+    receive: Vec<PassedReceiveSa>,
+    fragmentation: FragmentAgreement,
+    whole: bool,
+    /// The next PN of the transmit SA.
+    next_pn: u64,
+}
+
+/// A peer that is admitted under a SAK.
+#[derive(Debug, Serialize, Deserialize)]
+struct PassedReceiveSa {
+    admission: Admission,
+    /// Width of the replay window, in PNs; none where there is no SA, for want of an SC.
+    window: Option<u32>,
+}
+
+impl SaTable {
+    /// All of it, as `secy` has it, which has left its worker. None if that cannot go on: changes are under way, SAs are in the kernel, or a
+    /// SAK's PNs are used up or its CAK is gone. Without `secy` it is only to be judged: PNs and windows are those of no SA.
+    pub(crate) fn pass_on(&self, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSas> {
+        let is_there = self.changes.list.is_empty()
+            && self.changes.reports.is_empty()
+            && self.saks.iter().all(|of| !of.express && !of.in_kernel)
+            && secy.is_none_or(|secy| self.is_of(secy));
+        if !is_there {
+            return None;
+        }
+        let saks = self.saks.iter().map(|Installed { sak, .. }| Self::pass_on_sak(sak, kay, secy));
+        Some(PassedSas {
+            saks: saks.collect::<Option<_>>()?,
+            scs: self.scs.clone(),
+            enabled: self.enabled,
+            newest: self.newest,
+            why_user_space: self.why_user_space.clone(),
+        })
+    }
+
+    /// Whether the SecY has these SCs and SAs and no others.
+    fn is_of(&self, secy: &SecY) -> bool {
+        let enabled = self.enabled.and_then(|ki| self.find(ki)).map(|of| of.sak.an);
+        let transmit = |an| secy.transmit_sas().any(|sa| sa.an() == an);
+        let has = |sci: Sci, an: An| {
+            let sak = self.saks.iter().find(|of| of.sak.an == an);
+            sak.is_some_and(|of| of.sak.receive.iter().any(|admission| admission.sci == sci))
+        };
+        secy.encoding_sa() == enabled
+            && An::ALL.into_iter().all(|an| transmit(an) == self.saks.iter().any(|of| of.sak.an == an))
+            && secy.receive_scs().count() == self.scs.len()
+            && secy.receive_scs().all(|sc| {
+                self.scs.contains(&sc.sci())
+                    && sc.sas().all(|sa| sa.in_use())
+                    && An::ALL.into_iter().all(|an| sc.sas().any(|sa| sa.an() == an) == has(sc.sci(), an))
+            })
+    }
+
+    fn pass_on_sak(sak: &Association, kay: &Kay, secy: Option<&SecY>) -> Option<PassedSak> {
+        let transmit = secy.map(|secy| secy.transmit_sas().find(|sa| sa.an() == sak.an)?.pns().next());
+        let window = |sci: Sci| {
+            let sc = secy?.receive_scs().find(|sc| sc.sci() == sci)?;
+            let sa = sc.sas().find(|sa| sa.an() == sak.an)?;
+            Some(sa.window().width())
+        };
+        let receive = sak.receive.iter();
+        let receive =
+            receive.map(|admission| PassedReceiveSa { admission: *admission, window: window(admission.sci) });
+        Some(PassedSak {
+            ki: sak.ki,
+            an: sak.an,
+            suite: sak.suite,
+            wrapped: kay.wrap_sak(sak.ki, &sak.sak)?,
+            confidentiality: sak.confidentiality,
+            ssci: sak.xpn.map(|(_, ssci)| ssci),
+            receive: receive.collect(),
+            fragmentation: sak.fragmentation,
+            whole: sak.whole,
+            next_pn: match transmit {
+                None => 1,
+                Some(next) => next?.number(),
+            },
+        })
+    }
+
+    /// Goes on in a link whose SecY has no SC and SA.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn go_on(&mut self, passed: PassedSas, kay: &Kay, link: &mut Link) -> Result<(), String> {
+        let PassedSas { saks, scs, enabled, newest, why_user_space } = passed;
+        let prepare_sc = |sci: &Sci| {
+            let sc = ReceiveSc::new(*sci, self.settings.reassemble);
+            SaChange::InstallReceiveSc(Box::new(Some(sc)))
+        };
+        let mut list: Vec<SaChange> = scs.iter().map(prepare_sc).collect();
+        // Whether a key antedates depends on the place of its SC.
+        self.scs = scs;
+        for passed in saks {
+            let sak = self.go_on_with_sak(passed, kay, &mut list)?;
+            self.saks.push(Installed { sak, express: false, in_kernel: false });
+        }
+        if let Some(ki) = enabled {
+            let of = self.find(ki).ok_or("the SAK that protects is missing")?;
+            list.push(SaChange::EnableTransmit { an: of.sak.an, fragmenter: self.fragmenter(&of.sak) });
+        }
+        (self.enabled, self.newest, self.why_user_space) = (enabled, newest, why_user_space);
+        let mut changes = SaChanges { list, ..SaChanges::default() };
+        changes.apply_to_link(link);
+        changes.refused.map_or(Ok(()), |error| Err(super::describe(error).to_owned()))
+    }
+
+    fn go_on_with_sak(
+        &self,
+        passed: PassedSak,
+        kay: &Kay,
+        list: &mut Vec<SaChange>,
+    ) -> Result<Association, String> {
+        let PassedSak {
+            ki,
+            an,
+            suite,
+            wrapped,
+            confidentiality,
+            ssci,
+            receive,
+            fragmentation,
+            whole,
+            next_pn,
+        } = passed;
+        let sak = Association {
+            ki,
+            an,
+            suite,
+            sak: kay.unwrap_sak(ki, suite, &wrapped).ok_or("its SAK was wrapped under another CAK")?,
+            confidentiality,
+            xpn: ssci.map(|ssci| (suite::mka::salt(&ki), ssci)),
+            receive: receive.iter().map(|of| of.admission).collect(),
+            fragmentation,
+            whole,
+        };
+        for PassedReceiveSa { admission, window } in &receive {
+            let Some(window) = window else { continue };
+            let sa = self.receive_sa(&sak, admission, Pn::FIRST, *window)?;
+            list.push(SaChange::InstallReceive { sci: admission.sci, sa: Some(sa) });
+        }
+        let next = Pn::new(next_pn).ok_or("a PN is 0")?;
+        list.push(SaChange::InstallTransmit { sa: Some(self.transmit_sa(&sak, next)?) });
+        Ok(sak)
+    }
+}
