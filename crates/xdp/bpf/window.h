@@ -30,7 +30,9 @@ struct bucket {
 struct held {
     u64 seq, place;
 };
-// The window of a lane, as in window.rs. used: when its first packet came. unknown: one more than the number of a flow that is not known.
+// Whose packets on a lane are: the program's, or user space's, and the program only knows them.
+enum lane { CLOSED, TAKEN, WATCHED };
+// The window of a lane, as in window.rs. open: an `enum lane`. used: when its first packet came. unknown: one more than the number of a flow that is not known.
 struct receive_lane {
     struct bpf_spin_lock lock;
     u32 open, peer, unknown;
@@ -44,10 +46,12 @@ struct transmit_lane {
 };
 // buckets and lanes: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets. quiet: a pause
 // behind which no frame of a flow is in the other end's user space any more.
-// token: the first six octets of packets that the program has opened for user space. Ports as they are read; no plain port is above them all.
+// token: the first six octets of packets that the program has opened for user space. Ports and EtherTypes as they are read; no plain port and
+// no EtherType of cells is above them all.
 struct settings {
     u32 width_bits, buckets, lan_frame, port, rest, plain_port;
     u64 station_age, quiet, token;
+    u32 cyclic, zero;
 };
 
 MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");
