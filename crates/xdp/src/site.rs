@@ -81,15 +81,15 @@ impl Site {
             return Err(XdpError::Malformed);
         }
         let identifiers = u64::from(room.lanes) * layout::places(window);
-        // A bucket of four places for each. Of lanes that are open and watched together, as many as there are lanes here have
-        // identifiers at a time: the others rest.
-        let buckets = identifiers.next_power_of_two() as u32;
+        // A bucket of four places for each, and half as many for those of watched lanes: one that finds no room is only a stranger's.
+        let watched = u64::from(room.watched) * layout::places(window);
+        let buckets = [identifiers, watched.div_ceil(2)].map(|places| places.next_power_of_two() as u32);
         if identifiers > IDENTIFIERS {
             return Err(XdpError::Lanes { wanted: room.lanes, most: IDENTIFIERS / layout::places(window) });
         }
         let rooms = [
-            ("identifiers", buckets),
-            ("rings", (u64::from(room.lanes + room.watched) * layout::places(window)) as u32),
+            ("identifiers", buckets.iter().sum()),
+            ("rings", (identifiers + watched) as u32),
             ("receive_lanes", room.lanes + room.watched),
             ("transmit_lanes", room.lanes),
             ("paths", room.paths),

@@ -163,6 +163,12 @@ impl Watches {
         self.numbers.reuse();
     }
 
+    /// Free and resting ones.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> [usize; 2] {
+        self.numbers.counts()
+    }
+
     fn void(&mut self, site: &mut Site, peer: PeerId) {
         for known in self.epochs.remove(&peer).into_iter().flatten() {
             close(&mut self.numbers, site, known.lanes);

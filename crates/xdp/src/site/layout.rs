@@ -62,7 +62,7 @@ pub(super) const fn places(window: u64) -> u64 {
     2 * window + ANCHORS
 }
 
-pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SETTINGS] {
+pub(super) fn settings(settings: &Settings, [buckets, watched]: [u32; 2], rest: u32) -> [u8; SETTINGS] {
     let mut octets = [0; SETTINGS];
     put(&mut octets, 0, &settings.window.ilog2().to_ne_bytes());
     put(&mut octets, 4, &(buckets - 1).to_ne_bytes());
@@ -75,6 +75,7 @@ pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SET
     let [a, b, c, d, e, f] = settings.token;
     put(&mut octets, 40, &u64::from_le_bytes([a, b, c, d, e, f, 0, 0]).to_ne_bytes());
     set_cyclic(&mut octets, None);
+    put(&mut octets, 52, &(watched - 1).to_ne_bytes());
     octets
 }
 

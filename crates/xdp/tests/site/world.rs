@@ -71,7 +71,7 @@ pub(crate) fn load(window: u64) -> Site {
 pub(crate) fn load_with(window: u64, quiet: Duration) -> Site {
     let peers = u32::from(PEERS);
     let room =
-        Room { peers, lanes: 2 * peers, watched: 2, paths: 2 * peers, flows: 64, stations: STATIONS.into() };
+        Room { peers, lanes: 2 * peers, watched: 16, paths: 2 * peers, flows: 64, stations: STATIONS.into() };
     let settings = Settings {
         window,
         lan_frame: LAN_FRAME,
