@@ -648,3 +648,93 @@ fn a_flow_without_a_pause_goes_to_the_kernel() {
     }
     world.stop();
 }
+
+/// A packet of data from the first site to the second, as a stranger sees it in the internet.
+fn overheard(world: &mut World, device: &str) -> Vec<u8> {
+    let here = world.plants.plants[0].ipv4.octets();
+    let is_data = |seen: &[u8]| {
+        seen.len() > 60
+            && seen[12..14] == [8, 0]
+            && seen[23] == 17
+            && seen[26..30] == here
+            && seen[36..38] == PORT.to_be_bytes()
+            && seen[42] & 0x40 == 0
+    };
+    let mut wire = PacketSocket::open(&world.plants.internet, device).unwrap();
+    loop {
+        world.cross(0, 1, 100);
+        while let Some(seen) = wire.receive_waiting().unwrap() {
+            if is_data(&seen.octets) {
+                return seen.octets;
+            }
+        }
+    }
+}
+
+/// Made-up packets in a peer's name, more of them than the worker has time for. Known flows go on in the kernel. So do frames that are user
+/// space's, for the programs know its identifiers, and the channel, whose packets have a part of their own.
+#[test]
+fn a_flood_of_made_up_packets_costs_neither_way_its_frames() {
+    const RATE: u32 = 60_000;
+    const COUNT: u32 = 1000;
+    const GROUP: [u8; 6] = [3, 0, 0, 7, 0, 0];
+    let mut world = World::new(PlantsShape::default(), &SitesChoice::default(), ["auto", "auto"]);
+    world.warm(1);
+    let device = lab::plants::to(world.plants.plants[1].number);
+    let good = overheard(&mut world, &device);
+    let mut number = 0_u32;
+    let made_up = move |packet: &mut Vec<u8>| {
+        packet.clone_from(&good);
+        number += 1;
+        packet[43..47].copy_from_slice(&number.wrapping_mul(0x9e37_79b9).to_be_bytes());
+        packet[40..42].fill(0);
+    };
+    // What the programs dropped, and what came to user space.
+    let strangers = |world: &World| {
+        let site = world.sites[1].report().unwrap().sites.remove(0);
+        [counter(&site.path, "InPktsFlood"), counter(&site.tunnel, "InPktsUnknownIdentifier")]
+    };
+    assert_eq!(strangers(&world)[0], 0, "nobody sends too much yet");
+    let from = (&world.plants.internet, &*device);
+    let load = lab::macsec::Load::start_with(from, made_up, Some(RATE), 4 * DEADLINE).unwrap();
+    let end = Instant::now() + DEADLINE;
+    while strangers(&world)[0] == 0 {
+        assert!(Instant::now() < end, "all of them come to user space: {:?}", strangers(&world));
+        std::thread::sleep(Duration::from_millis(50));
+    }
+
+    let (before, sent_before) = (strangers(&world), load.sent());
+    let (taken, by_hand) = (world.packets(1), world.received_by_user_space(0));
+    let first = world.next;
+    world.next += COUNT;
+    let mut arrived = [0, 0];
+    for number in first..first + COUNT {
+        world.probes[0].send(&frame(0, 1, number, 100)).unwrap();
+        let mut to_group = frame(0, 1, number, 100);
+        to_group[..6].copy_from_slice(&GROUP);
+        world.probes[0].send(&to_group).unwrap();
+        let end = Instant::now() + Duration::from_millis(if number + 1 == first + COUNT { 500 } else { 2 });
+        while Instant::now() < end {
+            let Some(seen) = world.probes[1].receive_waiting().unwrap() else { continue };
+            if seen.octets[12..14] == MACSEC && seen.octets[6..12] == mac(0, 1) {
+                arrived[usize::from(seen.octets[..6] == GROUP)] += 1;
+            }
+        }
+    }
+    let (after, sent) = (strangers(&world), load.sent() - sent_before);
+    let [dropped, came] = [0, 1].map(|at| after[at] - before[at]);
+    println!(
+        "of {sent} made-up packets {dropped} were dropped and {came} came to user space; arrived: {arrived:?}"
+    );
+    assert!(arrived.iter().all(|frames| *frames >= COUNT * 19 / 20), "{arrived:?}");
+    assert!(dropped > sent / 4 && dropped + came <= sent + u64::from(RATE), "{dropped} and {came} of {sent}");
+    assert!(world.packets(1) - taken >= u64::from(2 * COUNT * 19 / 20));
+    let by_hand = world.received_by_user_space(0) - by_hand;
+    assert!(by_hand < u64::from(COUNT * 5 / 4), "the known flow is in the kernel: {by_hand} frames are not");
+    // A flow that nobody has announced needs the channel.
+    world.cross(0, 9, 100);
+    world.cross(1, 9, 100);
+    assert!(load.stop().unwrap() > sent);
+    world.warm(9);
+    world.stop();
+}

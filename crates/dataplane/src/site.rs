@@ -205,18 +205,20 @@ impl Site {
         let standby = self.standby.as_deref_mut();
         let (taken_in, next) = self.lan.take_in(now, read, marks, standby, &mut self.counters);
         self.beat(taken_in < BURST_FRAMES, marks);
+        let began = self.clock_for_programs();
         let outward = self.outward(now);
-        self.tell_programs(turns::Place::Lan, outward);
+        self.tell_programs(turns::Place::Lan, outward, began);
         received += taken_in + outward;
         // A SecY may make several bursts of one; what it made goes in this turn, and its queue is soon empty.
         while self.lan.link().is_some() && self.outward(now) > 0 {}
         self.wan.depart(now);
         for wan_port in WanPort::ALL {
             self.close_gate();
+            let began = self.clock_for_programs();
             let inward = self.inward(now, wan_port);
             match wan_port {
-                WanPort::Data => self.tell_programs(turns::Place::DataPort, inward),
-                WanPort::Plain => self.tell_programs(turns::Place::PlainPort, inward),
+                WanPort::Data => self.tell_programs(turns::Place::DataPort, inward, began),
+                WanPort::Plain => self.tell_programs(turns::Place::PlainPort, inward, began),
                 WanPort::Header => {}
             }
             received += inward;
@@ -231,12 +233,17 @@ impl Site {
         (received, next)
     }
 
-    /// Tells programs in the kernel if nothing came.
-    fn tell_programs(&mut self, place: turns::Place, came: usize) {
-        if let Some(turns) = self.lan.turns()
-            && came == 0
-        {
-            turns.find_none(place);
+    /// The present, if programs in the kernel ask what packets cost.
+    fn clock_for_programs(&mut self) -> Option<time::Instant> {
+        self.lan.turns().map(|_| time::Instant::now())
+    }
+
+    /// Tells programs in the kernel if nothing came, or what it cost.
+    fn tell_programs(&mut self, place: turns::Place, came: usize, began: Option<time::Instant>) {
+        let Some((turns, began)) = self.lan.turns().zip(began) else { return };
+        match came {
+            0 => turns.find_none(place),
+            _ => turns.spend(began.elapsed(), came),
         }
     }
 

@@ -10,6 +10,7 @@ use std::io;
 use std::net::IpAddr;
 
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
+use nix::sys::socket::SockaddrStorage;
 use wire::MacAddr;
 
 use crate::interface::link::{LinkId, attributes, query};
@@ -85,12 +86,7 @@ pub fn next_hop(source: Option<IpAddr>, destination: IpAddr) -> io::Result<NextH
 /// If the kernel refuses the query.
 pub fn addressed() -> io::Result<BTreeMap<u32, String>> {
     let far = |entry: &InterfaceAddress| {
-        let address = entry.address?;
-        let address = match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
-            (Some(four), _) => IpAddr::V4(four.ip()),
-            (None, Some(six)) => IpAddr::V6(six.ip()),
-            (None, None) => return None,
-        };
+        let address = ip(entry.address?)?;
         let near = match address {
             IpAddr::V4(four) => four.is_loopback(),
             IpAddr::V6(six) => six.is_loopback() || six.is_unicast_link_local(),
@@ -99,6 +95,23 @@ pub fn addressed() -> io::Result<BTreeMap<u32, String>> {
     };
     let names: BTreeSet<String> = getifaddrs()?.filter_map(|entry| far(&entry)).collect();
     names.into_iter().map(|name| Ok((query(LinkId::Name(&name))?.index, name))).collect()
+}
+
+/// Addresses of this box, and those to which its links broadcast.
+///
+/// # Errors
+/// If the kernel refuses the query.
+pub fn addresses() -> io::Result<BTreeSet<IpAddr>> {
+    let of = |entry: InterfaceAddress| [entry.address, entry.broadcast].into_iter().flatten().filter_map(ip);
+    Ok(getifaddrs()?.flat_map(of).collect())
+}
+
+fn ip(address: SockaddrStorage) -> Option<IpAddr> {
+    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(four), _) => Some(IpAddr::V4(four.ip())),
+        (None, Some(six)) => Some(IpAddr::V6(six.ip())),
+        (None, None) => None,
+    }
 }
 
 /// MAC address of a machine on the interface's link, as the kernel's neighbour table has it.

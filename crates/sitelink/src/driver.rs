@@ -114,6 +114,9 @@ impl<'r> Driver<'r> {
             news: tell.clone(),
         };
         tokio::spawn(Arc::new(answer).answer(endpoint.clone()));
+        if let Some(kernel) = &shared.kernel {
+            kernel.expect_channel();
+        }
         let mut driver = Self {
             endpoint,
             settings,
@@ -270,12 +273,19 @@ impl<'r> Driver<'r> {
             peer.send_messages(now);
             while mailbox.messages.has_room() {
                 let Some(command) = peer.next_command() else { break };
-                let Some(kernel) = self.kernel.as_ref().filter(|_| !peer.has_paths()) else {
+                let Some(kernel) = self.kernel.as_ref() else {
                     mailbox.messages.send(command);
                     continue;
                 };
                 let mut events = Vec::new();
-                if let Some(command) = kernel.handle_command(now, command, &mut events) {
+                let left = match peer.has_paths() {
+                    true => Some(command),
+                    false => kernel.handle_command(now, command, &mut events),
+                };
+                if let Some(command) = left {
+                    if peer.mode() == Mode::Identifier {
+                        kernel.watch(&command);
+                    }
                     mailbox.messages.send(command);
                 }
                 events.into_iter().for_each(|event| peer.handle_event(now, event));

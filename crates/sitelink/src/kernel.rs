@@ -20,6 +20,7 @@
 //! | `lanes.rs`, `paths.rs`, `flows.rs` | of each peer: keys, the way to it, flows |
 //! | `stations.rs` | stations that flows need |
 //! | `plain.rs` | peers in plain mode |
+//! | `strangers.rs` | bounds of strangers' packets; lanes of the half, which the programs know from strangers' |
 //! | `handle_command.rs`, `handle_event.rs` | the order in which they act on words of sessions, and of the half |
 //!
 //! This file has the rest of that order.
@@ -33,6 +34,7 @@ mod numbers;
 mod paths;
 mod plain;
 mod stations;
+mod strangers;
 #[cfg(test)]
 mod tests;
 mod wans;
@@ -46,10 +48,10 @@ use std::time::Duration;
 use dataplane::site::{ToWorker, Turns};
 use netdev::port::KernelSide;
 use tunnel::{Command, Event, Generation, Limits, PeerCounters, PeerId};
-use wire::Instant;
 use wire::tunnel::{FlowIndex, RID_OCTETS};
+use wire::{EtherType, Instant};
 use xdp::Unclaimed;
-use xdp::site::{Room, Settings, Site};
+use xdp::site::{Room, Settings, Site, Stranger};
 
 pub use lan::PlaceState;
 pub use plain::PlainPeer;
@@ -61,6 +63,7 @@ use lanes::{Lanes, PeerLanes};
 use paths::{Paths, PeerPath};
 use plain::{HeardStations, Sender};
 use stations::USED;
+use strangers::{Bounds, Watches};
 use wans::Wans;
 
 /// Lanes of a site that has programs.
@@ -79,6 +82,17 @@ const QUIC_BIT: u8 = 0x40;
 const MOST_FLOWS: usize = 1 << 16;
 /// Commands that wait for the half: those of one look, and as many answers.
 const MOST_COMMANDS: usize = 2 * (flows::SWEPT + stations::SWEPT);
+
+/// Packets and frames of strangers that programs have dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Floods {
+    /// Packets with the management channel's mark.
+    pub datagrams: u64,
+    /// Other packets of the network.
+    pub packets: u64,
+    /// Frames of the LAN.
+    pub frames: u64,
+}
 
 /// Programs and maps of a site, for its manager and for those who open its ports and read its figures.
 #[derive(Debug)]
@@ -108,6 +122,10 @@ struct Kernel {
     looked: Option<Instant>,
     flow_sweep: FlowSweep,
     judged: Option<Instant>,
+    watches: Watches,
+    bounds: Bounds,
+    /// The data port is the site's own: a management channel is there.
+    has_channel: bool,
 }
 
 #[derive(Debug, Default)]
@@ -137,7 +155,14 @@ impl KernelSite {
         let paths = Paths::room(peers);
         let flows_of_peer = limits.flows.min(MOST_FLOWS / peers.max(1)).max(1);
         let flows = peers.max(1) * flows_of_peer;
-        let room = Room { peers: PEERS, lanes, paths, flows: flows as u32, stations: limits.stations as u32 };
+        let room = Room {
+            peers: PEERS,
+            lanes,
+            watched: Watches::room(lanes),
+            paths,
+            flows: flows as u32,
+            stations: limits.stations as u32,
+        };
         let mut token: [u8; RID_OCTETS] = random::octets();
         token[0] &= !QUIC_BIT;
         let settings = Settings {
@@ -167,6 +192,9 @@ impl KernelSite {
             looked: None,
             flow_sweep: FlowSweep::default(),
             judged: None,
+            watches: Watches::new(lanes, window),
+            bounds: Bounds::new(bind.ip()),
+            has_channel: false,
         })))
     }
 
@@ -194,18 +222,26 @@ impl KernelSite {
         Ok(Turns::new(words, kernel.token))
     }
 
-    /// Another site begins, of the same name, whose packets have this DSCP.
-    pub fn begin(&self, dscp: u8) {
+    /// Another site begins, of the same name, whose packets have this DSCP, and which carries frames of cells with this EtherType.
+    ///
+    /// # Errors
+    /// If the kernel does not take it.
+    pub fn begin(&self, dscp: u8, cells: Option<EtherType>) -> Result<(), String> {
         self.end();
-        self.lock().paths.set_dscp(dscp);
+        let mut kernel = self.lock();
+        kernel.paths.set_dscp(dscp);
+        kernel.site.carry_cyclic(cells).map_err(|error| error.to_string())
     }
 
     /// The site is over: no frame of a peer's passes any more, and WAN interfaces are free for others.
     pub fn end(&self) {
         let mut kernel = self.lock();
         kernel.retain(|_| false);
-        let Kernel { site, wans, .. } = &mut *kernel;
+        let Kernel { site, wans, bounds, .. } = &mut *kernel;
         wans.leave_all(site);
+        bounds.end(site);
+        let _ = site.clear_floods();
+        kernel.has_channel = false;
         kernel.lan = Lan::none();
         kernel.commands.clear();
         kernel.plain.clear();
@@ -223,6 +259,13 @@ impl KernelSite {
     /// Counters of a peer's frames in the kernel.
     pub fn counters(&self, peer: PeerId) -> PeerCounters {
         self.lock().site.counters(u32::from(peer.0)).map(|(counters, _)| counters).unwrap_or_default()
+    }
+
+    /// Packets and frames of strangers that the programs have dropped, since user space had no time for them: packets of the management
+    /// channel's mark, other packets, and frames of the LAN.
+    pub fn floods(&self) -> Floods {
+        let [identifier, long, short, address, not_carried] = self.lock().site.floods().unwrap_or_default();
+        Floods { datagrams: long + short, packets: identifier + address, frames: not_carried }
     }
 
     /// Where frames of a peer go, outward and inward.
@@ -250,6 +293,19 @@ impl KernelSite {
         events: &mut Vec<Event>,
     ) -> Option<ToWorker> {
         self.lock().handle_command(now, word, events)
+    }
+
+    /// The site has a management channel, so its data port is nobody else's.
+    pub(super) fn expect_channel(&self) {
+        self.lock().has_channel = true;
+    }
+
+    /// Watches the lanes that the half receives of a peer in identifier mode, by what it is told.
+    pub(super) fn watch(&self, word: &ToWorker) {
+        if let ToWorker::Tunnel(command) = word {
+            let Kernel { site, watches, .. } = &mut *self.lock();
+            watches.follow(site, command);
+        }
     }
 
     /// Follows an event of the half; `None`: the session has nothing to do with it. There may be another one for it.
@@ -287,6 +343,23 @@ impl Kernel {
             }
             let _ = self.site.clear_counters(u32::from(peer.0));
         }
+        self.watches.retain(&mut self.site, stays);
+    }
+
+    /// Bounds those strangers that cannot be taken for anybody else.
+    fn bound_strangers(&mut self, now: Instant) {
+        let Self { site, watches, bounds, plain, has_channel, .. } = self;
+        let rules = [
+            (Stranger::UnknownIdentifier, *has_channel && watches.are_complete()),
+            (Stranger::LongHeader, *has_channel),
+            (Stranger::ShortHeader, *has_channel),
+            (
+                Stranger::UnknownAddress,
+                !plain.is_empty() && plain.keys().all(|peer| u32::from(peer.0) < PEERS),
+            ),
+        ];
+        let kinds: Vec<_> = rules.into_iter().filter_map(|(kind, is)| is.then_some(kind)).collect();
+        bounds.set(site, now, &kinds);
     }
 
     /// Voids keys, windows and flows of a peer.
@@ -344,6 +417,8 @@ impl Kernel {
             return Vec::new();
         }
         self.looked = Some(now);
+        self.bound_strangers(now);
+        self.watches.reuse();
         self.lanes.reuse(&mut self.site);
         self.paths.reuse();
         self.room.reuse();

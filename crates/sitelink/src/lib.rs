@@ -84,7 +84,7 @@ use socket::RingSocket;
 use thread::Parts;
 
 pub use counters::ChannelCounters;
-pub use kernel::{KernelSite, PlaceState, PlainPeer};
+pub use kernel::{Floods, KernelSite, PlaceState, PlainPeer};
 pub use settings::{ManagerPath, ManagerPeer, ManagerSettings};
 pub use status::{ConnState, ManagerStatus, Notice, PathStatus, PeerStatus, RoundTrips};
 pub use tls::KeyExchange;

@@ -169,6 +169,10 @@ impl Peer {
         self.id
     }
 
+    pub(super) const fn mode(&self) -> Mode {
+        self.mode
+    }
+
     fn enter(&mut self, reach: ConnState, why: String) {
         let same = self.reached.reach == reach;
         let since = if same { self.reached.since } else { self.shared.now() };

@@ -6,7 +6,7 @@
 // user space. The program takes it to the LAN if user space has said that the frame's source is behind that peer; all else is the
 // host's, so that user space learns, judges and counts it.
 #pragma once
-#include "settling.h"
+#include "strangers.h"
 
 #define VXLAN 8
 // As one word: a VNI is there; the VNI.
@@ -21,19 +21,10 @@ struct path {
     u64 vxlan;
     u32 receives, zero;
 };
-// The address of a packet; of IPv4, mapped.
-struct sender {
-    u64 address[2];
-};
 
 MAP(ARRAY, u32, struct path, 1) paths SECTION(".maps");
 // Peers in plain mode by address. The path has it too, and is compared.
-MAP(HASH, struct sender, u32, 1) plain_peers SECTION(".maps");
-
-INLINE struct sender sender_of(const u8 *data, u32 outer) {
-    if (outer == MOST_OUTER) return (struct sender){{U64(data + 22), U64(data + 30)}};
-    return (struct sender){{0, (u64)U32(data + 26) << 32 | 0xffff0000ull}};
-}
+MAP(HASH, struct address, u32, 1) plain_peers SECTION(".maps");
 
 // Whether a packet did not come the way of a path: from its peer, to this site. On the wire there may be others' too.
 INLINE u64 came_otherwise(const u8 *data, const struct path *path) {
@@ -45,19 +36,21 @@ INLINE u64 came_otherwise(const u8 *data, const struct path *path) {
     return differs;
 }
 
-// Counters of the peer whose frame goes to the LAN; null: the packet is the host's.
-INLINE struct counters *take_plain(struct xdp_md *ctx, struct passed *last, const volatile struct turns *worker, u32 outer, u32 udp) {
+// Counters of the peer whose frame goes to the LAN; null: the packet is the host's. `stranger`: nobody's who is known.
+INLINE struct counters *take_plain(struct xdp_md *ctx, struct passed *last, const volatile struct turns *worker, u32 outer, u32 udp, int *stranger) {
     u32 zero = 0;
     struct settings *site = map_lookup(&settings, &zero);
     BOUND(outer, 63);
     u8 *data = start_of(ctx), *tunnel = data + outer, *inner = tunnel + VXLAN;
-    if (!site || data + MOST_OUTER > end_of(ctx) || inner + SECTAG_FRAME > end_of(ctx)) return 0;
+    if (!site || data + LEAST_PACKET > end_of(ctx)) return 0;
+    struct address from = address_at(data, outer, IPV4_SOURCE, IPV6_SOURCE);
+    volatile u32 *found = map_lookup(&plain_peers, &from);
+    *stranger = !found;
+    u32 number = found ? *found : ~0u;
+    if (data + MOST_OUTER > end_of(ctx) || inner + SECTAG_FRAME > end_of(ctx)) return 0;
     u32 octets = udp - UDP_OCTETS - VXLAN, least = inner[14] & SC ? SECTAG_SCI_FRAME : SECTAG_FRAME;
     if (U16(inner + 12) != MACSEC || inner[14] & VERSION || octets < least || octets > site->lan_frame) return 0;
 
-    struct sender sender = sender_of(data, outer);
-    volatile u32 *found = map_lookup(&plain_peers, &sender);
-    u32 number = found ? *found : ~0u;
     struct peer *peer = map_lookup(&peers, &number);
     struct counters *count = map_lookup(&counters, &number);
     if (!peer || !count) return 0;
@@ -82,8 +75,10 @@ GLOBAL int inward_plain(struct xdp_md *ctx, u32 outer, u32 udp, u32 len) {
     struct passed *last = map_lookup(&passed, &port);
     const volatile struct turns *worker = map_lookup(&turns, &zero);
     if (!last || !worker) return XDP_DROP;
-    struct counters *count = take_plain(ctx, last, worker, outer, udp);
+    int stranger = 0;
+    struct counters *count = take_plain(ctx, last, worker, outer, udp, &stranger);
     if (!count) {
+        if (stranger && !admits(ctx, outer, UNKNOWN_ADDRESS)) return XDP_DROP;
         note_passed(last, worker, ktime_get_ns());
         return XDP_PASS;
     }

@@ -19,6 +19,7 @@ struct block {
 #define OCTETS_IN_SEQ 8
 // QUIC has this bit of the first octet set, and an identifier has it clear.
 #define QUIC_BIT 0x40ull
+#define QUIC_LONG_BIT 0x80ull
 
 INLINE struct block block_of(const u64 key[2], u64 seq) {
     u64 v0 = key[0] ^ 0x736f6d6570736575ull, v1 = key[1] ^ 0x646f72616e646f6dull ^ 0xee;

@@ -5,7 +5,8 @@
 //   change:  by user space
 //
 // In identifier mode whole frames in short form alone, on lanes that user space does not use. Outward all else goes to the AF_XDP socket of its queue
-// as it came, and inward to the host's stack: unknown flows and stations, long frames, QUIC, identifiers of other lanes. A flow that
+// as it came, and inward to the host's stack: unknown flows and stations, long frames, QUIC, identifiers of other lanes. Of strangers' packets
+// those alone that the worker has time for (strangers.h). A flow that
 // had a frame for user space stays there until it is added anew, and then until it pauses: so its frames keep their order. A peer's flow that
 // begins to come on these lanes goes to the socket, opened, until none of its frames is in front of it there.
 #include "settling.h"
@@ -20,9 +21,14 @@ char licence[] SECTION("license") = "MIT";
 #define SECTAG_FRAME 20
 #define SECTAG_SCI_FRAME 28
 #define MOST_OUTER (ETHERNET + IPV6_OCTETS + UDP_OCTETS)
+#define LEAST_PACKET (ETHERNET + IPV4_OCTETS + UDP_OCTETS + TUNNEL)
 #define UDP 17
 // As they are read.
 #define MACSEC BE16(0x88e5)
+#define EAPOL BE16(0x888e)
+#define BEAT BE16(0x88b6)
+#define CUSTOMER_VLAN BE16(0x8100)
+#define SERVICE_VLAN BE16(0x88a8)
 #define IPV4 BE16(0x0800)
 #define IPV6 BE16(0x86dd)
 // MF and the offset of a fragment.
@@ -131,11 +137,19 @@ INLINE int write_outer(struct xdp_md *ctx, const struct path *path, u32 octets) 
     return 0;
 }
 
+// Whether user space does anything with a frame of the LAN but count it.
+INLINE int may_be_carried(const struct settings *site, u32 ethertype) {
+    return ethertype == MACSEC || ethertype == EAPOL || ethertype == CUSTOMER_VLAN || ethertype == SERVICE_VLAN || ethertype == BEAT
+           || ethertype == site->cyclic;
+}
+
 SECTION("xdp") int outward(struct xdp_md *ctx) {
     u32 zero = 0;
     struct settings *site = map_lookup(&settings, &zero);
     if (!site) return XDP_DROP;
     u8 *data = start_of(ctx), *end = end_of(ctx);
+    if (data + ETHERNET > end) return to_user_space(ctx, site);
+    if (!may_be_carried(site, U16(data + 12)) && !has_part(NOT_CARRIED)) return XDP_DROP;
     if (data + SECTAG_FRAME > end || U16(data + 12) != MACSEC || data[14] & VERSION) return to_user_space(ctx, site);
     struct flow key = {.bits = data[14] & FLOW_BITS, .address = {U32(data), U32(data + 4), U32(data + 8)}};
     u64 header = (u64)U32(data + 16) << 16 | (u64)(data[14] & PACKET_BITS) << 48 | (u64)data[15] << 56;
@@ -245,7 +259,7 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     struct settings *site = map_lookup(&settings, &zero);
     if (!site) return XDP_PASS;
     u8 *data = start_of(ctx), *end = end_of(ctx);
-    if (data + ETHERNET + IPV4_OCTETS + UDP_OCTETS + TUNNEL > end) return XDP_PASS;
+    if (data + LEAST_PACKET > end) return XDP_PASS;
     u32 outer = ETHERNET + IPV4_OCTETS + UDP_OCTETS, given;
     if (U16(data + 12) == IPV4) {
         if (data[14] != 0x45 || U16(data + 20) & FRAGMENT || data[23] != UDP) return XDP_PASS;
@@ -259,9 +273,12 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     u8 *tunnel = data + outer;
     if (tunnel + TUNNEL > end) return XDP_PASS;
     u32 port = U16(tunnel - 6), udp = BE16(U16(tunnel - 4)), len = octets_of(ctx) - (outer - UDP_OCTETS);
-    if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL) return XDP_PASS;
     // A site without plain peers may have its data port anywhere.
-    if (port != site->port) return port == site->plain_port ? inward_plain(ctx, outer, udp, len) : XDP_PASS;
+    if (port != site->port && port != site->plain_port) return XDP_PASS;
+    // No peer sends such.
+    if (udp != given || udp > len || udp < UDP_OCTETS + TUNNEL)
+        return admits(ctx, outer, port == site->port ? UNKNOWN_IDENTIFIER : UNKNOWN_ADDRESS) ? XDP_PASS : XDP_DROP;
+    if (port != site->port) return inward_plain(ctx, outer, udp, len);
     // A packet of QUIC has a bit set that no identifier has.
     u64 word = U64(tunnel), masked = U64(tunnel + 8), where = 0;
     if ((word & RID_MASK) == site->token) return XDP_DROP;
@@ -271,7 +288,9 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     const volatile struct turns *worker = map_lookup(&turns, &zero);
     if (!last || !worker) return XDP_DROP;
     if (!bucket || !take(bucket, place, &block, &where)) {
-        if (!(word & QUIC_BIT)) note_passed(last, worker, ktime_get_ns());
+        u32 kind = !(word & QUIC_BIT) ? UNKNOWN_IDENTIFIER : word & QUIC_LONG_BIT ? LONG_HEADER : SHORT_HEADER;
+        if (!admits(ctx, outer, kind)) return XDP_DROP;
+        if (kind == UNKNOWN_IDENTIFIER) note_passed(last, worker, ktime_get_ns());
         return XDP_PASS;
     }
 
@@ -291,9 +310,15 @@ SECTION("xdp") int inward(struct xdp_md *ctx) {
     spin_unlock(&lane->lock);
     struct counters *count = map_lookup(&counters, &from);
     if (!open || !count) return XDP_PASS;
-    if (late) return discard(count, IN_LATE);
-    forget(site, number, seq);
-    fill(site, number, lane, FILL, missing, entry, more);
+    if (late && open != WATCHED) return discard(count, IN_LATE);
+    if (!late) {
+        forget(site, number, seq);
+        fill(site, number, lane, FILL, missing, entry, more);
+    }
+    if (open == WATCHED) {
+        note_passed(last, worker, ktime_get_ns());
+        return XDP_PASS;
+    }
 
     u64 header = masked ^ block.mask, now = ktime_get_coarse_ns();
     if (checked_front(lane->check, block.front, header) != word) return discard(count, IN_FORGED_HEADER);
@@ -363,7 +388,7 @@ SECTION("xdp") int change(struct xdp_md *ctx) {
         // From seq 1 again, old identifiers would be taken once more.
         refused = lane->open;
         if (refused) break;
-        lane->open = 1, lane->peer = command->peer, lane->unknown = 0;
+        lane->open = from ? WATCHED : TAKEN, lane->peer = command->peer, lane->unknown = 0;
         lane->key[0] = command->key[0], lane->key[1] = command->key[1];
         lane->check[0] = command->check[0], lane->check[1] = command->check[1], lane->check[2] = command->check[2];
         lane->newest = 0, lane->high = 1, lane->gap_start = lane->gap_end = 0, lane->anchors_high = 1, lane->used = 0;

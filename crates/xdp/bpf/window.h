@@ -2,7 +2,8 @@
 // CPUs at once.
 //
 // One table of the site maps an identifier to (lane, seq), with pad and mask. It has buckets of four places, and an identifier has two
-// buckets. One place in four is used at most, so of 10^9 identifiers about one finds neither with room, and is left out. Places are
+// buckets. One place in four is used at most, so of 10^9 identifiers about one finds neither with room, and is left out. Identifiers of lanes
+// that are watched have buckets of their own, behind the others: they take no room from those that frames need. Places are
 // claimed and emptied by one atomic exchange each: of two packets with one identifier a single one takes it, and nobody finds half an
 // entry.
 //
@@ -30,7 +31,9 @@ struct bucket {
 struct held {
     u64 seq, place;
 };
-// The window of a lane, as in window.rs. used: when its first packet came. unknown: one more than the number of a flow that is not known.
+// Whose packets on a lane are: the program's, or user space's, and the program only knows them.
+enum lane { CLOSED, TAKEN, WATCHED };
+// The window of a lane, as in window.rs. open: an `enum lane`. used: when its first packet came. unknown: one more than the number of a flow that is not known.
 struct receive_lane {
     struct bpf_spin_lock lock;
     u32 open, peer, unknown;
@@ -42,12 +45,14 @@ struct transmit_lane {
     u64 seq, key[2], check[3];
     u32 open, zero;
 };
-// buckets and lanes: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets. quiet: a pause
+// buckets, watched_buckets: one less than a power of two. width_bits: W is a power of two. rest: see redirect of the sockets. quiet: a pause
 // behind which no frame of a flow is in the other end's user space any more.
-// token: the first six octets of packets that the program has opened for user space. Ports as they are read; no plain port is above them all.
+// token: the first six octets of packets that the program has opened for user space. Ports and EtherTypes as they are read; no plain port and
+// no EtherType of cells is above them all.
 struct settings {
     u32 width_bits, buckets, lan_frame, port, rest, plain_port;
     u64 station_age, quiet, token;
+    u32 cyclic, watched_buckets;
 };
 
 MAP(ARRAY, u32, struct settings, 1) settings SECTION(".maps");
@@ -57,15 +62,16 @@ MAP(ARRAY, u32, struct bucket, 1) identifiers SECTION(".maps");
 // For each lane 2 W places by seq, and one for each anchor beyond.
 MAP(ARRAY, u32, struct held, 1) rings SECTION(".maps");
 
-INLINE struct bucket *bucket_of(const struct settings *site, u64 front, int second) {
-    u32 bucket = (second ? front >> 28 : front >> 8) & site->buckets;
-    return map_lookup(&identifiers, &bucket);
+INLINE u32 bucket_of(const struct settings *site, u64 front, int second, int watched) {
+    u32 bucket = second ? front >> 28 : front >> 8;
+    return watched ? site->buckets + 1 + (bucket & site->watched_buckets) : bucket & site->buckets;
 }
 
 // The place of an identifier on the wire, or of what has the same one; null if it is not there.
 INLINE struct bucket *find(const struct settings *site, u64 rid, u32 *place) {
-    EACH_ONE_BY_ONE for (int second = 0; second < 2; second++) {
-        struct bucket *bucket = bucket_of(site, rid, second);
+    EACH_ONE_BY_ONE for (int which = 0; which < 4; which++) {
+        u32 number = bucket_of(site, rid, which & 1, which >> 1);
+        struct bucket *bucket = map_lookup(&identifiers, &number);
         if (!bucket) return 0;
         UNROLLED for (u32 i = 0; i < PLACES; i++) {
             u64 front = bucket->front[i];
@@ -90,15 +96,16 @@ INLINE int take(struct bucket *bucket, u32 place, struct block *block, u64 *wher
 }
 
 // Puts an identifier into a free place. -1: there is none.
-INLINE long insert(const struct settings *site, const struct block *block, u64 where) {
+INLINE long insert(const struct settings *site, const struct block *block, u64 where, int watched) {
     EACH_ONE_BY_ONE for (int second = 0; second < 2; second++) {
-        struct bucket *bucket = bucket_of(site, block->front, second);
+        u32 number = bucket_of(site, block->front, second, watched);
+        struct bucket *bucket = map_lookup(&identifiers, &number);
         if (!bucket) return -1;
         UNROLLED for (u32 i = 0; i < PLACES; i++) {
             if (!bucket->front[i] && __sync_val_compare_and_swap(&bucket->front[i], 0, BUSY) == 0) {
                 bucket->mask[i] = block->mask, bucket->where[i] = where;
                 __sync_lock_test_and_set(&bucket->front[i], block->front);
-                return (long)(((second ? block->front >> 28 : block->front >> 8) & site->buckets) * PLACES + i);
+                return (long)number * PLACES + i;
             }
         }
     }
@@ -190,7 +197,7 @@ GLOBAL int put(u32 number, u64 seq, u32 entry) {
         return 0;
     }
     struct block block = block_of(lane->key, seq);
-    long place = insert(site, &block, (u64)number << SEQ_BITS | seq);
+    long place = insert(site, &block, (u64)number << SEQ_BITS | seq, lane->open == WATCHED);
     if (place >= 0) held->place = place, held->seq = seq;
     return 0;
 }

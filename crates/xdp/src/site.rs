@@ -14,6 +14,7 @@ mod lanes;
 mod layout;
 mod report;
 mod settings;
+mod strangers;
 mod udp_path;
 
 use std::collections::BTreeMap;
@@ -34,6 +35,7 @@ use crate::run::Ran;
 pub use flow_path::FlowPath;
 pub use report::{FlowUse, KernelTime, LaneReport};
 pub use settings::{Room, Settings};
+pub use strangers::Stranger;
 pub use udp_path::{UdpPath, Vxlan};
 
 /// Object file that a pinned clang makes of `bpf/site.bpf.c`.
@@ -50,6 +52,7 @@ pub struct Site {
     programs: Programs,
     settings: Settings,
     lanes: u32,
+    watched: u32,
     /// By port.
     attached: BTreeMap<u32, XdpLinkId>,
 }
@@ -78,15 +81,16 @@ impl Site {
             return Err(XdpError::Malformed);
         }
         let identifiers = u64::from(room.lanes) * layout::places(window);
-        // A bucket of four places for each.
-        let buckets = identifiers.next_power_of_two() as u32;
+        // A bucket of four places for each, and half as many for those of watched lanes: one that finds no room is only a stranger's.
+        let watched = u64::from(room.watched) * layout::places(window);
+        let buckets = [identifiers, watched.div_ceil(2)].map(|places| places.next_power_of_two() as u32);
         if identifiers > IDENTIFIERS {
             return Err(XdpError::Lanes { wanted: room.lanes, most: IDENTIFIERS / layout::places(window) });
         }
         let rooms = [
-            ("identifiers", buckets),
-            ("rings", identifiers as u32),
-            ("receive_lanes", room.lanes),
+            ("identifiers", buckets.iter().sum()),
+            ("rings", (identifiers + watched) as u32),
+            ("receive_lanes", room.lanes + room.watched),
             ("transmit_lanes", room.lanes),
             ("paths", room.paths),
             ("peers", room.peers),
@@ -104,7 +108,13 @@ impl Site {
         common.set(0, layout::settings(settings, buckets, unclaimed.verdict()), 0)?;
         let turns = programs.map("turns")?;
         Array::<_, [u8; layout::TURNS]>::try_from(turns)?.set(0, layout::no_turns(), 0)?;
-        Ok(Self { programs, settings: *settings, lanes: room.lanes, attached: BTreeMap::new() })
+        Ok(Self {
+            programs,
+            settings: *settings,
+            lanes: room.lanes,
+            watched: room.watched,
+            attached: BTreeMap::new(),
+        })
     }
 
     /// Sets the octets of the longest frame that the LAN takes.
@@ -135,16 +145,16 @@ impl Site {
     /// # Errors
     /// If there is no room.
     pub fn set_plain_peer(&mut self, address: IpAddr, peer: u32) -> Result<(), XdpError> {
-        let peers = HashMap::<_, [u8; layout::SENDER], u32>::try_from(self.programs.map("plain_peers")?);
-        Ok(peers?.insert(layout::sender(address), peer, 0)?)
+        let peers = HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(self.programs.map("plain_peers")?);
+        Ok(peers?.insert(layout::ip_address(address), peer, 0)?)
     }
 
     /// Whose packets in plain mode come from an address.
     #[must_use]
     pub fn plain_peer(&self, address: IpAddr) -> Option<u32> {
         let peers =
-            HashMap::<_, [u8; layout::SENDER], u32>::try_from(self.programs.map_ref("plain_peers").ok()?);
-        peers.ok()?.get(&layout::sender(address), 0).ok()
+            HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(self.programs.map_ref("plain_peers").ok()?);
+        peers.ok()?.get(&layout::ip_address(address), 0).ok()
     }
 
     /// Forgets whose packets come from an address.
@@ -152,8 +162,8 @@ impl Site {
     /// # Errors
     /// If nobody's do.
     pub fn remove_plain_peer(&mut self, address: IpAddr) -> Result<(), XdpError> {
-        let peers = HashMap::<_, [u8; layout::SENDER], u32>::try_from(self.programs.map("plain_peers")?);
-        Ok(peers?.remove(&layout::sender(address))?)
+        let peers = HashMap::<_, [u8; layout::ADDRESS], u32>::try_from(self.programs.map("plain_peers")?);
+        Ok(peers?.remove(&layout::ip_address(address))?)
     }
 
     /// Says where rebuilt frames leave.
@@ -208,7 +218,7 @@ impl Site {
     }
 
     /// Memory in which the worker tells how far it is: how many turns it has begun, the last one that found no frame of the LAN, the last
-    /// one that found no packet at the data port, and that of plain mode. Until somebody writes it, user space is taken to be done with all.
+    /// one that found no packet at the data port, that of plain mode, and the nanoseconds that a packet costs it. Until somebody writes it, user space is taken to be done with all.
     ///
     /// # Errors
     /// If the kernel does not share it.
@@ -410,6 +420,8 @@ impl Drop for Site {
         // The maps live on with programs that somebody else has. Lanes of which one cannot be wiped are no reason to leave others.
         for lane in 0..self.lanes {
             let _ = self.close_transmit(lane);
+        }
+        for lane in 0..self.lanes + self.watched {
             let _ = self.shut_receive(lane);
         }
     }

@@ -70,7 +70,7 @@ fn secret(from: u8) -> EpochSecret {
 
 /// The site of a plant, with one flow each way between the two stations.
 fn site(here: &Plant, there: &Plant, [lan, wan]: [u32; 2], v6: bool) -> Result<Site, XdpError> {
-    let room = Room { peers: 1, lanes: 2, paths: 2, flows: 16, stations: 2 };
+    let room = Room { peers: 1, lanes: 2, watched: 0, paths: 2, flows: 16, stations: 2 };
     let settings = Settings {
         window: tunnel::Settings::WINDOW,
         lan_frame: LAN_FRAME,

@@ -51,6 +51,15 @@ wire::counters! {
         in_datagrams = "InDatagrams",
         /// Packets with the management channel's mark, but too many waited for it.
         in_datagrams_dropped = "InDatagramsDropped" [discard],
+        /// Packets with the management channel's mark, of strangers or of peers among these, that a program in the kernel dropped: there were
+        /// more than the worker has time for.
+        in_datagrams_flood = "InDatagramsFlood" [discard],
+        /// Packets with unknown identifiers, or in plain mode from unknown addresses, that a program in the kernel dropped: there were more
+        /// than the worker has time for.
+        in_pkts_flood = "InPktsFlood" [discard],
+        /// Frames of the LAN of a kind that sites do not carry, that a program in the kernel dropped: there were more than the worker has
+        /// time for.
+        out_pkts_flood = "OutPktsFlood" [discard],
         /// Packets to the port of header encryption or the plain one, from nobody's address; or to any port, from an address
         /// that no network has.
         in_pkts_unknown_address = "InPktsUnknownAddress" [discard],

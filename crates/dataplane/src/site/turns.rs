@@ -9,21 +9,35 @@
 //! ```
 //!
 //! The token is a random number that no identifier of the programs' has, and they drop packets of the network that have it.
+//!
+//! Programs give each kind of strangers' packets a part of the worker's time. So the worker tells what a packet costs it: on another box, and
+//! in another mode, it is another time.
 
 use std::sync::atomic::{Ordering, fence};
+use std::time::Duration;
 
 use netdev::shared::SharedWords;
 use tunnel::PeerId;
 use wire::tunnel::{RID_OCTETS, SHORT_HEADER_OCTETS};
 
 /// Memory that the programs read: how many turns have begun, the last one that found no frame of the LAN, the last one that found no packet
-/// at the data port, and that of plain mode.
+/// at the data port, that of plain mode, and the nanoseconds that a packet costs.
 #[derive(Debug)]
 pub struct Turns {
     words: SharedWords,
     begun: u64,
     token: [u8; RID_OCTETS],
+    /// Time that packets took, and their number, since a cost was told last.
+    took: Duration,
+    packets: u32,
 }
+
+/// Packets over which the cost is a mean: some bursts, so that a worker that has to wait for its CPU once does not count for much.
+const MEASURED: u32 = 1024;
+/// Limits of a cost. A worker that stood still for seconds is to hear strangers still, among whom a peer may be that calls.
+const COSTS: [u64; 2] = [1, 100_000];
+/// Where the cost is.
+const COST: usize = 4;
 
 /// Where a turn looks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,7 +49,7 @@ pub(super) enum Place {
 
 impl Turns {
     /// Words of the memory.
-    pub const WORDS: usize = 4;
+    pub const WORDS: usize = 5;
 
     /// Goes on where a worker before was, of which nobody knows what it had still.
     pub fn new(words: SharedWords, token: [u8; RID_OCTETS]) -> Self {
@@ -44,7 +58,7 @@ impl Turns {
             begun = turns.load(Ordering::Relaxed);
             found_none.iter().for_each(|word| word.store(0, Ordering::Relaxed));
         }
-        Self { words, begun, token }
+        Self { words, begun, token, took: Duration::ZERO, packets: 0 }
     }
 
     /// A turn begins: nothing was looked for yet.
@@ -62,6 +76,21 @@ impl Turns {
         if let Some(word) = self.words.words().get(place as usize) {
             word.store(self.begun, Ordering::Release);
         }
+    }
+
+    /// Packets took this time.
+    pub(super) fn spend(&mut self, took: Duration, packets: usize) {
+        self.took += took;
+        self.packets += packets as u32;
+        if self.packets < MEASURED {
+            return;
+        }
+        let [least, most] = COSTS;
+        let cost = (self.took.as_nanos() / u128::from(self.packets)) as u64;
+        if let Some(word) = self.words.words().get(COST) {
+            word.store(cost.clamp(least, most), Ordering::Relaxed);
+        }
+        (self.took, self.packets) = (Duration::ZERO, 0);
     }
 
     /// The peer whose packet it is, if programs have opened it.
@@ -118,6 +147,29 @@ mod tests {
         assert_eq!(seen(), [2, 0, 0, 0]);
         next.begin();
         assert_eq!(seen(), [3, 0, 0, 0], "no number comes twice");
+    }
+
+    #[test]
+    fn programs_see_what_a_packet_costs_as_a_mean() {
+        let file = memory();
+        let words = shared(&file);
+        let cost = || words.words()[COST].load(Ordering::SeqCst);
+        words.words()[COST].store(7, Ordering::SeqCst);
+        let mut turns = Turns::new(shared(&file), TOKEN);
+        assert_eq!(cost(), 0, "not that of a worker before");
+        let burst = Duration::from_micros(64);
+        for number in 1..16 {
+            turns.spend(burst, 64);
+            assert_eq!(cost(), 0, "{number} bursts are few");
+        }
+        turns.spend(17 * burst, 64);
+        assert_eq!(cost(), 2000, "sixteen bursts in the time of 32");
+        (0..16).for_each(|_| turns.spend(burst, 64));
+        assert_eq!(cost(), 1000, "the one that took long is forgotten");
+        (0..16).for_each(|_| turns.spend(Duration::ZERO, 64));
+        assert_eq!(cost(), 1, "not unknown");
+        (0..16).for_each(|_| turns.spend(Duration::from_secs(1), 64));
+        assert_eq!(cost(), 100_000);
     }
 
     #[test]

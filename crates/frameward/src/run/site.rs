@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 use control::Gateway as Control;
 use netdev::interface::{InterfaceError, LinkState};
-use sitelink::{ManagerStatus, PlaceState};
+use sitelink::{Floods, ManagerStatus, PlaceState};
 use tracing::info;
 use tunnel::standby::{DRAIN, Role};
 use tunnel::{Mode, PacketOctets, PeerCounters, PeerId};
@@ -222,6 +222,11 @@ impl RunningSite {
     pub(super) fn kernel_counters(&self, number: Option<PeerId>) -> PeerCounters {
         let kernel = self.kernel.as_ref().ok();
         kernel.zip(number).map(|(kernel, number)| kernel.counters(number)).unwrap_or_default()
+    }
+
+    /// What programs in the kernel dropped of strangers.
+    pub(super) fn floods(&self) -> Floods {
+        self.kernel.as_ref().map(|kernel| kernel.floods()).unwrap_or_default()
     }
 
     /// The peer of this number, if it has not left.

@@ -86,17 +86,17 @@ impl Lanes {
         self.receive.rest(lane);
     }
 
-    /// Puts all missing identifiers into a lane's window. The work is bounded by the window.
-    fn fill(&self, site: &mut Site, lane: u32) -> bool {
-        let runs = 2 * self.window / 256 + 16;
-        (0..runs).any(|_| site.fill(lane).is_ok_and(|report| report.missing == 0))
-    }
-
     /// Free and resting ones that are sent on, and that are received.
     #[cfg(test)]
     pub(super) fn counts(&self) -> [[usize; 2]; 2] {
         [self.transmit.counts(), self.receive.counts()]
     }
+}
+
+/// Puts all missing identifiers into a lane's window. The work is bounded by the window.
+pub(super) fn fill(site: &mut Site, lane: u32, window: u64) -> bool {
+    let runs = 2 * window / 256 + 16;
+    (0..runs).any(|_| site.fill(lane).is_ok_and(|report| report.missing == 0))
 }
 
 impl PeerLanes {
@@ -184,7 +184,7 @@ impl PeerLanes {
         let mut opened = lanes.receive.take();
         if let Some(lane) = opened {
             let key = secret.lane_key(LANE);
-            if site.open_receive(lane, peer, &key).is_err() || !lanes.fill(site, lane) {
+            if site.open_receive(lane, peer, &key).is_err() || !fill(site, lane, lanes.window) {
                 lanes.close_receive(site, lane);
                 opened = None;
             }
@@ -202,7 +202,7 @@ impl PeerLanes {
             return false;
         };
         let _ = site.advance(lane, seq);
-        lanes.fill(site, lane);
+        fill(site, lane, lanes.window);
         true
     }
 

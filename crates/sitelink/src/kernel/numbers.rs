@@ -1,6 +1,7 @@
 //! Numbers of lanes, paths, stations and flows. One that is given up rests for [`GRACE`]: a program may be at work with it still.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 /// Time for which a program may be at work with a number that it was given before.
@@ -15,7 +16,12 @@ pub(super) struct Numbers {
 
 impl Numbers {
     pub(super) fn new(room: u32) -> Self {
-        Self { free: (0..room).rev().collect(), resting: VecDeque::new() }
+        Self::from(0..room)
+    }
+
+    /// These.
+    pub(super) fn from(numbers: Range<u32>) -> Self {
+        Self { free: numbers.rev().collect(), resting: VecDeque::new() }
     }
 
     pub(super) fn take(&mut self) -> Option<u32> {

@@ -581,3 +581,101 @@ fn stations_behind_a_plain_peer_are_forgotten_when_they_are_silent() {
     look();
     assert_eq!(known()[0] + known()[1], all[0] + 100);
 }
+
+/// A packet of the network to this box.
+fn datagram(payload: &[u8]) -> Vec<u8> {
+    let [udp, ip] = [8, 28].map(|octets| (octets + payload.len() as u16).to_be_bytes());
+    let ip = [&[0x45, 0][..], &ip, &[0, 0, 0x40, 0, 64, 17, 0, 0, 198, 51, 100, 7, 127, 0, 0, 1]].concat();
+    let ports = [7788_u16; 2].map(u16::to_be_bytes).concat();
+    [&[2; 12][..], &[8, 0], &ip, &ports, &udp, &[0, 0], payload].concat()
+}
+
+/// A packet of a peer on a lane of the half.
+fn of_half(epoch: u32, lane: u8, seq: u64) -> Vec<u8> {
+    let block = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]).lane_key(lane).block(seq);
+    datagram(&[&block.rid.octets()[..], &[7; 60]].concat())
+}
+
+fn passes(kernel: &KernelSite, packet: &[u8]) -> bool {
+    kernel.lock().site.run_inward(packet, 1).unwrap().verdict == xdp::Verdict::Pass
+}
+
+/// Whether made-up packets that begin with this octet are dropped, once their part is used up.
+fn is_bounded(kernel: &KernelSite, first: u8) -> bool {
+    let packet = datagram(&[&[first][..], &[0x3f; 60]].concat());
+    let _ = passes(kernel, &packet);
+    !passes(kernel, &packet)
+}
+
+fn install(kernel: &KernelSite, peer: u16, epoch: u32, lanes: u8) {
+    let secret = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]);
+    let (peer, generation) = (PeerId(peer), Generation::default());
+    kernel.watch(&ToWorker::Tunnel(Command::InstallReceive { peer, generation, epoch, secret, lanes }));
+}
+
+#[test]
+fn strangers_are_bounded_where_the_programs_know_who_is_none() {
+    let kernel = kernel(1);
+    // A packet takes the part of minutes.
+    let words = kernel.lock().site.turns().unwrap();
+    words.words()[4].store(10_000_000_000, std::sync::atomic::Ordering::SeqCst);
+    let mut now = NOW;
+    let mut look = || {
+        now = now + LOOK;
+        drop(kernel.handle_timeout(now));
+        [0x3f, 0x40, 0xc0].map(|first| is_bounded(&kernel, first))
+    };
+    assert_eq!(look(), [false; 3], "the data port may be somebody else's");
+    kernel.expect_channel();
+    assert_eq!(look(), [true; 3]);
+
+    let begin = |peer| Command::Begin { peer: PeerId(peer), generation: Generation::default() };
+    for epoch in 0..3 {
+        install(&kernel, 0, epoch, 2);
+        for (old, lane) in (0..=epoch).flat_map(|old| [(old, 0), (old, 1)]) {
+            let packet = of_half(old, lane, u64::from(epoch) + 1);
+            assert_eq!(passes(&kernel, &packet), old + 2 > epoch, "epoch {old} in {epoch}");
+            assert!(!passes(&kernel, &packet), "once more");
+        }
+    }
+    install(&kernel, 0, 2, 2);
+    install(&kernel, 0, 1, 2);
+    assert!(passes(&kernel, &of_half(2, 0, 9)) && passes(&kernel, &of_half(1, 0, 9)), "none is newer");
+    let seq = 1 << 40;
+    assert!(!passes(&kernel, &of_half(2, 1, seq + 5)));
+    let (peer, generation) = (PeerId(0), Generation::default());
+    kernel.watch(&ToWorker::Tunnel(Command::Position { peer, generation, epoch: 2, lane: 1, seq }));
+    assert!(passes(&kernel, &of_half(2, 1, seq + 5)) && !passes(&kernel, &of_half(2, 0, seq + 5)));
+    assert_eq!(look(), [true; 3]);
+
+    install(&kernel, 1, 0, 3);
+    assert_eq!(look(), [false, true, true], "a lane of the half is not watched");
+    kernel.watch(&ToWorker::Tunnel(begin(1)));
+    assert_eq!(look(), [true; 3]);
+    kernel.watch(&ToWorker::Tunnel(begin(0)));
+    assert!(!passes(&kernel, &of_half(2, 0, 10)), "its keys are void");
+    assert!(kernel.floods().packets > 0 && kernel.floods().datagrams > 0);
+    kernel.end();
+    assert_eq!(kernel.floods(), Floods::default());
+    assert_eq!([0x3f, 0x40, 0xc0].map(|first| is_bounded(&kernel, first)), [false; 3]);
+}
+
+#[test]
+fn watched_lanes_are_free_after_their_peers() {
+    let kernel = kernel(1);
+    let counts = || kernel.lock().watches.counts();
+    let [all, _] = counts();
+    for epoch in 0..20 {
+        install(&kernel, 0, epoch, 1);
+        if epoch >= 2 {
+            assert_eq!(counts().iter().sum::<usize>(), all - 2, "two epochs have one each");
+        }
+        std::thread::sleep(GRACE / 3);
+        kernel.lock().watches.reuse();
+        assert!(kernel.lock().watches.are_complete(), "{epoch}");
+    }
+    kernel.retain(|_| false);
+    std::thread::sleep(GRACE);
+    kernel.lock().watches.reuse();
+    assert_eq!(counts(), [all, 0]);
+}

@@ -6,8 +6,8 @@ use std::time::Duration;
 use suite::Secret;
 use suite::tunnel::LaneKey;
 use tunnel::{Location, PeerCounters};
-use wire::MacAddr;
 use wire::tunnel::{Flow, FlowIndex};
+use wire::{EtherType, MacAddr};
 
 use super::flow_path::FlowPath;
 use super::report::LaneReport;
@@ -15,17 +15,21 @@ use super::settings::Settings;
 use super::udp_path::{UdpPath, Vxlan};
 use crate::octets::{long, nanoseconds, put, word};
 
-pub(super) const SETTINGS: usize = 48;
+pub(super) const SETTINGS: usize = 56;
 pub(super) const TRANSMIT_LANE: usize = 56;
 pub(super) const OUTWARD_FLOW: usize = 80;
-pub(super) const TURNS: usize = 32;
+pub(super) const TURNS: usize = 40;
 pub(super) const ANNOUNCED_FLOW: usize = 56;
 pub(super) const STATION: usize = 48;
 pub(super) const PEER: usize = 8;
 pub(super) const PATH: usize = 96;
-pub(super) const SENDER: usize = 16;
+pub(super) const ADDRESS: usize = 16;
 pub(super) const COMMAND: usize = 64;
 pub(super) const COUNTERS: usize = 12;
+/// Kinds of strangers' packets (`enum stranger`).
+pub(super) const STRANGERS: usize = 5;
+/// Counters of such that the programs have.
+pub(super) const KINDS: usize = 8;
 /// Anchors beyond a window (`ANCHORS`).
 const ANCHORS: u64 = 1024;
 const KEYS_IN_COMMAND: usize = 24;
@@ -36,8 +40,10 @@ const SETTLING: u32 = 2;
 const BEHIND: u32 = 2;
 /// The flag of VXLAN that says that there is a VNI.
 const VNI_THERE: u8 = 0x08;
-/// In place of a port: above all of them.
-const NO_PORT: u32 = 1 << 16;
+/// In place of a port or an EtherType: above all of them.
+const NONE: u32 = 1 << 16;
+/// Offset of the cost of a packet in `struct turns`.
+const COST: usize = 32;
 
 /// Commands for a lane (`enum what`).
 #[derive(Clone, Copy)]
@@ -56,19 +62,26 @@ pub(super) const fn places(window: u64) -> u64 {
     2 * window + ANCHORS
 }
 
-pub(super) fn settings(settings: &Settings, buckets: u32, rest: u32) -> [u8; SETTINGS] {
+pub(super) fn settings(settings: &Settings, [buckets, watched]: [u32; 2], rest: u32) -> [u8; SETTINGS] {
     let mut octets = [0; SETTINGS];
     put(&mut octets, 0, &settings.window.ilog2().to_ne_bytes());
     put(&mut octets, 4, &(buckets - 1).to_ne_bytes());
     put(&mut octets, 8, &(settings.lan_frame as u32).to_ne_bytes());
     put(&mut octets, 12, &as_read(settings.port).to_ne_bytes());
     put(&mut octets, 16, &rest.to_ne_bytes());
-    put(&mut octets, 20, &NO_PORT.to_ne_bytes());
+    put(&mut octets, 20, &NONE.to_ne_bytes());
     put(&mut octets, 24, &nanoseconds(settings.station_age).to_ne_bytes());
     put(&mut octets, 32, &nanoseconds(settings.quiet).to_ne_bytes());
     let [a, b, c, d, e, f] = settings.token;
     put(&mut octets, 40, &u64::from_le_bytes([a, b, c, d, e, f, 0, 0]).to_ne_bytes());
+    set_cyclic(&mut octets, None);
+    put(&mut octets, 52, &(watched - 1).to_ne_bytes());
     octets
+}
+
+/// Where [`settings`] has the EtherType of cells.
+pub(super) fn set_cyclic(octets: &mut [u8; SETTINGS], ether_type: Option<EtherType>) {
+    put(octets, 48, &ether_type.map_or(NONE, |ether_type| as_read(ether_type.0)).to_ne_bytes());
 }
 
 /// Where [`settings`] has the longest frame that the LAN takes.
@@ -116,10 +129,10 @@ pub(super) fn is_open(lane: &[u8; TRANSMIT_LANE]) -> bool {
     word(lane, 48) != 0
 }
 
-/// Turns of no worker: what user space has is always done.
+/// Turns of no worker: what user space has is always done, and costs nobody knows what.
 pub(super) fn no_turns() -> [u8; TURNS] {
     let mut octets = [0; TURNS];
-    put(&mut octets, 8, &[0xff; TURNS - 8]);
+    put(&mut octets, 8, &[0xff; COST - 8]);
     octets
 }
 
@@ -207,8 +220,8 @@ pub(super) fn path(path: &UdpPath) -> [u8; PATH] {
     octets
 }
 
-/// The address of a packet of a peer's.
-pub(super) fn sender(address: IpAddr) -> [u8; SENDER] {
+/// An address of a packet.
+pub(super) fn ip_address(address: IpAddr) -> [u8; ADDRESS] {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped().octets(),
         IpAddr::V6(address) => address.octets(),
@@ -227,6 +240,13 @@ pub(super) fn open(lane: u32, peer: u32, key: &LaneKey) -> Secret {
     let mut command = command(What::Open, lane);
     put(command.octets_mut(), 8, &peer.to_ne_bytes());
     put_keys(&mut command.octets_mut()[KEYS_IN_COMMAND..], key);
+    command
+}
+
+/// As [`open`], but the lane is only known.
+pub(super) fn watch(lane: u32, key: &LaneKey) -> Secret {
+    let mut command = open(lane, 0, key);
+    put(command.octets_mut(), 12, &1_u32.to_ne_bytes());
     command
 }
 

@@ -9,6 +9,8 @@ pub struct Room {
     pub peers: u32,
     /// Lanes in each direction.
     pub lanes: u32,
+    /// Lanes besides, whose packets are user space's ([`Site::watch_receive`](super::Site::watch_receive)): their numbers follow.
+    pub watched: u32,
     /// Paths.
     pub paths: u32,
     /// Flows of all peers, in each direction.

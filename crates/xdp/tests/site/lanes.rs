@@ -129,8 +129,12 @@ fn more_lanes_than_there_is_room_for_are_refused() {
         token: TOKEN,
     };
     let with = |lanes, settings: &Settings| {
-        Site::load(&Room { peers: 1, lanes, paths: 1, flows: 1, stations: 1 }, settings, Unclaimed::Pass)
-            .map(drop)
+        Site::load(
+            &Room { peers: 1, lanes, watched: 0, paths: 1, flows: 1, stations: 1 },
+            settings,
+            Unclaimed::Pass,
+        )
+        .map(drop)
     };
     assert!(matches!(with(114, &settings), Err(xdp::XdpError::Lanes { wanted: 114, most: 113 })));
     assert!(matches!(with(1, &Settings { window: 100, ..settings }), Err(xdp::XdpError::Malformed)));

@@ -8,4 +8,5 @@ mod packets;
 mod plain;
 mod sequences;
 mod stations;
+mod strangers;
 mod world;

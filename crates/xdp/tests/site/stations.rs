@@ -56,7 +56,7 @@ fn a_station_that_was_not_heard_for_long_is_user_spaces() {
     world.send_known(0, 1, 5, true);
     world.kernel = load(WINDOW);
     let age = Duration::from_millis(50);
-    let room = Room { peers: 1, lanes: 2, paths: 2, flows: 4, stations: STATIONS.into() };
+    let room = Room { peers: 1, lanes: 2, watched: 0, paths: 2, flows: 4, stations: STATIONS.into() };
     let settings = Settings {
         window: WINDOW,
         lan_frame: LAN_FRAME,

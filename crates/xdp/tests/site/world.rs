@@ -70,7 +70,8 @@ pub(crate) fn load(window: u64) -> Site {
 /// Programs whose flows settle by a pause this long.
 pub(crate) fn load_with(window: u64, quiet: Duration) -> Site {
     let peers = u32::from(PEERS);
-    let room = Room { peers, lanes: 2 * peers, paths: 2 * peers, flows: 64, stations: STATIONS.into() };
+    let room =
+        Room { peers, lanes: 2 * peers, watched: 16, paths: 2 * peers, flows: 64, stations: STATIONS.into() };
     let settings = Settings {
         window,
         lan_frame: LAN_FRAME,

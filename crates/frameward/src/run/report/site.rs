@@ -6,7 +6,7 @@ use control::Gateway as Control;
 use dataplane::site::{SitePathCounters, SiteSnapshot, UplinkSnapshot};
 use netdev::port::PortCounters;
 use netdev::udp::UdpCounters;
-use sitelink::{ChannelCounters, ManagerStatus};
+use sitelink::{ChannelCounters, Floods, ManagerStatus};
 use suite::identity::Identity;
 use tunnel::shaper::UplinkCounters;
 use tunnel::{Location, NumberedFlow, PeerId, SiteCounters, Station};
@@ -56,6 +56,9 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
         SitePeerReport { path, ..peer_report(peer, figures.as_ref(), status.as_ref(), number) }
     };
     let peers = running.numbered_peers().map(peer).collect();
+    let mut path = snapshot.path;
+    let Floods { datagrams, packets, frames } = running.floods();
+    (path.in_datagrams_flood, path.in_pkts_flood, path.out_pkts_flood) = (datagrams, packets, frames);
     let udp = about.into_iter().flat_map(|about| &about.udp).map(|port| {
         let counters = match port.what {
             "data" => snapshot.data,
@@ -85,7 +88,7 @@ fn report(running: &RunningSite, snapshot: &SiteSnapshot) -> SiteReport {
             counters: Counters::new(PortCounters::NAMES, snapshot.lan.values()),
         },
         udp: udp.collect(),
-        path: Counters::new(SitePathCounters::NAMES, snapshot.path.values()),
+        path: Counters::new(SitePathCounters::NAMES, path.values()),
         uplink: running.config.rate.map(|rate| uplink(rate, snapshot.uplink)),
         path_uplinks: path_uplinks(running, snapshot),
         tunnel: Counters::new(SiteCounters::NAMES, snapshot.tunnel.values()),

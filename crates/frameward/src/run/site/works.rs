@@ -317,7 +317,7 @@ impl Bound {
         let prepared = interfaces.prepare(&config.lan, allowed)?;
         let OpenLan { mut lan, fallback } = open_lan(&prepared, io(gateway.io))?;
         if let Some(kernel) = kernel {
-            kernel.begin(config.dscp.of_others());
+            kernel.begin(config.dscp.of_others(), config.cells)?;
             let numbered = (0..).map(PeerId).zip(&config.peers);
             kernel.expect_plain(plain_port(config), plain_peers(config, numbered));
             give_program(kernel, &mut lan, lan_mtu, gateway.io)?;

@@ -102,7 +102,7 @@ fn frame(octets: usize) -> Vec<u8> {
 
 /// A site with one peer. `side` is its station.
 fn end(side: usize) -> Result<Site, XdpError> {
-    let room = Room { peers: 1, lanes: 2, paths: 2, flows: 16, stations: 2 };
+    let room = Room { peers: 1, lanes: 2, watched: 0, paths: 2, flows: 16, stations: 2 };
     let settings = Settings {
         window: tunnel::Settings::WINDOW,
         lan_frame: LAN_FRAME,

@@ -1,0 +1,76 @@
+// Packets of strangers for user space: each kind of them gets a part of the worker's time, and those beyond it are dropped here, where
+// they cost least. Else they take the CPU from packets that the programs could have carried.
+//
+// A stranger's packet is one that nobody has proved: made up, come again, or of somebody whom nobody knows yet. Packets of peers that are
+// user space's are none, for their identifiers are in the table too (WATCHED). The worker says what a packet costs it, so a part is
+// as many packets as this box can bear. Fragments of IP, IP options and other ports are the host's.
+#pragma once
+#include "settling.h"
+
+#define IPV4_SOURCE 26
+#define IPV4_DESTINATION 30
+#define IPV6_SOURCE 22
+#define IPV6_DESTINATION 38
+// Of the worker's time a kind has one part in so many; and as much at once as it has in this time.
+#define PARTS 16
+#define AT_ONCE 16000000ull
+
+// Kinds, and bits of the number in `here`: an unknown identifier; QUIC's packets with a long header, by which connections begin, and with
+// a short one; in plain mode, an address that is no peer's; on the LAN, what no site carries.
+enum stranger { UNKNOWN_IDENTIFIER, LONG_HEADER, SHORT_HEADER, UNKNOWN_ADDRESS, NOT_CARRIED, STRANGERS };
+
+// An address of a packet; of IPv4, mapped.
+struct address {
+    u64 word[2];
+};
+// When the time that was given away is over. Each has a cache line, for all CPUs write it.
+struct part {
+    u64 due, zero[7];
+};
+#define KINDS 8
+struct floods {
+    u64 of[KINDS];
+};
+
+MAP(ARRAY, u32, struct part, STRANGERS) parts SECTION(".maps");
+// Packets that were dropped.
+MAP(PERCPU_ARRAY, u32, struct floods, 1) floods SECTION(".maps");
+// Addresses of this box, and which kinds are dropped that come to them. Packets for others only pass through the box.
+MAP(HASH, struct address, u32, 64) here SECTION(".maps");
+
+// The address at an offset of a packet, by the kind of its headers.
+INLINE struct address address_at(const u8 *data, u32 outer, u32 four, u32 six) {
+    if (outer == MOST_OUTER) return (struct address){{U64(data + six), U64(data + six + 8)}};
+    return (struct address){{0, (u64)U32(data + four) << 32 | 0xffff0000ull}};
+}
+
+// Whether there is time left for a stranger's packet. If it is dropped, it is counted.
+INLINE int has_part(u32 kind) {
+    u32 zero = 0, place = kind;
+    const volatile struct turns *worker = map_lookup(&turns, &zero);
+    struct part *part = map_lookup(&parts, &place);
+    struct floods *count = map_lookup(&floods, &zero);
+    if (!worker || !part || !count) return 1;
+    u64 cost = worker->cost;
+    if (!cost) return 1;
+    u64 now = ktime_get_ns(), due = *(volatile u64 *)&part->due;
+    if (due > now + AT_ONCE) {
+        BOUND(kind, KINDS - 1);
+        count->of[kind]++;
+        return 0;
+    }
+    // Time that nobody took is not saved.
+    if (due < now) __sync_val_compare_and_swap(&part->due, due, now);
+    __sync_fetch_and_add(&part->due, cost * PARTS);
+    return 1;
+}
+
+// Whether a stranger's packet from the network goes to user space.
+GLOBAL int admits(struct xdp_md *ctx, u32 outer, u32 kind) {
+    BOUND(outer, 63);
+    u8 *data = start_of(ctx);
+    if (data + LEAST_PACKET > end_of(ctx)) return 1;
+    struct address to = address_at(data, outer, IPV4_DESTINATION, IPV6_DESTINATION);
+    volatile u32 *kinds = map_lookup(&here, &to);
+    return !kinds || !(*kinds >> (kind & 31) & 1) || has_part(kind);
+}
