@@ -15,7 +15,7 @@
 mod answer;
 mod figures;
 mod metrics;
-mod page;
+pub mod page;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

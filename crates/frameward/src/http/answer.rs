@@ -39,7 +39,7 @@ impl Surface {
     pub(super) fn new(figures: Figures) -> Self {
         let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
         let machine = machine.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-        Self { figures, page: Page::new(), machine }
+        Self { figures, page: Page::status(), machine }
     }
 
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {

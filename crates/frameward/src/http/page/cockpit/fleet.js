@@ -1,0 +1,73 @@
+// The fleet as the controller told it last. Whoever shows it reads it here.
+
+// States of a gateway, in the order of a chart: those of `fleet status --format prometheus`.
+const STATES = ["confirmed", "waiting", "never heard", "stale", "taken back", "refused"];
+// The controller judges, and the page shows it.
+const LEVELS = { good: "good", idle: "wait", attention: "warn", alarm: "bad" };
+const RANK = { good: 0, wait: 1, warn: 2, bad: 3 };
+const SIGNS = { good: "\u25CF", wait: "\u25CB", warn: "\u25B2", bad: "\u25A0" };
+const WORDS = { good: "fine", wait: "idle", warn: "attention", bad: "alarm" };
+// A word that this page does not know is no reason to call something good.
+const level = (verdict) => LEVELS[verdict] || "warn";
+const isTroubled = (one) => RANK[level(one.verdict)] > RANK.wait;
+const inOrder = new Intl.Collator("en", { numeric: true }).compare;
+const counted = (count, word) => `${whole(count)} ${word}${count === 1 ? "" : "s"}`;
+const ago = (seconds) => {
+  if (seconds < 1) return "now";
+  if (seconds < 120) return `${Math.floor(seconds)} s ago`;
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min ago`;
+  return seconds < 172800 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86400)} d ago`;
+};
+// Seconds since 1970 as a moment in UTC, as the logs have it.
+const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
+
+const fleet = {
+  revision: null,     // what the controller calls it
+  byName: new Map(),
+  gateways: [],       // in the order of their names
+  connections: [],
+  plants: [],
+  about: {},          // the fleet's key, the directory
+  ahead: 0,           // seconds by which the controller's clock is ahead of this one
+};
+const controllersNow = () => Date.now() / 1000 + fleet.ahead;
+
+// Text of a gateway that a search looks through, made once for each.
+const searched = (one) => [one.name, one.plant, one.state, one.cause, one.cure,
+  ...(one.parts || []).flatMap(({ kind, name, words }) => [kind, name, words])].filter(Boolean).join("\n").toLowerCase();
+
+// Takes an answer: a whole one, or what changed since a revision.
+const take = (answer) => {
+  const partial = answer.since !== undefined && answer.since !== null;
+  if (!partial) fleet.byName = new Map();
+  for (const name of answer.removed || []) fleet.byName.delete(name);
+  for (const one of answer.gateways) fleet.byName.set(one.name, { ...one, searched: searched(one) });
+  fleet.gateways = [...fleet.byName.values()];
+  fleet.gateways.sort((a, b) => inOrder(a.name, b.name));
+  for (const part of ["connections", "plants"]) if (answer[part]) fleet[part] = answer[part];
+  fleet.about = { fleet: answer.fleet, directory: answer.directory };
+  fleet.revision = answer.revision;
+  fleet.ahead = answer.time - Date.now() / 1000;
+};
+// How many gateways are in each state.
+const states = (gateways) => {
+  const counts = Object.fromEntries(STATES.map((state) => [state, 0]));
+  for (const { state } of gateways) counts[state] = (counts[state] || 0) + 1;
+  return counts;
+};
+// The worst first, and by name.
+const worstFirst = (a, b) => RANK[level(b.verdict)] - RANK[level(a.verdict)] || inOrder(a.name, b.name);
+const pill = (verdict, words) => make("span", `pill ${level(verdict)}`, words);
+const stateClass = (state) => `s-${state.replaceAll(" ", "-")}`;
+const gatewayPath = (name) => `#/gateway/${encodeURIComponent(name)}`;
+const linkTo = (path, words) => {
+  const link = make("a", "", words);
+  link.href = path;
+  return link;
+};
+const drawing = (name, attributes, ...children) => {
+  const element = document.createElementNS(SVG, name);
+  for (const [attribute, value] of Object.entries(attributes)) element.setAttribute(attribute, value);
+  element.append(...children);
+  return element;
+};

@@ -1,0 +1,181 @@
+// What is looked at less often: one gateway, versions, the last day, the audit log.
+const heading = (title, ...more) => make("div", "title", make("h2", "", title), ...more);
+const card = (...children) => make("section", "card", ...children);
+const cut = (list, most) => (list.length > most ? [make("p", "quiet", `and ${whole(list.length - most)} more`)] : []);
+
+// Asks again while a view is open, and shows why there is no answer.
+const asking = (path, period, show, fail) => {
+  let asked = -Infinity, of = null, etag = null;
+  return async (subject = "") => {
+    if (of !== subject) [asked, etag] = [-Infinity, null];
+    of = subject;
+    if (performance.now() - asked < period) return;
+    asked = performance.now();
+    const headers = etag ? { "If-None-Match": etag } : {};
+    const answer = await fetch(path(subject), { cache: "no-store", headers, signal: AbortSignal.timeout(PATIENCE * 3) }).catch(() => null);
+    // Somebody has gone on meanwhile.
+    if (of !== subject || (answer && answer.status === 304)) return;
+    const body = answer ? await answer.json().catch(() => null) : null;
+    if (answer && answer.ok && body) {
+      etag = answer.headers.get("ETag");
+      show(body, subject);
+    } else fail(body, subject);
+  };
+};
+const noAnswer = (body) => make("p", "pill bad", body && body.cause ? [body.cause, body.cure].filter(Boolean).join("; ") : "the controller does not answer");
+
+// ---- one gateway ---------------------------------------------------------------------------------------------
+
+const gatewayView = (() => {
+  const place = byId("view-gateway");
+  let shown = null, own = null;
+  const concern = (one) => {
+    const { verdict, concerns } = one;
+    const others = (concerns || []).map(({ text }) => text).filter((text) => text !== verdict.text);
+    return [`${verdict.state}: ${verdict.text}`, ...others].map((text) => make("li", "", text));
+  };
+  const ownTile = (kind, one) => make("div", "tile", make("strong", "", `${kind} ${one.name}`),
+    make("p", `pill ${level(one.verdict.level)}`, WORDS[level(one.verdict.level)]), make("ul", "reasons", ...concern(one)));
+  const ownStatus = (report) => [
+    make("p", "quiet", `frameward ${report.version}, running for ${since(report.uptime_seconds)}`),
+    make("div", "tiles", ...report.links.map((link) => ownTile("link", link)), ...(report.sites || []).map((site) => ownTile("site", site))),
+  ];
+  const ask = asking((name) => `/api/gateways/${encodeURIComponent(name)}/status`, 3000,
+    (report, name) => { own = [name, ownStatus(report)]; draw(name, true); },
+    (body, name) => { own = [name, [noAnswer(body)]]; draw(name, true); });
+  const partTile = (part) => make("div", "tile", make("strong", "", `${part.kind} ${part.name}`), pill(part.verdict, part.words || WORDS[level(part.verdict)]));
+  const connection = (one) => make("li", "", pill(one.verdict, WORDS[level(one.verdict)]), make("span", "", make("strong", "", `${one.kind} ${one.name}`), ` ${one.words} `,
+    make("span", "soft", "with "), ...one.gateways.filter((name) => name !== shown).slice(0, 12).flatMap((name, at) => [at ? ", " : "", linkTo(gatewayPath(name), name)]),
+    one.gateways.length > 13 ? ` and ${one.gateways.length - 13} more` : ""));
+  const version = (number) => (number === null ? "none" : `${number}${number > 1e9 ? `, ${moment(number)} UTC` : ""}`);
+  const draw = (name, forced) => {
+    const one = fleet.byName.get(name);
+    const heard = one && one.heard !== null ? ago(controllersNow() - one.heard) : "never";
+    const heardLine = place.querySelector(".heard-line");
+    if (heardLine) write(heardLine, heard);
+    const now = JSON.stringify([one, fleet.revision]);
+    if (!forced && place.dataset.now === now) return;
+    place.dataset.now = now;
+    shown = name;
+    const back = linkTo("#/", "\u2190 all gateways");
+    if (!one) return place.replaceChildren(back, make("p", "empty", `The fleet has no gateway ${name}.`));
+    const parts = [...(one.parts || [])].sort(worstFirst);
+    const connections = fleet.connections.filter(({ gateways }) => gateways.includes(name)).sort(worstFirst);
+    const words = make("dd", "heard-line", heard);
+    const about = pairs([["plant", one.plant || "\u2013"], ["state", one.state], ["version in use", version(one.in_use)], ["published", version(one.published)]]);
+    about.append(make("dt", "", "heard"), words);
+    const reasons = make("ul", "reasons", ...[one.cause, one.cure].filter(Boolean).map((text) => make("li", "", text)));
+    place.replaceChildren(back,
+      card(heading(one.name, pill(one.verdict, one.state)), reasons, about),
+      card(make("h3", "", "Its parts, as its heartbeat says"), parts.length ? make("div", "tiles", ...parts.map(partTile)) : make("p", "quiet", "Its heartbeat tells of no parts."),
+        ...(one.parts_left_out ? [make("p", "quiet", `${counted(one.parts_left_out, "part")} more, none of them worse`)] : [])),
+      card(make("h3", "", "Its own status"), ...(own && own[0] === name ? own[1] : [make("p", "quiet", one.page ? "asking\u2026" : "It serves no status (http in the inventory).")])),
+      card(make("h3", "", "Its connections"), connections.length ? make("ul", "lines", ...connections.slice(0, 50).map(connection)) : make("p", "quiet", "The inventory names none."), ...cut(connections, 50)));
+  };
+  return {
+    draw,
+    turn: (name) => {
+      draw(name, false);
+      return fleet.byName.get(name)?.page ? ask(name) : null;
+    },
+  };
+})();
+
+// ---- versions ------------------------------------------------------------------------------------------------
+
+const versionsView = (() => {
+  const SHOWN = 20;
+  const place = byId("view-versions");
+  const draw = () => {
+    const versions = new Map();
+    for (const one of fleet.gateways) {
+      if (one.published === null) continue;
+      if (!versions.has(one.published)) versions.set(one.published, []);
+      versions.get(one.published).push(one);
+    }
+    const newest = [...versions].sort(([a], [b]) => b - a);
+    const none = fleet.gateways.filter(({ published }) => published === null).length;
+    place.replaceChildren(
+      ...newest.slice(0, SHOWN).map(([version, gateways]) => {
+        const counts = states(gateways), done = counts.confirmed;
+        const bar = make("div", "bar");
+        bar.setAttribute("role", "progressbar");
+        bar.setAttribute("aria-valuemax", gateways.length);
+        bar.setAttribute("aria-valuenow", done);
+        bar.setAttribute("aria-label", `version ${version}`);
+        const present = STATES.filter((state) => counts[state] > 0);
+        for (const state of present) {
+          const piece = make("span", stateClass(state));
+          piece.style.width = `${100 * counts[state] / gateways.length}%`;
+          bar.append(piece);
+        }
+        const words = done === gateways.length ? "in use everywhere" : `in use by ${whole(done)} of ${whole(gateways.length)}`;
+        return card(heading(`Version ${version}`, make("span", "quiet", words)),
+          ...(version > 1e9 ? [make("p", "quiet", `published ${moment(version)} UTC`)] : []), bar, legend(present, counts));
+      }),
+      ...(newest.length > SHOWN ? [make("p", "quiet", `and ${counted(newest.length - SHOWN, "older version")}`)] : []),
+      ...(none ? [make("p", "quiet", `Nothing is published for ${counted(none, "gateway")}.`)] : []));
+  };
+  return { turn: () => { if (place.dataset.now !== String(fleet.revision)) { place.dataset.now = fleet.revision; draw(); } } };
+})();
+const legend = (all, counts) => make("ul", "legend", ...all.map((state) =>
+  make("li", "", make("span", `swatch ${stateClass(state)}`), `${state}${counts ? ` ${whole(counts[state] || 0)}` : ""}`)));
+
+// ---- the last day --------------------------------------------------------------------------------------------
+
+const historyView = (() => {
+  const EVENTS = 200;
+  const place = byId("view-history");
+  const chart = (minutes, all, about) => {
+    const top = Math.max(1, ...minutes.map(({ counts }) => all.reduce((sum, state) => sum + (counts[state] || 0), 0)));
+    const first = minutes[0].time, span = Math.max(60, minutes[minutes.length - 1].time - first);
+    const svg = drawing("svg", { class: "chart", viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": about });
+    let below = minutes.map(() => 0);
+    for (const state of all) {
+      const above = below.map((sum, at) => sum + (minutes[at].counts[state] || 0));
+      const point = (value, at) => `${(1000 * (minutes[at].time - first) / span).toFixed(1)},${(200 - 196 * value / top).toFixed(1)}`;
+      const points = [...above.map(point), ...below.map(point).reverse()];
+      svg.append(drawing("polygon", { class: stateClass(state), points: points.join(" ") }, drawing("title", {}, state)));
+      below = above;
+    }
+    return [svg, make("div", "axis", make("span", "", `${moment(first).slice(0, 16)} UTC`), make("span", "", `up to ${whole(top)}`),
+      make("span", "", moment(minutes[minutes.length - 1].time).slice(0, 16)))];
+  };
+  const event = ({ time, gateway, from, to, cause }) => make("li", "", make("time", "", moment(time)),
+    make("span", "", linkTo(gatewayPath(gateway), gateway), ` ${from} \u2192 ${to}`, cause ? make("span", "soft", ` ${cause}`) : ""));
+  const show = ({ minutes, events }) => {
+    const others = STATES.filter((state) => state !== "confirmed");
+    const last = minutes.length ? minutes[minutes.length - 1].counts : {};
+    const newest = [...events].reverse();
+    place.replaceChildren(
+      card(make("h3", "", "Gateways by state, last 24 hours"), ...(minutes.length > 1
+        ? [...chart(minutes, STATES, "Gateways by state"), legend(STATES, last)] : [make("p", "quiet", "The controller has begun to count: a line a minute.")])),
+      ...(minutes.length > 1 ? [card(make("h3", "", "Those that are not confirmed"), ...chart(minutes, others, "Gateways that are not confirmed, by state"), legend(others, last))] : []),
+      card(make("h3", "", "Changes"), newest.length ? make("ul", "lines", ...newest.slice(0, EVENTS).map(event)) : make("p", "quiet", "None."), ...cut(newest, EVENTS)));
+  };
+  return { turn: asking(() => "/api/history", 5000, show, (body) => place.replaceChildren(noAnswer(body))) };
+})();
+
+// ---- the audit log -------------------------------------------------------------------------------------------
+
+const auditView = (() => {
+  const LINES = 300;
+  const OUTCOMES = { begun: "idle", done: "good", failed: "alarm", refused: "attention" };
+  const place = byId("view-audit");
+  const line = (one) => {
+    const versions = Object.keys(one.versions || {}).length;
+    const what = [one.action, ...(one.objects || [])].join(" ");
+    return make("li", "", make("time", "", one.time), make("span", "", pill(OUTCOMES[one.outcome], one.outcome), " ", make("strong", "", what),
+      make("span", "soft", ` ${one.login} on ${one.host}, line ${one.line}${one.signature ? ", signed" : ""}${versions ? `; ${counted(versions, "gateway")} published` : ""}`),
+      one.reason ? ` ${one.reason}` : ""));
+  };
+  const show = ({ lines, logs, left_out: left }) => {
+    const newest = [...lines].sort((a, b) => (a.time < b.time ? 1 : a.time > b.time ? -1 : b.line - a.line));
+    place.replaceChildren(
+      card(make("h3", "", "Do the logs verify?"), logs.length ? make("ul", "lines", ...logs.map(({ verified, words }) => make("li", "",
+        make("span", "", pill(verified ? "good" : "alarm", verified ? "verified" : "not as written")), make("span", "", words)))) : make("p", "quiet", "No log is there.")),
+      card(make("h3", "", "Who changed what"), newest.length ? make("ul", "lines", ...newest.slice(0, LINES).map(line)) : make("p", "quiet", "Nothing."),
+        ...cut({ length: newest.length + (left || 0) }, LINES)));
+  };
+  return { turn: asking(() => "/api/audit", 5000, show, (body) => place.replaceChildren(noAnswer(body))) };
+})();
