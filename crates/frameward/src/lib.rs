@@ -1,5 +1,6 @@
 //! An open-source MACsec encryption gateway for industrial networks: the library of the program.
 
+pub mod cockpit;
 pub mod fleet_agent;
 pub mod http;
 pub mod init;

@@ -22,6 +22,7 @@ fn heartbeat(counter: u64) -> Heartbeat {
         in_use: Some(17),
         outcome: Outcome::Confirmed,
         why: String::new(),
+        parts: None,
     }
 }
 

@@ -409,8 +409,12 @@ impl Fleet {
         let version = fleet::Record::parse(&record).unwrap().header().version;
         let identity = config::key_file::read_identity(&self.path(&format!("{name}.key"))).unwrap();
         let member = fleet::Member { fleet: operator, name, identity };
-        let said =
-            fleet::Said { in_use: Some(version), outcome: fleet::Outcome::Confirmed, why: String::new() };
+        let said = fleet::Said {
+            in_use: Some(version),
+            outcome: fleet::Outcome::Confirmed,
+            why: String::new(),
+            parts: None,
+        };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let state = self.path(&format!("heart-{}", member.name));
         fs::create_dir_all(&state).unwrap();
