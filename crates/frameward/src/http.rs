@@ -15,7 +15,7 @@
 mod answer;
 mod figures;
 mod metrics;
-pub mod page;
+pub(crate) mod page;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;

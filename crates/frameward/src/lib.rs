@@ -2,6 +2,7 @@
 
 pub mod cockpit;
 pub mod fleet_agent;
+pub mod fleet_top;
 pub mod http;
 pub mod init;
 pub use config::keygen;
@@ -11,3 +12,4 @@ pub mod plan;
 pub mod privilege;
 pub mod run;
 pub mod status;
+mod terminal;

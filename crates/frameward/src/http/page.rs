@@ -36,21 +36,21 @@ const COCKPIT_SCRIPT: &str = concat!(
 
 /// A page, and what it may load and run.
 #[derive(Debug)]
-pub struct Page {
+pub(crate) struct Page {
     /// The document.
-    pub html: Bytes,
+    pub(crate) html: Bytes,
     /// Its `Content-Security-Policy`.
-    pub policy: HeaderValue,
+    pub(crate) policy: HeaderValue,
 }
 
 impl Page {
     /// The page of a running gateway.
-    pub(super) fn status() -> Self {
+    pub(crate) fn status() -> Self {
         Self::new(&STATUS.replacen("/* counters */", &counters(), 1), STATUS_STYLE, STATUS_SCRIPT)
     }
 
     /// The page of a fleet.
-    pub fn cockpit() -> Self {
+    pub(crate) fn cockpit() -> Self {
         Self::new(COCKPIT, COCKPIT_STYLE, COCKPIT_SCRIPT)
     }
 

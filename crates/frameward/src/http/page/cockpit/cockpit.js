@@ -9,22 +9,30 @@
 
   // ---- the verdict -------------------------------------------------------------------------------------------
 
+  const areIs = (count) => (count === 1 ? "is" : "are");
   const headline = (troubled) => {
-    const all = fleet.gateways.length, fine = all - troubled.length;
-    if (all === 0) return "No gateway belongs to the fleet yet.";
-    if (fine === all) return `All ${counted(all, "gateway")} are fine.`.replace("All 1 gateway are", "The only gateway is");
-    const why = Object.entries(states(troubled)).filter(([, count]) => count > 0)
-      .sort(([, a], [, b]) => b - a).map(([state, count]) => `${whole(count)} ${state === "confirmed" ? "with a part that is not well" : state}`);
-    return `${whole(fine)} of ${counted(all, "gateway")} ${fine === 1 ? "is" : "are"} fine. ${whole(troubled.length)} need${troubled.length === 1 ? "s" : ""} somebody: ${why.join(", ")}.`;
+    const all = fleet.gateways.length;
+    if (all === 0) return "The inventory has no gateway.";
+    const fine = fleet.gateways.filter(({ verdict }) => level(verdict) === "good").length, quiet = all - fine - troubled.length;
+    if (fine === all) return all === 1 ? "The only gateway is fine." : `All ${whole(all)} gateways are fine.`;
+    const parts = [`${whole(fine)} of ${counted(all, "gateway")} ${areIs(fine)} fine`];
+    if (quiet) parts.push(`${whole(quiet)} ${areIs(quiet)} idle or waiting`);
+    if (troubled.length) {
+      const counts = Object.entries(states(troubled)).filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);
+      const why = counts.map(([state, count]) => `${whole(count)} ${state === "confirmed" ? "with a part that is not well" : state}`);
+      parts.push(`${whole(troubled.length)} need${troubled.length === 1 ? "s" : ""} somebody: ${why.join(", ")}`);
+    }
+    return `${parts.join("; ")}.`;
   };
   const drawVerdict = () => {
     const troubled = fleet.gateways.filter(isTroubled).sort(worstFirst);
-    worst = troubled.length ? level(troubled[0].verdict) : fleet.gateways.length ? "good" : "wait";
+    worst = fleet.gateways.length ? level(fleet.about.verdict) : "wait";
     byId("headline").className = `headline ${worst}`;
     write(byId("headline"), headline(troubled));
-    const entries = troubled.slice(0, CAUSES).map((one) => [`${one.name} ${table.words(one)} ${one.cure}`, () => make("li", "",
+    const entries = fleet.about.problems.map((problem) => [`problem ${problem}`, () => make("li", "problem", problem)]);
+    entries.push(...troubled.slice(0, CAUSES).map((one) => [`${one.name} ${table.words(one)} ${one.cure}`, () => make("li", "",
       linkTo(gatewayPath(one.name), one.name), one.plant ? ` (${one.plant})` : "", `: ${table.words(one) || one.state}`,
-      one.cure ? make("span", "cure", `; ${one.cure}`) : "")]);
+      one.cure ? make("span", "cure", `; ${one.cure}`) : "")]));
     if (troubled.length > CAUSES) {
       entries.push([`more ${troubled.length}`, () => {
         const link = linkTo("#/", `and ${whole(troubled.length - CAUSES)} more`);
@@ -81,7 +89,7 @@
   const age = () => {
     const old = heard === null ? null : performance.now() - heard;
     const silent = old === null ? trouble !== "" : old > OLD;
-    const away = !silent && fleet.about.directory && fleet.about.directory.trouble;
+    const away = !silent && fleet.about.directory?.away;
     const stale = silent || Boolean(away);
     document.body.classList.toggle("old", stale);
     const banner = byId("stale");
@@ -92,23 +100,34 @@
     document.title = stale ? "\u25A0 no answer \u2013 frameward fleet" : `${SIGNS[worst]} frameward fleet`;
     if (!stale) return;
     if (away) {
-      const read = fleet.about.directory.read;
-      write(banner, `The controller has read the directory ${read ? `${ago(controllersNow() - read)} for the last time` : "never"}: ${away}`);
+      const { answered } = fleet.about.directory;
+      write(banner, `The directory has answered ${answered === null ? "never" : `${ago(controllersNow() - answered)} for the last time`}: ${away}`);
     } else {
-      const what = old === null ? "Nothing is known yet" : `No answer since ${Math.floor(old / 1000)} seconds: this is what was known then`;
-      write(banner, `${what}; ${trouble || "the controller does not answer"}. Asking again every second.`);
+      const what = old === null ? "Nothing is known yet" : `No answer since ${Math.floor(old / 1000)} seconds, and this is what was known then`;
+      write(banner, `${what}: ${trouble || "the controller does not answer"}. Asking again every second.`);
     }
+  };
+  // Whoever may not look is asked for a token.
+  byId("login").addEventListener("submit", (event) => {
+    event.preventDefault();
+    sessionStorage.setItem(TOKEN, byId("token").value.trim());
+    byId("token").value = "";
+    byId("login").hidden = true;
+  });
+  const refused = async (answer) => {
+    if (answer.status === 401 && byId("login").hidden) {
+      byId("login").hidden = false;
+      byId("token").focus();
+    }
+    const body = await answer.json().catch(() => null);
+    trouble = body && body.cause ? [body.cause, body.cure].filter(Boolean).join("; ") : `the controller answers ${answer.status}, and has no overview`;
   };
   const ask = async () => {
     trouble = "the controller does not answer";
     const path = fleet.revision === null ? "/api/overview" : `/api/overview?since=${encodeURIComponent(fleet.revision)}`;
-    const headers = etag ? { "If-None-Match": etag } : {};
-    const answer = await fetch(path, { cache: "no-store", headers, signal: AbortSignal.timeout(PATIENCE) });
+    const answer = await askFor(path, etag, PATIENCE);
     if (answer.status !== 304) {
-      if (!answer.ok) {
-        trouble = `the controller answers ${answer.status}, and has no overview`;
-        return;
-      }
+      if (!answer.ok) return refused(answer);
       const overview = await answer.json();
       trouble = "this page cannot show the answer of the controller; load it again";
       take(overview);
@@ -116,6 +135,7 @@
       table.renew();
       drawVerdict();
     }
+    byId("login").hidden = true;
     turnView();
     heard = performance.now();
     trouble = "";

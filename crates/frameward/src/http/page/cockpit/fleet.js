@@ -2,11 +2,11 @@
 
 // States of a gateway, in the order of a chart: those of `fleet status --format prometheus`.
 const STATES = ["confirmed", "waiting", "never heard", "stale", "taken back", "refused"];
-// The controller judges, and the page shows it.
-const LEVELS = { good: "good", idle: "wait", attention: "warn", alarm: "bad" };
-const RANK = { good: 0, wait: 1, warn: 2, bad: 3 };
-const SIGNS = { good: "\u25CF", wait: "\u25CB", warn: "\u25B2", bad: "\u25A0" };
-const WORDS = { good: "fine", wait: "idle", warn: "attention", bad: "alarm" };
+// The controller judges, and the page shows it. The worst is last.
+const LEVELS = { good: "good", idle: "wait", unknown: "unknown", attention: "warn", alarm: "bad" };
+const RANK = { good: 0, wait: 1, unknown: 2, warn: 3, bad: 4 };
+const SIGNS = { good: "\u25CF", wait: "\u25CB", unknown: "?", warn: "\u25B2", bad: "\u25A0" };
+const WORDS = { good: "fine", wait: "idle", unknown: "unknown", warn: "attention", bad: "alarm" };
 // A word that this page does not know is no reason to call something good.
 const level = (verdict) => LEVELS[verdict] || "warn";
 const isTroubled = (one) => RANK[level(one.verdict)] > RANK.wait;
@@ -23,11 +23,11 @@ const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).
 
 const fleet = {
   revision: null,     // what the controller calls it
-  byName: new Map(),
   gateways: [],       // in the order of their names
+  byName: new Map(),
   connections: [],
   plants: [],
-  about: {},          // the fleet's key, the directory
+  about: {},          // the operator's key, the directory, problems
   ahead: 0,           // seconds by which the controller's clock is ahead of this one
 };
 const controllersNow = () => Date.now() / 1000 + fleet.ahead;
@@ -36,19 +36,35 @@ const controllersNow = () => Date.now() / 1000 + fleet.ahead;
 const searched = (one) => [one.name, one.plant, one.state, one.cause, one.cure,
   ...(one.parts || []).flatMap(({ kind, name, words }) => [kind, name, words])].filter(Boolean).join("\n").toLowerCase();
 
-// Takes an answer: a whole one, or what changed since a revision.
-const take = (answer) => {
-  const partial = answer.since !== undefined && answer.since !== null;
-  if (!partial) fleet.byName = new Map();
-  for (const name of answer.removed || []) fleet.byName.delete(name);
-  for (const one of answer.gateways) fleet.byName.set(one.name, { ...one, searched: searched(one) });
-  fleet.gateways = [...fleet.byName.values()];
-  fleet.gateways.sort((a, b) => inOrder(a.name, b.name));
-  for (const part of ["connections", "plants"]) if (answer[part]) fleet[part] = answer[part];
-  fleet.about = { fleet: answer.fleet, directory: answer.directory };
-  fleet.revision = answer.revision;
-  fleet.ahead = answer.time - Date.now() / 1000;
+// Those before, with those that came in the place of their namesakes.
+const renewed = (before, some) => {
+  const byName = new Map(before.map((one) => [one.name, one]));
+  for (const one of some) byName.set(one.name, one);
+  return [...byName.values()];
 };
+// Takes an answer: all of the fleet, or what changed.
+const take = ({ whole: isWhole, gateways, connections, plants, ...about }) => {
+  const some = gateways.map((one) => ({ ...one, searched: searched(one) }));
+  fleet.gateways = isWhole ? some : renewed(fleet.gateways, some);
+  fleet.gateways.sort((a, b) => inOrder(a.name, b.name));
+  fleet.byName = new Map(fleet.gateways.map((one) => [one.name, one]));
+  fleet.connections = isWhole ? connections : renewed(fleet.connections, connections);
+  fleet.plants = plants;
+  fleet.about = about;
+  fleet.revision = about.revision;
+};
+
+// Asks the controller, whose clock counts. A token that it wants stays in this tab.
+const TOKEN = "frameward token";
+const askFor = async (path, etag, patience) => {
+  const token = sessionStorage.getItem(TOKEN);
+  const headers = { ...(etag ? { "If-None-Match": etag } : {}), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+  const answer = await fetch(path, { cache: "no-store", headers, signal: AbortSignal.timeout(patience) });
+  const time = Date.parse(answer.headers.get("Date"));
+  if (!Number.isNaN(time)) fleet.ahead = (time - Date.now()) / 1000;
+  return answer;
+};
+
 // How many gateways are in each state.
 const states = (gateways) => {
   const counts = Object.fromEntries(STATES.map((state) => [state, 0]));

@@ -29,7 +29,7 @@ const map = (() => {
   };
   const place = (all, width) => {
     const rows = Math.ceil(all.length / 2);
-    const wide = width < 620 ? Math.min(150, width * 0.38) : 230;
+    const wide = width < 620 ? Math.min(190, width * 0.41) : 230;
     const bow = width < 620 ? 0 : Math.max(0, Math.min(110, width / 2 - wide - 120));
     all.forEach((box, at) => {
       const left = at < rows, row = left ? at : at - rows;
@@ -73,8 +73,9 @@ const map = (() => {
       drawing("title", {}, words),
       drawing("rect", { x: one.x, y: one.y + 1, width: one.wide, height: TALL - 2, rx: 7 }),
       drawing("text", { class: "sign", x: one.x + 9, y: one.y + 20 }, SIGNS[one.level]),
-      drawing("text", { x: one.x + 27, y: one.y + 20 }, short(one.name, one.wide - 70)),
-      drawing("text", { class: "count", x: one.x + one.wide - 9, y: one.y + 20, "text-anchor": "end" }, whole(one.count)));
+      drawing("text", { x: one.x + 27, y: one.y + 20 }, short(one.name, one.wide - (one.wide < 200 ? 32 : 70))),
+      // A small box has its name alone.
+      ...(one.wide < 200 ? [] : [drawing("text", { class: "count", x: one.x + one.wide - 9, y: one.y + 20, "text-anchor": "end" }, whole(one.count))]));
     return link;
   };
   const lines = ({ pairs, hubs }, width, tall) => {

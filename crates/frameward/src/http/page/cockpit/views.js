@@ -11,8 +11,7 @@ const asking = (path, period, show, fail) => {
     of = subject;
     if (performance.now() - asked < period) return;
     asked = performance.now();
-    const headers = etag ? { "If-None-Match": etag } : {};
-    const answer = await fetch(path(subject), { cache: "no-store", headers, signal: AbortSignal.timeout(PATIENCE * 3) }).catch(() => null);
+    const answer = await askFor(path(subject), etag, 3 * PATIENCE).catch(() => null);
     // Somebody has gone on meanwhile.
     if (of !== subject || (answer && answer.status === 304)) return;
     const body = answer ? await answer.json().catch(() => null) : null;
@@ -126,31 +125,38 @@ const legend = (all, counts) => make("ul", "legend", ...all.map((state) =>
 const historyView = (() => {
   const EVENTS = 200;
   const place = byId("view-history");
+  // `counts` of a minute are in the order of `all`, which names them.
   const chart = (minutes, all, about) => {
-    const top = Math.max(1, ...minutes.map(({ counts }) => all.reduce((sum, state) => sum + (counts[state] || 0), 0)));
-    const first = minutes[0].time, span = Math.max(60, minutes[minutes.length - 1].time - first);
+    const top = Math.max(1, ...minutes.map(({ counts }) => counts.reduce((sum, count) => sum + count, 0)));
+    const first = minutes[0].time, last = minutes[minutes.length - 1].time;
     const svg = drawing("svg", { class: "chart", viewBox: "0 0 1000 200", preserveAspectRatio: "none", role: "img", "aria-label": about });
     let below = minutes.map(() => 0);
-    for (const state of all) {
-      const above = below.map((sum, at) => sum + (minutes[at].counts[state] || 0));
-      const point = (value, at) => `${(1000 * (minutes[at].time - first) / span).toFixed(1)},${(200 - 196 * value / top).toFixed(1)}`;
+    all.forEach((state, number) => {
+      const above = below.map((sum, at) => sum + minutes[at].counts[number]);
+      const point = (value, at) => `${(1000 * (minutes[at].time - first) / (last - first)).toFixed(1)},${(200 - 196 * value / top).toFixed(1)}`;
       const points = [...above.map(point), ...below.map(point).reverse()];
       svg.append(drawing("polygon", { class: stateClass(state), points: points.join(" ") }, drawing("title", {}, state)));
       below = above;
-    }
+    });
+    const now = Object.fromEntries(all.map((state, number) => [state, minutes[minutes.length - 1].counts[number]]));
     return [svg, make("div", "axis", make("span", "", `${moment(first).slice(0, 16)} UTC`), make("span", "", `up to ${whole(top)}`),
-      make("span", "", moment(minutes[minutes.length - 1].time).slice(0, 16)))];
+      make("span", "", moment(last).slice(0, 16))), legend(all, now)];
   };
-  const event = ({ time, gateway, from, to, cause }) => make("li", "", make("time", "", moment(time)),
-    make("span", "", linkTo(gatewayPath(gateway), gateway), ` ${from} \u2192 ${to}`, cause ? make("span", "soft", ` ${cause}`) : ""));
-  const show = ({ minutes, events }) => {
+  const change = (before, after) => (before.state !== after.state ? `${before.state} \u2192 ${after.state}`
+    : `${after.state}, ${WORDS[level(before.verdict)]} \u2192 ${WORDS[level(after.verdict)]}`);
+  const event = ({ time, gateway, before, after, cause }) => make("li", "", make("time", "", moment(time)),
+    make("span", "", pill(after.verdict, change(before, after)), " ", linkTo(gatewayPath(gateway), gateway), cause ? make("span", "soft", ` ${cause}`) : ""));
+  const charts = (states, minutes) => {
+    if (minutes.length < 2) return [card(make("h3", "", "Gateways by state, last 24 hours"), make("p", "quiet", "The controller counts once a minute, and has just begun."))];
+    // The states as this page orders them.
+    const of = (some) => minutes.map((minute) => ({ time: minute.time, counts: some.map((state) => minute.states[states.indexOf(state)] || 0) }));
     const others = STATES.filter((state) => state !== "confirmed");
-    const last = minutes.length ? minutes[minutes.length - 1].counts : {};
+    return [card(make("h3", "", "Gateways by state, last 24 hours"), ...chart(of(STATES), STATES, "Gateways by state")),
+      card(make("h3", "", "Those that are not confirmed"), ...chart(of(others), others, "Gateways that are not confirmed, by state"))];
+  };
+  const show = ({ states, minutes, events }) => {
     const newest = [...events].reverse();
-    place.replaceChildren(
-      card(make("h3", "", "Gateways by state, last 24 hours"), ...(minutes.length > 1
-        ? [...chart(minutes, STATES, "Gateways by state"), legend(STATES, last)] : [make("p", "quiet", "The controller has begun to count: a line a minute.")])),
-      ...(minutes.length > 1 ? [card(make("h3", "", "Those that are not confirmed"), ...chart(minutes, others, "Gateways that are not confirmed, by state"), legend(others, last))] : []),
+    place.replaceChildren(...charts(states, minutes),
       card(make("h3", "", "Changes"), newest.length ? make("ul", "lines", ...newest.slice(0, EVENTS).map(event)) : make("p", "quiet", "None."), ...cut(newest, EVENTS)));
   };
   return { turn: asking(() => "/api/history", 5000, show, (body) => place.replaceChildren(noAnswer(body))) };
@@ -165,17 +171,17 @@ const auditView = (() => {
   const line = (one) => {
     const versions = Object.keys(one.versions || {}).length;
     const what = [one.action, ...(one.objects || [])].join(" ");
-    return make("li", "", make("time", "", one.time), make("span", "", pill(OUTCOMES[one.outcome], one.outcome), " ", make("strong", "", what),
+    return make("li", "", make("time", "", one.time.replace("T", " ").replace("Z", "")), make("span", "", pill(OUTCOMES[one.outcome], one.outcome), " ", make("strong", "", what),
       make("span", "soft", ` ${one.login} on ${one.host}, line ${one.line}${one.signature ? ", signed" : ""}${versions ? `; ${counted(versions, "gateway")} published` : ""}`),
       one.reason ? ` ${one.reason}` : ""));
   };
-  const show = ({ lines, logs, left_out: left }) => {
-    const newest = [...lines].sort((a, b) => (a.time < b.time ? 1 : a.time > b.time ? -1 : b.line - a.line));
+  const show = ({ verified, problems, entries }) => {
+    const newest = [...entries].reverse();
+    const fault = (words) => make("li", "", pill("alarm", "not as written"), make("span", "", words));
     place.replaceChildren(
-      card(make("h3", "", "Do the logs verify?"), logs.length ? make("ul", "lines", ...logs.map(({ verified, words }) => make("li", "",
-        make("span", "", pill(verified ? "good" : "alarm", verified ? "verified" : "not as written")), make("span", "", words)))) : make("p", "quiet", "No log is there.")),
-      card(make("h3", "", "Who changed what"), newest.length ? make("ul", "lines", ...newest.slice(0, LINES).map(line)) : make("p", "quiet", "Nothing."),
-        ...cut({ length: newest.length + (left || 0) }, LINES)));
+      card(heading("Audit log", pill(verified ? "good" : "alarm", verified ? "verified" : "does not verify")),
+        verified ? make("p", "quiet", "All logs are as they were written, and as long as the directory says.") : make("ul", "lines", ...problems.map(fault))),
+      card(make("h3", "", "Who changed what"), newest.length ? make("ul", "lines", ...newest.slice(0, LINES).map(line)) : make("p", "quiet", "Nothing."), ...cut(newest, LINES)));
   };
   return { turn: asking(() => "/api/audit", 5000, show, (body) => place.replaceChildren(noAnswer(body))) };
 })();
