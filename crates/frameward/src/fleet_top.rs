@@ -12,7 +12,6 @@ mod screen;
 mod state;
 
 use std::io::{self, IsTerminal as _};
-use std::sync::mpsc::Receiver;
 
 use crate::cockpit::overview::Overview;
 use crate::terminal;
@@ -47,18 +46,20 @@ pub fn needs_terminal() -> Result<(), TopError> {
     if has_one { Ok(()) } else { Err(TopError::NoTerminal) }
 }
 
-/// Shows what comes until the user or a signal ends it.
+/// Shows what `news` has, which is asked ten times a second, until the user or a signal ends it.
 ///
 /// # Errors
 /// [`TopError`].
-pub fn top(news: &Receiver<News>) -> Result<(), TopError> {
+pub fn top(mut news: impl FnMut() -> Option<News>) -> Result<(), TopError> {
     needs_terminal()?;
     let stop = terminal::stop_by_signals()?;
     let shown = terminal::show(
         &mut State::default(),
         &stop,
         |state, frame, colour| {
-            news.try_iter().for_each(|news| state.take(news));
+            if let Some(news) = news() {
+                state.take(news);
+            }
             let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
             screen::draw(frame, state, now.map_or(0, |since| since.as_secs()), colour);
         },

@@ -96,7 +96,7 @@ pub(crate) fn stop_by_signals() -> io::Result<Arc<AtomicBool>> {
 pub(crate) fn show<V>(
     view: &mut V,
     stop: &AtomicBool,
-    draw: impl Fn(&mut V, &mut Frame<'_>, bool),
+    mut draw: impl FnMut(&mut V, &mut Frame<'_>, bool),
     press: impl Fn(&mut V, KeyEvent) -> bool,
 ) -> io::Result<()> {
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());

@@ -7,6 +7,7 @@ mod enrolment;
 mod keys;
 mod metrics;
 mod token;
+mod top;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

@@ -48,7 +48,9 @@ const take = ({ whole: isWhole, gateways, connections, plants, ...about }) => {
   fleet.gateways = isWhole ? some : renewed(fleet.gateways, some);
   fleet.gateways.sort((a, b) => inOrder(a.name, b.name));
   fleet.byName = new Map(fleet.gateways.map((one) => [one.name, one]));
-  fleet.connections = isWhole ? connections : renewed(fleet.connections, connections);
+  // Another list only if something is different: the map is then drawn anew.
+  if (isWhole) fleet.connections = connections;
+  else if (connections.length) fleet.connections = renewed(fleet.connections, connections);
   fleet.plants = plants;
   fleet.about = about;
   fleet.revision = about.revision;

@@ -111,13 +111,14 @@ const map = (() => {
       worst.length ? list : make("p", "quiet", "None."),
       ...(worst.length > 100 ? [make("p", "quiet", `and ${whole(worst.length - 100)} more`)] : []));
   };
-  let drawn = "";
+  let drawn = "", drawnOf = null;
   const draw = () => {
     if (byId("view-map").hidden) return;
     const width = Math.max(280, byId("map").clientWidth - 26);
-    const now = JSON.stringify([width, fleet.revision]);
-    if (now === drawn) return;
-    drawn = now;
+    // What is the same stays, with the keyboard's focus.
+    const now = JSON.stringify([width, fleet.plants]);
+    if (now === drawn && drawnOf === fleet.connections) return;
+    [drawn, drawnOf] = [now, fleet.connections];
     const all = boxes();
     write(byId("map-about"), all.length === 0 ? "The inventory names no plants (site in [gateway.NAME])."
       : `${counted(fleet.plants.length, "plant")}${all.length < fleet.plants.length ? `, put together by name into ${all.length} boxes: a box opens the worst of its plants` : ""}; ${counted(fleet.connections.length, "connection")}.`);

@@ -3,22 +3,22 @@ const heading = (title, ...more) => make("div", "title", make("h2", "", title), 
 const card = (...children) => make("section", "card", ...children);
 const cut = (list, most) => (list.length > most ? [make("p", "quiet", `and ${whole(list.length - most)} more`)] : []);
 
-// Asks again while a view is open, and shows why there is no answer.
+// Asks again while a view is open, and shows why there is no answer. What is the same stays, with a selection and the keyboard's focus.
 const asking = (path, period, show, fail) => {
-  let asked = -Infinity, of = null, etag = null;
+  let asked = -Infinity, of = null, last = null;
   return async (subject = "") => {
-    if (of !== subject) [asked, etag] = [-Infinity, null];
-    of = subject;
+    if (of !== subject) [of, asked, last] = [subject, -Infinity, null];
     if (performance.now() - asked < period) return;
     asked = performance.now();
-    const answer = await askFor(path(subject), etag, 3 * PATIENCE).catch(() => null);
-    // Somebody has gone on meanwhile.
-    if (of !== subject || (answer && answer.status === 304)) return;
-    const body = answer ? await answer.json().catch(() => null) : null;
-    if (answer && answer.ok && body) {
-      etag = answer.headers.get("ETag");
-      show(body, subject);
-    } else fail(body, subject);
+    const answer = await askFor(path(subject), null, 3 * PATIENCE).catch(() => null);
+    const text = answer ? await answer.text().catch(() => null) : null;
+    // Somebody may have gone on meanwhile.
+    if (of !== subject || text === last) return;
+    last = text;
+    let body = null;
+    try { body = JSON.parse(text); } catch { /* no answer, then */ }
+    if (answer && answer.ok && body) show(body, subject);
+    else fail(body, subject);
   };
 };
 const noAnswer = (body) => make("p", "pill bad", body && body.cause ? [body.cause, body.cure].filter(Boolean).join("; ") : "the controller does not answer");
@@ -27,7 +27,8 @@ const noAnswer = (body) => make("p", "pill bad", body && body.cause ? [body.caus
 
 const gatewayView = (() => {
   const place = byId("view-gateway");
-  let shown = null, own = null;
+  const own = make("div", "own");
+  let shown = null;
   const concern = (one) => {
     const { verdict, concerns } = one;
     const others = (concerns || []).map(({ text }) => text).filter((text) => text !== verdict.text);
@@ -40,26 +41,26 @@ const gatewayView = (() => {
     make("div", "tiles", ...report.links.map((link) => ownTile("link", link)), ...(report.sites || []).map((site) => ownTile("site", site))),
   ];
   const ask = asking((name) => `/api/gateways/${encodeURIComponent(name)}/status`, 3000,
-    (report, name) => { own = [name, ownStatus(report)]; draw(name, true); },
-    (body, name) => { own = [name, [noAnswer(body)]]; draw(name, true); });
+    (report) => own.replaceChildren(...ownStatus(report)), (body) => own.replaceChildren(noAnswer(body)));
   const partTile = (part) => make("div", "tile", make("strong", "", `${part.kind} ${part.name}`), pill(part.verdict, part.words || WORDS[level(part.verdict)]));
   const connection = (one) => make("li", "", pill(one.verdict, WORDS[level(one.verdict)]), make("span", "", make("strong", "", `${one.kind} ${one.name}`), ` ${one.words} `,
     make("span", "soft", "with "), ...one.gateways.filter((name) => name !== shown).slice(0, 12).flatMap((name, at) => [at ? ", " : "", linkTo(gatewayPath(name), name)]),
     one.gateways.length > 13 ? ` and ${one.gateways.length - 13} more` : ""));
   const version = (number) => (number === null ? "none" : `${number}${number > 1e9 ? `, ${moment(number)} UTC` : ""}`);
-  const draw = (name, forced) => {
+  const draw = (name) => {
     const one = fleet.byName.get(name);
     const heard = one && one.heard !== null ? ago(controllersNow() - one.heard) : "never";
     const heardLine = place.querySelector(".heard-line");
     if (heardLine) write(heardLine, heard);
-    const now = JSON.stringify([one, fleet.revision]);
-    if (!forced && place.dataset.now === now) return;
+    const connections = fleet.connections.filter(({ gateways }) => gateways.includes(name)).sort(worstFirst);
+    const now = JSON.stringify([name, { ...one, heard: null }, connections]);
+    if (place.dataset.now === now) return;
     place.dataset.now = now;
-    shown = name;
+    if (shown !== name) own.replaceChildren(make("p", "quiet", one?.page ? "asking\u2026" : "It serves no status (http in the inventory)."));
+    shown = one ? name : null;
     const back = linkTo("#/", "\u2190 all gateways");
     if (!one) return place.replaceChildren(back, make("p", "empty", `The fleet has no gateway ${name}.`));
     const parts = [...(one.parts || [])].sort(worstFirst);
-    const connections = fleet.connections.filter(({ gateways }) => gateways.includes(name)).sort(worstFirst);
     const words = make("dd", "heard-line", heard);
     const about = pairs([["plant", one.plant || "\u2013"], ["state", one.state], ["version in use", version(one.in_use)], ["published", version(one.published)]]);
     about.append(make("dt", "", "heard"), words);
@@ -68,16 +69,14 @@ const gatewayView = (() => {
       card(heading(one.name, pill(one.verdict, one.state)), reasons, about),
       card(make("h3", "", "Its parts, as its heartbeat says"), parts.length ? make("div", "tiles", ...parts.map(partTile)) : make("p", "quiet", "Its heartbeat tells of no parts."),
         ...(one.parts_left_out ? [make("p", "quiet", `${counted(one.parts_left_out, "part")} more, none of them worse`)] : [])),
-      card(make("h3", "", "Its own status"), ...(own && own[0] === name ? own[1] : [make("p", "quiet", one.page ? "asking\u2026" : "It serves no status (http in the inventory).")])),
+      card(make("h3", "", "Its own status"), own),
       card(make("h3", "", "Its connections"), connections.length ? make("ul", "lines", ...connections.slice(0, 50).map(connection)) : make("p", "quiet", "The inventory names none."), ...cut(connections, 50)));
   };
-  return {
-    draw,
-    turn: (name) => {
-      draw(name, false);
-      return fleet.byName.get(name)?.page ? ask(name) : null;
-    },
+  const turn = (name) => {
+    draw(name);
+    return fleet.byName.get(name)?.page ? ask(name) : null;
   };
+  return { turn };
 })();
 
 // ---- versions ------------------------------------------------------------------------------------------------
@@ -85,40 +84,42 @@ const gatewayView = (() => {
 const versionsView = (() => {
   const SHOWN = 20;
   const place = byId("view-versions");
-  const draw = () => {
-    const versions = new Map();
-    for (const one of fleet.gateways) {
-      if (one.published === null) continue;
-      if (!versions.has(one.published)) versions.set(one.published, []);
-      versions.get(one.published).push(one);
+  // One published version, with how many of its gateways are in each state.
+  const versionCard = ([version, counts]) => {
+    const all = Object.values(counts).reduce((sum, count) => sum + count, 0);
+    const bar = make("div", "bar");
+    for (const [name, value] of [["role", "progressbar"], ["aria-valuemax", all], ["aria-valuenow", counts.confirmed], ["aria-label", `version ${version}`]]) bar.setAttribute(name, value);
+    const present = STATES.filter((state) => counts[state] > 0);
+    for (const state of present) {
+      const piece = make("span", stateClass(state));
+      piece.style.width = `${100 * counts[state] / all}%`;
+      bar.append(piece);
     }
-    const newest = [...versions].sort(([a], [b]) => b - a);
-    const none = fleet.gateways.filter(({ published }) => published === null).length;
-    place.replaceChildren(
-      ...newest.slice(0, SHOWN).map(([version, gateways]) => {
-        const counts = states(gateways), done = counts.confirmed;
-        const bar = make("div", "bar");
-        bar.setAttribute("role", "progressbar");
-        bar.setAttribute("aria-valuemax", gateways.length);
-        bar.setAttribute("aria-valuenow", done);
-        bar.setAttribute("aria-label", `version ${version}`);
-        const present = STATES.filter((state) => counts[state] > 0);
-        for (const state of present) {
-          const piece = make("span", stateClass(state));
-          piece.style.width = `${100 * counts[state] / gateways.length}%`;
-          bar.append(piece);
-        }
-        const words = done === gateways.length ? "in use everywhere" : `in use by ${whole(done)} of ${whole(gateways.length)}`;
-        return card(heading(`Version ${version}`, make("span", "quiet", words)),
-          ...(version > 1e9 ? [make("p", "quiet", `published ${moment(version)} UTC`)] : []), bar, legend(present, counts));
-      }),
+    const words = counts.confirmed === all ? "in use everywhere" : `in use by ${whole(counts.confirmed)} of ${whole(all)}`;
+    return card(heading(`Version ${version}`, make("span", "quiet", words)),
+      ...(version > 1e9 ? [make("p", "quiet", `published ${moment(version)} UTC`)] : []), bar, legend(present, counts));
+  };
+  const turn = () => {
+    const byVersion = new Map();
+    for (const one of fleet.gateways) {
+      if (!byVersion.has(one.published)) byVersion.set(one.published, []);
+      byVersion.get(one.published).push(one);
+    }
+    const none = (byVersion.get(null) || []).length;
+    byVersion.delete(null);
+    const newest = [...byVersion].sort(([a], [b]) => b - a);
+    const shown = newest.slice(0, SHOWN).map(([version, gateways]) => [version, states(gateways)]);
+    const now = JSON.stringify([shown, none]);
+    if (place.dataset.now === now) return;
+    place.dataset.now = now;
+    place.replaceChildren(...shown.map(versionCard),
       ...(newest.length > SHOWN ? [make("p", "quiet", `and ${counted(newest.length - SHOWN, "older version")}`)] : []),
       ...(none ? [make("p", "quiet", `Nothing is published for ${counted(none, "gateway")}.`)] : []));
   };
-  return { turn: () => { if (place.dataset.now !== String(fleet.revision)) { place.dataset.now = fleet.revision; draw(); } } };
+  return { turn };
 })();
 const legend = (all, counts) => make("ul", "legend", ...all.map((state) =>
-  make("li", "", make("span", `swatch ${stateClass(state)}`), `${state}${counts ? ` ${whole(counts[state] || 0)}` : ""}`)));
+  make("li", "", make("span", `swatch ${stateClass(state)}`), `${state} ${whole(counts[state] || 0)}`)));
 
 // ---- the last day --------------------------------------------------------------------------------------------
 
@@ -177,10 +178,11 @@ const auditView = (() => {
   };
   const show = ({ verified, problems, entries }) => {
     const newest = [...entries].reverse();
-    const fault = (words) => make("li", "", pill("alarm", "not as written"), make("span", "", words));
+    const problem = (words) => make("li", "", pill(entries.length ? "alarm" : "idle", entries.length ? "not so" : "none"), make("span", "", words));
+    const word = verified ? ["good", "verified"] : entries.length ? ["alarm", "does not verify"] : ["idle", "empty"];
     place.replaceChildren(
-      card(heading("Audit log", pill(verified ? "good" : "alarm", verified ? "verified" : "does not verify")),
-        verified ? make("p", "quiet", "All logs are as they were written, and as long as the directory says.") : make("ul", "lines", ...problems.map(fault))),
+      card(heading("Audit log", pill(...word)),
+        verified ? make("p", "quiet", "All logs are as they were written, and as long as the directory says.") : make("ul", "lines", ...problems.map(problem))),
       card(make("h3", "", "Who changed what"), newest.length ? make("ul", "lines", ...newest.slice(0, LINES).map(line)) : make("p", "quiet", "Nothing."), ...cut(newest, LINES)));
   };
   return { turn: asking(() => "/api/audit", 5000, show, (body) => place.replaceChildren(noAnswer(body))) };

@@ -1,0 +1,39 @@
+//! `fleet top`: the fleet on a terminal.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use clap::Args;
+use fleet::directory::Address;
+use frameward::cockpit::{Following, Seen, Sources, Surface};
+use frameward::fleet_top::{self, News, TopError};
+use frameward::privilege;
+use inventory::Inventory;
+use suite::identity::PublicKey;
+
+use super::files::mistakes;
+use super::gateway::public_key;
+use crate::{Failure, told};
+
+pub(crate) const TOP_HELP: &str = "\
+What `fleet serve` shows to browsers, on this terminal: the verdict on the fleet, a table of its
+gateways, and what is known of the chosen one. It follows the directory, and writes nothing.
+
+  arrows, page up and down   choose a gateway
+  Enter                      opens what is known of it, or closes that
+  /                          searches names, plants, states and causes; Esc forgets the search
+  f                          shows those that need somebody, or all
+  s, r                       sorts by the next column; turns the order
+  q, Esc                     quits; closes what is open, then forgets search and filter
+
+Example:
+  frameward fleet top inventory --operator 1b9f...c7 --identities identities \\
+      --directory etcd://10.0.0.1
+
+Exit status: 0 done; 1 the terminal cannot be used; 2 usage, the inventory has mistakes, or there is
+no terminal.";
+
+/// Usage in lines of at most 100 columns: clap does not split it.
+pub(crate) const TOP_USAGE: &str = "\
+frameward fleet top --directory <DIRECTORY> --operator <HEX> --identities <FOLDER>
+                           <INVENTORY>";
