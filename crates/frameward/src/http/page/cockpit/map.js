@@ -95,7 +95,8 @@ const map = (() => {
     return drawn.sort(([a], [b]) => RANK[a] - RANK[b]).map(([, path]) => path);
   };
   const hub = (one, width) => {
-    const name = short(one.name, width < 620 ? 60 : 150), wide = name.length * 7.4 + 16;
+    // A small map has no room for names between the columns.
+    const name = width < 620 ? SIGNS[one.level] : short(one.name, 150), wide = name.length * 7.4 + 16;
     return drawing("g", { class: `hub box ${one.level}` }, drawing("title", {}, told(one)),
       drawing("rect", { x: width / 2 - wide / 2, y: one.y - 11, width: wide, height: 22, rx: 11 }),
       drawing("text", { x: width / 2, y: one.y + 4.5, "text-anchor": "middle" }, name));
