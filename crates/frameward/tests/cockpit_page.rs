@@ -115,7 +115,9 @@ impl Plants {
             (heartbeat.outcome, heartbeat.why) = (Outcome::TakenBack, "link press fell".to_owned());
         });
         for number in 300..420 {
-            self.change(&format!("box-{number:04}"), |standing, _| standing.published = Some(yesterday + 80_000));
+            self.change(&format!("box-{number:04}"), |standing, _| {
+                standing.published = Some(yesterday + 80_000)
+            });
         }
         let level = |name: &str, level: PartLevel, state: &str| {
             let (kind, name, state) = (PartKind::Site, name.to_owned(), state.to_owned());
@@ -277,7 +279,10 @@ fn five_thousand_gateways_are_told_searched_and_opened() {
     // Of thousands, those are elements that are seen; their places say where they are.
     let count = cockpit.browser.value("document.querySelectorAll('#sheet .row').length").as_u64().unwrap();
     assert!((10..100).contains(&count), "{count} rows");
-    assert_eq!(cockpit.browser.value("document.getElementById('grid').getAttribute('aria-rowcount')"), "5002");
+    assert_eq!(
+        cockpit.browser.value("document.getElementById('grid').getAttribute('aria-rowcount')"),
+        "5002"
+    );
     cockpit.browser.value("document.getElementById('rows').scrollTop = 100000");
     let in_sight = "(() => { const box = document.getElementById('rows').getBoundingClientRect();
         const row = document.elementFromPoint(box.left + 30, box.top + 60).closest('.row');
@@ -309,7 +314,9 @@ fn five_thousand_gateways_are_told_searched_and_opened() {
     cockpit.browser.wait_for("document.getElementById('count').textContent === '120 of 5,001 gateways'");
     cockpit.browser.value("document.querySelector('#columns .name button').click()");
     cockpit.browser.value("document.querySelector('#columns .name button').click()");
-    cockpit.browser.wait_for("document.querySelector('#columns .name').getAttribute('aria-sort') === 'descending'");
+    cockpit
+        .browser
+        .wait_for("document.querySelector('#columns .name').getAttribute('aria-sort') === 'descending'");
     cockpit.says("#row-0", "box-0419");
     cockpit.browser.value("document.querySelector('#filters button').click()");
 
@@ -358,7 +365,9 @@ fn each_view_shows_what_is_wrong_and_no_name_becomes_markup() {
     cockpit.looks("audit");
     cockpit.browser.value("location.hash = '#/history'");
     cockpit.says("#view-history", "Changes");
-    cockpit.browser.value(&format!("location.hash = '#/gateway/' + encodeURIComponent({})", serde_json::json!(HOSTILE)));
+    cockpit
+        .browser
+        .value(&format!("location.hash = '#/gateway/' + encodeURIComponent({})", serde_json::json!(HOSTILE)));
     cockpit.says("#view-gateway h2", HOSTILE);
     cockpit.browser.value("location.hash = '#/gateway/box-0007'");
     cockpit.says("#view-gateway .reasons", &format!("refused: {HOSTILE}"));
@@ -378,7 +387,10 @@ fn what_is_old_is_told_and_nothing_stays_green() {
     assert_eq!(cockpit.text("#headline"), "All 6 gateways are fine.");
     let is_grey = "getComputedStyle(document.querySelector('main')).filter === 'grayscale(1)'";
     assert_eq!(cockpit.browser.value(is_grey), false);
-    let away = DirectoryView { answered: Some(now() - 100), away: Some("10.0.0.1 does not answer; see that it runs".to_owned()) };
+    let away = DirectoryView {
+        answered: Some(now() - 100),
+        away: Some("10.0.0.1 does not answer; see that it runs".to_owned()),
+    };
     let problem = "inventory/plant.toml:3: unknown key; remove it".to_owned();
     cockpit.surface.show(fleet.overview(), away, vec![problem.clone()]);
     cockpit.says("#stale", "10.0.0.1 does not answer; see that it runs");
@@ -397,7 +409,7 @@ fn what_is_old_is_told_and_nothing_stays_green() {
 }
 
 #[test]
-fn a_gateways_own_status_comes_through_the_controller() {
+fn the_page_shows_a_gateways_own_status() {
     let mut fleet = Plants::new(6, 2);
     fleet.layout.gateways.get_mut("box-0001").unwrap().http = format!("{BOX}:9464").parse().ok();
     let mut cockpit = Cockpit::start("cockpit-status", &fleet, None);
@@ -407,7 +419,8 @@ fn a_gateways_own_status_comes_through_the_controller() {
     let http = config::Http { address: format!("{BOX}:9464").parse().unwrap(), line: config::Origin(1) };
     let running = cockpit.namespace.enter(|| {
         let listening = frameward::http::Listening::start(Path::new("box.toml"), http).unwrap();
-        frameward::http::HttpServer::start(listening, || Some(report::samples::sample("box-0001").into())).unwrap()
+        frameward::http::HttpServer::start(listening, || Some(report::samples::sample("box-0001").into()))
+            .unwrap()
     });
     cockpit.says("#view-gateway", "link press");
     cockpit.says("#view-gateway", "no keys: ");
@@ -419,7 +432,8 @@ fn a_gateways_own_status_comes_through_the_controller() {
 fn a_controller_with_tokens_asks_for_one() {
     let token = "09".repeat(32);
     let hash = hex::encode(Sha256::digest([9; 32]));
-    let mut cockpit = Cockpit::start("cockpit-token", &Plants::new(6, 2), Some(&format!("anna viewer {hash}\n")));
+    let mut cockpit =
+        Cockpit::start("cockpit-token", &Plants::new(6, 2), Some(&format!("anna viewer {hash}\n")));
     let url = format!("http://{}/", cockpit.address);
     cockpit.browser.open(&url);
     cockpit.browser.wait_for("!document.getElementById('login').hidden");

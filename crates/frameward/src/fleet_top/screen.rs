@@ -58,11 +58,18 @@ fn headlines(state: &State, palette: Palette) -> Vec<Line<'static>> {
     }
     let mut lines = vec![Line::from(spans)];
     lines.extend(state.away.iter().flat_map(|why| sentence("!", &plain(why), Look::Bad, palette)));
-    lines.extend(state.problems.iter().take(3).flat_map(|why| sentence("!", &plain(why), Look::Bad, palette)));
+    lines
+        .extend(state.problems.iter().take(3).flat_map(|why| sentence("!", &plain(why), Look::Bad, palette)));
     if let Some(overview) = &state.overview {
-        lines.extend(sentence(mark(overview.verdict), &headline(overview), look_of(overview.verdict), palette));
+        lines.extend(sentence(
+            mark(overview.verdict),
+            &headline(overview),
+            look_of(overview.verdict),
+            palette,
+        ));
         let worst = overview.gateways.iter().filter(|one| is_troubled(one.verdict));
-        if let Some(worst) = worst.reduce(|worst, one| if one.verdict > worst.verdict { one } else { worst }) {
+        if let Some(worst) = worst.reduce(|worst, one| if one.verdict > worst.verdict { one } else { worst })
+        {
             let text = format!("{}: {}", plain(&worst.name), trouble(worst));
             lines.extend(sentence(" ", &text, Look::Plain, palette));
         }
@@ -79,7 +86,8 @@ fn trouble(one: &GatewayView) -> String {
 /// How many gateways are fine, and what is with the others.
 fn headline(overview: &Overview) -> String {
     let all = overview.gateways.len();
-    let count = |is_so: &dyn Fn(&GatewayView) -> bool| overview.gateways.iter().filter(|one| is_so(one)).count();
+    let count =
+        |is_so: &dyn Fn(&GatewayView) -> bool| overview.gateways.iter().filter(|one| is_so(one)).count();
     let fine = count(&|one| one.verdict == Verdict::Good);
     let troubled = count(&|one| is_troubled(one.verdict));
     let quiet = all - fine - troubled;
@@ -90,10 +98,15 @@ fn headline(overview: &Overview) -> String {
     if troubled > 0 {
         let of_state = overview::State::ALL.map(|state| {
             let count = count(&|one| is_troubled(one.verdict) && one.state == state);
-            let word = if state == overview::State::Confirmed { "with a part that is not well" } else { state.word() };
+            let word = if state == overview::State::Confirmed {
+                "with a part that is not well"
+            } else {
+                state.word()
+            };
             (count, format!("{count} {word}"))
         });
-        let words: Vec<_> = of_state.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
+        let words: Vec<_> =
+            of_state.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
         text += &format!("; {troubled} need somebody: {}", words.join(", "));
     }
     text
@@ -133,7 +146,8 @@ fn heard(one: &GatewayView, now: u64) -> String {
 }
 
 fn version(one: &GatewayView) -> String {
-    let words = |version: Option<u64>| version.map_or_else(|| "none".to_owned(), |version| version.to_string());
+    let words =
+        |version: Option<u64>| version.map_or_else(|| "none".to_owned(), |version| version.to_string());
     if one.in_use == one.published {
         return words(one.in_use);
     }
@@ -214,7 +228,8 @@ fn details(state: &State, now: u64, palette: Palette) -> Vec<Line<'static>> {
     }
     let connections = overview.connections.iter().filter(|of| of.gateways.contains(&one.name));
     lines.extend(connections.map(|of| {
-        let others: Vec<_> = of.gateways.iter().filter(|name| **name != one.name).map(String::as_str).collect();
+        let others: Vec<_> =
+            of.gateways.iter().filter(|name| **name != one.name).map(String::as_str).collect();
         let others = match others.as_slice() {
             [a, b, c, _, ..] => format!("{a}, {b}, {c} and {} more", others.len() - 3),
             few => few.join(", "),
@@ -231,7 +246,9 @@ fn footline(state: &State, palette: Palette) -> Line<'static> {
     let about = format!("{shown} shown, by {}{order}", state.sort.word());
     let search = plain(&state.search);
     match (state.is_typing, search.is_empty()) {
-        (true, _) => Line::from(palette.span(Look::Title, format!("/{search}_   {about}   Enter done, Esc forgets"))),
+        (true, _) => {
+            Line::from(palette.span(Look::Title, format!("/{search}_   {about}   Enter done, Esc forgets")))
+        }
         (false, false) => {
             Line::from(palette.span(Look::Title, format!("/{search}   {about}   Esc forgets, q quits")))
         }

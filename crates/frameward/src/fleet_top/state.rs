@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
-use super::News;
+use crate::cockpit::Seen;
 use crate::cockpit::overview::{GatewayView, Overview, Verdict};
 use crate::terminal;
 
@@ -56,6 +56,8 @@ impl Sort {
 /// The fleet, as known so far, and what of it is shown.
 #[derive(Default, Debug)]
 pub(super) struct State {
+    /// The revision that is known.
+    pub(super) revision: Option<u64>,
     pub(super) overview: Option<Overview>,
     pub(super) problems: Vec<String>,
     /// Why there is nothing newer.
@@ -85,12 +87,14 @@ pub(super) fn is_troubled(verdict: Verdict) -> bool {
 }
 
 impl State {
-    pub(super) fn take(&mut self, news: News) {
-        match news {
-            News::Away(why) => self.away = Some(why),
-            News::Seen(overview, problems) => {
+    pub(super) fn take(&mut self, seen: Seen) {
+        match seen {
+            Seen::Same => {}
+            Seen::Waiting(why) => self.away = why,
+            Seen::Shown { revision, overview, directory, problems } => {
                 let chosen = self.chosen().map(|one| one.name.clone());
-                (self.overview, self.problems, self.away) = (Some(overview), problems, None);
+                (self.revision, self.overview) = (Some(revision), Some(*overview));
+                (self.problems, self.away) = (problems, directory.away);
                 self.choose_rows(chosen.as_deref());
             }
         }

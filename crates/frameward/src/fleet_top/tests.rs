@@ -4,8 +4,10 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::screen::draw;
 use super::state::{Sort, State};
-use super::*;
-use crate::cockpit::overview::{ConnectionView, GatewayView, PartView, PlantView, State as Stands, Verdict};
+use crate::cockpit::overview::{
+    ConnectionView, GatewayView, Overview, PartView, PlantView, State as Stands, Verdict,
+};
+use crate::cockpit::{DirectoryView, Seen};
 
 const NOW: u64 = 1_800_000_000;
 
@@ -32,7 +34,11 @@ fn gateway(name: &str, plant: &str, state: Stands, verdict: Verdict) -> GatewayV
     }
 }
 
-fn fleet(gateways: Vec<GatewayView>) -> News {
+fn fleet(gateways: Vec<GatewayView>) -> Seen {
+    shown(gateways, None)
+}
+
+fn shown(gateways: Vec<GatewayView>, away: Option<String>) -> Seen {
     let names = gateways.iter().map(|one| one.name.clone()).collect();
     let verdict = gateways.iter().map(|one| one.verdict).max().unwrap_or(Verdict::Good);
     let ring = ConnectionView {
@@ -52,7 +58,8 @@ fn fleet(gateways: Vec<GatewayView>) -> News {
         connections: vec![ring],
         plants: plants.into(),
     };
-    News::Seen(overview, Vec::new())
+    let directory = DirectoryView { answered: Some(NOW), away };
+    Seen::Shown { revision: 1, overview: Box::new(overview), directory, problems: Vec::new() }
 }
 
 /// Four gateways, in the order of their names.
@@ -88,10 +95,10 @@ fn press(state: &mut State, keys: &str) -> bool {
             ("[ctrl-u]", KeyCode::Char('u'), KeyModifiers::CONTROL),
         ];
         let key = named.into_iter().find(|(name, ..)| rest.starts_with(name));
-        let (length, code, modifiers) = key
-            .map_or((first.len_utf8(), KeyCode::Char(first), KeyModifiers::NONE), |(name, code, modifiers)| {
-                (name.len(), code, modifiers)
-            });
+        let (length, code, modifiers) = key.map_or(
+            (first.len_utf8(), KeyCode::Char(first), KeyModifiers::NONE),
+            |(name, code, modifiers)| (name.len(), code, modifiers),
+        );
         ended = state.press(KeyEvent::new(code, modifiers));
         rest = rest.get(length..).unwrap_or_default();
     }
@@ -242,12 +249,14 @@ fn of_thousands_those_around_the_chosen_one_are_drawn() {
 fn a_silent_directory_is_told_and_what_was_known_stays() {
     let mut state = State::default();
     assert!(drawn(&mut state, 80, 5)[0].starts_with("fleet  asking"));
-    state.take(News::Away("10.0.0.1 does not answer; see that it runs".to_owned()));
+    state.take(Seen::Waiting(Some("10.0.0.1 does not answer; see that it runs".to_owned())));
     let screen = drawn(&mut state, 80, 5);
     assert!(screen[0].contains("NO ANSWER") && screen[1].contains("10.0.0.1 does not answer"), "{screen:#?}");
     state.take(fleet(four()));
     assert!(drawn(&mut state, 80, 10)[0].contains("live"));
-    state.take(News::Away("gone".to_owned()));
+    state.take(Seen::Same);
+    assert!(drawn(&mut state, 80, 10)[0].contains("live"));
+    state.take(shown(four(), Some("gone".to_owned())));
     let screen = drawn(&mut state, 80, 12).join("\n");
     assert!(screen.contains("NO ANSWER") && screen.contains("crane"), "{screen}");
 }

@@ -24,7 +24,8 @@ const STATUS_STYLE: &str = concat!(include_str!("page/common.css"), include_str!
 const STATUS_SCRIPT: &str = concat!(include_str!("page/common.js"), include_str!("page/page.js"));
 
 const COCKPIT: &str = include_str!("page/cockpit/cockpit.html");
-const COCKPIT_STYLE: &str = concat!(include_str!("page/common.css"), include_str!("page/cockpit/cockpit.css"));
+const COCKPIT_STYLE: &str =
+    concat!(include_str!("page/common.css"), include_str!("page/cockpit/cockpit.css"));
 const COCKPIT_SCRIPT: &str = concat!(
     include_str!("page/common.js"),
     include_str!("page/cockpit/fleet.js"),

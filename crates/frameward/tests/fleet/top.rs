@@ -77,7 +77,8 @@ impl Drop for Terminal {
 fn a_fleet_is_followed_on_a_terminal() {
     let fleet = planted("fleet-top");
     let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
-    let command = format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
+    let command =
+        format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
     let mut terminal = Terminal::start(&fleet, &command);
     // The whole screen, and the fleet on it.
     terminal.wait_for(0, "\u{1b}[?1049h");
@@ -105,7 +106,8 @@ fn a_fleet_is_followed_on_a_terminal() {
 fn without_a_terminal_it_says_what_to_use() {
     let fleet = planted("fleet-top-pipe");
     let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
-    let command = format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
+    let command =
+        format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
     assert_eq!(
         fleet.failed(2, &command),
         "frameward: fleet top needs a terminal; for a pipe or a file: frameward fleet status\n"
