@@ -60,5 +60,5 @@ pub use name::GatewayName;
 pub use operator::{Draft, Operator};
 pub use reached::{AcceptError, Acceptor, Reached};
 pub use record::{Header, Kind, MalformedRecord, RECORD_OCTETS, Record, Validity};
-pub use standing::{BEAT, STALE, Standing};
+pub use standing::{BEAT, STALE, Standing, published};
 pub use token::{AskPin, BadTokenUri, Token, TokenError, TokenUri};

@@ -2,7 +2,23 @@
 //!
 //! ```text
 //!  inventory ── Layout ──┐
-//!  directory ── watch ── Standing of each gateway ──▶ Overview ──▶ /api/overview, fleet top
+//!  directory ── watch ── Standing of each gateway ──▶ Overview ──▶ Surface ── HTTP ──▶ browsers, programs
+//!       (follow.rs)                                 (overview.rs)  (board.rs, history.rs, surface.rs, server.rs)
 //! ```
+//!
+//! It reads, and changes nothing: neither the directory, nor files, nor gateways. It holds no key of the fleet.
 
+mod board;
+mod follow;
+mod gateway_status;
+mod history;
+pub mod logs;
 pub mod overview;
+mod server;
+mod surface;
+pub mod tokens;
+
+pub use board::{DirectoryView, Seen};
+pub use follow::{Following, Sources};
+pub use server::{Listening, Server, Settings};
+pub use surface::{OPENAPI, Surface};

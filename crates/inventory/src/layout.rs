@@ -49,6 +49,11 @@ impl Inventory {
 }
 
 impl Placed {
+    /// Where other machines reach its status, if they do.
+    pub fn page(&self) -> Option<SocketAddr> {
+        self.http.filter(|http| !http.ip().is_loopback() && !http.ip().is_unspecified())
+    }
+
     fn new(gateway: &Gateway) -> Self {
         let http = gateway.options.get("http").and_then(Node::as_text);
         Self { plant: gateway.site.clone(), http: http.and_then(|text| text.parse().ok()) }

@@ -60,7 +60,7 @@ pub struct Parts {
 }
 
 impl PartKind {
-    const ALL: [Self; 3] = [Self::Link, Self::Site, Self::Cell];
+    pub(super) const ALL: [Self; 3] = [Self::Link, Self::Site, Self::Cell];
 
     /// As a command and the API have it.
     pub const fn word(self) -> &'static str {
@@ -73,7 +73,7 @@ impl PartKind {
 }
 
 impl PartLevel {
-    const ALL: [Self; 4] = [Self::Good, Self::Idle, Self::Attention, Self::Alarm];
+    pub(super) const ALL: [Self; 4] = [Self::Good, Self::Idle, Self::Attention, Self::Alarm];
 }
 
 impl Part {
@@ -93,6 +93,12 @@ impl Parts {
         parts.truncate(MOST_PARTS);
         let left_out = (all - parts.len()) as u64;
         Self { told: parts, left_out }
+    }
+
+    /// Whatever they are, for tests.
+    #[cfg(test)]
+    pub(super) const fn unchecked(told: Vec<Part>) -> Self {
+        Self { told, left_out: 0 }
     }
 
     /// Those that are told, the worst first.

@@ -161,6 +161,11 @@ impl State {
     }
 }
 
+impl Verdict {
+    /// All of them, the worst last.
+    pub const ALL: [Self; 5] = [Self::Good, Self::Idle, Self::Unknown, Self::Attention, Self::Alarm];
+}
+
 impl From<PartLevel> for Verdict {
     fn from(level: PartLevel) -> Self {
         match level {
@@ -221,7 +226,6 @@ impl GatewayView {
         let told = heartbeat.and_then(|heartbeat| heartbeat.parts.as_ref());
         let parts: Vec<_> = told.iter().flat_map(|parts| parts.told()).collect();
         let parts: Vec<_> = parts.into_iter().map(|part| PartView::new(part, is_heard)).collect();
-        let page = placed.http.is_some_and(|http| !http.ip().is_loopback() && !http.ip().is_unspecified());
         let mut view = Self {
             name: name.to_owned(),
             plant: placed.plant.clone(),
@@ -234,7 +238,7 @@ impl GatewayView {
             published: standing.and_then(|standing| standing.published),
             parts,
             parts_left_out: told.map_or(0, fleet::Parts::left_out),
-            page,
+            page: placed.page().is_some(),
         };
         let trouble = view.of_its_version(standing).into_iter().chain(view.of_its_parts());
         // The first of equal ones: what stands in the way of a version is known better than what follows from it.
@@ -366,3 +370,6 @@ impl ConnectionView {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -399,6 +399,11 @@ impl Fleet {
 
     /// A box says that what is published for it is in use.
     pub(super) fn beats(&self, name: &str) {
+        self.beats_with(name, None);
+    }
+
+    /// The same, with verdicts on its parts.
+    pub(super) fn beats_with(&self, name: &str, parts: Option<fleet::Parts>) {
         let operator = config::key_file::read_identity(&self.path("operator.key")).unwrap().public();
         let address: fleet::directory::Address =
             self.path("fleet.redb").display().to_string().parse().unwrap();
@@ -413,7 +418,7 @@ impl Fleet {
             in_use: Some(version),
             outcome: fleet::Outcome::Confirmed,
             why: String::new(),
-            parts: None,
+            parts,
         };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let state = self.path(&format!("heart-{}", member.name));

@@ -6,6 +6,7 @@ mod due;
 mod enrolment;
 mod keys;
 mod metrics;
+mod serve;
 mod token;
 
 use std::fs;
