@@ -364,7 +364,7 @@ fn each_view_shows_what_is_wrong_and_no_name_becomes_markup() {
     cockpit.says("#view-audit", "the directory does not answer");
     cockpit.looks("audit");
     cockpit.browser.value("location.hash = '#/history'");
-    cockpit.says("#view-history", "Changes");
+    cockpit.says("#view-history", "has just begun");
     cockpit
         .browser
         .value(&format!("location.hash = '#/gateway/' + encodeURIComponent({})", serde_json::json!(HOSTILE)));
@@ -417,11 +417,14 @@ fn the_page_shows_a_gateways_own_status() {
     // It does not run yet.
     cockpit.says("#view-gateway", "see that the gateway runs");
     let http = config::Http { address: format!("{BOX}:9464").parse().unwrap(), line: config::Origin(1) };
-    let running = cockpit.namespace.enter(|| {
-        let listening = frameward::http::Listening::start(Path::new("box.toml"), http).unwrap();
-        frameward::http::HttpServer::start(listening, || Some(report::samples::sample("box-0001").into()))
-            .unwrap()
-    });
+    let running = cockpit
+        .namespace
+        .enter(|| {
+            let listening = frameward::http::Listening::start(Path::new("box.toml"), http).unwrap();
+            frameward::http::HttpServer::start(listening, || Some(report::samples::sample("box-0001").into()))
+                .unwrap()
+        })
+        .unwrap();
     cockpit.says("#view-gateway", "link press");
     cockpit.says("#view-gateway", "no keys: ");
     cockpit.looks("own-status");
@@ -431,7 +434,7 @@ fn the_page_shows_a_gateways_own_status() {
 #[test]
 fn a_controller_with_tokens_asks_for_one() {
     let token = "09".repeat(32);
-    let hash = hex::encode(Sha256::digest([9; 32]));
+    let hash = hex::encode(Sha256::digest([9_u8; 32]));
     let mut cockpit =
         Cockpit::start("cockpit-token", &Plants::new(6, 2), Some(&format!("anna viewer {hash}\n")));
     let url = format!("http://{}/", cockpit.address);

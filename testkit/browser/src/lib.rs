@@ -180,8 +180,10 @@ impl Browser {
         assert!(code.is_some() || key.chars().count() == 1, "no key {key}");
         for kind in ["keyDown", "keyUp"] {
             let mut event = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code.unwrap_or(0) });
-            if code.is_none() && kind == "keyDown" {
-                event["text"] = json!(key);
+            // Enter sends a form only as the character that it types.
+            let text = if key == "Enter" { Some("\r") } else { Some(key).filter(|_| code.is_none()) };
+            if let Some(text) = text.filter(|_| kind == "keyDown") {
+                event["text"] = json!(text);
             }
             self.call("Input.dispatchKeyEvent", event);
         }

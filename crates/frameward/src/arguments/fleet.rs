@@ -103,12 +103,9 @@ Example:
     /// Stay and show the fleet to browsers and programs: gateways, connections, plants, the last day, audit logs
     #[command(after_help = serve::SERVE_HELP, override_usage = serve::SERVE_USAGE)]
     Serve(serve::Serve),
-<<<<<<< HEAD
     /// Show the fleet on this terminal, as it changes
     #[command(after_help = top::TOP_HELP, override_usage = top::TOP_USAGE)]
     Top(top::Top),
-=======
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
     /// Make a token of somebody who may look at what fleet serve shows
     #[command(after_help = serve::TOKEN_HELP)]
     Token(serve::MakeToken),
@@ -144,10 +141,7 @@ impl Fleet {
             Self::Status(status) => status.run(),
             Self::Audit(logs) => logs.run(),
             Self::Serve(serve) => serve.run(),
-<<<<<<< HEAD
             Self::Top(top) => top.run(),
-=======
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
             Self::Token(token) => token.run(),
             Self::Targets(targets) => targets.run(),
             Self::Rotate(rotate) => rotate.run(),

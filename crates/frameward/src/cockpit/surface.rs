@@ -4,10 +4,7 @@
 //! |---|---|
 //! | a `Host` that is neither an IP address, `localhost`, this machine's name nor a name of `--host` | 421 |
 //! | another method than GET and HEAD | 405 |
-<<<<<<< HEAD
 //! | `/` | the page, which holds nothing of the fleet: it asks for the rest, and for a token if one is demanded |
-=======
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
 //! | `/api/openapi.json` | the description of the rest |
 //! | `/api/...` without a token, where tokens are demanded | 401 |
 //! | `/api/overview`, `/api/history`, `/api/audit` | the fleet; 304 if the client has that overview, 503 before the directory was read |
@@ -38,13 +35,9 @@ use super::overview::Overview;
 use super::tokens::Tokens;
 use crate::http::answer::{NOTHING, TEXT, response};
 use crate::http::host::Hosts;
-<<<<<<< HEAD
 use crate::http::page::Page;
 
 const HTML: &str = "text/html; charset=utf-8";
-=======
-
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
 const JSON: &str = "application/json";
 /// The description of the API, in OpenAPI 3.1.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -64,10 +57,7 @@ pub struct Surface {
     layout: Mutex<Arc<Layout>>,
     audit: Arc<(Look, Mutex<Option<(Instant, Bytes)>>)>,
     asked: Semaphore,
-<<<<<<< HEAD
     page: Page,
-=======
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
 }
 
 /// Who may look, and by which names.
@@ -99,10 +89,7 @@ impl Surface {
             layout: Mutex::new(Arc::new(layout)),
             audit: Arc::new((Box::new(audit), Mutex::new(None))),
             asked: Semaphore::new(ASKED),
-<<<<<<< HEAD
             page: Page::cockpit(),
-=======
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
         }
     }
 
@@ -145,22 +132,15 @@ impl Surface {
             return refused;
         }
         let path = request.uri().path();
-<<<<<<< HEAD
         if path == "/" {
             return response(StatusCode::OK, HTML, self.page.policy.clone(), self.page.html.clone());
         }
-=======
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
         if path == "/api/openapi.json" {
             return json(Bytes::from_static(OPENAPI.as_bytes()));
         }
         if !path.starts_with("/api/") {
-<<<<<<< HEAD
             let text =
                 Bytes::from_static(b"There are / and /api/; /api/openapi.json describes the latter.\n");
-=======
-            let text = Bytes::from_static(b"There is /api/; /api/openapi.json describes it.\n");
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
             return response(StatusCode::NOT_FOUND, TEXT, HeaderValue::from_static(NOTHING), text);
         }
         if !access.allows(request) {

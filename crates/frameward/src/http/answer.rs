@@ -34,11 +34,7 @@ pub(super) struct Surface {
 
 impl Surface {
     pub(super) fn new(figures: Figures) -> Self {
-<<<<<<< HEAD
         Self { figures, page: Page::status(), hosts: Hosts::new([]) }
-=======
-        Self { figures, page: Page::new(), hosts: Hosts::new([]) }
->>>>>>> feda5000275f1c49303ba8e535a59ccdb2abadd8
     }
 
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {

@@ -45,7 +45,7 @@ impl Terminal {
         String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
     }
 
-    /// Waits for words in what was shown since `from`; returns how much was shown then.
+    /// Waits for words in what was shown since `from`; says how much was shown then.
     fn wait_for(&self, from: usize, words: &str) -> usize {
         let end = Instant::now() + Duration::from_secs(30);
         loop {
@@ -58,10 +58,30 @@ impl Terminal {
         }
     }
 
-    fn press(&mut self, keys: &str) -> usize {
-        let before = self.shown().len();
+    /// Waits until a screen that is drawn from nothing has these words: otherwise letters that stay are not written again.
+    fn wait_for_screen(&self, words: &str) {
+        let tty = self.shown().lines().next().unwrap().trim().to_owned();
+        let end = Instant::now() + Duration::from_secs(60);
+        for rows in [30, 31].into_iter().cycle() {
+            let before = self.shown().len();
+            self.resize(&tty, rows, 120);
+            let drawn = self.wait_for(before, "HEARD");
+            std::thread::sleep(Duration::from_millis(200));
+            if self.shown().get(before..).is_some_and(|screen| screen.contains(words)) {
+                return;
+            }
+            assert!(Instant::now() < end, "no {words:?} after octet {drawn}: {:?}", self.shown());
+        }
+    }
+
+    fn resize(&self, tty: &str, rows: u16, columns: u16) {
+        let (rows, columns) = (rows.to_string(), columns.to_string());
+        let resized = Command::new("stty").args(["-F", tty, "rows", &rows, "cols", &columns]).status();
+        assert!(resized.unwrap().success());
+    }
+
+    fn press(&mut self, keys: &str) {
         self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
-        before
     }
 }
 
@@ -83,17 +103,16 @@ fn a_fleet_is_followed_on_a_terminal() {
     // The whole screen, and the fleet on it.
     terminal.wait_for(0, "\u{1b}[?1049h");
     terminal.wait_for(0, "crane");
-    let before = terminal.wait_for(0, "unknown");
+    terminal.wait_for(0, "unknown");
     // A heartbeat comes, and is shown without a key.
     fleet.beats("crane");
-    terminal.wait_for(before, "confirmed");
-    let before = terminal.press("/robot\r\r");
-    terminal.wait_for(before, "ring");
+    terminal.wait_for_screen("confirmed");
+    terminal.press("/robot\r\r");
+    terminal.wait_for_screen("group ring");
     // A smaller window is drawn anew.
     let tty = terminal.shown().lines().next().unwrap().trim().to_owned();
     let before = terminal.shown().len();
-    let resized = Command::new("stty").args(["-F", &tty, "rows", "12", "cols", "60"]).status().unwrap();
-    assert!(resized.success());
+    terminal.resize(&tty, 12, 60);
     terminal.wait_for(before, "robot");
     terminal.press("q");
     terminal.wait_for(0, "status 0\r\n");
