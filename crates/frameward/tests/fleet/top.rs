@@ -62,7 +62,8 @@ impl Terminal {
     fn wait_for_screen(&self, words: &str) {
         let tty = self.shown().lines().next().unwrap().trim().to_owned();
         let end = Instant::now() + Duration::from_secs(60);
-        for rows in [30, 31].into_iter().cycle() {
+        // Another size than before each time: the same one is no reason to draw.
+        for rows in [31, 30].into_iter().cycle() {
             let before = self.shown().len();
             self.resize(&tty, rows, 120);
             let drawn = self.wait_for(before, "HEARD");
