@@ -42,7 +42,8 @@
     }
     keep(byId("worst"), entries);
     const { fleet: key } = fleet.about;
-    write(byId("about"), `${counted(fleet.gateways.length, "gateway")} in ${counted(fleet.plants.length, "plant")}, operator ${key}`);
+    write(byId("about"), `${counted(fleet.gateways.length, "gateway")} in ${counted(fleet.plants.length, "plant")}, operator ${key.slice(0, 16)}\u2026`);
+    byId("about").title = `operator ${key}`;
   };
 
   // ---- the view ----------------------------------------------------------------------------------------------

@@ -174,7 +174,7 @@ const auditView = (() => {
     const what = [one.action, ...(one.objects || [])].join(" ");
     return make("li", "", make("time", "", one.time.replace("T", " ").replace("Z", "")), make("span", "", pill(OUTCOMES[one.outcome], one.outcome), " ", make("strong", "", what),
       make("span", "soft", ` ${one.login} on ${one.host}, line ${one.line}${one.signature ? ", signed" : ""}${versions ? `; ${counted(versions, "gateway")} published` : ""}`),
-      one.reason ? ` ${one.reason}` : ""));
+      one.reason ? `: ${one.reason}` : ""));
   };
   const show = ({ verified, problems, entries }) => {
     const newest = [...entries].reverse();
