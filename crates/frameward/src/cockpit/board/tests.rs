@@ -59,8 +59,8 @@ fn who_knows_a_revision_gets_what_changed_since() {
         assert_eq!(said(&board, Some(unknown)), (third, true, all(), line()), "{unknown}");
     }
     assert_eq!(board.seen(Some(third)), Seen::Same);
-    let Seen::Shown { revision, overview, .. } = board.seen(Some(second)) else { panic!("{board:?}") };
-    assert_eq!((revision, *overview), (third, now.clone()));
+    let Seen::Shown { revision, overview: seen, .. } = board.seen(Some(second)) else { panic!("{board:?}") };
+    assert_eq!((revision, *seen), (third, now.clone()));
     // The directory went away: no gateway is another one, but the page has to know.
     let fourth = show(&mut board, &now, Some("etcd is away"));
     assert_eq!(said(&board, Some(third)), (fourth, false, vec![], vec![]));
