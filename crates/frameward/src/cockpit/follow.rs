@@ -13,13 +13,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
 use fleet::directory::{
     Address, Directory, DirectoryError, Entry, Watched, configuration_prefix, fleet_prefix, heartbeat_prefix,
 };
-use fleet::{GatewayName, Heartbeat, HeartbeatRefusal, Known, PublicIdentity, Standing, published};
+use fleet::{
+    GatewayName, HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, PublicIdentity, Standing, published,
+};
 use inventory::Inventory;
 use suite::identity::PublicKey;
 
@@ -88,12 +90,9 @@ struct Follower {
     stop: AtomicBool,
 }
 
-/// Threads that follow a fleet and show it. They end when this is dropped.
+/// Threads that follow a fleet and show it. They are told to end when this is dropped, and not waited for: a directory may be silent.
 #[derive(Debug)]
-pub struct Following {
-    follower: Arc<Follower>,
-    threads: Vec<JoinHandle<()>>,
-}
+pub struct Following(Arc<Follower>);
 
 impl Following {
     /// Follows a fleet, and shows it on `surface`, whose layout is that of the inventory as it was read.
@@ -106,26 +105,21 @@ impl Following {
         let mut files = Files::default();
         // The directory is then read for all gateways at once.
         files.look(&follower);
-        let mut following = Self { follower: Arc::clone(&follower), threads: Vec::new() };
+        let following = Self(follower);
         following.spawn("cockpit-directory", Follower::watch_directory)?;
         following.spawn("cockpit", move |follower| follower.watch_files(files))?;
         Ok(following)
     }
 
-    fn spawn(&mut self, name: &str, run: impl FnOnce(&Follower) + Send + 'static) -> io::Result<()> {
-        let follower = Arc::clone(&self.follower);
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || run(&follower))?;
-        self.threads.push(thread);
-        Ok(())
+    fn spawn(&self, name: &str, run: impl FnOnce(&Follower) + Send + 'static) -> io::Result<()> {
+        let follower = Arc::clone(&self.0);
+        thread::Builder::new().name(name.to_owned()).spawn(move || run(&follower)).map(drop)
     }
 }
 
 impl Drop for Following {
     fn drop(&mut self) {
-        self.follower.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
+        self.0.stop.store(true, Ordering::Relaxed);
     }
 }
 
@@ -239,7 +233,7 @@ impl Follower {
         while !self.is_stopped() {
             match directory.watch_all(&prefix, revision, LOOK)? {
                 Watched::Changes(changes) => {
-                    // An entry of redb may have come with the one before.
+                    // A file that is not there yet has none.
                     revision = changes.revision.max(revision);
                     self.take(changes.entries);
                 }
@@ -274,7 +268,7 @@ impl Follower {
         (fleet.directory.answered, fleet.directory.away, fleet.is_read) = (Some(now), None, true);
         let names: Vec<_> = fleet.members.keys().cloned().collect();
         for name in &names {
-            let (record, heartbeat) = (records.get(name).copied(), heartbeats.remove(name));
+            let (record, heartbeat) = (records.get(name).copied(), heartbeats.remove(name).map(shortened));
             fleet.change(of, name, now, |member| (member.record, member.heartbeat) = (record, heartbeat));
         }
     }
@@ -290,7 +284,7 @@ impl Follower {
             // Verified before anybody waits for the lock.
             let record = if is_heartbeat { None } else { published(&value, of, &name) };
             self.fleet().change(of, &name, now, |member| match is_heartbeat {
-                true => member.heartbeat = Some(value),
+                true => member.heartbeat = Some(shortened(value)),
                 false => member.record = record,
             });
         }
@@ -398,6 +392,13 @@ impl Follower {
         }
         problems
     }
+}
+
+/// No more octets of what stands in the place of a heartbeat than are needed to see that it is too long.
+fn shortened(mut octets: Vec<u8>) -> Vec<u8> {
+    octets.truncate(HEARTBEAT_OCTETS + 1);
+    octets.shrink_to_fit();
+    octets
 }
 
 /// The newest heartbeat that `fleet status` has kept.

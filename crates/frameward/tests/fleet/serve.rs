@@ -324,8 +324,8 @@ fn inventory_identities_and_audit_logs_are_read_again_when_they_change() {
     });
     // A log that was changed is told.
     assert_eq!(served.json("/api/audit")["verified"], true);
-    let log = fs::read_dir(fleet.path("identities")).unwrap().map(|entry| entry.unwrap().path());
-    let log = log.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "audit")).unwrap();
+    let mut files = fs::read_dir(fleet.path("identities")).unwrap().map(|entry| entry.unwrap().path());
+    let log = files.find(|path| path.extension().is_some_and(|ending| ending == "audit")).unwrap();
     let text = fs::read_to_string(&log).unwrap();
     fs::write(&log, text.replacen("\"login\":\"", "\"login\":\"x", 1)).unwrap();
     let since = Instant::now();

@@ -43,13 +43,12 @@ fn a_connection_has_the_name_that_each_end_gives_it_and_a_page_is_where_others_r
     let text = "[template.box]\nports = { plain = \"p\", protected = \"n\" }\nhttp = \"${address}:9464\"\n\
         [gateway.a]\ntemplate = \"box\"\nvariables = { address = \"10.0.0.1\" }\n\
         [gateway.b]\ntemplate = \"box\"\nvariables = { address = \"0.0.0.0\" }\n\
-        [gateway.c]\nports = { plain = \"p\", protected = \"n\" }\n\
         [[link]]\nname = \"line\"\ngateways = [\"a\", \"b\"]\nat.b.name = \"to-a\"\n";
     let place = Place::of("inventory-layout-names", &[("all.toml", text)]);
     let Layout { gateways, connections } = Inventory::read(&place.inventory()).unwrap().layout();
     assert_eq!(connections, [connection(ConnectionKind::Link, "line", &[("a", "line"), ("b", "to-a")])]);
     let pages: Vec<_> = gateways.values().map(Placed::page).collect();
-    assert_eq!(pages, ["10.0.0.1:9464".parse().ok(), None, None]);
+    assert_eq!(pages, ["10.0.0.1:9464".parse().ok(), None]);
     // What is said here is what the gateway gets.
     let rendering = place.rendering().unwrap().0;
     assert_eq!(rendering.gateways["b"].config.links[0].name, "to-a");

@@ -62,7 +62,8 @@ fn exchange(address: SocketAddr, request: &str) -> String {
     client.set_read_timeout(Some(DEADLINE)).unwrap();
     client.write_all(request.as_bytes()).unwrap();
     let mut answer = String::new();
-    client.read_to_string(&mut answer).unwrap();
+    // Who sent more than was read may find the connection reset behind the answer.
+    let _ = client.read_to_string(&mut answer);
     answer
 }
 
@@ -177,7 +178,7 @@ fn only_who_has_a_token_is_answered() {
             let answer = get(address, path, &field);
             assert!(is(&answer, status), "{path} {field}: {answer}");
             assert_eq!(answer.contains("\r\nwww-authenticate: Bearer\r\n"), status == 401);
-            assert_eq!(answer.contains("press") && status == 401, false, "{answer}");
+            assert!(status == 200 || !answer.contains("press"), "{answer}");
         }
         let status = if status == 200 { 404 } else { 401 };
         assert!(is(&get(address, "/api/gateways/none/status", &field), status), "{field}");
@@ -336,13 +337,8 @@ fn the_answers_are_as_the_description_says() {
         ("/api/audit", "Audit"),
         ("/api/gateways/x/status", "Failure"),
     ] {
-        assert!(
-            api["paths"]
-                .as_object()
-                .unwrap()
-                .keys()
-                .any(|known| known == path || known == "/api/gateways/{name}/status")
-        );
+        let known = path.replace("/x/", "/{name}/");
+        assert!(api["paths"].get(&known).is_some(), "{known}");
         described(&api, &api["components"]["schemas"][schema], &json(&get(address, path, "")), path);
     }
     assert_eq!(json(&get(address, "/api/openapi.json", "")), api);
