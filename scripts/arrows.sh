@@ -109,10 +109,10 @@ while IFS=: read -r file line text; do
     breach "$file:$line: a bare cipher outside bench/src/bare.rs: $text"
 done < <(sources bench/src | grep -v '/bare\.rs$' | xargs grep -nE '\b(aws_lc_rs|aegis|morus)::' || true)
 
-# QUIC belongs to the channel between sites, TLS to that and to the way to a directory.
+# QUIC belongs to the channel between sites, TLS to that, to the way to a directory, and to the cockpit of a fleet.
 while read -r from to kind; do
-    [[ $from == frameward-sitelink || ($from == frameward-fleet && $to == rustls) ]] ||
-        breach "$from must not depend on $to ($kind): QUIC belongs to frameward-sitelink, TLS to it and to frameward-fleet"
+    [[ $from == frameward-sitelink || ($to == rustls && ($from == frameward-fleet || $from == frameward)) ]] ||
+        breach "$from must not depend on $to ($kind): QUIC belongs to frameward-sitelink, TLS to it, to frameward-fleet and to the cockpit in frameward"
 done < <(jq -r '.packages[] | .name as $from | .dependencies[] | select(.kind == null and (.name | IN("quinn", "quinn-proto", "rustls"))) | "\($from) \(.name) normal"' <<<"$metadata")
 
 # Events of the log are made by the program alone: protocol crates and workers log nothing, control and sitelink return notices.

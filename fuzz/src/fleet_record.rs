@@ -5,7 +5,8 @@ use fleet::audit::{Line, Log};
 use fleet::directory::Address;
 use fleet::{
     Bundle, Code, Enrolled, Files, GatewayName, HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known,
-    Outcome, PublicIdentity, RECORD_OCTETS, REQUEST_OCTETS, Record, Request,
+    MOST_PARTS, Outcome, Part, PartKind, PartLevel, Parts, PublicIdentity, RECORD_OCTETS, REQUEST_OCTETS,
+    Record, Request,
 };
 use suite::identity::{Identity, PublicKey};
 
@@ -91,7 +92,7 @@ fn heartbeat(octets: &[u8]) {
         assert!(octets.len() <= HEARTBEAT_OCTETS);
         assert_eq!(read.sign(&identity), octets);
     }
-    let Some((numbers, why)) = octets.split_first_chunk::<25>() else { return };
+    let Some((numbers, words)) = octets.split_first_chunk::<25>() else { return };
     let number = |at: usize| u64::from_be_bytes(*numbers[at..].first_chunk().expect("invariant: 25 octets"));
     let outcomes = [Outcome::Waits, Outcome::Confirmed, Outcome::TakenBack, Outcome::Refused];
     let said = Heartbeat {
@@ -102,12 +103,18 @@ fn heartbeat(octets: &[u8]) {
         time: number(8),
         in_use: Some(number(16)).filter(|version| *version != 0),
         outcome: outcomes[usize::from(numbers[24] % 4)],
-        why: String::from_utf8_lossy(why).into_owned(),
+        why: String::from_utf8_lossy(words).into_owned(),
+        parts: (numbers[24] & 4 != 0).then(|| parts(words)),
     };
     let signed = said.sign(&identity);
     assert!(signed.len() <= HEARTBEAT_OCTETS, "{} octets", signed.len());
     let Ok(believed) = Heartbeat::verify(&signed, known, None, now) else { return };
     assert!(!believed.why.chars().any(char::is_control));
+    let told = believed.parts.iter().flat_map(Parts::told);
+    assert!(
+        told.clone().count() <= MOST_PARTS && told.clone().is_sorted_by(|one, next| one.level >= next.level)
+    );
+    assert!(!told.flat_map(|part| part.name.chars().chain(part.state.chars())).any(char::is_control));
     assert_eq!(Heartbeat::verify(&signed, known, Some(&believed), now), Ok(believed.clone()));
     let newer = Heartbeat { counter: believed.counter.saturating_add(1), ..believed.clone() };
     if newer.counter > believed.counter {
@@ -117,4 +124,18 @@ fn heartbeat(octets: &[u8]) {
     }
     let forged = said.sign(&Identity::new(&[8; 32]));
     assert_eq!(Heartbeat::verify(&forged, known, None, now), Err(HeartbeatRefusal::NotSigned));
+}
+
+/// Parts of any names and states: the octets between two line ends are one.
+fn parts(octets: &[u8]) -> Parts {
+    let kinds = [PartKind::Link, PartKind::Site, PartKind::Cell];
+    let levels = [PartLevel::Good, PartLevel::Idle, PartLevel::Attention, PartLevel::Alarm];
+    let part = |line: &[u8]| {
+        let (first, rest) = line.split_first().unwrap_or((&0, &[]));
+        let (name, state) = rest.split_at(rest.len() / 2);
+        let text = |octets| String::from_utf8_lossy(octets).into_owned();
+        let (kind, level) = (kinds[usize::from(first % 3)], levels[usize::from(first / 3 % 4)]);
+        Part { kind, name: text(name), level, state: text(state) }
+    };
+    Parts::new(octets.split(|octet| *octet == b'\n').map(part).collect())
 }

@@ -7,6 +7,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
 /// Time that a loaded machine has to start one.
 const START: Duration = Duration::from_secs(60);
 
@@ -114,6 +117,17 @@ impl Etcd {
         let body = format!(r#"{{"revision":"{revision}","physical":true}}"#);
         let answer = self.ask("POST /v3/kv/compaction", &body).expect("an answer");
         assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    }
+
+    /// Removes an entry, as whoever may write can.
+    ///
+    /// # Panics
+    ///
+    /// If it refuses.
+    pub fn remove(&self, key: &str) {
+        let body = format!(r#"{{"key":"{}"}}"#, STANDARD.encode(key));
+        let answer = self.ask("POST /v3/kv/deleterange", &body).expect("an answer");
+        assert!(answer.contains(r#""deleted":"1""#), "{answer}");
     }
 
     fn ask(&self, what: &str, body: &str) -> std::io::Result<String> {

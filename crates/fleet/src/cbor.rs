@@ -53,13 +53,14 @@ impl<'a> Reader<'a> {
         if let Header::Array(Some(items)) = self.header()? { Ok(items) } else { Err(Malformed) }
     }
 
+    /// The number of pairs that follow as one map.
+    pub(crate) fn pairs(&mut self) -> Result<usize, Malformed> {
+        if let Header::Map(Some(pairs)) = self.header()? { Ok(pairs) } else { Err(Malformed) }
+    }
+
     /// The head of a map with exactly this many pairs.
     pub(crate) fn map(&mut self, pairs: usize) -> Result<(), Malformed> {
-        if matches!(self.header()?, Header::Map(Some(given)) if given == pairs) {
-            Ok(())
-        } else {
-            Err(Malformed)
-        }
+        if self.pairs()? == pairs { Ok(()) } else { Err(Malformed) }
     }
 
     /// The key of the next pair, which has to be this one.

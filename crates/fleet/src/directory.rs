@@ -5,7 +5,7 @@
 //! | for | one controller on one machine | several machines |
 //! | address | a file | `etcd://HOST:PORT,...`, `etcds://HOST:PORT,...?ca=FILE` |
 //! | [`Directory::put`] | a transaction | a transaction of one comparison |
-//! | [`Directory::watch`] of one key | looks a few times a second | etcd's own watch, over one connection |
+//! | [`Directory::watch`] of one key, [`Directory::watch_all`] of many | looks a few times a second | etcd's own watch, over one connection |
 //!
 //! The same tests run against both. A watch goes on where it was: the caller says which revision it has seen, so a connection
 //! or a process that ends in between costs nothing. A revision that the directory has not kept, or not reached yet (it was restored
@@ -128,6 +128,12 @@ pub trait Directory: fmt::Debug {
     /// # Errors
     /// [`DirectoryError`].
     fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError>;
+
+    /// The same of all entries whose keys begin with `prefix`. If one of them is removed, that is [`Watched::Lost`].
+    ///
+    /// # Errors
+    /// [`DirectoryError`].
+    fn watch_all(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError>;
 }
 
 impl Listing {
@@ -136,6 +142,11 @@ impl Listing {
         *octets += ENTRY_OCTETS + entry.key.len() + entry.value.len();
         *octets > LIST_OCTETS
     }
+}
+
+/// Prefix of all keys of a fleet.
+pub fn fleet_prefix(fleet: PublicKey) -> String {
+    format!("/frameward/{fleet}/")
 }
 
 /// Key of a gateway's configuration in a fleet.
@@ -150,7 +161,12 @@ pub fn configuration_prefix(fleet: PublicKey) -> String {
 
 /// Key of a gateway's heartbeat in a fleet.
 pub fn heartbeat_key(fleet: PublicKey, gateway: &GatewayName) -> String {
-    format!("/frameward/{fleet}/heartbeat/{gateway}")
+    format!("{}{gateway}", heartbeat_prefix(fleet))
+}
+
+/// Prefix of the keys of all heartbeats of a fleet.
+pub fn heartbeat_prefix(fleet: PublicKey) -> String {
+    format!("/frameward/{fleet}/heartbeat/")
 }
 
 /// Key of a box's request to be taken into a fleet.

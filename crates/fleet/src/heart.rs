@@ -18,7 +18,7 @@ use sha2::{Digest as _, Sha256};
 use crate::accept::Member;
 use crate::cbor::{Malformed, Reader, push, push_octets};
 use crate::directory::{Directory, DirectoryError, Put, heartbeat_key};
-use crate::heartbeat::{Heartbeat, Outcome};
+use crate::heartbeat::{Heartbeat, Outcome, Parts};
 
 /// Counters that are reserved at once.
 const RESERVED: u64 = 256;
@@ -48,6 +48,8 @@ pub struct Said {
     pub outcome: Outcome,
     /// Why that is not in use.
     pub why: String,
+    /// Verdicts on the gateway's links, sites and cells; none if it does not tell.
+    pub parts: Option<Parts>,
 }
 
 /// Why a heartbeat is not in the directory.
@@ -100,6 +102,7 @@ impl Heart {
                 in_use: said.in_use,
                 outcome: said.outcome,
                 why: said.why.clone(),
+                parts: said.parts.clone(),
             };
             match directory.put(&self.key, &heartbeat.sign(&member.identity), self.seen)? {
                 Put::Done(revision) => {

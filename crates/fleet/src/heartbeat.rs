@@ -1,4 +1,5 @@
-//! A heartbeat: what a gateway says of the versions that it got. Signed by its identity and counted; one a gateway in the directory.
+//! A heartbeat: what a gateway says of the versions that it got, and of its links, sites and cells. Signed by its identity and counted; one a
+//! gateway in the directory.
 //!
 //! ```text
 //!  heartbeat: array of 2:  body (octets), the gateway's signature of it (64 octets)
@@ -6,10 +7,14 @@
 //!                          3 member: the gateway's public key                     4 counter: ever more
 //!                          5 time: seconds since 1970                             6 in use: the version, or 0
 //!                          7 outcome of the newest version                        8 why, if it is not in use
+//!  or map of 11: format 2, and besides:
+//!                          9 parts: array of the worst verdicts ([`Parts`])       10 how many others there are
 //! ```
 //!
 //! CBOR, deterministic, as records are. Who writes the directory can withhold heartbeats, and play old ones back. An operator notices
 //! both: by the time, and by the counter of the newest one that he has seen.
+
+mod parts;
 
 use ciborium_ll::Header as Head;
 use suite::identity::{Identity, PublicKey, SIGNATURE_OCTETS};
@@ -17,12 +22,16 @@ use suite::identity::{Identity, PublicKey, SIGNATURE_OCTETS};
 use crate::accept::Span;
 use crate::cbor::{Malformed, Reader, push, push_octets, push_text};
 use crate::name::GatewayName;
+pub use parts::{MOST_PARTS, Part, PartKind, PartLevel, Parts};
 
-const FORMAT: u64 = 1;
+/// Without verdicts: no gateway runs beside the agent, or it is of an earlier release.
+const WITHOUT_PARTS: u64 = 1;
+/// With verdicts.
+const WITH_PARTS: u64 = 2;
 /// What the signature is about.
 const SIGNED: &[u8] = b"frameward fleet heartbeat 1\0";
-/// The longest heartbeat.
-pub const HEARTBEAT_OCTETS: usize = 512;
+/// The longest heartbeat: 512 octets, and 64 for each part.
+pub const HEARTBEAT_OCTETS: usize = 512 + 64 * MOST_PARTS;
 /// The longest reason, in octets.
 const REASON_OCTETS: usize = 200;
 /// Time by which a gateway's clock may be ahead of the operator's.
@@ -60,6 +69,8 @@ pub struct Heartbeat {
     pub outcome: Outcome,
     /// Why that is not in use; empty if it is.
     pub why: String,
+    /// Verdicts on its links, sites and cells; none if it does not tell.
+    pub parts: Option<Parts>,
 }
 
 /// A gateway as the operator knows it.
@@ -167,8 +178,9 @@ impl Heartbeat {
             push(body, Head::Positive(key));
             push(body, Head::Positive(number));
         };
-        push(&mut body, Head::Map(Some(9)));
-        number(&mut body, 0, FORMAT);
+        let (pairs, format) = if self.parts.is_some() { (11, WITH_PARTS) } else { (9, WITHOUT_PARTS) };
+        push(&mut body, Head::Map(Some(pairs)));
+        number(&mut body, 0, format);
         push(&mut body, Head::Positive(1));
         push_octets(&mut body, &self.fleet.0);
         push(&mut body, Head::Positive(2));
@@ -181,6 +193,9 @@ impl Heartbeat {
         number(&mut body, 7, self.outcome.number());
         push(&mut body, Head::Positive(8));
         push_text(&mut body, &reason(&self.why));
+        if let Some(parts) = &self.parts {
+            parts.push(&mut body);
+        }
         body
     }
 
@@ -207,10 +222,12 @@ impl Heartbeat {
 
     fn parse_body(body: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(body);
-        reader.map(9)?;
-        if reader.key(0)?.number()? != FORMAT {
-            return Err(Malformed);
-        }
+        let pairs = reader.pairs()?;
+        let has_parts = match (pairs, reader.key(0)?.number()?) {
+            (9, WITHOUT_PARTS) => false,
+            (11, WITH_PARTS) => true,
+            _ => return Err(Malformed),
+        };
         let heartbeat = Self {
             fleet: PublicKey(*reader.key(1)?.array_of()?),
             gateway: GatewayName::new(reader.key(2)?.text()?).ok_or(Malformed)?,
@@ -220,6 +237,7 @@ impl Heartbeat {
             in_use: Some(reader.key(6)?.number()?).filter(|version| *version != 0),
             outcome: Outcome::of(reader.key(7)?.number()?).ok_or(Malformed)?,
             why: reader.key(8)?.text()?.to_owned(),
+            parts: has_parts.then(|| Parts::parse(&mut reader)).transpose()?,
         };
         reader.end()?;
         let is_whole = heartbeat.counter != 0

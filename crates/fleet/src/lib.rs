@@ -51,11 +51,14 @@ pub use bundle::{BUNDLE_OCTETS, Bundle, BundleRefusal, Enrolled, Machine, Machin
 pub use enrolment::{Code, MalformedRequest, NotACode, REQUEST_OCTETS, Request};
 pub use files::{FILES_OCTETS, FileName, Files, FilesError, MOST_FILES};
 pub use heart::{Heart, HeartError, Said};
-pub use heartbeat::{HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, Outcome};
+pub use heartbeat::{
+    HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, MOST_PARTS, Outcome, Part, PartKind, PartLevel,
+    Parts,
+};
 pub use member::{NotAnIdentity, PublicIdentity};
 pub use name::GatewayName;
 pub use operator::{Draft, Operator};
 pub use reached::{AcceptError, Acceptor, Reached};
 pub use record::{Header, Kind, MalformedRecord, RECORD_OCTETS, Record, Validity};
-pub use standing::{BEAT, STALE, Standing};
+pub use standing::{BEAT, STALE, Standing, published};
 pub use token::{AskPin, BadTokenUri, Token, TokenError, TokenUri};

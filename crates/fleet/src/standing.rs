@@ -1,7 +1,10 @@
 //! Where a gateway stands, as its operator sees it: what is published for it, and what it says of that.
 
+use suite::identity::PublicKey;
+
 use crate::directory::{Directory, DirectoryError, configuration_key, heartbeat_key};
 use crate::heartbeat::{Heartbeat, HeartbeatRefusal, Known, Outcome};
+use crate::name::GatewayName;
 use crate::record::Record;
 
 /// Seconds after which a gateway is silent: three heartbeats.
@@ -40,34 +43,39 @@ impl Standing {
         now: u64,
     ) -> Result<Self, DirectoryError> {
         let record = directory.get(&configuration_key(known.fleet, known.gateway))?;
-        let published = record.as_ref().and_then(|entry| {
-            let record = Record::parse(&entry.value).ok()?;
-            let header = record.header();
-            let is_its = record.is_signed_by(known.fleet)
-                && header.fleet == known.fleet
-                && header.gateway == *known.gateway
-                && header.member == known.member;
-            is_its.then_some(header.version)
-        });
+        let published = record.and_then(|entry| published(&entry.value, known.fleet, known.gateway));
+        let published = published.filter(|(member, _)| *member == known.member).map(|(_, version)| version);
+        let there = directory.get(&heartbeat_key(known.fleet, known.gateway))?;
+        Ok(Self::of(published, there.map(|there| there.value), known, seen, newest, now))
+    }
+
+    /// The same of what the directory shows: the version of the record for this gateway, and the octets in the place of its heartbeat.
+    pub fn of(
+        published: Option<u64>,
+        there: Option<Vec<u8>>,
+        known: Known<'_>,
+        seen: Option<&[u8]>,
+        newest: Option<u64>,
+        now: u64,
+    ) -> Self {
         let hidden = newest.filter(|newest| published.is_none_or(|published| published < *newest));
         let seen = seen.and_then(|octets| Heartbeat::parse(octets).ok());
         let seen = seen.filter(|seen| seen.gateway == *known.gateway && seen.member == known.member);
-        let there = directory.get(&heartbeat_key(known.fleet, known.gateway))?;
         let is_withheld = there.is_none() && seen.is_some();
         let (mut newer, mut refusal) = (None, None);
-        let heartbeat =
-            match there.map(|there| (Heartbeat::verify(&there.value, known, seen.as_ref(), now), there)) {
-                None => seen,
-                Some((Ok(heartbeat), there)) => {
-                    newer = (seen.as_ref() != Some(&heartbeat)).then_some(there.value);
-                    Some(heartbeat)
-                }
-                Some((Err(why), _)) => {
-                    refusal = Some(why);
-                    seen
-                }
-            };
-        Ok(Self { published, hidden, heartbeat, refusal, is_withheld, newer })
+        let heartbeat = match there.map(|there| (Heartbeat::verify(&there, known, seen.as_ref(), now), there))
+        {
+            None => seen,
+            Some((Ok(heartbeat), there)) => {
+                newer = (seen.as_ref() != Some(&heartbeat)).then_some(there);
+                Some(heartbeat)
+            }
+            Some((Err(why), _)) => {
+                refusal = Some(why);
+                seen
+            }
+        };
+        Self { published, hidden, heartbeat, refusal, is_withheld, newer }
     }
 
     /// True if the gateway said that the published version is in use and stays, and no newer one is known.
@@ -97,4 +105,12 @@ impl Standing {
         let since = now.saturating_sub(self.heartbeat.as_ref()?.time);
         (since > STALE).then_some(since)
     }
+}
+
+/// Whom a record is for, and its version, if the fleet's operator signed it for the gateway of this name.
+pub fn published(record: &[u8], fleet: PublicKey, gateway: &GatewayName) -> Option<(PublicKey, u64)> {
+    let record = Record::parse(record).ok()?;
+    let header = record.header();
+    let is_its = record.is_signed_by(fleet) && header.fleet == fleet && header.gateway == *gateway;
+    is_its.then_some((header.member, header.version))
 }

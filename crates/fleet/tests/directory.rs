@@ -165,6 +165,56 @@ fn a_watch_tells_what_changes_and_goes_on_where_it_was() {
     });
 }
 
+/// The changes that a watch of many tells until it has told this revision.
+fn all_changes(watcher: &mut dyn Directory, prefix: &str, mut after: u64, until: u64) -> Vec<Entry> {
+    let mut all = Vec::new();
+    while after < until {
+        let listing = changes(watcher.watch_all(prefix, after, LONG).unwrap());
+        all.extend(listing.entries);
+        after = listing.revision;
+    }
+    all
+}
+
+#[test]
+fn a_watch_of_many_tells_what_changes_below_its_prefix_alone() {
+    in_each("directory-watch-all", |open| {
+        let (mut writer, mut watcher) = (open(), open());
+        let first = written(&mut *writer, "/m/a", b"1", 0);
+        assert_eq!(changes(watcher.watch_all("/m/", first, SHORT).unwrap()).entries, []);
+        let b = thread::scope(|scope| {
+            let waiting = scope.spawn(|| changes(watcher.watch_all("/m/", first, LONG).unwrap()));
+            thread::sleep(SHORT);
+            written(&mut *writer, "/n/a", b"beside", 0);
+            let b = written(&mut *writer, "/m/b", b"2", 0);
+            assert_eq!(waiting.join().unwrap().entries, vec![entry("/m/b", b"2", b)]);
+            b
+        });
+        // While nobody waits, several; and in another process, which knows the revision alone.
+        let c = written(&mut *writer, "/m/c", b"3", 0);
+        let a = written(&mut *writer, "/m/a", b"4", first);
+        for watcher in [&mut watcher, &mut open()] {
+            let expected = vec![entry("/m/c", b"3", c), entry("/m/a", b"4", a)];
+            assert_eq!(all_changes(&mut **watcher, "/m/", b, a), expected);
+        }
+        // One of a key and one of many, by the same client.
+        assert_eq!(changes(watcher.watch("/m/a", a, SHORT).unwrap()).entries, []);
+        assert_eq!(changes(watcher.watch_all("/m/", a, SHORT).unwrap()).entries, []);
+        assert_eq!(open().watch_all("/m/", a + 100, LONG).unwrap(), Watched::Lost);
+    });
+}
+
+#[test]
+fn a_watch_of_many_is_lost_when_one_of_them_is_removed() {
+    let place = TestDirectory::new("directory-watch-removed");
+    let etcd = Etcd::start(place.path(), None);
+    let mut directory = open(&etcd.address());
+    written(&mut *directory, "/m/a", b"1", 0);
+    let there = written(&mut *directory, "/m/b", b"1", 0);
+    etcd.remove("/m/a");
+    assert_eq!(directory.watch_all("/m/", there, LONG).unwrap(), Watched::Lost);
+}
+
 #[test]
 fn changes_that_are_forgotten_are_told_as_lost() {
     let place = TestDirectory::new("directory-forgotten");
@@ -382,7 +432,8 @@ fn heartbeats_are_counted_and_what_is_withheld_or_put_back_is_noticed() {
         let member = Member { fleet: operator, name: name.clone(), identity: Identity::new(&[7; 32]) };
         let known = Known { fleet: operator, gateway: &name, member: member.identity.public() };
         let (mut box_side, mut operator_side, mut attacker) = (open(), open(), open());
-        let said = |version, outcome| Said { in_use: Some(version), outcome, why: String::new() };
+        let said =
+            |version, outcome| Said { in_use: Some(version), outcome, why: String::new(), parts: None };
         let mut seen: Option<Vec<u8>> = None;
         let mut look = |now: u64| {
             let standing = Standing::look(&mut *operator_side, known, seen.as_deref(), None, now).unwrap();

@@ -21,6 +21,7 @@
 mod gateway;
 mod seen;
 mod standing;
+mod verdicts;
 
 use std::mem::{Discriminant, discriminant};
 use std::path::Path;
@@ -30,7 +31,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use fleet::directory::{Address, Directory, DirectoryError, Watched, configuration_key};
 use fleet::install::{ConfigurationFolder, InstallError, Trial};
-use fleet::{AcceptError, Accepted, Acceptor, Heart, Member, Refusal, Said};
+use fleet::{AcceptError, Accepted, Acceptor, Heart, Member, Parts, Refusal, Said};
 pub use gateway::{BesideGateway, GatewayToStart, NoGateway, NotReloaded, RunningGateway};
 use report::control_socket::Outcome;
 pub use seen::{FleetState, Seen};
@@ -49,6 +50,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Interval between two heartbeats without a change.
 const BEAT: Duration = Duration::from_secs(fleet::BEAT);
+/// Interval between two looks at verdicts, and so between two heartbeats that tell of them.
+const VERDICTS: Duration = Duration::from_secs(5);
 /// Interval between two looks without a change: a record may have become valid.
 const RELIST: Duration = Duration::from_secs(600);
 
@@ -83,6 +86,9 @@ struct Told {
     unusable: Option<u64>,
     /// What the last heartbeat said, and when.
     said: Option<(Said, Instant)>,
+    /// Verdicts on the gateway's parts, and when they were looked at.
+    parts: Option<Parts>,
+    looked: Option<Instant>,
     /// When a heartbeat that was not taken is tried again.
     beat_again: Option<Instant>,
     /// The gateway has not taken a version that is on no trial.
@@ -193,6 +199,7 @@ impl Agent {
                 return Ok(());
             }
             self.reload_again(gateway, told);
+            look_at_verdicts(gateway, told);
             self.beat(&mut **directory, told);
             match directory.watch(&self.key, revision, LOOK)? {
                 Watched::Changes(changes) => (revision, entries) = (changes.revision, changes.entries),
@@ -209,7 +216,8 @@ impl Agent {
     /// Tells the operator how far this gateway is, if that is new or was not told for long. A directory that does not take it is read all the
     /// same.
     fn beat(&mut self, directory: &mut dyn Directory, told: &mut Told) {
-        let Some(said) = self.seen.said() else { return };
+        let Some(mut said) = self.seen.said() else { return };
+        said.parts.clone_from(&told.parts);
         let now = Instant::now();
         let is_told = told.said.as_ref().is_some_and(|(before, at)| *before == said && now < *at + BEAT);
         if is_told || told.beat_again.is_some_and(|at| now < at) {
@@ -427,6 +435,16 @@ impl Agent {
             wait(LOOK, stop);
         }
     }
+}
+
+/// Looks at the verdicts on the gateway's parts, if it is time to. None if no gateway runs, or it does not tell, or starts.
+fn look_at_verdicts(gateway: &dyn RunningGateway, told: &mut Told) {
+    if told.looked.is_some_and(|at| at.elapsed() < VERDICTS) {
+        return;
+    }
+    let report = gateway.report().ok().flatten().filter(|report| report.configuration.is_some());
+    told.parts = report.as_ref().map(verdicts::parts);
+    told.looked = Some(Instant::now());
 }
 
 /// Parts that stand; none if the gateway does not tell, or starts.

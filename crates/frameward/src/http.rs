@@ -12,10 +12,11 @@
 //! is not read; however many ask, the gateway makes a report only every [`FRESH`]. A web site that the user visits
 //! cannot read here: no other origin is allowed, and a name that it points to this machine (DNS rebinding) is refused.
 
-mod answer;
+pub(crate) mod answer;
 mod figures;
+pub(crate) mod host;
 mod metrics;
-mod page;
+pub(crate) mod page;
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -84,7 +85,8 @@ impl Listening {
     }
 }
 
-fn cure(error: &io::Error) -> &'static str {
+/// What to do if an address cannot be listened on.
+pub(crate) fn cure(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
             "stop the program that uses it ('ss -ltnp' names it), or choose another port"

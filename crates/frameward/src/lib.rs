@@ -1,6 +1,8 @@
 //! An open-source MACsec encryption gateway for industrial networks: the library of the program.
 
+pub mod cockpit;
 pub mod fleet_agent;
+pub mod fleet_top;
 pub mod http;
 pub mod init;
 pub use config::keygen;
@@ -10,3 +12,4 @@ pub mod plan;
 pub mod privilege;
 pub mod run;
 pub mod status;
+mod terminal;

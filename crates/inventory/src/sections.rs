@@ -14,7 +14,7 @@ use crate::tree::{Node, Place, Table, Value};
 
 /// What gateways share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// `[[link]]`: of two gateways.
     Link,
     /// `[[group]]`: a link of two or more under one CAK.
@@ -29,7 +29,7 @@ impl Kind {
     const ALL: [Self; 4] = [Self::Link, Self::Group, Self::Fieldbus, Self::Tunnel];
 
     /// Its section in the inventory.
-    pub(crate) const fn word(self) -> &'static str {
+    pub const fn word(self) -> &'static str {
         match self {
             Self::Link => "link",
             Self::Group => "group",

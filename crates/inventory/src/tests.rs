@@ -1,5 +1,6 @@
 mod garbage;
 mod imports;
+mod layouts;
 mod mistakes;
 mod plans;
 mod renderings;

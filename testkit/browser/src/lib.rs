@@ -161,6 +161,34 @@ impl Browser {
         self.call("Emulation.setEmulatedMedia", features);
     }
 
+    /// Presses a key and lets it go: one by its name (`Enter`), or a letter, which is typed.
+    ///
+    /// # Panics
+    /// If there is no such key.
+    pub fn press(&mut self, key: &str) {
+        let codes = [
+            ("Enter", 13),
+            ("Escape", 27),
+            ("PageUp", 33),
+            ("PageDown", 34),
+            ("End", 35),
+            ("Home", 36),
+            ("ArrowUp", 38),
+            ("ArrowDown", 40),
+        ];
+        let code = codes.iter().find(|(name, _)| *name == key).map(|(_, code)| *code);
+        assert!(code.is_some() || key.chars().count() == 1, "no key {key}");
+        for kind in ["keyDown", "keyUp"] {
+            let mut event = json!({ "type": kind, "key": key, "windowsVirtualKeyCode": code.unwrap_or(0) });
+            // Enter sends a form only as the character that it types.
+            let text = if key == "Enter" { Some("\r") } else { Some(key).filter(|_| code.is_none()) };
+            if let Some(text) = text.filter(|_| kind == "keyDown") {
+                event["text"] = json!(text);
+            }
+            self.call("Input.dispatchKeyEvent", event);
+        }
+    }
+
     /// Writes a picture of the whole page into a file, whose directory is made if it is missing.
     ///
     /// # Panics

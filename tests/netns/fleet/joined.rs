@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use fleet::{Heartbeat, Part, PartKind, PartLevel};
 use frameward::keygen;
 use lab::topology::{PLAIN, PROTECTED};
 use report::{FleetReport, FleetState};
@@ -41,6 +42,29 @@ impl Plant {
             }
             assert!(Instant::now() < end, "{}{}", output.stdout, output.stderr);
             std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Plant {
+    /// Waits until a gateway's heartbeat says that its link protects.
+    fn operator_hears_of_the_link(&self, name: &str) {
+        let end = Instant::now() + DEADLINE;
+        let well = Part {
+            kind: PartKind::Link,
+            name: "press".to_owned(),
+            level: PartLevel::Good,
+            state: "protecting".to_owned(),
+        };
+        loop {
+            self.fleet_status();
+            let kept = fs::read(self.path(&format!("identities/{name}.heartbeat"))).unwrap();
+            let parts = Heartbeat::parse(&kept).unwrap().parts;
+            if parts.as_ref().is_some_and(|parts| parts.told() == [well.clone()] && parts.left_out() == 0) {
+                return;
+            }
+            assert!(Instant::now() < end, "{name}: {parts:?}");
+            std::thread::sleep(Duration::from_millis(500));
         }
     }
 }
@@ -104,6 +128,7 @@ fn boxes_come_from_enrolment_to_traffic_and_keep_what_stands() {
 
     let seen = plant.operator_sees(0, "b: version ");
     assert_eq!(seen.matches(", confirmed; heard ").count(), 2, "{seen}");
+    names.iter().for_each(|name| plant.operator_hears_of_the_link(name));
 
     // Nothing of the directory is there for a while, and nothing falls.
     let directory = plant.path("fleet.redb");

@@ -29,7 +29,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use self::connection::{Failed, Lines};
 use self::messages::{
-    KeyValue, RangeAnswer, RangeRequest, TransactionAnswer, WatchAnswer, transaction, watch_request,
+    Event, KeyValue, RangeAnswer, RangeRequest, TransactionAnswer, WatchAnswer, WatchRequest, transaction,
 };
 use super::{Directory, DirectoryError, Entry, Listing, Put, Watched};
 
@@ -72,9 +72,28 @@ pub struct Etcd {
     watching: Option<Watching>,
 }
 
+/// What a watch is about.
+#[derive(Clone, Copy)]
+enum Scope<'a> {
+    /// The entry at this key.
+    One(&'a str),
+    /// Those whose keys begin alike.
+    All(&'a str),
+}
+
+impl Scope<'_> {
+    fn covers(self, key: &str) -> bool {
+        match self {
+            Self::One(one) => key == one,
+            Self::All(prefix) => key.starts_with(prefix),
+        }
+    }
+}
+
 /// A watch between two calls.
 struct Watching {
-    key: String,
+    /// What it was asked for, but for the revision.
+    about: WatchRequest,
     /// What was told so far.
     revision: u64,
     lines: Lines,
@@ -154,12 +173,16 @@ impl Etcd {
     }
 
     /// The watch of the last call if it is about the same, or a new one.
-    fn watching(&mut self, key: &str, after: u64) -> Result<Watching, DirectoryError> {
-        let same = |watching: &Watching| watching.key == key && watching.revision == after;
+    fn watching(&mut self, scope: Scope<'_>, after: u64) -> Result<Watching, DirectoryError> {
+        let about = match scope {
+            Scope::One(key) => WatchRequest::one(key),
+            Scope::All(prefix) => WatchRequest::all(prefix),
+        };
+        let same = |watching: &Watching| watching.about == about && watching.revision == after;
         if let Some(watching) = self.watching.take().filter(same) {
             return Ok(watching);
         }
-        let request = watch_request(key, after.saturating_add(1));
+        let request = about.from(after.saturating_add(1));
         let body = serde_json::to_vec(&request).expect("invariant: texts and numbers alone");
         let mut why = String::new();
         for turn in 0..self.address.endpoints.len() {
@@ -169,12 +192,7 @@ impl Etcd {
             match self.runtime.block_on(async { timeout(PATIENCE, asked).await }) {
                 Ok(Ok(lines)) => {
                     self.last = at;
-                    return Ok(Watching {
-                        key: key.to_owned(),
-                        revision: after,
-                        lines,
-                        heard: Instant::now(),
-                    });
+                    return Ok(Watching { about, revision: after, lines, heard: Instant::now() });
                 }
                 Ok(Err(Failed::Refused(failed) | Failed::Broken(failed) | Failed::NotReached(failed))) => {
                     why = failed
@@ -197,8 +215,24 @@ impl Etcd {
     }
 
     /// After too long a silence of a watch: has the directory show that it is there, and that nothing was missed. What was, if anything.
-    fn missed(&mut self, watching: &mut Watching) -> Result<Option<Watched>, DirectoryError> {
-        let listing = self.looked(&RangeRequest::newer(&watching.key, watching.revision), &watching.key)?;
+    fn missed(
+        &mut self,
+        scope: Scope<'_>,
+        watching: &mut Watching,
+    ) -> Result<Option<Watched>, DirectoryError> {
+        let after = watching.revision;
+        let listing = match scope {
+            Scope::One(key) => self.looked(&RangeRequest::newer(key, after), key)?,
+            Scope::All(prefix) => {
+                // One is enough to know that something was missed.
+                let answer: RangeAnswer = self.ask(RANGE, &RangeRequest::any_newer(prefix, after))?;
+                let revision = answer.header.revision().ok_or_else(|| self.nonsense("a revision"))?;
+                if !answer.kvs.is_empty() {
+                    return Ok(Some(Watched::Lost));
+                }
+                Listing { revision, entries: Vec::new() }
+            }
+        };
         watching.heard = Instant::now();
         if listing.revision < watching.revision {
             return Ok(Some(Watched::Lost));
@@ -265,13 +299,28 @@ impl Directory for Etcd {
     }
 
     fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
+        self.watched(Scope::One(key), after, patience)
+    }
+
+    fn watch_all(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
+        self.watched(Scope::All(prefix), after, patience)
+    }
+}
+
+impl Etcd {
+    fn watched(
+        &mut self,
+        scope: Scope<'_>,
+        after: u64,
+        patience: Duration,
+    ) -> Result<Watched, DirectoryError> {
         let until = Instant::now() + patience;
-        let mut watching = self.watching(key, after)?;
+        let mut watching = self.watching(scope, after)?;
         let nothing = Watched::Changes(Listing { revision: after, entries: Vec::new() });
         loop {
             // One that missed anything is dead: the next one is new.
             if watching.heard.elapsed() >= SILENCE
-                && let Some(missed) = self.missed(&mut watching)?
+                && let Some(missed) = self.missed(scope, &mut watching)?
             {
                 return Ok(missed);
             }
@@ -297,6 +346,10 @@ impl Directory for Etcd {
             if result.canceled || is_behind {
                 return Ok(Watched::Lost);
             }
+            // Who watches many wants to know which are there.
+            if matches!(scope, Scope::All(_)) && result.events.iter().any(Event::is_removal) {
+                return Ok(Watched::Lost);
+            }
             // One that was removed is withheld from us, which changes nothing here.
             let written = result.events.into_iter().filter(|event| !event.is_removal());
             let pairs: Vec<_> = written.map(|event| event.kv).collect();
@@ -309,7 +362,7 @@ impl Directory for Etcd {
                 continue;
             }
             let entries = pairs.into_iter().map(|pair| self.entry(pair)).collect::<Result<Vec<_>, _>>()?;
-            if entries.iter().any(|entry| entry.key != key) {
+            if entries.iter().any(|entry| !scope.covers(&entry.key)) {
                 return Err(self.nonsense("the entry of that key"));
             }
             let newest = entries.iter().map(|entry| entry.revision).max().unwrap_or(after);

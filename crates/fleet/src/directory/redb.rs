@@ -162,13 +162,23 @@ impl View {
         Ok(listing)
     }
 
-    /// Whether the entry changed behind a revision.
-    fn changes(&self, key: &str, after: u64) -> Result<Watched, Failed> {
-        let mut listing = self.look(key)?;
-        if after > listing.revision {
+    /// What changed behind a revision, of what `look` finds.
+    fn changes(
+        &self,
+        look: impl FnOnce(&Self) -> Result<Listing, Failed>,
+        after: u64,
+    ) -> Result<Watched, Failed> {
+        let revision = self.number(REVISION)?;
+        if after > revision {
             return Ok(Watched::Lost);
         }
+        // Nobody wrote: most looks are such, and read one number.
+        if after == revision {
+            return Ok(Watched::Changes(Listing { revision, entries: Vec::new() }));
+        }
+        let mut listing = look(self)?;
         listing.entries.retain(|entry| entry.revision > after);
+        listing.entries.sort_by_key(|entry| entry.revision);
         Ok(Watched::Changes(listing))
     }
 }
@@ -189,10 +199,26 @@ impl Directory for Redb {
     }
 
     fn watch(&mut self, key: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
+        self.watched(|view| view.look(key), after, patience)
+    }
+
+    fn watch_all(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
+        self.watched(|view| view.list(prefix), after, patience)
+    }
+}
+
+impl Redb {
+    /// Waits until what `look` finds has changed behind a revision, no longer than `patience`.
+    fn watched(
+        &self,
+        look: impl Fn(&View) -> Result<Listing, Failed>,
+        after: u64,
+        patience: Duration,
+    ) -> Result<Watched, DirectoryError> {
         let since = Instant::now();
         loop {
             let nothing = Watched::Changes(Listing { revision: 0, entries: Vec::new() });
-            let watched = self.read(|view| view.changes(key, after))?;
+            let watched = self.read(|view| view.changes(&look, after))?;
             let watched = watched.unwrap_or(if after == 0 { nothing } else { Watched::Lost });
             let left = patience.saturating_sub(since.elapsed());
             match watched {

@@ -22,6 +22,7 @@ fn heartbeat(counter: u64) -> Heartbeat {
         in_use: Some(17),
         outcome: Outcome::Confirmed,
         why: String::new(),
+        parts: None,
     }
 }
 
@@ -141,10 +142,143 @@ proptest! {
     }
 }
 
+fn part(kind: PartKind, name: &str, level: PartLevel, state: &str) -> Part {
+    Part { kind, name: name.to_owned(), level, state: state.to_owned() }
+}
+
+fn told_so(parts: Parts) -> Heartbeat {
+    Heartbeat { parts: Some(parts), ..heartbeat(9) }
+}
+
+#[test]
+fn the_worst_parts_are_told_and_the_others_counted() {
+    use PartKind::{Cell, Link, Site};
+    use PartLevel::{Alarm, Attention, Good};
+    let rows = [
+        (vec![], vec![], 0),
+        (
+            vec![
+                part(Link, "a", Good, "protecting"),
+                part(Site, "b", Alarm, "cut"),
+                part(Cell, "c", Alarm, "no session"),
+            ],
+            vec![
+                part(Site, "b", Alarm, "cut"),
+                part(Cell, "c", Alarm, "no session"),
+                part(Link, "a", Good, "protecting"),
+            ],
+            0,
+        ),
+        // What breaks a rule reaches neither a terminal nor a page.
+        (
+            vec![
+                part(Link, "A b", Alarm, "cut"),
+                part(Link, "a", Alarm, "\u{1b}[2J"),
+                part(Link, "b", Alarm, ""),
+                part(Link, "c", Alarm, &"x".repeat(25)),
+                part(Link, "d", Attention, "one way"),
+            ],
+            vec![part(Link, "d", Attention, "one way")],
+            4,
+        ),
+    ];
+    for (all, told, left_out) in rows {
+        let parts = Parts::new(all);
+        assert_eq!((parts.told(), parts.left_out()), (told.as_slice(), left_out));
+        let beat = told_so(parts);
+        assert_eq!(verified(&beat.sign(&identity(7)), None), Ok(beat));
+    }
+    // As many as there can be, with the longest names, beside the longest reason.
+    let long = |at: usize, level| part(Cell, &format!("{at:0>32}"), level, &"x".repeat(24));
+    let good = (0..100).map(|at| long(at, Good));
+    let parts = Parts::new(good.chain([long(100, Attention)]).collect());
+    assert_eq!((parts.told().len(), parts.left_out()), (MOST_PARTS, 37));
+    assert_eq!(parts.told()[0], long(100, Attention));
+    let longest = Heartbeat {
+        gateway: name(&"a".repeat(32)),
+        counter: u64::MAX,
+        time: u64::MAX,
+        in_use: Some(u64::MAX),
+        why: "x".repeat(REASON_OCTETS),
+        ..told_so(parts)
+    };
+    let octets = longest.sign(&identity(7));
+    assert!(octets.len() <= HEARTBEAT_OCTETS, "{} octets", octets.len());
+    assert_eq!(Heartbeat::parse(&octets), Ok(longest));
+}
+
+/// Whoever signs them: the order, the number and the words of parts are those that [`Parts::new`] makes.
+#[test]
+fn parts_that_break_a_rule_are_malformed() {
+    use PartKind::Link;
+    use PartLevel::{Alarm, Good};
+    let of = |parts: Vec<Part>| {
+        let beat = told_so(Parts::unchecked(parts));
+        Heartbeat::parse(&beat.sign(&identity(7))).map(drop)
+    };
+    assert_eq!(of(vec![part(Link, "a", Alarm, "cut"), part(Link, "b", Good, "protecting")]), Ok(()));
+    let bad = [
+        vec![part(Link, "a", Good, "protecting"), part(Link, "b", Alarm, "cut")],
+        vec![part(Link, "<img onerror=x>", Alarm, "cut")],
+        vec![part(Link, "a", Alarm, "\u{7}")],
+        vec![part(Link, "a", Alarm, "")],
+        vec![part(Link, "a", Alarm, &"x".repeat(25))],
+        vec![part(Link, "a", Alarm, "cut"); MOST_PARTS + 1],
+    ];
+    for parts in bad {
+        assert_eq!(of(parts.clone()), Err(HeartbeatRefusal::Malformed), "{parts:?}");
+    }
+    // The number of a later release's kind or level; a format without its keys.
+    let body = told_so(Parts::new(vec![part(Link, "a", Alarm, "cut")])).body();
+    let at = body.windows(2).rposition(|two| two == b"\x61a").unwrap();
+    for (at, octet) in [(at - 1, 3), (at + 2, 4), (2, 1), (2, 3)] {
+        let mut other = body.clone();
+        other[at] = octet;
+        let octets = signed(&other, &identity(7).sign(SIGNED, &other));
+        assert_eq!(Heartbeat::parse(&octets), Err(HeartbeatRefusal::Malformed), "octet {at} is {octet}");
+    }
+}
+
+fn any_part() -> impl Strategy<Value = Part> {
+    let (kinds, levels) = (0..3_usize, 0..4_usize);
+    (kinds, "[a-z0-9][a-z0-9_-]{0,33}|.{0,5}", levels, ".{0,26}").prop_map(|(kind, name, level, state)| {
+        part(PartKind::ALL[kind], &name, PartLevel::ALL[level], &state)
+    })
+}
+
+proptest! {
+    /// Whatever parts a gateway has, its heartbeat is believed, says the worst of them, and leaves none out uncounted.
+    #[test]
+    fn whatever_parts_there_are_the_heartbeat_is_believed(all in proptest::collection::vec(any_part(), 0..90)) {
+        let count = all.len() as u64;
+        let beat = told_so(Parts::new(all));
+        let octets = beat.sign(&identity(7));
+        prop_assert!(octets.len() <= HEARTBEAT_OCTETS);
+        let read = verified(&octets, None);
+        prop_assert_eq!(read.as_ref(), Ok(&beat));
+        let parts = read.unwrap().parts.unwrap();
+        prop_assert_eq!(parts.told().len() as u64 + parts.left_out(), count);
+        prop_assert!(parts.told().is_sorted_by(|one, next| one.level >= next.level));
+    }
+}
+
 /// The corpus of the fuzzers has one that is signed, since none can guess a signature.
 #[test]
 fn the_fuzzers_corpus_has_a_heartbeat_of_this_format() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/fleet_record/heartbeat");
     let expected = [&[8], heartbeat(9).sign(&identity(7)).as_slice()].concat();
+    assert_eq!(std::fs::read(path).ok(), Some(expected.clone()), "{}", hex::encode(&expected));
+}
+
+/// The same with verdicts.
+#[test]
+fn the_fuzzers_corpus_has_a_heartbeat_with_verdicts() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/fleet_record/heartbeat-parts");
+    let all = [
+        part(PartKind::Link, "press", PartLevel::Good, "protecting"),
+        part(PartKind::Cell, "cell-4", PartLevel::Alarm, "no session"),
+    ];
+    let beat = told_so(Parts::new(all.to_vec()));
+    let expected = [&[8], beat.sign(&identity(7)).as_slice()].concat();
     assert_eq!(std::fs::read(path).ok(), Some(expected.clone()), "{}", hex::encode(&expected));
 }

@@ -108,6 +108,20 @@ impl Directory for Simulated {
         if fault == 1 { Err(away()) } else { Ok(Put::Done(revision)) }
     }
 
+    fn watch_all(
+        &mut self,
+        prefix: &str,
+        after: u64,
+        _patience: Duration,
+    ) -> Result<Watched, DirectoryError> {
+        if after > self.revision {
+            return Ok(Watched::Lost);
+        }
+        let mut told = self.list(prefix)?;
+        told.entries.retain(|entry| entry.revision > after);
+        Ok(Watched::Changes(told))
+    }
+
     fn watch(&mut self, key: &str, after: u64, _patience: Duration) -> Result<Watched, DirectoryError> {
         if after > self.revision || !self.is_fair && self.chance.below(10) == 0 {
             return Ok(Watched::Lost);

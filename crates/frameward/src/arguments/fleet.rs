@@ -16,9 +16,11 @@ mod gateway;
 mod keys;
 mod metrics;
 mod operator;
+mod serve;
 mod signing;
 mod signing_key;
 mod standing;
+mod top;
 
 #[derive(Subcommand)]
 pub(crate) enum Fleet {
@@ -98,6 +100,15 @@ Example:
     /// Show or verify the audit logs: who changed what in the fleet, and how it ended
     #[command(subcommand, arg_required_else_help = true, disable_help_subcommand = true)]
     Audit(audit::AuditLogs),
+    /// Stay and show the fleet to browsers and programs: gateways, connections, plants, the last day, audit logs
+    #[command(after_help = serve::SERVE_HELP, override_usage = serve::SERVE_USAGE)]
+    Serve(serve::Serve),
+    /// Show the fleet on this terminal, as it changes
+    #[command(after_help = top::TOP_HELP, override_usage = top::TOP_USAGE)]
+    Top(top::Top),
+    /// Make a token of somebody who may look at what fleet serve shows
+    #[command(after_help = serve::TOKEN_HELP)]
+    Token(serve::MakeToken),
     /// Write which gateways serve metrics, for Prometheus' file_sd_configs
     #[command(after_help = metrics::TARGETS_HELP)]
     Targets(metrics::Targets),
@@ -129,6 +140,9 @@ impl Fleet {
             Self::Apply(apply) => apply.run(),
             Self::Status(status) => status.run(),
             Self::Audit(logs) => logs.run(),
+            Self::Serve(serve) => serve.run(),
+            Self::Top(top) => top.run(),
+            Self::Token(token) => token.run(),
             Self::Targets(targets) => targets.run(),
             Self::Rotate(rotate) => rotate.run(),
             Self::Revoke(revoke) => revoke.run(),

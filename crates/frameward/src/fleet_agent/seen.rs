@@ -99,7 +99,7 @@ impl Seen {
         (now.state, now.why) = (FleetState::AgentEnded, Some(why.to_owned()));
     }
 
-    /// For the operator; nothing while a version is on trial.
+    /// For the operator, without verdicts; nothing while a version is on trial.
     pub(super) fn said(&self) -> Option<Said> {
         let now = self.now();
         let outcome = match now.state {
@@ -109,7 +109,7 @@ impl Seen {
             FleetState::Refused => Outcome::Refused,
             FleetState::OnTrial | FleetState::AgentEnded | FleetState::Unknown => return None,
         };
-        Some(Said { in_use: now.version, outcome, why: now.why.clone().unwrap_or_default() })
+        Some(Said { in_use: now.version, outcome, why: now.why.clone().unwrap_or_default(), parts: None })
     }
 
     /// For the report.

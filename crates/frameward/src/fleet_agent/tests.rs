@@ -1,11 +1,13 @@
 use std::os::unix::fs::PermissionsExt as _;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use fleet::directory::{Address, configuration_key, heartbeat_key};
 use fleet::publish::{compare, publish};
-use fleet::{Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, PublicIdentity};
+use fleet::{
+    Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, Part, PartKind, PartLevel, PublicIdentity,
+};
 use report::{FleetState, GatewayReport};
 use suite::identity::Identity;
 use testkit::etcd::Etcd;
@@ -21,11 +23,12 @@ const VALID: Duration = Duration::from_secs(9000);
 struct Gateway {
     runs: Arc<AtomicBool>,
     refuses: Arc<AtomicBool>,
+    report: Arc<Mutex<Option<GatewayReport>>>,
 }
 
 impl RunningGateway for Gateway {
     fn report(&self) -> Result<Option<GatewayReport>, NoGateway> {
-        Err(NoGateway)
+        self.report.lock().unwrap().clone().map(Some).ok_or(NoGateway)
     }
 
     fn reload(&self) -> Result<report::control_socket::Outcome, NotReloaded> {
@@ -265,5 +268,75 @@ fn an_etcd_that_falls_silent_is_away_and_news_come_soon_after_it_is_back() {
         assert!(away.contains("does not answer within"), "{away}");
         way.be_whole();
         assert_eq!(confirmed(version).directory_away, None);
+    });
+}
+
+/// The operator sees within seconds that a link fell, and not only when the next heartbeat is due.
+#[test]
+fn a_heartbeat_has_the_verdicts_and_comes_when_one_changes() {
+    let world = World::new("agent-verdicts");
+    world.publish("01");
+    let gateway = Gateway::default();
+    gateway.runs.store(true, Ordering::Relaxed);
+    let report = Arc::clone(&gateway.report);
+    let told = |beat: &Option<Heartbeat>| -> Vec<Part> {
+        beat.iter().filter_map(|beat| beat.parts.as_ref()).flat_map(|parts| parts.told().to_vec()).collect()
+    };
+    let part = |kind, name: &str, level, state: &str| Part {
+        kind,
+        name: name.to_owned(),
+        level,
+        state: state.to_owned(),
+    };
+    world.follow(gateway, |_| {
+        let without = until(
+            "it beats",
+            || world.heartbeat(),
+            |beat| beat.as_ref().is_some_and(|beat| beat.in_use.is_some()),
+        );
+        assert_eq!(without.unwrap().parts, None, "no gateway tells");
+        let mut now = report::samples::sample("press");
+        now.links.truncate(1);
+        let verdict = |state: &str, level| report::Verdict {
+            state: state.to_owned(),
+            level,
+            protecting: false,
+            text: "02:00:00:00:00:01 is silent".to_owned(),
+        };
+        now.links[0].verdict = verdict("protecting", report::Level::Good);
+        let mut cell = report::samples::sample_cell();
+        (cell.rest, cell.verdict) = ("link".to_owned(), verdict("idle", report::Level::Idle));
+        let mut site = report::samples::sample_site();
+        site.verdict = verdict("no channel", report::Level::Attention);
+        let (link, cell_name, site_name) = (now.links[0].name.clone(), cell.name.clone(), site.name.clone());
+        now.links[0].fieldbus = Some(cell);
+        now.sites = vec![site];
+        *report.lock().unwrap() = Some(now.clone());
+        let expected = [
+            part(PartKind::Site, &site_name, PartLevel::Attention, "no channel"),
+            part(PartKind::Cell, &cell_name, PartLevel::Idle, "idle"),
+            part(PartKind::Link, &link, PartLevel::Good, "protecting"),
+        ];
+        let first = until("it tells", || world.heartbeat(), |beat| told(beat) == expected).unwrap();
+        // The sentence alone says who and where, and stays at home.
+        let octets = world.value(&heartbeat_key(world.operator.fleet(), &world.name)).unwrap();
+        assert!(!octets.windows(8).any(|eight| eight == b"02:00:00"));
+        // Nothing new: nothing is said for a while. Another sentence is nothing new.
+        now.links[0].verdict.text = "02:00:00:00:00:02 is silent".to_owned();
+        *report.lock().unwrap() = Some(now.clone());
+        std::thread::sleep(2 * super::VERDICTS);
+        assert_eq!(world.heartbeat().unwrap().counter, first.counter);
+        // The cell drops the rest, and its relations fall.
+        now.links[0].verdict = verdict("no session", report::Level::Alarm);
+        let cell = now.links[0].fieldbus.as_mut().unwrap();
+        (cell.rest, cell.verdict) = ("drop".to_owned(), verdict("no session", report::Level::Alarm));
+        *report.lock().unwrap() = Some(now);
+        let expected = [
+            part(PartKind::Cell, &cell_name, PartLevel::Alarm, "no session"),
+            part(PartKind::Site, &site_name, PartLevel::Attention, "no channel"),
+        ];
+        let second =
+            until("it tells of the fall", || world.heartbeat(), |beat| told(beat) == expected).unwrap();
+        assert!(second.time - first.time < fleet::BEAT, "{second:?}");
     });
 }

@@ -8,42 +8,37 @@
 //! | `/status`, `/metrics` | the figures; 503 while the gateway has none |
 //! | anything else | 404 |
 
-use std::net::IpAddr;
-
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::header::{
-    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue,
-    REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderName, HeaderValue, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 
 use super::figures::Figures;
+use super::host::Hosts;
 use super::metrics::{self, metrics};
 use super::page::Page;
 
-const TEXT: &str = "text/plain; charset=utf-8";
+pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 /// Content policy of an answer without a page: it may load nothing.
-const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
+pub(crate) const NOTHING: &str = "default-src 'none'; frame-ancestors 'none'";
 
 /// All that answers are made of.
 pub(super) struct Surface {
     figures: Figures,
     page: Page,
-    /// The machine's name, if it has one.
-    machine: Option<String>,
+    hosts: Hosts,
 }
 
 impl Surface {
     pub(super) fn new(figures: Figures) -> Self {
-        let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
-        let machine = machine.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty());
-        Self { figures, page: Page::new(), machine }
+        Self { figures, page: Page::status(), hosts: Hosts::new([]) }
     }
 
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Full<Bytes>> {
-        if !self.is_here(request.headers()) {
+        if !self.hosts.has(request.headers()) {
             let text = "Ask by the gateway's IP address: anybody could own this name.\n";
             return plain(StatusCode::MISDIRECTED_REQUEST, text);
         }
@@ -69,18 +64,6 @@ impl Surface {
             _ => plain(StatusCode::NOT_FOUND, "There are /, /status and /metrics.\n"),
         }
     }
-
-    /// Whether the client means this machine. A web site may point its own name to our address, and would then count
-    /// as the same origin; an address it cannot own.
-    fn is_here(&self, headers: &HeaderMap) -> bool {
-        let authority = headers.get(HOST).and_then(|host| Authority::try_from(host.as_bytes()).ok());
-        let Some(authority) = authority else { return false };
-        let host = authority.host();
-        let address = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(host);
-        address.parse::<IpAddr>().is_ok()
-            || host.eq_ignore_ascii_case("localhost")
-            || self.machine.as_ref().is_some_and(|name| host.eq_ignore_ascii_case(name))
-    }
 }
 
 fn figures(media_type: &'static str, document: String) -> Response<Full<Bytes>> {
@@ -95,7 +78,8 @@ fn plain(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
     response(status, TEXT, HeaderValue::from_static(NOTHING), Bytes::from_static(text.as_bytes()))
 }
 
-fn response(
+/// An answer, with what keeps a browser from doing more with it than showing it.
+pub(crate) fn response(
     status: StatusCode,
     media_type: &'static str,
     policy: HeaderValue,

@@ -1,7 +1,12 @@
-//! The status page: one document, made at the start out of three files, so that it loads nothing.
+//! The pages: each is one document, made at the start out of files, so that it loads nothing.
 //!
-//! Its script and style stand inline and are allowed by their digests: what an attacker might get into the page is not.
-//! The script fetches `/status` every second; the meanings of the counters are in the page, from the one table.
+//! | page | of | asks |
+//! |---|---|---|
+//! | [`Page::status`] | a gateway | `/status`; the meanings of the counters are in the page, from the one table |
+//! | [`Page::cockpit`] | a fleet | `/api/` |
+//!
+//! Scripts and styles stand inline and are allowed by their digests: what an attacker might get into a page is not. What a script was
+//! told it puts into the page as text, never as markup.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -14,27 +19,49 @@ use wire::Counter;
 
 use report::table;
 
-const HTML: &str = include_str!("page/page.html");
-const STYLE: &str = include_str!("page/page.css");
-const SCRIPT: &str = include_str!("page/page.js");
+const STATUS: &str = include_str!("page/page.html");
+const STATUS_STYLE: &str = concat!(include_str!("page/common.css"), include_str!("page/page.css"));
+const STATUS_SCRIPT: &str = concat!(include_str!("page/common.js"), include_str!("page/page.js"));
 
-/// The page, and what it may load and run.
-pub(super) struct Page {
-    pub(super) html: Bytes,
-    pub(super) policy: HeaderValue,
+const COCKPIT: &str = include_str!("page/cockpit/cockpit.html");
+const COCKPIT_STYLE: &str =
+    concat!(include_str!("page/common.css"), include_str!("page/cockpit/cockpit.css"));
+const COCKPIT_SCRIPT: &str = concat!(
+    include_str!("page/common.js"),
+    include_str!("page/cockpit/fleet.js"),
+    include_str!("page/cockpit/table.js"),
+    include_str!("page/cockpit/map.js"),
+    include_str!("page/cockpit/views.js"),
+    include_str!("page/cockpit/cockpit.js"),
+);
+
+/// A page, and what it may load and run.
+#[derive(Debug)]
+pub(crate) struct Page {
+    /// The document.
+    pub(crate) html: Bytes,
+    /// Its `Content-Security-Policy`.
+    pub(crate) policy: HeaderValue,
 }
 
 impl Page {
-    pub(super) fn new() -> Self {
-        let html = HTML
-            .replacen("/* page.css */", STYLE, 1)
-            .replacen("/* counters */", &counters(), 1)
-            .replacen("/* page.js */", SCRIPT, 1);
+    /// The page of a running gateway.
+    pub(crate) fn status() -> Self {
+        Self::new(&STATUS.replacen("/* counters */", &counters(), 1), STATUS_STYLE, STATUS_SCRIPT)
+    }
+
+    /// The page of a fleet.
+    pub(crate) fn cockpit() -> Self {
+        Self::new(COCKPIT, COCKPIT_STYLE, COCKPIT_SCRIPT)
+    }
+
+    fn new(html: &str, style: &str, script: &str) -> Self {
+        let html = html.replacen("/* style */", style, 1).replacen("/* script */", script, 1);
         let policy = format!(
             "default-src 'none'; script-src {}; style-src {}; connect-src 'self'; img-src data:; \
              base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-            digest(SCRIPT),
-            digest(STYLE)
+            digest(script),
+            digest(style)
         );
         let policy = HeaderValue::from_str(&policy).expect("invariant: digests are printable");
         Self { html: html.into(), policy }

@@ -15,23 +15,18 @@ mod screen;
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
-use ratatui::{DefaultTerminal, Frame};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use ratatui::crossterm::event::{KeyCode, KeyEvent};
 
 use super::Found;
+use crate::terminal::{self, TICK};
 use rates::{Activities, Activity, Follower};
 use report::GatewayReport;
 
 /// Interval between requests to the gateway.
 const PERIOD: Duration = Duration::from_secs(1);
-/// Time keys and signals may wait.
-const TICK: Duration = Duration::from_millis(100);
 
 /// A gateway, as known so far.
 #[derive(Default)]
@@ -64,18 +59,21 @@ impl View {
 /// # Errors
 /// If the terminal, or what stands in its place, cannot be written to.
 pub fn watch(directory: &Path, found: &Found) -> io::Result<()> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
-        signal_hook::flag::register(signal, Arc::clone(&stop))?;
-    }
+    let stop = terminal::stop_by_signals()?;
     let answers = ask(directory, found)?;
-    let view = View { name: found.gateway.clone(), ..View::default() };
+    let mut view = View { name: found.gateway.clone(), ..View::default() };
     if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         return plain::print(view, &answers, &stop);
     }
-    let mut terminal = ratatui::try_init()?;
-    let outcome = show(&mut terminal, view, &answers, &stop);
-    ratatui::try_restore().and(outcome)
+    terminal::show(
+        &mut view,
+        &stop,
+        |view, frame, colour| {
+            answers.try_iter().for_each(|answer| view.take(answer));
+            screen::draw(frame, view, colour);
+        },
+        |view, key| is_end(key, view),
+    )
 }
 
 /// Asks once a second, on a thread that ends with the receiver: a gateway that hangs holds up no key.
@@ -100,35 +98,11 @@ fn ask(directory: &Path, found: &Found) -> io::Result<Receiver<Result<GatewayRep
     Ok(answers)
 }
 
-fn show(
-    terminal: &mut DefaultTerminal,
-    mut view: View,
-    answers: &Receiver<Result<GatewayReport, String>>,
-    stop: &AtomicBool,
-) -> io::Result<()> {
-    let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    while !stop.load(Ordering::Relaxed) {
-        answers.try_iter().for_each(|answer| view.take(answer));
-        terminal.draw(|frame: &mut Frame<'_>| screen::draw(frame, &mut view, colour))?;
-        // Whatever event comes, also a new size, the screen is drawn anew.
-        if event::poll(TICK)?
-            && let Event::Key(key) = event::read()?
-            && is_end(key, &mut view)
-        {
-            break;
-        }
-    }
-    Ok(())
-}
-
 /// Acts on a key; true if it ends the program.
 fn is_end(key: KeyEvent, view: &mut View) -> bool {
-    if key.kind == KeyEventKind::Release {
-        return false;
-    }
     match key.code {
         KeyCode::Char('q') | KeyCode::Esc => return true,
-        KeyCode::Char('c' | 'd') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
+        _ if terminal::is_interrupt(key) => return true,
         KeyCode::Up | KeyCode::Char('k') => view.top = view.top.saturating_sub(1),
         KeyCode::Down | KeyCode::Char('j') => view.top = view.top.saturating_add(1),
         KeyCode::PageUp => view.top = view.top.saturating_sub(10),

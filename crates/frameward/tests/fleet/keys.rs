@@ -399,6 +399,11 @@ impl Fleet {
 
     /// A box says that what is published for it is in use.
     pub(super) fn beats(&self, name: &str) {
+        self.beats_with(name, None);
+    }
+
+    /// The same, with verdicts on its parts.
+    pub(super) fn beats_with(&self, name: &str, parts: Option<fleet::Parts>) {
         let operator = config::key_file::read_identity(&self.path("operator.key")).unwrap().public();
         let address: fleet::directory::Address =
             self.path("fleet.redb").display().to_string().parse().unwrap();
@@ -409,8 +414,12 @@ impl Fleet {
         let version = fleet::Record::parse(&record).unwrap().header().version;
         let identity = config::key_file::read_identity(&self.path(&format!("{name}.key"))).unwrap();
         let member = fleet::Member { fleet: operator, name, identity };
-        let said =
-            fleet::Said { in_use: Some(version), outcome: fleet::Outcome::Confirmed, why: String::new() };
+        let said = fleet::Said {
+            in_use: Some(version),
+            outcome: fleet::Outcome::Confirmed,
+            why: String::new(),
+            parts,
+        };
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
         let state = self.path(&format!("heart-{}", member.name));
         fs::create_dir_all(&state).unwrap();

@@ -6,7 +6,9 @@ mod due;
 mod enrolment;
 mod keys;
 mod metrics;
+mod serve;
 mod token;
+mod top;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};

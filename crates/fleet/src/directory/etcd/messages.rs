@@ -20,6 +20,13 @@ pub(super) struct RangeRequest {
     min_mod_revision: Option<String>,
 }
 
+/// What a watch is asked for.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct WatchRequest {
+    key: String,
+    range_end: Option<String>,
+}
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Head {
@@ -93,6 +100,12 @@ impl RangeRequest {
         Self { min_mod_revision: Some(after.saturating_add(1).to_string()), ..Self::one(key) }
     }
 
+    /// One of those whose keys begin with `prefix`, if any was written after that revision. etcd applies the limit last.
+    pub(super) fn any_newer(prefix: &str, after: u64) -> Self {
+        let newer = after.saturating_add(1).to_string();
+        Self { min_mod_revision: Some(newer), ..Self::page(prefix, prefix, 1, 0) }
+    }
+
     /// Up to `limit` entries from the key `from` on, whose keys begin with `prefix`. Revision 0 is the newest one.
     pub(super) fn page(from: &str, prefix: &str, limit: u32, revision: u64) -> Self {
         Self {
@@ -135,14 +148,25 @@ pub(super) fn transaction(key: &str, value: &[u8], seen: u64) -> serde_json::Val
     })
 }
 
-/// Asks for all changes of an entry from a revision on.
-pub(super) fn watch_request(key: &str, from: u64) -> serde_json::Value {
-    serde_json::json!({
-        "create_request": {
-            "key": encoded(key.as_bytes()),
-            "start_revision": from.to_string(),
+impl WatchRequest {
+    /// Of an entry.
+    pub(super) fn one(key: &str) -> Self {
+        Self { key: encoded(key.as_bytes()), range_end: None }
+    }
+
+    /// Of all whose keys begin with `prefix`.
+    pub(super) fn all(prefix: &str) -> Self {
+        Self { key: encoded(prefix.as_bytes()), range_end: Some(encoded(&behind(prefix))) }
+    }
+
+    /// Asks for all changes from a revision on.
+    pub(super) fn from(&self, revision: u64) -> serde_json::Value {
+        let mut request = serde_json::json!({ "key": self.key, "start_revision": revision.to_string() });
+        if let Some(end) = &self.range_end {
+            request["range_end"] = end.as_str().into();
         }
-    })
+        serde_json::json!({ "create_request": request })
+    }
 }
 
 /// The first key behind all that begin with `prefix`.

@@ -1,11 +1,12 @@
 //! `fleet audit`: what was changed from operators' machines, and whether their logs are as they were written.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
-use fleet::audit::{self, Fault, Head, Line, Log};
-use fleet::directory::{Address, audit_prefix};
+use fleet::audit::Line;
+use fleet::directory::Address;
+use frameward::cockpit::logs::{self, Heads, plain};
 use suite::identity::PublicKey;
 
 use super::gateway::public_key;
@@ -82,20 +83,12 @@ impl AuditLogs {
 
 /// The logs in a folder of identities, by their files.
 fn logs(identities: &Path) -> Result<BTreeMap<PathBuf, Vec<u8>>, Failure> {
-    let unusable =
-        |why: &dyn std::fmt::Display| told(&format_args!("{}: {why}", identities.display()), Failure::Usage);
-    let mut logs = BTreeMap::new();
-    for entry in std::fs::read_dir(identities).map_err(|error| unusable(&error))? {
-        let path = entry.map_err(|error| unusable(&error))?.path();
-        if path.extension().is_some_and(|ending| ending == audit::ENDING) {
-            let octets = std::fs::read(&path);
-            let octets =
-                octets.map_err(|error| told(&format_args!("{}: {error}", path.display()), Failure::Usage))?;
-            logs.insert(path, octets);
-        }
-    }
+    let logs = logs::read(identities).map_err(|why| told(&why, Failure::Usage))?;
     if logs.is_empty() {
-        return Err(unusable(&"no audit log is there; name the folder with the gateways' identities"));
+        let place = identities.display();
+        let line =
+            format_args!("{place}: no audit log is there; name the folder with the gateways' identities");
+        return Err(told(&line, Failure::Usage));
     }
     Ok(logs)
 }
@@ -137,91 +130,21 @@ fn shown(line: &Line) -> String {
     text + if line.signature.is_some() { "; signed" } else { "" }
 }
 
-/// Without what a terminal would obey: whoever writes the file may have put it there.
-fn plain(text: &str) -> String {
-    text.replace(char::is_control, " ")
-}
-
 impl Verify {
     fn run(&self) -> Result<(), Failure> {
         let logs = logs(&self.identities)?;
-        let heads = self.heads()?;
-        let (mut here, mut all) = (BTreeSet::new(), Ok(()));
-        let mut fail = |why: &str| all = Err(told(&plain(why), Failure::Failed));
-        for (path, octets) in &logs {
-            let name = audit::name(octets);
-            let head = heads.as_ref().map(|heads| heads.get(&name).cloned());
-            let head = head.filter(|_| !self.known.contains(&name));
-            match self.verified(&path.display().to_string(), octets, head) {
-                Ok(text) => print(&text)?,
-                Err(why) => fail(&why),
-            }
-            here.insert(name);
-        }
-        for (name, head) in heads.unwrap_or_default() {
-            match Head::parse(&head, self.operator, &name) {
-                _ if here.contains(&name) || self.known.contains(&name) => {}
-                Some(Head { host, line, time, .. }) => fail(&format!(
-                    "the directory has the head of log {name} of {host}, which is not here: its line {line} of {time}; put a copy of it beside the others, or if you know where it is: --known {name}"
-                )),
-                None => fail(&format!(
-                    "the directory has something else in the place of the head of log {name}: somebody wrote it, not this operator"
-                )),
-            }
-        }
-        all
+        let verified = logs::verify(&logs, self.heads()?.as_ref(), self.operator, &self.known);
+        print(&verified.fine.concat())?;
+        let fail = |why: &String| told(&plain(why), Failure::Failed);
+        verified.faults.iter().map(fail).last().map_or(Ok(()), Err)
     }
 
-    /// Heads in the directory, by the names of their logs.
-    fn heads(&self) -> Result<Option<BTreeMap<String, Vec<u8>>>, Failure> {
+    /// Heads in the directory.
+    fn heads(&self) -> Result<Option<Heads>, Failure> {
         let Some(address) = &self.directory else { return Ok(None) };
         let away = |error| told(&error, Failure::Undecided);
         address.is_there().map_err(away)?;
-        let prefix = audit_prefix(self.operator);
-        let listing = address.open().and_then(|mut directory| directory.list(&prefix)).map_err(away)?;
-        let of_log = |name: &str| name.strip_prefix(&prefix).unwrap_or_default().to_owned();
-        Ok(Some(listing.entries.into_iter().map(|entry| (of_log(&entry.key), entry.value)).collect()))
-    }
-
-    /// What there is to say of a log that is as it was written; or what is wrong with it. `head`: its place in the directory, if that is
-    /// looked at.
-    fn verified(&self, path: &str, octets: &[u8], head: Option<Option<Vec<u8>>>) -> Result<String, String> {
-        let of_file = |fault: Fault| format!("{path}:{fault}");
-        let name = audit::name(octets);
-        let log = Log::verify(octets).map_err(of_file)?;
-        let signed = log.signed(self.operator);
-        let compared = match head {
-            None => "not compared with a directory, so lines that were cut off at its end are not missed"
-                .to_owned(),
-            Some(None) if signed == 0 => "the directory has no head of this log".to_owned(),
-            Some(None) => {
-                return Err(format!(
-                    "{path}: the directory has no head of this log: somebody removed it, or nothing was published since the log began; then: frameward fleet apply"
-                ));
-            }
-            Some(Some(head)) => {
-                let head = Head::parse(&head, self.operator, &name).ok_or_else(|| {
-                    format!("{path}: this operator did not sign what the directory has in the place of its head: somebody wrote it")
-                })?;
-                log.has(&head).map_err(of_file)?;
-                format!("the directory has the head of line {}", head.line)
-            }
-        };
-        let mut text = String::new();
-        for line in log.cut_off() {
-            text += &format!("{path}:{line}: was cut off while it was written; the log goes on behind it\n");
-        }
-        for Line { line, action, .. } in log.open() {
-            let action = plain(action);
-            text += &format!(
-                "{path}:{line}: no line says how this {action} ended: it runs still, or was cut off\n"
-            );
-        }
-        let covered = if signed == 0 { "none of them".to_owned() } else { format!("lines 1 to {signed}") };
-        let count = log.count();
-        text += &format!(
-            "{path}: log {name}: {count} lines chain; a signature of this operator covers {covered}; {compared}\n"
-        );
-        Ok(text)
+        let heads = address.open().and_then(|mut directory| logs::heads(&mut *directory, self.operator));
+        heads.map(Some).map_err(away)
     }
 }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicI64;
 
 use clap::Args;
-use fleet::{Outcome, Standing};
+use fleet::Standing;
+use frameward::cockpit::overview::State as Gateway;
 use frameward::privilege;
 use inventory::{Rendering, Rotations, State};
 use prometheus_client::encoding::text;
@@ -33,8 +34,6 @@ Example:
 
 Exit status: 0 done; 1 the file cannot be written; 2 usage, or the inventory has mistakes.";
 
-/// States of a gateway: each is in one.
-const STATES: [&str; 6] = ["confirmed", "waiting", "taken back", "refused", "stale", "never heard"];
 /// States of a CAK with a schedule.
 const ROTATIONS: [&str; 5] = ["later", "due", "begun", "ahead of the clock", "impossible"];
 
@@ -47,18 +46,6 @@ pub(crate) struct Targets {
     /// The file to replace, whole [default: standard output]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-}
-
-/// The state of a gateway.
-fn state(standing: &Standing, now: u64) -> &'static str {
-    let Some(heartbeat) = &standing.heartbeat else { return "never heard" };
-    match heartbeat.outcome {
-        _ if standing.stale(now).is_some() => "stale",
-        Outcome::TakenBack => "taken back",
-        Outcome::Refused => "refused",
-        Outcome::Confirmed if standing.is_confirmed() => "confirmed",
-        Outcome::Confirmed | Outcome::Waits => "waiting",
-    }
 }
 
 /// A gauge of each state: those that nobody is in are 0, so that a rule can compare them.
@@ -80,12 +67,12 @@ fn gauge(registry: &mut Registry, name: &str, help: &str, value: u64) {
 /// Where all gateways stand, and CAKs with a schedule if an inventory is known.
 pub(super) fn metrics(standings: &Standings, rotations: Option<&Rotations>, now: u64) -> String {
     let mut registry = Registry::with_prefix("frameward_fleet");
-    let states: Vec<_> = standings.iter().map(|(_, standing)| state(standing, now)).collect();
+    let states: Vec<_> = standings.iter().map(|(_, standing)| Gateway::of(standing, now).word()).collect();
     count(
         &mut registry,
         "gateways",
         "Gateways by what they say of what is published for them",
-        &STATES,
+        &Gateway::ALL.map(Gateway::word),
         &states,
     );
     let mut doubt = |name, help, is_so: fn(&Standing) -> bool| {

@@ -1,29 +1,12 @@
-"use strict";
 // The report comes from /status once a second. What the server sends is put into the page as text, never as markup.
 (() => {
   // The rows of counters, by the part that counts: "link", or a part of a site or of a fieldbus.
   const TABLES = JSON.parse(document.getElementById("counters").textContent);
-  const PERIOD = 1000;      // ms between two questions
-  const PATIENCE = 3000;    // ms that an answer may take
-  const OLD = 3500;         // ms after which figures are shown as old
   const HISTORY = 60;       // seconds that a sparkline shows
   const RECENT = 10;        // seconds for which a discard counts as rising
-  const byId = (id) => document.getElementById(id);
 
   // ---- small words -------------------------------------------------------------------------------------------
 
-  const SVG = "http://www.w3.org/2000/svg";
-  const make = (name, className, ...children) => {
-    const element = document.createElement(name);
-    if (className) element.className = className;
-    element.append(...children.filter((child) => child !== null));
-    return element;
-  };
-  const write = (element, text) => {
-    const now = String(text);
-    if (element.textContent !== now) element.textContent = now;
-  };
-  const whole = (value) => Math.round(value).toLocaleString("en-US");
   const few = (value) => (value >= 100 || value === 0 ? whole(value) : value.toPrecision(2));
   const pace = (octets) => {
     const bits = octets * 8;
@@ -35,38 +18,12 @@
     }
     return [whole(bits), "bit/s"];
   };
-  const since = (seconds) => {
-    const days = Math.floor(seconds / 86400);
-    const clock = [seconds / 3600 % 24, seconds / 60 % 60, seconds % 60];
-    const text = clock.map((part) => String(Math.floor(part)).padStart(2, "0")).join(":");
-    return days > 0 ? `${days} d ${text}` : text;
-  };
   // `code` between backticks, as the meanings have it.
   const prose = (text) => {
     const parts = text.split("`");
     return parts.map((part, number) => (number % 2 ? make("code", "", part) : part));
   };
   const meaning = (rows, name) => (rows[name] ? rows[name].meaning : "");
-  const pairs = (list) => {
-    const element = make("dl", "pairs");
-    for (const [name, value] of list) element.append(make("dt", "", name), make("dd", "", value));
-    return element;
-  };
-  // Keeps the elements of a list that stay, so that a selection and the keyboard's focus stay too.
-  const keep = (parent, entries) => {
-    const known = new Map([...parent.children].map((child) => [child.dataset.key, child]));
-    entries.forEach(([key, create, update], at) => {
-      let child = known.get(key);
-      known.delete(key);
-      if (!child) {
-        child = create();
-        child.dataset.key = key;
-      }
-      if (parent.children[at] !== child) parent.insertBefore(child, parent.children[at] || null);
-      if (update) update(child);
-    });
-    known.forEach((child) => child.remove());
-  };
 
   // ---- figures -----------------------------------------------------------------------------------------------
 

@@ -10,49 +10,16 @@ use std::time::Duration;
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::style::{Modifier, Style};
+use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
 
 use super::View;
 use super::rates::{Activity, Way};
 use crate::status::text::Uptime;
+use crate::terminal::{Look, Palette, sentence};
 use config::lifetime;
 use report::{Concern, Level, LinkReport, PortReport, SaReport, Verdict};
-
-/// Kind of a piece of text, which decides its look.
-#[derive(Clone, Copy)]
-enum Look {
-    Plain,
-    Soft,
-    Title,
-    Good,
-    Warn,
-    Bad,
-}
-
-#[derive(Clone, Copy)]
-struct Palette {
-    colour: bool,
-    /// Columns of the screen.
-    width: usize,
-}
-
-impl Palette {
-    fn span(self, look: Look, text: impl Into<String>) -> Span<'static> {
-        let bold = Style::new().add_modifier(Modifier::BOLD);
-        let coloured = |style: Style, colour| if self.colour { style.fg(colour) } else { style };
-        let style = match look {
-            Look::Plain => Style::new(),
-            Look::Soft => Style::new().add_modifier(Modifier::DIM),
-            Look::Title => bold,
-            Look::Good => coloured(bold, Color::Green),
-            Look::Warn => coloured(bold, Color::Yellow),
-            Look::Bad => coloured(bold, Color::Red),
-        };
-        Span::styled(text.into(), style)
-    }
-}
 
 /// Draws what is known. Scrolls no further than the text goes.
 pub(super) fn draw(frame: &mut Frame<'_>, view: &mut View, colour: bool) {
@@ -156,21 +123,6 @@ fn title(
         lines.extend(sentence("!", &concern.text, look, palette));
     }
     lines
-}
-
-/// A sentence on as many lines as it takes: its cure stands at its end.
-fn sentence(mark: &str, text: &str, look: Look, palette: Palette) -> Vec<Line<'static>> {
-    let mut lines = vec![format!("  {mark}")];
-    for word in text.split(' ') {
-        let line = lines.last_mut().filter(|line| {
-            line.len() <= 4 || line.chars().count() + 1 + word.chars().count() <= palette.width
-        });
-        match line {
-            Some(line) => *line = format!("{line} {word}"),
-            None => lines.push(format!("    {word}")),
-        }
-    }
-    lines.into_iter().map(|line| Line::from(palette.span(look, line))).collect()
 }
 
 fn traffic(sides: [&str; 2], activity: &Activity, palette: Palette) -> Vec<Line<'static>> {

@@ -2,6 +2,7 @@ use std::time::Instant;
 
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
+use ratatui::style::Color;
 
 use super::*;
 use report::samples::{agreed, sample};

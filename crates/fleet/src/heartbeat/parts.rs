@@ -1,0 +1,157 @@
+//! Verdicts on a gateway's links, sites and cells, as a heartbeat of format 2 has them: the worst first, and a bounded number.
+//!
+//! ```text
+//!  part:  array of 4:  0 link, 1 site, 2 cell    its name    0 good, 1 idle, 2 attention, 3 alarm    the state, in a word
+//! ```
+//!
+//! The state is the word alone, such as `keys differ`: the sentence behind it names stations and addresses, and stays on the gateway.
+
+use ciborium_ll::Header as Head;
+
+use crate::cbor::{Malformed, Reader, push, push_text};
+
+/// Parts of a heartbeat, at most.
+pub const MOST_PARTS: usize = 64;
+/// The longest state, in octets.
+const STATE_OCTETS: usize = 24;
+
+/// What a part is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum PartKind {
+    /// A link.
+    Link,
+    /// A site.
+    Site,
+    /// A cell of a link.
+    Cell,
+}
+
+/// How grave the state of a part is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum PartLevel {
+    /// Valid frames come.
+    Good,
+    /// Nothing is wrong, and nothing shows that all is well.
+    Idle,
+    /// Somebody should look.
+    Attention,
+    /// Frames leave in clear, or do not pass.
+    Alarm,
+}
+
+/// The verdict on a part.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Part {
+    /// What it is.
+    pub kind: PartKind,
+    /// Its name in the configuration.
+    pub name: String,
+    /// How grave its state is.
+    pub level: PartLevel,
+    /// Its state, in a word.
+    pub state: String,
+}
+
+/// The verdicts on all parts of a gateway, or on the worst of them.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Parts {
+    told: Vec<Part>,
+    left_out: u64,
+}
+
+impl PartKind {
+    pub(super) const ALL: [Self; 3] = [Self::Link, Self::Site, Self::Cell];
+
+    /// As a command and the API have it.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Link => "link",
+            Self::Site => "site",
+            Self::Cell => "cell",
+        }
+    }
+}
+
+impl PartLevel {
+    pub(super) const ALL: [Self; 4] = [Self::Good, Self::Idle, Self::Attention, Self::Alarm];
+}
+
+impl Part {
+    fn is_valid(&self) -> bool {
+        let is_state = !self.state.is_empty() && self.state.len() <= STATE_OCTETS;
+        config::is_name(&self.name) && is_state && !self.state.chars().any(char::is_control)
+    }
+}
+
+impl Parts {
+    /// The verdicts on all parts: the worst are told, in the order of the configuration, and the others counted. A part whose name or state
+    /// breaks a rule is counted, too.
+    pub fn new(mut parts: Vec<Part>) -> Self {
+        let all = parts.len();
+        parts.retain(Part::is_valid);
+        parts.sort_by_key(|part| std::cmp::Reverse(part.level));
+        parts.truncate(MOST_PARTS);
+        let left_out = (all - parts.len()) as u64;
+        Self { told: parts, left_out }
+    }
+
+    /// Whatever they are, for tests.
+    #[cfg(test)]
+    pub(super) const fn unchecked(told: Vec<Part>) -> Self {
+        Self { told, left_out: 0 }
+    }
+
+    /// Those that are told, the worst first.
+    pub fn told(&self) -> &[Part] {
+        &self.told
+    }
+
+    /// How many are not.
+    pub const fn left_out(&self) -> u64 {
+        self.left_out
+    }
+
+    /// Keys 9 and 10 of a body.
+    pub(super) fn push(&self, body: &mut Vec<u8>) {
+        push(body, Head::Positive(9));
+        push(body, Head::Array(Some(self.told.len())));
+        for Part { kind, name, level, state } in &self.told {
+            push(body, Head::Array(Some(4)));
+            push(body, Head::Positive(*kind as u64));
+            push_text(body, name);
+            push(body, Head::Positive(*level as u64));
+            push_text(body, state);
+        }
+        push(body, Head::Positive(10));
+        push(body, Head::Positive(self.left_out));
+    }
+
+    pub(super) fn parse(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
+        let count = reader.key(9)?.array()?;
+        if count > MOST_PARTS {
+            return Err(Malformed);
+        }
+        let mut told: Vec<Part> = Vec::with_capacity(count);
+        for _ in 0..count {
+            if reader.array()? != 4 {
+                return Err(Malformed);
+            }
+            let part = Part {
+                kind: *of(&PartKind::ALL, reader.number()?)?,
+                name: reader.text()?.to_owned(),
+                level: *of(&PartLevel::ALL, reader.number()?)?,
+                state: reader.text()?.to_owned(),
+            };
+            // The worst first: one encoding.
+            if !part.is_valid() || told.last().is_some_and(|before| before.level < part.level) {
+                return Err(Malformed);
+            }
+            told.push(part);
+        }
+        Ok(Self { told, left_out: reader.key(10)?.number()? })
+    }
+}
+
+fn of<T>(all: &[T], number: u64) -> Result<&T, Malformed> {
+    usize::try_from(number).ok().and_then(|number| all.get(number)).ok_or(Malformed)
+}

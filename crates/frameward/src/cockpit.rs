@@ -1,0 +1,24 @@
+//! The cockpit: a fleet as its operator sees it, and `frameward fleet serve`, which shows it to browsers and programs.
+//!
+//! ```text
+//!  inventory ── Layout ──┐
+//!  directory ── watch ── Standing of each gateway ──▶ Overview ──▶ Surface ── HTTP ──▶ browsers, programs
+//!       (follow.rs)                                 (overview.rs)  (board.rs, history.rs, surface.rs, server.rs)
+//! ```
+//!
+//! It reads, and changes nothing: neither the directory, nor files, nor gateways. It holds no key of the fleet.
+
+mod board;
+mod follow;
+mod gateway_status;
+mod history;
+pub mod logs;
+pub mod overview;
+mod server;
+mod surface;
+pub mod tokens;
+
+pub use board::{DirectoryView, Seen};
+pub use follow::{Following, Sources};
+pub use server::{Listening, Server, Settings};
+pub use surface::{OPENAPI, Surface};

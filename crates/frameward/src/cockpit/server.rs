@@ -1,0 +1,267 @@
+//! The server: HTTP on loopback, HTTPS elsewhere, and unable to be held up.
+//!
+//! | address | TLS | who may look |
+//! |---|---|---|
+//! | loopback | none, or with `--tls-cert` | every user of this machine; with `--tokens` or `--client-ca` who has one |
+//! | any other | 1.3 | who has a token of `--tokens`, or a certificate of `--client-ca` |
+//!
+//! A connection takes requests one after the other, ends when it is silent for [`IDLE`], and at last after [`LIFE`]. Of too many the oldest is
+//! closed, so that idle ones crowd nobody out. Heads are bounded, and bodies are not read.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpStream;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use super::surface::{Access, Surface};
+use super::tokens::Tokens;
+use crate::http::cure;
+use crate::http::host::Hosts;
+
+/// Connections at a time. Of more, the oldest is closed.
+const CONNECTIONS: usize = 64;
+/// Time that a client may take for its handshake.
+const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Silence after which a connection ends: time for the head of the next request.
+const IDLE: Duration = Duration::from_secs(10);
+/// Limit on the duration of a connection.
+const LIFE: Duration = Duration::from_secs(600);
+/// The longest head of a request, in octets.
+const LONGEST_HEAD: usize = 8192;
+/// The most header fields of a request.
+const MOST_FIELDS: usize = 64;
+
+/// Where and to whom a server listens.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The address.
+    pub address: SocketAddr,
+    /// Certificates and key of the server, in PEM.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// Authorities of clients' certificates, in PEM: without such a certificate nobody gets a connection.
+    pub client_ca: Option<PathBuf>,
+    /// A file of tokens, one of which each request needs.
+    pub tokens: Option<PathBuf>,
+    /// Names by which clients may ask, beside those of the machine.
+    pub hosts: Vec<String>,
+}
+
+/// An address that is listened on; nobody is answered yet.
+#[derive(Debug)]
+pub struct Listening {
+    listener: TcpListener,
+    runtime: Runtime,
+    door: Door,
+}
+
+/// What a client has to pass.
+#[derive(Debug)]
+struct Door {
+    tls: Option<Arc<ServerConfig>>,
+    access: Access,
+}
+
+/// A running server. It goes when this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    /// Dropped, it ends the thread.
+    stop: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Settings {
+    /// Sees that nobody gets in who should not.
+    ///
+    /// # Errors
+    /// One line: cause and cure.
+    pub fn judge(&self) -> Result<(), String> {
+        let Self { address, tls, client_ca, tokens, .. } = self;
+        if client_ca.is_some() && tls.is_none() {
+            return Err("--client-ca needs --tls-cert and --tls-key".to_owned());
+        }
+        match (address.ip().is_loopback(), tls.is_some(), client_ca.is_some() || tokens.is_some()) {
+            (true, ..) | (_, true, true) => Ok(()),
+            (_, false, _) => Err(format!(
+                "--listen {address} can be reached from other machines: add --tls-cert FILE --tls-key FILE, or listen on 127.0.0.1"
+            )),
+            (_, true, false) => Err(format!(
+                "--listen {address} can be reached from other machines, and nothing says who may look: add --tokens FILE or --client-ca FILE"
+            )),
+        }
+    }
+}
+
+impl Listening {
+    /// Reads the files and listens.
+    ///
+    /// # Errors
+    /// One line: cause and cure.
+    pub fn start(settings: &Settings) -> Result<Self, String> {
+        settings.judge()?;
+        let tls = settings.tls.as_ref();
+        let tls = tls.map(|files| tls_config(files, settings.client_ca.as_deref())).transpose()?;
+        let tokens = settings.tokens.as_deref().map(Tokens::read).transpose()?;
+        let access = Access { hosts: Hosts::new(settings.hosts.iter().cloned()), tokens };
+        let failed =
+            |error: io::Error| format!("cannot listen on {}: {error}; {}", settings.address, cure(&error));
+        let listener = TcpListener::bind(settings.address).map_err(failed)?;
+        listener.set_nonblocking(true).map_err(failed)?;
+        // One thread looks at audit logs; more would only wait for the same look.
+        let runtime = Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(1)
+            .thread_name("cockpit-audit")
+            .build()
+            .map_err(failed)?;
+        Ok(Self { listener, runtime, door: Door { tls, access } })
+    }
+
+    /// Where clients find it.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+}
+
+impl Server {
+    /// Answers with what `surface` shows.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub fn start(listening: Listening, surface: Arc<Surface>) -> io::Result<Self> {
+        let Listening { listener, runtime, door } = listening;
+        let (stop, stopped) = oneshot::channel::<Infallible>();
+        let serve = move || {
+            runtime.block_on(async {
+                // The listener can be used: it is one that listens, and this is inside of the runtime.
+                if let Ok(listener) = tokio::net::TcpListener::from_std(listener) {
+                    tokio::spawn(accept(listener, Arc::new(door), surface));
+                    let _ = stopped.await;
+                }
+            });
+            // Nobody is waited for: neither clients nor audit logs.
+            runtime.shutdown_background();
+        };
+        let thread = std::thread::Builder::new().name("cockpit-http".to_owned()).spawn(serve)?;
+        Ok(Self { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+async fn accept(listener: tokio::net::TcpListener, door: Arc<Door>, surface: Arc<Surface>) {
+    let mut connections = VecDeque::<AbortHandle>::with_capacity(CONNECTIONS);
+    loop {
+        match listener.accept().await {
+            Ok((client, _)) => {
+                connections.retain(|connection| !connection.is_finished());
+                if connections.len() == CONNECTIONS
+                    && let Some(oldest) = connections.pop_front()
+                {
+                    oldest.abort();
+                }
+                let connection = tokio::spawn(connection(client, Arc::clone(&door), Arc::clone(&surface)));
+                connections.push_back(connection.abort_handle());
+            }
+            // Out of file descriptors, say: that passes, and must not become a busy loop.
+            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
+        }
+    }
+}
+
+async fn connection(client: TcpStream, door: Arc<Door>, surface: Arc<Surface>) {
+    match &door.tls {
+        None => serve(TokioIo::new(client), &door.access, &surface).await,
+        Some(config) => {
+            let handshake = TlsAcceptor::from(Arc::clone(config)).accept(client);
+            // Who is too slow, or has no certificate, is not answered.
+            if let Ok(Ok(client)) = timeout(HANDSHAKE, handshake).await {
+                serve(TokioIo::new(client), &door.access, &surface).await;
+            }
+        }
+    }
+}
+
+async fn serve<Io>(client: Io, access: &Access, surface: &Surface)
+where
+    Io: hyper::rt::Read + hyper::rt::Write + Unpin,
+{
+    let service =
+        service_fn(|request| async move { Ok::<_, Infallible>(surface.answer(&request, access).await) });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE)
+        .max_buf_size(LONGEST_HEAD)
+        .max_headers(MOST_FIELDS)
+        .serve_connection(client, service);
+    // A client that is too slow, or speaks something else, is its own loss.
+    let _ = timeout(LIFE, connection).await;
+}
+
+/// TLS 1.3 with this certificate and key; with `client_ca` only for clients with a certificate of one of these authorities.
+fn tls_config(
+    (certificate, key): &(PathBuf, PathBuf),
+    client_ca: Option<&Path>,
+) -> Result<Arc<ServerConfig>, String> {
+    let unusable = |path: &Path, error: &dyn Display| {
+        format!("cannot use {}: {error}; it has to be a PEM file", path.display())
+    };
+    let certificates = |path: &Path| {
+        let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        match read {
+            Ok(read) if read.is_empty() => Err(unusable(path, &"it has no certificate")),
+            read => read.map_err(|error| unusable(path, &error)),
+        }
+    };
+    config::key_file::check_file(key).map_err(|error| error.to_string())?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key, &error))?;
+    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_protocol_versions(&[&rustls::version::TLS13])
+        .map_err(|error| error.to_string())?;
+    let builder = match client_ca {
+        None => builder.with_no_client_auth(),
+        Some(path) => {
+            let mut roots = RootCertStore::empty();
+            for authority in certificates(path)? {
+                roots.add(authority).map_err(|error| unusable(path, &error))?;
+            }
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
+            builder.with_client_cert_verifier(verifier.map_err(|error| unusable(path, &error))?)
+        }
+    };
+    let config = builder.with_single_cert(certificates(certificate)?, private);
+    config.map(Arc::new).map_err(|error| unusable(certificate, &error))
+}
+
+#[cfg(test)]
+mod tests;

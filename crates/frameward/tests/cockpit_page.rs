@@ -1,0 +1,454 @@
+//! The cockpit's page in a real browser, before the real server with a fleet of 5,000 gateways. About a minute; root, for a network namespace.
+//! Pictures are left in `target/screenshots`.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use browser::Browser;
+use fleet::audit::{self, Line};
+use fleet::{GatewayName, Heartbeat, Outcome, Part, PartKind, PartLevel, Parts, Standing};
+use frameward::cockpit::logs::{Audit, Heads};
+use frameward::cockpit::overview::Overview;
+use frameward::cockpit::{DirectoryView, Listening, Server, Settings, Surface};
+use inventory::{Connection, ConnectionKind, Layout, Placed};
+use lab::Namespace;
+use sha2::{Digest as _, Sha256};
+use suite::identity::PublicKey;
+use testkit::TestDirectory;
+
+const FLEET: PublicKey = PublicKey([7; 32]);
+/// An address of the namespace that is no loopback one: of a gateway with a status.
+const BOX: &str = "10.44.0.1";
+/// What would run if the page took it for markup.
+const HOSTILE: &str = "<img src=x onerror=document.title='taken'>";
+
+fn now() -> u64 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs()
+}
+
+/// A fleet that a test changes.
+struct Plants {
+    layout: Layout,
+    standings: BTreeMap<String, Standing>,
+    now: u64,
+}
+
+impl Plants {
+    /// So many gateways in so many plants, all of them well. Each gateway has a link with the next one, and the first one of each plant a tunnel
+    /// to the first plant.
+    fn new(gateways: usize, plants: usize) -> Self {
+        let mut fleet = Self { layout: Layout::default(), standings: BTreeMap::new(), now: now() };
+        let name = |number: usize| format!("box-{number:04}");
+        for number in 0..gateways {
+            let plant = Some(format!("plant-{:02}", number % plants));
+            fleet.layout.gateways.insert(name(number), Placed { plant, http: None });
+        }
+        let mut connect = |kind, of: String, ends: &[usize]| {
+            let ends = ends.iter().map(|number| (name(*number), of.clone())).collect();
+            fleet.layout.connections.push(Connection { kind, name: of, ends });
+        };
+        // In one plant, since plants follow each other.
+        for number in (0..gateways.saturating_sub(plants)).filter(|number| number / plants % 2 == 0) {
+            connect(ConnectionKind::Link, format!("line-{number:04}"), &[number, number + plants]);
+        }
+        (1..plants).for_each(|plant| connect(ConnectionKind::Tunnel, format!("to-{plant:02}"), &[0, plant]));
+        let names: Vec<_> = fleet.layout.gateways.keys().cloned().collect();
+        for name in names {
+            let of = fleet.layout.connections.iter().filter(|of| of.ends.contains_key(&name));
+            let parts = of.map(|of| Part {
+                kind: if of.kind == ConnectionKind::Tunnel { PartKind::Site } else { PartKind::Link },
+                name: of.name.clone(),
+                level: PartLevel::Good,
+                state: "protecting".to_owned(),
+            });
+            let standing = fleet.standing(&name, parts.collect());
+            fleet.standings.insert(name, standing);
+        }
+        fleet
+    }
+
+    fn standing(&self, name: &str, parts: Vec<Part>) -> Standing {
+        let version = self.now - 86_400;
+        let heartbeat = Heartbeat {
+            fleet: FLEET,
+            gateway: GatewayName::new(name).unwrap(),
+            member: PublicKey([8; 32]),
+            counter: 1,
+            time: self.now - 5,
+            in_use: Some(version),
+            outcome: Outcome::Confirmed,
+            why: String::new(),
+            parts: Some(Parts::new(parts)),
+        };
+        Standing {
+            published: Some(version),
+            heartbeat: Some(heartbeat),
+            refusal: None,
+            hidden: None,
+            is_withheld: false,
+            newer: None,
+        }
+    }
+
+    /// Changes where a gateway stands.
+    fn change(&mut self, name: &str, how: impl FnOnce(&mut Standing, &mut Heartbeat)) {
+        let standing = self.standings.get_mut(name).unwrap();
+        let mut heartbeat = standing.heartbeat.take().unwrap();
+        how(standing, &mut heartbeat);
+        standing.heartbeat = Some(heartbeat);
+    }
+
+    /// Something of all that can be wrong.
+    fn with_troubles(mut self) -> Self {
+        let yesterday = self.now - 86_400;
+        self.change("box-0007", |standing, heartbeat| {
+            standing.published = Some(yesterday + 80_000);
+            (heartbeat.outcome, heartbeat.why) = (Outcome::Refused, HOSTILE.to_owned());
+        });
+        self.change("box-0012", |_, heartbeat| heartbeat.time -= 5_000);
+        self.change("box-0120", |standing, heartbeat| {
+            standing.published = Some(yesterday + 80_000);
+            (heartbeat.outcome, heartbeat.why) = (Outcome::TakenBack, "link press fell".to_owned());
+        });
+        for number in 300..420 {
+            self.change(&format!("box-{number:04}"), |standing, _| {
+                standing.published = Some(yesterday + 80_000)
+            });
+        }
+        let level = |name: &str, level: PartLevel, state: &str| {
+            let (kind, name, state) = (PartKind::Site, name.to_owned(), state.to_owned());
+            Some(Parts::new(vec![Part { kind, name, level, state }]))
+        };
+        self.change("box-0003", |_, heartbeat| heartbeat.parts = level("to-03", PartLevel::Alarm, "refused"));
+        self.change("box-0021", |_, heartbeat| {
+            heartbeat.parts = level("to-21", PartLevel::Attention, "forged headers");
+        });
+        self.standings.remove("box-0500");
+        // What only an inventory or a directory that somebody tampered with would have.
+        let hostile = Placed { plant: Some(HOSTILE.to_owned()), http: None };
+        self.layout.gateways.insert(HOSTILE.to_owned(), hostile);
+        self.layout.gateways.get_mut("box-0001").unwrap().http = format!("{BOX}:9464").parse().ok();
+        self
+    }
+
+    fn overview(&self) -> Overview {
+        Overview::new(FLEET, &self.layout, &self.standings, self.now)
+    }
+}
+
+/// A server in a namespace, and a browser before it.
+struct Cockpit {
+    browser: Browser,
+    surface: Arc<Surface>,
+    server: Option<Server>,
+    address: SocketAddr,
+    // Last: they are gone when the others are.
+    namespace: Namespace,
+    _directory: TestDirectory,
+}
+
+impl Cockpit {
+    fn start(test: &str, fleet: &Plants, tokens: Option<&str>) -> Self {
+        let (directory, namespace) = (TestDirectory::new(test), Namespace::new(test).unwrap());
+        namespace.ip(&["address", "add", &format!("{BOX}/32"), "dev", "lo"]).unwrap();
+        let surface = Arc::new(audited(fleet, directory.path()));
+        surface.show(fleet.overview(), answering(), Vec::new());
+        let tokens = tokens.map(|text| {
+            let file = directory.path().join("tokens");
+            std::fs::write(&file, text).unwrap();
+            std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o600)).unwrap();
+            file
+        });
+        let settings = Settings {
+            address: "127.0.0.1:0".parse().unwrap(),
+            tls: None,
+            client_ca: None,
+            tokens,
+            hosts: Vec::new(),
+        };
+        let (server, address) = namespace
+            .enter(|| {
+                let listening = Listening::start(&settings).unwrap();
+                let address = listening.address().unwrap();
+                (Server::start(listening, Arc::clone(&surface)).unwrap(), address)
+            })
+            .unwrap();
+        let mut browser = Browser::start(&namespace, directory.path());
+        browser.shape(1280, 900, "light");
+        Self { browser, surface, server: Some(server), address, namespace, _directory: directory }
+    }
+
+    fn open(&mut self, path: &str) {
+        let url = format!("http://{}/{path}", self.address);
+        self.browser.open(&url);
+        self.is_live();
+    }
+
+    fn is_live(&mut self) {
+        self.browser.wait_for("document.getElementById('live').textContent === 'live'");
+    }
+
+    fn text(&mut self, selector: &str) -> String {
+        let value = self.browser.value(&format!("document.querySelector(\"{selector}\").innerText"));
+        value.as_str().unwrap().to_owned()
+    }
+
+    /// Waits until an element has some words.
+    fn says(&mut self, selector: &str, words: &str) {
+        self.browser.wait_for(&format!(
+            "document.querySelector(\"{selector}\").innerText.includes({})",
+            serde_json::json!(words)
+        ));
+    }
+
+    fn type_in(&mut self, text: &str) {
+        text.chars().for_each(|letter| self.browser.press(&letter.to_string()));
+    }
+
+    /// Looks at it on a telephone and on a desk, by day and by night.
+    fn looks(&mut self, name: &str) {
+        let mut grounds = Vec::new();
+        for (width, height, device) in [(360, 780, "phone"), (1280, 900, "desk")] {
+            for scheme in ["light", "dark"] {
+                self.browser.shape(width, height, scheme);
+                self.browser.wait_for(&format!("innerWidth === {width}"));
+                let wide = self.browser.value("document.documentElement.scrollWidth").as_u64().unwrap();
+                assert!(wide <= u64::from(width), "{name}: {wide} wide, of {width}");
+                grounds.push(self.browser.value("getComputedStyle(document.body).backgroundColor"));
+                self.browser.screenshot(&picture(&format!("cockpit-{name}-{device}-{scheme}.png")));
+            }
+        }
+        assert_ne!(grounds[0], grounds[1], "dark is dark");
+        self.browser.shape(1280, 900, "light");
+        self.browser.wait_for("innerWidth === 1280");
+    }
+
+    /// Nothing was run, loaded or complained of that should not be.
+    fn is_clean(&mut self) {
+        assert_ne!(self.browser.value("document.title"), "taken");
+        assert_eq!(self.browser.value("document.querySelectorAll('main img, main script').length"), 0);
+        assert_eq!(self.browser.complaints(), Vec::<String>::new());
+        let origin = format!("http://{}/", self.address);
+        for url in self.browser.requests() {
+            assert!(url.starts_with(&origin) || url.starts_with("data:"), "{url}");
+        }
+    }
+}
+
+fn answering() -> DirectoryView {
+    DirectoryView { answered: Some(now()), away: None }
+}
+
+fn picture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("screenshots").join(name)
+}
+
+/// A surface whose audit log has a line that somebody hostile wrote.
+fn audited(fleet: &Plants, identities: &Path) -> Surface {
+    let line = Line {
+        time: "2026-11-27T01:02:03Z".to_owned(),
+        login: "anna".to_owned(),
+        host: "controller".to_owned(),
+        action: "apply".to_owned(),
+        objects: vec![HOSTILE.to_owned()],
+        outcome: audit::Outcome::Failed,
+        reason: "the directory does not answer".to_owned(),
+        ..Line::default()
+    };
+    audit::append(&identities.join("controller-anna.audit"), line, None).unwrap();
+    let identities = identities.to_owned();
+    Surface::new(fleet.layout.clone(), move || Audit::new(&identities, Ok(Heads::new()), FLEET))
+}
+
+#[test]
+fn five_thousand_gateways_are_told_searched_and_opened() {
+    let mut fleet = Plants::new(5_000, 50).with_troubles();
+    let mut cockpit = Cockpit::start("cockpit-many", &fleet, None);
+    cockpit.open("");
+    let headline = cockpit.text("#headline");
+    assert_eq!(
+        headline,
+        "4,874 of 5,001 gateways are fine; 120 are idle or waiting; 7 need somebody: 2 with a part that is not well, 2 never heard, 1 stale, 1 taken back, 1 refused."
+    );
+    cockpit.looks("gateways");
+
+    // Of thousands, those are elements that are seen; their places say where they are.
+    let count = cockpit.browser.value("document.querySelectorAll('#sheet .row').length").as_u64().unwrap();
+    assert!((10..100).contains(&count), "{count} rows");
+    assert_eq!(
+        cockpit.browser.value("document.getElementById('grid').getAttribute('aria-rowcount')"),
+        "5002"
+    );
+    cockpit.browser.value("document.getElementById('rows').scrollTop = 100000");
+    let in_sight = "(() => { const box = document.getElementById('rows').getBoundingClientRect();
+        const row = document.elementFromPoint(box.left + 30, box.top + 60).closest('.row');
+        return Number(row.getAttribute('aria-rowindex')); })()";
+    cockpit.browser.wait_for(&format!("{in_sight} > 2000"));
+    let after = cockpit.browser.value("document.querySelectorAll('#sheet .row').length").as_u64().unwrap();
+    assert_eq!(after, count, "no row more");
+
+    // The keyboard: search, choose, open, back.
+    cockpit.browser.press("/");
+    cockpit.type_in("PLANT-07 box-01");
+    cockpit.browser.wait_for("document.getElementById('count').textContent === '2 of 5,001 gateways'");
+    cockpit.browser.press("ArrowDown");
+    cockpit.browser.press("ArrowDown");
+    cockpit.says("#sheet .row[aria-selected=true]", "box-0157");
+    cockpit.browser.press("Enter");
+    cockpit.says("#view-gateway h2", "box-0157");
+    cockpit.says("#view-gateway", "It serves no status");
+    cockpit.says("#view-gateway .tiles", "protecting");
+    cockpit.browser.press("Escape");
+    cockpit.browser.wait_for("document.activeElement.id === 'grid'");
+    cockpit.says("#sheet .row[aria-selected=true]", "box-0157");
+    cockpit.browser.press("/");
+    cockpit.browser.press("Escape");
+    cockpit.browser.wait_for("document.getElementById('count').textContent === '5,001 gateways'");
+
+    // Filters and columns.
+    cockpit.browser.value("[...document.querySelectorAll('#filters button')].find((one) => one.innerText.startsWith('Waiting')).click()");
+    cockpit.browser.wait_for("document.getElementById('count').textContent === '120 of 5,001 gateways'");
+    cockpit.browser.value("document.querySelector('#columns .name button').click()");
+    cockpit.browser.value("document.querySelector('#columns .name button').click()");
+    cockpit
+        .browser
+        .wait_for("document.querySelector('#columns .name').getAttribute('aria-sort') === 'descending'");
+    cockpit.says("#row-0", "box-0419");
+    cockpit.browser.value("document.querySelector('#filters button').click()");
+
+    // A change comes without a reload, and one that removes something, too.
+    cockpit.browser.value("window.mine = 1");
+    fleet.change("box-0012", |_, heartbeat| heartbeat.time += 5_000);
+    cockpit.surface.show(fleet.overview(), answering(), Vec::new());
+    cockpit.says("#headline", "4,875 of 5,001 gateways are fine");
+    fleet.layout.gateways.remove(HOSTILE);
+    cockpit.surface.lay_out(fleet.layout.clone());
+    cockpit.surface.show(fleet.overview(), answering(), Vec::new());
+    cockpit.says("#count", "5,000 gateways");
+    cockpit.says("#headline", "4,875 of 5,000 gateways are fine");
+    assert_eq!(cockpit.browser.value("window.mine"), 1);
+    cockpit.is_clean();
+}
+
+#[test]
+fn each_view_shows_what_is_wrong_and_no_name_becomes_markup() {
+    let fleet = Plants::new(600, 49).with_troubles();
+    let mut cockpit = Cockpit::start("cockpit-views", &fleet, None);
+    cockpit.open("");
+    cockpit.says("#sheet", HOSTILE);
+    cockpit.browser.value("location.hash = '#/map'");
+    cockpit.says("#map-about", "50 plants; ");
+    // Boxes of a map do not cover each other, and their letters can be read.
+    let boxes = "[...document.querySelectorAll('#map a rect')].map((one) => one.getBoundingClientRect())";
+    assert_eq!(
+        cockpit.browser.value(&format!(
+            "(() => {{ const all = {boxes}; return all.some((a, at) => all.some((b, other) => other > at &&
+                a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)); }})()"
+        )),
+        false
+    );
+    let letters = "Math.min(...[...document.querySelectorAll('#map text')].map((one) => one.getBoundingClientRect().height))";
+    assert!(cockpit.browser.value(letters).as_f64().unwrap() > 10.0);
+    assert!(cockpit.browser.value("document.querySelectorAll('#map path.bad').length").as_u64().unwrap() > 0);
+    cockpit.says("#troubled", "tunnel to-03");
+    cockpit.looks("map");
+    cockpit.browser.value("location.hash = '#/versions'");
+    cockpit.says("#view-versions", "waiting 120");
+    cockpit.looks("versions");
+    cockpit.browser.value("location.hash = '#/audit'");
+    cockpit.says("#view-audit", &format!("apply {HOSTILE}"));
+    cockpit.says("#view-audit", "the directory does not answer");
+    cockpit.looks("audit");
+    cockpit.browser.value("location.hash = '#/history'");
+    cockpit.says("#view-history", "has just begun");
+    cockpit
+        .browser
+        .value(&format!("location.hash = '#/gateway/' + encodeURIComponent({})", serde_json::json!(HOSTILE)));
+    cockpit.says("#view-gateway h2", HOSTILE);
+    cockpit.browser.value("location.hash = '#/gateway/box-0007'");
+    cockpit.says("#view-gateway .reasons", &format!("refused: {HOSTILE}"));
+    cockpit.looks("gateway");
+    cockpit.browser.value("location.hash = '#/gateway/nobody'");
+    cockpit.says("#view-gateway", "The fleet has no gateway nobody");
+    cockpit.browser.value("location.hash = '#/%'");
+    cockpit.browser.wait_for("!document.getElementById('view-gateways').hidden");
+    cockpit.is_clean();
+}
+
+#[test]
+fn what_is_old_is_told_and_nothing_stays_green() {
+    let fleet = Plants::new(6, 2);
+    let mut cockpit = Cockpit::start("cockpit-old", &fleet, None);
+    cockpit.open("");
+    assert_eq!(cockpit.text("#headline"), "All 6 gateways are fine.");
+    let is_grey = "getComputedStyle(document.querySelector('main')).filter === 'grayscale(1)'";
+    assert_eq!(cockpit.browser.value(is_grey), false);
+    let away = DirectoryView {
+        answered: Some(now() - 100),
+        away: Some("10.0.0.1 does not answer; see that it runs".to_owned()),
+    };
+    let problem = "inventory/plant.toml:3: unknown key; remove it".to_owned();
+    cockpit.surface.show(fleet.overview(), away, vec![problem.clone()]);
+    cockpit.says("#stale", "10.0.0.1 does not answer; see that it runs");
+    cockpit.browser.wait_for(is_grey);
+    cockpit.says("#worst", &problem);
+    assert_eq!(cockpit.text("#live"), "no directory");
+    cockpit.surface.show(fleet.overview(), answering(), Vec::new());
+    cockpit.is_live();
+    cockpit.browser.wait_for("document.getElementById('stale').hidden");
+    cockpit.is_clean();
+    drop(cockpit.server.take());
+    cockpit.browser.wait_for("document.getElementById('live').textContent === 'no answer'");
+    cockpit.browser.wait_for(is_grey);
+    cockpit.says("#stale", "No answer since");
+    cockpit.browser.screenshot(&picture("cockpit-old.png"));
+}
+
+#[test]
+fn the_page_shows_a_gateways_own_status() {
+    let mut fleet = Plants::new(6, 2);
+    fleet.layout.gateways.get_mut("box-0001").unwrap().http = format!("{BOX}:9464").parse().ok();
+    let mut cockpit = Cockpit::start("cockpit-status", &fleet, None);
+    cockpit.open("#/gateway/box-0001");
+    // It does not run yet.
+    cockpit.says("#view-gateway", "see that the gateway runs");
+    let http = config::Http { address: format!("{BOX}:9464").parse().unwrap(), line: config::Origin(1) };
+    let running = cockpit
+        .namespace
+        .enter(|| {
+            let listening = frameward::http::Listening::start(Path::new("box.toml"), http).unwrap();
+            frameward::http::HttpServer::start(listening, || Some(report::samples::sample("box-0001").into()))
+                .unwrap()
+        })
+        .unwrap();
+    cockpit.says("#view-gateway", "link press");
+    cockpit.says("#view-gateway", "no keys: ");
+    cockpit.looks("own-status");
+    drop(running);
+}
+
+#[test]
+fn a_controller_with_tokens_asks_for_one() {
+    let token = "09".repeat(32);
+    let hash = hex::encode(Sha256::digest([9_u8; 32]));
+    let mut cockpit =
+        Cockpit::start("cockpit-token", &Plants::new(6, 2), Some(&format!("anna viewer {hash}\n")));
+    let url = format!("http://{}/", cockpit.address);
+    cockpit.browser.open(&url);
+    cockpit.browser.wait_for("!document.getElementById('login').hidden");
+    cockpit.says("#stale", "a token is needed");
+    assert!(!cockpit.text("main").contains("box-"), "nothing is told without it");
+    for (text, live) in [("f".repeat(64), false), (token, true)] {
+        cockpit.browser.wait_for("document.activeElement.id === 'token'");
+        cockpit.type_in(&text);
+        cockpit.browser.press("Enter");
+        let word = if live { "live" } else { "no answer" };
+        cockpit.browser.wait_for(&format!("document.getElementById('live').textContent === '{word}'"));
+        cockpit.browser.wait_for(&format!("document.getElementById('login').hidden === {live}"));
+    }
+    assert_eq!(cockpit.text("#headline"), "All 6 gateways are fine.");
+}

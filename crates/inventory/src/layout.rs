@@ -1,0 +1,71 @@
+//! What an inventory says of the whole fleet: plants with their gateways, and what connects those. No key is read for it.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+
+use crate::Inventory;
+use crate::gateway::Gateway;
+use crate::sections::{Kind, Shared};
+use crate::tree::Node;
+
+/// A fleet as it is laid out.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Layout {
+    /// Gateways by their names.
+    pub gateways: BTreeMap<String, Placed>,
+    /// What they share, by its name.
+    pub connections: Vec<Connection>,
+}
+
+/// Where a gateway stands.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Placed {
+    /// Its plant, if the inventory says so.
+    pub plant: Option<String>,
+    /// Where it serves status and metrics, as its configuration will have it.
+    pub http: Option<SocketAddr>,
+}
+
+/// A link, group, cell or tunnel between gateways.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Connection {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+    /// Its gateways, each with the name that the connection has in the gateway's configuration.
+    pub ends: BTreeMap<String, String>,
+}
+
+impl Inventory {
+    /// The fleet as it is laid out.
+    pub fn layout(&self) -> Layout {
+        let gateways = self.gateways.iter().map(|(name, gateway)| (name.clone(), Placed::new(gateway)));
+        Layout {
+            gateways: gateways.collect(),
+            connections: self.shared.iter().map(Connection::new).collect(),
+        }
+    }
+}
+
+impl Placed {
+    /// Where other machines reach its status, if they do.
+    pub fn page(&self) -> Option<SocketAddr> {
+        self.http.filter(|http| !http.ip().is_loopback() && !http.ip().is_unspecified())
+    }
+
+    fn new(gateway: &Gateway) -> Self {
+        let http = gateway.options.get("http").and_then(Node::as_text);
+        Self { plant: gateway.site.clone(), http: http.and_then(|text| text.parse().ok()) }
+    }
+}
+
+impl Connection {
+    fn new(shared: &Shared) -> Self {
+        // One gateway may call it otherwise.
+        let own = |gateway: &str| shared.at.get(gateway).and_then(|at| at.get("name")?.as_text());
+        let ends = shared.gateways.keys();
+        let ends = ends.map(|gateway| (gateway.clone(), own(gateway).unwrap_or(&shared.name).to_owned()));
+        Self { kind: shared.kind, name: shared.name.clone(), ends: ends.collect() }
+    }
+}
