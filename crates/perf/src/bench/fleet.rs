@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
@@ -82,8 +82,6 @@ const COLD_START_LIMIT: f64 = 60.0;
 const REVOKED_LIMIT: f64 = 1.0;
 /// Limit on the memory of the controller, in MiB.
 const CONTROLLER_LIMIT: f64 = 300.0;
-/// A file system in memory, where there is one.
-const IN_MEMORY: &str = "/dev/shm";
 /// Time after a cold start in which what it has left behind ends.
 const SETTLE: Duration = Duration::from_secs(3);
 /// Pause between two looks at whether all have confirmed.
@@ -187,7 +185,7 @@ fn measure_one(
     figure: &mut dyn FnMut(Row),
 ) -> Result<(), FleetError> {
     let scratch = Scratch::new()?;
-    let boxes = Boxes::new(scratch.path())?;
+    let boxes = Scratch::in_memory()?;
     let server = Server::start(&scratch.path().join("etcd"))?;
     let plant = Plant::new(&scratch.path().join("plant"), &programs.frameward, &server.address(), agents)?;
     let rows = Rows { agents, figure };
@@ -195,7 +193,7 @@ fn measure_one(
     say(&format_args!("{agents} agents: renders and publishes"));
     let applied = fleet.publish()?;
     say(&format_args!("{agents} agents: all begin at once"));
-    let mut processes = fleet.start(&programs.lab, &boxes.0)?;
+    let mut processes = fleet.start(&programs.lab, boxes.path())?;
     fleet.cold_start(&mut processes)?;
     say(&format_args!("{agents} agents: nothing changes"));
     sleep(SETTLE);
@@ -203,28 +201,6 @@ fn measure_one(
     let rounds = effort.rounds.min(agents / plant::OF_A_GROUP);
     say(&format_args!("{agents} agents: {rounds} are revoked, one after the other"));
     fleet.revoke(rounds, applied)
-}
-
-/// Folders of the agents. They go with it.
-struct Boxes(PathBuf);
-
-impl Boxes {
-    fn new(scratch: &Path) -> Result<Self, FleetError> {
-        let name = scratch.file_name().expect("invariant: a directory below another one");
-        let place = if Path::new(IN_MEMORY).is_dir() {
-            Path::new(IN_MEMORY).join(name)
-        } else {
-            scratch.join("boxes")
-        };
-        fs::create_dir(&place).map_err(|error| failed(&place.display().to_string(), &error))?;
-        Ok(Self(place))
-    }
-}
-
-impl Drop for Boxes {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
 }
 
 /// Figures of one size.

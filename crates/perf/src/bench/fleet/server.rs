@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::{FleetError, failed, unlimited};
+use super::{FleetError, failed};
 
 /// Limit on the time that it takes to answer.
 const START: Duration = Duration::from_secs(60);
@@ -17,9 +17,14 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Debian's package.
 const MISSING: &str = "etcd cannot be started; install Debian's package etcd-server: scripts/setup.sh test";
 
+/// Runs a program that may have as many files open as the system allows, and ends it with standard input: also where the bench is interrupted.
+const ENDING: &str =
+    "ulimit -n \"$(ulimit -Hn)\"; \"$0\" \"$@\" & etcd=$!; read -r end; kill -KILL $etcd; wait $etcd";
+
 /// A running etcd. It is killed when dropped.
 #[derive(Debug)]
 pub(super) struct Server {
+    /// The shell that ends it.
     child: Child,
     place: PathBuf,
     client: u16,
@@ -58,11 +63,10 @@ impl Server {
         drop(listeners);
         let [client, peer, counts] = ports;
         let child = spawn(place, client, peer, counts)?;
-        let mut server = Self { child, place: place.to_owned(), client, counts };
+        let server = Self { child, place: place.to_owned(), client, counts };
         let since = Instant::now();
         while !server.ask("/health").is_ok_and(|answer| answer.contains("\"health\":\"true\"")) {
-            let ended = server.child.try_wait().map_err(|error| failed("etcd", &error))?;
-            if ended.is_some() || since.elapsed() > START {
+            if since.elapsed() > START {
                 let log = fs::read_to_string(place.join("log")).unwrap_or_default();
                 let last = log.lines().last().unwrap_or_default().to_owned();
                 return Err(FleetError::Unexpected(format!("etcd does not answer: {last}")));
@@ -121,7 +125,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
@@ -129,8 +133,10 @@ impl Drop for Server {
 fn spawn(place: &Path, client: u16, peer: u16, counts: u16) -> Result<Child, FleetError> {
     let (client, peer) = (format!("https://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
     let log = File::create(place.join("log")).map_err(|error| failed("the log of etcd", &error))?;
-    let mut command = unlimited("etcd");
-    command.arg("--data-dir").arg(place.join("data"));
+    let version = Command::new("etcd").arg("--version").output();
+    version.map_err(|error| FleetError::Unexpected(format!("{MISSING}: {error}")))?;
+    let mut command = Command::new("sh");
+    command.args(["-c", ENDING, "etcd", "--data-dir"]).arg(place.join("data"));
     for (option, value) in [
         ("--listen-client-urls", client.as_str()),
         ("--advertise-client-urls", &client),
@@ -143,8 +149,8 @@ fn spawn(place: &Path, client: u16, peer: u16, counts: u16) -> Result<Child, Fle
     }
     command.arg("--client-cert-auth").arg("--trusted-ca-file").arg(place.join("ca.pem"));
     command.arg("--cert-file").arg(place.join("etcd.pem")).arg("--key-file").arg(place.join("etcd.key"));
-    let spawned = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn();
-    spawned.map_err(|error| FleetError::Unexpected(format!("{MISSING}: {error}")))
+    let spawned = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log).spawn();
+    spawned.map_err(|error| failed("etcd", &error))
 }
 
 /// An authority, and a certificate each for etcd and for those that ask it.
