@@ -84,8 +84,8 @@ struct Told {
     unusable: Option<u64>,
     /// What the last heartbeat said, and when the next one is due.
     said: Option<(Said, Instant)>,
-    /// When a heartbeat that was not taken is tried again.
-    beat_again: Option<Instant>,
+    /// When a heartbeat that was not taken is tried again, and the pause before that.
+    beat_again: Option<(Instant, Duration)>,
     /// The gateway has not taken a version that is on no trial.
     is_unloaded: bool,
     /// No gateway ran when one was asked last: told once.
@@ -214,7 +214,7 @@ impl Agent {
         let now = Instant::now();
         let is_news = told.said.as_ref().is_none_or(|(before, _)| *before != said);
         let is_due = told.said.as_ref().is_none_or(|(_, due)| *due <= now);
-        if !(is_news || is_due) || told.beat_again.is_some_and(|at| now < at) {
+        if !(is_news || is_due) || told.beat_again.is_some_and(|(at, _)| now < at) {
             return;
         }
         match self.heart.beat(directory, self.acceptor.member(), &said, unix_seconds()) {
@@ -223,7 +223,10 @@ impl Agent {
                 told.said = Some((said, spread::next_beat(now, is_news)));
             }
             Err(error) => {
-                if told.beat_again.replace(now + spread::at_most(LONGEST_PAUSE)).is_none() {
+                let pause = told.beat_again.map(|(_, pause)| (2 * pause).min(LONGEST_PAUSE));
+                let again = pause.unwrap_or(SHORTEST_PAUSE);
+                told.beat_again = Some((Instant::now() + spread::at_most(again), again));
+                if pause.is_none() {
                     warn!(
                         event = "fleet-heartbeat-lost",
                         "the operator does not hear how far this gateway is: {error}"

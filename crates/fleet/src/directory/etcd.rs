@@ -216,7 +216,7 @@ impl Etcd {
                         key: key.to_owned(),
                         revision: after,
                         lines,
-                        heard: Instant::now(),
+                        heard: heard_at_first(),
                     });
                 }
                 Ok(Err(Failed::Refused(failed) | Failed::Broken(failed) | Failed::NotReached(failed))) => {
@@ -252,6 +252,18 @@ impl Etcd {
 }
 
 const RANGE: &str = "/v3/kv/range";
+
+/// When a new watch counts as heard. Agents that begin at once would also look at once, again and again: the first look of each comes within
+/// [`SILENCE`], and each further one that much later.
+fn heard_at_first() -> Instant {
+    let (now, mut octets) = (Instant::now(), [0; 2]);
+    let part = match getrandom::fill(&mut octets) {
+        Ok(()) => f64::from(u16::from_be_bytes(octets)) / 65_536.0,
+        // Without a random number it comes when those of others do.
+        Err(_) => 0.0,
+    };
+    now.checked_sub(SILENCE.mul_f64(part)).unwrap_or(now)
+}
 
 fn no_answer((host, port): &(String, u16)) -> String {
     format!("{host}:{port} does not answer within {} s; is etcd running there?", PATIENCE.as_secs())
