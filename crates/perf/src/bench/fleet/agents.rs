@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::thread::{self, sleep};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::Duration;
 
 use fleet::Member;
@@ -110,11 +111,19 @@ pub fn run(choice: &Choice) -> Result<(), FleetError> {
         let spawned = thread.spawn(move || agent.run(&Willing, &stop));
         spawned.map_err(|error| failed("a thread for an agent", &error))?;
     }
+    let (open, end) = mpsc::channel::<()>();
+    thread::spawn(move || {
+        let _ = io::stdin().read_to_end(&mut Vec::new());
+        drop(open);
+    });
     while !seen.iter().all(|seen| seen.report().state == FleetState::Confirmed) {
-        sleep(LOOK);
+        // The bench was interrupted.
+        if end.recv_timeout(LOOK) == Err(RecvTimeoutError::Disconnected) {
+            return Ok(());
+        }
     }
     tell(CONFIRMED)?;
-    let _ = io::stdin().read_to_end(&mut Vec::new());
+    let _ = end.recv();
     // What they write is whole at each moment.
     Ok(())
 }
