@@ -4,7 +4,7 @@
 #   {wire, antedate} <- suite <- {secy, mka, tunnel, fieldbus} <- {pnstore, dataplane} <- {control, sitelink} <- frameward <- perf
 #   netdev <- pnstore <- dataplane        lab <- perf        {secy, tunnel, fieldbus, netdev} <- xdp <- {control, sitelink, perf}
 #   fieldbus <- speed <- {config, bench}     {speed, sitelink} <- config <- report <- diagnosis <- frameward     bench <- perf
-#   config <- inventory <- frameward        {pnstore, config} <- fleet <- frameward
+#   config <- inventory <- frameward        {pnstore, config} <- fleet <- {frameward, perf}
 #
 # Tells every breach, not only the first. With a directory as argument it looks at the workspace there.
 set -euo pipefail
@@ -58,7 +58,7 @@ allowed() {
     frameward-bench) echo frameward-wire frameward-suite frameward-secy frameward-tunnel frameward-fieldbus frameward-speed ;;
     # The laboratory's program: demos, benches, evidence. No gateway links it.
     frameward-perf)
-        echo "$frame_path" frameward-xdp frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-speed frameward-bench frameward-precompute
+        echo "$frame_path" frameward-xdp frameward-pnstore frameward-control frameward-sitelink frameward-config frameward-report frameward-lab frameward frameward-fleet frameward-speed frameward-bench frameward-precompute
         ;;
     # State spaces of protocol crates, searched. Nobody links it.
     frameward-models) echo frameward-wire frameward-suite frameward-secy frameward-mka frameward-tunnel frameward-fieldbus frameward-pnstore frameward-testkit ;;

@@ -72,7 +72,7 @@ fi
 # A site behind a router that masquerades.
 [[ $profile != test && $profile != ci ]] || needs+=(nft:nftables)
 # A fleet's directory.
-[[ $profile != test && $profile != ci ]] || needs+=(etcd:etcd-server)
+[[ $profile != test && $profile != ci && $profile != bench ]] || needs+=(etcd:etcd-server)
 # An operator's signing key in a PKCS#11 token, and a terminal to type its PIN at.
 [[ $profile != test && $profile != ci ]] || needs+=(softhsm2-util:softhsm2 pkcs11-tool:opensc script:bsdutils)
 # The status page is tested in a real browser.

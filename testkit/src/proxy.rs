@@ -49,6 +49,11 @@ impl SilentProxy {
         self.port
     }
 
+    /// How many connections were opened.
+    pub fn opened(&self) -> u64 {
+        self.opened.load(Ordering::SeqCst)
+    }
+
     /// Nothing passes from now on, on whatever connection.
     pub fn fall_silent(&self) {
         self.silent.store(u64::MAX, Ordering::SeqCst);

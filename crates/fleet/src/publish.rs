@@ -117,11 +117,22 @@ pub fn compare(
     valid: Duration,
     now: u64,
 ) -> Result<Place, DirectoryError> {
+    let there = directory.get(&configuration_key(operator.fleet(), draft.gateway))?;
+    Ok(compare_with(there.as_ref(), operator, draft, valid, now))
+}
+
+/// The same with what is there: of a list of all.
+pub fn compare_with(
+    there: Option<&Entry>,
+    operator: &Operator,
+    draft: Draft<'_>,
+    valid: Duration,
+    now: u64,
+) -> Place {
     let key = configuration_key(operator.fleet(), draft.gateway);
-    let there = directory.get(&key)?;
-    let seen = there.as_ref().map_or(0, |entry| entry.revision);
+    let seen = there.map_or(0, |entry| entry.revision);
     let mut is_without_trial = false;
-    let difference = match &there {
+    let difference = match there {
         None => Difference::New,
         Some(entry) => match own_record(operator, draft, entry) {
             None => Difference::Foreign,
@@ -131,7 +142,7 @@ pub fn compare(
             }
         },
     };
-    Ok(Place { difference, is_without_trial, key, seen })
+    Place { difference, is_without_trial, key, seen }
 }
 
 /// What the draft says, beside a record of this operator for the gateway.

@@ -295,8 +295,10 @@ fn a_watch_goes_on_after_etcd_was_killed_and_restarted() {
     let place = TestDirectory::new("directory-restart");
     let mut etcd = Etcd::start(place.path(), None);
     let (mut writer, mut watcher) = (open(&etcd.address()), open(&etcd.address()));
+    let mut other = open(&etcd.address());
     let first = written(&mut *writer, "/w/a", b"1", 0);
     assert_eq!(changes(watcher.watch("/w/a", first, SHORT).unwrap()).entries, []);
+    assert_eq!(other.get("/w/b").unwrap(), None);
     etcd.kill();
     let away = watcher.watch("/w/a", first, LONG);
     assert!(matches!(away, Err(DirectoryError::Unreachable { .. })), "{away:?}");
@@ -308,6 +310,8 @@ fn a_watch_goes_on_after_etcd_was_killed_and_restarted() {
         Some(entry("/w/a", b"1", first)),
         "what was told as written is there"
     );
+    // The connection that it has is dead, and nothing was sent over it.
+    written(&mut *other, "/w/b", b"1", 0);
     let second = written(&mut *writer, "/w/a", b"2", first);
     let listing = changes(watcher.watch("/w/a", first, LONG).unwrap());
     assert_eq!(listing.entries, [entry("/w/a", b"2", second)]);
@@ -364,6 +368,33 @@ fn an_etcd_that_falls_silent_is_away_and_what_was_missed_is_told_when_it_is_back
     });
 }
 
+/// With TLS a connection costs more than a request. 5,000 agents look every ten seconds.
+#[test]
+fn requests_share_a_connection_and_a_watch_has_its_own() {
+    let place = TestDirectory::new("directory-connections");
+    let etcd = Etcd::start(place.path(), None);
+    let way = SilentProxy::new(etcd.port());
+    let mut directory = open(&format!("etcd://127.0.0.1:{}", way.port()));
+    let mut revision = 0;
+    for number in 0..20 {
+        revision = written(&mut *directory, "/a", &[number], revision);
+        assert_eq!(directory.get("/a").unwrap(), Some(entry("/a", &[number], revision)));
+        assert!(matches!(directory.put("/a", b"late", 0).unwrap(), Put::Changed(Some(_))));
+    }
+    assert_eq!(way.opened(), 1);
+    for _ in 0..3 {
+        assert_eq!(changes(directory.watch("/a", revision, SHORT).unwrap()).entries, []);
+        directory.get("/a").unwrap();
+    }
+    assert_eq!(way.opened(), 2);
+    // One that is dead, as of a router that has forgotten it, costs a moment: what is read may be asked twice.
+    way.forget_connections();
+    let since = Instant::now();
+    assert_eq!(directory.get("/a").unwrap().unwrap().revision, revision);
+    assert!(since.elapsed() < Duration::from_secs(9), "{:?}", since.elapsed());
+    assert_eq!(way.opened(), 3);
+}
+
 #[test]
 fn etcd_is_asked_over_tls_and_has_to_be_the_right_one() {
     let place = TestDirectory::new("directory-tls");
@@ -391,6 +422,14 @@ fn etcd_is_asked_over_tls_and_has_to_be_the_right_one() {
     let first = written(&mut *directory, "/a", b"1", 0);
     assert_eq!(directory.get("/a").unwrap(), Some(entry("/a", b"1", first)));
     assert_eq!(changes(directory.watch("/a", first - 1, LONG).unwrap()).entries, [entry("/a", b"1", first)]);
+    // The first request on a connection does not wait for the acknowledgement of the handshake, which comes after 40 ms at the earliest.
+    let took = (0..20).map(|_| {
+        let (mut other, since) = (open(&etcd.address()), Instant::now());
+        other.get("/a").unwrap();
+        since.elapsed()
+    });
+    let fastest = took.min().unwrap();
+    assert!(fastest < Duration::from_millis(35), "{fastest:?}");
     // Another authority; no certificate of ours; no TLS at all.
     let address = etcd.address();
     let bad = [

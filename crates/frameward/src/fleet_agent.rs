@@ -20,6 +20,7 @@
 
 mod gateway;
 mod seen;
+mod spread;
 mod standing;
 mod verdicts;
 
@@ -46,13 +47,13 @@ const LOOK: Duration = Duration::from_millis(500);
 const LAST_LOOKS: u32 = 6;
 /// First pause before a directory that is away is tried again.
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
-/// Longest pause.
+/// Longest pause. Each takes between half of its time and all of it, so that agents do not come back at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Interval between two heartbeats without a change.
+/// Interval between two heartbeats without a change. The first one behind a change comes within it.
 const BEAT: Duration = Duration::from_secs(fleet::BEAT);
 /// Interval between two looks at verdicts, and so between two heartbeats that tell of them.
 const VERDICTS: Duration = Duration::from_secs(5);
-/// Interval between two looks without a change: a record may have become valid.
+/// Longest interval between two looks without a change: a record may have become valid.
 const RELIST: Duration = Duration::from_secs(600);
 
 /// An agent of one gateway.
@@ -84,13 +85,13 @@ struct Told {
     refusals: Vec<Discriminant<Refusal>>,
     /// The version that was tried last: it is in use, or was refused.
     unusable: Option<u64>,
-    /// What the last heartbeat said, and when.
+    /// What the last heartbeat said, and when the next one is due.
     said: Option<(Said, Instant)>,
     /// Verdicts on the gateway's parts, and when they were looked at.
     parts: Option<Parts>,
     looked: Option<Instant>,
-    /// When a heartbeat that was not taken is tried again.
-    beat_again: Option<Instant>,
+    /// When a heartbeat that was not taken is tried again, and the pause before that.
+    beat_again: Option<(Instant, Duration)>,
     /// The gateway has not taken a version that is on no trial.
     is_unloaded: bool,
     /// No gateway ran when one was asked last: told once.
@@ -148,7 +149,7 @@ impl Agent {
             self.reload_again(gateway, &mut told);
             let followed = self.follow(&mut directory, gateway, &mut told, stop);
             // Also where nothing is wrong: a directory that forgets each watch at once is not asked without end.
-            wait(told.pause, stop);
+            wait(spread::at_most(told.pause), stop);
             if let Err(away) = followed {
                 if !told.is_away {
                     warn!(event = "fleet-directory-away", "{away}; the gateway runs on with what it has");
@@ -175,7 +176,7 @@ impl Agent {
         self.directory.is_there()?;
         let listing = directory.look(&self.key)?;
         self.seen.directory(None);
-        let since = Instant::now();
+        let relist = Instant::now() + spread::at_most(RELIST);
         let (mut revision, mut entries) = (listing.revision, listing.entries);
         loop {
             // Of several changes the last one counts.
@@ -192,7 +193,7 @@ impl Agent {
             if stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
-            if since.elapsed() > RELIST {
+            if Instant::now() > relist {
                 // What was refused then may be valid now.
                 told.last.clear();
                 told.unusable = None;
@@ -219,17 +220,21 @@ impl Agent {
         let Some(mut said) = self.seen.said() else { return };
         said.parts.clone_from(&told.parts);
         let now = Instant::now();
-        let is_told = told.said.as_ref().is_some_and(|(before, at)| *before == said && now < *at + BEAT);
-        if is_told || told.beat_again.is_some_and(|at| now < at) {
+        let is_news = told.said.as_ref().is_none_or(|(before, _)| *before != said);
+        let is_due = told.said.as_ref().is_none_or(|(_, due)| *due <= now);
+        if !(is_news || is_due) || told.beat_again.is_some_and(|(at, _)| now < at) {
             return;
         }
         match self.heart.beat(directory, self.acceptor.member(), &said, unix_seconds()) {
             Ok(()) => {
                 told.beat_again = None;
-                told.said = Some((said, now));
+                told.said = Some((said, spread::next_beat(now, is_news)));
             }
             Err(error) => {
-                if told.beat_again.replace(now + LONGEST_PAUSE).is_none() {
+                let pause = told.beat_again.map(|(_, pause)| (2 * pause).min(LONGEST_PAUSE));
+                let again = pause.unwrap_or(SHORTEST_PAUSE);
+                told.beat_again = Some((Instant::now() + spread::at_most(again), again));
+                if pause.is_none() {
                     warn!(
                         event = "fleet-heartbeat-lost",
                         "the operator does not hear how far this gateway is: {error}"

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
+use perf::bench::fleet;
 
 /// Show gateways at work on this machine, and measure them beside their limits and rivals
 #[derive(Parser)]
@@ -40,14 +41,16 @@ Examples:
     /// Measure on this machine; every figure is compared with another one of the same run
     #[command(after_help = "\
 Progress goes to standard error, the figures to standard output at the end: as a table, or with
---json as one line of JSON for each figure. Nothing is left behind. `suites`, `precompute` and most
-of `fieldbus` need no root; the others need root, ip, tc and ethtool. `precompute` also shows a
+--json as one line of JSON for each figure. Nothing is left behind. `suites`, `precompute`, `fleet`
+and most of `fieldbus` need no root; the others need root, ip, tc and ethtool. `fleet` needs Debian's
+etcd-server and openssl, and takes ten open files for each agent. `precompute` also shows a
 microcontroller and AES in software, if scripts/precompute.sh has measured them (make bench-mcu).
 With --judge it measures nothing, and fails if the microcontroller has missed a target.
 
 Examples:
   frameward-lab bench suites
   frameward-lab bench fieldbus --quick
+  frameward-lab bench fleet --agents 100 --agents 1000
   sudo frameward-lab bench link --quick
   sudo frameward-lab bench link --only '1514-octet frames, unprotected' --only 'TCP, gcm-aes-128, af_xdp'
   sudo frameward-lab bench tunnel --only 'a quarter load'
@@ -66,6 +69,9 @@ Examples:
         /// for `overload`: only cases with it, such as `site`; repeatable
         #[arg(long, value_name = "TEXT")]
         only: Vec<String>,
+        /// For `fleet`: the number of agents; repeatable
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(i64::from(fleet::FEWEST)..=i64::from(fleet::MOST)))]
+        agents: Vec<u32>,
         /// For `precompute`: the directory with the rows of scripts/precompute.sh
         #[arg(long, value_name = "DIRECTORY", default_value = "target/precompute")]
         rows: PathBuf,
@@ -85,6 +91,9 @@ Examples:
         /// The directory for the interfaces' state meanwhile
         records: PathBuf,
     },
+    /// Run agents of a fleet's bench, which ends them
+    #[command(hide = true, name = fleet::agents::COMMAND)]
+    FleetAgents(FleetAgents),
     /// Run every bench beside its rivals, store the figures, and draw them as one page
     #[command(subcommand, arg_required_else_help = true)]
     Evidence(Evidence),
@@ -98,6 +107,25 @@ Example:
         /// The SVG file to write
         svg: PathBuf,
     },
+}
+
+#[derive(clap::Args)]
+pub(crate) struct FleetAgents {
+    /// Where the directory is
+    #[arg(long)]
+    pub(crate) directory: String,
+    /// The operator's public key
+    #[arg(long, value_name = "HEX")]
+    pub(crate) operator: String,
+    /// The folder of their folders
+    #[arg(long)]
+    pub(crate) place: PathBuf,
+    /// Number of the first one
+    #[arg(long)]
+    pub(crate) first: u32,
+    /// How many
+    #[arg(long)]
+    pub(crate) count: u32,
 }
 
 #[derive(Subcommand)]
@@ -151,6 +179,8 @@ pub(crate) enum Measured {
     Antedate,
     /// Cyclic frames of 1 to 1024 relations, each under its own key, beside the paper's figures
     Fieldbus,
+    /// Agents of 100 to 5000 gateways on one etcd: cold start, revocation, memory
+    Fleet,
     /// Costs and gains of splitting payloads and sharing frames
     Fragment,
     /// Throughput, round trips and CPU of a link, beside a bridge and a bare forwarder, with each suite

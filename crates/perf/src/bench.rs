@@ -11,6 +11,7 @@
 //! | | [`small`] | small frames, concatenated, with the same frames unprotected |
 //! | | [`memory`] | protect and verify, with and without fragmentation, without any input or output |
 //! | `fieldbus` | [`fieldbus`] | cyclic frames under the keys of 1 to 1024 relations with the paper's figures and with t_max |
+//! | `fleet` | [`fleet`] | agents of 100 to 5,000 gateways on one etcd: what more of them cost |
 //! | `link` | [`link`] | forwarding, round trips and CPU with a bridge, a bare forwarder, our engine, each suite |
 //! | `overload` | [`overload`] | what arrives of more frames than there is room for, one way and both ways, and beside a stranger's: links with a bridge and a bare forwarder, sites with kernel VXLAN, cells with the forwarder |
 //! | `tunnel` | [`tunnel`] | our site in its three modes with kernel VXLAN, alone and over WireGuard |
@@ -20,6 +21,7 @@
 mod antedate;
 pub mod cable;
 pub mod fieldbus;
+pub mod fleet;
 pub mod forwarder;
 pub mod full_size;
 pub mod link;

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use dataplane::open::Io;
 use perf::bench::fieldbus::{self, FieldbusTable};
+use perf::bench::fleet;
 use perf::bench::forwarder;
 use perf::bench::precompute::{Device, Measured as Rows, PrecomputeTable};
 use perf::bench::suites::{self, SuitesTable};
@@ -25,7 +26,7 @@ use perf::programs::Programs;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use arguments::{Arguments, Command, Demo, Evidence, EvidenceRun, Measured, PortKind};
+use arguments::{Arguments, Command, Demo, Evidence, EvidenceRun, FleetAgents, Measured, PortKind};
 
 mod arguments;
 
@@ -44,7 +45,10 @@ fn main() -> ExitCode {
         Command::Bench { judge: true, .. } => {
             Err(report_failure(&"bench: --judge is for `precompute`; omit it", Failure::Usage))
         }
-        Command::Bench { what, quick, json, only, rows, .. } => bench(what, quick, json, &only, &rows),
+        Command::Bench { what, quick, json, only, agents, rows, .. } => {
+            bench(what, quick, json, (&only, agents), &rows)
+        }
+        Command::FleetAgents(asked) => fleet_agents(&asked),
         Command::BareForwarder { io, records } => bare_forwarder(io, &records),
         Command::Evidence(Evidence::Run(run)) => evidence_run(&run),
         Command::Evidence(Evidence::Page { evidence, page }) => evidence_page(&evidence, &page),
@@ -88,15 +92,25 @@ fn abandon_when_interrupted() -> io::Result<()> {
     Ok(())
 }
 
-fn bench(what: Measured, quick: bool, json: bool, only: &[String], rows: &Path) -> Result<(), Failure> {
+fn bench(
+    what: Measured,
+    quick: bool,
+    json: bool,
+    (only, agents): (&[String], Vec<u32>),
+    rows: &Path,
+) -> Result<(), Failure> {
     if !only.is_empty() && !matches!(what, Measured::Link | Measured::Overload | Measured::Tunnel) {
         return Err(report_failure(
             &"bench: --only works with `link`, `overload` and `tunnel`; omit it",
             Failure::Usage,
         ));
     }
+    if !agents.is_empty() && !matches!(what, Measured::Fleet) {
+        return Err(report_failure(&"bench: --agents is for `fleet`; omit it", Failure::Usage));
+    }
     let measure: fn(&mut Bench<'_>) -> _ = match what {
         Measured::Suites => return bench_suites(quick, json),
+        Measured::Fleet => return bench_fleet(quick, json, agents),
         Measured::Fieldbus => return bench_fieldbus(quick, json),
         Measured::Precompute => return bench_precompute(quick, json, rows),
         Measured::Antedate => |bench| bench.antedate(),
@@ -194,6 +208,31 @@ fn bench_fieldbus_delay(quick: bool, json: bool) -> Result<(), Failure> {
         return rows.iter().try_for_each(|row| print(&format_args!("{}\n", row.line())));
     }
     print(&format_args!("\n{}", Table(&rows)))
+}
+
+fn bench_fleet(quick: bool, json: bool, agents: Vec<u32>) -> Result<(), Failure> {
+    let failed = |error: &dyn Display| report_failure(&format_args!("bench: {error}"), Failure::Failed);
+    let programs = Programs::beside_this_one().map_err(|error| failed(&error))?;
+    abandon_when_interrupted().map_err(|error| failed(&error))?;
+    let effort = if quick { fleet::Effort::quick() } else { fleet::Effort::full() };
+    let effort = if agents.is_empty() { effort } else { fleet::Effort { agents, ..effort } };
+    let (mut rows, mut printed) = (Vec::new(), Ok(()));
+    let measured =
+        fleet::measure(&programs, &effort, &mut |line| tell(&format_args!("bench: {line}")), &mut |row| {
+            if json && printed.is_ok() {
+                printed = print(&format_args!("{}\n", row.line()));
+            }
+            rows.push(row);
+        });
+    measured.map_err(|error| failed(&error))?;
+    if json { printed } else { print(&Table(&rows)) }
+}
+
+fn fleet_agents(asked: &FleetAgents) -> Result<(), Failure> {
+    let FleetAgents { directory, operator, place, first, count } = asked;
+    let choice = fleet::agents::Choice::new(directory, operator, place, (*first, *count));
+    let ran = choice.and_then(|choice| fleet::agents::run(&choice));
+    ran.map_err(|error| report_failure(&error, Failure::Failed))
 }
 
 fn bench_precompute(quick: bool, json: bool, directory: &Path) -> Result<(), Failure> {

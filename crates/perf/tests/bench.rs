@@ -1,4 +1,4 @@
-//! `frameward-lab bench fragment`, `bench link`, `bench overload` and `bench antedate` measure every case they promise, `bench tunnel` its flood, its full uplink,
+//! `frameward-lab bench fragment`, `bench link`, `bench overload`, `bench antedate` and `bench fleet` measure every case they promise, `bench tunnel` its flood, its full uplink,
 //! and leave nothing behind. One round, and a short one: but for what a flood costs, the figures are not judged here.
 #![allow(clippy::unwrap_used)]
 
@@ -14,7 +14,7 @@ use perf::bench::fieldbus::{self, end_to_end};
 use perf::bench::forwarder::COMMAND;
 use perf::bench::rivals::Rival;
 use perf::bench::tunnel::{cable as sites, uplink};
-use perf::bench::{Bench, BenchError, Effort, overload};
+use perf::bench::{Bench, BenchError, Effort, fleet, overload};
 use perf::demo::pair::Scratch;
 use perf::programs::Programs;
 use suite::CipherSuite;
@@ -312,6 +312,38 @@ fn overloaded(cases: &[(&str, usize)]) {
     }
 }
 
+/// Agents of two and a half groups, their own code, with an etcd.
+#[test]
+#[ignore = "a minute: make test-benches"]
+fn a_change_in_a_fleet_is_told_to_those_alone_whom_it_concerns() {
+    let (_turn, mut rows) = (Turn::wait(), Vec::new());
+    let effort = fleet::Effort { agents: vec![25], rounds: 2, rest: Duration::from_secs(11) };
+    fleet::measure(&programs(), &effort, &mut |line| println!("{line}"), &mut |row| rows.push(row)).unwrap();
+    let figure = |name: &str| {
+        let case = fleet::case(name, 25);
+        rows.iter().find(|row| row.case == case).unwrap_or_else(|| panic!("{case}: {rows:?}"))
+    };
+    assert_eq!(rows.len(), 13);
+    // The groups have ten members and fifteen: each member had one message, and nobody else any.
+    assert_eq!(figure(fleet::EVENTS).values, [0.0, 0.0]);
+    assert_eq!(figure(fleet::REVOKED).values.len(), 2);
+    // Each agent looks once within ten seconds, and seldom more: a loaded machine makes some of them later, and none sooner.
+    let requests = figure(fleet::REQUESTS).value;
+    assert!(requests > 0.0 && requests < 2.0 * 25.0 / 10.0 + 1.0, "{requests}");
+    let positive = [
+        fleet::PUBLISHED,
+        fleet::COLD_START,
+        fleet::WAYS[0],
+        fleet::CONTROLLER,
+        fleet::ETCD,
+        fleet::AGENT,
+        fleet::CPU,
+    ];
+    assert!(positive.iter().all(|name| figure(name).value > 0.0), "{rows:?}");
+    let ways = fleet::WAYS.map(|name| figure(name).value);
+    assert!(ways.is_sorted(), "{ways:?}");
+}
+
 /// Changes to the interfaces of a box.
 fn settings(namespace: &Namespace) -> String {
     let of = |interface: &str| {
@@ -395,6 +427,8 @@ fn what_sends_in_clear_is_hidden_and_refuses_to_run_outside_of_a_laboratory() {
     assert_eq!((status, stdout.as_str(), stderr.lines().count()), (Some(1), "", 1), "{stderr}");
     assert!(stderr.contains("sends everything in clear and is no gateway"), "{stderr}");
     assert!(!scratch.path().join("records").exists());
-    let (status, _, stderr) = run(&["bench", "suites", "--only", "gcm"]);
-    assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{stderr}");
+    for of_others in [["--only", "gcm"], ["--agents", "100"]] {
+        let (status, _, stderr) = run(&[&["bench", "suites"], &of_others[..]].concat());
+        assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{stderr}");
+    }
 }

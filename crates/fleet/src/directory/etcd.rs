@@ -4,8 +4,10 @@
 //! are here already. It costs a third more octets, which does not matter for records that seldom change.
 //!
 //! - Of several addresses the one that answered last is asked first, and then the others in turn.
-//! - A request has its own connection, and ends after [`PATIENCE`] at each address; a list after [`LIST_PATIENCE`]. A watch keeps its
-//!   connection from call to call.
+//! - Requests go over one connection, one after the other, and a watch over another one: with TLS a connection costs more than a request. A
+//!   connection that nobody used for [`KEPT`] is not used again.
+//! - A request ends after [`PATIENCE`] at each address; a list after [`LIST_PATIENCE`]. What is read is asked once more over a new connection, if
+//!   the kept one does not answer within half of that: it may be dead.
 //! - A watch of which nothing was heard for [`SILENCE`] is followed by a look: a network that drops packets ends no connection, and a member that
 //!   is cut off from the others answers nothing. It is asked for with `hasleader`, so such a member ends it as soon as it notices itself.
 //! - A write that broke off is not tried again: whether it was done is for the caller to see.
@@ -21,13 +23,14 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use hyper::body::Bytes;
 use rustls::ClientConfig;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use self::connection::{Failed, Lines};
+use self::connection::{Connection, Failed, Lines};
 use self::messages::{
     Event, KeyValue, RangeAnswer, RangeRequest, TransactionAnswer, WatchAnswer, WatchRequest, transaction,
 };
@@ -38,9 +41,11 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest time that a list takes.
 const LIST_PATIENCE: Duration = Duration::from_secs(120);
 /// Silence of a watch after which the entry is read. A directory that is away is then noticed within this and [`PATIENCE`], and what a dead
-/// connection did not tell is late by no more. Nothing comes back but the revision, unless the entry is newer. Each read is a connection: 5,000
-/// gateways make 500 a second, with TLS as many handshakes.
+/// connection did not tell is late by no more. Nothing comes back but the revision, unless the entry is newer. 5,000 gateways make 500 such reads
+/// a second.
 const SILENCE: Duration = Duration::from_secs(10);
+/// Time in which a connection without a request is taken for whole: longer than [`SILENCE`], and shorter than firewalls remember one.
+const KEPT: Duration = Duration::from_secs(30);
 /// Entries that are asked for at once. The longest records of so many fit into an answer.
 const PAGE: u32 = 8;
 
@@ -69,10 +74,11 @@ pub struct Etcd {
     runtime: Runtime,
     /// Which of the addresses answered last.
     last: usize,
+    kept: Option<Kept>,
     watching: Option<Watching>,
 }
 
-/// What a watch is about.
+/// Entries that a watch is about.
 #[derive(Clone, Copy)]
 enum Scope<'a> {
     /// The entry at this key.
@@ -88,6 +94,15 @@ impl Scope<'_> {
             Self::All(prefix) => key.starts_with(prefix),
         }
     }
+}
+
+/// A connection between two requests.
+struct Kept {
+    connection: Connection,
+    /// To which of the addresses.
+    at: usize,
+    /// When it answered last.
+    answered: Instant,
 }
 
 /// A watch between two calls.
@@ -117,7 +132,7 @@ impl Etcd {
             .thread_name("fleet-names")
             .build()
             .map_err(|error| unusable(format!("cannot start a thread: {error}")))?;
-        Ok(Self { address: address.clone(), tls, runtime, last: 0, watching: None })
+        Ok(Self { address: address.clone(), tls, runtime, last: 0, kept: None, watching: None })
     }
 
     /// Asks the members in turn, until one answers.
@@ -126,13 +141,12 @@ impl Etcd {
         path: &str,
         request: &impl Serialize,
     ) -> Result<T, DirectoryError> {
-        let body = serde_json::to_vec(request).expect("invariant: texts and numbers alone");
+        let body = serde_json::to_vec(request).expect("invariant: texts and numbers alone").into();
         let mut why = String::new();
         for turn in 0..self.address.endpoints.len() {
             let at = (self.last + turn) % self.address.endpoints.len();
-            let asked = connection::ask(&self.address.endpoints[at], self.tls.clone(), path, body.clone());
-            match self.runtime.block_on(async { timeout(PATIENCE, asked).await }) {
-                Ok(Ok(answer)) => {
+            match self.ask_one(at, path, &body) {
+                Ok(answer) => {
                     self.last = at;
                     match serde_json::from_slice(&answer) {
                         Ok(answer) => return Ok(answer),
@@ -145,19 +159,48 @@ impl Etcd {
                     }
                 }
                 // Whether a member that got the request wrote it is not known: only one that was not reached is passed over.
-                Ok(Err(Failed::Refused(failed) | Failed::Broken(failed))) if path != RANGE => {
+                Err(Failed::Refused(failed) | Failed::Broken(failed)) if path != RANGE => {
                     return Err(self.unreachable(failed));
                 }
-                Ok(Err(Failed::Refused(failed) | Failed::Broken(failed) | Failed::NotReached(failed))) => {
+                Err(Failed::Refused(failed) | Failed::Broken(failed) | Failed::NotReached(failed)) => {
                     why = failed;
                 }
-                Err(_) if path != RANGE => {
-                    return Err(self.unreachable(no_answer(&self.address.endpoints[at])));
-                }
-                Err(_) => why = no_answer(&self.address.endpoints[at]),
             }
         }
         Err(self.unreachable(why))
+    }
+
+    /// Asks one member, over the connection that is kept to it, or a new one.
+    fn ask_one(&mut self, at: usize, path: &str, body: &Bytes) -> Result<Vec<u8>, Failed> {
+        let until = Instant::now() + PATIENCE;
+        let is_usable = |kept: &Kept| kept.at == at && kept.answered.elapsed() < KEPT;
+        if let Some(mut kept) = self.kept.take().filter(is_usable)
+            && self.runtime.block_on(kept.connection.is_whole())
+        {
+            let until = if path == RANGE { until - PATIENCE / 2 } else { until };
+            let asked = kept.connection.ask(path, body.clone());
+            match self.runtime.block_on(async { timeout_at(until, asked).await }) {
+                Ok(Ok(answer)) => {
+                    self.kept = Some(Kept { answered: Instant::now(), ..kept });
+                    return Ok(answer);
+                }
+                // Nothing was sent, or it may be read twice.
+                Ok(Err(Failed::NotReached(_))) => {}
+                Ok(Err(Failed::Broken(_))) | Err(_) if path == RANGE => {}
+                Ok(Err(failed)) => return Err(failed),
+                Err(_) => return Err(Failed::Broken(no_answer(&self.address.endpoints[at]))),
+            }
+        }
+        let (endpoint, tls) = (&self.address.endpoints[at], self.tls.clone());
+        let asked = async {
+            let mut connection = Connection::open(endpoint, tls).await?;
+            let answer = connection.ask(path, body.clone()).await?;
+            Ok((connection, answer))
+        };
+        let asked = self.runtime.block_on(async { timeout_at(until, asked).await });
+        let (connection, answer) = asked.unwrap_or_else(|_| Err(Failed::Broken(no_answer(endpoint))))?;
+        self.kept = Some(Kept { connection, at, answered: Instant::now() });
+        Ok(answer)
     }
 
     fn unreachable(&self, why: String) -> DirectoryError {
@@ -183,16 +226,16 @@ impl Etcd {
             return Ok(watching);
         }
         let request = about.from(after.saturating_add(1));
-        let body = serde_json::to_vec(&request).expect("invariant: texts and numbers alone");
+        let body = Bytes::from(serde_json::to_vec(&request).expect("invariant: texts and numbers alone"));
         let mut why = String::new();
         for turn in 0..self.address.endpoints.len() {
             let at = (self.last + turn) % self.address.endpoints.len();
-            let asked =
-                connection::stream(&self.address.endpoints[at], self.tls.clone(), "/v3/watch", body.clone());
+            let opened = Connection::open(&self.address.endpoints[at], self.tls.clone());
+            let asked = async { opened.await?.stream("/v3/watch", body.clone()).await };
             match self.runtime.block_on(async { timeout(PATIENCE, asked).await }) {
                 Ok(Ok(lines)) => {
                     self.last = at;
-                    return Ok(Watching { about, revision: after, lines, heard: Instant::now() });
+                    return Ok(Watching { about, revision: after, lines, heard: heard_at_first() });
                 }
                 Ok(Err(Failed::Refused(failed) | Failed::Broken(failed) | Failed::NotReached(failed))) => {
                     why = failed
@@ -243,6 +286,18 @@ impl Etcd {
 }
 
 const RANGE: &str = "/v3/kv/range";
+
+/// When a new watch counts as heard. Agents that begin at once would also look at once, again and again: the first look of each comes within
+/// [`SILENCE`], and each further one that much later.
+fn heard_at_first() -> Instant {
+    let (now, mut octets) = (Instant::now(), [0; 2]);
+    let part = match getrandom::fill(&mut octets) {
+        Ok(()) => f64::from(u16::from_be_bytes(octets)) / 65_536.0,
+        // Without a random number it comes when those of others do.
+        Err(_) => 0.0,
+    };
+    now.checked_sub(SILENCE.mul_f64(part)).unwrap_or(now)
+}
 
 fn no_answer((host, port): &(String, u16)) -> String {
     format!("{host}:{port} does not answer within {} s; is etcd running there?", PATIENCE.as_secs())

@@ -44,6 +44,9 @@ pub enum PairError {
     },
 }
 
+/// A file system in memory, on most machines.
+const IN_MEMORY: &str = "/dev/shm";
+
 /// A directory below the system's temporary one; it goes when dropped.
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
@@ -54,9 +57,22 @@ impl Scratch {
     /// # Errors
     /// If it cannot be made.
     pub fn new() -> Result<Self, PairError> {
+        Self::below(&std::env::temp_dir())
+    }
+
+    /// The same in a file system in memory, if there is one.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub fn in_memory() -> Result<Self, PairError> {
+        let memory = Path::new(IN_MEMORY);
+        if memory.is_dir() { Self::below(memory) } else { Self::new() }
+    }
+
+    fn below(place: &Path) -> Result<Self, PairError> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = std::env::temp_dir().join(format!("{}{number}", own_prefix()));
+        let path = place.join(format!("{}{number}", own_prefix()));
         fs::DirBuilder::new()
             .mode(0o700)
             .create(&path)
@@ -67,7 +83,8 @@ impl Scratch {
     /// Removes all directories of this process: for one that is about to exit without dropping them, because it was
     /// interrupted.
     pub fn remove_own() {
-        let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+        let places = [std::env::temp_dir(), IN_MEMORY.into()];
+        let entries = places.iter().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten();
         for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(&own_prefix())) {
             // Nobody is left to hear that it stays.
             let _ = fs::remove_dir_all(entry.path());

@@ -8,6 +8,7 @@ mod bars;
 mod everything;
 mod fieldbus;
 mod figure;
+mod fleet;
 mod in_kernel;
 mod iot;
 mod kernel;
@@ -132,6 +133,12 @@ fn sections(document: &Document) -> Vec<Section> {
             title: "More of everything",
             about: "Throughput over the number of what there is, beside what it would be if nothing were lost.",
             figures: scaling::figures(document),
+        },
+        Section {
+            id: "fleet",
+            title: "Fleet",
+            about: "Agents of 100 to 5,000 gateways and one etcd with TLS: how soon all have their versions, what a revocation takes, and what a fleet costs at rest.",
+            figures: fleet::figures(document),
         },
     ]
 }

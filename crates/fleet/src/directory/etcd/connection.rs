@@ -1,11 +1,11 @@
-//! One request over one connection: HTTP/1.1, with TLS if the address has it.
+//! A connection for requests: HTTP/1.1, with TLS if the address has it.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{CONTENT_TYPE, HOST};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
@@ -43,77 +43,99 @@ pub(super) struct Lines {
     read: usize,
 }
 
-/// Sends a request and waits for the whole answer.
-pub(super) async fn ask(
-    endpoint: &(String, u16),
-    tls: Option<Arc<ClientConfig>>,
-    path: &str,
-    body: Vec<u8>,
-) -> Result<Vec<u8>, Failed> {
-    let response = send(endpoint, tls, path, body).await?;
-    let status = response.status();
-    let mut lines = Lines { body: response.into_body(), octets: Vec::new(), read: 0 };
-    while lines.read().await? {}
-    if status.is_success() {
-        return Ok(lines.octets);
-    }
-    let told: Option<serde_json::Value> = serde_json::from_slice(&lines.octets).ok();
-    let told = told.as_ref().and_then(|told| told.get("error")).and_then(serde_json::Value::as_str);
-    // It goes to a terminal, or into a log.
-    let shown = |told: &str| told.chars().take(REASON).collect::<String>().escape_debug().to_string();
-    Err(Failed::Refused(format!("etcd refuses: {}", told.map_or_else(|| status.to_string(), shown))))
+/// A connection that requests go over, one after the other.
+pub(super) struct Connection {
+    host: String,
+    sender: SendRequest<Full<Bytes>>,
 }
 
-/// Sends a request whose answer comes line by line.
-pub(super) async fn stream(
-    endpoint: &(String, u16),
-    tls: Option<Arc<ClientConfig>>,
-    path: &str,
-    body: Vec<u8>,
-) -> Result<Lines, Failed> {
-    let response = send(endpoint, tls, path, body).await?;
-    if !response.status().is_success() {
-        return Err(Failed::Refused(format!("etcd refuses: {}", response.status())));
+impl Connection {
+    /// Connects, with TLS if there is a configuration of it.
+    pub(super) async fn open(
+        (host, port): &(String, u16),
+        tls: Option<Arc<ClientConfig>>,
+    ) -> Result<Self, Failed> {
+        let not_reached = |why: &dyn std::fmt::Display| {
+            Failed::NotReached(format!("cannot reach {host}:{port}: {why}; is etcd running there?"))
+        };
+        let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| not_reached(&error))?;
+        // A request goes out behind the last octets of a handshake at once, and does not wait for their acknowledgement.
+        stream.set_nodelay(true).map_err(|error| not_reached(&error))?;
+        let sender = match tls {
+            None => http(TokioIo::new(stream)).await,
+            Some(config) => {
+                let name = ServerName::try_from(host.clone()).map_err(|error| not_reached(&error))?;
+                let secured = TlsConnector::from(config).connect(name, stream).await;
+                http(TokioIo::new(secured.map_err(|error| not_reached(&error))?)).await
+            }
+        };
+        let host = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
+        Ok(Self { host, sender: sender.map_err(|error| broken(&error))? })
     }
-    Ok(Lines { body: response.into_body(), octets: Vec::new(), read: 0 })
-}
 
-async fn send(
-    (host, port): &(String, u16),
-    tls: Option<Arc<ClientConfig>>,
-    path: &str,
-    body: Vec<u8>,
-) -> Result<Response<Incoming>, Failed> {
-    let not_reached = |why: &dyn std::fmt::Display| {
-        Failed::NotReached(format!("cannot reach {host}:{port}: {why}; is etcd running there?"))
-    };
-    let stream = TcpStream::connect((host.as_str(), *port)).await.map_err(|error| not_reached(&error))?;
-    let host_field = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-    let request = Request::post(path)
-        .header(HOST, host_field)
-        .header(CONTENT_TYPE, "application/json")
-        .header(HAS_LEADER.0, HAS_LEADER.1)
-        .body(Full::new(Bytes::from(body)))
-        .map_err(|error| not_reached(&error))?;
-    match tls {
-        None => exchange(TokioIo::new(stream), request).await,
-        Some(config) => {
-            let name = ServerName::try_from(host.clone()).map_err(|error| not_reached(&error))?;
-            let secured = TlsConnector::from(config).connect(name, stream).await;
-            exchange(TokioIo::new(secured.map_err(|error| not_reached(&error))?), request).await
+    /// True if the other end has not closed it, as far as this machine knows.
+    pub(super) async fn is_whole(&self) -> bool {
+        // Nothing runs between two requests: an end that came meanwhile is read now, and then acted on.
+        for _ in 0..3 {
+            tokio::task::yield_now().await;
         }
+        !self.sender.is_closed()
+    }
+
+    /// Sends a request and waits for the whole answer. Of a connection that failed nothing else is to be asked.
+    pub(super) async fn ask(&mut self, path: &str, body: Bytes) -> Result<Vec<u8>, Failed> {
+        let response = self.send(path, body).await?;
+        let status = response.status();
+        let mut lines = Lines { body: response.into_body(), octets: Vec::new(), read: 0 };
+        while lines.read().await? {}
+        if status.is_success() {
+            return Ok(lines.octets);
+        }
+        let told: Option<serde_json::Value> = serde_json::from_slice(&lines.octets).ok();
+        let told = told.as_ref().and_then(|told| told.get("error")).and_then(serde_json::Value::as_str);
+        // It goes to a terminal, or into a log.
+        let shown = |told: &str| told.chars().take(REASON).collect::<String>().escape_debug().to_string();
+        Err(Failed::Refused(format!("etcd refuses: {}", told.map_or_else(|| status.to_string(), shown))))
+    }
+
+    /// Sends a request whose answer comes line by line, and takes up the connection.
+    pub(super) async fn stream(mut self, path: &str, body: Bytes) -> Result<Lines, Failed> {
+        let response = self.send(path, body).await?;
+        if !response.status().is_success() {
+            return Err(Failed::Refused(format!("etcd refuses: {}", response.status())));
+        }
+        Ok(Lines { body: response.into_body(), octets: Vec::new(), read: 0 })
+    }
+
+    async fn send(&mut self, path: &str, body: Bytes) -> Result<Response<Incoming>, Failed> {
+        let not_sent =
+            |why: &dyn std::fmt::Display| Failed::NotReached(format!("cannot ask {}: {why}", self.host));
+        let request = Request::post(path)
+            .header(HOST, self.host.as_str())
+            .header(CONTENT_TYPE, "application/json")
+            .header(HAS_LEADER.0, HAS_LEADER.1)
+            .body(Full::new(body))
+            .map_err(|error| not_sent(&error))?;
+        // A request that comes back was not sent: the other end had closed the connection.
+        self.sender.try_send_request(request).await.map_err(|mut failed| match failed.take_message() {
+            Some(_) => not_sent(failed.error()),
+            None => broken(failed.error()),
+        })
     }
 }
 
-async fn exchange<Io>(io: Io, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, Failed>
+async fn http<Io>(io: Io) -> hyper::Result<SendRequest<Full<Bytes>>>
 where
     Io: hyper::rt::Read + hyper::rt::Write + Unpin + Send + 'static,
 {
-    let broken = |error: hyper::Error| Failed::Broken(format!("the connection broke off: {error}"));
-    let (mut sender, connection) = http1::handshake(io).await.map_err(broken)?;
-    // It ends with the answer, or when that is dropped.
+    let (sender, connection) = http1::handshake(io).await?;
+    // It ends when its sender and the last answer are dropped.
     tokio::spawn(connection);
-    sender.send_request(request).await.map_err(broken)
+    Ok(sender)
+}
+
+fn broken(error: &hyper::Error) -> Failed {
+    Failed::Broken(format!("the connection broke off: {error}"))
 }
 
 impl Lines {
@@ -139,7 +161,7 @@ impl Lines {
     /// Reads what comes next. False at the end.
     async fn read(&mut self) -> Result<bool, Failed> {
         let Some(frame) = self.body.frame().await else { return Ok(false) };
-        let frame = frame.map_err(|error| Failed::Broken(format!("the connection broke off: {error}")))?;
+        let frame = frame.map_err(|error| broken(&error))?;
         if let Ok(octets) = frame.into_data() {
             if self.octets.len() + octets.len() > ANSWER_OCTETS {
                 return Err(Failed::Broken("its answer is longer than any can be".to_owned()));

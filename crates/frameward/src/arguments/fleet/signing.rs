@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use fleet::directory::{Address, Directory, configuration_key, configuration_prefix};
-use fleet::publish::{Difference, Place, compare, publish};
+use fleet::directory::{Address, Directory, Listing, configuration_key, configuration_prefix};
+use fleet::publish::{Difference, Place, compare_with, publish};
 use fleet::rendering::{self, Rendered};
 use fleet::{Draft, GatewayName, Kind, Operator, PublicIdentity};
 
@@ -133,7 +133,8 @@ impl Signing {
         let gateways = self.gateways(rendering, None)?;
         let mut directory = self.open()?;
         let (now, valid) = (unix_seconds(), self.validity());
-        let places = self.places(&mut *directory, operator, gateways, how.kind)?;
+        let listing = self.listing(&mut *directory, operator)?;
+        let places = self.places(&listing, operator, gateways, how.kind)?;
         // Each place is written over what was looked at here, and nothing else.
         let others = how.over.map(|known| overtaken(&places, known)).unwrap_or_default();
         if !others.is_empty() {
@@ -188,7 +189,7 @@ impl Signing {
         if !how.dry_run {
             keep_published(&self.identities, &versions)?;
         }
-        self.tell_of_others(&mut *directory, operator, rendering, &places)?;
+        self.tell_of_others(&listing, operator, rendering, &places)?;
         all.map(|()| versions)
     }
 
@@ -215,7 +216,8 @@ impl Signing {
         before: Option<&CutOff>,
     ) -> Result<Result<CutOff, Vec<String>>, Failure> {
         let gateways = self.gateways(rendering, None)?;
-        let places = self.places(&mut *self.open()?, self.operator()?, gateways, Kind::Configuration)?;
+        let listing = self.listing(&mut *self.open()?, self.operator()?)?;
+        let places = self.places(&listing, self.operator()?, gateways, Kind::Configuration)?;
         let version = |(gateway, place): &(Gateway, Place)| {
             Some((gateway.rendered.name.to_string(), place.difference.version()?))
         };
@@ -235,7 +237,8 @@ impl Signing {
     ) -> Result<Vec<String>, Failure> {
         let operator = self.operator()?;
         let gateways = self.gateways(rendering, gone)?;
-        let places = self.places(&mut *self.open()?, operator, gateways, kind)?;
+        let listing = self.listing(&mut *self.open()?, operator)?;
+        let places = self.places(&listing, operator, gateways, kind)?;
         Ok(names(places.iter().filter(|(_, place)| !is_there(&place.difference))))
     }
 
@@ -317,10 +320,16 @@ impl Signing {
         Duration::from_secs(u64::from(self.valid) * 86_400)
     }
 
-    /// Looks at all of them before the first is written: what somebody else writes from there on is noticed.
+    /// What is in the directory for all gateways, before the first record is written: what somebody else writes from there on is noticed.
+    fn listing(&self, directory: &mut dyn Directory, operator: &Operator) -> Result<Listing, Failure> {
+        let listing = directory.list(&configuration_prefix(operator.fleet()));
+        listing.map_err(|error| told(&error, Failure::Failed))
+    }
+
+    /// Places of gateways in a listing, which has its entries in the order of their keys.
     fn places(
         &self,
-        directory: &mut dyn Directory,
+        listing: &Listing,
         operator: &Operator,
         gateways: Vec<Gateway>,
         kind: Kind,
@@ -329,8 +338,10 @@ impl Signing {
         let mut places = Places::new();
         let mut all = Ok(());
         for gateway in gateways {
-            let place = compare(directory, operator, gateway.draft(kind), valid, now);
-            let place = place.map_err(|error| told(&error, Failure::Failed))?;
+            let key = configuration_key(operator.fleet(), &gateway.rendered.name);
+            let there = listing.entries.binary_search_by(|entry| entry.key.cmp(&key)).ok();
+            let there = there.map(|at| &listing.entries[at]);
+            let place = compare_with(there, operator, gateway.draft(kind), valid, now);
             if let Difference::Revoked { version } = place.difference {
                 let line = format_args!(
                     "{}: was revoked in version {version}; nothing is published: get the inventory with its revoked.toml, its keys and the identities from whoever revoked it, render, and run the same command again",
@@ -380,14 +391,13 @@ impl Signing {
     /// Gateways of the fleet that are not in the rendering go on with what they have.
     fn tell_of_others(
         &self,
-        directory: &mut dyn Directory,
+        listing: &Listing,
         operator: &Operator,
         rendering: &Path,
         places: &Places,
     ) -> Result<(), Failure> {
         let prefix = configuration_prefix(operator.fleet());
         let known: BTreeSet<_> = places.iter().map(|(gateway, _)| gateway.rendered.name.as_str()).collect();
-        let listing = directory.list(&prefix).map_err(|error| told(&error, Failure::Failed))?;
         let names = listing.entries.iter().filter_map(|entry| entry.key.strip_prefix(&prefix));
         let revoked = revoked(&self.identities)?;
         names.filter(|name| !known.contains(name) && revoked_as(&revoked, name).is_none()).try_for_each(
