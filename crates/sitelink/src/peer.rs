@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use suite::identity::PublicKey;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, SiteName, Stream};
 
@@ -42,8 +43,7 @@ pub(super) struct Peer {
     channel: Option<PeerConnection>,
     dial: Option<Arc<Dial>>,
     dialling: Option<AbortHandle>,
-    /// Looks its endpoint up, now and after its name has changed.
-    following: Option<AbortHandle>,
+    following: Option<Following>,
     reached: Reached,
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
@@ -62,6 +62,35 @@ pub(super) struct Peer {
     /// Several paths to it, if it is configured so.
     paths: Option<PeerPaths>,
     shared: Arc<Shared>,
+}
+
+/// Looks the endpoint of a peer up whose data goes there: now, after a while, and when the peer is elsewhere.
+#[derive(Debug)]
+pub(super) struct Following {
+    task: AbortHandle,
+    /// Has it looked up at once.
+    at_once: Arc<Notify>,
+    /// Where the channel was when it was looked up.
+    channel_at: Option<SocketAddr>,
+}
+
+impl Following {
+    pub(super) const fn new(task: AbortHandle, at_once: Arc<Notify>) -> Self {
+        Self { task, at_once, channel_at: None }
+    }
+
+    /// The channel is there. The peer's name may have another address, too.
+    fn look_at(&mut self, channel: SocketAddr) {
+        if self.channel_at.replace(channel) != Some(channel) {
+            self.at_once.notify_one();
+        }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// State of its channel, since when, and why: a reason goes with the state that it explains.
@@ -88,7 +117,7 @@ impl Peer {
         caller: bool,
         session: Option<Session>,
         dial: Option<Arc<Dial>>,
-        following: Option<AbortHandle>,
+        following: Option<Following>,
         shared: &Arc<Shared>,
     ) -> Self {
         let mut peer = Self {
@@ -306,6 +335,9 @@ impl Peer {
                 self.claimed = Some(UnprovedMove::new(address));
             }
             return;
+        }
+        if let Some(following) = &mut self.following {
+            following.look_at(address);
         }
         self.claimed = None;
         let payload = channel.connection.stats().path.current_mtu;

@@ -14,7 +14,7 @@ use crate::EXPERIMENT;
 use crate::onebox::OneBox;
 
 /// Frames of one machine to another, or to a group, and what came of them.
-struct Flow {
+pub(super) struct Flow {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<usize>,
     receiver: JoinHandle<Vec<(u32, Instant)>>,
@@ -74,6 +74,18 @@ impl Flow {
             }
         });
         Self { stop, sender, receiver }
+    }
+
+    /// Frames between the two machines of the one LAN, which pass switches and no box.
+    pub(super) fn beside(boxes: &OneBox) -> Self {
+        let (a, b) = (boxes.machine(0), boxes.machine(1));
+        Self::start(a, b, b.mac, 4)
+    }
+
+    /// Figures of one that is none of [`Flows`].
+    pub(super) fn end_alone(self) -> Counted {
+        self.stop.store(true, Ordering::Relaxed);
+        self.end()
     }
 
     fn end(self) -> Counted {

@@ -91,9 +91,7 @@ impl Peer {
     pub(crate) fn leave(mut self) {
         self.hang_up();
         self.direct.stop();
-        if let Some(following) = self.following.take() {
-            following.abort();
-        }
+        self.following = None;
         if let Some(channel) = self.channel.take() {
             channel.close(code::REMOVED, "configured otherwise");
         }
