@@ -175,6 +175,11 @@ impl Hub {
         site.peers.into_iter().find(|peer| peer.name == name).unwrap()
     }
 
+    /// All that the spokes have said.
+    fn said(&self) -> String {
+        [0, 2].map(|spoke: usize| self.sites[spoke].log()).join("\n\n")
+    }
+
     fn command(&self, arguments: &[&str]) -> String {
         let variable = format!("FRAMEWARD_RUNTIME_DIR={}", self.scratch.path().join("run").display());
         let command = [&["env", &variable, program().to_str().unwrap()], arguments].concat();
@@ -225,6 +230,7 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
         let peer = hub.peer(own, other);
         assert_eq!((peer.state.as_str(), peer.via.as_deref()), ("connected", Some("plant-2")));
         assert_eq!((&peer.address, &peer.seen_at), (&None, &None), "{peer:#?}");
+        assert_eq!(peer.round_trips, None, "a hub answers no probes in the name of others");
         assert!(counter(&hub.peer(own, 1).counters, "OutPktsRelayed") > 400);
         assert!(counter(&hub.peer(1, own).counters, "InPktsRelayed") > 400);
     }
@@ -273,7 +279,7 @@ fn counted_until(hub: &Hub, (from, to): (usize, usize), seed: u64, is: impl Fn()
     let (mut sent, mut came) = (Vec::new(), Vec::new());
     let (end, mut so_since) = (Instant::now() + 2 * DEADLINE, None::<Instant>);
     while so_since.is_none_or(|since| since.elapsed() < Duration::from_secs(1)) {
-        assert!(Instant::now() < end, "{:#?}", hub.sites[0].report());
+        assert!(Instant::now() < end, "{:#?} {}", hub.sites[0].report(), hub.said());
         let number = sent.len();
         let frame = marked(to.mac, from.mac, EXPERIMENT, 46 + number * 97 % 1400, seed + number as u64);
         sender.send(&frame).unwrap();
@@ -315,6 +321,9 @@ fn a_direct_way_between_two_nats_is_found_while_frames_flow_and_lost_again() {
         let peer = hub.peer(own, other);
         assert_eq!(peer.address, Some(format!("{}:{PORT}", hub.plants.plants[other].ipv4)), "{peer:#?}");
         assert!(is_up(&peer) && peer.not_direct.is_empty(), "{peer:#?}");
+        hub.until(own, "probes are answered", |report| {
+            report.sites[0].peers.iter().any(|peer| peer.via.is_some() && peer.round_trips.is_some())
+        });
     }
     // The hub has nothing to do with frames any more.
     let relayed = || counter(&hub.peer(1, 0).counters, "InPktsRelayed");

@@ -9,7 +9,7 @@
 //! Machines send a numbered frame each millisecond. Each number is counted at its receiver: once, twice, or not at all.
 
 mod beats;
-mod flows;
+pub(super) mod flows;
 
 use std::time::{Duration, Instant};
 
@@ -179,7 +179,10 @@ fn by_default_frames_pass_again_50_ms_after_a_kill() {
         }
     }
     gaps.sort();
-    println!("no frame for so long, less what was late, and in all: {gaps:?}, median {:?}", gaps[gaps.len() / 2]);
+    println!(
+        "no frame for so long, less what was late, and in all: {gaps:?}, median {:?}",
+        gaps[gaps.len() / 2]
+    );
     assert!(gaps[0].0 < NO_FRAME, "{gaps:?}");
     boxes.stop();
 }

@@ -1,6 +1,7 @@
 //! A peer: its session, its connection if there is one, and where its data goes.
 
 mod connecting;
+mod round_trips;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use super::status::{ConnState, PeerStatus, canonical};
 use super::tls::key_exchange_of;
 use super::unproved_move::UnprovedMove;
 use dataplane::site::{LanFrame, ToWorker, relayed_peer};
+use round_trips::RoundTripProbes;
 
 /// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
@@ -61,6 +63,8 @@ pub(super) struct Peer {
     move_told: Option<wire::Instant>,
     /// Several paths to it, if it is configured so.
     paths: Option<PeerPaths>,
+    /// Probes of the one way to it otherwise, while it is connected without a relay.
+    round_trips: Option<RoundTripProbes>,
     shared: Arc<Shared>,
 }
 
@@ -145,6 +149,7 @@ impl Peer {
             told_seen: None,
             move_told: None,
             paths: None,
+            round_trips: None,
             shared: Arc::clone(shared),
         };
         peer.call(if caller { Duration::ZERO } else { GRACE });
@@ -316,6 +321,9 @@ impl Peer {
                 }
                 None => self.note_new_address(&channel),
             }
+            if let Some(round_trips) = &mut self.round_trips {
+                round_trips.turn(now, channel.connection.remote_address(), &self.shared);
+            }
         }
         self.channel = Some(channel);
         left == 0
@@ -438,6 +446,7 @@ impl Peer {
                 .filter(|_| !self.is_relayed())
                 .map(canonical),
             round_trip: paths.and(connected).and_then(|_| paths?.round_trip(now)).or(quic),
+            round_trips: self.round_trips.as_ref().and_then(|probes| probes.round_trips(now)),
             path_payload: paths.map_or(self.payload.is, PeerPaths::payload),
             seen_at: connected.and(self.seen_at),
             key_exchange: connected.map(|channel| key_exchange_of(&channel.connection)),

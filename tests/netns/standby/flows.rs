@@ -127,13 +127,13 @@ impl Flows {
 }
 
 /// The line of a plant as a long one: each frame comes so much later. Until it is dropped.
-pub(super) struct LongLine {
+pub(crate) struct LongLine {
     stop: Arc<AtomicBool>,
     ways: Vec<JoinHandle<()>>,
 }
 
 impl LongLine {
-    pub(super) fn start(plants: &Plants, plant: usize, far: Duration) -> Self {
+    pub(crate) fn start(plants: &Plants, plant: usize, far: Duration) -> Self {
         let plant = &plants.plants[plant];
         plants.fill_checksums(plant).unwrap();
         let line = plant.line.as_ref().unwrap();
