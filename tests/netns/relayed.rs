@@ -11,6 +11,7 @@
 
 mod narrow;
 mod only_443;
+mod twice;
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +19,7 @@ use frameward::keygen::{self, KeyLength};
 use lab::plants::{BARE, WAN};
 use lab::topology::{LEFT, RIGHT, WIRE};
 use lab::traffic::{Ip, Until, ping, tcp};
-use lab::{Capture, Direction, Machine, PacketSocket, Plant, Plants, PlantsShape, Program};
+use lab::{Capture, Direction, Machine, Namespace, PacketSocket, Plant, Plants, PlantsShape, Program};
 use nix::sys::signal::Signal;
 use perf::demo::pair::{Scratch, Station};
 use perf::demo::sites::{PORT, SitesChoice, configure, site_name};
@@ -31,22 +32,26 @@ use super::{DEADLINE, EXPERIMENT, counter, exchange, is_noise, marked, next, pro
 const MKA: &str = "protect = true\n[site.mka]\ncak_file = \"line.cak\"";
 
 /// A NAT that keeps the site's port whomever the site sends to, as long as nobody else has it.
-const ONE_PORT: &str = "masquerade";
+pub(super) const ONE_PORT: &str = "masquerade";
 /// A NAT with another port for each destination.
 const SYMMETRIC: &str = "masquerade fully-random";
 
 /// Makes a NAT of a plant's line, with the address that its site had.
-fn put_behind_nat(plant: &Plant, nat: &str) {
+pub(super) fn put_behind_nat(plant: &Plant, nat: &str) {
     let (line, site, number) = (plant.line.as_ref().unwrap(), &plant.site, plant.number);
     let (inside, router) = (format!("192.168.{number}.1"), format!("198.51.100.{}", number * 4 + 1));
     line.ip(&["link", "del", WIRE]).unwrap();
-    line.ip(&["addr", "add", &format!("{inside}/24"), "dev", LEFT]).unwrap();
     line.ip(&["addr", "add", &format!("{}/30", plant.ipv4), "dev", RIGHT]).unwrap();
     line.ip(&["route", "add", "default", "via", &router]).unwrap();
-    line.sysctl("net/ipv4/ip_forward", "1").unwrap();
     site.ip(&["addr", "flush", "dev", WAN, "scope", "global"]).unwrap();
-    site.ip(&["addr", "add", &format!("192.168.{number}.2/24"), "dev", WAN]).unwrap();
-    site.ip(&["route", "replace", "default", "via", &inside]).unwrap();
+    translate(line, &inside, nat);
+    join(site, &inside);
+}
+
+/// Makes a NAT of a box between [`LEFT`], where it gets this address, and [`RIGHT`].
+fn translate(nat_box: &Namespace, inside: &str, nat: &str) {
+    nat_box.ip(&["addr", "add", &format!("{inside}/24"), "dev", LEFT]).unwrap();
+    nat_box.sysctl("net/ipv4/ip_forward", "1").unwrap();
     for command in [
         "add table ip nat",
         "add chain ip nat in { type filter hook input priority 0 ; policy drop ; }",
@@ -56,8 +61,15 @@ fn put_behind_nat(plant: &Plant, nat: &str) {
         "add chain ip nat out { type nat hook postrouting priority 100 ; }",
         &format!("add rule ip nat out oifname \"{RIGHT}\" {nat}"),
     ] {
-        line.run(&["nft", command]).unwrap();
+        nat_box.run(&["nft", command]).unwrap();
     }
+}
+
+/// Gives a site an address behind a NAT.
+fn join(site: &Namespace, inside: &str) {
+    let own = format!("{}2/24", &inside[..inside.len() - 1]);
+    site.ip(&["addr", "add", &own, "dev", WAN]).unwrap();
+    site.ip(&["route", "replace", "default", "via", inside]).unwrap();
 }
 
 /// Three plants, of which the first and the last are behind NAT, and their boxes.
@@ -73,13 +85,18 @@ impl Hub {
     }
 
     fn behind(nats: [&str; 2]) -> Self {
+        Self::by(|plant, number| put_behind_nat(plant, nats[number]))
+    }
+
+    /// A hub, and two spokes, which `put_behind` moves behind what is in front of them: the plant, and 0 or 1.
+    fn by(mut put_behind: impl FnMut(&Plant, usize)) -> Self {
         let shape = PlantsShape { plants: 3, machine_mtu: 1500, lan_mtu: 1500, ..PlantsShape::default() };
         let plants = Plants::build(&shape).unwrap();
         for plant in &plants.plants {
             plant.stations[0].gateway.bridge().unwrap();
         }
-        for (behind, nat) in [0, 2].into_iter().zip(nats) {
-            put_behind_nat(&plants.plants[behind], nat);
+        for (number, spoke) in [0, 2].into_iter().enumerate() {
+            put_behind(&plants.plants[spoke], number);
         }
         let scratch = Scratch::new().unwrap();
         keygen::cak(KeyLength::Bits128, None, &scratch.path().join("line.cak")).unwrap();
@@ -158,6 +175,11 @@ impl Hub {
         site.peers.into_iter().find(|peer| peer.name == name).unwrap()
     }
 
+    /// All that the spokes have said.
+    fn said(&self) -> String {
+        [0, 2].map(|spoke: usize| self.sites[spoke].log()).join("\n\n")
+    }
+
     fn command(&self, arguments: &[&str]) -> String {
         let variable = format!("FRAMEWARD_RUNTIME_DIR={}", self.scratch.path().join("run").display());
         let command = [&["env", &variable, program().to_str().unwrap()], arguments].concat();
@@ -208,6 +230,7 @@ fn machines_behind_two_nats_reach_each_other_through_the_hub() {
         let peer = hub.peer(own, other);
         assert_eq!((peer.state.as_str(), peer.via.as_deref()), ("connected", Some("plant-2")));
         assert_eq!((&peer.address, &peer.seen_at), (&None, &None), "{peer:#?}");
+        assert_eq!(peer.round_trips, None, "a hub answers no probes in the name of others");
         assert!(counter(&hub.peer(own, 1).counters, "OutPktsRelayed") > 400);
         assert!(counter(&hub.peer(1, own).counters, "InPktsRelayed") > 400);
     }
@@ -256,7 +279,7 @@ fn counted_until(hub: &Hub, (from, to): (usize, usize), seed: u64, is: impl Fn()
     let (mut sent, mut came) = (Vec::new(), Vec::new());
     let (end, mut so_since) = (Instant::now() + 2 * DEADLINE, None::<Instant>);
     while so_since.is_none_or(|since| since.elapsed() < Duration::from_secs(1)) {
-        assert!(Instant::now() < end, "{:#?}", hub.sites[0].report());
+        assert!(Instant::now() < end, "{:#?} {}", hub.sites[0].report(), hub.said());
         let number = sent.len();
         let frame = marked(to.mac, from.mac, EXPERIMENT, 46 + number * 97 % 1400, seed + number as u64);
         sender.send(&frame).unwrap();
@@ -298,6 +321,9 @@ fn a_direct_way_between_two_nats_is_found_while_frames_flow_and_lost_again() {
         let peer = hub.peer(own, other);
         assert_eq!(peer.address, Some(format!("{}:{PORT}", hub.plants.plants[other].ipv4)), "{peer:#?}");
         assert!(is_up(&peer) && peer.not_direct.is_empty(), "{peer:#?}");
+        hub.until(own, "probes are answered", |report| {
+            report.sites[0].peers.iter().any(|peer| peer.via.is_some() && peer.round_trips.is_some())
+        });
     }
     // The hub has nothing to do with frames any more.
     let relayed = || counter(&hub.peer(1, 0).counters, "InPktsRelayed");

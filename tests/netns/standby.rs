@@ -9,7 +9,7 @@
 //! Machines send a numbered frame each millisecond. Each number is counted at its receiver: once, twice, or not at all.
 
 mod beats;
-mod flows;
+pub(super) mod flows;
 
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,12 @@ use lab::{Capture, PacketSocket, Plants};
 use nix::sys::signal::Signal;
 use perf::demo::sites::SitesChoice;
 use report::site::StandbyReport;
+use tunnel::standby::DEFAULT_TAKEOVER;
 
 use super::onebox::{MKA, OneBox};
 use super::{DEADLINE, EXPERIMENT, counter};
 use beats::Beats;
-use flows::{Flows, LongLine};
+use flows::{Flow, Flows, LongLine};
 
 const CYCLE: Duration = Duration::from_millis(1);
 /// Generous: for machines that have other things to do.
@@ -33,8 +34,8 @@ const SLOW: u64 = 400;
 const LEASE: Duration = Duration::from_millis(SLOW * 5 / 8);
 /// Rounds until enough of them count: in those a box did not stand still that should have gone on.
 const ROUNDS: usize = 10;
-/// Far more than the default, and far less than any time that somebody would notice as none.
-const QUICK: Duration = Duration::from_millis(400);
+/// Longest time without a frame if a box is killed, with the default.
+const NO_FRAME: Duration = Duration::from_millis(50);
 /// Time from one end of a [`LongLine`] to the other.
 const FAR: Duration = Duration::from_millis(30);
 /// One whose packets are under way for longer than a process takes to end.
@@ -146,35 +147,43 @@ fn a_killed_box_is_followed_by_the_other_and_comes_back_as_standby() {
     boxes.stop();
 }
 
-/// Each kill in time for a machine that is busy with other things, and one of some in the time that it really takes. `FRAMEWARD_STANDBY_KILLS`:
-/// so many, whose times are told.
+/// The time without a frame, less what this machine is late: as much as frames that pass no box, or as beats of the box that follows. One kill of
+/// some has to take no longer than it does on a machine with nothing else to do. `FRAMEWARD_STANDBY_KILLS`: so many, whose times are told.
 #[test]
-fn the_default_takes_over_in_milliseconds() {
+fn by_default_frames_pass_again_50_ms_after_a_kill() {
     let asked = std::env::var("FRAMEWARD_STANDBY_KILLS").ok().map(|kills| kills.parse::<usize>().unwrap());
-    let mut boxes = started(40);
+    let takeover = DEFAULT_TAKEOVER.as_millis() as u64;
+    let mut boxes = started(takeover);
     let mut gaps = Vec::new();
     while gaps.len() < asked.unwrap_or(8) {
         let active = ready(&boxes);
         // On a busy machine it may take over before the kill.
         let other = standby(&boxes, 1 - active).takeovers;
-        let flows = Flows::start(&boxes);
+        let (flows, beside) = (Flows::start(&boxes), Flow::beside(&boxes));
+        let beats = Beats::start(&boxes);
         wait(Duration::from_secs(1));
         boxes.sites[active].program().signal(Signal::SIGKILL).unwrap();
         until_taken_over(&boxes, 1 - active, other);
         wait(Duration::from_secs(1));
-        let flows = flows.end("kill, by default");
+        let late_beats = beats.longest_of(&boxes, 1 - active).saturating_sub(DEFAULT_TAKEOVER / 8);
+        let (flows, beside) = (flows.end("kill, by default"), beside.end_alone());
         let gap = flows.iter().map(|flow| flow.gap).max().unwrap();
         assert!(gap < Duration::from_secs(5), "{flows:#?}");
-        gaps.push(gap);
+        assert_eq!(beside.lost, 0, "{beside:#?}");
+        let late = beside.gap.saturating_sub(CYCLE).max(late_beats);
+        gaps.push((gap.saturating_sub(late), gap));
         boxes.restart(active, Signal::SIGKILL);
         boxes.secured();
-        if asked.is_none() && gap < QUICK {
+        if asked.is_none() && gap < NO_FRAME + late {
             break;
         }
     }
     gaps.sort();
-    println!("no frame for {gaps:?}, median {:?}", gaps[gaps.len() / 2]);
-    assert!(gaps[0] < QUICK, "{gaps:?}");
+    println!(
+        "no frame for so long, less what was late, and in all: {gaps:?}, median {:?}",
+        gaps[gaps.len() / 2]
+    );
+    assert!(gaps[0].0 < NO_FRAME, "{gaps:?}");
     boxes.stop();
 }
 

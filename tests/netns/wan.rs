@@ -13,6 +13,7 @@ mod flood;
 mod held;
 mod impaired;
 mod impostor;
+mod moved;
 mod nat;
 mod providers;
 mod scan;

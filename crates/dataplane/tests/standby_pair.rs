@@ -22,10 +22,12 @@ use plants::{Plants, eapol, peer, station};
 use suite::beat::BeatKey;
 use suite::identity::Identity;
 use testkit::frames::payload;
-use tunnel::standby::{LONGEST_TAKEOVER, Role, Timing};
+use tunnel::standby::{DEFAULT_TAKEOVER, LONGEST_TAKEOVER, Role, Timing};
 use wire::Instant;
 
-const TAKEOVER: Duration = Duration::from_millis(40);
+const TAKEOVER: Duration = DEFAULT_TAKEOVER;
+/// Longest time without a frame if a box is killed, with the default.
+const NO_FRAME: u64 = 50;
 const GROUP: [u8; 6] = [0x03, 0, 0, 0, 0, 9];
 const ETHER_TYPE: [u8; 2] = [0x88, 0x92];
 /// Of frames of a box: beats, and what shows switches where a station is.
@@ -317,6 +319,70 @@ fn a_box_that_drains_leaves_mkpdus_of_stations_to_the_other() {
     pair.out = Default::default();
     pair.run(5);
     assert_eq!([0, 1].map(|number| pair.count(number, &eapol(station(6), 100))), [0, 1]);
+}
+
+/// A numbered frame of a machine at each LAN to one at the other, each millisecond, while the box that forwards is killed.
+struct Cyclic {
+    machines: [[u8; 6]; 2],
+    next: u64,
+    /// The box to which the switch sends what is for the machine at site 2.
+    port: usize,
+}
+
+impl Cyclic {
+    fn frame(&self, from: usize, number: u64) -> Vec<u8> {
+        let [own, other] = [self.machines[from], self.machines[1 - from]];
+        [&other[..], &own, &ETHER_TYPE, &number.to_be_bytes(), &[0; 52]].concat()
+    }
+
+    /// So many milliseconds. The switch learns by what a box shows.
+    fn run(&mut self, pair: &mut Pair, milliseconds: u64) {
+        for _ in 0..milliseconds {
+            let [there, back] = [0, 1].map(|from| self.frame(from, self.next));
+            pair.send(&[self.port], &there);
+            pair.send(&[2], &back);
+            self.next += 1;
+            pair.run(1);
+            if pair.still[self.port] && pair.shown.last().unwrap().contains(&self.machines[1]) {
+                self.port = 1 - self.port;
+            }
+        }
+    }
+
+    /// The longest row of numbers that did not come, there and back. None came twice.
+    fn gaps(&self, pair: &Pair) -> [u64; 2] {
+        [0, 1].map(|from| {
+            let of = |out: &Vec<u8>| out[..14] == self.frame(from, 0)[..14];
+            let came = pair.out.iter().flatten().filter(|out| of(out));
+            let mut numbers: Vec<_> =
+                came.map(|out| u64::from_be_bytes(*out[14..].first_chunk().unwrap())).collect();
+            numbers.sort_unstable();
+            let of_two = numbers.windows(2).map(|pair| pair[1].checked_sub(pair[0] + 1).expect("once"));
+            assert!(numbers.last().is_some_and(|last| last + 5 > self.next), "{numbers:?}");
+            of_two.max().unwrap()
+        })
+    }
+}
+
+/// Whichever box forwards, and at whatever moment between two beats it dies. Under load, too: this clock is a virtual one.
+#[test]
+fn machines_at_both_lans_miss_less_than_50_ms_when_a_box_is_killed() {
+    for active in [0, 1] {
+        for moment in 0..12 {
+            let mut pair = Pair::new();
+            let mut cyclic = Cyclic { machines: [station(1), station(9)], next: 0, port: active };
+            if active == 1 {
+                pair.hand_over(0);
+                pair.until_active(1);
+            }
+            // Switch and sites learn; a box that has handed over lets nothing pass any more.
+            cyclic.run(&mut pair, 2000 + moment);
+            pair.still[active] = true;
+            cyclic.run(&mut pair, 500);
+            let gaps = cyclic.gaps(&pair);
+            assert!(gaps.iter().all(|gap| (20..NO_FRAME).contains(gap)), "box {active}, {moment}: {gaps:?}");
+        }
+    }
 }
 
 /// A box that died delivers nothing, so what comes from a station is no repetition.

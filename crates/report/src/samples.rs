@@ -178,6 +178,7 @@ pub fn sample_site() -> SiteReport {
         reason: String::new(),
         address: Some("198.51.100.7:7787".into()),
         round_trip_us: Some(812),
+        round_trips: None,
         path: None,
         path_payload: Some(1472),
         paths: vec![

@@ -152,6 +152,9 @@ pub struct SitePeerReport {
     /// Microseconds of a round trip over the management channel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub round_trip_us: Option<u64>,
+    /// Round trips of the last probes, of a peer without paths.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub round_trips: Option<RoundTripsReport>,
     /// Where frames of known flows go: `kernel`, or `user space: ` and why; both ways apart if they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub path: Option<String>,
@@ -221,7 +224,7 @@ pub struct SitePathReport {
     pub payload: Option<u16>,
 }
 
-/// Round trips of the last probes on a path, at most 250.
+/// Round trips of the last probes on a path, or to a peer with one way; at most 250.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RoundTripsReport {
     /// Number of answered probes.

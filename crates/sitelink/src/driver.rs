@@ -14,9 +14,8 @@ use quinn::{Endpoint, TokioRuntime, TransportConfig};
 use suite::identity::RecognitionKey;
 use suite::knock::KnockKey;
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
-use tokio::sync::mpsc;
-use tokio::task::AbortHandle;
-use tokio::time::{sleep, timeout};
+use tokio::sync::{Notify, mpsc};
+use tokio::time::timeout;
 use tunnel::{Command, Event, Instance, Mode, PeerId, Session, SessionSettings};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
@@ -27,7 +26,7 @@ use super::guard;
 use super::kernel::{self, KernelSite};
 use super::live::LiveStations;
 use super::paths::PeerPaths;
-use super::peer::Peer;
+use super::peer::{Following, Peer};
 use super::random;
 use super::settings::{ManagerPeer, ManagerSettings};
 use super::shared::{DriverEvent, Shared};
@@ -47,7 +46,7 @@ const FRAMES: usize = 256;
 /// Time for telling the peers about the end.
 const FAREWELL: Duration = Duration::from_millis(500);
 /// Interval at which fixed endpoints are resolved again.
-const LOOK_AGAIN: Duration = Duration::from_secs(60);
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// Pause before a name that could not be resolved is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(3);
 /// Interval between notices of strangers.
@@ -456,14 +455,15 @@ fn hear_the_bell(bell: UnixStream, shared: Arc<Shared>) -> io::Result<impl Futur
     })
 }
 
-/// Resolves the endpoint of a peer with header encryption or a plain one, again and again: its name may get another address.
+/// Resolves the endpoint of a peer with header encryption or a plain one, again and again: its name may get another address. At once if the peer
+/// wants it.
 fn follow(
     peer: PeerId,
     settings: &ManagerPeer,
     local: SocketAddr,
     shared: &Arc<Shared>,
     news: &mpsc::Sender<DriverEvent>,
-) -> Option<AbortHandle> {
+) -> Option<Following> {
     let beyond = match settings.mode {
         Mode::Identifier => return None,
         // Data is beside the management channel, one port above.
@@ -472,6 +472,8 @@ fn follow(
     };
     let host = settings.endpoint.clone()?;
     let (shared, news) = (Arc::clone(shared), news.clone());
+    let at_once = Arc::new(Notify::new());
+    let asked = Arc::clone(&at_once);
     let following = tokio::spawn(async move {
         let name = Name::new(host, local);
         loop {
@@ -489,8 +491,8 @@ fn follow(
                 }
             };
             shared.stir.notify_one();
-            sleep(pause).await;
+            let _ = timeout(pause, asked.notified()).await;
         }
     });
-    Some(following.abort_handle())
+    Some(Following::new(following.abort_handle(), at_once))
 }

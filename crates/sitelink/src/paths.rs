@@ -40,10 +40,11 @@ use super::transport::FLOOR;
 pub(super) use before_proof::reaches;
 use before_proof::{made_at, places_before_proof};
 use choice::{AllFigures, Choice};
-use meter::{Answered, Meter};
+use meter::Answered;
+pub(super) use meter::Meter;
 use orders::{Told, Wanted};
-use path::{PeerPath, keys_of};
-pub(super) use path::{is_of_version, source_of};
+use path::PeerPath;
+pub(super) use path::{is_of_version, keys_of, source_of};
 
 /// Time after a connection in which a path that was up before is not told to be down: it is being proved.
 const PROVING: Duration = Duration::from_secs(2);

@@ -1,12 +1,14 @@
 //! A peer: its session, its connection if there is one, and where its data goes.
 
 mod connecting;
+mod round_trips;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use suite::identity::PublicKey;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 use tunnel::{ChannelState, Command, Message, Mode, PeerId, Session, SiteName, Stream};
 
@@ -21,6 +23,7 @@ use super::status::{ConnState, PeerStatus, canonical};
 use super::tls::key_exchange_of;
 use super::unproved_move::UnprovedMove;
 use dataplane::site::{LanFrame, ToWorker, relayed_peer};
+use round_trips::RoundTripProbes;
 
 /// Time for which the site with the higher key waits for the other one's connection, before it connects itself.
 pub(super) const GRACE: Duration = Duration::from_millis(500);
@@ -42,8 +45,7 @@ pub(super) struct Peer {
     channel: Option<PeerConnection>,
     dial: Option<Arc<Dial>>,
     dialling: Option<AbortHandle>,
-    /// Looks its endpoint up, now and after its name has changed.
-    following: Option<AbortHandle>,
+    following: Option<Following>,
     reached: Reached,
     address: LastSent<Option<SocketAddr>>,
     payload: LastSent<Option<u16>>,
@@ -61,7 +63,38 @@ pub(super) struct Peer {
     move_told: Option<wire::Instant>,
     /// Several paths to it, if it is configured so.
     paths: Option<PeerPaths>,
+    /// Probes of the one way to it otherwise, while it is connected without a relay.
+    round_trips: Option<RoundTripProbes>,
     shared: Arc<Shared>,
+}
+
+/// Looks the endpoint of a peer up whose data goes there: now, after a while, and when the peer is elsewhere.
+#[derive(Debug)]
+pub(super) struct Following {
+    task: AbortHandle,
+    /// Has it looked up at once.
+    at_once: Arc<Notify>,
+    /// Where the channel was when it was looked up.
+    channel_at: Option<SocketAddr>,
+}
+
+impl Following {
+    pub(super) const fn new(task: AbortHandle, at_once: Arc<Notify>) -> Self {
+        Self { task, at_once, channel_at: None }
+    }
+
+    /// The channel is there. The peer's name may have another address, too.
+    fn look_at(&mut self, channel: SocketAddr) {
+        if self.channel_at.replace(channel) != Some(channel) {
+            self.at_once.notify_one();
+        }
+    }
+}
+
+impl Drop for Following {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
 }
 
 /// State of its channel, since when, and why: a reason goes with the state that it explains.
@@ -88,7 +121,7 @@ impl Peer {
         caller: bool,
         session: Option<Session>,
         dial: Option<Arc<Dial>>,
-        following: Option<AbortHandle>,
+        following: Option<Following>,
         shared: &Arc<Shared>,
     ) -> Self {
         let mut peer = Self {
@@ -116,6 +149,7 @@ impl Peer {
             told_seen: None,
             move_told: None,
             paths: None,
+            round_trips: None,
             shared: Arc::clone(shared),
         };
         peer.call(if caller { Duration::ZERO } else { GRACE });
@@ -291,6 +325,9 @@ impl Peer {
                 }
                 None => self.note_new_address(&channel),
             }
+            if let Some(round_trips) = &mut self.round_trips {
+                round_trips.turn(now, channel.connection.remote_address(), &self.shared);
+            }
         }
         self.channel = Some(channel);
         left == 0
@@ -310,6 +347,9 @@ impl Peer {
                 self.claimed = Some(UnprovedMove::new(address));
             }
             return;
+        }
+        if let Some(following) = &mut self.following {
+            following.look_at(address);
         }
         self.claimed = None;
         let payload = channel.connection.stats().path.current_mtu;
@@ -410,6 +450,7 @@ impl Peer {
                 .filter(|_| !self.is_relayed())
                 .map(canonical),
             round_trip: paths.and(connected).and_then(|_| paths?.round_trip(now)).or(quic),
+            round_trips: self.round_trips.as_ref().and_then(|probes| probes.round_trips(now)),
             path_payload: paths.map_or(self.payload.is, PeerPaths::payload),
             seen_at: connected.and(self.seen_at),
             key_exchange: connected.map(|channel| key_exchange_of(&channel.connection)),

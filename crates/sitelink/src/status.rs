@@ -44,6 +44,8 @@ pub struct PeerStatus {
     pub address: Option<SocketAddr>,
     /// Round-trip time, smoothed, while connected.
     pub round_trip: Option<Duration>,
+    /// Round trips of the last probes beside the channel, while connected without a relay; `None` of a peer with paths, which have their own.
+    pub round_trips: Option<RoundTrips>,
     /// Octets of the largest UDP payload on the way to it, as far as that is known.
     pub path_payload: Option<u16>,
     /// This site's address as the peer sees it, while connected: another one than this site's own if a NAT is between
@@ -102,6 +104,7 @@ impl PeerStatus {
             not_direct: String::new(),
             address: None,
             round_trip: None,
+            round_trips: None,
             path_payload: None,
             seen_at: None,
             key_exchange: None,

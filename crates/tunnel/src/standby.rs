@@ -58,6 +58,9 @@ pub use election::Election;
 /// Time for which a box that has handed over lets pass what is under way to it.
 pub const DRAIN: Duration = Duration::from_secs(1);
 
+/// T, if the configuration does not say otherwise: frames flow again within 50 ms of the death of a box.
+pub const DEFAULT_TAKEOVER: Duration = Duration::from_millis(40);
+
 /// Longest T of a configuration.
 pub const LONGEST_TAKEOVER: Duration = Duration::from_secs(2);
 

@@ -56,7 +56,7 @@ fn spokes(nats: [&str; 2], spoke_port: u16) -> Hub {
 }
 
 /// Counted frames both ways, some of them in two packets, and TCP.
-fn frames_cross(hub: &Hub, one: usize, other: usize, seed: u64) {
+pub(super) fn frames_cross(hub: &Hub, one: usize, other: usize, seed: u64) {
     hub.reaches(one, other, 1472);
     hub.reaches(other, one, 1472);
     for (from, to, seed) in [(one, other, seed), (other, one, seed + 10_000)] {

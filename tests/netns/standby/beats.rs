@@ -38,9 +38,14 @@ impl Beats {
         beats.into_iter().map(|(from, at)| (from, longest(at))).collect()
     }
 
+    /// The longest time without a beat of a box.
+    pub(super) fn longest_of(self, boxes: &OneBox, plant: usize) -> Duration {
+        self.pauses()[&address(boxes, plant)]
+    }
+
     /// Whether a box stood still for longer than its lease.
     pub(super) fn show_stall_of(self, boxes: &OneBox, plant: usize) -> bool {
-        self.pauses()[&address(boxes, plant)] >= LEASE
+        self.longest_of(boxes, plant) >= LEASE
     }
 
     /// The same of either box.

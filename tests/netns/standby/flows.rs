@@ -14,7 +14,7 @@ use crate::EXPERIMENT;
 use crate::onebox::OneBox;
 
 /// Frames of one machine to another, or to a group, and what came of them.
-struct Flow {
+pub(super) struct Flow {
     stop: Arc<AtomicBool>,
     sender: JoinHandle<usize>,
     receiver: JoinHandle<Vec<(u32, Instant)>>,
@@ -76,6 +76,18 @@ impl Flow {
         Self { stop, sender, receiver }
     }
 
+    /// Frames between the two machines of the one LAN, which pass switches and no box.
+    pub(super) fn beside(boxes: &OneBox) -> Self {
+        let (a, b) = (boxes.machine(0), boxes.machine(1));
+        Self::start(a, b, b.mac, 4)
+    }
+
+    /// Figures of one that is none of [`Flows`].
+    pub(super) fn end_alone(self) -> Counted {
+        self.stop.store(true, Ordering::Relaxed);
+        self.end()
+    }
+
     fn end(self) -> Counted {
         let sent = self.sender.join().unwrap();
         let heard = self.receiver.join().unwrap();
@@ -115,13 +127,13 @@ impl Flows {
 }
 
 /// The line of a plant as a long one: each frame comes so much later. Until it is dropped.
-pub(super) struct LongLine {
+pub(crate) struct LongLine {
     stop: Arc<AtomicBool>,
     ways: Vec<JoinHandle<()>>,
 }
 
 impl LongLine {
-    pub(super) fn start(plants: &Plants, plant: usize, far: Duration) -> Self {
+    pub(crate) fn start(plants: &Plants, plant: usize, far: Duration) -> Self {
         let plant = &plants.plants[plant];
         plants.fill_checksums(plant).unwrap();
         let line = plant.line.as_ref().unwrap();

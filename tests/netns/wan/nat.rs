@@ -4,8 +4,10 @@
 //!  [site 1] ── line 1 ── router ── line 2 ── [site 2: no endpoint for plant-1]
 //!  198.51.100.6          masquerade: 198.51.100.9, ports of its own
 //! ```
+//!
+//! Or behind two: line 1 is a NAT as well, and the router one of a provider that forgets what is silent.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use lab::plants::PROBE;
 use lab::topology::{LEFT, RIGHT};
@@ -14,6 +16,7 @@ use perf::demo::pair::{Scratch, Station};
 use perf::demo::sites::{PORT, Sites, SitesChoice, configure, site_name};
 
 use super::{DEADLINE, PROTECTED, Wan, program};
+use crate::relayed::{ONE_PORT, put_behind_nat};
 
 /// The router's address towards plant 2, which is all that plant 2 sees.
 const OUTSIDE: &str = "198.51.100.9";
@@ -42,10 +45,14 @@ fn masquerade(plants: &Plants, ports: &str) {
     internet.ip(&["link", "set", TOWARDS, "up"]).unwrap();
 }
 
-fn behind_nat() -> Wan {
+fn plants_behind_nat() -> Plants {
     let plants =
         Plants::build(&PlantsShape { stations: 0, lan_mtu: 1500, ..PlantsShape::default() }).unwrap();
     masquerade(&plants, "20000-20999");
+    plants
+}
+
+fn behind_nat(plants: Plants) -> Wan {
     let scratch = Scratch::new().unwrap();
     configure(&scratch, &plants, &SitesChoice::default()).unwrap();
     let file = scratch.path().join("site-2.toml");
@@ -87,7 +94,7 @@ fn connections(wan: &Wan) -> u64 {
 
 #[test]
 fn a_peer_without_an_endpoint_is_reached_behind_a_nat_that_changes_its_mind() {
-    let mut wan = behind_nat();
+    let mut wan = behind_nat(plants_behind_nat());
     let outside = |port: u32| format!("{OUTSIDE}:{port}");
     let of_range = |address: &str, range: std::ops::Range<u32>| range.map(outside).any(|one| one == address);
     let first = address(&wan, 1);
@@ -140,4 +147,32 @@ fn a_peer_without_an_endpoint_is_reached_behind_a_nat_that_changes_its_mind() {
         let said = site.stop().unwrap();
         assert!(said.contains(words), "{words:?} is not in {said}");
     }
+}
+
+/// Silence of the plants, and the time after which both NATs forget a mapping, in seconds. A provider's NAT may forget one after two minutes at the
+/// earliest (RFC 4787, 4.3), and many do after 30 s. `FRAMEWARD_SILENCE_SECONDS`: so long a silence, with these 30 s.
+fn silence() -> (Duration, u32) {
+    let asked = std::env::var("FRAMEWARD_SILENCE_SECONDS").ok();
+    let seconds = asked.as_ref().map_or(16, |seconds| seconds.parse().unwrap());
+    (Duration::from_secs(seconds), if asked.is_some() { 30 } else { 6 })
+}
+
+/// No frame passes for several times as long, nor does key agreement. Then the first frame comes from outside.
+#[test]
+fn two_nats_that_forget_soon_let_frames_in_after_a_long_silence() {
+    let plants = plants_behind_nat();
+    put_behind_nat(&plants.plants[0], ONE_PORT);
+    let (silence, forgets) = silence();
+    for nat in [plants.plants[0].line.as_ref().unwrap(), &plants.internet] {
+        for of in ["udp_timeout", "udp_timeout_stream"] {
+            nat.sysctl(&format!("net/netfilter/nf_conntrack_{of}"), &forgets.to_string()).unwrap();
+        }
+    }
+    let mut wan = behind_nat(plants);
+    let before = (address(&wan, 1), connections(&wan));
+    std::thread::sleep(silence);
+    wan.cross_back(200, 64);
+    wan.cross(200, 64);
+    assert_eq!((address(&wan, 1), connections(&wan)), before, "{:#?}", wan.peer(1));
+    wan.stop();
 }

@@ -8,7 +8,7 @@
 
 mod rates;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use lab::plants::PROBE;
@@ -64,16 +64,14 @@ fn second_provider(plants: &Plants) -> Namespace {
 }
 
 /// Has a site's configuration say other lines in place of the endpoint of its peer.
-fn replace_endpoint(scratch: &Scratch, plants: &Plants, index: usize, lines: &str) {
+pub(super) fn replace_endpoint(scratch: &Scratch, plants: &Plants, index: usize, lines: &str) {
     let peer = &plants.plants[1 - index];
     let file = scratch.path().join(format!("{}.toml", site_name(plants.plants[index].number)));
     let text = std::fs::read_to_string(&file).unwrap();
-    let endpoints = [
-        format!("endpoint = \"{}:{PORT}\"\n", peer.ipv4),
-        format!("endpoint = \"[{}]:{PORT}\"\n", peer.ipv6),
-    ];
-    let endpoint = endpoints.iter().find(|endpoint| text.contains(*endpoint)).expect("an endpoint");
-    std::fs::write(&file, text.replace(endpoint, lines)).unwrap();
+    let of_peer = [format!("endpoint = \"{}:", peer.ipv4), format!("endpoint = \"[{}]:", peer.ipv6)];
+    let is_its = |line: &&str| of_peer.iter().any(|endpoint| line.starts_with(endpoint));
+    let endpoint = text.lines().find(is_its).expect("an endpoint");
+    std::fs::write(&file, text.replace(&format!("{endpoint}\n"), lines)).unwrap();
 }
 
 fn started(plants: Plants, scratch: Scratch) -> Wan {
@@ -184,7 +182,8 @@ fn counted(wan: &mut Wan, from: usize, count: usize, meanwhile: impl FnOnce(&Wan
     }
     let lost = frames.iter().filter(|frame| !arrived.contains_key(*frame)).count();
     let twice = arrived.values().filter(|times| **times > 1).count();
-    assert_eq!(arrived.keys().filter(|frame| !frames.contains(frame)).count(), 0, "of nobody");
+    let sent: BTreeSet<_> = frames.iter().collect();
+    assert_eq!(arrived.keys().filter(|frame| !sent.contains(frame)).count(), 0, "of nobody");
     (lost, twice)
 }
 
@@ -232,17 +231,20 @@ fn one_of_two_providers_dies_and_no_frame_is_lost_or_comes_twice() {
     providers.wan.stop();
 }
 
+/// `FRAMEWARD_WAN_COPIES`: so many frames. Of 200,000 the count decides between 2 in 10,000 and more; fewer show that losses are multiplied.
 #[test]
 fn independent_loss_at_two_providers_is_multiplied() {
     let mut providers = Providers::new("all");
     for provider in [0, 1] {
         providers.drop_at(provider, "numgen random mod 100 == 0 drop");
     }
-    let count = 20_000;
+    let count = std::env::var("FRAMEWARD_WAN_COPIES").map_or(20_000, |count| count.parse().unwrap());
     let (lost, twice) = counted(&mut providers.wan, 0, count, |_| {});
     println!("{lost} of {count} lost, {twice} came twice");
-    // Expected are 2.2, for every tenth frame is two packets: more than 12 come by chance once in a million runs.
-    assert!(lost <= 12 && twice == 0, "{lost} of {count} lost, {twice} came twice");
+    // Expected are 2.2 of 20,000, for every tenth frame is two packets. More than 12 come by chance once in a million runs, and of
+    // 200,000 more than 40 once in 10,000.
+    let most = (2 * count / 10_000).max(12);
+    assert!(lost <= most && twice == 0, "{lost} of {count} lost, {twice} came twice");
     for path in paths(&providers.wan, 0) {
         assert!(path.up, "{path:?}");
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use dataplane::site::Copies;
 use toml::{Spanned, Value};
-use tunnel::standby::LONGEST_TAKEOVER;
+use tunnel::standby::{DEFAULT_TAKEOVER, LONGEST_TAKEOVER};
 use tunnel::{Limits, Mode, Settings};
 
 use super::key::Absent::{Means, Needed, NeededIf, Number, Switch, Word};
@@ -191,7 +191,7 @@ section! {
         takeover: i64 {
             // Below, a scheduler's delay is taken for a death; above, nobody needs this.
             kind: Kind::Number { from: 20, to: LONGEST_TAKEOVER.as_millis() as i64 },
-            absent: Number(40),
+            absent: Number(DEFAULT_TAKEOVER.as_millis() as i64),
             meaning: "Silence of the other box after which this one takes over, in milliseconds. The same at both; of two the larger one counts. Beats go eight times as often, and a box that stood still for five eighths of it does not go on forwarding.",
             example: "peer = \"dresden-2\"\ntakeover = 100",
         }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use dataplane::site::{Site as Forwarding, datagrams, mailboxes};
 use netdev::interface::InterfaceInfo;
 use serde::Serialize;
-use sitelink::{ConnState, Manager, ManagerStatus};
+use sitelink::{ConnState, Manager, ManagerStatus, RoundTrips};
 use tunnel::{Mode, PeerId};
 
 use super::running::Running;
@@ -27,7 +27,7 @@ use report::site::{RoundTripsReport, SitePathReport, SitePeerReport, SiteReport 
 const PATIENCE: Duration = Duration::from_secs(15);
 /// When what the path carries has not grown for so long, it is what it is.
 const STEADY: Duration = Duration::from_secs(3);
-/// Answered probes of a path that are waited for, ten seconds of them: fewer show little of its jitter.
+/// Answered probes of a path or a peer that are waited for, ten seconds of them: fewer show little of its jitter.
 const PROBES: u16 = 50;
 /// Interval between looks at the site's sockets.
 const LOOK: Duration = Duration::from_millis(1);
@@ -152,12 +152,12 @@ fn all_answered(status: &ManagerStatus) -> bool {
         .all(|peer| matches!(peer.reach, ConnState::Connected | ConnState::Refused | ConnState::Without))
 }
 
-/// Whether enough probes were answered on each path that is up.
+/// Whether enough probes were answered on each path that is up, and by each peer without paths that answers some.
 fn are_measured(status: &ManagerStatus) -> bool {
+    let enough = |its: RoundTrips| its.count >= PROBES;
     let paths = status.peers.iter().flat_map(|peer| &peer.paths);
-    paths
-        .filter(|path| path.round_trip.is_some())
-        .all(|path| path.round_trips.is_some_and(|its| its.count >= PROBES))
+    paths.filter(|path| path.round_trip.is_some()).all(|path| path.round_trips.is_some_and(enough))
+        && status.peers.iter().filter_map(|peer| peer.round_trips).all(enough)
 }
 
 /// Sum of what the paths carry and of those of several that are up, and since when it has not grown.
@@ -198,9 +198,10 @@ fn of_peer(site: &Site, peer: &SitePeer, report: &SitePeerReport, lan_mtu: Optio
             let hub = peer.via.as_ref().filter(|_| report.relayed);
             let at = hub.map_or(at, |hub| format!(" through {}", hub.name));
             let trip = report.round_trip_us.map_or_else(String::new, |us| format!(", round trip {us} us"));
-            findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}")));
+            let for_plan = report.round_trips.map_or_else(String::new, for_plan);
+            findings.push(Finding::ok("peer", format!("{name} answers{at}{trip}{for_plan}")));
             findings.extend(of_paths(site, name, &report.paths));
-            findings.extend(not_measured(site, peer));
+            findings.extend(not_measured(site, peer, report));
         }
         "refused" => {
             return vec![Finding::problem(
@@ -277,7 +278,7 @@ fn of_paths(site: &Site, name: &str, paths: &[SitePathReport]) -> Vec<Finding> {
     paths.iter().zip(1..).map(of).collect()
 }
 
-/// Probes of a path, and the options of `plan` that they stand for. The jitter is between the shortest and the longest round trip, which is that
+/// Probes of a path or a peer, and the options of `plan` that they stand for. The jitter is between the shortest and the longest round trip, which is that
 /// of both ways: a frame goes one of them.
 fn for_plan(RoundTripsReport { probes, least_us, most_us }: RoundTripsReport) -> String {
     let (delay, jitter) = (least_us.div_ceil(2), most_us.saturating_sub(least_us));
@@ -286,14 +287,14 @@ fn for_plan(RoundTripsReport { probes, least_us, most_us }: RoundTripsReport) ->
     )
 }
 
-/// Cells' frames cross to a peer whose path has no probes.
-fn not_measured(site: &Site, peer: &SitePeer) -> Option<Finding> {
-    let is_meant = site.cells.is_some() && peer.mode == Mode::Identifier && peer.via.is_none();
-    (is_meant && peer.paths.is_empty()).then(|| {
+/// Cells' frames cross to a peer that has answered no probe.
+fn not_measured(site: &Site, peer: &SitePeer, report: &SitePeerReport) -> Option<Finding> {
+    let is_meant = site.cells.is_some() && peer.mode == Mode::Identifier && !report.relayed;
+    (is_meant && peer.paths.is_empty() && report.round_trips.is_none()).then(|| {
         Finding::note(
             "path",
             format!(
-                "{} has no paths, and jitter is measured on paths alone: for plan, give it paths with one path in place of its endpoint, and this site likewise there",
+                "{} has answered no probe of round trips, so its jitter is not known: wait a few seconds and run doctor again, or bring it to this version",
                 peer.name
             ),
         )

@@ -251,6 +251,11 @@ impl Station {
         &mut self.program
     }
 
+    /// What it has written to standard error so far.
+    pub fn log(&self) -> String {
+        self.program.stderr()
+    }
+
     /// Stops it with SIGTERM and returns what it wrote to standard error.
     ///
     /// # Errors

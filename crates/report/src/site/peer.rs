@@ -44,6 +44,7 @@ pub fn peer_report(
         reason: channel.map(|(_, peer)| peer.reason.clone()).unwrap_or_default(),
         address: address.map(|address| address.to_string()),
         round_trip_us: channel.and_then(|(_, peer)| peer.round_trip).map(microseconds),
+        round_trips: channel.and_then(|(_, peer)| peer.round_trips).map(round_trips),
         path: None,
         path_payload: channel.and_then(|(_, peer)| peer.path_payload),
         paths: channel.map(|(_, peer)| peer.paths.iter().map(path_report).collect()).unwrap_or_default(),

@@ -26,9 +26,9 @@ const REMEMBERED: usize = 3 * SAMPLES;
 
 /// A request to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Request {
-    pub(super) seq: u64,
-    pub(super) to: SocketAddr,
+pub(crate) struct Request {
+    pub(crate) seq: u64,
+    pub(crate) to: SocketAddr,
     /// Octets of UDP payload; 0: no filling.
     pub(super) octets: u16,
 }
@@ -45,7 +45,7 @@ struct Sent {
 
 /// What an answer has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Answered {
+pub(crate) enum Answered {
     /// Nothing: nobody asked there, or it was answered already.
     Nothing,
     /// The peer is where it was.
@@ -64,7 +64,7 @@ pub(super) struct Figures {
 
 /// One path.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     next_seq: u64,
     asked: Option<Instant>,
     sent: VecDeque<Sent>,
@@ -85,7 +85,7 @@ impl Meter {
     }
 
     /// Number of the last request.
-    pub(super) const fn last_seq(&self) -> u64 {
+    pub(crate) const fn last_seq(&self) -> u64 {
         self.next_seq
     }
 
@@ -96,7 +96,7 @@ impl Meter {
 
     /// Requests that are due: to the peer's proved address or, if there is none, to `endpoint`; and to where else the peer was
     /// heard. `octets`: of one more with filling, to the proved address.
-    pub(super) fn requests(
+    pub(crate) fn requests(
         &mut self,
         now: Instant,
         endpoint: Option<SocketAddr>,
@@ -140,7 +140,7 @@ impl Meter {
     }
 
     /// An answer of the peer has come from here.
-    pub(super) fn hear_answer(&mut self, now: Instant, from: SocketAddr, seq: u64, proved: bool) -> Answered {
+    pub(crate) fn hear_answer(&mut self, now: Instant, from: SocketAddr, seq: u64, proved: bool) -> Answered {
         let of = |sent: &&mut Sent| sent.request.seq == seq && sent.request.to == from && sent.took.is_none();
         let Some(sent) = self.sent.iter_mut().find(of) else { return Answered::Nothing };
         let (took, filled) = (now.since(sent.at), sent.request.octets > 0);
@@ -236,7 +236,7 @@ impl Meter {
     }
 
     /// Round trips of those of the last requests that were answered, late answers included. `None`: of none.
-    pub(super) fn round_trips(&self, now: Instant) -> Option<RoundTrips> {
+    pub(crate) fn round_trips(&self, now: Instant) -> Option<RoundTrips> {
         let mut took = self.last(now).filter_map(|sent| sent.took);
         let first = took.next()?;
         let first = RoundTrips { count: 1, least: first, most: first };

@@ -122,7 +122,7 @@ pub(crate) fn source_of(path: &ManagerPath) -> Result<Source, String> {
 }
 
 /// Keys of a path's probes, inward and outward.
-pub(super) fn keys_of(connection: &Connection, number: u8, ours: bool) -> Option<[ProbeKey; 2]> {
+pub(crate) fn keys_of(connection: &Connection, number: u8, ours: bool) -> Option<[ProbeKey; 2]> {
     let mut octets = zeroize::Zeroizing::new([0; 2 * PROBE_KEY_OCTETS]);
     connection.export_keying_material(&mut octets[..], LABEL, &[number]).ok()?;
     let (clients, servers) = octets.split_first_chunk::<PROBE_KEY_OCTETS>()?;

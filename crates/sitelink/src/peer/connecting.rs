@@ -5,10 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dataplane::site::relayed_peer;
+use quinn::Connection;
 use suite::identity::PublicKey;
 use tunnel::{ChannelState, Message, Mode, PeerId, Stream};
 use wire::tunnel::SITE_NAME_OCTETS;
 
+use super::round_trips::RoundTripProbes;
 use super::{GRACE, Peer};
 use crate::connection::PeerConnection;
 use crate::error::DisconnectReason;
@@ -91,14 +93,27 @@ impl Peer {
     pub(crate) fn leave(mut self) {
         self.hang_up();
         self.direct.stop();
-        if let Some(following) = self.following.take() {
-            following.abort();
-        }
+        self.following = None;
         if let Some(channel) = self.channel.take() {
             channel.close(code::REMOVED, "configured otherwise");
         }
         if let Some(paths) = &self.paths {
             paths.leave(&self.shared);
+        }
+        self.forget_round_trips();
+    }
+
+    /// Begins with probes of another connection, which is with this address.
+    fn probe_round_trips(&mut self, connection: &Connection, ours: bool, address: SocketAddr) {
+        self.forget_round_trips();
+        if relayed_peer(address).is_none() {
+            self.round_trips = RoundTripProbes::begin(self.id, connection, ours, &self.shared);
+        }
+    }
+
+    fn forget_round_trips(&mut self) {
+        if self.round_trips.take().is_some() {
+            RoundTripProbes::end(self.id, &self.shared);
         }
     }
 
@@ -141,6 +156,9 @@ impl Peer {
             None if self.mode == Mode::Identifier => self.address.is = Some(address),
             None => {}
         }
+        if self.paths.is_none() {
+            self.probe_round_trips(&connection, ours, address);
+        }
         self.channel = Some(PeerConnection::start(connection, ours, first, &self.shared));
         (self.claimed, self.seen_at, self.told_seen) = (None, None, None);
         self.shared.with_roster(|roster| roster.expect_connection(self.id, address.ip()));
@@ -182,6 +200,7 @@ impl Peer {
         if let Some(paths) = &mut self.paths {
             paths.disconnected(&self.shared);
         }
+        self.forget_round_trips();
         self.claimed = None;
         // A reason for which a peer is refused again and again is said once.
         if !why.superseded && (greeted || self.reached.why != why.text) {

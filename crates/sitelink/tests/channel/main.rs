@@ -117,6 +117,29 @@ fn a_name_is_resolved_and_one_that_cannot_be_says_so() {
     assert_eq!(third.status().peers[0].reach, ConnState::Connecting);
 }
 
+/// Round trips of a peer with one way: both ends send probes and have answers, in both modes.
+#[test]
+fn a_peer_with_one_way_tells_its_round_trips() {
+    for mode in [tunnel::Mode::Identifier, tunnel::Mode::HeaderEncryption] {
+        let [low, high] = identities();
+        let (first, second) = (socket(), socket());
+        let (here, there) =
+            (first.local_addr().expect("an address"), second.local_addr().expect("an address"));
+        let to = |identity, at| sitelink::ManagerPeer { mode, ..peer(identity, Some(at)) };
+        let sites = [
+            Site::start(&low, first, vec![to(&high, there)]),
+            Site::start(&high, second, vec![to(&low, here)]),
+        ];
+        for site in &sites {
+            until("answers come", || site.status().peers[0].round_trips.is_some_and(|its| its.count >= 3));
+            let its = site.status().peers[0].round_trips.expect("answers have come");
+            assert!(its.least <= its.most && its.most < LIMIT, "{its:?}");
+            assert!(site.status().counters.in_probes >= 6, "answers, and requests of the other end");
+            assert_eq!(site.status().counters.in_probes_not_valid, 0);
+        }
+    }
+}
+
 #[test]
 fn header_encryption_and_plain_peers_are_where_their_endpoints_are() {
     let [low, high] = identities();

@@ -12,7 +12,7 @@ use wire::time::Instant;
 use super::*;
 
 /// The partner has the same T, so a start takes 4T.
-const TIMING: Timing = Timing { takeover: Duration::from_millis(40), longest: Duration::ZERO };
+const TIMING: Timing = Timing { takeover: DEFAULT_TAKEOVER, longest: Duration::ZERO };
 
 pub(super) fn at(ms: u64) -> Instant {
     Instant::after_start(Duration::from_millis(ms))

@@ -155,17 +155,35 @@ fn a_path_that_is_up_tells_delay_and_jitter_for_plan() {
     }
 }
 
+/// The same of a peer with one way.
 #[test]
-fn where_cells_cross_a_peer_without_paths_is_told_how_its_jitter_is_measured() {
+fn a_peer_that_answers_probes_tells_delay_and_jitter_for_plan() {
+    let findings = found(ENDPOINT, 1470, |report| {
+        report.round_trip_us = Some(9120);
+        report.round_trips = Some(RoundTripsReport { probes: 250, least_us: 8801, most_us: 12_400 });
+    });
+    let words = "berlin answers, round trip 9120 us; 250 probes took 8801 to 12400 us, for frameward plan: --path-delay 4401us --path-jitter 3599us";
+    assert_eq!(findings[0], (Level::Ok, words.into()));
+}
+
+#[test]
+fn where_cells_cross_a_peer_that_answers_no_probe_has_no_jitter() {
     let paths = "paths = [{ endpoint = \"198.51.100.7:7777\" }]";
-    for (peer, cells, told) in [(ENDPOINT, true, true), (ENDPOINT, false, false), (paths, true, false)] {
+    let some = Some(RoundTripsReport { probes: 1, least_us: 700, most_us: 700 });
+    for (peer, cells, round_trips, told) in [
+        (ENDPOINT, true, None, true),
+        (ENDPOINT, true, some, false),
+        (ENDPOINT, false, None, false),
+        (paths, true, None, false),
+    ] {
         let mut site = site(peer);
         site.cells = cells.then_some(wire::EtherType(0x88b5));
-        let finding = not_measured(&site, &site.peers[0]);
+        let mut report = peer_report(&site.peers[0], None, None, None);
+        report.round_trips = round_trips;
+        let finding = not_measured(&site, &site.peers[0], &report);
         assert_eq!(finding.is_some(), told, "{peer} {cells}");
         assert!(finding.is_none_or(|finding| {
-            finding.level == Level::Note
-                && finding.text.starts_with("berlin has no paths, and jitter is measured")
+            finding.level == Level::Note && finding.text.starts_with("berlin has answered no probe")
         }));
     }
 }

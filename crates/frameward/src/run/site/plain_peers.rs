@@ -1,4 +1,4 @@
-//! Where plain peers are, for a site that has no others and so no management channel: looked up at the start and once a
+//! Where plain peers are, for a site that has no others and so no management channel: looked up at the start and twice a
 //! minute. Of two threads one looks names up, since a name server may take its time. The other one tells the worker what was found, and has
 //! the programs in the kernel, if the site has some, follow the worker.
 
@@ -18,7 +18,7 @@ use config::site::{Endpoint, Host};
 use config::{Site, SitePeer};
 
 /// Interval between look-ups of names; shorter if one failed.
-const AGAIN: Duration = Duration::from_secs(60);
+const AGAIN: Duration = Duration::from_secs(30);
 const SOON: Duration = Duration::from_secs(3);
 /// Interval at which the worker is asked what there is for the programs.
 const TURN: Duration = Duration::from_millis(50);
