@@ -218,7 +218,7 @@ fn a_cell_changes_while_its_other_relations_go_on() {
     // Another master key: nothing goes on, and nothing passes until the other side has it too.
     for side in [0, 1] {
         let mut changed = settings(side, 1..4);
-        changed.master = suite::fieldbus::MasterKey::new(&[6; 32]);
+        changed.master_keys = suite::fieldbus::MasterKey::new(&[6; 32]).into();
         pair.gateway.change_cell(NAMES[side], changed).unwrap();
         assert_eq!(pair.relation(side, 1).state, RelationState::NoSession);
         pair.turn();
