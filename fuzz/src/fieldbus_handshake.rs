@@ -13,7 +13,10 @@ use fieldbus::relation::Relation;
 use fieldbus::session::{EpochKey, SessionNumber};
 use suite::SealJob;
 use suite::fieldbus::MasterKey;
-use wire::fieldbus::{CellSuite, ETHERTYPE, FrameId, HELLO_AUTHENTICATED_OCTETS, HandshakeNonce, Hello, HelloState, KeyId, Protect, Protection, Seq};
+use wire::fieldbus::{
+    CellSuite, ETHERTYPE, FrameId, HELLO_AUTHENTICATED_OCTETS, HandshakeNonce, Hello, HelloState, KeyId,
+    Protect, Protection, Seq,
+};
 use wire::{Instant, MacAddr};
 
 /// The most operations of a run.

@@ -350,7 +350,8 @@ impl CellControl {
     /// Number of relations whose sessions rest on none of these master keys.
     pub(crate) fn sessions_under_other_keys(&self, keys: &MasterKeys) -> usize {
         let known: Vec<_> = keys.iter().map(MasterKey::id).collect();
-        let is_other = |of: &&RelationControl| of.handshake.session_key().is_some_and(|id| !known.contains(&id));
+        let is_other =
+            |of: &&RelationControl| of.handshake.session_key().is_some_and(|id| !known.contains(&id));
         self.relations.iter().filter(is_other).count()
     }
 

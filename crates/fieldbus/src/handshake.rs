@@ -51,7 +51,8 @@
 //! under one of them and says which other one the sender has, so both ends know the agreed key ([`hello_codec`]'s
 //! table). An end asks anew under each of its keys. It answers under the agreed key, and enters a session under no
 //! other. The keys of a session come from the master key of its HELLOs. An end whose session rests on its second key
-//! asks for one under the first every [`PREFERRED_INTERVAL`]; the session goes on meanwhile. A change of keys
+//! asks for one under the first, a few times at once and then every [`PREFERRED_INTERVAL`]; the session goes on
+//! meanwhile. A change of keys
 //! ([`Handshake::change_keys`]) draws another offer, so no answer from before it is accepted behind it. Under a removed
 //! key no HELLO is accepted. A session of that key goes on until another is running, for [`REMOVED_KEY_TIME`] at most.
 //!
@@ -270,8 +271,7 @@ impl Handshake {
         self.sessions = self.sessions.wrapping_add(1);
         let Offer { nonce: own, key_id } = self.offer;
         let key = Arc::clone(self.hello_codec.key(*under));
-        let pair =
-            NoncePair::new(SessionNumber(self.sessions), key, own, key_id, hello.own, hello.key_id);
+        let pair = NoncePair::new(SessionNumber(self.sessions), key, own, key_id, hello.own, hello.key_id);
         let session = pair.session(&self.hello_codec.relation, self.hello_codec.protection);
         self.newest = Some(pair);
         (self.confirmed, self.verified, self.wanted) = (false, false, false);
@@ -346,7 +346,7 @@ impl Handshake {
         }
         // Peers answered the offer before they knew of these keys.
         self.renew_offer();
-        self.due = Some(now);
+        (self.asked, self.due) = (0, Some(now));
         self.removed_until = if self.rests_on_removed_key() {
             self.removed_until.or(Some(now + REMOVED_KEY_TIME))
         } else {
@@ -419,7 +419,9 @@ impl Handshake {
         } else if !self.confirmed || self.wanted {
             self.ask_anew();
         } else if self.asks_for_another() {
-            self.due = Some(now + PREFERRED_INTERVAL);
+            // Soon again at first, for a HELLO may be lost.
+            let is_first = self.asked <= HELLO_TRIES;
+            self.due = Some(now + if is_first { HELLO_INTERVAL } else { PREFERRED_INTERVAL });
             self.queue_offer(None, 0);
         } else {
             self.due = None;

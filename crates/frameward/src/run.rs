@@ -443,9 +443,8 @@ impl Running {
     }
 
     fn rekey(&mut self, link: &str) -> Result<(), String> {
-        let has_cell = |running: &&RunningLink| {
-            running.config.cell.as_ref().is_some_and(|cell| cell.name == *link)
-        };
+        let has_cell =
+            |running: &&RunningLink| running.config.cell.as_ref().is_some_and(|cell| cell.name == *link);
         if let Some(running) = self.links.iter().find(has_cell) {
             let is_renewed = self.control.renew_cell_sessions(&running.config.name);
             return if is_renewed {

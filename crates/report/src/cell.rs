@@ -317,7 +317,8 @@ impl CellReport {
 
     /// Number of relations whose sessions rest on another master key than the preferred one.
     pub fn under_other_key(&self) -> usize {
-        let is_other = |of: &&RelationReport| of.master_key.as_ref().is_some_and(|key| *key != self.master_key);
+        let is_other =
+            |of: &&RelationReport| of.master_key.as_ref().is_some_and(|key| *key != self.master_key);
         self.relations.iter().filter(is_other).count()
     }
 

@@ -55,22 +55,12 @@ impl NoncePair {
         key_id.0.wrapping_sub(self.last_transmit().0)
     }
 
-    pub(super) fn transmit_key(
-        &self,
-        relation: &Relation,
-        protection: Protection,
-        epoch: u64,
-    ) -> EpochKey {
+    pub(super) fn transmit_key(&self, relation: &Relation, protection: Protection, epoch: u64) -> EpochKey {
         let context = self.direction(relation, protection, relation.local() == Local::Higher, epoch);
         EpochKey { key_id: nth(self.transmit, epoch), epoch, key: self.key.master.direction_key(&context) }
     }
 
-    pub(super) fn receive_key(
-        &self,
-        relation: &Relation,
-        protection: Protection,
-        epoch: u64,
-    ) -> EpochKey {
+    pub(super) fn receive_key(&self, relation: &Relation, protection: Protection, epoch: u64) -> EpochKey {
         let context = self.direction(relation, protection, relation.local() == Local::Lower, epoch);
         EpochKey { key_id: nth(self.receive, epoch), epoch, key: self.key.master.direction_key(&context) }
     }

@@ -163,7 +163,9 @@ impl Plant {
             }
             if self.next_cycle <= self.now {
                 self.next_cycle += CYCLE;
-                for end in [0, 1].into_iter().filter(|end| self.silent_machine != Some(*end)).collect::<Vec<_>>() {
+                for end in
+                    [0, 1].into_iter().filter(|end| self.silent_machine != Some(*end)).collect::<Vec<_>>()
+                {
                     (0..self.relations).for_each(|number| self.machine_sends(end, number));
                 }
             }

@@ -9,7 +9,8 @@ use fieldbus::handshake::{
 use fieldbus::relation::Relation;
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{
-    CellSuite, ETHERTYPE, FrameId, HELLO_AUTHENTICATED_OCTETS, HandshakeNonce, Hello, HelloState, KeyId, Protect, Protection,
+    CellSuite, ETHERTYPE, FrameId, HELLO_AUTHENTICATED_OCTETS, HandshakeNonce, Hello, HelloState, KeyId,
+    Protect, Protection,
 };
 use wire::{EtherType, Instant, MacAddr};
 

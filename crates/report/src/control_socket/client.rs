@@ -62,7 +62,9 @@ pub enum RequestError {
     #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
     /// Some relations have no new session.
-    #[error("fieldbus {0:?}: asked for new sessions, but {1} relations have none yet; frameward status shows why")]
+    #[error(
+        "fieldbus {0:?}: asked for new sessions, but {1} relations have none yet; frameward status shows why"
+    )]
     NoSessions(String, usize),
 }
 
@@ -108,9 +110,8 @@ pub fn clear(directory: &Path, name: &str) -> Result<Outcome, RequestError> {
 /// # Errors
 /// [`RequestError`].
 pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<Rekeyed, RequestError> {
-    let reported = || -> Result<GatewayReport, RequestError> {
-        Ok(crate::parse(name, &crate::ask(directory, name)?)?)
-    };
+    let reported =
+        || -> Result<GatewayReport, RequestError> { Ok(crate::parse(name, &crate::ask(directory, name)?)?) };
     let before = reported()?;
     let Outcome { done, lines } = change(directory, name, &Request::Rekey { link: link.to_owned() })?;
     if !done {

@@ -19,9 +19,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
     let counters = status.map(|status| status.counters).unwrap_or_default();
     let relations =
         cell.relations.iter().zip(status.map(|status| status.relations.as_slice()).unwrap_or_default());
-    let session_key = |number: usize| {
-        Some(status?.session_keys.get(number).copied().flatten()?.to_string())
-    };
+    let session_key = |number: usize| Some(status?.session_keys.get(number).copied().flatten()?.to_string());
     CellReport {
         name: cell.name.clone(),
         verdict: Verdict::default(),

@@ -39,12 +39,10 @@ pub(in super::super) struct Cell<'r>(pub(in super::super) &'r CellReport);
 
 impl fmt::Display for Cell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CellReport { name, protect, suite, rest, master_key, fallback_master_key, relations, .. } = self.0;
+        let CellReport { name, protect, suite, rest, master_key, fallback_master_key, relations, .. } =
+            self.0;
         let rest = if rest == "drop" { "dropped" } else { "through this link's SecY" };
-        write!(
-            f,
-            "fieldbus {name}, {suite}, {protect}; rest {rest}; master key {master_key}"
-        )?;
+        write!(f, "fieldbus {name}, {suite}, {protect}; rest {rest}; master key {master_key}")?;
         if let Some(fallback) = fallback_master_key {
             let resting = relations.iter().filter(|of| of.master_key.as_ref() == Some(fallback)).count();
             write!(f, ", fallback {fallback} (sessions on it: {resting})")?;
