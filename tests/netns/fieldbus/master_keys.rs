@@ -178,10 +178,7 @@ fn wrong_master_keys_are_refused() {
         let of_cell = "master_key_file = \"cell.key\"\n";
         std::fs::write(path("a.toml"), text.replace(of_cell, &format!("{of_cell}{lines}"))).unwrap();
         let file = path("a.toml");
-        let output = std::process::Command::new(program())
-            .args(["check".as_ref(), file.as_os_str()])
-            .output()
-            .unwrap();
+        let output = std::process::Command::new(program()).arg("check").arg(&file).output().unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         let told = said.lines().filter(|line| line.contains(expected)).count();
         assert!(!output.status.success() && told == 1, "{lines}: {said}");

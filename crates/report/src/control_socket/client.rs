@@ -308,6 +308,31 @@ mod tests {
     }
 
     #[test]
+    fn new_sessions_of_a_cell_are_asked_for_and_waited_for() {
+        let directory = TestDirectory::new("rekey-cell");
+        let runtime = directory.path().join("run");
+        let looks = Arc::new(AtomicU32::new(0));
+        let gateway = ControlSocket::serve(&runtime, "line", move |request| match request {
+            Request::Status {} => {
+                let mut report = agreed("line");
+                let mut cell = crate::samples::sample_cell();
+                // The session is another one from the third look on.
+                let session = 1 + u32::from(looks.fetch_add(1, Ordering::Relaxed) >= 2);
+                let key = cell.relations[0].transmit_key.as_mut().unwrap();
+                key.session = session;
+                report.links[0].fieldbus = Some(cell);
+                Reply::Report(report)
+            }
+            Request::Rekey { link } if link == "cell-4" => Reply::Done(Vec::new()),
+            _ => Reply::Refused(Vec::new()),
+        })
+        .unwrap();
+        assert_eq!(rekey(&runtime, "line", "cell-4").unwrap(), Rekeyed::Sessions(1));
+        assert!(only_link(&runtime, "line").unwrap_err().to_string().contains("2 links and fieldbuses"));
+        drop(gateway);
+    }
+
+    #[test]
     fn another_sak_is_asked_for_and_waited_for() {
         let directory = TestDirectory::new("rekey");
         let runtime = directory.path().join("run");
