@@ -144,8 +144,6 @@ pub struct Handshake {
     newest: Option<NoncePair>,
     /// True if the peer is known to have entered the newest.
     confirmed: bool,
-    /// True if a frame was verified under its keys.
-    verified: bool,
     /// Another session is wanted, though the newest is confirmed.
     wanted: bool,
     /// When sessions of a removed master key end.
@@ -180,7 +178,6 @@ impl Handshake {
             offer,
             newest: None,
             confirmed: false,
-            verified: false,
             wanted: false,
             removed_until: None,
             sessions: 0,
@@ -274,7 +271,7 @@ impl Handshake {
         let pair = NoncePair::new(SessionNumber(self.sessions), key, own, key_id, hello.own, hello.key_id);
         let session = pair.session(&self.hello_codec.relation, self.hello_codec.protection);
         self.newest = Some(pair);
-        (self.confirmed, self.verified, self.wanted) = (false, false, false);
+        (self.confirmed, self.wanted) = (false, false);
         (self.asked, self.due) = (0, Some(now + HELLO_INTERVAL));
         self.renew_offer();
         self.events.push(HandshakeEvent::Enter(Box::new(session)));
@@ -316,7 +313,7 @@ impl Handshake {
             return;
         }
         // The data path has ended the session before.
-        (self.verified, self.before) = (true, None);
+        self.before = None;
         self.removed_until = self.removed_until.filter(|_| self.rests_on_removed_key());
         if !self.events.is_full() {
             self.confirm();
@@ -365,7 +362,7 @@ impl Handshake {
     /// Ends all sessions: frames may still be accepted under one of a removed key.
     fn end_sessions(&mut self, now: Instant) {
         (self.newest, self.before, self.removed_until) = (None, None, None);
-        (self.confirmed, self.verified, self.wanted) = (false, false, false);
+        (self.confirmed, self.wanted) = (false, false);
         self.due = Some(now);
         // Events that nobody has taken are of sessions that are over.
         self.events.clear();
