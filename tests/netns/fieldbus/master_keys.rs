@@ -172,7 +172,7 @@ fn wrong_master_keys_are_refused() {
         (line("open.key"), "can be read by others"),
         (line("none.key"), "make one with: frameward keygen fieldbus"),
         ("fallback_master_key_file = [\"new.key\", \"copy.key\"]\n".to_owned(), "expected a string"),
-        (line("new.key") + &line("copy.key"), "fallback_master_key_file"),
+        (line("new.key") + &line("copy.key"), "duplicate key; correct this line"),
     ];
     for (lines, expected) in rows {
         let of_cell = "master_key_file = \"cell.key\"\n";
