@@ -14,7 +14,8 @@ use fieldbus::session::{EpochKey, SessionNumber};
 use suite::SealJob;
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{
-    CellSuite, ETHERTYPE, FrameId, HandshakeNonce, Hello, HelloState, KeyId, Protect, Protection, Seq,
+    CellSuite, ETHERTYPE, FrameId, HELLO_AUTHENTICATED_OCTETS, HandshakeNonce, Hello, HelloState, KeyId,
+    Protect, Protection, Seq,
 };
 use wire::{Instant, MacAddr};
 
@@ -126,7 +127,7 @@ fn begin(end: usize, number: u8, seed: u8) -> End {
         Relation::new(STATIONS[end], STATIONS[1 - end], Duration::from_millis(1)).expect("two stations");
     let mut octets = [seed; 32];
     octets[..2].copy_from_slice(&[end as u8, number]);
-    let handshake = Handshake::new(&relation, &master(), PROTECTION, ETHERTYPE, &octets);
+    let handshake = Handshake::new(&relation, &master().into(), PROTECTION, ETHERTYPE, &octets);
     End { handshake, entered: Vec::new(), transmits: None }
 }
 
@@ -159,6 +160,7 @@ impl World {
                     self.ends[end].transmits = Some((transmit, receive));
                     assert!(self.known[1 - end].contains(&receive) || !self.honest, "nobody is there");
                 }
+                HandshakeEvent::End => panic!("a session ends whose master key is there"),
             }
         }
         if let Some(frame) = self.ends[end].handshake.poll_transmit() {
@@ -254,8 +256,8 @@ impl World {
                 .get(usize::from(number >> 1))
                 .and_then(|(_, frame)| Hello::parse(&frame[14..]).ok());
             match seen {
-                Some((hello, _)) if number & 1 == 0 => hello.own,
-                Some((hello, _)) => hello.peers.unwrap_or(hello.own),
+                Some((hello, ..)) if number & 1 == 0 => hello.own,
+                Some((hello, ..)) => hello.peers.unwrap_or(hello.own),
                 None => HandshakeNonce([number as u8; 16]),
             }
         };
@@ -268,10 +270,12 @@ impl World {
             protection: PROTECTION,
             own: nonce(own),
             peers: peers.map(nonce),
+            other_key: None,
         };
-        let said = hello.authenticated_octets();
-        let mac = master().hello_key(&STATIONS).mac(destination, source, &said);
-        [&destination.0[..], &source.0, &ETHERTYPE.0.to_be_bytes(), &said, &mac].concat()
+        let mut buffer = [0; HELLO_AUTHENTICATED_OCTETS];
+        let said = hello.encode(&mut buffer);
+        let mac = master().hello_key(&STATIONS).mac(destination, source, said);
+        [&destination.0[..], &source.0, &ETHERTYPE.0.to_be_bytes(), said, &mac].concat()
     }
 
     fn settle(&mut self) {

@@ -1,6 +1,7 @@
 //! Cells end to end: a PLC and its devices exchange IO data every few milliseconds, every frame accounted for.
 
 mod kernel;
+mod master_keys;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -299,7 +300,7 @@ fn add_and_remove_relations(
     std::fs::remove_file(pair.scratch.path().join("cell.key")).unwrap();
     keygen::fieldbus(&pair.scratch.path().join("cell.key")).unwrap();
     for name in ["a", "b"] {
-        assert!(reloaded(&pair.scratch, name).contains("all sessions are made anew"));
+        assert!(reloaded(&pair.scratch, name).contains("sessions change to the preferred master key"));
     }
     secured(&pair).unwrap();
     let third = Exchange::start(&topology.machine_a, &topology.machine_b, &other.exchanged()).unwrap();

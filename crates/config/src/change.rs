@@ -228,7 +228,12 @@ pub fn cell_difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(Str
                 .filter(|(count, _)| *count > 0)
                 .map(|(count, what)| format!("{count} {what}"))
                 .collect();
-            let all = if keeps_sessions(before, cell) { "" } else { "; all sessions are made anew" };
+            let keys = |cell: &Cell| (cell.master_key.clone(), cell.fallback_master_key.clone());
+            let all = match (keeps_sessions(before, cell), keys(before) == keys(cell)) {
+                (false, _) => "; all sessions are made anew",
+                (true, false) => "; sessions change to the preferred master key that both gateways have",
+                (true, true) => "",
+            };
             let what =
                 if words.is_empty() { "changed".into() } else { format!("relations: {}", words.join(", ")) };
             Some((cell.name.clone(), format!("{what}{all}")))
@@ -236,10 +241,15 @@ pub fn cell_difference(before: Option<&Cell>, now: Option<&Cell>) -> Option<(Str
     }
 }
 
-/// Whether relations that stay go on in their sessions.
+/// Whether relations that stay go on in their sessions. Under other master keys they do so until others are agreed on, if there is a
+/// common one.
 pub fn keeps_sessions(before: &Cell, now: &Cell) -> bool {
-    let keys = |cell: &Cell| (cell.protection, cell.ethertype);
-    before.master_key == now.master_key && keys(before) == keys(now)
+    (before.protection, before.ethertype) == (now.protection, now.ethertype)
+}
+
+/// Whether the configurations have a master key in common: a gateway that has one agrees on keys with one that has the other.
+pub fn has_common_master_key(before: &Cell, now: &Cell) -> bool {
+    now.master_keys().iter().any(|key| before.master_keys().iter().any(|known| known == key))
 }
 
 #[cfg(test)]

@@ -17,6 +17,7 @@ pub use dataplane::cell::OtherFrames;
 use fieldbus::relation::Relation;
 pub use fieldbus::{Mode, VlanTag};
 pub(super) use quantity::ethertype;
+use suite::fieldbus::MasterKeys;
 use wire::EtherType;
 use wire::fieldbus::Protection;
 
@@ -41,6 +42,8 @@ pub struct Cell {
     pub protection: Protection,
     /// Key that all other keys are derived from.
     pub master_key: CellKey,
+    /// A second one, for sessions with gateways that lack the first.
+    pub fallback_master_key: Option<CellKey>,
     /// The EtherType of protected frames.
     pub ethertype: EtherType,
     /// The tag of the frames that go to the machines.
@@ -67,6 +70,14 @@ pub struct CellRelation {
 }
 
 impl Cell {
+    /// Its master keys, in the order of preference.
+    pub fn master_keys(&self) -> MasterKeys {
+        MasterKeys {
+            preferred: self.master_key.master_key(),
+            fallback: self.fallback_master_key.as_ref().map(CellKey::master_key),
+        }
+    }
+
     /// Time without a frame of a relation after which a station gives up.
     pub fn watchdog_time(&self, relation: &CellRelation) -> Duration {
         relation.relation.cycle * self.watchdog

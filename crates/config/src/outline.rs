@@ -72,7 +72,11 @@ impl Outline {
             Keys::None => {}
         }
         if let Some(cell) = &link.cell {
-            self.key(&format!("fieldbus {:?}", cell.name), "master key", cell.master_key.fingerprint());
+            let path = format!("fieldbus {:?}", cell.name);
+            self.key(&path, "master key", cell.master_key.fingerprint());
+            if let Some(fallback) = &cell.fallback_master_key {
+                self.key(&path, "fallback master key", fallback.fingerprint());
+            }
         }
     }
 

@@ -21,6 +21,7 @@ use std::time::Instant;
 use fieldbus::handshake::{Handshake, HandshakeEvent, HelloCounters};
 use fieldbus::session::SessionNumber;
 use fieldbus::{Event, KeyChange, LiveSession, RelationSettings, Relations};
+use suite::fieldbus::{MasterKey, MasterKeys};
 use zeroize::Zeroizing;
 
 pub use self::kernel::CellPlace;
@@ -87,9 +88,9 @@ impl CellControl {
         let handshake = |of: &RelationSettings| {
             let mut seed = Zeroizing::new([0; 32]);
             getrandom::fill(&mut *seed).map_err(|error| CellError::Random(error.into()))?;
-            let CellSettings { master, settings, .. } = &settings;
+            let CellSettings { master_keys, settings, .. } = &settings;
             let handshake =
-                Handshake::new(&of.relation, master, settings.protection, settings.ethertype, &seed);
+                Handshake::new(&of.relation, master_keys, settings.protection, settings.ethertype, &seed);
             Ok(RelationControl { handshake, newest: SessionNumber(0) })
         };
         let rest = settings.rest;
@@ -120,17 +121,16 @@ impl CellControl {
         ))
     }
 
-    /// Whether its relations have the keys that they would have in the cell before.
-    fn has_keys_of(&self, before: &Self) -> bool {
-        let (own, there) = (&self.settings, &before.settings);
+    /// Whether sessions of the cell before go on in it. Also under other master keys: the handshakes then make others.
+    fn keeps_sessions_of(&self, before: &Self) -> bool {
         let keys = |settings: &CellSettings| (settings.settings.protection, settings.settings.ethertype);
-        keys(own) == keys(there) && own.master == there.master
+        keys(&self.settings) == keys(&before.settings)
     }
 
     /// Which relations are the same in the cell before: their numbers here and there.
     pub(crate) fn carry_over(&self, before: &Self) -> Vec<(usize, usize)> {
         let (own, there) = (&self.settings, &before.settings);
-        if !self.has_keys_of(before) {
+        if !self.keeps_sessions_of(before) {
             return Vec::new();
         }
         // Where they do not, the relation has another session.
@@ -146,17 +146,25 @@ impl CellControl {
         found.filter(stays).collect()
     }
 
-    /// Goes on with the handshakes of the cell before, and with the changes that it has not made yet.
+    /// Goes on with the handshakes of the cell before, under the master keys of this one, and with the changes that it has not
+    /// made yet.
     pub(crate) fn take_over(
         &mut self,
+        now: wire::Instant,
         mut before: Self,
         carry_over: &[(usize, usize)],
         notices: &mut Vec<Notice>,
     ) {
+        let other_keys = self.settings.master_keys != before.settings.master_keys;
         let mut new_numbers = vec![None; before.relations.len()];
         for &(number, there) in carry_over {
             std::mem::swap(&mut self.relations[number], &mut before.relations[there]);
             new_numbers[there] = Some(number);
+            if other_keys {
+                self.relations[number].handshake.change_keys(now, &self.settings.master_keys);
+                // The worker's filter needs the new names.
+                self.changes.push((number, KeyChange::Collect));
+            }
         }
         let here = |(there, change): (usize, KeyChange)| Some((new_numbers[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
@@ -253,6 +261,7 @@ impl CellControl {
                     KeyChange::Enter(LiveSession::new(*session))
                 }
                 HandshakeEvent::Enable => KeyChange::Enable(*newest),
+                HandshakeEvent::End => KeyChange::Leave,
             };
             self.changes.push((number, change));
         }
@@ -333,6 +342,19 @@ impl CellControl {
         }
     }
 
+    /// Has all relations agree on new sessions.
+    pub(crate) fn renew_sessions(&mut self, now: wire::Instant) {
+        self.relations.iter_mut().for_each(|relation| relation.handshake.renew_session(now));
+    }
+
+    /// Number of relations whose sessions rest on none of these master keys.
+    pub(crate) fn sessions_under_other_keys(&self, keys: &MasterKeys) -> usize {
+        let known: Vec<_> = keys.iter().map(MasterKey::id).collect();
+        let is_other =
+            |of: &&RelationControl| of.handshake.session_key().is_some_and(|id| !known.contains(&id));
+        self.relations.iter().filter(is_other).count()
+    }
+
     /// How many relations it has.
     pub(crate) const fn relations(&self) -> usize {
         self.relations.len()
@@ -366,6 +388,7 @@ impl CellControl {
             hello,
             hello_lately: self.lately.of(&hello),
             relations,
+            session_keys: self.relations.iter().map(|relation| relation.handshake.session_key()).collect(),
             kernel_faults: self.kernel_faults.summary(),
         }
     }

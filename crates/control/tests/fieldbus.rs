@@ -215,14 +215,24 @@ fn a_cell_changes_while_its_other_relations_go_on() {
         pair.turn();
         pair.sides[1].came.contains(&cyclic(0, 3, 2))
     });
-    // Another master key: nothing goes on, and nothing passes until the other side has it too.
+    // Another master key: sessions go on until the other side has it too, and then rest on it.
+    let other = suite::fieldbus::MasterKey::new(&[6; 32]);
     for side in [0, 1] {
         let mut changed = settings(side, 1..4);
-        changed.master = suite::fieldbus::MasterKey::new(&[6; 32]);
+        changed.master_keys = other.clone().into();
         pair.gateway.change_cell(NAMES[side], changed).unwrap();
-        assert_eq!(pair.relation(side, 1).state, RelationState::NoSession);
+        assert_eq!(pair.relation(side, 1).state, RelationState::Running);
         pair.turn();
     }
+    pair.until("they rest on the other key", |pair| {
+        (0..2).all(|side| pair.status(side).session_keys == [Some(other.id()); 3])
+    });
+    // All agree on new sessions by command.
+    let number = |pair: &mut Pair| pair.relation(1, 1).transmit_key.map(|key| key.session);
+    let earlier = number(&mut pair);
+    assert!(pair.gateway.renew_cell_sessions(NAMES[0]));
+    pair.until("there is another session", |pair| number(pair) > earlier);
+    assert!(!pair.gateway.renew_cell_sessions("nobody"));
     pair.secure();
     pair.gateway.remove_cell(NAMES[0]).unwrap();
     assert!(matches!(pair.gateway.remove_cell(NAMES[0]), Err(CellError::NotSo)));

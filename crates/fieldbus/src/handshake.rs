@@ -47,9 +47,18 @@
 //! looks at the newest session first. Later ones are [`KEY_ID_GAP`] after the last one in use: the old
 //! session can change its keys while the next one is made.
 //!
-//! **Bounds.** A HELLO costs one MAC. An accepted one also costs a MAC for the answer and at most four keys.
-//! It is answered once or not at all, and an answer is as long as a HELLO. [`MAX_PENDING_HELLOS`] answers can
-//! wait; a caller that takes them after each call never has more than one.
+//! **Two master keys.** While a master key is exchanged, an end has two, in the order of its preference. Each HELLO is
+//! under one of them and says which other one the sender has, so both ends know the agreed key ([`hello_codec`]'s
+//! table). An end asks anew under each of its keys. It answers under the agreed key, and enters a session under no
+//! other. The keys of a session come from the master key of its HELLOs. An end whose session rests on its second key
+//! asks for one under the first, a few times at once and then every [`PREFERRED_INTERVAL`]; the session goes on
+//! meanwhile. A change of keys
+//! ([`Handshake::change_keys`]) draws another offer, so no answer from before it is accepted behind it. Under a removed
+//! key no HELLO is accepted. A session of that key goes on until another is running, for [`REMOVED_KEY_TIME`] at most.
+//!
+//! **Bounds.** A HELLO costs one MAC, with two master keys two. An accepted one also costs a MAC for the answer and at
+//! most four keys. It is answered once or not at all, and an answer is as long as a HELLO. [`MAX_PENDING_HELLOS`] answers
+//! can wait; a caller that takes them after each call never has more than two.
 //!
 //! Left out on purpose: the number of HELLOs of a cell per turn (the engine). There is no forward secrecy:
 //! the master key, today or in ten years, yields the keys of every session whose HELLOs were recorded.
@@ -59,20 +68,25 @@ mod discard;
 mod hello_codec;
 mod nonce_pair;
 mod offer;
+mod relation_key;
 
 use alloc::boxed::Box;
+use alloc::sync::Arc;
 use core::fmt;
 use core::time::Duration;
 
 use arrayvec::ArrayVec;
-use suite::fieldbus::MasterKey;
+use suite::fieldbus::MasterKeys;
 use suite::mka::Drbg;
-use wire::fieldbus::{HandshakeNonce, Hello, HelloState, KeyId, Protection};
+use wire::fieldbus::{HandshakeNonce, HelloState, KeyId, MasterKeyId, Protection};
 use wire::{EtherType, Instant};
 
 pub use self::counters::HelloCounters;
 pub use self::discard::HelloDiscard;
-pub use self::hello_codec::{HELLO_FRAME_OCTETS, HelloCodec, UnverifiedHello};
+pub use self::hello_codec::{
+    Asker, HELLO_FRAME_OCTETS, HelloCodec, HelloOctets, LONGEST_HELLO_FRAME_OCTETS, UnverifiedHello,
+    VerifiedHello,
+};
 pub use self::offer::ExpectedNonces;
 
 use self::hello_codec::OutgoingHello;
@@ -85,6 +99,10 @@ use crate::session::{EpochKey, Session, SessionNumber};
 pub const HELLO_INTERVAL: Duration = Duration::from_millis(100);
 /// Number of HELLOs after entering a session, the last of them with a new offer.
 pub const HELLO_TRIES: u32 = 3;
+/// Interval between HELLOs of an end whose session rests on its second master key.
+pub const PREFERRED_INTERVAL: Duration = Duration::from_secs(10);
+/// Longest time for which a session goes on after its master key was removed.
+pub const REMOVED_KEY_TIME: Duration = Duration::from_secs(1);
 /// Most HELLOs that wait for the caller.
 pub const MAX_PENDING_HELLOS: usize = 4;
 /// Distance from the last KeyID with a key to the first one of the next session.
@@ -99,6 +117,8 @@ pub enum HandshakeEvent {
     Enter(Box<Session>),
     /// The peer has entered the newest session: transmit under its keys.
     Enable,
+    /// End all sessions: the master key that they rest on was removed, and there is no other.
+    End,
 }
 
 /// State of an end.
@@ -119,12 +139,16 @@ pub enum HandshakeState {
 /// [`Handshake::poll_event`].
 pub struct Handshake {
     hello_codec: HelloCodec,
-    master: MasterKey,
     drbg: Drbg,
     offer: Offer,
     newest: Option<NoncePair>,
     /// True if the peer is known to have entered the newest.
     confirmed: bool,
+    /// Another session is wanted, though the newest is confirmed.
+    wanted: bool,
+    /// When sessions of a removed master key end.
+    removed_until: Option<Instant>,
+    sessions: u32,
     /// The last confirmed one before the newest: its keys may still be in use.
     before: Option<NoncePair>,
     /// HELLOs sent since the newest was entered.
@@ -139,7 +163,7 @@ impl Handshake {
     /// A handshake without a session. `seed`: 32 octets from the operating system for this handshake only.
     pub fn new(
         relation: &Relation,
-        master: &MasterKey,
+        masters: &MasterKeys,
         protection: Protection,
         ethertype: EtherType,
         seed: &[u8; 32],
@@ -149,12 +173,14 @@ impl Handshake {
         drbg.fill(&mut first);
         let offer = Offer { nonce: nonce(&mut drbg), key_id: KeyId(first[0]) };
         Self {
-            hello_codec: HelloCodec::new(relation, master, protection, ethertype),
-            master: master.clone(),
+            hello_codec: HelloCodec::new(relation, masters, protection, ethertype),
             drbg,
             offer,
             newest: None,
             confirmed: false,
+            wanted: false,
+            removed_until: None,
+            sessions: 0,
             before: None,
             asked: 0,
             due: Some(Instant::START),
@@ -180,7 +206,13 @@ impl Handshake {
 
     /// Its expected nonces.
     pub fn expected_nonces(&self) -> ExpectedNonces {
-        ExpectedNonces { offer: self.offer, newest: self.newest.map(|newest| newest.own) }
+        ExpectedNonces { offer: self.offer, newest: self.newest.as_ref().map(|newest| newest.own) }
+    }
+
+    /// The master key of the session that protects frames; of the newest, if none does yet.
+    pub fn session_key(&self) -> Option<MasterKeyId> {
+        let protects = if self.confirmed { None } else { self.before.as_ref() };
+        protects.or(self.newest.as_ref()).map(|pair| pair.key.id)
     }
 
     /// Its counters.
@@ -204,38 +236,44 @@ impl Handshake {
     }
 
     /// Handles an authentic HELLO: the table of the module's documentation.
-    fn take(&mut self, now: Instant, hello: &Hello) -> Result<(), HelloDiscard> {
+    fn take(&mut self, now: Instant, verified: &VerifiedHello) -> Result<(), HelloDiscard> {
         if self.outgoing.is_full() || self.events.len() > EVENTS - 2 {
             return Err(HelloDiscard::Overrun);
         }
-        let newest = self.newest.filter(|newest| newest.peers == hello.own);
+        let VerifiedHello { hello, under, agreed } = verified;
+        let is_of = |newest: &&NoncePair| {
+            newest.peers == hello.own && newest.key.id == self.hello_codec.key(*under).id
+        };
+        let newest = self.newest.as_ref().filter(is_of).map(|newest| newest.own);
         match (hello.peers, newest, hello.state) {
-            (Some(mine), _, state) if mine == self.offer.nonce => {
-                self.enter(now, hello);
+            (Some(mine), _, state) if mine == self.offer.nonce && under == agreed => {
+                self.enter(now, verified);
                 self.queue_entered();
                 if state == HelloState::Entered {
                     self.confirm();
                 }
             }
-            (Some(mine), Some(newest), HelloState::Request) if mine == newest.own => self.queue_entered(),
-            (Some(mine), Some(newest), HelloState::Entered) if mine == newest.own => self.confirm(),
-            (None, _, HelloState::Request) => self.queue_offer(Some(hello.own)),
+            (Some(mine), Some(newest), HelloState::Request) if mine == newest => self.queue_entered(),
+            (Some(mine), Some(newest), HelloState::Entered) if mine == newest => self.confirm(),
+            (None, _, HelloState::Request) => self.queue_offer(Some(hello.own), *agreed),
             _ => return Err(HelloDiscard::Stale),
         }
         Ok(())
     }
 
-    fn enter(&mut self, now: Instant, hello: &Hello) {
+    fn enter(&mut self, now: Instant, VerifiedHello { hello, under, .. }: &VerifiedHello) {
         if self.confirmed {
-            self.before = self.newest;
+            self.before = self.newest.take();
         }
-        let number = self.newest.map_or(1, |newest| newest.number.0.wrapping_add(1));
+        self.sessions = self.sessions.wrapping_add(1);
         let Offer { nonce: own, key_id } = self.offer;
-        let pair = NoncePair::new(SessionNumber(number), own, key_id, hello.own, hello.key_id);
+        let key = Arc::clone(self.hello_codec.key(*under));
+        let pair = NoncePair::new(SessionNumber(self.sessions), key, own, key_id, hello.own, hello.key_id);
+        let session = pair.session(&self.hello_codec.relation, self.hello_codec.protection);
         self.newest = Some(pair);
-        (self.confirmed, self.asked, self.due) = (false, 0, Some(now + HELLO_INTERVAL));
+        (self.confirmed, self.wanted) = (false, false);
+        (self.asked, self.due) = (0, Some(now + HELLO_INTERVAL));
         self.renew_offer();
-        let session = pair.session(&self.master, &self.hello_codec.relation, self.hello_codec.protection);
         self.events.push(HandshakeEvent::Enter(Box::new(session)));
         self.counters.sessions_entered += 1;
     }
@@ -244,22 +282,40 @@ impl Handshake {
         if core::mem::replace(&mut self.confirmed, true) {
             return;
         }
-        self.due = None;
+        if !self.asks_for_another() {
+            self.due = None;
+        }
         self.renew_offer();
         self.events.push(HandshakeEvent::Enable);
         self.counters.sessions_confirmed += 1;
     }
 
+    /// True if a confirmed session is not the one that this end wants.
+    fn asks_for_another(&self) -> bool {
+        self.wanted || self.newest.as_ref().is_some_and(|newest| self.place(newest) != Some(0))
+    }
+
+    /// Place of a session's master key, if this end still has it.
+    fn place(&self, pair: &NoncePair) -> Option<usize> {
+        self.hello_codec.place(pair.key.id)
+    }
+
     /// Draws another nonce, with a KeyID after those that the newest session has keys for.
     fn renew_offer(&mut self) {
-        let last = self.newest.map_or(self.offer.key_id, |newest| newest.last_transmit());
+        let last = self.newest.as_ref().map_or(self.offer.key_id, NoncePair::last_transmit);
         self.offer = Offer { nonce: nonce(&mut self.drbg), key_id: KeyId(last.0.wrapping_add(KEY_ID_GAP)) };
     }
 
     /// Handles a frame verified under the keys of this session: the peer has entered it. Does nothing if this
     /// end has entered another one since.
     pub fn handle_verified_frame(&mut self, number: SessionNumber) {
-        if self.newest.is_some_and(|newest| newest.number == number) && !self.events.is_full() {
+        if self.newest.as_ref().is_none_or(|newest| newest.number != number) {
+            return;
+        }
+        // The data path has ended the session before.
+        self.before = None;
+        self.removed_until = self.removed_until.filter(|_| self.rests_on_removed_key());
+        if !self.events.is_full() {
             self.confirm();
         }
     }
@@ -268,30 +324,72 @@ impl Handshake {
     /// asks anyway.
     pub fn request_session(&mut self) {
         if self.confirmed {
-            self.queue_offer(None);
+            self.ask_anew();
         }
+    }
+
+    /// Asks for another session until there is one: new keys for a relation that has some.
+    pub fn renew_session(&mut self, now: Instant) {
+        if self.confirmed {
+            (self.wanted, self.due) = (true, Some(now));
+        }
+    }
+
+    /// Takes other master keys, in the order of preference. Sessions go on. One whose master key is not among them ends
+    /// when another is running, at the latest after [`REMOVED_KEY_TIME`].
+    pub fn change_keys(&mut self, now: Instant, masters: &MasterKeys) {
+        if !self.hello_codec.change_keys(masters) {
+            return;
+        }
+        // Peers answered the offer before they knew of these keys.
+        self.renew_offer();
+        (self.asked, self.due) = (0, Some(now));
+        self.removed_until = if self.rests_on_removed_key() {
+            self.removed_until.or(Some(now + REMOVED_KEY_TIME))
+        } else {
+            None
+        };
+        if self.newest.as_ref().is_some_and(|newest| self.place(newest).is_none()) {
+            // Asks anew at once, also in a session that it cannot confirm by a HELLO any more.
+            (self.wanted, self.asked) = (true, HELLO_TRIES - 1);
+        }
+    }
+
+    fn rests_on_removed_key(&self) -> bool {
+        [&self.newest, &self.before].into_iter().flatten().any(|pair| self.place(pair).is_none())
+    }
+
+    /// Ends all sessions: frames may still be accepted under one of a removed key.
+    fn end_sessions(&mut self, now: Instant) {
+        (self.newest, self.before, self.removed_until) = (None, None, None);
+        (self.confirmed, self.wanted) = (false, false);
+        self.due = Some(now);
+        // Events that nobody has taken are of sessions that are over.
+        self.events.clear();
+        self.events.push(HandshakeEvent::End);
     }
 
     /// Transmit key of a later epoch of a session; `None` if that session is long over.
     pub fn next_transmit(&mut self, number: SessionNumber, epoch: u64) -> Option<EpochKey> {
         let pair = self.pair_mut(number)?;
         pair.transmit_epochs = pair.transmit_epochs.max(epoch);
-        let pair = *pair;
+        let pair = pair.clone();
         // The offer is older than some keys of the newest session. Its own first two KeyIDs must not be among
         // them.
         if self
             .newest
+            .as_ref()
             .is_some_and(|newest| !(2..=KEY_ID_GAP).contains(&newest.transmit_room(self.offer.key_id)))
         {
             self.renew_offer();
         }
-        Some(pair.transmit_key(&self.master, &self.hello_codec.relation, self.hello_codec.protection, epoch))
+        Some(pair.transmit_key(&self.hello_codec.relation, self.hello_codec.protection, epoch))
     }
 
     /// The same for reception.
     pub fn next_receive(&mut self, number: SessionNumber, epoch: u64) -> Option<EpochKey> {
-        let pair = *self.pair_mut(number)?;
-        Some(pair.receive_key(&self.master, &self.hello_codec.relation, self.hello_codec.protection, epoch))
+        let pair = self.pair_mut(number)?.clone();
+        Some(pair.receive_key(&self.hello_codec.relation, self.hello_codec.protection, epoch))
     }
 
     fn pair_mut(&mut self, number: SessionNumber) -> Option<&mut NoncePair> {
@@ -299,38 +397,54 @@ impl Handshake {
     }
 
     /// Next time for [`Self::handle_timeout`]; `None` if it has nothing to ask.
-    pub const fn poll_timeout(&self) -> Option<Instant> {
-        self.due
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        [self.due, self.removed_until].into_iter().flatten().min()
     }
 
     /// Handles the time of [`Self::poll_timeout`].
     pub fn handle_timeout(&mut self, now: Instant) {
+        if self.removed_until.is_some_and(|until| until <= now) {
+            self.end_sessions(now);
+        }
         if self.due.is_none_or(|due| due > now) {
             return;
         }
         self.due = Some(now + HELLO_INTERVAL);
         self.asked = self.asked.wrapping_add(1);
-        match self.newest {
-            Some(pair) if !self.asked.is_multiple_of(HELLO_TRIES) => {
-                self.queue_session_hello(&pair, HelloState::Request)
-            }
-            _ => self.queue_offer(None),
+        if !self.confirmed && !self.asked.is_multiple_of(HELLO_TRIES) && self.newest.is_some() {
+            self.queue_session_hello(HelloState::Request);
+        } else if !self.confirmed || self.wanted {
+            self.ask_anew();
+        } else if self.asks_for_another() {
+            // Soon again at first, for a HELLO may be lost.
+            let is_first = self.asked <= HELLO_TRIES;
+            self.due = Some(now + if is_first { HELLO_INTERVAL } else { PREFERRED_INTERVAL });
+            self.queue_offer(None, 0);
+        } else {
+            self.due = None;
         }
+    }
+
+    /// Asks under each key: which of them the peer has is not known.
+    fn ask_anew(&mut self) {
+        (0..self.hello_codec.macs()).for_each(|under| self.queue_offer(None, under));
     }
 
     fn queue_entered(&mut self) {
-        if let Some(newest) = self.newest {
-            self.queue_session_hello(&newest, HelloState::Entered);
-        }
+        self.queue_session_hello(HelloState::Entered);
     }
 
-    fn queue_session_hello(&mut self, pair: &NoncePair, state: HelloState) {
-        self.queue(OutgoingHello { state, own: pair.own, key_id: pair.transmit, peers: Some(pair.peers) });
+    /// Says something of the newest session, under its key.
+    fn queue_session_hello(&mut self, state: HelloState) {
+        let Some(pair) = &self.newest else { return };
+        let Some(under) = self.place(pair) else { return };
+        let (own, key_id, peers) = (pair.own, pair.transmit, Some(pair.peers));
+        self.queue(OutgoingHello { state, own, key_id, peers, under });
     }
 
-    fn queue_offer(&mut self, peers: Option<HandshakeNonce>) {
+    fn queue_offer(&mut self, peers: Option<HandshakeNonce>, under: usize) {
         let Offer { nonce: own, key_id } = self.offer;
-        self.queue(OutgoingHello { state: HelloState::Request, own, key_id, peers });
+        self.queue(OutgoingHello { state: HelloState::Request, own, key_id, peers, under });
     }
 
     /// A HELLO that finds no room is asked for again.
@@ -338,9 +452,8 @@ impl Handshake {
         let _ = self.outgoing.try_push(hello);
     }
 
-    /// Next HELLO: the frame from its destination address, without a VLAN tag, longer than the shortest
-    /// frame.
-    pub fn poll_transmit(&mut self) -> Option<[u8; HELLO_FRAME_OCTETS]> {
+    /// Next HELLO, longer than the shortest frame.
+    pub fn poll_transmit(&mut self) -> Option<HelloOctets> {
         let hello = self.outgoing.pop_at(0)?;
         self.counters.out_hello += 1;
         Some(self.hello_codec.write(&hello))

@@ -45,7 +45,8 @@ pub enum KeyChange {
     NextReceive(SessionNumber, EpochKey),
     /// No change: only collects ended keys, as every change does.
     Collect,
-    /// All keys go: another frame path has the relation from here on, under keys of its own.
+    /// All keys go: another frame path has the relation from here on, under keys of its own, or a removed master key
+    /// ends its sessions.
     Leave,
 }
 

@@ -50,7 +50,13 @@ fn gateways(protection: Protection, vlan: Option<VlanTag>) -> ([Relations; 2], V
         let master = MasterKey::new(&[3; 32]);
         let mut ends = [0, 1].map(|end| {
             let seed = [(2 * number + end) as u8; 32];
-            Handshake::new(&relation(end, device).relation, &master, protection, ETHERTYPE, &seed)
+            Handshake::new(
+                &relation(end, device).relation,
+                &master.clone().into(),
+                protection,
+                ETHERTYPE,
+                &seed,
+            )
         });
         let mut newest = [None, None];
         ends[0].handle_timeout(Instant::START);
@@ -64,6 +70,7 @@ fn gateways(protection: Protection, vlan: Option<VlanTag>) -> ([Relations; 2], V
                         newest[1 - from] = Some(session.number);
                         KeyChange::Enter(LiveSession::new(*session))
                     }
+                    HandshakeEvent::End => panic!("the master key is there"),
                     HandshakeEvent::Enable => KeyChange::Enable(newest[1 - from].unwrap()),
                 };
                 cells[1 - from].change(number, change);

@@ -146,19 +146,23 @@ Examples:
         /// The gateway, by any name that status takes; optional if only one is running
         name: Option<String>,
     },
-    /// Replace the SAK of a link with [link.mka] without losing a frame, and print the name of the new one
+    /// Replace the SAK of a link with [link.mka], or the session keys of a fieldbus, without losing a frame
     #[command(after_help = "\
 Requires root or the gateway's own user. If this box is the key server, it makes the key at once.
 If not, it asks the key server, as the standard provides. The old key stays in use until all peers
-have the new one.
+have the new one. The command prints the name of the new SAK.
+
+All relations of a fieldbus agree on new sessions with the other gateway. The master key stays: to
+exchange it, see fallback_master_key_file in the book's page on cells.
 
 Examples:
   frameward rekey press
-  frameward rekey press-line press")]
+  frameward rekey press-line press
+  frameward rekey press-line cell-4    (a fieldbus)")]
     Rekey {
-        /// The gateway or the link
+        /// The gateway, the link or the fieldbus
         name: String,
-        /// The link; optional if NAME is a link, or the gateway has only one
+        /// The link or fieldbus; optional if NAME is one, or the gateway has only one
         link: Option<String>,
     },
     /// Have a running gateway become the program that is installed now, without losing a frame

@@ -20,6 +20,7 @@ use frameward::membership;
 use frameward::privilege::{self, RunAs};
 use frameward::run;
 use frameward::status::{self, Detail, Found, StatusText};
+use report::control_socket::client::Rekeyed;
 use report::control_socket::{Outcome, client};
 
 use arguments::{Arguments, Bits, Command, Keygen, ReferenceFormat};
@@ -219,8 +220,13 @@ fn rekey(name: &str, link: Option<&str>) -> Result<(), Failure> {
         Some(link) => link.to_owned(),
         None => client::only_link(&directory, &found.gateway).map_err(failed)?,
     };
-    let ki = client::rekey(&directory, &found.gateway, &link).map_err(failed)?;
-    print(&format_args!("link {link:?}: SAK {ki} protects\n"))
+    match client::rekey(&directory, &found.gateway, &link).map_err(failed)? {
+        Rekeyed::Sak(ki) => print(&format_args!("link {link:?}: SAK {ki} protects\n")),
+        Rekeyed::Sessions(1) => print(&format_args!("fieldbus {link:?}: 1 relation has a new session\n")),
+        Rekeyed::Sessions(all) => {
+            print(&format_args!("fieldbus {link:?}: {all} relations have new sessions\n"))
+        }
+    }
 }
 
 fn upgrade(name: Option<&str>) -> Result<(), Failure> {

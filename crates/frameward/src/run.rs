@@ -443,16 +443,25 @@ impl Running {
     }
 
     fn rekey(&mut self, link: &str) -> Result<(), String> {
+        let has_cell =
+            |running: &&RunningLink| running.config.cell.as_ref().is_some_and(|cell| cell.name == *link);
+        if let Some(running) = self.links.iter().find(has_cell) {
+            let is_renewed = self.control.renew_cell_sessions(&running.config.name);
+            return if is_renewed {
+                info!(event = "cell-rekey", cell = link, "all relations agree on new sessions");
+                Ok(())
+            } else {
+                Err(format!("fieldbus {link:?} has no interfaces; look at its log"))
+            };
+        }
         let Some(running) = self.links.iter().find(|running| running.config.name == *link) else {
-            return Err(format!("there is no link {link:?}; frameward status names them"));
+            return Err(format!("there is no link or fieldbus {link:?}; frameward status names them"));
         };
         match running.config.keys {
             Keys::Static(_) => Err(format!(
                 "link {link:?} has static keys, which rekey cannot change; make new ones with keygen static, and reload"
             )),
-            Keys::None => {
-                Err(format!("link {link:?} is a fieldbus without a SecY: its keys change by themselves"))
-            }
+            Keys::None => Err(format!("link {link:?} has no keys; frameward status shows it")),
             Keys::Agreed(_) if self.control.rekey(link) => Ok(()),
             Keys::Agreed(_) => Err(format!("link {link:?} has no key agreement; look at its log")),
         }

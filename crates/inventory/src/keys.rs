@@ -4,7 +4,8 @@
 //! ```text
 //! keys/press.cak           the CAK of link, group or tunnel "press", and when it was made (module schedule); made if it is missing
 //! keys/press.cak.before    the one before, while it is renewed (module renewal)
-//! keys/cell-4.key          the master key of cell "cell-4"; made if it is missing
+//! keys/cell-4.key          the master key of cell "cell-4", likewise
+//! keys/cell-4.key.before   the one before, likewise
 //! keys/press-1/from-a.key  a key file of gateway press-1 alone, which its configuration names
 //! ```
 //!
@@ -41,7 +42,8 @@ pub struct KeyFolder {
 pub(crate) enum Drawn {
     /// With the second since 1970 in which it was made.
     Cak(NamedCak, u64),
-    Master(CellKey),
+    /// Likewise.
+    Master(CellKey, u64),
 }
 
 /// Kind of a key that several gateways have.
@@ -70,7 +72,7 @@ impl KeyFolder {
         }
         let drawn = match kind {
             KeyKind::Cak => Drawn::cak(KeyLength::Bits256, self.now)?,
-            KeyKind::Master => Drawn::master()?,
+            KeyKind::Master => Drawn::master(self.now)?,
         };
         self.drawn.insert(file.to_owned(), drawn);
         Ok(())
@@ -181,7 +183,7 @@ impl KeyFolder {
     pub(crate) fn master_key(&self, gateway: &str, file: &Path) -> Result<CellKey, KeyFileError> {
         let path = self.path(gateway, file);
         match self.drawn(file) {
-            Some(Drawn::Master(key)) if !path.exists() => Ok(CellKey::new(
+            Some(Drawn::Master(key, _)) if !path.exists() => Ok(CellKey::new(
                 key.as_cak().octets().first_chunk().expect("invariant: a master key has 32 octets"),
             )),
             _ => key_file::read_master_key(&path),
@@ -200,15 +202,15 @@ impl Drawn {
         Ok(Self::Cak(cak.expect("invariant: 16 or 32 octets are a CAK"), made))
     }
 
-    pub(crate) fn master() -> Result<Self, KeygenError> {
+    pub(crate) fn master(made: u64) -> Result<Self, KeygenError> {
         let (buffer, _) = keygen::draw(KeyLength::Bits256)?;
-        Ok(Self::Master(CellKey::new(&buffer)))
+        Ok(Self::Master(CellKey::new(&buffer), made))
     }
 
     fn fingerprint(&self) -> String {
         match self {
             Self::Cak(cak, _) => cak.fingerprint(),
-            Self::Master(key) => key.fingerprint(),
+            Self::Master(key, _) => key.fingerprint(),
         }
     }
 
@@ -219,7 +221,7 @@ impl Drawn {
                 let first = format!("{MADE}{made}\nckn = ");
                 keygen::text(&[(&first, cak.ckn().octets()), ("cak = ", cak.octets())])
             }
-            Self::Master(key) => keygen::text(&[("", key.as_cak().octets())]),
+            Self::Master(key, made) => keygen::text(&[(&format!("{MADE}{made}\n"), key.as_cak().octets())]),
         }
     }
 }

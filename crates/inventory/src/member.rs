@@ -14,6 +14,8 @@ use crate::tunnel;
 
 /// The key that names a second CAK.
 pub(crate) const FALLBACK: &str = "fallback_cak_file";
+/// The key that names a second master key.
+pub(crate) const FALLBACK_MASTER: &str = "fallback_master_key_file";
 
 /// A member of something that gateways share.
 #[derive(Clone, Copy)]
@@ -87,8 +89,9 @@ impl Member<'_> {
                     self.port("protected", &mut options, mistakes);
                 }
                 self.derive_local(&mut options);
-                let file = format!("{}.key", self.shared.name);
+                let file = self.shared.key_file();
                 self.want("master_key_file", &file, KeyKind::Master, &mut options, keys)?;
+                self.name_before(&mut options, keys, mistakes);
             }
             Kind::Tunnel => tunnel::complete(self, &mut options, keys, mistakes)?,
         }
@@ -144,20 +147,26 @@ impl Member<'_> {
         let mka = options.entry("mka".into()).or_insert_with(|| Node::table(place, Table::new()));
         // `check` refuses what is no section.
         let Value::Table(mka) = &mut mka.value else { return Ok(()) };
-        self.want("cak_file", &self.shared.cak_file(), KeyKind::Cak, mka, keys)?;
-        let file = mka.get("cak_file").and_then(Node::as_text);
-        let Some(fallback) = file.and_then(|file| keys.fallback(self.name, file)) else { return Ok(()) };
-        match mka.get(FALLBACK) {
-            None => drop(mka.insert(FALLBACK.into(), Node::text(place, fallback))),
+        self.want("cak_file", &self.shared.key_file(), KeyKind::Cak, mka, keys)?;
+        self.name_before(mka, keys, mistakes);
+        Ok(())
+    }
+
+    /// While a key is renewed, names the one before too.
+    fn name_before(&self, section: &mut Table, keys: &KeyFolder, mistakes: &mut Mistakes<'_>) {
+        let (key, fallback) = self.shared.key_names();
+        let file = section.get(key).and_then(Node::as_text);
+        let Some(before) = file.and_then(|file| keys.fallback(self.name, file)) else { return };
+        match section.get(fallback) {
+            None => drop(section.insert(fallback.into(), Node::text(self.shared.place, before))),
             Some(node) => mistakes.add(
                 node.place,
                 format!(
-                    "{}its CAK is being renewed, which takes the place of {FALLBACK}; remove this line, or finish first: frameward fleet rotate {} --finish",
+                    "{}its key is being renewed, which takes the place of {fallback}; remove this line, or finish first: frameward fleet rotate {} --finish",
                     self.shared.label(), self.shared.name
                 ),
             ),
         }
-        Ok(())
     }
 
     /// Names the key that all members have and sees that it is there, unless another file is named.

@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::Path;
 
 use config::change::{
-    Around, KeysChange, LinkChange, SiteChange, cell_difference, fixed, is_understood, keeps_sessions,
-    needs_other_ports,
+    Around, KeysChange, LinkChange, SiteChange, cell_difference, fixed, has_common_master_key, is_understood,
+    keeps_sessions, needs_other_ports,
 };
 use config::check::ETHERNET_MTU;
 use config::{Config, Finding, Io, Link, Site};
@@ -86,11 +86,13 @@ impl FleetPlan {
 
     /// Whether CAKs and master keys alone would be different: what a renewal changes.
     pub fn is_of_keys(&self) -> bool {
-        const KEYS: [&str; 5] = [
+        const KEYS: [&str; 7] = [
             "mka cak, its key's",
             "mka fallback cak, its key's",
             "mka fallback_cak_file:",
             "master key, its key's",
+            "fallback master key, its key's",
+            "fallback_master_key_file:",
             "in form only",
         ];
         let is_key = |line: &String| KEYS.iter().any(|of| line.contains(of));
@@ -274,7 +276,7 @@ fn of_cell(old: &Link, new: Option<&Link>, effects: &mut Vec<Effect>) {
     }
     if let Some((name, words)) = cell_difference(before, now) {
         let interrupts = match (before, now) {
-            (Some(before), Some(now)) => !keeps_sessions(before, now),
+            (Some(before), Some(now)) => !keeps_sessions(before, now) || !has_common_master_key(before, now),
             (Some(_), None) => true,
             _ => false,
         };

@@ -14,7 +14,8 @@ pub(crate) const HEAD: &str = "# Made by frameward fleet render. Change the inve
 /// Sections in the order in which they are written.
 const SECTIONS: [&str; 4] = ["gateway", "link", "site", "fieldbus"];
 /// Keys that name key files.
-const KEY_FILES: [&str; 5] = ["key_file", "cak_file", "fallback_cak_file", "master_key_file", "identity"];
+const KEY_FILES: [&str; 6] =
+    ["key_file", "cak_file", "fallback_cak_file", "master_key_file", "fallback_master_key_file", "identity"];
 
 /// A text that is being written.
 pub(crate) struct RenderedText {

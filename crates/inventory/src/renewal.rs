@@ -1,4 +1,4 @@
-//! A CAK is renewed in two steps, so that gateways which have one step and gateways which have the other have a CAK in common.
+//! A CAK, or the master key of a cell, is renewed in two steps, so that gateways which have one step and gateways which have the other have a CAK in common.
 //!
 //! ```text
 //!                       press.cak   press.cak.before   a gateway gets
@@ -18,7 +18,7 @@ use config::key_file::{KeyFileError, read_cak, read_master_key};
 use config::keygen::{self, KeyLength, KeygenError};
 
 use crate::keys::{Drawn, can_go_along};
-use crate::member::{FALLBACK, Member};
+use crate::member::{FALLBACK, FALLBACK_MASTER, Member};
 use crate::mistakes::{Mistakes, instead};
 use crate::sections::Kind;
 use crate::tree::{Node, Value, is_word};
@@ -66,6 +66,12 @@ impl KeyFolder {
         (!self.is_own(gateway, file) && self.is_under_way(file)).then(|| before(file))
     }
 
+    /// Word for a key of this file: `CAK` or `master key`.
+    pub fn word(&self, file: &str) -> &'static str {
+        let path = self.path_of(file);
+        if read_cak(&path).is_err() && read_master_key(&path).is_ok() { "master key" } else { "CAK" }
+    }
+
     /// Fingerprint of a CAK or a master key that several gateways have.
     ///
     /// # Errors
@@ -84,7 +90,7 @@ impl KeyFolder {
         self.drawn_fingerprint(file).map_or_else(|| self.fingerprint(file), Ok)
     }
 
-    /// Exchanges a CAK, or, at once, a master key, for a new one. False if that was under way. Durable at return.
+    /// Exchanges a CAK or a master key for a new one. False if that was under way. Durable at return.
     ///
     /// # Errors
     ///
@@ -131,7 +137,7 @@ impl KeyFolder {
 }
 
 impl Inventory {
-    /// The file of the CAK that a link, group or tunnel has.
+    /// The file of the CAK that a link, group or tunnel has, or of the master key that a cell has.
     ///
     /// # Errors
     ///
@@ -139,14 +145,13 @@ impl Inventory {
     pub fn cak_file(&self, name: &str, keys: &KeyFolder) -> Result<String, String> {
         let Some(shared) = self.shared.iter().find(|shared| shared.name == name) else {
             let known = self.shared.iter().map(|shared| shared.name.as_str());
-            return Err(format!("there is no link, group or tunnel {name:?}; {}", instead(name, known)));
+            return Err(format!(
+                "there is no link, group, cell or tunnel {name:?}; {}",
+                instead(name, known)
+            ));
         };
         let label = shared.label();
-        if shared.kind == Kind::Fieldbus {
-            return Err(format!(
-                "{label}a cell has one master key, and no CAK; to exchange it, remove {name}.key from the folder of keys, and render and apply to both ends at once"
-            ));
-        }
+        let (key, fallback) = shared.key_names();
         let mut files = Vec::new();
         for name in shared.gateways.keys() {
             let Some(gateway) = self.gateways.get(name) else { continue };
@@ -158,14 +163,17 @@ impl Inventory {
                     "{label}gateway {name:?} has no CAK there; only key agreement can be renewed"
                 ));
             }
-            let mka = options.get("mka").and_then(Node::as_table);
-            if mka.is_some_and(|mka| mka.contains_key(FALLBACK)) {
+            let section = match shared.kind {
+                Kind::Fieldbus => Some(&options),
+                _ => options.get("mka").and_then(Node::as_table),
+            };
+            if section.is_some_and(|section| section.contains_key(fallback)) {
                 return Err(format!(
-                    "{label}gateway {name:?} names a {FALLBACK}, and a renewal needs its place; remove that line first"
+                    "{label}gateway {name:?} names a {fallback}, and a renewal needs its place; remove that line first"
                 ));
             }
-            let named = mka.and_then(|mka| mka.get("cak_file")).and_then(Node::as_text);
-            let file = named.map_or_else(|| shared.cak_file(), str::to_owned);
+            let named = section.and_then(|section| section.get(key)).and_then(Node::as_text);
+            let file = named.map_or_else(|| shared.key_file(), str::to_owned);
             if keys.is_own(name, &file) || !can_go_along(Path::new(&file)) {
                 return Err(format!(
                     "{label}gateway {name:?} has {file} to itself; exchange it there by hand"
@@ -177,14 +185,14 @@ impl Inventory {
         match <[String; 1]>::try_from(files) {
             Ok([file]) => Ok(file),
             Err(files) => {
-                Err(format!("{label}its gateways name several CAKs: {}; name one", files.join(", ")))
+                Err(format!("{label}its gateways name several keys: {}; name one", files.join(", ")))
             }
         }
     }
 }
 
 impl Inventory {
-    /// Why gateways cannot have a new CAK and the old one of this file for a time, in words; `gone` is none of them any more.
+    /// Why gateways cannot have a new key and the old one of this file for a time, in words; `gone` is none of them any more.
     pub fn hindrance(
         &self,
         file: &str,
@@ -204,20 +212,31 @@ impl Inventory {
                     link.name
                 ));
             }
+            let has_two = |link: &&config::Link| {
+                link.cell.as_ref().is_some_and(|cell| {
+                    cell.master_key.fingerprint() == known && cell.fallback_master_key.is_some()
+                })
+            };
+            if let Some(cell) = one.config.links.iter().find(has_two).and_then(|link| link.cell.as_ref()) {
+                return Some(format!(
+                    "gateway {name:?} names a {FALLBACK_MASTER} for fieldbus {:?} beside {file}, and a renewal needs its place; remove that line first, render and apply",
+                    cell.name
+                ));
+            }
             let stored = one.key_files.keys().map(|file| keys.stored(name, file));
             let mut copies = stored.filter(|one| without_before(one) != file);
             if let Some(copy) =
                 copies.find(|copy| keys.fingerprint(copy).is_ok_and(|fingerprint| fingerprint == known))
             {
                 return Some(format!(
-                    "gateway {name:?} has the CAK of {file} as {}, too, which would stay as it is; have it name {file}, or put another CAK there, and render and apply first",
+                    "gateway {name:?} has the key of {file} as {}, too, which would stay as it is; have it name {file}, or put another key there, and render and apply first",
                     keys.path_of(&copy).display()
                 ));
             }
             let sections = self.gateways.get(name).map(|gateway| &gateway.sections);
             if sections.is_some_and(|sections| sections.values().any(|node| has_text(node, file))) {
                 return Some(format!(
-                    "gateway {name:?} names {file} in a section of its own (box), which gets no second CAK; make it a [[link]] or [[group]] first, render and apply"
+                    "gateway {name:?} names {file} in a section of its own (box), which gets no second key; make it a [[link]], [[group]] or [[fieldbus]] first, render and apply"
                 ));
             }
         }
@@ -261,7 +280,7 @@ fn draw_like(path: &Path, now: u64) -> Result<Drawn, RenewalError> {
         Ok(cak) if cak.octets().len() == 16 => Ok(Drawn::cak(KeyLength::Bits128, now)?),
         Ok(_) => Ok(Drawn::cak(KeyLength::Bits256, now)?),
         Err(error) if read_master_key(path).is_err() => Err(error.into()),
-        Err(_) => Ok(Drawn::master()?),
+        Err(_) => Ok(Drawn::master(now)?),
     }
 }
 

@@ -235,8 +235,11 @@ impl Revoking {
 /// Whether the CAKs and the master key of a link are among these.
 fn is_known(link: &config::Link, fingerprints: &BTreeSet<String>) -> bool {
     let caks = link.mka().into_iter().flat_map(|mka| mka.caks().map(|cak| cak.fingerprint()));
-    let master = link.cell.as_ref().map(|cell| cell.master_key.fingerprint());
-    caks.chain(master).all(|fingerprint| fingerprints.contains(&fingerprint))
+    let masters = link
+        .cell
+        .iter()
+        .flat_map(|cell| [Some(&cell.master_key), cell.fallback_master_key.as_ref()].into_iter().flatten());
+    caks.chain(masters.map(|key| key.fingerprint())).all(|fingerprint| fingerprints.contains(&fingerprint))
 }
 
 /// The sections of all files together.

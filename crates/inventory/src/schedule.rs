@@ -1,4 +1,5 @@
-//! `rotate_every`: how often the CAK of a link, group or tunnel is exchanged for a new one, and for which that is due.
+//! `rotate_every`: how often the CAK of a link, group or tunnel, or the master key of a cell, is exchanged for a new one, and for which that
+//! is due.
 //!
 //! ```text
 //! rotate_every = "90d"       in the inventory: hours (h), days (d) or weeks (w)
@@ -21,7 +22,6 @@ use zeroize::Zeroizing;
 
 use crate::keys::Drawn;
 use crate::mistakes::Mistakes;
-use crate::sections::Kind;
 use crate::tree::Node;
 use crate::{Inventory, KeyFolder, Rendering};
 
@@ -153,7 +153,7 @@ impl Rotation {
 impl KeyFolder {
     /// When a CAK was made, in seconds since 1970, if its file says so.
     pub fn made(&self, file: &str) -> Option<u64> {
-        if let Some(Drawn::Cak(_, made)) = self.drawn(Path::new(file)) {
+        if let Some(Drawn::Cak(_, made) | Drawn::Master(_, made)) = self.drawn(Path::new(file)) {
             return Some(*made);
         }
         let path = self.path_of(file);
@@ -220,19 +220,12 @@ impl KeyFolder {
 }
 
 /// Seconds of a `rotate_every`.
-pub(crate) fn judge(kind: Kind, node: &Node, label: &str, mistakes: &mut Mistakes<'_>) -> Option<u64> {
-    if kind == Kind::Fieldbus {
-        mistakes.add(
-            node.place,
-            format!("{label}{KEY}: a cell has one master key, which cannot be exchanged without an interruption; remove this line"),
-        );
-        return None;
-    }
+pub(crate) fn judge(node: &Node, label: &str, mistakes: &mut Mistakes<'_>) -> Option<u64> {
     let every = node.as_text().and_then(interval).filter(|every| (HOUR..=LONGEST).contains(every));
     if every.is_none() {
         mistakes.add(
             node.place,
-            format!("{label}{KEY} is no time between two CAKs; use 1h to 3650d, such as \"90d\", \"12h\" or \"4w\""),
+            format!("{label}{KEY} is no time between two keys; use 1h to 3650d, such as \"90d\", \"12h\" or \"4w\""),
         );
     }
     every

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use config::{is_name, reference};
 
 use crate::gateway::Gateway;
+use crate::member::{FALLBACK, FALLBACK_MASTER};
 use crate::mistakes::{Mistakes, instead};
 use crate::revoked::{self, Revocation};
 use crate::schedule;
@@ -202,7 +203,7 @@ impl Shared {
         let all = gateways.keys().map(String::as_str);
         let at = options_at(&label, kind, table.remove("at"), (&is_known, all), mistakes);
         let rotate_every =
-            table.remove(schedule::KEY).and_then(|node| schedule::judge(kind, &node, &label, mistakes));
+            table.remove(schedule::KEY).and_then(|node| schedule::judge(&node, &label, mistakes));
         let hub = table.remove("hub").and_then(|node| {
             let hub = node.as_text().map(str::to_owned);
             match &hub {
@@ -225,9 +226,18 @@ impl Shared {
         Some(Self { kind, name, place, gateways, hub, rotate_every, common: table, at })
     }
 
-    /// The file of its CAK, unless another one is named.
-    pub(crate) fn cak_file(&self) -> String {
-        format!("{}.cak", self.name)
+    /// The file of its CAK or master key, unless another one is named.
+    pub(crate) fn key_file(&self) -> String {
+        let ending = if self.kind == Kind::Fieldbus { "key" } else { "cak" };
+        format!("{}.{ending}", self.name)
+    }
+
+    /// The keys of the configuration that name that file, and the one before while it is renewed.
+    pub(crate) const fn key_names(&self) -> (&'static str, &'static str) {
+        match self.kind {
+            Kind::Fieldbus => ("master_key_file", FALLBACK_MASTER),
+            Kind::Link | Kind::Group | Kind::Tunnel => ("cak_file", FALLBACK),
+        }
     }
 
     /// The beginning of a mistake about it.

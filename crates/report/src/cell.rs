@@ -29,6 +29,9 @@ pub struct CellReport {
     pub rest: String,
     /// The master key's fingerprint, as `keygen` printed it.
     pub master_key: String,
+    /// That of the second master key, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fallback_master_key: Option<String>,
     /// The EtherType of protected frames.
     pub ethertype: String,
     /// The upper bounds of the buckets of all histograms, in nanoseconds; the last bucket has none.
@@ -68,6 +71,9 @@ pub struct RelationReport {
     pub mode: String,
     /// `no session`, `entered` (with the other gateway, and no frame was verified in it yet) or `running`.
     pub state: String,
+    /// The fingerprint of the master key that its session rests on; none without a session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub master_key: Option<String>,
     /// The key that protects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transmit_key: Option<CellKeyReport>,
@@ -94,6 +100,9 @@ pub struct RelationReport {
 /// A key of a relation in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CellKeyReport {
+    /// The gateway's number of the session, since its start.
+    #[serde(default)]
+    pub session: u32,
     /// Its name on the wire.
     pub key_id: u8,
     /// Which epoch of its session, from 0.
@@ -266,6 +275,16 @@ impl CellReport {
                 ),
             ));
         }
+        let others = self.under_other_key();
+        if others > 0 {
+            findings.push(Finding::attention(
+                State::Fallback,
+                format!(
+                    "Fieldbus {name}: the sessions of {others} of {all} relations do not rest on the preferred master key, {}: the other gateway lacks it, or prefers another. Put it first there, and reload.",
+                    self.master_key
+                ),
+            ));
+        }
         let silent = count(|relation| relation.has_session() && relation.is_silent());
         if silent > 0 {
             findings.push(Finding::attention(
@@ -294,6 +313,13 @@ impl CellReport {
             findings.push(Finding::new(State::ClearFrames, level, text));
         }
         findings
+    }
+
+    /// Number of relations whose sessions rest on another master key than the preferred one.
+    pub fn under_other_key(&self) -> usize {
+        let is_other =
+            |of: &&RelationReport| of.master_key.as_ref().is_some_and(|key| *key != self.master_key);
+        self.relations.iter().filter(is_other).count()
     }
 
     /// All frames of a relation are refused.

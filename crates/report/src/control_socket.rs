@@ -43,9 +43,9 @@ pub enum Request {
         #[serde(default)]
         dry_run: bool,
     },
-    /// To agree on another SAK.
+    /// To agree on another SAK, or on new sessions of a cell.
     Rekey {
-        /// For this link.
+        /// For this link or fieldbus.
         link: String,
     },
     /// To have the other box of a site's LAN forward.

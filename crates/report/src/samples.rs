@@ -292,7 +292,7 @@ pub fn sample_cell() -> CellReport {
         histogram.add(Duration::from_micros(microseconds));
     }
     let times = HistogramReport::new(&histogram);
-    let key = |key_id, seq| Some(CellKeyReport { key_id, epoch: 1, seq });
+    let key = |key_id, seq| Some(CellKeyReport { session: 1, key_id, epoch: 1, seq });
     let transmit = TransmitCounters { out_pkts_protected: 1000, ..Default::default() };
     let receive = ReceiveCounters { in_pkts_ok: 998, in_pkts_late: 2, in_alarms: 1, ..Default::default() };
     let relation = RelationReport {
@@ -305,6 +305,7 @@ pub fn sample_cell() -> CellReport {
         alarm_ns: 1_500_000,
         mode: "protect".into(),
         state: "running".into(),
+        master_key: Some("0011223344556677".into()),
         transmit_key: key(17, Some(1000)),
         receive_key: key(200, Some(1000)),
         silent_ns: Some(400_000),
@@ -325,6 +326,7 @@ pub fn sample_cell() -> CellReport {
         path: String::new(),
         rest: "link".into(),
         master_key: "0011223344556677".into(),
+        fallback_master_key: None,
         ethertype: "0x88b5".into(),
         bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
         counters: Counters::new(CellCounters::NAMES, counters.values()),

@@ -15,10 +15,13 @@ mod tests;
 
 use core::fmt;
 
+use aws_lc_rs::digest;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Prk, Salt};
 use aws_lc_rs::hmac;
 use wire::MacAddr;
-use wire::fieldbus::{CellSuite, FrameId, HandshakeNonce, MAC_OCTETS, Protection, Seq};
+use wire::fieldbus::{
+    CellSuite, FrameId, HandshakeNonce, MAC_OCTETS, MASTER_KEY_ID_OCTETS, MasterKeyId, Protection, Seq,
+};
 use zeroize::Zeroizing;
 
 use crate::{CipherSuite, Key, Nonce, Sak, Secret, SecretArray, scrubbed};
@@ -33,6 +36,31 @@ const CHACHA20_POLY1305_KEY_OCTETS: usize = 32;
 /// 32 secret octets that both gateways of a cell share. Wiped when dropped, never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey(SecretArray<MASTER_KEY_OCTETS>);
+
+/// The master keys of a gateway for a cell. Two of them while one takes the place of the other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MasterKeys {
+    /// Key of sessions with all peers that have it.
+    pub preferred: MasterKey,
+    /// Key of sessions with other peers.
+    pub fallback: Option<MasterKey>,
+}
+
+impl MasterKeys {
+    /// Most of them.
+    pub const MOST: usize = 2;
+
+    /// All of them, in the order of preference.
+    pub fn iter(&self) -> impl Iterator<Item = &MasterKey> {
+        core::iter::once(&self.preferred).chain(&self.fallback)
+    }
+}
+
+impl From<MasterKey> for MasterKeys {
+    fn from(preferred: MasterKey) -> Self {
+        Self { preferred, fallback: None }
+    }
+}
 
 /// Key of a relation's HELLOs. Wiped when dropped, never shown.
 #[derive(Clone)]
@@ -93,6 +121,19 @@ impl MasterKey {
     /// A master key. The caller wipes what `octets` was copied from.
     pub fn new(octets: &[u8; MASTER_KEY_OCTETS]) -> Self {
         Self(SecretArray::new(octets))
+    }
+
+    /// Its identifier: the first 8 octets of SHA-256 over "frameward key" and the key, the fingerprint that
+    /// `keygen` shows.
+    pub fn id(&self) -> MasterKeyId {
+        scrubbed(|| {
+            let mut context = digest::Context::new(&digest::SHA256);
+            context.update(b"frameward key");
+            context.update(self.0.octets());
+            let mut id = [0; MASTER_KEY_ID_OCTETS];
+            id.copy_from_slice(&context.finish().as_ref()[..MASTER_KEY_ID_OCTETS]);
+            MasterKeyId(id)
+        })
     }
 
     /// Key of the HELLOs of the relation between `stations`.

@@ -5,11 +5,12 @@
 //! ```text
 //! machine:    DA 6 | SA 6 | [VLAN 4] | 0x8892 2 | FrameID 2 | payload n
 //! protected:  DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | Seq 4 | payload n | ICV 16
-//! HELLO:      DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | 0 4   | State 1 | nonce 16 | peer's nonce 16 | MAC 32
+//! HELLO:      DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | 0 4   | State 1 | nonce 16 | peer's nonce 16 | [other key 8] | MAC 32
 //! ```
 //!
 //! The addresses and the FrameID are those of the machines. A frame with Seq 0 is a HELLO: IO data begins at
-//! 1. All numbers are big-endian. Octets behind a HELLO are padding.
+//! 1. All numbers are big-endian. A HELLO has the field "other key" if its sender has two master keys. Octets behind a
+//! HELLO are padding.
 //!
 //! Left out on purpose: finding the EtherType (`ethernet`), and the meaning of the fields (crate `fieldbus`).
 
@@ -29,10 +30,18 @@ pub const FRAME_ID_OCTETS: usize = 2;
 pub const NONCE_OCTETS: usize = 16;
 /// Octets of the MAC of a HELLO: HMAC-SHA-256.
 pub const MAC_OCTETS: usize = 32;
-/// Octets of a HELLO from its FrameID on.
+/// Octets of a master key's identifier.
+pub const MASTER_KEY_ID_OCTETS: usize = 8;
+/// Octets of a HELLO from its FrameID on, without the other key.
 pub const HELLO_OCTETS: usize = HEADER_OCTETS + 1 + 2 * NONCE_OCTETS + MAC_OCTETS;
-/// Octets of a HELLO that its MAC covers, besides the addresses in front of them.
-pub const HELLO_AUTHENTICATED_OCTETS: usize = HELLO_OCTETS - MAC_OCTETS;
+/// The same with the other key.
+pub const LONGEST_HELLO_OCTETS: usize = HELLO_OCTETS + MASTER_KEY_ID_OCTETS;
+/// Most octets of a HELLO that its MAC covers, besides the addresses in front of them.
+pub const HELLO_AUTHENTICATED_OCTETS: usize = LONGEST_HELLO_OCTETS - MAC_OCTETS;
+/// Bit of State: the sender has another master key too.
+const OTHER_KEY: u8 = 0x10;
+/// Bit of State: the sender prefers that one.
+const OTHER_KEY_PREFERRED: u8 = 0x20;
 
 /// A FrameID: names one stream of cyclic data between two stations (IEC 61158-6-10).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -110,7 +119,7 @@ pub struct Header {
 pub enum FieldbusError {
     /// Fewer octets than [`HEADER_OCTETS`].
     TruncatedHeader,
-    /// Seq is 0, and fewer octets than [`HELLO_OCTETS`] follow.
+    /// Seq is 0, and fewer octets follow than a HELLO has.
     TruncatedHello,
     /// A HELLO whose State has bits that have no meaning.
     UnknownState,
@@ -146,6 +155,25 @@ impl Header {
 /// 16 random octets that one end drew for one handshake. Not secret.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct HandshakeNonce(pub [u8; NONCE_OCTETS]);
+
+/// Identifier of a master key: its fingerprint. Tells keys apart, and nothing about them.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct MasterKeyId(pub [u8; MASTER_KEY_ID_OCTETS]);
+
+impl fmt::Display for MasterKeyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+    }
+}
+
+/// The master key that a HELLO's sender has besides the one that the HELLO is under.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OtherKey {
+    /// Its identifier.
+    pub id: MasterKeyId,
+    /// True if the sender prefers it.
+    pub preferred: bool,
+}
 
 /// Kind of a HELLO.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -209,7 +237,7 @@ pub struct Protection {
 }
 
 impl Protection {
-    /// As it stands in a HELLO and in the derivation of keys: `0 0 0 0 | ChaCha20-Poly1305 | 256 | E | 0`.
+    /// As it stands in the derivation of keys: `0 0 0 0 | ChaCha20-Poly1305 | 256 | E | 0`. State of a HELLO has it too.
     pub const fn octet(self) -> u8 {
         let encrypts = match self.protect {
             Protect::Authenticate => 0,
@@ -234,23 +262,36 @@ pub struct Hello {
     pub own: HandshakeNonce,
     /// The receiver's nonce, if the sender knows it.
     pub peers: Option<HandshakeNonce>,
+    /// The sender's other master key, if it has two.
+    pub other_key: Option<OtherKey>,
 }
 
 impl Hello {
-    /// Parses the octets behind the EtherType, with Seq 0, and returns the HELLO and its MAC. The MAC is not
-    /// verified yet.
+    /// Parses the octets behind the EtherType, with Seq 0, and returns the HELLO, the octets that its MAC covers
+    /// and the MAC. The MAC is not verified yet.
     ///
     /// # Errors
     /// The first defect of the octets.
-    pub fn parse(octets: &[u8]) -> Result<(Self, &[u8; MAC_OCTETS]), FieldbusError> {
-        let octets = octets.first_chunk::<HELLO_OCTETS>().ok_or(FieldbusError::TruncatedHello)?;
-        let Header { frame_id, key_id, .. } = Header::parse(octets)?;
+    pub fn parse(octets: &[u8]) -> Result<(Self, &[u8], &[u8; MAC_OCTETS]), FieldbusError> {
+        let first = octets.first_chunk::<HELLO_OCTETS>().ok_or(FieldbusError::TruncatedHello)?;
+        let Header { frame_id, key_id, .. } = Header::parse(first)?;
         let rest = &octets[HEADER_OCTETS + 1..];
         let (own, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
         let (peers, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
+        let state_octet = first[HEADER_OCTETS];
+        let preferred = state_octet & OTHER_KEY_PREFERRED != 0;
+        let (other_key, rest) = match (state_octet & OTHER_KEY != 0, preferred) {
+            (true, _) => {
+                let (id, rest) = rest.split_first_chunk().ok_or(FieldbusError::TruncatedHello)?;
+                (Some(OtherKey { id: MasterKeyId(*id), preferred }), rest)
+            }
+            (false, false) => (None, rest),
+            (false, true) => return Err(FieldbusError::UnknownState),
+        };
         let mac = rest.first_chunk().ok_or(FieldbusError::TruncatedHello)?;
-        let state_octet = octets[HEADER_OCTETS];
-        let suite = CellSuite::ALL.into_iter().find(|suite| suite.bits() == state_octet & !3);
+        let authenticated = &octets[..octets.len() - rest.len()];
+        let suite_bits = state_octet & !(3 | OTHER_KEY | OTHER_KEY_PREFERRED);
+        let suite = CellSuite::ALL.into_iter().find(|suite| suite.bits() == suite_bits);
         let suite = suite.ok_or(FieldbusError::UnknownState)?;
         let state = if state_octet & 1 == 0 { HelloState::Request } else { HelloState::Entered };
         let protection = Protection {
@@ -259,19 +300,31 @@ impl Hello {
         };
         // Nobody draws a nonce of zeros: it stands for "none".
         let peers = (*peers != [0; NONCE_OCTETS]).then_some(HandshakeNonce(*peers));
-        Ok((Self { frame_id, key_id, state, protection, own: HandshakeNonce(*own), peers }, mac))
+        let own = HandshakeNonce(*own);
+        Ok((Self { frame_id, key_id, state, protection, own, peers, other_key }, authenticated, mac))
     }
 
-    /// The octets that the MAC covers, behind the addresses.
-    pub fn authenticated_octets(&self) -> [u8; HELLO_AUTHENTICATED_OCTETS] {
-        let mut octets = [0; HELLO_AUTHENTICATED_OCTETS];
+    /// Encodes the octets that the MAC covers, behind the addresses, and returns those written.
+    pub fn encode<'o>(&self, octets: &'o mut [u8; HELLO_AUTHENTICATED_OCTETS]) -> &'o [u8] {
         let header = Header { frame_id: self.frame_id, key_id: self.key_id, seq: None };
         octets[..HEADER_OCTETS].copy_from_slice(&header.encode());
-        octets[HEADER_OCTETS] = self.protection.octet() | u8::from(self.state == HelloState::Entered);
-        let (own, peers) = octets[HEADER_OCTETS + 1..].split_at_mut(NONCE_OCTETS);
+        let other = match self.other_key {
+            None => 0,
+            Some(OtherKey { preferred: false, .. }) => OTHER_KEY,
+            Some(OtherKey { preferred: true, .. }) => OTHER_KEY | OTHER_KEY_PREFERRED,
+        };
+        octets[HEADER_OCTETS] = self.protection.octet() | u8::from(self.state == HelloState::Entered) | other;
+        let (own, rest) = octets[HEADER_OCTETS + 1..].split_at_mut(NONCE_OCTETS);
+        let (peers, other_key) = rest.split_at_mut(NONCE_OCTETS);
         own.copy_from_slice(&self.own.0);
         peers.copy_from_slice(&self.peers.map_or([0; NONCE_OCTETS], |nonce| nonce.0));
-        octets
+        match self.other_key {
+            None => &octets[..HELLO_OCTETS - MAC_OCTETS],
+            Some(OtherKey { id, .. }) => {
+                other_key.copy_from_slice(&id.0);
+                octets
+            }
+        }
     }
 }
 
@@ -313,6 +366,7 @@ mod tests {
         #[test]
         fn a_hello_is_what_it_was(
             frame_id: u16, key_id: u8, state in 0u8..4, suite in 0usize..3, own: [u8; 16], peers: Option<[u8; 16]>, mac: [u8; 32],
+            other: Option<([u8; 8], bool)>,
             behind in proptest::collection::vec(any::<u8>(), 0..40),
         ) {
             let hello = Hello {
@@ -325,14 +379,20 @@ mod tests {
                 },
                 own: HandshakeNonce(own),
                 peers: peers.filter(|nonce| *nonce != [0; 16]).map(HandshakeNonce),
+                other_key: other.map(|(id, preferred)| OtherKey { id: MasterKeyId(id), preferred }),
             };
-            let octets = [&hello.authenticated_octets()[..], &mac, &behind].concat();
+            let mut buffer = [0xaa; HELLO_AUTHENTICATED_OCTETS];
+            let authenticated = hello.encode(&mut buffer);
+            let octets = [authenticated, &mac, &behind].concat();
             prop_assert_eq!(Header::parse(&octets).unwrap().seq, None);
-            prop_assert_eq!(Hello::parse(&octets), Ok((hello, &mac)));
-            for short in 0..HELLO_OCTETS {
+            prop_assert_eq!(Hello::parse(&octets), Ok((hello, authenticated, &mac)));
+            let length = if other.is_some() { LONGEST_HELLO_OCTETS } else { HELLO_OCTETS };
+            prop_assert_eq!(authenticated.len() + MAC_OCTETS, length);
+            for short in 0..length {
                 prop_assert_eq!(Hello::parse(&octets[..short]), Err(FieldbusError::TruncatedHello));
             }
-            for bits in [0x0c, 0x10, 0x20, 0x40, 0x80] {
+            let preferred_none = if other.is_some() { 0x0c } else { 0x20 };
+            for bits in [0x0c, preferred_none, 0x40, 0x80] {
                 let mut other = octets.clone();
                 other[HEADER_OCTETS] |= bits;
                 prop_assert_eq!(Hello::parse(&other), Err(FieldbusError::UnknownState));

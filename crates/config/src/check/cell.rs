@@ -119,6 +119,13 @@ pub(super) fn write(
         writeln!(f, "  frames     {path}")?;
     }
     writeln!(f, "  master key {}", cell.master_key.fingerprint())?;
+    if let Some(fallback) = &cell.fallback_master_key {
+        writeln!(
+            f,
+            "  fallback   master key {}, for relations whose other gateway lacks the first",
+            fallback.fingerprint()
+        )?;
+    }
     write!(
         f,
         "  on wire    EtherType {}; {OVERHEAD_OCTETS} octets more a frame: KeyID 1, Seq 4, ICV {ICV_OCTETS}",

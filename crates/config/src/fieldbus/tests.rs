@@ -136,7 +136,7 @@ fn what_is_wrong_is_said_with_line_and_cure() {
         ("name = \"cell-4\"\n", "name = \"Cell 4\"\n", "17: fieldbus \"Cell 4\": name = \"Cell 4\" is not a valid name; use 1 to 32 of a-z, 0-9, _ and -, a letter or digit first".into()),
         ("name = \"cell-4\"\n", "\n", "16: fieldbus 1: name is missing; add name = \"NAME\"".into()),
         ("name = \"cell-4\"\n", "name = \"press\"\n", "17: fieldbus \"press\": name = \"press\" is already used on line 4; give each link, site and fieldbus its own".into()),
-        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, rest, master_key_file, local, plain, protected, protect, suite, mode, watchdog, alarm, epoch_frames, ethertype, vlan, allow_addresses, relation".into()),
+        ("name = \"cell-4\"\n", "name = \"cell-4\"\ncolour = 1\n", "18: unknown key \"colour\"; remove it or use one of name, rest, master_key_file, fallback_master_key_file, local, plain, protected, protect, suite, mode, watchdog, alarm, epoch_frames, ethertype, vlan, allow_addresses, relation".into()),
         ("rest = \"press\"\n", "\n", format!("16: {}", cell("rest is missing: it says what happens to frames of no relation; name a [[link]] on the same ports, or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"pres\"\n", format!("18: {}", cell("rest = \"pres\" is no [[link]]; use \"press\" or \"drop\""))),
         ("rest = \"press\"\n", "rest = \"press\"\nplain = \"eth7\"\n", format!("19: {}", cell("plain = \"eth7\" differs from that of link \"press\", \"eth0\"; remove it, or name the link on these ports in rest"))),
@@ -197,6 +197,44 @@ fn two_cells_share_neither_a_link_nor_a_key() {
             "gw.toml:33: fieldbus \"cell-5\": master_key_file holds the key of the fieldbus of line 16; give each its own, from: frameward keygen fieldbus --out FILE",
         ]
     );
+}
+
+#[test]
+fn a_second_master_key_is_another_one() {
+    let with = |lines: &str| {
+        VALID.replace("master_key_file = \"m.key\"\n", &format!("master_key_file = \"m.key\"\n{lines}"))
+    };
+    let (config, warnings) = validated(&with("fallback_master_key_file = \"o.key\"\n")).unwrap();
+    assert_eq!(lines(&warnings), [""; 0]);
+    let cell = config.links[0].cell.as_deref().unwrap();
+    let [new, old] = [b'm', b'o'].map(|octet| CellKey::new(&[octet; 32]));
+    assert_eq!((&cell.master_key, cell.fallback_master_key.as_ref()), (&new, Some(&old)));
+    assert_eq!(cell.master_keys().iter().count(), 2);
+    let second = VALID[VALID.find("[[fieldbus]]").unwrap()..].replace("cell-4", "cell-5");
+    let second =
+        second.replace("rest = \"press\"", "rest = \"drop\"\nplain = \"eth2\"\nprotected = \"eth3\"");
+    for (lines_of, expected) in [
+        (
+            "fallback_master_key_file = \"m2.key\"\n",
+            "gw.toml:20: fieldbus \"cell-4\": fallback_master_key_file holds the key of master_key_file, so it adds nothing; remove it, or make another key with: frameward keygen fieldbus --out FILE",
+        ),
+        ("fallback_master_key_file = [\"o.key\", \"p.key\"]\n", "gw.toml:"),
+        ("fallback_master_key_file = \"o.key\"\nfallback_master_key_file = \"p.key\"\n", "gw.toml:"),
+        (
+            "fallback_master_key_file = \"Zeros\"\n",
+            "gw.toml:20: fieldbus \"cell-4\": Zeros holds only zeros, which are no secret; make a key with: frameward keygen fieldbus --out FILE",
+        ),
+    ] {
+        let errors = lines(&validated(&with(lines_of)).map(|_| ()).unwrap_err());
+        let [error] = &errors[..] else { panic!("{errors:?}") };
+        assert!(error.starts_with(expected), "{error}");
+    }
+    // Nor may a cell have the fallback of another one.
+    let second = second.replace("m.key", "o.key");
+    let text = format!("{}{second}", with("fallback_master_key_file = \"o.key\"\n"));
+    let errors = lines(&validated(&text).map(|_| ()).unwrap_err());
+    let [error] = &errors[..] else { panic!("{errors:?}") };
+    assert!(error.contains("master_key_file holds the key of the fieldbus of line 16"), "{error}");
 }
 
 #[test]

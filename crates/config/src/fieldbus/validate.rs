@@ -94,6 +94,7 @@ impl<'r> Judge<'r> {
         };
         let protection = self.protection(findings);
         let master_key = self.master_key(keys, findings);
+        let fallback_master_key = self.fallback(master_key.as_ref(), keys, findings);
         let ethertype = quantity::ethertype(
             (label, "ethertype"),
             &raw.ethertype,
@@ -120,6 +121,10 @@ impl<'r> Judge<'r> {
             rest,
             protection,
             master_key: master_key?,
+            fallback_master_key: match &raw.fallback_master_key_file {
+                Some(_) => Some(fallback_master_key?),
+                None => None,
+            },
             ethertype,
             vlan,
             watchdog,
@@ -226,18 +231,47 @@ impl<'r> Judge<'r> {
         keys.read(label, value, "fieldbus", keys.files.master_key, CellKey::is_zeros, findings)
     }
 
-    /// The key of one cell must not open another one.
-    fn own_key(&self, cell: &Cell, own_keys: &mut Vec<(CellKey, usize)>, findings: &mut Findings) {
-        if let (Some((_, line)), Some(value)) =
-            (own_keys.iter().find(|(key, _)| *key == cell.master_key), &self.raw.master_key_file)
-        {
+    /// The second master key.
+    fn fallback(
+        &self,
+        master_key: Option<&CellKey>,
+        keys: &KeySource,
+        findings: &mut Findings,
+    ) -> Option<CellKey> {
+        let label = &self.label;
+        let value = self.raw.fallback_master_key_file.as_ref()?;
+        let key = keys.read(label, value, "fieldbus", keys.files.master_key, CellKey::is_zeros, findings)?;
+        if master_key == Some(&key) {
             let text = format!(
-                "{}master_key_file holds the key of the fieldbus of line {line}; give each its own, from: frameward keygen fieldbus --out FILE",
-                self.label
+                "{label}fallback_master_key_file holds the key of master_key_file, so it adds nothing; remove it, or make another key with: frameward keygen fieldbus --out FILE"
             );
             findings.error(value.span(), text);
         }
-        own_keys.push((cell.master_key.clone(), cell.line.0));
+        Some(key)
+    }
+
+    /// The key of one cell must not open another one.
+    fn own_key(&self, cell: &Cell, own_keys: &mut Vec<(CellKey, usize)>, findings: &mut Findings) {
+        let of_cell = [
+            ("master_key_file", Some(&cell.master_key), &self.raw.master_key_file),
+            (
+                "fallback_master_key_file",
+                cell.fallback_master_key.as_ref(),
+                &self.raw.fallback_master_key_file,
+            ),
+        ];
+        for (name, key, value) in of_cell {
+            let (Some(key), Some(value)) = (key, value) else { continue };
+            let known = own_keys.iter().find(|(known, line)| known == key && *line != cell.line.0);
+            if let Some((_, line)) = known {
+                let text = format!(
+                    "{}{name} holds the key of the fieldbus of line {line}; give each its own, from: frameward keygen fieldbus --out FILE",
+                    self.label
+                );
+                findings.error(value.span(), text);
+            }
+            own_keys.push((key.clone(), cell.line.0));
+        }
     }
 
     /// The stations behind this gateway.

@@ -118,5 +118,7 @@ mod tests {
         assert_ne!(key(1), key(2));
         assert_eq!(format!("{:?}", key(1)), "CellKey");
         assert_ne!(key(1).fingerprint(), key(2).fingerprint());
+        // HELLOs name keys as `keygen` does.
+        assert_eq!(key(1).fingerprint(), key(1).master_key().id().to_string());
     }
 }

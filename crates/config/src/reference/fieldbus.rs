@@ -37,6 +37,12 @@ section! {
             meaning: "The key from which all others are derived, from `frameward keygen fieldbus`. The same on both gateways of the cell.",
             example: r#"master_key_file = "cell-4.key""#,
         }
+        fallback_master_key_file: String {
+            kind: texts::FILE,
+            absent: Means("none"),
+            meaning: "A second master key, for relations whose other gateway does not have the first one: to exchange master keys without losing a frame.",
+            example: r#"fallback_master_key_file = "old.key""#,
+        }
         local: Vec<Spanned<String>> {
             kind: Kind::List { of: &texts::MAC, from: 1, to: 65_536 },
             absent: Needed,

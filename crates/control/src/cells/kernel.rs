@@ -166,7 +166,7 @@ impl CellControl {
             // the ports are opened anew, and an MTU that was too large keeps nothing in user space any more.
             (PlaceWanted::Auto, Ok(()), Some(before))
                 if before.settings.place == PlaceWanted::Auto
-                    && self.has_keys_of(before)
+                    && self.keeps_sessions_of(before)
                     && (before.may_have_programs
                         || before.settings.settings.mtu == self.settings.settings.mtu) =>
             {

@@ -5,7 +5,8 @@ use std::io;
 use dataplane::cell::{CellCounters, OtherFrames};
 use fieldbus::handshake::HelloCounters;
 use fieldbus::{RelationSettings, RelationStatus, Relations, RelationsError};
-use suite::fieldbus::MasterKey;
+use suite::fieldbus::MasterKeys;
+use wire::fieldbus::MasterKeyId;
 
 use super::kernel::CellPlace;
 use crate::WorkerUnresponsive;
@@ -15,8 +16,8 @@ use crate::kernel_ports::PlaceWanted;
 pub struct CellSettings {
     /// The cell's name, which notices have.
     pub name: String,
-    /// Settings that both gateways have in common.
-    pub master: MasterKey,
+    /// Master keys, which both gateways have.
+    pub master_keys: MasterKeys,
     /// Protection of frames. `mtu` is that of the link's protected side.
     pub settings: fieldbus::Settings,
     /// The relations; a relation's number is its place here.
@@ -44,6 +45,8 @@ pub struct CellStatus {
     pub hello_lately: HelloCounters,
     /// The relations, by number.
     pub relations: Vec<RelationStatus>,
+    /// By relation, the master key that its session rests on; `None` without a session.
+    pub session_keys: Vec<Option<MasterKeyId>>,
     /// Faults of the kernel: for how many relations, what it does not do, why, and what to do.
     pub kernel_faults: Option<String>,
 }

@@ -54,7 +54,7 @@ fn settings(side: usize, relations: usize) -> CellSettings {
     let protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
     CellSettings {
         name: "cell".into(),
-        master: MasterKey::new(&[5; 32]),
+        master_keys: MasterKey::new(&[5; 32]).into(),
         settings: fieldbus::Settings::new(protection, MTU),
         relations: (0..relations).map(of).collect(),
         rest: OtherFrames::Drop,

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use dataplane::cell::{Cell, CellSnapshot};
 use dataplane::job::Progress;
+use suite::fieldbus::MasterKeys;
 
 use super::Gateway;
 use super::static_sas::MOST_WAIT;
@@ -38,8 +39,9 @@ impl Gateway {
         Ok(())
     }
 
-    /// Gives a link's cell other settings between two turns. Relations whose stations, FrameIDs, master key and
-    /// protection stay the same keep their sessions and counters; no frame of theirs is lost.
+    /// Gives a link's cell other settings between two turns. Relations whose stations, FrameIDs and protection stay the
+    /// same keep their sessions and counters; no frame of theirs is lost. With other master keys their sessions go on until
+    /// others are agreed on: see [`fieldbus::handshake::Handshake::change_keys`].
     ///
     /// # Errors
     /// As [`Gateway::add_cell`]; if the link has no cell.
@@ -78,7 +80,7 @@ impl Gateway {
         // Programs that may be in front of ports still are for nobody else: they end here.
         let kernel = if are_to_go { kernel.filter(|_| self.free_programs(number)) } else { kernel };
         control.enter_kernel(kernel, &carry_over, &mut self.kernel_programs);
-        control.take_over(*before, &carry_over, &mut self.notices);
+        control.take_over(self.moment(Instant::now()), *before, &carry_over, &mut self.notices);
         self.links[number].replace_cell(Some(control));
         self.attach_kernel_as(number, fit);
         self.turn_cell(number, Instant::now());
@@ -99,6 +101,23 @@ impl Gateway {
         let programs = before.take_kernel().filter(|_| are_free).map(KernelCell::into_programs);
         self.kernel_programs.give_back(programs);
         Ok(exchanged?)
+    }
+
+    /// Has all relations of a link's cell agree on new sessions, without a lost frame. False if there is no such cell.
+    pub fn renew_cell_sessions(&mut self, link: &str) -> bool {
+        let now = Instant::now();
+        let moment = self.moment(now);
+        let Some(number) = self.number(link) else { return false };
+        let Some(cell) = self.links[number].cell_mut() else { return false };
+        cell.renew_sessions(moment);
+        self.turn_cell(number, now);
+        true
+    }
+
+    /// Number of relations of a link's cell whose sessions rest on none of these master keys.
+    pub fn sessions_under_other_keys(&self, link: &str, keys: &MasterKeys) -> usize {
+        let cell = self.number(link).and_then(|number| self.links[number].cell());
+        cell.map_or(0, |cell| cell.sessions_under_other_keys(keys))
     }
 
     /// The state of all cells, with their links' names; those of a worker that has ended are left out.

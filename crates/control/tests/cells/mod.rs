@@ -84,7 +84,7 @@ pub(crate) fn settings(side: usize, relations: std::ops::Range<usize>) -> CellSe
     };
     CellSettings {
         name: format!("cell-{side}"),
-        master: MasterKey::new(&[5; 32]),
+        master_keys: MasterKey::new(&[5; 32]).into(),
         settings: Settings::new(ENCRYPT, MTU),
         relations: relations.map(relation).collect(),
         rest: OtherFrames::Link,

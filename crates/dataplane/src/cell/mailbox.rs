@@ -17,7 +17,7 @@ use arrayvec::ArrayVec;
 use fieldbus::Event;
 use fieldbus::handshake::{HelloCounters, HelloDiscard};
 use wire::ethernet::{HEADER_OCTETS, VLAN_TAG_OCTETS, VLAN_TAGS};
-use wire::fieldbus::HELLO_OCTETS;
+use wire::fieldbus::LONGEST_HELLO_OCTETS;
 
 use crate::mailbox::{self, Mailbox};
 
@@ -26,7 +26,7 @@ use crate::mailbox::{self, Mailbox};
 pub(super) const LATE_AT_ONCE: u32 = 4;
 
 /// Octets of a HELLO with all that may stand in front of it; what stands behind is padding.
-const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS + HELLO_OCTETS;
+const HELLO_FRAME_OCTETS: usize = HEADER_OCTETS + VLAN_TAGS * VLAN_TAG_OCTETS + LONGEST_HELLO_OCTETS;
 
 /// A HELLO from its destination address on.
 #[derive(Clone, Debug)]

@@ -1,15 +1,20 @@
 //! The two nonces of a session, and the derived keys.
 
-use suite::fieldbus::{KeyContext, MasterKey};
+use alloc::sync::Arc;
+
+use suite::fieldbus::KeyContext;
 use wire::fieldbus::{HandshakeNonce, KeyId, Protection};
 
+use super::relation_key::RelationKey;
 use crate::relation::{Local, Relation};
 use crate::session::{EpochKey, Session, SessionNumber};
 
 /// A session that this end has entered.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct NoncePair {
     pub(super) number: SessionNumber,
+    /// The master key that the session rests on.
+    pub(super) key: Arc<RelationKey>,
     pub(super) own: HandshakeNonce,
     pub(super) peers: HandshakeNonce,
     /// The KeyIDs of epoch 0.
@@ -22,20 +27,21 @@ pub(super) struct NoncePair {
 impl NoncePair {
     pub(super) const fn new(
         number: SessionNumber,
+        key: Arc<RelationKey>,
         own: HandshakeNonce,
         transmit: KeyId,
         peers: HandshakeNonce,
         receive: KeyId,
     ) -> Self {
         // A session begins with the keys of epochs 0 and 1.
-        Self { number, own, peers, transmit, receive, transmit_epochs: 1 }
+        Self { number, key, own, peers, transmit, receive, transmit_epochs: 1 }
     }
 
-    pub(super) fn session(&self, master: &MasterKey, relation: &Relation, protection: Protection) -> Session {
+    pub(super) fn session(&self, relation: &Relation, protection: Protection) -> Session {
         Session {
             number: self.number,
-            transmit: [0, 1].map(|epoch| self.transmit_key(master, relation, protection, epoch)),
-            receive: [0, 1].map(|epoch| self.receive_key(master, relation, protection, epoch)),
+            transmit: [0, 1].map(|epoch| self.transmit_key(relation, protection, epoch)),
+            receive: [0, 1].map(|epoch| self.receive_key(relation, protection, epoch)),
         }
     }
 
@@ -49,26 +55,14 @@ impl NoncePair {
         key_id.0.wrapping_sub(self.last_transmit().0)
     }
 
-    pub(super) fn transmit_key(
-        &self,
-        master: &MasterKey,
-        relation: &Relation,
-        protection: Protection,
-        epoch: u64,
-    ) -> EpochKey {
+    pub(super) fn transmit_key(&self, relation: &Relation, protection: Protection, epoch: u64) -> EpochKey {
         let context = self.direction(relation, protection, relation.local() == Local::Higher, epoch);
-        EpochKey { key_id: nth(self.transmit, epoch), epoch, key: master.direction_key(&context) }
+        EpochKey { key_id: nth(self.transmit, epoch), epoch, key: self.key.master.direction_key(&context) }
     }
 
-    pub(super) fn receive_key(
-        &self,
-        master: &MasterKey,
-        relation: &Relation,
-        protection: Protection,
-        epoch: u64,
-    ) -> EpochKey {
+    pub(super) fn receive_key(&self, relation: &Relation, protection: Protection, epoch: u64) -> EpochKey {
         let context = self.direction(relation, protection, relation.local() == Local::Lower, epoch);
-        EpochKey { key_id: nth(self.receive, epoch), epoch, key: master.direction_key(&context) }
+        EpochKey { key_id: nth(self.receive, epoch), epoch, key: self.key.master.direction_key(&context) }
     }
 
     fn direction(

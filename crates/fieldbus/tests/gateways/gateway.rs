@@ -9,7 +9,7 @@ use fieldbus::{
     Event, Incoming, InwardFrame, KeyChange, LiveSession, Moment, Outgoing, ReceiveDiscard, Relations,
     Settings,
 };
-use suite::fieldbus::MasterKey;
+use suite::fieldbus::{MasterKey, MasterKeys};
 use wire::fieldbus::{ETHERTYPE, HEADER_OCTETS, Header, Seq};
 use wire::{Frame, Instant};
 
@@ -47,6 +47,11 @@ pub(crate) struct Plant {
     relations: usize,
     epoch_end: u32,
     starts: u8,
+    masters: [MasterKeys; 2],
+    /// Number of HELLOs, the next ones, that the network loses.
+    pub(crate) lost_hellos: u32,
+    /// The machine behind this end sends nothing.
+    pub(crate) silent_machine: Option<usize>,
     wire: Vec<(Duration, usize, Vec<u8>)>,
     next_cycle: Duration,
     /// Frames that the machine behind an end has sent in a relation, and the last of its peer's that it got.
@@ -75,9 +80,17 @@ impl Plant {
     }
 
     pub(crate) fn with_epochs(relations: usize, epoch_end: u32) -> Self {
+        let master = MasterKey::new(&[7; 32]);
+        Self::with_keys(relations, epoch_end, [0, 1].map(|_| master.clone().into()))
+    }
+
+    pub(crate) fn with_keys(relations: usize, epoch_end: u32, masters: [MasterKeys; 2]) -> Self {
         let now = Duration::from_secs(1);
         let mut plant = Self {
-            ends: [0, 1].map(|end| begin(end, relations, epoch_end, end as u8)),
+            ends: [0, 1].map(|end| begin(end, relations, epoch_end, end as u8, &masters[end])),
+            masters,
+            lost_hellos: 0,
+            silent_machine: None,
             recorded: Vec::new(),
             discards: HashMap::new(),
             cut: false,
@@ -102,9 +115,30 @@ impl Plant {
     }
 
     pub(crate) fn restart(&mut self, end: usize) {
-        self.ends[end] = begin(end, self.relations, self.epoch_end, self.starts);
+        self.ends[end] = begin(end, self.relations, self.epoch_end, self.starts, &self.masters[end]);
         self.starts += 1;
         self.handle_timeout();
+    }
+
+    /// A gateway gets other master keys while it runs.
+    pub(crate) fn reload(&mut self, end: usize, masters: &MasterKeys) {
+        let now = Instant::after_start(self.now);
+        self.masters[end] = masters.clone();
+        self.ends[end].handshakes.iter_mut().for_each(|handshake| handshake.change_keys(now, masters));
+        self.handle_timeout();
+    }
+
+    /// A gateway's relations are to have new sessions.
+    pub(crate) fn renew_sessions(&mut self, end: usize) {
+        let now = Instant::after_start(self.now);
+        self.ends[end].handshakes.iter_mut().for_each(|handshake| handshake.renew_session(now));
+        self.handle_timeout();
+    }
+
+    /// True if all sessions of both ends rest on this master key.
+    pub(crate) fn all_rest_on(&self, master: &MasterKey) -> bool {
+        let mut handshakes = self.ends.iter().flat_map(|end| &end.handshakes);
+        handshakes.all(|handshake| handshake.session_key() == Some(master.id()))
     }
 
     pub(crate) fn pass(&mut self, time: Duration) {
@@ -129,7 +163,9 @@ impl Plant {
             }
             if self.next_cycle <= self.now {
                 self.next_cycle += CYCLE;
-                for end in [0, 1] {
+                for end in
+                    [0, 1].into_iter().filter(|end| self.silent_machine != Some(*end)).collect::<Vec<_>>()
+                {
                     (0..self.relations).for_each(|number| self.machine_sends(end, number));
                 }
             }
@@ -175,6 +211,10 @@ impl Plant {
 
     fn send(&mut self, to: usize, frame: Vec<u8>) {
         self.recorded.push((to, frame.clone()));
+        if !is_data(&frame) && self.lost_hellos > 0 {
+            self.lost_hellos -= 1;
+            return;
+        }
         self.wire.push((self.now + WAY, to, frame));
     }
 
@@ -254,6 +294,7 @@ impl Plant {
                             KeyChange::Enter(LiveSession::new(*session))
                         }
                         HandshakeEvent::Enable => KeyChange::Enable(newest[number]),
+                        HandshakeEvent::End => KeyChange::Leave,
                     };
                     cell.change(number, change);
                 }
@@ -285,6 +326,16 @@ impl Plant {
             let (_, _, frame) = self.wire.remove(0);
             self.frames.lost += u64::from(is_data(&frame));
         }
+    }
+
+    /// Frames under way that are so are lost.
+    pub(crate) fn drop_under_way(&mut self, is_so: impl Fn(&[u8]) -> bool) {
+        self.wire.retain(|(_, _, frame)| !is_so(frame));
+    }
+
+    /// Number of the last frame that the machine behind an end has sent in the first relation.
+    pub(crate) fn last_sent(&self, end: usize) -> u32 {
+        self.sent[end][0]
     }
 
     /// The first frame that is under way comes last.
@@ -327,15 +378,14 @@ fn is_data(frame: &[u8]) -> bool {
     frame[12] == 0x81 && Header::parse(&frame[TAGGED..]).is_ok_and(|header| header.seq.is_some())
 }
 
-fn begin(end: usize, relations: usize, epoch_end: u32, start: u8) -> Gateway {
+fn begin(end: usize, relations: usize, epoch_end: u32, start: u8, masters: &MasterKeys) -> Gateway {
     let mut of = Settings::new(MODES[0], MTU);
     of.epoch_end = Seq::new(epoch_end).unwrap();
     let relations: Vec<_> = (0..relations).map(|number| settings(end, number)).collect();
     let handshake = |(number, relation): (usize, &fieldbus::RelationSettings)| {
         let mut seed = [start; 32];
         seed[..3].copy_from_slice(&[end as u8, number as u8, 1]);
-        let master = MasterKey::new(&[7; 32]);
-        Handshake::new(&relation.relation, &master, MODES[0], ETHERTYPE, &seed)
+        Handshake::new(&relation.relation, masters, MODES[0], ETHERTYPE, &seed)
     };
     Gateway {
         newest: vec![SessionNumber(0); relations.len()],

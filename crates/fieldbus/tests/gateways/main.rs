@@ -6,6 +6,7 @@
 #[path = "../cell/mod.rs"]
 mod cell;
 mod gateway;
+mod master_keys;
 
 use std::time::Duration;
 

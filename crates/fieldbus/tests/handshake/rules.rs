@@ -9,7 +9,8 @@ use fieldbus::handshake::{
 use fieldbus::relation::Relation;
 use suite::fieldbus::MasterKey;
 use wire::fieldbus::{
-    CellSuite, ETHERTYPE, FrameId, HandshakeNonce, Hello, HelloState, KeyId, Protect, Protection,
+    CellSuite, ETHERTYPE, FrameId, HELLO_AUTHENTICATED_OCTETS, HandshakeNonce, Hello, HelloState, KeyId,
+    Protect, Protection,
 };
 use wire::{EtherType, Instant, MacAddr};
 
@@ -45,11 +46,13 @@ impl Peer {
             protection: self.protection,
             own,
             peers,
-        }
-        .authenticated_octets();
+            other_key: None,
+        };
+        let mut buffer = [0; HELLO_AUTHENTICATED_OCTETS];
+        let said = said.encode(&mut buffer);
         let key = MasterKey::new(&self.master).hello_key(relation(0).stations());
-        let mac = key.mac(self.destination, self.source, &said);
-        [&self.destination.0[..], &self.source.0, &ETHERTYPE.0.to_be_bytes(), &said, &mac].concat()
+        let mac = key.mac(self.destination, self.source, said);
+        [&self.destination.0[..], &self.source.0, &ETHERTYPE.0.to_be_bytes(), said, &mac].concat()
     }
 }
 
@@ -69,6 +72,7 @@ fn outcome(end: &mut End) -> (Option<Hello>, String) {
                 'E'
             }
             HandshakeEvent::Enable => '+',
+            HandshakeEvent::End => '-',
         });
     }
     (said, events)

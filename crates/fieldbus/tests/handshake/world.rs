@@ -168,6 +168,7 @@ impl World {
                     self.ends[end].enabled = newest;
                     self.peer_has_it(end);
                 }
+                HandshakeEvent::End => panic!("a session ends whose master key is there"),
             }
         }
         let mut said = 0;
@@ -284,6 +285,6 @@ pub(crate) fn started(
     ethertype: EtherType,
     seed: &[u8; 32],
 ) -> End {
-    let handshake = Handshake::new(&relation, master, protection, ethertype, seed);
+    let handshake = Handshake::new(&relation, &master.clone().into(), protection, ethertype, seed);
     End { handshake, sessions: Vec::new(), enabled: None }
 }

@@ -6,6 +6,8 @@ use control::{CellSettings, KernelPrograms};
 use fieldbus::{RelationSettings, Settings};
 use wire::fieldbus::Seq;
 
+use tracing::warn;
+
 use super::Running;
 use super::kernel_programs::place_wanted;
 use super::link::RunningLink;
@@ -25,7 +27,7 @@ pub(super) fn settings(link: &Link, mtus: Mtus, io: Io) -> Option<CellSettings> 
     });
     Some(CellSettings {
         name: cell.name.clone(),
-        master: cell.master_key.master_key(),
+        master_keys: cell.master_keys(),
         settings: Settings {
             ethertype: cell.ethertype,
             vlan: cell.vlan,
@@ -67,6 +69,11 @@ impl Running {
     ) -> Result<Option<(String, String)>, String> {
         let name = &link.config.name;
         let different = cell_difference(before, link.config.cell.as_deref());
+        if before.is_some()
+            && let Some(cell) = &link.config.cell
+        {
+            self.warn_of_removed_key(name, cell);
+        }
         let renewed = match (before, settings(&link.config, link.about.mtus, self.gateway.io)) {
             (None, None) => Ok(()),
             (None, Some(settings)) => self.control.add_cell(name, settings),
@@ -74,6 +81,21 @@ impl Running {
             (Some(_), None) => self.control.remove_cell(name),
         };
         renewed.map(|()| different).map_err(|error| format!("link {name:?}: its fieldbus: {error}"))
+    }
+}
+
+impl Running {
+    /// Says that sessions rest on a master key that is removed.
+    fn warn_of_removed_key(&self, link: &str, cell: &Cell) {
+        let relations = self.control.sessions_under_other_keys(link, &cell.master_keys());
+        if relations > 0 {
+            warn!(
+                event = "master-key-removed",
+                cell = cell.name,
+                "the sessions of {relations} relations rest on a master key that is removed; they end within a second, and no frame passes unless the other gateway has master key {}",
+                cell.master_key.fingerprint()
+            );
+        }
     }
 }
 
@@ -115,7 +137,7 @@ mod tests {
             (
                 Some(&before),
                 Some(cell(&[(1, "shadow"), (2, "protect"), (3, "protect")], 2)),
-                Some("changed; all sessions are made anew"),
+                Some("changed; sessions change to the preferred master key that both gateways have"),
             ),
         ];
         for (before, now, expected) in rows {

@@ -8,7 +8,7 @@
 //! | static keys instead of `[link.mka]` or the reverse, another SCI of the latter | the link alone is stopped and started |
 //! | interfaces, `mtu`, `io` to or from `af_packet` | the link alone is closed and opened again; its SAs go on |
 //! | any other `io` | programs come in front of the ports, or go; its SAs go on |
-//! | `[[fieldbus]]` | relations that stay go on in their sessions, also with another `mode`; others begin or end; with another master key or `protect` all sessions are made anew |
+//! | `[[fieldbus]]` | relations that stay go on in their sessions, also with another `mode`; others begin or end; with other master keys sessions go on until others are agreed on; with another `protect` all are made anew |
 //! | a link more | it is started; one less: it is stopped and its interfaces are put back |
 //! | peers of a site | they come and go: see run/site/works/peers.rs; one that is changed begins anew |
 //! | anything else about a site, `io` | that site alone is stopped and started: see below |

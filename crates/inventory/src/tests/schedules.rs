@@ -143,14 +143,9 @@ fn what_is_no_time_or_has_no_cak_is_told() {
         let place = scheduled("schedule-wrong", [&format!("rotate_every = {every}"), "", ""]);
         let told = place.rendering().unwrap_err();
         let [line] = &told[..] else { panic!("{every}: {told:?}") };
-        assert!(line.contains("link \"press\": rotate_every is no time between two CAKs; use 1h"), "{line}");
+        assert!(line.contains("link \"press\": rotate_every is no time between two keys; use 1h"), "{line}");
         assert!(line.starts_with("shared.toml:"), "{line}");
     }
-    let place = Place::golden("schedule-cell");
-    let shared = fs::read_to_string(place.inventory().join("shared.toml")).unwrap();
-    place.put("shared.toml", &shared.replacen("= \"cell-4\"\n", "= \"cell-4\"\nrotate_every = \"90d\"\n", 1));
-    let told = place.rendering().unwrap_err();
-    assert!(told[0].contains("cannot be exchanged without an interruption"), "{told:?}");
     // A CAK at an absolute path, which the box has.
     let place =
         scheduled("schedule-own", ["rotate_every = \"90d\"\nmka.cak_file = \"/etc/press.cak\"", "", ""]);
@@ -167,6 +162,19 @@ fn what_is_no_time_or_has_no_cak_is_told() {
     let told = Inventory::read(&place.inventory()).unwrap().rotations(&keys(&place, MADE), MADE);
     assert_eq!(told.rotations, []);
     assert!(told.refused[0].starts_with("press: when its CAK is due is not known, as "), "{told:?}");
+}
+
+#[test]
+fn a_cells_master_key_is_due_as_a_cak_is() {
+    let place = Place::golden("schedule-cell");
+    let shared = fs::read_to_string(place.inventory().join("shared.toml")).unwrap();
+    place.put("shared.toml", &shared.replacen("= \"cell-4\"\n", "= \"cell-4\"\nrotate_every = \"90d\"\n", 1));
+    make(&place);
+    let [rotation] = &rotations(&place, MADE + 90 * DAY)[..] else { panic!("the cell's") };
+    assert_eq!((rotation.file.as_str(), rotation.groups.join(" ")), ("cell-4.key", "cell-4".to_owned()));
+    assert_eq!(rotation.state, State::Due { since: Some(MADE + 90 * DAY) });
+    let [earlier] = &rotations(&place, MADE + 90 * DAY - 1)[..] else { panic!("the cell's") };
+    assert_eq!(earlier.state, State::Later { due: MADE + 90 * DAY });
 }
 
 #[test]

@@ -112,7 +112,7 @@ impl Object for End {
         let master = MasterKey::new(b"thirty-two octets for whole cell");
         let mut seed = [0; 32];
         (seed[0], seed[1]) = (end as u8, start);
-        let handshake = Handshake::new(&relation, &master, PROTECTION, ETHERTYPE, &seed);
+        let handshake = Handshake::new(&relation, &master.into(), PROTECTION, ETHERTYPE, &seed);
         let mut end = Self { handshake, newest: None, transmits: None };
         let did = end.did();
         (end, did)
@@ -150,6 +150,7 @@ impl End {
                     wrong = Some("no new session is there to be enabled".to_owned());
                 }
                 HandshakeEvent::Enable => self.transmits = self.newest,
+                HandshakeEvent::End => wrong = Some("a session ends whose master key is there".to_owned()),
             }
         }
         let sent = std::iter::from_fn(|| self.handshake.poll_transmit()).map(|frame| Arc::from(&frame[..]));
@@ -167,6 +168,6 @@ impl End {
 
 /// The parts of a HELLO; its KeyID belongs to its nonce.
 pub(super) fn hello_parts(frame: &[u8]) -> Vec<Part> {
-    let hello = Hello::parse(&frame[HEADER_OCTETS..]).map(|(hello, _)| hello);
+    let hello = Hello::parse(&frame[HEADER_OCTETS..]).map(|(hello, ..)| hello);
     parts(&format!("{hello:?}"), &["Nonce(["], &["KeyId("])
 }

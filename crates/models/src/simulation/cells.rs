@@ -144,7 +144,8 @@ impl World {
         let begun = Gateway::new(&mut self.common.chance, &self.cells[cell].0, number, &self.cells[cell].1);
         let begun = begun.map_err(|why| self.impossible(at, &why))?;
         let before = std::mem::replace(&mut self.places[at].gateway, begun);
-        self.places[at].gateway.take_over(before);
+        let now = self.places[at].clock(self.common.now);
+        self.places[at].gateway.take_over(now, before);
         self.turn(at)
     }
 

@@ -24,9 +24,14 @@ fn each_weakness_is_said() {
     assert_eq!(said(&|_| {}), []);
     let no_session = |cell: &mut CellReport| cell.relations[0].state = "no session".into();
     type Row<'r> = (&'r dyn Fn(&mut CellReport), bool, &'r str);
-    let rows: [Row<'_>; 3] = [
+    let rows: [Row<'_>; 4] = [
         (&|cell| cell.relations[0].mode = "shadow".into(), true, "in shadow mode"),
         (&|cell| cell.relations[0].silent_ns = Some(3_000_000), false, "no verified frame"),
+        (
+            &|cell| cell.relations[0].master_key = Some("8899aabbccddeeff".into()),
+            false,
+            "1 of 1 relations do not rest on the preferred master key, 0011223344556677",
+        ),
         (&no_session, true, "no session with the other gateway, so their cyclic frames do not pass"),
     ];
     for (change, grave, words) in rows {

@@ -8,7 +8,7 @@ use super::exchange::ask;
 use super::{Outcome, Reply, Request};
 use crate::client::AskError;
 use crate::runtime_dir::{lock_path, socket_path};
-use crate::{GatewayReport, UpgradeReport};
+use crate::{GatewayReport, LinkReport, UpgradeReport};
 use pnstore::own_lock;
 
 /// Time another SAK may take: a key server that is gone has to be noticed, and another one elected.
@@ -41,12 +41,12 @@ pub enum RequestError {
     /// There is no report of it.
     #[error(transparent)]
     Status(#[from] AskError),
-    /// It has several links, and none of its own name.
-    #[error("gateway {name} has {} links whose keys are agreed on{}; name one: frameward rekey {name} LINK", .links.len(), among(.links))]
+    /// It has several links and cells, and none of its own name.
+    #[error("gateway {name} has {} links and fieldbuses whose keys are agreed on{}; name one: frameward rekey {name} LINK", .links.len(), among(.links))]
     WhichLink {
         /// The gateway.
         name: String,
-        /// Its links.
+        /// Its links and cells.
         links: Vec<String>,
     },
     /// None of its sites shares its LAN with another box, or several do.
@@ -61,6 +61,20 @@ pub enum RequestError {
     /// Nothing has come of it.
     #[error("link {0:?}: asked for another SAK, but there is none yet; frameward status shows why")]
     Unanswered(String),
+    /// Some relations have no new session.
+    #[error(
+        "fieldbus {0:?}: asked for new sessions, but {1} relations have none yet; frameward status shows why"
+    )]
+    NoSessions(String, usize),
+}
+
+/// New keys of a link or a cell.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Rekeyed {
+    /// The KI of the SAK that protects now.
+    Sak(String),
+    /// Number of relations that have new sessions.
+    Sessions(usize),
 }
 
 /// Has the gateway do something.
@@ -91,28 +105,35 @@ pub fn clear(directory: &Path, name: &str) -> Result<Outcome, RequestError> {
     change(directory, name, &Request::Clear {})
 }
 
-/// Asks the gateway `name` for another SAK of a link, and waits until it protects. Returns its KI.
+/// Asks the gateway `name` for another SAK of a link, or for new sessions of a cell, and waits until they protect.
 ///
 /// # Errors
 /// [`RequestError`].
-pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<String, RequestError> {
-    let reported = || -> Result<Option<String>, RequestError> {
-        let document = crate::ask(directory, name)?;
-        Ok(transmitting(&crate::parse(name, &document)?, link))
-    };
+pub fn rekey(directory: &Path, name: &str, link: &str) -> Result<Rekeyed, RequestError> {
+    let reported =
+        || -> Result<GatewayReport, RequestError> { Ok(crate::parse(name, &crate::ask(directory, name)?)?) };
     let before = reported()?;
     let Outcome { done, lines } = change(directory, name, &Request::Rekey { link: link.to_owned() })?;
     if !done {
         return Err(RequestError::Refused(lines.join("\n")));
     }
+    let (sak, sessions) = (transmitting(&before, link), sessions(&before, link));
     let give_up = Instant::now() + REKEY_PATIENCE;
-    while Instant::now() < give_up {
-        match reported()? {
-            Some(ki) if Some(&ki) != before.as_ref() => return Ok(ki),
-            _ => std::thread::sleep(LOOK),
+    loop {
+        let now = reported()?;
+        let (is_late, error) = (Instant::now() >= give_up, RequestError::Unanswered(link.to_owned()));
+        match (&sessions, transmitting(&now, link)) {
+            (Some(sessions), _) => match unchanged(sessions, self::sessions(&now, link)) {
+                0 => return Ok(Rekeyed::Sessions(sessions.len())),
+                old if is_late => return Err(RequestError::NoSessions(link.to_owned(), old)),
+                _ => {}
+            },
+            (None, Some(ki)) if Some(&ki) != sak.as_ref() => return Ok(Rekeyed::Sak(ki)),
+            (None, _) if is_late => return Err(error),
+            (None, _) => {}
         }
+        std::thread::sleep(LOOK);
     }
-    Err(RequestError::Unanswered(link.to_owned()))
 }
 
 /// Has the gateway `name` become the program that is installed now, and waits until that runs. Returns its version, and the
@@ -214,8 +235,11 @@ fn among(links: &[String]) -> String {
 /// [`RequestError`].
 pub fn only_link(directory: &Path, name: &str) -> Result<String, RequestError> {
     let report = crate::parse(name, &crate::ask(directory, name)?)?;
-    let agreed = report.links.into_iter().filter(|link| link.mka.is_some()).map(|link| link.name);
-    let links: Vec<String> = agreed.collect();
+    let names = |link: LinkReport| {
+        let cell = link.fieldbus.map(|cell| cell.name);
+        link.mka.map(|_| link.name).into_iter().chain(cell)
+    };
+    let links: Vec<String> = report.links.into_iter().flat_map(names).collect();
     match links.as_slice() {
         [only] => Ok(only.clone()),
         links if links.iter().any(|link| link == name) => Ok(name.to_owned()),
@@ -227,6 +251,19 @@ pub fn only_link(directory: &Path, name: &str) -> Result<String, RequestError> {
 fn transmitting(report: &GatewayReport, link: &str) -> Option<String> {
     let mka = report.links.iter().find(|report| report.name == link)?.mka.as_ref()?;
     Some(mka.sak()?.ki.clone())
+}
+
+/// The sessions that protect, by relation; `None` if it is no cell.
+fn sessions(report: &GatewayReport, name: &str) -> Option<Vec<Option<u32>>> {
+    let mut cells = report.links.iter().filter_map(|link| link.fieldbus.as_ref());
+    let cell = cells.find(|cell| cell.name == name)?;
+    Some(cell.relations.iter().map(|of| of.transmit_key.map(|key| key.session)).collect())
+}
+
+/// Number of relations that have the same session as before, or none.
+fn unchanged(before: &[Option<u32>], now: Option<Vec<Option<u32>>>) -> usize {
+    let now = now.unwrap_or_default().into_iter().chain(std::iter::repeat(None));
+    before.iter().zip(now).filter(|(before, now)| now.is_none() || *before == now).count()
 }
 
 #[cfg(test)]
@@ -271,6 +308,31 @@ mod tests {
     }
 
     #[test]
+    fn new_sessions_of_a_cell_are_asked_for_and_waited_for() {
+        let directory = TestDirectory::new("rekey-cell");
+        let runtime = directory.path().join("run");
+        let looks = Arc::new(AtomicU32::new(0));
+        let gateway = ControlSocket::serve(&runtime, "line", move |request| match request {
+            Request::Status {} => {
+                let mut report = agreed("line");
+                let mut cell = crate::samples::sample_cell();
+                // The session is another one from the third look on.
+                let session = 1 + u32::from(looks.fetch_add(1, Ordering::Relaxed) >= 2);
+                let key = cell.relations[0].transmit_key.as_mut().unwrap();
+                key.session = session;
+                report.links[0].fieldbus = Some(cell);
+                Reply::Report(report)
+            }
+            Request::Rekey { link } if link == "cell-4" => Reply::Done(Vec::new()),
+            _ => Reply::Refused(Vec::new()),
+        })
+        .unwrap();
+        assert_eq!(rekey(&runtime, "line", "cell-4").unwrap(), Rekeyed::Sessions(1));
+        assert!(only_link(&runtime, "line").unwrap_err().to_string().contains("2 links and fieldbuses"));
+        drop(gateway);
+    }
+
+    #[test]
     fn another_sak_is_asked_for_and_waited_for() {
         let directory = TestDirectory::new("rekey");
         let runtime = directory.path().join("run");
@@ -301,7 +363,7 @@ mod tests {
         hand_over(&runtime, "line", "press").unwrap();
         let refused = hand_over(&runtime, "line", "oven").unwrap_err();
         assert_eq!(refused.to_string(), "there is no site \"oven\"");
-        assert_eq!(rekey(&runtime, "line", "press").unwrap(), "0011/8");
+        assert_eq!(rekey(&runtime, "line", "press").unwrap(), Rekeyed::Sak("0011/8".into()));
         assert_eq!(only_link(&runtime, "line").unwrap(), "press");
         let tried = reload(&runtime, "line", true).unwrap();
         assert_eq!((tried.done, tried.lines.len(), tried.lines[99].as_str()), (true, 100, "changed: key 99"));

@@ -137,7 +137,7 @@ pub(super) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError
             (3, *number)
         }
         KeyChange::Collect => (COLLECT, SessionNumber(0)),
-        // A relation leaves the kernel with its place.
+        // No command: all of the relation is written anew.
         KeyChange::Leave => return Err(XdpError::Malformed),
     };
     put(octets, 0, &what.to_ne_bytes());

@@ -30,7 +30,7 @@ fn handshake(number: usize, side: usize) -> Handshake {
     let relation =
         Relation::new(stations[side], stations[1 - side], std::time::Duration::from_millis(1)).unwrap();
     let protection = Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 };
-    Handshake::new(&relation, &MasterKey::new(&[1; 32]), protection, ETHERTYPE, &[1 + side as u8; 32])
+    Handshake::new(&relation, &MasterKey::new(&[1; 32]).into(), protection, ETHERTYPE, &[1 + side as u8; 32])
 }
 
 impl Hall {

@@ -60,7 +60,7 @@ fn cells() -> [Cell; 2] {
 
 fn handshake(side: usize, number: usize) -> Handshake {
     let (master, settings) = (MasterKey::new(&[1; 32]), Settings::new(PROTECTION, 1532));
-    Handshake::new(&relation(side, number), &master, PROTECTION, settings.ethertype, &[side as u8; 32])
+    Handshake::new(&relation(side, number), &master.into(), PROTECTION, settings.ethertype, &[side as u8; 32])
 }
 
 fn filter(side: usize, number: usize) -> HelloFilter {

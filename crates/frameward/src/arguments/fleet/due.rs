@@ -56,7 +56,8 @@ pub(super) fn rotate(plant: &Plant<'_>) -> Result<(), Failure> {
     for rotation in &begun {
         keys.renew(&rotation.file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         let groups = rotation.groups.join(", ");
-        print(&format_args!("{groups}: a new CAK begins, and the old one stays beside it\n"))?;
+        let word = keys.word(&rotation.file);
+        print(&format_args!("{groups}: a new {word} begins, and the old one stays beside it\n"))?;
     }
     let published = plant.publish_over(&known)?;
     let open = finish(plant, &begun, &rendering, &published)?;
@@ -146,7 +147,8 @@ fn finish<'r>(
         }
         is_finished = true;
         keys.finish(&rotation.file).map_err(|error| failed(&error))?;
-        print(&format_args!("{}: the old CAK ends\n", rotation.groups.join(", ")))?;
+        let word = keys.word(&rotation.file);
+        print(&format_args!("{}: the old {word} ends\n", rotation.groups.join(", ")))?;
     }
     if is_finished {
         plant.publish_over(&known)?;

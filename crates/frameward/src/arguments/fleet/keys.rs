@@ -20,18 +20,18 @@ use super::unix_seconds;
 use crate::{Failure, print, told};
 
 pub(crate) const ROTATE_HELP: &str = "\
-GROUP is a link, group or tunnel of the inventory whose keys are agreed on. It gets a new CAK in
-two steps, and no frame is lost. Without --finish its gateways get the new CAK, and the old one to
-fall back on. They go over to the new one when all of them have it. In the second step they get the
+GROUP is a link, group or tunnel of the inventory whose keys are agreed on, or a cell (fieldbus). It
+gets a new CAK or master key in two steps, and no frame is lost. Without --finish its gateways get
+the new key, and the old one to fall back on. They go over to the new one when all of them have it. In the second step they get the
 new one alone. Each step renders and applies, so the rendering has to be as it was applied before.
 
 Gateways with an agent confirm the first step after half a minute. The command waits for that, --wait
 seconds at most, and then takes the second step by itself. If one was never heard, or does not confirm
 in time, it says so and ends. Then give the same command again, or --finish when `frameward status`
-shows the new CAK on all boxes. --finish asks nobody. It is refused if the directory has the first
+shows the new key on all boxes. --finish asks nobody. It is refused if the directory has the first
 step for fewer than all.
 
-With --due the command does so for all whose CAK is older than their rotate_every in the inventory,
+With --due the command does so for all whose key is older than their rotate_every in the inventory,
 and finishes what has begun. It begins where all gateways have confirmed what is published and are
 heard. The others are named, and wait for the next time. It can run from a timer: without anything
 that is due it changes nothing.
@@ -112,7 +112,7 @@ pub(super) struct Plant<'o> {
 
 #[derive(Args)]
 pub(crate) struct Rotate {
-    /// The link, group or tunnel
+    /// The link, group, cell or tunnel
     #[arg(required_unless_present = "due")]
     group: Option<String>,
     /// The folder of the inventory's files (TOML)
@@ -120,10 +120,10 @@ pub(crate) struct Rotate {
     inventory: Option<PathBuf>,
     #[command(flatten)]
     options: Options,
-    /// Take the second step: end the old CAK
+    /// Take the second step: end the old key
     #[arg(long)]
     finish: bool,
-    /// Rotate all of this inventory whose CAK is due by rotate_every, and finish all that have begun
+    /// Rotate all of this inventory whose key is due by rotate_every, and finish all that have begun
     #[arg(long, value_name = "INVENTORY", conflicts_with_all = ["group", "inventory", "finish"])]
     due: Option<PathBuf>,
 }
@@ -306,11 +306,12 @@ impl Rotate {
         let inventory = plant.place.read()?;
         let file = inventory.cak_file(group, &keys);
         let file = file.map_err(|why| told(&why, Failure::Usage))?;
+        let word = keys.word(&file);
         plant.signing.operator()?;
         let is_under_way = keys.is_under_way(&file);
         if inventory.revoked().values().any(|one| one.under_way(&keys).contains(&file.as_str())) {
             return Err(failed(&format_args!(
-                "{group} gets a new CAK because a gateway was revoked; finish that: frameward fleet revoke NAME --finish"
+                "{group} gets a new {word} because a gateway was revoked; finish that: frameward fleet revoke NAME --finish"
             )));
         }
         if *finish {
@@ -321,7 +322,7 @@ impl Rotate {
                 plant.begins(&[])?;
                 keys.finish(&file).map_err(|error| failed(&error))?;
             }
-            print(&format_args!("{group}: the old CAK ends\n"))?;
+            print(&format_args!("{group}: the old {word} ends\n"))?;
             return plant.publish(Kind::Configuration).map(drop);
         }
         plant.is_rendered(&rendering, &keys, is_under_way)?;
@@ -333,7 +334,7 @@ impl Rotate {
             plant.begins(&[])?;
             keys.renew(&file, Renewal::Overlapping).map_err(|error| failed(&error))?;
         }
-        print(&format_args!("{group}: a new CAK begins, and the old one stays beside it\n"))?;
+        print(&format_args!("{group}: a new {word} begins, and the old one stays beside it\n"))?;
         let published = plant.publish(Kind::Configuration)?;
         if !plant.is_confirmed(&[&file], &published, &format!("frameward fleet rotate {group}"))? {
             return Ok(());
@@ -342,7 +343,7 @@ impl Rotate {
         plant.is_published(Kind::Configuration)?;
         let (_, keys) = plant.place.render()?;
         keys.finish(&file).map_err(|error| failed(&error))?;
-        print(&format_args!("{group}: the old CAK ends\n"))?;
+        print(&format_args!("{group}: the old {word} ends\n"))?;
         plant.publish(Kind::Configuration).map(drop)
     }
 }
@@ -462,7 +463,7 @@ impl Revoke {
         let (rendering, keys) = self.plant().place.render()?;
         for file in revocation.keys_in_use(&rendering, &keys) {
             let members = rendering.gateways.values().filter(|one| one.key_files.contains_key(file)).count();
-            // Whoever is left alone speaks with nobody, of master keys a cell has one, and of two CAKs that it knew none stays.
+            // Whoever is left alone speaks with nobody, a cell's master key ends at once, and of two CAKs that it knew none stays.
             let at_once = self.now
                 || members < 2
                 || keys.is_under_way(file)

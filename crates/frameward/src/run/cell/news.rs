@@ -270,6 +270,7 @@ mod tests {
             hello: HelloCounters::default(),
             hello_lately: HelloCounters::default(),
             relations: cell.relations.iter().map(relation).collect(),
+            session_keys: Vec::new(),
             kernel_faults: None,
         }
     }

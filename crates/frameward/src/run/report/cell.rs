@@ -8,6 +8,7 @@ use fieldbus::{KeyStatus, ReceiveCounters, RelationState, RelationStatus, Transm
 
 use config::Named as _;
 use config::fieldbus::{Cell, CellRelation};
+use config::key_file::CellKey;
 use report::cell::{CellKeyReport, CellReport, HistogramReport, RelationReport, nanoseconds};
 use report::{Counters, Verdict};
 
@@ -18,6 +19,7 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
     let counters = status.map(|status| status.counters).unwrap_or_default();
     let relations =
         cell.relations.iter().zip(status.map(|status| status.relations.as_slice()).unwrap_or_default());
+    let session_key = |number: usize| Some(status?.session_keys.get(number).copied().flatten()?.to_string());
     CellReport {
         name: cell.name.clone(),
         verdict: Verdict::default(),
@@ -33,12 +35,19 @@ pub(crate) fn cell_report(cell: &Cell, status: Option<&CellStatus>) -> CellRepor
         }),
         rest: cell.rest.name().into(),
         master_key: cell.master_key.fingerprint(),
+        fallback_master_key: cell.fallback_master_key.as_ref().map(CellKey::fingerprint),
         ethertype: cell.ethertype.to_string(),
         bounds_ns: Histogram::BOUNDS.map(nanoseconds).to_vec(),
         counters: Counters::new(CellCounters::NAMES, counters.values()),
         hello: Counters::new(HelloCounters::NAMES, hello.values()),
         hello_lately: Counters::new(HelloCounters::NAMES, lately.values()),
-        relations: relations.map(|(of, status)| relation_report(cell, of, status)).collect(),
+        relations: relations
+            .enumerate()
+            .map(|(number, (of, status))| RelationReport {
+                master_key: session_key(number),
+                ..relation_report(cell, of, status)
+            })
+            .collect(),
         kernel_faults: status.and_then(|status| status.kernel_faults.clone()),
     }
 }
@@ -60,6 +69,7 @@ fn relation_report(cell: &Cell, of: &CellRelation, status: &RelationStatus) -> R
             RelationState::Running => "running",
         }
         .into(),
+        master_key: None,
         transmit_key: status.transmit_key.map(key_report),
         receive_key: status.receive_key.map(key_report),
         silent_ns: status.silent.map(nanoseconds),
@@ -73,5 +83,6 @@ fn relation_report(cell: &Cell, of: &CellRelation, status: &RelationStatus) -> R
 }
 
 fn key_report(key: KeyStatus) -> CellKeyReport {
-    CellKeyReport { key_id: key.key_id.0, epoch: key.epoch, seq: key.seq.map(|seq| seq.number()) }
+    let seq = key.seq.map(|seq| seq.number());
+    CellKeyReport { session: key.session.0, key_id: key.key_id.0, epoch: key.epoch, seq }
 }

@@ -39,13 +39,15 @@ pub(in super::super) struct Cell<'r>(pub(in super::super) &'r CellReport);
 
 impl fmt::Display for Cell<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let CellReport { name, protect, suite, rest, master_key, relations, .. } = self.0;
+        let CellReport { name, protect, suite, rest, master_key, fallback_master_key, relations, .. } =
+            self.0;
         let rest = if rest == "drop" { "dropped" } else { "through this link's SecY" };
-        write!(
-            f,
-            "fieldbus {name}, {suite}, {protect}; rest {rest}; master key {master_key}; relations: {}",
-            relations.len()
-        )?;
+        write!(f, "fieldbus {name}, {suite}, {protect}; rest {rest}; master key {master_key}")?;
+        if let Some(fallback) = fallback_master_key {
+            let resting = relations.iter().filter(|of| of.master_key.as_ref() == Some(fallback)).count();
+            write!(f, ", fallback {fallback} (sessions on it: {resting})")?;
+        }
+        write!(f, "; relations: {}", relations.len())?;
         let count =
             |of: fn(&RelationReport) -> bool| relations.iter().filter(|relation| of(relation)).count();
         match count(RelationReport::is_shadowed) {
@@ -81,7 +83,7 @@ impl fmt::Display for Relation<'_> {
             write!(f, ", SHADOW: IN CLEAR")?;
         }
         for (word, key) in [("out", transmit_key), ("in", receive_key)] {
-            if let Some(CellKeyReport { key_id, epoch, seq }) = key {
+            if let Some(CellKeyReport { key_id, epoch, seq, .. }) = key {
                 write!(f, ", {word} KeyID {key_id} epoch {epoch} Seq {}", seq.unwrap_or_default())?;
             }
         }

@@ -10,7 +10,7 @@ use fieldbus::{
     Direction, Event, Incoming, InwardFrame, KeyChange, LiveSession, Mode, Moment, Outgoing, RelationMatch,
     Relations,
 };
-use suite::fieldbus::MasterKey;
+use suite::fieldbus::MasterKeys;
 use suite::{ICV_OCTETS, Nonce, SealJob};
 use testkit::Chance;
 use wire::fieldbus::{Header, Seq};
@@ -77,9 +77,9 @@ impl Gateway {
         let of = plan.of(number, config);
         let settings: Result<Vec<_>, _> = of.iter().map(|of| plan.settings(*of, config)).collect();
         let settings = settings.map_err(|error| format!("{error:?}"))?;
-        let (cell, master) = (config.settings(), config.master());
+        let (cell, masters) = (config.settings(), config.masters());
         let control = |(of, (relation, _)): (&fieldbus::RelationSettings, &(usize, usize))| {
-            control(chance, &master, of, *relation, cell)
+            control(chance, &masters, of, *relation, cell)
         };
         Ok(Self {
             controls: settings.iter().zip(&of).map(control).collect(),
@@ -94,8 +94,9 @@ impl Gateway {
     }
 
     /// Goes on with what it has in common with the gateway of the configuration before, as control does at a reload.
-    pub(super) fn take_over(&mut self, mut before: Self) {
-        if self.config.has_keys_of(&before.config) {
+    pub(super) fn take_over(&mut self, now: Instant, mut before: Self) {
+        if self.config.keeps_sessions(&before.config) {
+            let masters = self.config.masters();
             let here = |(number, control): (usize, &Control)| {
                 let there = before.controls.iter().position(|there| there.relation == control.relation)?;
                 Some((number, there))
@@ -104,6 +105,7 @@ impl Gateway {
             self.cell.take_over(&mut before.cell, &carry_over);
             for (number, there) in carry_over {
                 std::mem::swap(&mut self.controls[number], &mut before.controls[there]);
+                self.controls[number].handshake.change_keys(now, &masters);
             }
         }
         (self.lives, self.due) = (before.lives, Some(Instant::START));
@@ -247,12 +249,12 @@ impl Gateway {
 
 fn control(
     chance: &mut Chance,
-    master: &MasterKey,
+    masters: &MasterKeys,
     of: &fieldbus::RelationSettings,
     relation: usize,
     cell: fieldbus::Settings,
 ) -> Control {
-    let handshake = Handshake::new(&of.relation, master, cell.protection, cell.ethertype, &chance.octets());
+    let handshake = Handshake::new(&of.relation, masters, cell.protection, cell.ethertype, &chance.octets());
     Control { relation, handshake, newest: SessionNumber(0), keys: HashMap::new() }
 }
 
@@ -288,6 +290,7 @@ impl Control {
                     KeyChange::Enter(LiveSession::new(*session))
                 }
                 HandshakeEvent::Enable => KeyChange::Enable(self.newest),
+                HandshakeEvent::End => KeyChange::Leave,
             };
             changes.push((number, change));
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fieldbus::relation::{Relation, RelationError};
 use fieldbus::{Mode, RelationSettings, Settings};
-use suite::fieldbus::MasterKey;
+use suite::fieldbus::{MasterKey, MasterKeys};
 use testkit::Chance;
 use wire::MacAddr;
 use wire::fieldbus::{CellSuite, FrameId, Protect, Protection, Seq};
@@ -38,6 +38,8 @@ pub(super) struct Plan {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Config {
     master: [u8; 32],
+    /// The master key in the second place.
+    fallback: Option<[u8; 32]>,
     pub(super) protection: Protection,
     /// By relation of the plan.
     pub(super) modes: Vec<Mode>,
@@ -112,6 +114,7 @@ impl Config {
     pub(super) fn new(chance: &mut Chance, relations: usize) -> Self {
         let mut config = Self {
             master: chance.octets(),
+            fallback: None,
             protection: Protection { protect: Protect::Encrypt, suite: CellSuite::GcmAes128 },
             modes: vec![Mode::Protect; relations],
             epoch: chance.pick(&[5, 40, 1000]),
@@ -126,8 +129,17 @@ impl Config {
     /// Another one that differs in something.
     pub(super) fn changed(&self, chance: &mut Chance) -> Self {
         let mut config = self.clone();
-        match chance.below(5) {
+        match chance.below(8) {
             0 => config.master = chance.octets(),
+            // A master key is exchanged without a gap: the new one goes before the old one, or behind it, until all have it.
+            5 => config.fallback = Some(std::mem::replace(&mut config.master, chance.octets())),
+            6 => config.fallback = Some(chance.octets()),
+            7 => match config.fallback.take() {
+                Some(fallback) if chance.happens(500) => {
+                    config.fallback = Some(std::mem::replace(&mut config.master, fallback));
+                }
+                _ => {}
+            },
             1 => {
                 let protect = chance.pick(&[Protect::Encrypt, Protect::Encrypt, Protect::Authenticate]);
                 config.protection = Protection { protect, suite: chance.pick(&CellSuite::ALL) };
@@ -143,13 +155,14 @@ impl Config {
         config
     }
 
-    /// Whether relations keep their keys.
-    pub(super) fn has_keys_of(&self, other: &Self) -> bool {
-        (self.protection, self.master) == (other.protection, other.master)
+    /// Whether sessions of relations go on.
+    pub(super) fn keeps_sessions(&self, other: &Self) -> bool {
+        self.protection == other.protection
     }
 
-    pub(super) fn master(&self) -> MasterKey {
-        MasterKey::new(&self.master)
+    pub(super) fn masters(&self) -> MasterKeys {
+        let fallback = self.fallback.as_ref().map(MasterKey::new);
+        MasterKeys { preferred: MasterKey::new(&self.master), fallback }
     }
 
     pub(super) fn settings(&self) -> Settings {

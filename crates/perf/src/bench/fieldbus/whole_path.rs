@@ -197,7 +197,7 @@ pub(super) fn relation(side: usize, number: usize) -> RelationSettings {
 fn settings(side: usize, relations: usize, protection: Protection) -> CellSettings {
     CellSettings {
         name: NAMES[side].into(),
-        master: MasterKey::new(&[0x5a; 32]),
+        master_keys: MasterKey::new(&[0x5a; 32]).into(),
         settings: Settings::new(protection, MTU),
         relations: (0..relations).map(|number| relation(side, number)).collect(),
         rest: OtherFrames::Drop,
