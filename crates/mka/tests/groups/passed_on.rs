@@ -177,7 +177,7 @@ fn random_values_never_come_again() {
 #[test]
 fn the_form_is_that_of_its_number() {
     let mut form = BTreeSet::new();
-    for seed in 0..10 {
+    for seed in 0..40 {
         let world = replaced(seed, 5);
         for text in world.passed.iter().flatten() {
             collect(&serde_json::from_slice(text).expect("JSON"), String::new(), &mut form);
