@@ -22,7 +22,7 @@ const SECOND_MAC: &str = "02:00:00:00:00:d4";
 /// Octets of the echo requests.
 const OCTETS: usize = 300;
 /// Random restarts of a usual run.
-const USUAL_RESTARTS: u64 = 3;
+const USUAL_RESTARTS: u64 = 2;
 
 /// As long as three stations may take to find together: those of the standard count seconds, and take up to four hellos and
 /// two life times.
