@@ -41,7 +41,7 @@ help:
 	@echo "make first-steps  measures the time from a package on two boxes to the first protected ping, in namespaces (root)"
 	@echo "make bloat      shows the program's size crate by crate (cargo-bloat, from crates.io)"
 	@echo "make test-aarch64  runs the unit tests on emulated AArch64"
-	@echo "make test-kernels  tries the kernel path and the gateway on the kernels of Debian 12 and 13, in an emulated PC (10 minutes)"
+	@echo "make test-kernels  tries the kernel path, the gateway, and key agreement with wpa_supplicant 2.11 on kernels of Debian 12 and 13, in an emulated PC (25 minutes)"
 	@echo "make lint       checks format, clippy, arrows between crates, documents and licences"
 	@echo "make advisories checks dependencies for known faults and yanked versions, with a clone of RustSec's advisory-db (ADVISORY_DB=FOLDER)"
 	@echo "make threads    searches orders of threads (loom), and runs tests of unsafe code under the address sanitizer (root; minutes)"
@@ -218,7 +218,7 @@ test-aarch64:
 	scripts/aarch64.sh
 
 # On the kernels of Debian 12 and 13, in an emulated PC: what each takes of the XDP programs, whether these do what they should, and
-# the gateway end to end.
+# the gateway end to end; on the newer one also key agreement with wpa_supplicant 2.11.
 test-kernels:
 	@scripts/setup.sh kernels
 	scripts/kernels.sh
@@ -227,7 +227,7 @@ FUZZ_SECONDS ?= 60
 
 test-long:
 	@scripts/setup.sh ci
-	PROPTEST_CASES=20000 FRAMEWARD_KILLS=200 FRAMEWARD_UPGRADES=1000 FRAMEWARD_STALL_SECONDS=60 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_WAN_PACKETS=1000000 FRAMEWARD_WAN_IMPAIRED=50000 FRAMEWARD_WAN_COPIES=200000 FRAMEWARD_SILENCE_SECONDS=150 FRAMEWARD_ENDURANCE_FRAMES=100000000 FRAMEWARD_MKA_STORMS=3000 FRAMEWARD_MODELS=deep FRAMEWARD_SEEDS=10000 FRAMEWARD_FIELDBUS_SECONDS=60 $(CARGO) test --release --workspace --locked --no-fail-fast
+	PROPTEST_CASES=20000 FRAMEWARD_KILLS=200 FRAMEWARD_RESTARTS=30 FRAMEWARD_UPGRADES=1000 FRAMEWARD_STALL_SECONDS=60 FRAMEWARD_RELAY_FRAMES=10000000 FRAMEWARD_WAN_PACKETS=1000000 FRAMEWARD_WAN_IMPAIRED=50000 FRAMEWARD_WAN_COPIES=200000 FRAMEWARD_SILENCE_SECONDS=150 FRAMEWARD_ENDURANCE_FRAMES=100000000 FRAMEWARD_MKA_STORMS=3000 FRAMEWARD_MODELS=deep FRAMEWARD_SEEDS=10000 FRAMEWARD_FIELDBUS_SECONDS=60 $(CARGO) test --release --workspace --locked --no-fail-fast
 	$(MAKE) test-benches
 	$(MAKE) test-aarch64
 	$(MAKE) test-kernels

@@ -80,7 +80,9 @@ executables() {
 # itself. An emulated CPU is some 20 times slower.
 mapfile -t programs < <(executables --package frameward-xdp)
 mapfile -t gateway < <(executables --package frameward --test netns)
-((${#programs[@]} && ${#gateway[@]} == 1)) || fail "the tests do not build"
+# Key agreement with wpa_supplicant 2.11, on the newer kernel alone.
+mapfile -t agreement < <(executables --package frameward --test interop)
+((${#programs[@]} && ${#gateway[@]} == 1 && ${#agreement[@]} == 1)) || fail "the tests do not build"
 lines=$(mktemp)
 trap 'rm "$lines"' EXIT
 for program in "${programs[@]}"; do
@@ -89,6 +91,9 @@ done >"$lines"
 echo "cd $PWD/crates/frameward && ${gateway[0]} --ignored --test-threads=1 kernels::" >>"$lines"
 failed=()
 for suite in bookworm trixie; do
+    [[ $suite != trixie ]] || for which in "--skip restarts v2_11" restarts::each_of_three restarts::any_of_three; do
+        echo "cd $PWD/crates/frameward && FRAMEWARD_RESTARTS=${FRAMEWARD_RESTARTS:-2} ${agreement[0]} --ignored --show-output --test-threads=2 $which"
+    done >>"$lines"
     guest "$suite" "$lines" || failed+=("$suite")
 done
 ((!${#failed[@]})) || fail "failed on: ${failed[*]}"

@@ -22,7 +22,8 @@
 #                            leaves out what would have to be built
 #   scripts/setup.sh kernels to test on other kernels: an emulator of a PC, and in target/kernels the kernels of Debian 12
 #                            and 13 and a static busybox, unpacked and not installed. x86-64, 1 GB. Remove target/kernels
-#                            to have newer ones
+#                            to have newer ones. Both versions of wpa_supplicant: 2.10 (wpasupplicant), and, unpacked in
+#                            target/wpa_supplicant-2.11, that of Debian 14
 #
 # Packages come from the distribution (apt) and from Rust's own registries (rustup, crates.io), nothing from elsewhere.
 set -euo pipefail
@@ -60,7 +61,7 @@ needs+=(jq:jq)
 [[ $profile != bench && $profile != test && $profile != ci ]] || needs+=(fastd:fastd tincd:tinc openvpn:openvpn openssl:openssl)
 [[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || needs+=(go:golang-go)
 [[ $profile != package ]] || needs+=(lintian:lintian mmdebstrap:mmdebstrap dpkg-deb:dpkg)
-[[ $profile != kernels ]] || needs+=(qemu-system-x86_64:qemu-system-x86 cpio:cpio depmod:kmod xz:xz-utils dpkg-deb:dpkg)
+[[ $profile != kernels ]] || needs+=(qemu-system-x86_64:qemu-system-x86 cpio:cpio depmod:kmod xz:xz-utils dpkg-deb:dpkg wpa_supplicant:wpasupplicant)
 # A guest with the kernel's macsec driver: the kernel and its modules, insmod, and what machines talk with.
 # User-Mode Linux exists for x86 alone; elsewhere the tests that want it fail, and say so.
 if [[ $profile == test || $profile == ci || $profile == bench ]]; then
@@ -173,27 +174,39 @@ install_bench() {
     [[ -x $place/bin/vpncloud ]] || cargo install --locked --root "$place" vpncloud@2.3.0
 }
 
+# Sets `apart`: options under which apt knows a release of Debian and nothing that is installed here, all of it below one place.
+# Files are those that the release's signed index names by their SHA256.
+lists_apart() {
+    local place=$1 release=$2 keyring=/usr/share/keyrings/debian-archive-keyring.gpg line
+    shift 2
+    has apt-get && has dpkg-deb || fail "packages of Debian's $release are unpacked here, and that takes apt-get and dpkg-deb"
+    [[ -e $keyring ]] || fail "$keyring is missing: apt-get install debian-archive-keyring"
+    rm -rf "$place"
+    mkdir -p "$place"/{lists,archives}/partial
+    touch "$place/status"
+    for line in "debian $release" "$@"; do
+        echo "deb [signed-by=$keyring] http://deb.debian.org/$line main"
+    done >"$place/sources.list"
+    apart=(-o "Dir::State::Lists=$place/lists" -o "Dir::Cache=$place" -o "Dir::State::status=$place/status"
+        -o "Dir::Etc::SourceList=$place/sources.list" -o Dir::Etc::SourceParts=/dev/null -o APT::Architecture=amd64
+        -o APT::Architectures=amd64 -o APT::Sandbox::User=root -o Acquire::Languages=none
+        -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -q)
+    # Lists that do not come are a warning to apt alone.
+    apt-get "${apart[@]}" -o APT::Update::Error-Mode=any update
+}
+
 # Each suite has lists of its own, so that it does not matter which this machine has. Kernels are not installed: here they
 # would change how this machine starts.
 install_kernels() {
     [[ $(uname -m) == x86_64 ]] || fail "the guests with other kernels are for x86-64 machines alone"
-    local suite place kernel release keyring=/usr/share/keyrings/debian-archive-keyring.gpg
+    local suite place kernel release apart
     for suite in bookworm trixie; do
         place=$PWD/target/kernels/$suite
         [[ ! -e $place/release ]] || continue
-        [[ -e $keyring ]] || fail "$keyring is missing: apt-get install debian-archive-keyring"
         rm -rf "$place"
-        mkdir -p "$place"/apt/{lists,archives}/partial
-        {
-            echo "deb [signed-by=$keyring] http://deb.debian.org/debian $suite main"
-            echo "deb [signed-by=$keyring] http://deb.debian.org/debian-security $suite-security main"
-        } >"$place/apt/sources.list"
-        local options=(-o "Dir::State::Lists=$place/apt/lists" -o "Dir::Cache=$place/apt" -o Dir::State::status=/dev/null
-            -o "Dir::Etc::SourceList=$place/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null -o APT::Architecture=amd64
-            -o APT::Architectures=amd64 -o APT::Sandbox::User=root -o Acquire::Languages=none -q)
-        apt-get "${options[@]}" update
-        kernel=$(apt-cache "${options[@]}" depends linux-image-amd64 | sed -n 's/^ *Depends: //p')
-        (cd "$place" && apt-get "${options[@]}" download "$kernel" busybox-static)
+        lists_apart "$place/apt" "$suite" "debian-security $suite-security"
+        kernel=$(apt-cache "${apart[@]}" depends linux-image-amd64 | sed -n 's/^ *Depends: //p')
+        (cd "$place" && apt-get "${apart[@]}" download "$kernel" busybox-static)
         for package in "$place"/*.deb; do dpkg-deb -x "$package" "$place/root" && rm "$package"; done
         rm -r "$place/apt"
         # Where the package has /lib beside /usr, one place is enough.
@@ -205,6 +218,24 @@ install_kernels() {
     done
 }
 
+# A wpa_supplicant that Debian 12 and 13 do not have, with the C library and all others that it loads: its own loader starts it, see
+# tests/interop/supplicant.rs.
+install_supplicant() {
+    local release=forky version=2.11 place package found apart
+    place=$PWD/target/wpa_supplicant-$version
+    [[ ! -e $place/version ]] || return 0
+    rm -rf "$place"
+    lists_apart "$place/apt" "$release"
+    found=$(apt-cache "${apart[@]}" policy wpasupplicant | sed -n 's/^ *Candidate: \([0-9]*:\)\{0,1\}//p')
+    [[ $found == "$version"-* ]] || fail "tests need wpasupplicant $version, and Debian's $release has ${found:-none}: \
+set release= in scripts/setup.sh to one that has it (https://tracker.debian.org/pkg/wpa)"
+    # The second one is the smallest package that makes users, which the first one depends on.
+    apt-get "${apart[@]}" --yes --no-install-recommends --download-only install wpasupplicant systemd-standalone-sysusers >/dev/null
+    for package in "$place"/apt/archives/*.deb; do dpkg-deb -x "$package" "$place/root"; done
+    rm -r "$place/apt"
+    echo "$found" >"$place/version"
+}
+
 install_packages
 install_rust
 [[ $profile != cross ]] || install_target aarch64-unknown-linux-gnu
@@ -212,7 +243,7 @@ install_rust
 [[ $profile != bloat ]] || install_bloat
 [[ $profile != ci ]] || install_ci
 [[ $profile != book ]] || install_book
-[[ $profile != kernels ]] || install_kernels
+[[ $profile != kernels ]] || { install_kernels; install_supplicant; }
 [[ $profile != bench || ${FRAMEWARD_RIVALS:-} == packages ]] || install_bench
 
 if ((EUID != 0)); then

@@ -31,7 +31,7 @@ use self::gateway::{Choice, Gateway};
 use self::pinging::Pinging;
 use super::guest::Guest;
 use super::kernel::{self, MACSEC_MTU, MTU};
-use super::supplicant::{self, Agreement, CAK_128, CAK_256, CKN, Key};
+use super::supplicant::{self, Agreement, CAK_128, CAK_256, CKN, Key, Version};
 
 /// The guest's addresses.
 const GUEST_IP: &str = "10.77.0.3";
@@ -44,9 +44,9 @@ struct Laboratory {
 }
 
 impl Laboratory {
-    fn new() -> Laboratory {
+    fn new(version: Version) -> Laboratory {
         let topology = topology();
-        let guest = station(&topology, GUEST_MAC);
+        let guest = station(&topology, version, GUEST_MAC);
         Laboratory { topology, guest }
     }
 
@@ -92,9 +92,12 @@ fn topology_of(plain_mtu: usize) -> Topology {
     Topology::build(&shape).unwrap()
 }
 
-/// A guest at the wire.
-fn station(topology: &Topology, address: &str) -> Guest {
-    let mut guest = Guest::at_switch(&topology.middle, WIRE);
+/// A guest at the wire, in which this version runs and those before.
+fn station(topology: &Topology, version: Version, address: &str) -> Guest {
+    let mut guest = match version {
+        Version::V2_10 => Guest::at_switch(&topology.middle, WIRE),
+        Version::V2_11 => Guest::at_switch_here(&topology.middle, WIRE),
+    };
     guest.run(&format!("ip link set vec0 address {address} mtu {MTU} up"));
     guest
 }
@@ -113,16 +116,26 @@ struct Row {
     encrypt: bool,
     /// The lower one is the key server's.
     priorities: [u8; 2],
+    /// The key server makes SAKs of GCM-AES-256.
+    long_saks: bool,
 }
 
 /// Both ends agree, machines talk, and nothing else is on the wire.
-fn talk(rows: &[Row]) {
-    let mut laboratory = Laboratory::new();
-    for Row { cak, encrypt, priorities: [ours, its] } in rows {
+fn talk(version: Version, rows: &[Row]) {
+    let mut laboratory = Laboratory::new(version);
+    for Row { cak, encrypt, priorities: [ours, its], long_saks } in rows {
         let wire = Capture::start(&laboratory.topology.middle, LEFT).unwrap();
-        let choice = Choice { priority: *ours, cak, ckn: CKN, encrypt: *encrypt, link: "" };
-        let agreement = Agreement { priority: *its, cak, ckn: CKN, integrity_only: !encrypt };
+        let link = if *long_saks && ours < its { "suite = \"gcm-aes-256\"" } else { "" };
+        let choice = Choice { priority: *ours, cak, ckn: CKN, encrypt: *encrypt, link };
+        let agreement = Agreement {
+            cak,
+            integrity_only: !encrypt,
+            long_saks: *long_saks,
+            ..Agreement::of_priority(version, *its)
+        };
         let gateway = laboratory.agree(&choice, &agreement);
+        let suite = if *long_saks { "gcm-aes-256" } else { "gcm-aes-128" };
+        assert_eq!(gateway.agreement().sak().map(|sak| sak.suite.to_string()).as_deref(), Some(suite));
         for octets in [84, MACSEC_MTU] {
             let pinging = laboratory.ping(octets);
             pinging.wait_for(50);
@@ -154,18 +167,22 @@ fn talk(rows: &[Row]) {
     }
 }
 
-#[test]
-fn ours_is_key_server() {
-    talk(&[
-        Row { cak: CAK_128, encrypt: true, priorities: [8, 16] },
-        Row { cak: CAK_256, encrypt: false, priorities: [8, 16] },
-    ]);
+/// Settings in which a version agrees with ours; SAKs of GCM-AES-256 are for those that know of them.
+fn rows(version: Version, priorities: [u8; 2], encrypt: [bool; 2]) -> Vec<Row> {
+    let row = |cak, encrypt, long_saks| Row { cak, encrypt, priorities, long_saks };
+    let mut rows = vec![row(CAK_128, encrypt[0], false), row(CAK_256, encrypt[1], false)];
+    if version == Version::V2_11 {
+        rows.push(row(CAK_256, true, true));
+    }
+    rows
 }
 
-#[test]
-fn the_supplicant_is_key_server() {
-    talk(&[
-        Row { cak: CAK_256, encrypt: true, priorities: [32, 16] },
-        Row { cak: CAK_128, encrypt: false, priorities: [32, 16] },
-    ]);
+fn ours_is_key_server(version: Version) {
+    talk(version, &rows(version, [8, 16], [true, false]));
 }
+
+fn the_supplicant_is_key_server(version: Version) {
+    talk(version, &rows(version, [32, 16], [false, true]));
+}
+
+with_each_version!(ours_is_key_server, the_supplicant_is_key_server);

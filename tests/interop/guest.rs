@@ -1,4 +1,4 @@
-//! A guest of a test ([`lab::guest`]), and the test's ends of its interfaces.
+//! A guest of a test ([`lab::guest`]), and the test's ends of its interfaces; or a namespace in its stead.
 //!
 //! ```text
 //!   test process                 guest
@@ -25,20 +25,28 @@ use suite::CipherSuite;
 
 use super::kernel::Macsec;
 
-const CURE: &str = "scripts/setup.sh test installs what is missing (Debian's packages user-mode-linux, kmod, iproute2, wpasupplicant)";
+pub(crate) const CURE: &str = "scripts/setup.sh test installs what is missing (Debian's packages user-mode-linux, kmod, iproute2, wpasupplicant); scripts/setup.sh kernels unpacks wpasupplicant 2.11";
 /// Kernel modules that join two interfaces as if by a wire.
 const JOIN: [&str; 3] = ["net/sched/sch_ingress", "net/sched/cls_matchall", "net/sched/act_mirred"];
 /// Time limit for a frame under way.
 const FLIGHT: Duration = Duration::from_secs(10);
 
-/// A running guest. Dropping it stops it, and fails the test if it does not end well.
+/// A station of the kernel's macsec: a guest, or a namespace of this machine if its kernel has what is needed. Dropping it stops it, and
+/// fails the test if a guest does not end well.
 #[derive(Debug)]
 pub(crate) struct Guest {
-    guest: lab::Guest,
+    kernel: Kernel,
     /// Its port at a switch, if it has one.
     port: Option<String>,
-    // Its control socket stands there.
+    // A guest's control socket stands there, and in a namespace the files of wpa_supplicant.
     scratch: Scratch,
+}
+
+/// The kernel of a station.
+#[derive(Debug)]
+enum Kernel {
+    Guest(lab::Guest),
+    This(Namespace),
 }
 
 /// The test's end of one of the guest's interfaces.
@@ -104,15 +112,23 @@ impl Guest {
 
     /// A guest whose `vec0` is a port of its own at a bridge of a namespace; the port goes with the namespace. Needs root.
     pub(crate) fn at_switch(namespace: &Namespace, switch: &str) -> Guest {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let tap = format!("guest{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let tap = next_port();
         namespace.ip(&["tuntap", "add", "dev", &tap, "mode", "tap"]).unwrap();
-        namespace.ip(&["link", "set", &tap, "master", switch, "up"]).unwrap();
-        // A bridge keeps MKPDUs to itself unless told otherwise.
-        namespace.ip(&["link", "set", &tap, "type", "bridge_slave", "group_fwd_mask", "8"]).unwrap();
+        join(namespace, switch, &tap);
         let mut guest = Guest::boot_in(namespace, &format!("vec0:transport=tap,ifname={tap},depth=64"));
         guest.port = Some(tap);
         guest
+    }
+
+    /// A station on this machine's kernel, whose `vec0` leads to a port of its own at a bridge of a namespace. Needs root, and a kernel
+    /// with macsec.
+    pub(crate) fn at_switch_here(namespace: &Namespace, switch: &str) -> Guest {
+        let own = Namespace::new("station").unwrap();
+        let port = next_port();
+        let veth = ["link", "add", &port, "type", "veth", "peer", "name", "vec0", "netns", own.name()];
+        namespace.ip(&veth).unwrap();
+        join(namespace, switch, &port);
+        Guest { kernel: Kernel::This(own), port: Some(port), scratch: Scratch::new().unwrap() }
     }
 
     fn boot_in(namespace: &Namespace, device: &str) -> Guest {
@@ -131,7 +147,7 @@ impl Guest {
         let modules: Vec<&str> = MACSEC.into_iter().chain(JOIN).collect();
         let plan = Plan { prefix, redirections, modules: &modules, devices, folder: scratch.path() };
         let guest = lab::Guest::boot(&plan, stdin, stderr).unwrap_or_else(|error| panic!("{error}; {CURE}"));
-        Guest { guest, port: None, scratch }
+        Guest { kernel: Kernel::Guest(guest), port: None, scratch }
     }
 
     /// Its port at the switch.
@@ -139,15 +155,35 @@ impl Guest {
         self.port.as_deref().expect("a guest at a switch")
     }
 
-    /// Runs a line of shell in the guest, as root, and returns what it wrote; a failure fails the test.
+    /// Runs a line of shell in the station, as root, and returns what it wrote; a failure fails the test. `$HOME` is a folder of its own.
     pub(crate) fn run(&mut self, line: &str) -> String {
-        self.guest.run(line).unwrap_or_else(|error| panic!("{error}"))
+        let output = match &mut self.kernel {
+            Kernel::Guest(guest) => guest.run(line),
+            Kernel::This(namespace) => {
+                let home = format!("HOME={}", self.scratch.path().display());
+                namespace.run(&["env", &home, "sh", "-c", line]).map(|output| output.stdout)
+            }
+        };
+        output.unwrap_or_else(|error| panic!("{error}"))
     }
+}
+
+/// A name for a port of a switch.
+fn next_port() -> String {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    format!("guest{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// Makes an interface a port of a bridge, which keeps MKPDUs to itself unless told otherwise.
+fn join(namespace: &Namespace, switch: &str, port: &str) {
+    namespace.ip(&["link", "set", port, "master", switch, "up"]).unwrap();
+    namespace.ip(&["link", "set", port, "type", "bridge_slave", "group_fwd_mask", "8"]).unwrap();
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        if let Err(why) = self.guest.end() {
+        let Kernel::Guest(guest) = &mut self.kernel else { return };
+        if let Err(why) = guest.end() {
             if std::thread::panicking() {
                 eprintln!("{why}; its files are in {}", self.scratch.path().display());
             } else {
@@ -160,15 +196,16 @@ impl Drop for Guest {
 #[test]
 fn a_guest_leaves_no_process_behind_even_if_its_test_fails() {
     let (mut guest, _protected, _plain) = Guest::between();
-    let name = guest.guest.name().to_owned();
+    let Kernel::Guest(inner) = &guest.kernel else { panic!("a guest") };
+    let name = inner.name().to_owned();
     let uml = guest::processes(&name).len();
     assert!(uml > 1, "{uml} processes: what is looked for is not what there is");
     assert!(guest.run("cat /proc/version").contains("Linux version"));
     let failed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
         // It still runs a command when its test is gone.
-        guest.guest.begin("sleep 50").unwrap();
-        let guest = guest;
-        panic!("a test fails beside {}", guest.guest.name());
+        let Kernel::Guest(inner) = &mut guest.kernel else { panic!("a guest") };
+        inner.begin("sleep 50").unwrap();
+        panic!("a test fails beside {}", inner.name());
     }));
     assert!(failed.is_err());
     assert_eq!(guest::processes(&name), [0; 0]);

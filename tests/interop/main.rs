@@ -5,6 +5,27 @@
 //! so a gateway beside it needs `replay_floor = "off"`.
 #![allow(clippy::unwrap_used, clippy::panic)] // a test's own set-up fails loudly
 
+/// Tests of functions that take a version of wpa_supplicant: one for each version. Version 2.11 of Debian asks for nl80211 before it does
+/// anything, which no User-Mode Linux of Debian has: its stations are on this machine's kernel.
+macro_rules! with_each_version {
+    ($($test:ident),+) => {$(
+        mod $test {
+            use crate::supplicant::Version;
+
+            #[test]
+            fn v2_10() {
+                super::$test(Version::V2_10);
+            }
+
+            #[test]
+            #[ignore = "needs a kernel with macsec and nl80211: make test-kernels"]
+            fn v2_11() {
+                super::$test(Version::V2_11);
+            }
+        }
+    )+};
+}
+
 mod agreement;
 mod craft;
 mod echo;

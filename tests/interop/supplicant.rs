@@ -1,13 +1,13 @@
-//! The wpa_supplicant of a guest: key agreement that is not ours, over `vec0`. It makes `macsec0` when it begins, and
+//! The wpa_supplicant of a station: key agreement that is not ours, over `vec0`. It makes `macsec0` when it begins, and
 //! takes it away when it ends.
 //!
 //! Departures from the standard: an old key in a SAK Use that is not its own old key spoils the whole MKPDU; of version 3
-//! and of announcements it knows nothing, and ignores them; version 2.10 makes SAKs of GCM-AES-128 only.
+//! and of announcements it knows nothing, and ignores them; version 2.10 knows GCM-AES-128 only.
 
 use std::time::{Duration, Instant};
 
 use super::DEADLINE;
-use super::guest::Guest;
+use super::guest::{CURE, Guest};
 
 /// A CAK of 16 octets, one of 32, and a name.
 pub(crate) const CAK_128: &str = "0102030405060708090a0b0c0d0e0f10";
@@ -15,16 +15,58 @@ pub(crate) const CAK_256: &str = "000102030405060708090a0b0c0d0e0f10111213141516
 pub(crate) const CKN: &str = "31323334";
 /// A PN so high that it asks for another key.
 const NEARLY_EXHAUSTED: u32 = 0xc000_0000 + 20;
-/// Where the configuration and the process identifier of wpa_supplicant stand in the guest.
-const SUPPLICANT: &str = "/run/supplicant";
+/// Where the configuration and the process identifier of wpa_supplicant stand, in the station's shell.
+const SUPPLICANT: &str = "$HOME/supplicant";
+
+/// Where `scripts/setup.sh kernels` unpacks what Debian 12 and 13 do not have.
+const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/wpa_supplicant-2.11/root/usr");
+
+/// A version of wpa_supplicant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Version {
+    /// Debian 12's and 13's, installed.
+    V2_10,
+    /// Debian 14's, unpacked.
+    V2_11,
+}
+
+impl Version {
+    /// The first line of what it says of itself.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::V2_10 => "wpa_supplicant v2.10",
+            Self::V2_11 => "wpa_supplicant v2.11",
+        }
+    }
+
+    /// Beginning of the command that starts it. An unpacked one has the C library of its own Debian, and so its own loader.
+    fn command(self) -> String {
+        let libraries = format!("{UNPACKED}/lib/x86_64-linux-gnu");
+        match self {
+            Self::V2_10 => "wpa_supplicant".to_owned(),
+            Self::V2_11 => format!(
+                "{libraries}/ld-linux-x86-64.so.2 --library-path {libraries} {UNPACKED}/sbin/wpa_supplicant"
+            ),
+        }
+    }
+
+    /// It is there, and is this version.
+    fn is_there(self, guest: &mut Guest) {
+        let said = guest.run(&format!("{} -v 2>&1; true", self.command()));
+        assert_eq!(said.lines().next(), Some(self.name()), "{said}; {CURE}");
+    }
+}
 
 /// Settings of wpa_supplicant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Agreement {
+    pub(crate) version: Version,
     pub(crate) priority: u8,
     pub(crate) cak: &'static str,
     pub(crate) ckn: &'static str,
     pub(crate) integrity_only: bool,
+    /// As key server it makes SAKs of GCM-AES-256, not of GCM-AES-128.
+    pub(crate) long_saks: bool,
 }
 
 /// A key in use: its association number, and what it is called (the key server's MI and the KN, in hexadecimal).
@@ -48,13 +90,16 @@ impl Key {
 
 impl Agreement {
     /// With a CAK of 16 octets, and encryption.
-    pub(crate) const fn of_priority(priority: u8) -> Self {
-        Self { priority, cak: CAK_128, ckn: CKN, integrity_only: false }
+    pub(crate) const fn of_priority(version: Version, priority: u8) -> Self {
+        Self { version, priority, cak: CAK_128, ckn: CKN, integrity_only: false, long_saks: false }
     }
 
     /// Starts it on `vec0`, which is up.
     pub(crate) fn start(&self, guest: &mut Guest) {
-        let Self { priority, cak, ckn, integrity_only } = self;
+        let Self { version, priority, cak, ckn, integrity_only, long_saks } = self;
+        version.is_there(guest);
+        // Version 2.10 would refuse the whole configuration.
+        let suite = if *long_saks { "macsec_csindex=1" } else { "" };
         let configuration = [
             "eapol_version=3",
             "ap_scan=0",
@@ -68,12 +113,14 @@ impl Agreement {
             &format!("mka_priority={priority}"),
             &format!("mka_cak={cak}"),
             &format!("mka_ckn={ckn}"),
+            suite,
             "}",
         ];
         guest.run(&format!(
             "printf '{}\\n' > {SUPPLICANT}.conf && \
-             wpa_supplicant -B -D macsec_linux -i vec0 -c {SUPPLICANT}.conf -P {SUPPLICANT}.pid -f {SUPPLICANT}.log",
-            configuration.join("\\n")
+             {} -B -D macsec_linux -i vec0 -c {SUPPLICANT}.conf -P {SUPPLICANT}.pid -f {SUPPLICANT}.log || {{ cat {SUPPLICANT}.log; false; }}",
+            configuration.join("\\n"),
+            version.command()
         ));
     }
 }

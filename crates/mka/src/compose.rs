@@ -81,10 +81,11 @@ impl Contents<'_> {
 
     fn push_sak_use(&self, participant: &Participant, writer: &mut Writer<'_>) -> Result<(), TooLong> {
         let now = self.station.now();
-        let [latest, old] = self.cp.uses(now, participant.id()).map(|key| key.map(|(key, _)| key));
-        let forgotten =
-            interop::forgotten_use(now, participant).filter(|_| latest.is_none() && old.is_none());
-        let old = old.or(forgotten);
+        let forgotten = interop::forgotten_use(now, participant);
+        let [latest, old] = match forgotten {
+            Some(_) => [None, forgotten],
+            None => self.cp.uses(now, participant.id()).map(|key| key.map(|(key, _)| key)),
+        };
         if latest.is_none() && old.is_none() {
             return Ok(());
         }
@@ -102,7 +103,8 @@ impl Contents<'_> {
 
     fn push_xpn(&self, participant: &Participant, writer: &mut Writer<'_>) -> Result<(), TooLong> {
         let id = participant.id();
-        if !self.cp.saks().iter().any(|sak| sak.owner == id && sak.suite.is_xpn()) {
+        let is_xpn = self.cp.saks().iter().any(|sak| sak.owner == id && sak.suite.is_xpn());
+        if !is_xpn || interop::forgotten_use(self.station.now(), participant).is_some() {
             return Ok(());
         }
         let uses = self.cp.uses(self.station.now(), id);

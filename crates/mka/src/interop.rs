@@ -10,8 +10,10 @@
 //! Such a key server does react to a SAK Use that reports exhausted PNs of its SAK (IEEE 802.1X-2020 clause
 //! 9.8). So:
 //!
-//! 1. A live member without a SAK reports the key server's SAK as an old key at the end of its PNs, neither
-//!    sent nor received with.
+//! 1. A live member without the key server's SAK reports it as an old key at the end of its PNs, neither sent
+//!    nor received with. It may have another SAK: a restarted station makes one with those that hear it first.
+//!    It then reports no other key, since wpa_supplicant looks at one alone. A key server without any SAK acts
+//!    on none, so the member restarts in the end.
 //! 2. A member with the SAK requests one for another member without.
 //! 3. The key server, or a member that can ask it, has another SAK made when members begin to hear each other
 //!    after the last one was made.
@@ -103,6 +105,23 @@ impl SakListeners {
     }
 }
 
+/// True if a key server of another make has not handed its SAK out to this station, which has another one.
+pub(crate) fn withholds_sak(participant: &Participant, cp: &Cp) -> bool {
+    let server = participant.server_peer().filter(|server| !server.announcement.ours);
+    server.is_some_and(|server| {
+        let mut sends = server.uses.iter().filter(|key| key.tx).peekable();
+        let own = || cp.saks().iter().map(|sak| sak.ki).filter(|ki| ki.server == server.mi);
+        match sends.peek() {
+            // It goes on with the SAK before until all have the one that it hands out.
+            Some(_) => sends.all(|key| {
+                let is_overtaken = |ki: Ki| key.ki.server != server.mi || ki.kn > key.ki.kn;
+                cp.find(key.ki).is_none() && !own().any(is_overtaken)
+            }),
+            None => own().next().is_none(),
+        }
+    })
+}
+
 /// As a member with a SAK: records members without. True if another SAK is to be requested on their behalf.
 pub(crate) fn has_forgotten_members(now: Instant, participant: &mut Participant, ki: Ki) -> bool {
     let asks = participant.server_is_of_another_make();
@@ -115,7 +134,7 @@ pub(crate) fn has_forgotten_members(now: Instant, participant: &mut Participant,
     })
 }
 
-/// SAK Use of a member without a SAK that has waited long enough: reports the key server's key.
+/// SAK Use of a member without the key server's SAK that has waited long enough: reports that one.
 pub(crate) fn forgotten_use(now: Instant, participant: &Participant) -> Option<KeyUse> {
     let asks = |since: &Instant| now >= *since + FORGOTTEN_DELAY && now < *since + SAK_TIMEOUT;
     participant.sak_wait_since().filter(asks)?;

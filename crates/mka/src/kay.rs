@@ -249,7 +249,7 @@ impl Kay {
         }
         receive_scs::sync(station, participants, cp);
         cp_inputs::run(station, participants, cp);
-        participants.check_sak_timeout(station, cp.latest().is_some());
+        participants.check_sak_timeout(station, cp);
         self.ask_for_forgotten();
     }
 

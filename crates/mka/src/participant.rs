@@ -42,7 +42,7 @@ pub(crate) struct Participant {
     serving: KeyServerRole,
     /// Last rejected SAK, and the reason.
     refused: Option<(Ki, Refusal)>,
-    /// Since when it has been live with a key server without any SAK.
+    /// Since when it has been live with a key server without its SAK.
     sak_wait_since: Option<Instant>,
     /// Consecutive restarts for lack of a SAK.
     sak_timeouts: u8,
@@ -318,7 +318,7 @@ impl Participant {
         self.server_peer().is_some_and(|server| !server.announcement.ours)
     }
 
-    /// Since when it has been live with a key server without any SAK.
+    /// Since when it has been live with a key server without its SAK.
     pub(crate) const fn sak_wait_since(&self) -> Option<Instant> {
         self.sak_wait_since
     }

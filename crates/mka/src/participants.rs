@@ -11,6 +11,7 @@ use wire::{Ckn, Instant, Ki, Sci};
 
 use crate::cp::Cp;
 use crate::election::ElectedServer;
+use crate::interop;
 use crate::membership::{Membership, PREFERRED};
 use crate::observed_faults::Observed;
 use crate::participant::Participant;
@@ -261,7 +262,9 @@ impl Participants {
 
     /// Restarts a member that gets no SAK. For the key server it has restarted, which is a reason for another
     /// SAK.
-    pub(crate) fn check_sak_timeout(&mut self, station: &mut Station, has_sak: bool) {
+    pub(crate) fn check_sak_timeout(&mut self, station: &mut Station, cp: &Cp) {
+        let is_withheld = self.principal().is_some_and(|principal| interop::withholds_sak(principal, cp));
+        let has_sak = cp.latest().is_some() && !is_withheld;
         let principal = self.principal;
         // A participant that is no longer the principal one waits for nothing.
         let waits = |participant: &Participant| {

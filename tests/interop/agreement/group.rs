@@ -12,7 +12,7 @@ use super::pinging::Pinging;
 use super::{GUEST_IP, GUEST_MAC, station, take_up, topology_of};
 use crate::DEADLINE;
 use crate::kernel::{MACSEC_MTU, MTU};
-use crate::supplicant::{self, Agreement};
+use crate::supplicant::{self, Agreement, Version};
 
 /// Settings under which SDUs that do not fit a frame are fragmented.
 const FRAGMENT: &str = "fragment = \"on\"\nconcatenate = \"on\"";
@@ -44,9 +44,9 @@ fn frames(capture: Capture) -> (usize, usize) {
 }
 
 /// A station with priority 16 comes to two gateways with these, and goes.
-fn comes_and_goes(priorities: [u8; 2]) {
+fn comes_and_goes(version: Version, priorities: [u8; 2]) {
     let topology = topology_of(MTU);
-    let mut guest = station(&topology, GUEST_MAC);
+    let mut guest = station(&topology, version, GUEST_MAC);
     let choice = |priority| Choice { link: FRAGMENT, ..Choice::of_priority(priority) };
     let one = Gateway::start(&topology.gateway_a.namespace, "a", &choice(priorities[0]));
     let two = Gateway::start(&topology.gateway_b.namespace, "b", &choice(priorities[1]));
@@ -59,7 +59,7 @@ fn comes_and_goes(priorities: [u8; 2]) {
 
     let pinging = Pinging::start(a, &b.ipv4.to_string(), MACSEC_MTU);
     pinging.wait_for(20);
-    Agreement::of_priority(16).start(&mut guest);
+    Agreement::of_priority(version, 16).start(&mut guest);
     take_up(&mut guest, GUEST_IP);
     for gateway in [&one, &two] {
         gateway.same_key(&mut guest, None);
@@ -94,12 +94,15 @@ fn comes_and_goes(priorities: [u8; 2]) {
     answers.are_complete();
 }
 
-#[test]
-fn a_station_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost() {
-    comes_and_goes([8, 32]);
+fn a_station_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost(version: Version) {
+    comes_and_goes(version, [8, 32]);
 }
 
-#[test]
-fn a_key_server_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost() {
-    comes_and_goes([32, 48]);
+fn a_key_server_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost(version: Version) {
+    comes_and_goes(version, [32, 48]);
 }
+
+with_each_version!(
+    a_station_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost,
+    a_key_server_of_the_standard_comes_and_goes_and_no_frame_that_fits_is_lost
+);

@@ -15,7 +15,7 @@ use super::GUEST_MAC;
 use crate::DEADLINE;
 use crate::guest::{Guest, Wire};
 use crate::kernel::OUR_MAC;
-use crate::supplicant::{self, Agreement, CAK_128, CKN, Key};
+use crate::supplicant::{self, Agreement, CAK_128, CKN, Key, Version};
 
 /// Request to the thread.
 enum Order {
@@ -224,7 +224,7 @@ fn together(priorities: &'static [u8]) -> (Guest, Running) {
 
 fn rekeys(priorities: &'static [u8], times: usize) {
     let (mut guest, kay) = together(priorities);
-    Agreement::of_priority(16).start(&mut guest);
+    Agreement::of_priority(Version::V2_10, 16).start(&mut guest);
     let mut before = same_key(&mut guest, &kay, None);
     for turn in 0..times {
         // In the middle of the old key's three seconds, at its end, and long after it.
@@ -256,14 +256,14 @@ fn the_kay_alone_follows_a_key_server() {
 fn the_kay_alone_gets_over_restarts() {
     for priorities in [&[8], &[32]] {
         let (mut guest, kay) = together(priorities);
-        Agreement::of_priority(16).start(&mut guest);
+        Agreement::of_priority(Version::V2_10, 16).start(&mut guest);
         let mut before = same_key(&mut guest, &kay, None);
         for turn in 0..2 {
             // Soon after the SAK, and when it is the only one.
             std::thread::sleep(Duration::from_millis([200, 4000][turn]));
             if turn == 0 {
                 supplicant::crash(&mut guest);
-                Agreement::of_priority(16).start(&mut guest);
+                Agreement::of_priority(Version::V2_10, 16).start(&mut guest);
             } else {
                 kay.give(Order::Restart);
             }
@@ -280,7 +280,7 @@ fn extensions_are_used_while_all_have_announced_them() {
         let (mut guest, kays) = together(priorities);
         for _ in 0..2 {
             (0..2).for_each(|of| kays.wait_for_fragmentation(of, true, 1));
-            Agreement::of_priority(16).start(&mut guest);
+            Agreement::of_priority(Version::V2_10, 16).start(&mut guest);
             supplicant::wait_for_key(&mut guest, None);
             for of in [0, 1] {
                 kays.wait_for_fragmentation(of, false, 2);

@@ -11,7 +11,7 @@ use wire::EtherType;
 
 use super::super::DEADLINE;
 use super::super::guest::Guest;
-use super::super::supplicant::{self, Agreement};
+use super::super::supplicant::{self, Agreement, Version};
 use super::gateway::{Choice, Gateway};
 use super::{GUEST_IP, GUEST_MAC, station, take_up, topology};
 
@@ -61,7 +61,7 @@ fn machine_pings(machine: &Machine, ip: &str, mac: &str) -> lab::Program {
 }
 
 fn supplicant_alone(guest: &mut Guest, priority: u8, ip: &str) {
-    Agreement::of_priority(priority).start(guest);
+    Agreement::of_priority(Version::V2_10, priority).start(guest);
     take_up(guest, ip);
 }
 
@@ -117,7 +117,7 @@ fn mac(machine: &Machine) -> String {
 fn time_to_the_first_protected_frame() {
     let rounds = std::env::var("FRAMEWARD_ROUNDS").map_or(5, |rounds| rounds.parse().unwrap());
     let topology = topology();
-    let mut guests = [GUEST_MAC, SECOND_MAC].map(|mac| station(&topology, mac));
+    let mut guests = [GUEST_MAC, SECOND_MAC].map(|mac| station(&topology, Version::V2_10, mac));
     println!("milliseconds from the line to the first protected frame, and to the first of the other end");
     println!("round  two supplicants   ours is key server   supplicant is it   two of ours");
     for round in 0..rounds {

@@ -2,7 +2,7 @@
 
 use super::gateway::{Choice, Gateway};
 use super::{GUEST_IP, Laboratory, take_up};
-use crate::supplicant::{self, Agreement};
+use crate::supplicant::{self, Agreement, Version};
 
 /// Number of key changes in a row.
 const REKEYS: usize = 10;
@@ -12,9 +12,14 @@ const TALK: usize = 150;
 const OCTETS: usize = 300;
 
 /// Machines talk while the key changes in this way, so often.
-fn no_ping_is_lost(priority: u8, times: usize, mut change: impl FnMut(&mut Laboratory, &Gateway, usize)) {
-    let mut laboratory = Laboratory::new();
-    let gateway = laboratory.agree(&Choice::of_priority(priority), &Agreement::of_priority(16));
+fn no_ping_is_lost(
+    version: Version,
+    priority: u8,
+    times: usize,
+    mut change: impl FnMut(&mut Laboratory, &Gateway, usize),
+) {
+    let mut laboratory = Laboratory::new(version);
+    let gateway = laboratory.agree(&Choice::of_priority(priority), &Agreement::of_priority(version, 16));
     let pinging = laboratory.ping(OCTETS);
     pinging.wait_for(20);
     let mut before = laboratory.same_key(&gateway, None);
@@ -32,32 +37,29 @@ fn no_ping_is_lost(priority: u8, times: usize, mut change: impl FnMut(&mut Labor
     gateway.stop();
 }
 
-#[test]
-fn no_ping_is_lost_across_ten_rekeys_of_ours() {
-    no_ping_is_lost(8, REKEYS, |_, gateway, _| gateway.rekey());
+fn no_ping_is_lost_across_ten_rekeys_of_ours(version: Version) {
+    no_ping_is_lost(version, 8, REKEYS, |_, gateway, _| gateway.rekey());
 }
 
 /// Its PNs run out: it is a member first, and says so; then it is key server, and acts.
-#[test]
-fn no_ping_is_lost_when_the_kernels_pns_run_out() {
-    no_ping_is_lost(8, 2, |laboratory, _, _| supplicant::exhaust(&mut laboratory.guest));
-    no_ping_is_lost(32, 3, |laboratory, gateway, turn| match turn {
+fn no_ping_is_lost_when_the_kernels_pns_run_out(version: Version) {
+    no_ping_is_lost(version, 8, 2, |laboratory, _, _| supplicant::exhaust(&mut laboratory.guest));
+    no_ping_is_lost(version, 32, 3, |laboratory, gateway, turn| match turn {
         1 => gateway.rekey(),
         _ => supplicant::exhaust(&mut laboratory.guest),
     });
 }
 
 /// Either end loses all it knows, and is back.
-#[test]
-fn who_starts_anew_gets_another_key() {
+fn who_starts_anew_gets_another_key(version: Version) {
     for priority in [8, 32] {
-        let mut laboratory = Laboratory::new();
+        let mut laboratory = Laboratory::new(version);
         let choice = Choice::of_priority(priority);
-        let gateway = laboratory.agree(&choice, &Agreement::of_priority(16));
+        let gateway = laboratory.agree(&choice, &Agreement::of_priority(version, 16));
         let first = laboratory.same_key(&gateway, None);
 
         supplicant::crash(&mut laboratory.guest);
-        Agreement::of_priority(16).start(&mut laboratory.guest);
+        Agreement::of_priority(version, 16).start(&mut laboratory.guest);
         take_up(&mut laboratory.guest, GUEST_IP);
         let second = laboratory.same_key(&gateway, Some(&first));
         let pinging = laboratory.ping(OCTETS);
@@ -73,3 +75,9 @@ fn who_starts_anew_gets_another_key() {
         gateway.stop();
     }
 }
+
+with_each_version!(
+    no_ping_is_lost_across_ten_rekeys_of_ours,
+    no_ping_is_lost_when_the_kernels_pns_run_out,
+    who_starts_anew_gets_another_key
+);

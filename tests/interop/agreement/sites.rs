@@ -14,7 +14,7 @@ use super::pinging::Pinging;
 use super::{GUEST_IP, GUEST_MAC};
 use crate::guest::Guest;
 use crate::sites::carrier::Carrier;
-use crate::supplicant::{self, Agreement};
+use crate::supplicant::{self, Agreement, Version};
 
 /// Keys that the stations agree on.
 const KEYS: u32 = 5;
@@ -41,7 +41,7 @@ fn through(mode: &'static str, link: &'static str) {
     let mut guest = Guest::at_switch(&plants.plants[1].lan, SWITCH);
     let (lan, macsec) = (shape.lan_mtu, shape.machine_mtu);
     guest.run(&format!("ip link set vec0 address {GUEST_MAC} mtu {lan} up"));
-    Agreement::of_priority(16).start(&mut guest);
+    Agreement::of_priority(Version::V2_10, 16).start(&mut guest);
     supplicant::wait_for_key(&mut guest, None);
     guest.run(&format!("ip link set macsec0 mtu {macsec} up && ip addr replace {GUEST_IP}/24 dev macsec0"));
     b.same_key(&mut guest, None);

@@ -6,7 +6,7 @@ use wire::EtherType;
 
 use super::gateway::{Choice, Gateway};
 use super::{GUEST_IP, Laboratory, take_up};
-use crate::supplicant::{self, Agreement, CAK_128};
+use crate::supplicant::{self, Agreement, CAK_128, Version};
 
 /// The right one but for its first octet.
 const WRONG_CAK: &str = "ff02030405060708090a0b0c0d0e0f10";
@@ -32,10 +32,9 @@ fn refused(laboratory: &mut Laboratory, its: &Agreement, words: &str) {
     assert!(captured.all_ethertype(EtherType::EAPOL.0), "something that is no MKPDU is on the network");
 }
 
-#[test]
-fn another_cak_or_ckn_is_told_and_nothing_passes() {
-    let mut laboratory = Laboratory::new();
-    let right = Agreement::of_priority(16);
+fn another_cak_or_ckn_is_told_and_nothing_passes(version: Version) {
+    let mut laboratory = Laboratory::new(version);
+    let right = Agreement::of_priority(version, 16);
     refused(&mut laboratory, &Agreement { cak: WRONG_CAK, ..right }, "CAK");
     refused(&mut laboratory, &Agreement { ckn: WRONG_CKN, ..right }, "CKN");
     // The same laboratory, and the right key.
@@ -44,3 +43,5 @@ fn another_cak_or_ckn_is_told_and_nothing_passes() {
     gateway.knows_its_group(true, 1);
     gateway.stop();
 }
+
+with_each_version!(another_cak_or_ckn_is_told_and_nothing_passes);

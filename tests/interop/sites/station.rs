@@ -11,7 +11,7 @@ use wire::{MacAddr, Sci};
 
 use super::super::guest::Guest;
 use super::super::kernel::{self, Macsec};
-use super::super::supplicant::{self, Agreement, Key};
+use super::super::supplicant::{self, Agreement, Key, Version};
 
 /// As most are set; replay protection without a window, so that a frame that is overtaken is not delivered.
 const MACSEC: Macsec = Macsec {
@@ -68,7 +68,7 @@ impl Station {
 
     /// Starts wpa_supplicant with a pre-shared CAK; it makes `macsec0` when it has agreed with a peer.
     pub(super) fn start_agreement(&mut self) {
-        Agreement::of_priority(16 * self.number).start(&mut self.guest);
+        Agreement::of_priority(Version::V2_10, 16 * self.number).start(&mut self.guest);
     }
 
     /// Stops it. `macsec0` goes with it.

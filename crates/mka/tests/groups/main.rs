@@ -7,6 +7,7 @@ mod world;
 mod alone;
 mod caks;
 mod extensions;
+mod forgotten;
 mod group;
 mod hostile;
 mod listeners;
