@@ -1,19 +1,23 @@
 //! The terminal as `status --watch` and `fleet top` use it: the whole screen, given back as it was, also after a panic; looks; and words of
 //! others without what a terminal would obey.
 
-use std::io;
+use std::io::{self, IsTerminal as _};
+use std::os::fd::AsFd as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Frame;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
+const TICK_MILLISECONDS: u16 = 100;
 /// Time keys and signals may wait.
-pub(crate) const TICK: Duration = Duration::from_millis(100);
+pub(crate) const TICK: Duration = Duration::from_millis(TICK_MILLISECONDS as u64);
 
 /// Kind of a piece of text, which decides its look.
 #[derive(Clone, Copy)]
@@ -105,7 +109,10 @@ pub(crate) fn show<V>(
         while !stop.load(Ordering::Relaxed) {
             terminal.draw(|frame| draw(view, frame, colour))?;
             // Whatever event comes, also a new size, the screen is drawn anew.
-            if event::poll(TICK)?
+            if !wait_for_keys()? {
+                break;
+            }
+            if event::poll(Duration::ZERO)?
                 && let Event::Key(key) = event::read()?
                 && key.kind != KeyEventKind::Release
                 && press(view, key)
@@ -117,6 +124,27 @@ pub(crate) fn show<V>(
     };
     let outcome = until_its_end();
     ratatui::try_restore().and(outcome)
+}
+
+/// Waits for keys, for [`TICK`] at most. False if the terminal is gone: crossterm reads the end of one for ever, and heeds neither time nor
+/// signals meanwhile.
+fn wait_for_keys() -> io::Result<bool> {
+    let keys = io::stdin();
+    if !keys.is_terminal() {
+        // Keys come from the controlling terminal then, and a hang-up by a signal.
+        event::poll(TICK)?;
+        return Ok(true);
+    }
+    let mut looks = [PollFd::new(keys.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut looks, PollTimeout::from(TICK_MILLISECONDS)) {
+        Ok(_) => {
+            let gone = PollFlags::POLLHUP | PollFlags::POLLERR | PollFlags::POLLNVAL;
+            Ok(looks[0].revents().is_none_or(|seen| !seen.intersects(gone)))
+        }
+        // A signal, such as that of a new size.
+        Err(Errno::EINTR) => Ok(true),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Ctrl-C and Ctrl-D: with the terminal in raw mode they are keys.

@@ -52,7 +52,7 @@ impl Plants {
             fleet.layout.connections.push(Connection { kind, name: of, ends });
         };
         // In one plant, since plants follow each other.
-        for number in (0..gateways.saturating_sub(plants)).filter(|number| number / plants % 2 == 0) {
+        for number in (0..gateways.saturating_sub(plants)).filter(|number| (number / plants).is_multiple_of(2)) {
             connect(ConnectionKind::Link, format!("line-{number:04}"), &[number, number + plants]);
         }
         (1..plants).for_each(|plant| connect(ConnectionKind::Tunnel, format!("to-{plant:02}"), &[0, plant]));

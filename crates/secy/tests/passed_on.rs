@@ -108,7 +108,7 @@ fn fragments_that_wait_go_on() {
                 assert_eq!(go_on(&mut next, &words(&one)), Ok(()));
                 assert_eq!(words(&next), words(&one));
                 let came: Vec<_> = order[before..].iter().flat_map(|at| take(&mut next, *at)).collect();
-                assert_eq!(came, [whole.clone()], "{suite}, {order:?}, {before} before");
+                assert_eq!(came, std::slice::from_ref(&whole), "{suite}, {order:?}, {before} before");
                 let mut bare = receiver(SETTINGS, suite, 1, 64);
                 assert_eq!(go_on(&mut bare, &words(&one)).is_ok(), before == 0, "no room for parts");
             }

@@ -8,9 +8,8 @@
 //! HELLO:      DA 6 | SA 6 | [VLAN 4] | EtherType 2 | FrameID 2 | KeyID 1 | 0 4   | State 1 | nonce 16 | peer's nonce 16 | [other key 8] | MAC 32
 //! ```
 //!
-//! The addresses and the FrameID are those of the machines. A frame with Seq 0 is a HELLO: IO data begins at
-//! 1. All numbers are big-endian. A HELLO has the field "other key" if its sender has two master keys. Octets behind a
-//! HELLO are padding.
+//! The addresses and the FrameID are those of the machines. A frame with Seq 0 is a HELLO, so IO data begins at Seq 1. All numbers are
+//! big-endian. A HELLO has the field "other key" if its sender has two master keys. Octets behind a HELLO are padding.
 //!
 //! Left out on purpose: finding the EtherType (`ethernet`), and the meaning of the fields (crate `fieldbus`).
 

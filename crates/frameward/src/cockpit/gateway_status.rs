@@ -33,8 +33,6 @@ async fn answer(address: SocketAddr) -> Result<Bytes, String> {
     let broken = |error: hyper::Error| format!("{address} broke off: {error}");
     let stream = TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // Dropped with this future: what is too slow is not waited for any longer.
-    let connection = async { connection.await };
     let request = Request::get("/status").header(HOST, address.to_string()).body(Empty::<Bytes>::new());
     let request = request.map_err(|error| format!("{address}: {error}"))?;
     let exchange = async {
@@ -47,6 +45,7 @@ async fn answer(address: SocketAddr) -> Result<Bytes, String> {
             false => Err(format!("{address} answers {status}, and no status of a gateway")),
         }
     };
+    // The connection is dropped with this future: what is too slow is not waited for any longer.
     let (mut exchange, mut connection) = (std::pin::pin!(exchange), std::pin::pin!(connection));
     let mut is_over = false;
     std::future::poll_fn(|context| {

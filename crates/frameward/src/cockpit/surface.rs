@@ -50,12 +50,14 @@ type Answer = Response<Full<Bytes>>;
 
 /// Makes a look at the audit logs.
 type Look = Box<dyn Fn() -> Audit + Send + Sync>;
+/// The last look at them, and its moment.
+type LastLook = Mutex<Option<(Instant, Bytes)>>;
 
 /// What the server shows. Nobody holds its locks while he waits for anything but the audit logs.
 pub struct Surface {
     board: Mutex<Board>,
     layout: Mutex<Arc<Layout>>,
-    audit: Arc<(Look, Mutex<Option<(Instant, Bytes)>>)>,
+    audit: Arc<(Look, LastLook)>,
     asked: Semaphore,
     page: Page,
 }

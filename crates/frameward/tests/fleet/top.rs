@@ -122,6 +122,33 @@ fn a_fleet_is_followed_on_a_terminal() {
     assert!(left < ended, "the terminal is given back: {shown:?}");
 }
 
+/// A window that is closed, or a connection that breaks.
+#[test]
+fn it_ends_with_its_terminal() {
+    let fleet = planted("fleet-top-gone");
+    let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
+    let command =
+        format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
+    let mut terminal = Terminal::start(&fleet, &command);
+    terminal.wait_for(0, "crane");
+    let program = fs::canonicalize(env!("CARGO_BIN_EXE_frameward")).unwrap();
+    let folder = fs::canonicalize(fleet.0.path()).unwrap();
+    let is_there = || {
+        fs::read_dir("/proc").unwrap().any(|entry| {
+            let process = entry.unwrap().path();
+            let link = |name: &str| fs::read_link(process.join(name)).ok();
+            link("exe").as_ref() == Some(&program) && link("cwd").as_ref() == Some(&folder)
+        })
+    };
+    assert!(is_there());
+    terminal.script.kill().unwrap();
+    let end = Instant::now() + Duration::from_secs(30);
+    while is_there() {
+        assert!(Instant::now() < end, "it runs on without a terminal");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
 #[test]
 fn without_a_terminal_it_says_what_to_use() {
     let fleet = planted("fleet-top-pipe");

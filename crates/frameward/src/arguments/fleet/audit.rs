@@ -136,7 +136,7 @@ impl Verify {
         let verified = logs::verify(&logs, self.heads()?.as_ref(), self.operator, &self.known);
         print(&verified.fine.concat())?;
         let fail = |why: &String| told(&plain(why), Failure::Failed);
-        verified.faults.iter().map(fail).last().map_or(Ok(()), Err)
+        verified.faults.iter().map(fail).next_back().map_or(Ok(()), Err)
     }
 
     /// Heads in the directory.
