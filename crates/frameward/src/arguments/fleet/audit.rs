@@ -135,8 +135,11 @@ impl Verify {
         let logs = logs(&self.identities)?;
         let verified = logs::verify(&logs, self.heads()?.as_ref(), self.operator, &self.known);
         print(&verified.fine.concat())?;
-        let fail = |why: &String| told(&plain(why), Failure::Failed);
-        verified.faults.iter().map(fail).next_back().map_or(Ok(()), Err)
+        let mut outcome = Ok(());
+        for fault in &verified.faults {
+            outcome = Err(told(&plain(fault), Failure::Failed));
+        }
+        outcome
     }
 
     /// Heads in the directory.
