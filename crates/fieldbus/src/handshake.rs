@@ -51,9 +51,8 @@
 //! under one of them and says which other one the sender has, so both ends know the agreed key ([`hello_codec`]'s
 //! table). An end asks anew under each of its keys. It answers under the agreed key, and enters a session under no
 //! other. The keys of a session come from the master key of its HELLOs. An end whose session rests on its second key
-//! asks for one under the first, a few times at once and then every [`PREFERRED_INTERVAL`]; the session goes on
-//! meanwhile. A change of keys
-//! ([`Handshake::change_keys`]) draws another offer, so no answer from before it is accepted behind it. Under a removed
+//! asks for one under the first, a few times at once and then every [`PREFERRED_INTERVAL`], unless the peer has both keys
+//! too; the session goes on meanwhile. A change of keys ([`Handshake::change_keys`]) draws another offer, so no answer from before it is accepted behind it. Under a removed
 //! key no HELLO is accepted. A session of that key goes on until another is running, for [`REMOVED_KEY_TIME`] at most.
 //!
 //! **Bounds.** A HELLO costs one MAC, with two master keys two. An accepted one also costs a MAC for the answer and at
@@ -146,6 +145,8 @@ pub struct Handshake {
     confirmed: bool,
     /// Another session is wanted, though the newest is confirmed.
     wanted: bool,
+    /// The peer has both keys as well: nothing better is agreed on until an end's keys change.
+    settled: bool,
     /// When sessions of a removed master key end.
     removed_until: Option<Instant>,
     sessions: u32,
@@ -179,6 +180,7 @@ impl Handshake {
             newest: None,
             confirmed: false,
             wanted: false,
+            settled: false,
             removed_until: None,
             sessions: 0,
             before: None,
@@ -271,6 +273,8 @@ impl Handshake {
         let pair = NoncePair::new(SessionNumber(self.sessions), key, own, key_id, hello.own, hello.key_id);
         let session = pair.session(&self.hello_codec.relation, self.hello_codec.protection);
         self.newest = Some(pair);
+        // Should the peer come to prefer another key, the peer asks.
+        self.settled = hello.other_key.is_some_and(|other| self.hello_codec.place(other.id).is_some());
         (self.confirmed, self.wanted) = (false, false);
         (self.asked, self.due) = (0, Some(now + HELLO_INTERVAL));
         self.renew_offer();
@@ -292,7 +296,8 @@ impl Handshake {
 
     /// True if a confirmed session is not the one that this end wants.
     fn asks_for_another(&self) -> bool {
-        self.wanted || self.newest.as_ref().is_some_and(|newest| self.place(newest) != Some(0))
+        let is_second = |newest: &NoncePair| self.place(newest) != Some(0);
+        self.wanted || !self.settled && self.newest.as_ref().is_some_and(is_second)
     }
 
     /// Place of a session's master key, if this end still has it.
@@ -343,6 +348,9 @@ impl Handshake {
         }
         // Peers answered the offer before they knew of these keys.
         self.renew_offer();
+        // They have places of keys as those were.
+        self.outgoing.clear();
+        self.settled = false;
         (self.asked, self.due) = (0, Some(now));
         self.removed_until = if self.rests_on_removed_key() {
             self.removed_until.or(Some(now + REMOVED_KEY_TIME))
@@ -362,7 +370,7 @@ impl Handshake {
     /// Ends all sessions: frames may still be accepted under one of a removed key.
     fn end_sessions(&mut self, now: Instant) {
         (self.newest, self.before, self.removed_until) = (None, None, None);
-        (self.confirmed, self.wanted) = (false, false);
+        (self.confirmed, self.wanted, self.settled) = (false, false, false);
         self.due = Some(now);
         // Events that nobody has taken are of sessions that are over.
         self.events.clear();

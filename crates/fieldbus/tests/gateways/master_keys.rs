@@ -58,6 +58,10 @@ fn until_all_rest_on(plant: &mut Plant, master: &MasterKey) {
     }
 }
 
+fn sessions_entered(plant: &Plant) -> [u64; 2] {
+    plant.ends.each_ref().map(|end| end.handshakes[0].counters().sessions_entered)
+}
+
 #[test]
 fn both_ends_know_the_agreed_key() {
     // The station behind gateway 1 has the lower address.
@@ -85,7 +89,9 @@ fn both_ends_know_the_agreed_key() {
             let agreed = plant.ends.each_ref().map(|end| end.handshakes[0].session_key());
             assert_eq!(agreed, [expected.map(|octet| key(octet).id()); 2], "{of_ends:?}");
             let count = Count::of(&plant);
+            let entered = sessions_entered(&plant);
             plant.pass(PREFERRED_INTERVAL * 2);
+            assert_eq!(sessions_entered(&plant), entered, "{of_ends:?}: once and no more");
             let expected_lost = if expected.is_none() { plant.sent() - count.0 } else { 0 };
             assert_eq!(count.lost(&plant), expected_lost, "{of_ends:?}");
         }
@@ -142,6 +148,18 @@ fn a_master_key_that_is_exchanged_at_once_costs_no_frame_within_a_second() {
     plant.reload(1, &keys(&[8]));
     plant.pass(Duration::from_secs(3));
     assert_eq!(count.lost(&plant), 0);
+}
+
+#[test]
+fn hellos_that_wait_go_with_their_keys() {
+    let relation = settings(0, 0).relation;
+    let mut handshake = Handshake::new(&relation, &keys(&[8, 7]), MODES[0], ETHERTYPE, &[9; 32]);
+    handshake.handle_timeout(Instant::START);
+    handshake.change_keys(Instant::START, &keys(&[8]));
+    assert!(handshake.poll_transmit().is_none());
+    handshake.handle_timeout(Instant::START);
+    assert!(is_under(&handshake.poll_transmit().unwrap(), &new()));
+    assert!(handshake.poll_transmit().is_none());
 }
 
 #[test]
