@@ -16,6 +16,7 @@ mod recent;
 mod settings;
 mod silence;
 
+use std::collections::BTreeSet;
 use std::time::Instant;
 
 use fieldbus::handshake::{Handshake, HandshakeEvent, HelloCounters};
@@ -51,6 +52,8 @@ pub(crate) struct CellControl {
     relations: Vec<RelationControl>,
     /// Key changes that the worker has not got yet.
     changes: Vec<(usize, KeyChange)>,
+    /// Relations of whose changes the worker has not heard; the kernel has made them.
+    for_worker: BTreeSet<usize>,
     /// HELLOs that wait until the worker has the changes.
     says: Vec<HelloFrame>,
     /// Counters of handshakes that are over.
@@ -112,6 +115,7 @@ impl CellControl {
                 mailbox,
                 relations: handshakes,
                 changes: Vec::new(),
+                for_worker: BTreeSet::new(),
                 says: Vec::new(),
                 hello_before,
                 lately: RecentCounters::default(),
@@ -168,6 +172,7 @@ impl CellControl {
         }
         let here = |(there, change): (usize, KeyChange)| Some((new_numbers[there]?, change));
         self.changes.extend(before.changes.into_iter().filter_map(here));
+        self.for_worker.extend(before.for_worker.into_iter().filter_map(|there| new_numbers[there]));
         self.silences = before.silences.renumbered(&new_numbers);
         while let Some((there, event)) = before.mailbox.events.receive() {
             if let Some(number) = new_numbers[usize::from(there)] {
@@ -273,7 +278,7 @@ impl CellControl {
     /// Gives the worker the HELLOs to be sent, behind their keys: a peer that learns that this gateway has entered a session
     /// sends at once, and frames that come before the keys are lost.
     fn say(&mut self) {
-        if !self.changes.is_empty() {
+        if !self.changes.is_empty() || !self.for_worker.is_empty() {
             // All of it is said again.
             self.says.clear();
         }
@@ -306,7 +311,7 @@ impl CellControl {
 
     /// Gives the worker the changes that were made.
     fn commit(&mut self, around: &mut Context<'_>) {
-        let Self { changes, kernel, relations, kernel_faults, .. } = self;
+        let Self { changes, for_worker, kernel, relations, kernel_faults, .. } = self;
         let mut in_kernel = |(number, change): (usize, KeyChange)| {
             let Some(kernel) = kernel.as_mut().filter(|kernel| kernel.has(number)) else {
                 return (number, change);
@@ -319,8 +324,9 @@ impl CellControl {
             // The worker has the names that go with it, and no keys: none of its own from before either.
             (number, KeyChange::Leave)
         };
-        let changes: Vec<_> = std::mem::take(changes).into_iter().map(&mut in_kernel).collect();
-        let mut changes = changes.into_iter().peekable();
+        let unheard = std::mem::take(for_worker).into_iter().map(|number| (number, KeyChange::Leave));
+        let changed = std::mem::take(changes).into_iter().map(&mut in_kernel);
+        let mut changes = unheard.chain(changed).collect::<Vec<_>>().into_iter().peekable();
         let named = |(number, change): (usize, KeyChange)| {
             (number, change, relations[number].handshake.expected_nonces())
         };
@@ -334,9 +340,14 @@ impl CellControl {
                 Progress::DoneForThisTurn
             });
             if let Err(job) = around.worker.submit(change) {
-                // They keep their order.
-                self.changes.extend(job.data.left());
-                self.changes.extend(changes);
+                // Those of a relation keep their order. The kernel makes none twice: it would wipe the keys that it has.
+                for (number, change) in job.data.left().chain(changes) {
+                    if self.in_kernel(number) {
+                        self.for_worker.insert(number);
+                    } else {
+                        self.changes.push((number, change));
+                    }
+                }
                 return;
             }
         }

@@ -4,7 +4,7 @@
 #pragma once
 #include "ahead.h"
 
-enum { ENTER, ENABLE, NEXT_TRANSMIT, NEXT_RECEIVE, TAKE_OUT, WATCH };
+enum { ENTER, ENABLE, NEXT_TRANSMIT, NEXT_RECEIVE, TAKE_OUT, LEAVE, WATCH };
 // What a program answers: the change was made; it does not fit what is there, and the key was not put in; no such command.
 enum { DONE = 100, REFUSED, MALFORMED };
 
@@ -67,6 +67,11 @@ INLINE int change_locked(struct relation *r, const struct command *command, u32 
         return next_locked(r, command, &serial, 1);
     case NEXT_RECEIVE:
         return next_locked(r, command, &serial, 0);
+    case LEAVE:
+        // Its frames are found as before, and counted; the watch for silence and what it has not told yet stay.
+        r->sessions[0] = r->sessions[1] = (struct session){};
+        r->running = r->entered = r->enabled = 0;
+        return DONE;
     default:
         return DONE;
     }

@@ -352,19 +352,7 @@ impl Cell {
     /// If there is no such relation, or a key is of another suite.
     pub fn change(&mut self, relation: usize, change: &KeyChange) -> Result<Changed, XdpError> {
         let place = self.place(relation)?;
-        if matches!(change, KeyChange::Leave) {
-            return self.wipe_keys(relation, place);
-        }
         self.programs.change(layout::command(place, change)?.octets())
-    }
-
-    /// All keys of a relation go. Its frames are found as before, and counted.
-    fn wipe_keys(&mut self, relation: usize, place: u32) -> Result<Changed, XdpError> {
-        let of = self.relations.get(relation).ok_or(XdpError::Malformed)?.of;
-        set_relation(self.programs.map("relations")?, place, layout::relation(&of))?;
-        // Its keystream goes with its keys.
-        self.command(&layout::collect(place))?;
-        Ok(Changed::Done)
     }
 
     fn command(&self, command: &[u8; layout::COMMAND]) -> Result<(), XdpError> {

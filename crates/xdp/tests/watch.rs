@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use fieldbus::session::SessionNumber;
-use fieldbus::{Event, Histogram, KeyChange, LiveSession, RelationSettings, Settings};
+use fieldbus::{Event, Histogram, KeyChange, LiveSession, RelationSettings, RelationState, Settings};
 use world::{AUTHENTICATE, ENCRYPT, MTU, TAG, World, load, machine, relation};
 use xdp::Unclaimed;
 use xdp::{Cell, Verdict, XdpError};
@@ -78,6 +78,31 @@ fn a_gap_is_told_once_by_whoever_notices_it() {
             && jitter.sum() >= 4 * ALARM - Duration::from_millis(2)
     );
     assert!(jitter.sum() <= 2 * jitter.worst());
+}
+
+/// Keys that leave end no watch. What was not told yet is told, and so is the silence that follows.
+#[test]
+fn a_relation_whose_keys_have_left_is_watched_as_before() {
+    let alarm = 5 * ALARM;
+    let mut ends = pair(alarm);
+    pass(&ends);
+    thread::sleep(alarm + ALARM);
+    pass(&ends);
+    let worst = ends[1].peek(0).unwrap().worst_gap;
+    assert!(worst >= alarm);
+    ends[1].change(0, &KeyChange::Leave).unwrap();
+    let report = ends[1].peek(0).unwrap();
+    assert_eq!(
+        (report.state, report.transmit_key, report.receive_key),
+        (RelationState::NoSession, None, None)
+    );
+    assert_eq!(report.worst_gap, worst);
+    assert!(report.silent.is_some());
+    assert_eq!(alarms(&mut ends[1]).0, 1, "that of before");
+    let late = protected(&ends[0], 40);
+    assert_eq!(ends[1].run_inward(&late, 1).unwrap().verdict, Verdict::Drop);
+    thread::sleep(alarm + ALARM);
+    assert_eq!(alarms(&mut ends[1]).0, 1, "that of the silence since");
 }
 
 /// A peer that goes on under unknown keys is given up, unless as many frames were verified meanwhile.

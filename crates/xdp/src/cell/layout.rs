@@ -30,7 +30,8 @@ const DIRECTION: usize = 2 * KEY + 8;
 const SESSION: usize = 8 + 2 * DIRECTION;
 const SESSION_IN_COMMAND: usize = 32;
 const COLLECT: u32 = 4;
-const WATCH: u32 = 5;
+const LEAVE: u32 = 5;
+const WATCH: u32 = 6;
 const CYCLE_IN_COMMAND: usize = 16;
 const ALARM_IN_COMMAND: usize = 24;
 /// Numbers in the counters of a relation, and in a histogram.
@@ -137,8 +138,7 @@ pub(super) fn command(place: u32, change: &KeyChange) -> Result<Secret, XdpError
             (3, *number)
         }
         KeyChange::Collect => (COLLECT, SessionNumber(0)),
-        // No command: all of the relation is written anew.
-        KeyChange::Leave => return Err(XdpError::Malformed),
+        KeyChange::Leave => (LEAVE, SessionNumber(0)),
     };
     put(octets, 0, &what.to_ne_bytes());
     put(octets, 4, &place.to_ne_bytes());

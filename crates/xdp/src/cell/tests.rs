@@ -178,3 +178,20 @@ fn a_relation_that_is_released_is_user_spaces() {
     enter(&cell);
     assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Redirect);
 }
+
+/// Keys of both sessions leave at once, and their octets with them.
+#[test]
+fn keys_that_leave_are_wiped() {
+    let mut cell = Cell::load(1).unwrap();
+    cell.configure(&Settings::new(PROTECTION, 1500), &[relation()], Unclaimed::Drop, &[]).unwrap();
+    cell.set_ports(1, 1).unwrap();
+    for _ in 0..2 {
+        enter(&cell);
+        enter(&cell);
+        assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Redirect);
+        assert_eq!(cell.change(0, &KeyChange::Leave).unwrap(), Changed::Done);
+        let sessions = &keys(&cell, 0)[112..layout::RELATION - 24];
+        assert!(sessions.iter().all(|octet| *octet == 0), "{sessions:?}");
+        assert_eq!(cell.run_outward(&frame(), 1).unwrap().verdict, Verdict::Drop);
+    }
+}
