@@ -9,6 +9,7 @@
 //! Each NAT lets nothing in that was not asked for. Those of one port for all destinations let the sites find a direct way; those that give each
 //! connection a port by chance do not.
 
+mod crossed;
 mod narrow;
 mod only_443;
 mod twice;

@@ -339,10 +339,10 @@ impl Participant {
         is_over
     }
 
-    /// Waits for nothing.
-    pub(crate) const fn stop_waiting(&mut self, has_sak: bool) {
+    /// Waits for nothing. `is_served`: it has its key server's SAK, so that the next wait is short again.
+    pub(crate) const fn stop_waiting(&mut self, is_served: bool) {
         self.sak_wait_since = None;
-        if has_sak {
+        if is_served {
             self.sak_timeouts = 0;
         }
     }

@@ -274,7 +274,9 @@ impl Participants {
                 && participant.server_peer().is_some()
         };
         for participant in self.in_order.iter_mut().filter(|participant| !waits(participant)) {
-            participant.stop_waiting(has_sak);
+            // Without a key server nothing shows that the next one hands its SAK out.
+            let is_served = has_sak && participant.server_peer().is_some();
+            participant.stop_waiting(is_served);
         }
         let Some(i) = self.in_order.iter().position(waits) else { return };
         if self.in_order[i].wait_for_sak(station.now()) {

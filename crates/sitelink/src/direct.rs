@@ -10,6 +10,9 @@
 //! two NATs does, the other site's call passes where nothing is filtered. The first connection that comes up replaces the one through the
 //! relay. Sessions, windows and flows know nothing of it.
 //!
+//! Both calls may come up, each at the site that was called first. Of the two that of the site with the lower key stays. So this site goes on
+//! with its call when the other one's has come up: if both gave theirs up, none would be left.
+//!
 //! What a relay says of this site's address is told to the peer alone, and can at most lead to no answer: a connection is made with who
 //! has the peer's key. Tries that fail, and direct ways that soon end, make the next one later.
 
@@ -59,6 +62,13 @@ impl Direct {
         self.stop();
         (self.told, self.theirs) = (None, None);
         self.why.clear();
+    }
+
+    /// The same with the peer's direct connection. This site's own call may have come up there already: it ends by itself.
+    pub(super) fn begin_anew_and_call_on(&mut self) {
+        let trying = self.trying.take();
+        self.begin_anew();
+        self.trying = trying;
     }
 
     /// A try was in vain.

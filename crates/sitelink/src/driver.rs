@@ -15,7 +15,7 @@ use suite::identity::RecognitionKey;
 use suite::knock::KnockKey;
 use suite::tunnel::{EPOCH_SECRET_OCTETS, EpochSecret};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tunnel::{Command, Event, Instance, Mode, PeerId, Session, SessionSettings};
 use wire::mkpdu::is_outer_tagged_eapol_mka;
 use zeroize::Zeroizing;
@@ -491,7 +491,9 @@ fn follow(
                 }
             };
             shared.stir.notify_one();
-            let _ = timeout(pause, asked.notified()).await;
+            // A peer whose address goes to and fro causes few look-ups.
+            sleep(TRY_AGAIN.min(pause)).await;
+            let _ = timeout(pause.saturating_sub(TRY_AGAIN), asked.notified()).await;
         }
     });
     Some(Following::new(following.abort_handle(), at_once))

@@ -34,8 +34,8 @@ fn with_a_sak_of_its_own() -> (Alone, Scripted, Scripted) {
     (alone, member, server)
 }
 
-/// Both say something once a second, for so many seconds.
-fn go_on(alone: &mut Alone, members: [&mut Scripted; 2], seconds_: u64) {
+/// All say something once a second, for so many seconds.
+fn go_on<const COUNT: usize>(alone: &mut Alone, members: [&mut Scripted; COUNT], seconds_: u64) {
     let mut members = members;
     for _ in 0..seconds_ {
         for member in &mut members {
@@ -77,5 +77,22 @@ fn who_has_another_sak_begins_anew_with_a_key_server_that_makes_none() {
     go_on(&mut alone, [&mut member, &mut server], 13);
     assert_eq!(alone.kay.status(alone.now).mi, mi);
     go_on(&mut alone, [&mut member, &mut server], 4);
+    assert_ne!(alone.kay.status(alone.now).mi, mi);
+}
+
+/// The delay between two restarts doubles, also if the key server was away meanwhile.
+#[test]
+fn who_begins_anew_waits_longer_for_a_key_server_that_was_silent_meanwhile() {
+    let (mut alone, mut member, mut server) = with_a_sak_of_its_own();
+    go_on(&mut alone, [&mut member, &mut server], 17);
+    let mi = alone.kay.status(alone.now).mi;
+    go_on(&mut alone, [&mut member], 8);
+    let status = alone.kay.status(alone.now);
+    assert!(!status.members.iter().any(|other| other.mi == server.basic.mi && other.live), "it has expired");
+    go_on(&mut alone, [&mut member, &mut server], 27);
+    let status = alone.kay.status(alone.now);
+    assert!(status.members.iter().any(|other| other.mi == server.basic.mi && other.live), "it is back");
+    assert_eq!(status.mi, mi);
+    go_on(&mut alone, [&mut member, &mut server], 6);
     assert_ne!(alone.kay.status(alone.now).mi, mi);
 }

@@ -94,9 +94,9 @@ impl Bounds {
 }
 
 impl Watches {
-    /// Number of lanes beside so many that the programs take: in use are four for each peer, two epochs with two lanes.
+    /// Number of lanes beside so many that the programs take, three for each peer: two epochs with two lanes, and one that rests.
     pub(super) const fn room(lanes: u32) -> u32 {
-        lanes + lanes / 3 + 1
+        2 * lanes
     }
 
     /// Lanes behind those that the programs take.

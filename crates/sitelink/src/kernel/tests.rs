@@ -608,7 +608,7 @@ fn is_bounded(kernel: &KernelSite, first: u8) -> bool {
 }
 
 fn install(kernel: &KernelSite, peer: u16, epoch: u32, lanes: u8) {
-    let secret = EpochSecret::new(&[epoch as u8 + 1; EPOCH_SECRET_OCTETS]);
+    let secret = EpochSecret::new(&[epoch as u8 + 1 + 32 * peer as u8; EPOCH_SECRET_OCTETS]);
     let (peer, generation) = (PeerId(peer), Generation::default());
     kernel.watch(&ToWorker::Tunnel(Command::InstallReceive { peer, generation, epoch, secret, lanes }));
 }
@@ -678,4 +678,16 @@ fn watched_lanes_are_free_after_their_peers() {
     std::thread::sleep(GRACE);
     kernel.lock().watches.reuse();
     assert_eq!(counts(), [all, 0]);
+}
+
+#[test]
+fn all_lanes_are_watched_when_all_peers_begin_an_epoch_at_once() {
+    let kernel = kernel(5);
+    // Lanes that rest stay so: nobody looks for those that have rested.
+    for epoch in 0..3 {
+        for peer in 0..5 {
+            install(&kernel, peer, epoch, 2);
+            assert!(kernel.lock().watches.are_complete(), "epoch {epoch} of peer {peer}");
+        }
+    }
 }

@@ -121,6 +121,10 @@ impl Peer {
     pub(crate) fn adopt(&mut self, arrival: Arrival) {
         let Arrival { connection, address, first, ours, .. } = arrival;
         let now = self.shared.now();
+        // One that the peer has given up meanwhile takes no other's place.
+        if !ours && self.channel.is_some() && connection.close_reason().is_some() {
+            return;
+        }
         if let Some(channel) = self.channel.take() {
             let callers = ours == self.caller;
             let again = ours == channel.ours;
@@ -143,7 +147,11 @@ impl Peer {
             channel.close(code::SUPERSEDED, "another connection");
         }
         self.hang_up();
-        self.direct.begin_anew();
+        if !ours && self.caller && relayed_peer(address).is_none() {
+            self.direct.begin_anew_and_call_on();
+        } else {
+            self.direct.begin_anew();
+        }
         if relayed_peer(address).is_some() && !self.is_relayed() {
             // What a direct way carries is more than fits the relay.
             self.payload.is = None;
