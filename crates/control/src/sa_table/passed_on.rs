@@ -181,3 +181,57 @@ impl SaTable {
         Ok(sak)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PassedAgreement;
+    use wire::Mi;
+
+    /// Another form of it needs another [`PassedAgreement::FORM`], and then other words here.
+    #[test]
+    fn another_form_of_sas_is_another_number() {
+        let ki = Ki { server: Mi([9; 12]), kn: 3 };
+        let admission =
+            Admission { sci: Sci::new(wire::MacAddr([2, 0, 0, 0, 0, 7]), 1), ssci: Some(Ssci(2)) };
+        let fragmentation = FragmentAgreement {
+            fragment: true,
+            concatenate: false,
+            pad: true,
+            express: false,
+            largest_sdu: 1500,
+        };
+        let sak = PassedSak {
+            ki,
+            an: An::ALL[1],
+            suite: CipherSuite::GcmAesXpn128,
+            wrapped: vec![4, 5],
+            confidentiality: Confidentiality::Zero,
+            ssci: Some(Ssci(1)),
+            receive: vec![PassedReceiveSa { admission, window: Some(6) }],
+            fragmentation,
+            whole: true,
+            next_pn: 8,
+        };
+        let sas = PassedSas {
+            saks: vec![sak],
+            scs: vec![admission.sci],
+            enabled: Some(ki),
+            newest: None,
+            why_user_space: Some("w".into()),
+        };
+        let ki = r#"{"server":[9,9,9,9,9,9,9,9,9,9,9,9],"kn":3}"#;
+        let expected = [
+            r#"{"saks":[{"ki":"#,
+            ki,
+            r#","an":1,"suite":"GcmAesXpn128","wrapped":[4,5],"confidentiality":"Zero","ssci":1,"#,
+            r#""receive":[{"admission":{"sci":[2,0,0,0,0,7,0,1],"ssci":2},"window":6}],"#,
+            r#""fragmentation":{"fragment":true,"concatenate":false,"pad":true,"express":false,"largest_sdu":1500},"#,
+            r#""whole":true,"next_pn":8}],"scs":[[2,0,0,0,0,7,0,1]],"enabled":"#,
+            ki,
+            r#","newest":null,"why_user_space":"w"}"#,
+        ];
+        let now = serde_json::to_string(&sas).expect("JSON");
+        assert_eq!((PassedAgreement::FORM, now), (1, expected.concat()));
+    }
+}

@@ -103,7 +103,9 @@ fn nothing_that_is_passed_on_is_secret() {
         let text = passed.to_string();
         for secret in [&key[..], &[1; 16]] {
             let octets: Vec<String> = secret[..8].iter().map(u8::to_string).collect();
+            let digits: Vec<String> = secret[..8].iter().map(|octet| format!("{octet:02x}")).collect();
             assert!(!text.contains(&octets.join(",")), "a secret is passed on");
+            assert!(!text.to_lowercase().contains(&digits.concat()), "a secret is passed on");
         }
         assert_ne!(wrapped[8..], key);
         let passed: PassedKay = serde_json::from_value(passed).expect("a state");
@@ -159,18 +161,18 @@ fn other_settings_are_announced() {
 #[test]
 fn random_values_never_come_again() {
     let (world, passed) = secured(6, 0);
-    let mis = |seed: u8| {
+    let mis = |seed: &[u8; 32]| {
         let passed: PassedKay = serde_json::from_value(passed.clone()).expect("a state");
-        let mut next =
-            Kay::go_on(world.now, passed, settings(0), vec![cak(1)], &[seed; 32]).expect("it goes on");
+        let mut next = Kay::go_on(world.now, passed, settings(0), vec![cak(1)], seed).expect("it goes on");
         let before = next.status(world.now).mi;
         // Alone, it gives its SAK up and draws another MI.
         next.handle_timeout(world.now + Duration::from_secs(10));
         [before, next.status(world.now + Duration::from_secs(10)).mi]
     };
-    let [before, one] = mis(1);
-    let [_, two] = mis(2);
-    assert!(before != one && before != two && one != two);
+    let [before, one] = mis(&[1; 32]);
+    let [_, two] = mis(&[2; 32]);
+    let [_, again] = mis(&world.stations[0].given.as_ref().expect("switched on").2);
+    assert_eq!(BTreeSet::from([before, one, two, again]).len(), 4);
 }
 
 /// Names and kinds of all that a state can have, as storms show it. Another form needs another number.

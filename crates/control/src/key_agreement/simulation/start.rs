@@ -20,6 +20,7 @@ use crate::sa_changes::SaChange;
 /// Frames that a port holds.
 const PORT: usize = 256;
 const MTU: usize = 1532;
+const CAK: [u8; 16] = [1; 16];
 
 /// Settings that all gateways of a world have.
 #[derive(Clone, Copy)]
@@ -75,8 +76,9 @@ impl Start {
             self.datapaths.insert(0, Datapath::Link(link));
             return Ok(false);
         };
-        let text = serde_json::to_vec(&passed).map_err(|error| error.to_string())?;
-        let passed = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        let text = serde_json::to_string(&passed).map_err(|error| error.to_string())?;
+        self.find_no_secret(&text)?;
+        let passed = serde_json::from_str(&text).map_err(|error| error.to_string())?;
         let ports = link.close().ok_or("it has ports")?;
         let mut next = Link::closed(pipeline(number, plan));
         self.agreement = Agreement::go_on(now, moment, &mut next, key_agreement(number, plan), passed, seed)?;
@@ -87,6 +89,26 @@ impl Start {
         self.datapaths.insert(0, Datapath::Link(Box::new(next)));
         self.done.clear();
         Ok(true)
+    }
+
+    /// Whether neither the CAK nor a SAK is in what is passed on, in decimal or in hexadecimal digits.
+    fn find_no_secret(&self, text: &str) -> Result<(), String> {
+        let passed: serde_json::Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+        let mut secrets = vec![CAK.to_vec()];
+        for sak in passed["sas"]["saks"].as_array().ok_or("there is no list of SAKs")? {
+            let parts = serde_json::json!([sak["ki"], sak["suite"], sak["wrapped"]]);
+            let (ki, suite, wrapped): (Ki, CipherSuite, Vec<u8>) =
+                serde_json::from_value(parts).map_err(|error| error.to_string())?;
+            let sak = self.agreement.kay.unwrap_sak(ki, suite, &wrapped).ok_or("a SAK is not wrapped")?;
+            secrets.push(sak.octets().to_vec());
+        }
+        let text = text.to_lowercase();
+        let is_there = |secret: &Vec<u8>| {
+            let decimal = secret.iter().map(u8::to_string).collect::<Vec<_>>().join(",");
+            let hexadecimal = secret.iter().map(|octet| format!("{octet:02x}")).collect::<Vec<_>>().concat();
+            text.contains(&decimal) || text.contains(&hexadecimal)
+        };
+        if secrets.iter().any(is_there) { Err("a secret is passed on".into()) } else { Ok(()) }
     }
 
     /// Control's turn. Error: what the worker could not do.
@@ -170,7 +192,7 @@ fn pipeline(number: u8, plan: Plan) -> Pipeline {
 }
 
 fn key_agreement(number: u8, plan: Plan) -> KeyAgreement {
-    let (ckn, cak) = (Ckn::new(&[1]).expect("a name"), Cak::new(&[1; 16]).expect("a CAK"));
+    let (ckn, cak) = (Ckn::new(&[1]).expect("a name"), Cak::new(&CAK).expect("a CAK"));
     KeyAgreement {
         settings: settings(number, plan),
         caks: vec![CakEntry { ckn, cak }],
