@@ -34,6 +34,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use tracing::{error, info};
 
 use super::interface_watch::seen;
+use super::link::RunningLink;
 use super::reload::{Loaded, read};
 use super::{Asks, Running};
 use crate::privilege;
@@ -178,12 +179,18 @@ impl Running {
     }
 
     /// Starts the new program, which judges. Nothing here waits for it: what it reads is a file, and its words are looked at when it has ended.
-    fn have_judged(&self, program: &Path) -> io::Result<Child> {
-        let links = self.links.iter().filter_map(|running| {
+    fn have_judged(&self, program: &Path) -> Result<Child, String> {
+        let judged = |running: &RunningLink| {
             let fallback = running.fallback().cloned();
             PassedLink::judged(&running.config, &self.control, running.pass_on()?, fallback)
-        });
-        let document = Passed::new(self.passed_gateway([0; 2]), links.collect()).encode()?;
+        };
+        let links = self.links.iter().map(judged).collect::<Option<Vec<_>>>();
+        let links = links.ok_or("a key is being installed, or an interface has gone; ask again")?;
+        self.start_judge(program, links).map_err(|error| cannot_start(program, &error))
+    }
+
+    fn start_judge(&self, program: &Path, links: Vec<PassedLink>) -> io::Result<Child> {
+        let document = Passed::new(self.passed_gateway([0; 2]), links).encode()?;
         let child = Command::new(program)
             .arg("go-on")
             .arg(&self.file)
@@ -267,7 +274,9 @@ impl Running {
             Ok(stage @ Stage::Due(_)) => {
                 info!(event = "upgrade", "becomes {}, which can go on", asked.program.display());
                 drop(reply.send(Reply::Done(Vec::new())));
-                self.upgrade = Some(Asked { stage, reply: None, ..asked });
+                // A SAK may be on its way again: it has its own time.
+                let until = Instant::now() + PATIENCE;
+                self.upgrade = Some(Asked { stage, reply: None, until, ..asked });
                 return;
             }
             Ok(stage) if Instant::now() < asked.until => {
@@ -291,9 +300,7 @@ impl Running {
                     if judged {
                         return Ok(Stage::Due(Instant::now() + ANSWER));
                     }
-                    self.have_judged(program)
-                        .map(Stage::Judges)
-                        .map_err(|error| cannot_start(program, &error))
+                    self.have_judged(program).map(Stage::Judges)
                 }
                 Err(TryRecvError::Empty) => Ok(Stage::Reads { answer, judged }),
                 Err(TryRecvError::Disconnected) => Err("a thread has ended; please report it".into()),
