@@ -1,4 +1,4 @@
-//! A CAK, or the master key of a cell, is renewed in two steps, so that gateways which have one step and gateways which have the other have a CAK in common.
+//! A CAK, or the master key of a cell, is renewed in two steps, so that gateways which have one step and gateways which have the other have a key in common.
 //!
 //! ```text
 //!                       press.cak   press.cak.before   a gateway gets

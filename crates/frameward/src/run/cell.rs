@@ -4,9 +4,8 @@ mod news;
 
 use control::{CellSettings, KernelPrograms};
 use fieldbus::{RelationSettings, Settings};
-use wire::fieldbus::Seq;
-
 use tracing::warn;
+use wire::fieldbus::Seq;
 
 use super::Running;
 use super::kernel_programs::place_wanted;
@@ -82,9 +81,7 @@ impl Running {
         };
         renewed.map(|()| different).map_err(|error| format!("link {name:?}: its fieldbus: {error}"))
     }
-}
 
-impl Running {
     /// Says that sessions rest on a master key that is removed.
     fn warn_of_removed_key(&self, link: &str, cell: &Cell) {
         let relations = self.control.sessions_under_other_keys(link, &cell.master_keys());
