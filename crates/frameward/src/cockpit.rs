@@ -3,12 +3,13 @@
 //! ```text
 //!  inventory ── Layout ──┐
 //!  directory ── watch ── Standing of each gateway ──▶ Overview ──▶ Surface ── HTTP ──▶ browsers, programs
-//!       (follow.rs)                                 (overview.rs)  (board.rs, history.rs, surface.rs, server.rs)
+//!       (follow.rs, files.rs)                       (overview.rs)  (board.rs, history.rs, surface.rs, server.rs)
 //! ```
 //!
 //! It reads, and changes nothing: neither the directory, nor files, nor gateways. It holds no key of the fleet.
 
 mod board;
+mod files;
 mod follow;
 mod gateway_status;
 mod history;

@@ -53,6 +53,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 const BEAT: Duration = Duration::from_secs(fleet::BEAT);
 /// Interval between two looks at verdicts, and so between two heartbeats that tell of them.
 const VERDICTS: Duration = Duration::from_secs(5);
+/// Most heartbeats with news within [`BEAT`] before a change of verdicts alone waits until the next one is due: what comes and goes fills no directory.
+const NEWS: u32 = 12;
 /// Longest interval between two looks without a change: a record may have become valid.
 const RELIST: Duration = Duration::from_secs(600);
 
@@ -87,6 +89,8 @@ struct Told {
     unusable: Option<u64>,
     /// What the last heartbeat said, and when the next one is due.
     said: Option<(Said, Instant)>,
+    /// Heartbeats with news, and since when they are counted.
+    news: Option<(Instant, u32)>,
     /// Verdicts on the gateway's parts, and when they were looked at.
     parts: Option<Parts>,
     looked: Option<Instant>,
@@ -101,6 +105,30 @@ struct Told {
 }
 
 impl Told {
+    /// Whether a heartbeat that says this goes now; if so, whether that is news.
+    fn goes_now(&self, said: &Said, now: Instant) -> Option<bool> {
+        let Some((before, due)) = &self.said else { return Some(true) };
+        let is_news = before != said;
+        let is_of_verdicts =
+            (before.in_use, &before.outcome, &before.why) == (said.in_use, &said.outcome, &said.why);
+        let may_be_told = is_news && (!is_of_verdicts || self.news_at(now).1 < NEWS);
+        (*due <= now || may_be_told).then_some(is_news)
+    }
+
+    /// Counts a heartbeat that said this.
+    fn has_said(&mut self, said: Said, now: Instant, is_news: bool) {
+        if is_news {
+            let (since, count) = self.news_at(now);
+            self.news = Some((since, count.saturating_add(1)));
+        }
+        self.said = Some((said, spread::next_beat(now, is_news)));
+    }
+
+    fn news_at(&self, now: Instant) -> (Instant, u32) {
+        let news = self.news.filter(|(since, _)| now.saturating_duration_since(*since) < BEAT);
+        news.unwrap_or((now, 0))
+    }
+
     /// What became of a reload. One that failed is asked for again, until the gateway has it.
     fn reloaded(&mut self, outcome: &Reloaded) {
         self.reload = match outcome {
@@ -220,15 +248,14 @@ impl Agent {
         let Some(mut said) = self.seen.said() else { return };
         said.parts.clone_from(&told.parts);
         let now = Instant::now();
-        let is_news = told.said.as_ref().is_none_or(|(before, _)| *before != said);
-        let is_due = told.said.as_ref().is_none_or(|(_, due)| *due <= now);
-        if !(is_news || is_due) || told.beat_again.is_some_and(|(at, _)| now < at) {
+        let Some(is_news) = told.goes_now(&said, now) else { return };
+        if told.beat_again.is_some_and(|(at, _)| now < at) {
             return;
         }
         match self.heart.beat(directory, self.acceptor.member(), &said, unix_seconds()) {
             Ok(()) => {
                 told.beat_again = None;
-                told.said = Some((said, spread::next_beat(now, is_news)));
+                told.has_said(said, now, is_news);
             }
             Err(error) => {
                 let pause = told.beat_again.map(|(_, pause)| (2 * pause).min(LONGEST_PAUSE));

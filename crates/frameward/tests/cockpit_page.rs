@@ -6,14 +6,16 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use browser::Browser;
 use fleet::audit::{self, Line};
 use fleet::{GatewayName, Heartbeat, Outcome, Part, PartKind, PartLevel, Parts, Standing};
 use frameward::cockpit::logs::{Audit, Heads};
 use frameward::cockpit::overview::Overview;
-use frameward::cockpit::{DirectoryView, Listening, Server, Settings, Surface};
+use frameward::cockpit::{DirectoryView, Listening, Seen, Server, Settings, Surface};
 use inventory::{Connection, ConnectionKind, Layout, Placed};
 use lab::Namespace;
 use sha2::{Digest as _, Sha256};
@@ -52,7 +54,9 @@ impl Plants {
             fleet.layout.connections.push(Connection { kind, name: of, ends });
         };
         // In one plant, since plants follow each other.
-        for number in (0..gateways.saturating_sub(plants)).filter(|number| (number / plants).is_multiple_of(2)) {
+        for number in
+            (0..gateways.saturating_sub(plants)).filter(|number| (number / plants).is_multiple_of(2))
+        {
             connect(ConnectionKind::Link, format!("line-{number:04}"), &[number, number + plants]);
         }
         (1..plants).for_each(|plant| connect(ConnectionKind::Tunnel, format!("to-{plant:02}"), &[0, plant]));
@@ -144,6 +148,8 @@ impl Plants {
 struct Cockpit {
     browser: Browser,
     surface: Arc<Surface>,
+    /// Whoever shows something has it.
+    showing: Arc<Mutex<()>>,
     server: Option<Server>,
     address: SocketAddr,
     // Last: they are gone when the others are.
@@ -157,6 +163,8 @@ impl Cockpit {
         namespace.ip(&["address", "add", &format!("{BOX}/32"), "dev", "lo"]).unwrap();
         let surface = Arc::new(audited(fleet, directory.path()));
         surface.show(fleet.overview(), answering(), Vec::new());
+        let showing = Arc::new(Mutex::new(()));
+        looks_each_second(&surface, &showing);
         let tokens = tokens.map(|text| {
             let file = directory.path().join("tokens");
             std::fs::write(&file, text).unwrap();
@@ -179,7 +187,12 @@ impl Cockpit {
             .unwrap();
         let mut browser = Browser::start(&namespace, directory.path());
         browser.shape(1280, 900, "light");
-        Self { browser, surface, server: Some(server), address, namespace, _directory: directory }
+        Self { browser, surface, showing, server: Some(server), address, namespace, _directory: directory }
+    }
+
+    fn show(&self, overview: Overview, directory: DirectoryView, problems: Vec<String>) {
+        let _showing = self.showing.lock().unwrap();
+        self.surface.show(overview, directory, problems);
     }
 
     fn open(&mut self, path: &str) {
@@ -237,6 +250,21 @@ impl Cockpit {
             assert!(url.starts_with(&origin) || url.starts_with("data:"), "{url}");
         }
     }
+}
+
+/// Shows again what is shown, as a controller does that finds it unchanged, until nobody has the surface any more.
+fn looks_each_second(surface: &Arc<Surface>, showing: &Arc<Mutex<()>>) {
+    let (surface, showing) = (Arc::downgrade(surface), Arc::clone(showing));
+    thread::spawn(move || {
+        while let Some(surface) = surface.upgrade() {
+            let one = showing.lock().unwrap();
+            if let Seen::Shown { overview, directory, problems, .. } = surface.seen(None) {
+                surface.show(*overview, directory, problems);
+            }
+            drop((one, surface));
+            thread::sleep(Duration::from_secs(1));
+        }
+    });
 }
 
 fn answering() -> DirectoryView {
@@ -323,11 +351,11 @@ fn five_thousand_gateways_are_told_searched_and_opened() {
     // A change comes without a reload, and one that removes something, too.
     cockpit.browser.value("window.mine = 1");
     fleet.change("box-0012", |_, heartbeat| heartbeat.time += 5_000);
-    cockpit.surface.show(fleet.overview(), answering(), Vec::new());
+    cockpit.show(fleet.overview(), answering(), Vec::new());
     cockpit.says("#headline", "4,875 of 5,001 gateways are fine");
     fleet.layout.gateways.remove(HOSTILE);
     cockpit.surface.lay_out(fleet.layout.clone());
-    cockpit.surface.show(fleet.overview(), answering(), Vec::new());
+    cockpit.show(fleet.overview(), answering(), Vec::new());
     cockpit.says("#count", "5,000 gateways");
     cockpit.says("#headline", "4,875 of 5,000 gateways are fine");
     assert_eq!(cockpit.browser.value("window.mine"), 1);
@@ -362,6 +390,8 @@ fn each_view_shows_what_is_wrong_and_no_name_becomes_markup() {
     cockpit.browser.value("location.hash = '#/audit'");
     cockpit.says("#view-audit", &format!("apply {HOSTILE}"));
     cockpit.says("#view-audit", "the directory does not answer");
+    cockpit.says("#view-audit", "signed in part");
+    cockpit.says("#view-audit", "a signature of this operator covers none of them");
     cockpit.looks("audit");
     cockpit.browser.value("location.hash = '#/history'");
     cockpit.says("#view-history", "has just begun");
@@ -392,12 +422,12 @@ fn what_is_old_is_told_and_nothing_stays_green() {
         away: Some("10.0.0.1 does not answer; see that it runs".to_owned()),
     };
     let problem = "inventory/plant.toml:3: unknown key; remove it".to_owned();
-    cockpit.surface.show(fleet.overview(), away, vec![problem.clone()]);
+    cockpit.show(fleet.overview(), away, vec![problem.clone()]);
     cockpit.says("#stale", "10.0.0.1 does not answer; see that it runs");
     cockpit.browser.wait_for(is_grey);
     cockpit.says("#worst", &problem);
     assert_eq!(cockpit.text("#live"), "no directory");
-    cockpit.surface.show(fleet.overview(), answering(), Vec::new());
+    cockpit.show(fleet.overview(), answering(), Vec::new());
     cockpit.is_live();
     cockpit.browser.wait_for("document.getElementById('stale').hidden");
     cockpit.is_clean();

@@ -107,7 +107,7 @@ struct Kept {
 
 /// A watch between two calls.
 struct Watching {
-    /// What it was asked for, but for the revision.
+    /// The want that it was asked for, but for the revision.
     about: WatchRequest,
     /// What was told so far.
     revision: u64,
@@ -246,7 +246,7 @@ impl Etcd {
         Err(self.unreachable(why))
     }
 
-    /// What is at a key, by a request for it.
+    /// The entry at a key, by a request for it.
     fn looked(&mut self, request: &RangeRequest, key: &str) -> Result<Listing, DirectoryError> {
         let answer: RangeAnswer = self.ask(RANGE, request)?;
         let revision = answer.header.revision().ok_or_else(|| self.nonsense("a revision"))?;
@@ -401,7 +401,7 @@ impl Etcd {
             if result.canceled || is_behind {
                 return Ok(Watched::Lost);
             }
-            // Who watches many wants to know which are there.
+            // A watch of many is to tell which are there.
             if matches!(scope, Scope::All(_)) && result.events.iter().any(Event::is_removal) {
                 return Ok(Watched::Lost);
             }

@@ -140,7 +140,8 @@ impl View {
         Ok(Listing { revision: self.number(REVISION)?, entries: self.get(key)?.into_iter().collect() })
     }
 
-    fn list(&self, prefix: &str) -> Result<Listing, Failed> {
+    /// Entries whose keys begin so, and that were written behind a revision.
+    fn list(&self, prefix: &str, after: u64) -> Result<Listing, Failed> {
         let mut listing = Listing { revision: self.number(REVISION)?, entries: Vec::new() };
         let entries = match self.0.open_table(ENTRIES) {
             Ok(entries) => entries,
@@ -152,6 +153,10 @@ impl View {
             let (key, value) = row.map_err(failed)?;
             if !key.value().starts_with(prefix) {
                 break;
+            }
+            // Nobody copies a whole fleet for each heartbeat.
+            if value.value().0 <= after {
+                continue;
             }
             let entry = entry(key.value(), value.value())?;
             if Listing::is_too_long(&mut octets, &entry) {
@@ -191,7 +196,7 @@ impl Directory for Redb {
 
     fn list(&mut self, prefix: &str) -> Result<Listing, DirectoryError> {
         let empty = Listing { revision: 0, entries: Vec::new() };
-        Ok(self.read(|view| view.list(prefix))?.unwrap_or(empty))
+        Ok(self.read(|view| view.list(prefix, 0))?.unwrap_or(empty))
     }
 
     fn put(&mut self, key: &str, value: &[u8], seen: u64) -> Result<Put, DirectoryError> {
@@ -203,7 +208,7 @@ impl Directory for Redb {
     }
 
     fn watch_all(&mut self, prefix: &str, after: u64, patience: Duration) -> Result<Watched, DirectoryError> {
-        self.watched(|view| view.list(prefix), after, patience)
+        self.watched(|view| view.list(prefix, after), after, patience)
     }
 }
 

@@ -15,7 +15,7 @@ pub const MOST_PARTS: usize = 64;
 /// The longest state, in octets.
 const STATE_OCTETS: usize = 24;
 
-/// What a part is.
+/// Kind of a part.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PartKind {
     /// A link.
@@ -26,7 +26,7 @@ pub enum PartKind {
     Cell,
 }
 
-/// How grave the state of a part is.
+/// Gravity of a part's state.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum PartLevel {
     /// Valid frames come.
@@ -42,11 +42,11 @@ pub enum PartLevel {
 /// The verdict on a part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Part {
-    /// What it is.
+    /// Its kind.
     pub kind: PartKind,
     /// Its name in the configuration.
     pub name: String,
-    /// How grave its state is.
+    /// The gravity of its state.
     pub level: PartLevel,
     /// Its state, in a word.
     pub state: String,
@@ -106,7 +106,7 @@ impl Parts {
         &self.told
     }
 
-    /// How many are not.
+    /// The number of those that are not.
     pub const fn left_out(&self) -> u64 {
         self.left_out
     }

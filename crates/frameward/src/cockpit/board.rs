@@ -4,6 +4,7 @@
 //! anew.
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use hyper::body::Bytes;
 use serde::Serialize;
@@ -11,7 +12,15 @@ use serde::Serialize;
 use super::history::History;
 use super::overview::{ConnectionView, GatewayView, Overview};
 
-/// How the controller stands with the directory.
+/// Time without a look at the fleet after which what is shown says nothing of it any more.
+const FROZEN: Duration = Duration::from_secs(10);
+/// Cause and cure then.
+pub(super) const NOT_LOOKED: (&str, &str) = (
+    "the controller has not looked at the fleet for 10 s",
+    "see that inventory and identities can be read, or start it anew",
+);
+
+/// The controller's standing with the directory.
 #[derive(Clone, PartialEq, Eq, Default, Debug, Serialize)]
 pub struct DirectoryView {
     /// When it answered last, in seconds since 1970.
@@ -31,7 +40,7 @@ struct Answer<'a> {
     overview: &'a Overview,
 }
 
-/// What is shown, for who is in the same process.
+/// The fleet, for who is in the same process.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Seen {
     /// What the caller knows.
@@ -55,12 +64,14 @@ pub enum Seen {
 #[derive(Debug, Default)]
 pub(super) struct Board {
     shown: Option<Shown>,
-    /// Why nothing is shown yet.
+    /// When it was looked at last, also where nothing had changed.
+    at: Option<Instant>,
+    /// The reason why nothing is shown yet.
     why: Option<String>,
     history: History,
 }
 
-/// What is shown of it.
+/// The newest overview, as it is told.
 #[derive(Debug)]
 struct Shown {
     revision: u64,
@@ -80,7 +91,13 @@ impl Board {
     /// Takes what is now.
     pub(super) fn show(&mut self, overview: Overview, directory: DirectoryView, problems: Vec<String>) {
         self.history.add(&overview);
+        let was_frozen = self.is_frozen();
+        self.at = Some(Instant::now());
         match &mut self.shown {
+            // Who was told that nobody looks knows the revision before.
+            Some(shown) if was_frozen => {
+                *shown = Shown::new(shown.revision + 1, overview, directory, problems);
+            }
             Some(shown) => shown.update(overview, directory, problems),
             None => {
                 let revision = overview.time.saturating_mul(1000);
@@ -89,12 +106,17 @@ impl Board {
         }
     }
 
-    /// Says why nothing is shown yet.
+    /// Tells why nothing is shown yet.
     pub(super) fn wait(&mut self, why: String) {
         self.why = Some(why);
     }
 
-    /// Why nothing is shown yet, if that is known.
+    /// Whether nobody has looked at the fleet for long: a disk that does not answer, say.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.at.is_some_and(|at| at.elapsed() > FROZEN)
+    }
+
+    /// The reason why nothing is shown yet, if that is known.
     pub(super) fn why(&self) -> Option<&str> {
         self.why.as_deref()
     }
@@ -103,6 +125,10 @@ impl Board {
     pub(super) fn seen(&self, known: Option<u64>) -> Seen {
         match &self.shown {
             None => Seen::Waiting(self.why.clone()),
+            Some(_) if self.is_frozen() => {
+                let (cause, cure) = NOT_LOOKED;
+                Seen::Waiting(Some(format!("{cause}; {cure}")))
+            }
             Some(shown) if known == Some(shown.revision) => Seen::Same,
             Some(Shown { revision, overview, directory, problems, .. }) => Seen::Shown {
                 revision: *revision,
@@ -124,6 +150,12 @@ impl Board {
             Some(since) if (shown.whole_since..=shown.revision).contains(&since) => shown.changes(since),
             _ => shown.document.clone(),
         })
+    }
+
+    /// Lets so much time pass.
+    #[cfg(test)]
+    pub(super) fn age(&mut self, by: Duration) {
+        self.at = self.at.and_then(|at| at.checked_sub(by));
     }
 
     /// What was in the last day.
@@ -183,7 +215,7 @@ impl Shown {
         self.document = self.answer(true, &self.overview);
     }
 
-    /// What changed since a revision.
+    /// The changes since a revision.
     fn changes(&self, since: u64) -> Bytes {
         let is_newer = |of: &BTreeMap<String, u64>, name: &str| of.get(name).is_some_and(|at| *at > since);
         let gateways = self.overview.gateways.iter();

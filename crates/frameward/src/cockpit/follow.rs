@@ -22,10 +22,10 @@ use fleet::directory::{
 use fleet::{
     GatewayName, HEARTBEAT_OCTETS, Heartbeat, HeartbeatRefusal, Known, PublicIdentity, Standing, published,
 };
-use inventory::Inventory;
 use suite::identity::PublicKey;
 
 use super::board::DirectoryView;
+use super::files::Files;
 use super::overview::Overview;
 use super::surface::Surface;
 
@@ -35,12 +35,10 @@ const LOOK: Duration = Duration::from_millis(500);
 const RELIST: Duration = Duration::from_secs(5);
 /// The longest pause before a directory that is away is tried again.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-/// Interval between two looks at the files.
-const FILES: Duration = Duration::from_secs(5);
 /// Interval between two overviews.
 const TICK: Duration = Duration::from_secs(1);
 
-/// Where a fleet is.
+/// The places of a fleet.
 #[derive(Clone, Debug)]
 pub struct Sources {
     /// The operator's public key.
@@ -53,7 +51,7 @@ pub struct Sources {
     pub inventory: PathBuf,
 }
 
-/// What is known of the fleet. Locked for moments alone.
+/// The fleet as far as it is known. Locked for moments alone.
 #[derive(Debug, Default)]
 struct Fleet {
     /// Gateways whose identities are here. What the directory has of others takes no memory.
@@ -66,7 +64,7 @@ struct Fleet {
     is_behind: bool,
 }
 
-/// What is known of a gateway.
+/// A gateway as far as it is known.
 #[derive(Debug)]
 struct Member {
     /// Its public key.
@@ -83,10 +81,10 @@ struct Member {
 
 /// A fleet that is followed.
 #[derive(Debug)]
-struct Follower {
-    sources: Sources,
+pub(super) struct Follower {
+    pub(super) sources: Sources,
     fleet: Mutex<Fleet>,
-    surface: Arc<Surface>,
+    pub(super) surface: Arc<Surface>,
     stop: AtomicBool,
 }
 
@@ -291,73 +289,9 @@ impl Follower {
     }
 }
 
-/// The files beside the directory: when they changed last, and what is wrong with them.
-#[derive(Default)]
-struct Files {
-    looked: Option<Instant>,
-    identities: Option<SystemTime>,
-    inventory: Vec<(PathBuf, SystemTime)>,
-    of_identities: Vec<String>,
-    of_inventory: Vec<String>,
-}
-
-impl Files {
-    fn problems(&self) -> Vec<String> {
-        [self.of_inventory.as_slice(), self.of_identities.as_slice()].concat()
-    }
-
-    /// Reads what changed, if it is time to look.
-    fn look(&mut self, follower: &Follower) {
-        if self.looked.is_some_and(|at| at.elapsed() < FILES) {
-            return;
-        }
-        self.looked = Some(Instant::now());
-        let Sources { identities, inventory, .. } = &follower.sources;
-        let changed = std::fs::metadata(identities).and_then(|folder| folder.modified()).ok();
-        if changed.is_none() || changed != self.identities {
-            self.identities = changed;
-            self.of_identities = follower.read_identities(identities);
-        }
-        let times = times(inventory);
-        if times != self.inventory {
-            // At the start it was read just now.
-            if !std::mem::replace(&mut self.inventory, times).is_empty() {
-                self.read_inventory(follower);
-            }
-        }
-    }
-
-    /// Takes the inventory as it is now. One with mistakes is none: the one before goes on.
-    fn read_inventory(&mut self, follower: &Follower) {
-        match Inventory::read(&follower.sources.inventory) {
-            Ok(read) => {
-                follower.surface.lay_out(read.layout());
-                self.of_inventory = Vec::new();
-            }
-            Err(findings) => {
-                let first = findings.first().map_or_else(String::new, ToString::to_string);
-                self.of_inventory = vec![format!("{first}; the inventory before is shown")];
-            }
-        }
-    }
-}
-
-/// When the files of an inventory changed last.
-fn times(inventory: &Path) -> Vec<(PathBuf, SystemTime)> {
-    let time = |path: PathBuf| Some((path.clone(), path.metadata().ok()?.modified().ok()?));
-    let Ok(entries) = std::fs::read_dir(inventory) else {
-        return time(inventory.to_owned()).into_iter().collect();
-    };
-    let files = entries.filter_map(|entry| Some(entry.ok()?.path()));
-    let files = files.filter(|path| path.extension().is_some_and(|ending| ending == "toml"));
-    let mut times: Vec<_> = files.filter_map(time).collect();
-    times.sort();
-    times
-}
-
 impl Follower {
     /// Reads identities, and what was seen of their gateways before. What is wrong, a line each.
-    fn read_identities(&self, folder: &Path) -> Vec<String> {
+    pub(super) fn read_identities(&self, folder: &Path) -> Vec<String> {
         let mut problems = Vec::new();
         let entries = match std::fs::read_dir(folder) {
             Ok(entries) => entries,
@@ -386,7 +320,8 @@ impl Follower {
             }
             let (seen, newest) = (kept_heartbeat(folder, &name), kept_version(folder, &name));
             let member = Member { key, record: None, heartbeat: None, seen, newest };
-            // Nothing is said of it before the directory was read.
+            // Nothing is said of it before the directory was read: neither of what an identity before this one signed.
+            fleet.standings.remove(name.as_str());
             fleet.members.insert(name, member);
             fleet.is_behind = true;
         }

@@ -21,12 +21,18 @@ pub struct Verified {
     pub fine: Vec<String>,
     /// A line for each that is not, or is not here.
     pub faults: Vec<String>,
+    /// Whether one of those that are as they were written has lines behind the last signature of this operator.
+    pub has_unsigned: bool,
 }
 
 /// The logs for the API.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Audit {
     verified: bool,
+    /// Whether signatures of the operator cover all lines of those logs.
+    signed: bool,
+    /// What there is to say of those that are as they were written.
+    told: Vec<String>,
     problems: Vec<String>,
     entries: Vec<Line>,
 }
@@ -71,7 +77,10 @@ pub fn verify(
         let name = audit::name(octets);
         let head = heads.map(|heads| heads.get(&name)).filter(|_| !known.contains(&name));
         match of_one(&path.display().to_string(), octets, head, operator) {
-            Ok(text) => verified.fine.push(text),
+            Ok((text, is_signed)) => {
+                verified.fine.push(text);
+                verified.has_unsigned |= !is_signed;
+            }
             Err(why) => verified.faults.push(why),
         }
         here.insert(name);
@@ -90,14 +99,14 @@ pub fn verify(
     verified
 }
 
-/// What there is to say of a log that is as it was written; or what is wrong with it. `head`: its place in the directory, if that is
+/// What there is to say of a log that is as it was written, and whether it is signed to its end; or what is wrong with it. `head`: its place in the directory, if that is
 /// looked at.
 fn of_one(
     path: &str,
     octets: &[u8],
     head: Option<Option<&Vec<u8>>>,
     operator: PublicKey,
-) -> Result<String, String> {
+) -> Result<(String, bool), String> {
     let of_file = |fault: Fault| format!("{path}:{fault}");
     let name = audit::name(octets);
     let log = Log::verify(octets).map_err(of_file)?;
@@ -134,7 +143,7 @@ fn of_one(
     text += &format!(
         "{path}: log {name}: {count} lines chain; a signature of this operator covers {covered}; {compared}\n"
     );
-    Ok(text)
+    Ok((text, signed == count))
 }
 
 /// Without what a terminal would obey: whoever writes the file may have put it there.
@@ -161,6 +170,9 @@ impl Audit {
         // Of several machines by their clocks; of one as it wrote them.
         entries.sort_by(|one, other| one.time.cmp(&other.time));
         entries.drain(..entries.len().saturating_sub(ENTRIES));
-        Self { verified: !logs.is_empty() && problems.is_empty(), problems, entries }
+        let told = verified.fine.iter().flat_map(|text| text.lines()).map(plain).collect();
+        let is_verified = !logs.is_empty() && problems.is_empty();
+        let signed = is_verified && !verified.has_unsigned;
+        Self { verified: is_verified, signed, told, problems, entries }
     }
 }

@@ -280,6 +280,11 @@ impl GatewayView {
             |version| format!("version {version} is published"),
         );
         match self.state {
+            // Nobody verified anything: its word is about a version alone.
+            State::Confirmed if standing.heartbeat.as_ref().is_some_and(|beat| beat.parts.is_none()) => {
+                let cause = "it tells no verdicts: no gateway runs beside its agent, or it does not answer, or is of an earlier release";
+                Some(Trouble::new(unknown, cause, format!("look there: frameward status {name}")))
+            }
             State::Confirmed => None,
             State::NeverHeard => {
                 let cure = "see that the box runs, has [fleet] and reaches the directory";

@@ -6,7 +6,7 @@
 //! | any other | 1.3 | who has a token of `--tokens`, or a certificate of `--client-ca` |
 //!
 //! A connection takes requests one after the other, ends when it is silent for [`IDLE`], and at last after [`LIFE`]. Of too many the oldest is
-//! closed, so that idle ones crowd nobody out. Heads are bounded, and bodies are not read.
+//! closed, so that idle ones crowd nobody out. That is before anybody has shown a token: who reaches the address and floods it keeps viewers out. Heads are bounded, and bodies are not read.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -50,7 +50,7 @@ const LONGEST_HEAD: usize = 8192;
 /// The most header fields of a request.
 const MOST_FIELDS: usize = 64;
 
-/// Where and to whom a server listens.
+/// A server's address, and who may look there.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// The address.
@@ -73,7 +73,7 @@ pub struct Listening {
     door: Door,
 }
 
-/// What a client has to pass.
+/// Conditions that a client has to meet.
 #[derive(Debug)]
 struct Door {
     tls: Option<Arc<ServerConfig>>,
@@ -136,7 +136,7 @@ impl Listening {
         Ok(Self { listener, runtime, door: Door { tls, access } })
     }
 
-    /// Where clients find it.
+    /// The address at which clients find it.
     ///
     /// # Errors
     /// The system's.
@@ -203,7 +203,7 @@ async fn connection(client: TcpStream, door: Arc<Door>, surface: Arc<Surface>) {
         None => serve(TokioIo::new(client), &door.access, &surface).await,
         Some(config) => {
             let handshake = TlsAcceptor::from(Arc::clone(config)).accept(client);
-            // Who is too slow, or has no certificate, is not answered.
+            // No answer goes to who is too slow, or has no certificate.
             if let Ok(Ok(client)) = timeout(HANDSHAKE, handshake).await {
                 serve(TokioIo::new(client), &door.access, &surface).await;
             }

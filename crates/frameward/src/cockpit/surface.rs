@@ -3,11 +3,12 @@
 //! | request | answer |
 //! |---|---|
 //! | a `Host` that is neither an IP address, `localhost`, this machine's name nor a name of `--host` | 421 |
+//! | `/api/...` in the name of another site's page (`Sec-Fetch-Site`) | 403 |
 //! | another method than GET and HEAD | 405 |
 //! | `/` | the page, which holds nothing of the fleet: it asks for the rest, and for a token if one is demanded |
 //! | `/api/openapi.json` | the description of the rest |
 //! | `/api/...` without a token, where tokens are demanded | 401 |
-//! | `/api/overview`, `/api/history`, `/api/audit` | the fleet; 304 if the client has that overview, 503 before the directory was read |
+//! | `/api/overview`, `/api/history`, `/api/audit` | the fleet; 304 if the client has that overview, 503 before the directory was read, or if nobody has looked for long |
 //! | `/api/gateways/NAME/status` | that gateway's own status; 404, 502, 503 |
 //! | anything else | 404 |
 //!
@@ -27,7 +28,7 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-use super::board::{Board, DirectoryView, Seen, document};
+use super::board::{Board, DirectoryView, NOT_LOOKED, Seen, document};
 use super::follow::locked;
 use super::gateway_status;
 use super::logs::Audit;
@@ -128,6 +129,9 @@ impl Surface {
                 "ask by the controller's IP address, or start it with --host NAME",
             );
         }
+        if request.uri().path().starts_with("/api/") && is_of_another_site(request) {
+            return refused(StatusCode::FORBIDDEN, "another site's page asks", "open the cockpit itself");
+        }
         if ![Method::GET, Method::HEAD].contains(request.method()) {
             let mut refused = refused(StatusCode::METHOD_NOT_ALLOWED, "this is read-only", "use GET or HEAD");
             refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
@@ -174,6 +178,10 @@ impl Surface {
         let query = request.uri().query().unwrap_or_default();
         let since = query.split('&').find_map(|one| one.strip_prefix("since=")?.parse().ok());
         let board = locked(&self.board);
+        if board.is_frozen() {
+            let (cause, cure) = NOT_LOOKED;
+            return refused(StatusCode::SERVICE_UNAVAILABLE, cause, cure);
+        }
         let (Some(revision), Some(document)) = (board.revision(), board.overview(since)) else {
             let why = board.why().unwrap_or("the controller has just started");
             return refused(StatusCode::SERVICE_UNAVAILABLE, why, "ask again in a second");
@@ -252,6 +260,12 @@ impl Access {
     }
 }
 
+/// Whether a browser says so. It could not read the answer, but the controller would work for it.
+fn is_of_another_site<B>(request: &Request<B>) -> bool {
+    let site = request.headers().get("sec-fetch-site");
+    site.is_some_and(|site| site == "cross-site" || site == "same-site")
+}
+
 fn json(document: Bytes) -> Answer {
     response(StatusCode::OK, JSON, HeaderValue::from_static(NOTHING), document)
 }
@@ -259,3 +273,6 @@ fn json(document: Bytes) -> Answer {
 fn refused(status: StatusCode, cause: &str, cure: &str) -> Answer {
     response(status, JSON, HeaderValue::from_static(NOTHING), document(&Refusal { cause, cure }))
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,14 +6,18 @@ use std::time::{Duration, Instant};
 use fleet::directory::{Address, configuration_key, heartbeat_key};
 use fleet::publish::{compare, publish};
 use fleet::{
-    Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, Part, PartKind, PartLevel, PublicIdentity,
+    Draft, GatewayName, Heartbeat, Kind, Member, Operator, Outcome, Part, PartKind, PartLevel, Parts,
+    PublicIdentity, Said,
 };
 use report::{FleetState, GatewayReport};
 use suite::identity::Identity;
 use testkit::etcd::Etcd;
 use testkit::{SilentProxy, TestDirectory};
 
-use super::{Agent, ConfigurationFolder, NoGateway, NotReloaded, RunningGateway, Seen, unix_seconds};
+use super::{
+    Agent, BEAT, ConfigurationFolder, NEWS, NoGateway, NotReloaded, RunningGateway, Seen, Told, VERDICTS,
+    unix_seconds,
+};
 
 const DEADLINE: Duration = Duration::from_secs(60);
 const VALID: Duration = Duration::from_secs(9000);
@@ -339,4 +343,31 @@ fn a_heartbeat_has_the_verdicts_and_comes_when_one_changes() {
             until("it tells of the fall", || world.heartbeat(), |beat| told(beat) == expected).unwrap();
         assert!(second.time - first.time < fleet::BEAT, "{second:?}");
     });
+}
+
+#[test]
+fn verdicts_that_come_and_go_fill_no_directory() {
+    let said = |in_use, level| {
+        let (kind, name, state) = (PartKind::Link, "line".to_owned(), "one way".to_owned());
+        let parts = Some(Parts::new(vec![Part { kind, name, level, state }]));
+        Said { in_use: Some(in_use), outcome: Outcome::Confirmed, why: String::new(), parts }
+    };
+    let (mut told, begin) = (Told::default(), Instant::now());
+    let mut tell = |at: Duration, said: Said| {
+        let is_news = told.goes_now(&said, begin + at);
+        if let Some(is_news) = is_news {
+            told.has_said(said, begin + at, is_news);
+            // The next one without news is not due in this test.
+            told.said.as_mut().unwrap().1 = begin + 10 * BEAT;
+        }
+        is_news.is_some()
+    };
+    let levels = [PartLevel::Good, PartLevel::Alarm].into_iter().cycle();
+    let looks = (0_u32..).map(|look| VERDICTS * look).take_while(|at| *at < BEAT);
+    let sent = looks.zip(levels).filter(|(at, level)| tell(*at, said(1, *level))).count();
+    assert_eq!(sent, NEWS as usize);
+    // A version is told at once, and verdicts again when the interval is over.
+    let last = BEAT - Duration::from_secs(1);
+    assert!(tell(last, said(2, PartLevel::Attention)) && !tell(last, said(2, PartLevel::Idle)));
+    assert!(tell(BEAT, said(2, PartLevel::Idle)));
 }

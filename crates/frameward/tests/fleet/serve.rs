@@ -267,7 +267,13 @@ fn a_change_is_seen(fleet: &Fleet, directory: &str) {
 fn the_controller_shows_what_agents_say_as_it_changes() {
     let fleet = planted("fleet-serve");
     a_change_is_seen(&fleet, "fleet.redb");
-    assert_eq!(fleet.serve("fleet.redb", "").json("/api/audit")["verified"], true);
+    let audit = fleet.serve("fleet.redb", "").json("/api/audit");
+    assert_eq!((&audit["verified"], audit["signed"].is_boolean()), (&Value::Bool(true), true));
+    let told = audit["told"].as_array().unwrap();
+    assert!(
+        told.iter().any(|line| line.as_str().unwrap().contains("a signature of this operator covers")),
+        "{audit}"
+    );
 }
 
 #[test]
@@ -317,6 +323,11 @@ fn inventory_identities_and_audit_logs_are_read_again_when_they_change() {
     assert_eq!(names(&seen), 4);
     write(&format!("{plant}[gateway.saw]\ntemplate = \"box\"\nsite = \"wood\"\n"));
     served.until("put right", |seen| seen["problems"].as_array().unwrap().is_empty());
+    // It is gone for a moment, as a folder that is mounted anew.
+    fs::rename(fleet.path("inventory"), fleet.path("away")).unwrap();
+    served.until("it is gone", |seen| !seen["problems"].as_array().unwrap().is_empty());
+    fs::rename(fleet.path("away"), fleet.path("inventory")).unwrap();
+    served.until("it is back", |seen| seen["problems"].as_array().unwrap().is_empty());
     fleet.identity("saw");
     served.until("it is known", |seen| {
         let cause = of(seen, "gateways", "saw")["cause"].as_str().unwrap();

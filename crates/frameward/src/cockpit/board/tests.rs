@@ -75,3 +75,21 @@ fn who_knows_a_revision_gets_what_changed_since() {
     let mut next = Board::default();
     assert!(show(&mut next, &overview(&["a"], 1_011), None) > fifth);
 }
+
+#[test]
+fn what_nobody_looked_at_for_long_is_not_shown_as_if_it_were_so() {
+    let mut board = Board::default();
+    assert!(!board.is_frozen(), "it has not begun");
+    let now = overview(&["a"], 1_000);
+    let show = |board: &mut Board| board.show(now.clone(), DirectoryView::default(), Vec::new());
+    show(&mut board);
+    let known = board.revision();
+    board.age(FROZEN);
+    assert!(board.is_frozen());
+    let Seen::Waiting(Some(why)) = board.seen(known) else { panic!("{board:?}") };
+    assert!(why.contains("has not looked at the fleet for 10 s; see that"), "{why}");
+    // The same fleet is news then, to who was told that nobody looks.
+    show(&mut board);
+    assert!(!board.is_frozen() && matches!(board.seen(known), Seen::Shown { .. }));
+    assert_eq!(board.seen(board.revision()), Seen::Same);
+}

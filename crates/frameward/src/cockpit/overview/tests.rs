@@ -60,6 +60,14 @@ fn the_verdict_on_a_gateway_is_the_worst_with_its_cause_and_cure() {
     let rows = [
         ("all is well", Some(well()), State::Confirmed, Verdict::Good, "", ""),
         (
+            "tells nothing",
+            Some(changed(well(), |_, beat| beat.parts = None)),
+            State::Confirmed,
+            Verdict::Unknown,
+            "tells no verdicts",
+            "frameward status press",
+        ),
+        (
             "no identity",
             None,
             State::NeverHeard,

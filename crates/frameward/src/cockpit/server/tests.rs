@@ -129,6 +129,11 @@ fn it_can_only_be_read_and_only_by_its_own_names() {
         let request = format!("GET /api/overview HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
         assert!(is(&exchange(address, &request), status), "{host}");
     }
+    for (site, status) in [("cross-site", 403), ("same-site", 403), ("same-origin", 200), ("none", 200)] {
+        let field = format!("Sec-Fetch-Site: {site}\r\n");
+        assert!(is(&get(address, "/api/overview", &field), status), "{site}");
+        assert!(is(&get(address, "/", &field), 200), "{site}: a link to the page");
+    }
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "TRACE"] {
         let answer = exchange(
             address,

@@ -39,7 +39,7 @@ const OPENED: &str = "opened";
 const CONFIRMED: &str = "confirmed";
 
 /// A gateway that takes what its agent installs. None runs here: what is measured ends where a gateway is told to reload. As of one that has
-/// no version yet, there is no report of it.
+/// no version yet, there is no report of it, so heartbeats carry no verdicts here.
 #[derive(Debug)]
 struct Willing;
 

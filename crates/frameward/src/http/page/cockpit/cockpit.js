@@ -18,7 +18,9 @@
     const parts = [`${whole(fine)} of ${counted(all, "gateway")} ${areIs(fine)} fine`];
     if (quiet) parts.push(`${whole(quiet)} ${areIs(quiet)} idle or waiting`);
     if (troubled.length) {
-      const counts = Object.entries(states(troubled)).filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);
+      // A version that is confirmed says nothing of links.
+      const stands = (one) => (one.state === "confirmed" && level(one.verdict) === "unknown" ? { state: "without verdicts" } : one);
+      const counts = Object.entries(states(troubled.map(stands))).filter(([, count]) => count > 0).sort(([, a], [, b]) => b - a);
       const why = counts.map(([state, count]) => `${whole(count)} ${state === "confirmed" ? "with a part that is not well" : state}`);
       parts.push(`${whole(troubled.length)} need${troubled.length === 1 ? "s" : ""} somebody: ${why.join(", ")}`);
     }
@@ -72,7 +74,7 @@
   const turnView = () => {
     const { word, name } = route();
     const turns = { gateways: table.draw, map: map.draw, gateway: () => gatewayView.turn(name), versions: versionsView.turn, history: historyView.turn, audit: auditView.turn };
-    Promise.resolve(turns[VIEWS[word]]()).catch((error) => console.error(error));
+    Promise.resolve().then(turns[VIEWS[word]]).catch((error) => console.error(error));
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.altKey || event.metaKey || event.target.tagName === "INPUT") return;
@@ -98,7 +100,7 @@
     const live = byId("live");
     live.className = `pill ${stale ? "bad" : heard === null ? "wait" : "good"}`;
     write(live, silent ? "no answer" : away ? "no directory" : heard === null ? "connecting" : "live");
-    document.title = stale ? "\u25A0 no answer \u2013 frameward fleet" : `${SIGNS[worst]} frameward fleet`;
+    document.title = document.hidden && stale ? "\u25CB not asked while hidden \u2013 frameward fleet" : stale ? "\u25A0 no answer \u2013 frameward fleet" : `${SIGNS[worst]} frameward fleet`;
     if (!stale) return;
     if (away) {
       const { answered } = fleet.about.directory;
@@ -132,9 +134,10 @@
       const overview = await answer.json();
       trouble = "this page cannot show the answer of the controller; load it again";
       take(overview);
-      etag = answer.headers.get("ETag");
       table.renew();
       drawVerdict();
+      // Only what is drawn is known: a 304 would hide the rest.
+      etag = answer.headers.get("ETag");
     }
     byId("login").hidden = true;
     turnView();

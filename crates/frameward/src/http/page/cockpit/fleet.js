@@ -19,7 +19,8 @@ const ago = (seconds) => {
   return seconds < 172800 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86400)} d ago`;
 };
 // Seconds since 1970 as a moment in UTC, as the logs have it.
-const moment = (seconds) => new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ");
+// A number that no clock shows is told as such.
+const moment = (seconds) => (seconds < 8.64e12 ? new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ") : "no time");
 
 const fleet = {
   revision: null,     // what the controller calls it

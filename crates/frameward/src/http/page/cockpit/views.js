@@ -5,9 +5,9 @@ const cut = (list, most) => (list.length > most ? [make("p", "quiet", `and ${who
 
 // Asks again while a view is open, and shows why there is no answer. What is the same stays, with a selection and the keyboard's focus.
 const asking = (path, period, show, fail) => {
-  let asked = -Infinity, of = null, last = null;
+  let asked = -Infinity, of = null, last;
   return async (subject = "") => {
-    if (of !== subject) [of, asked, last] = [subject, -Infinity, null];
+    if (of !== subject) [of, asked, last] = [subject, -Infinity, undefined];
     if (performance.now() - asked < period) return;
     asked = performance.now();
     const answer = await askFor(path(subject), null, 3 * PATIENCE).catch(() => null);
@@ -68,7 +68,7 @@ const gatewayView = (() => {
     place.replaceChildren(back,
       card(heading(one.name, pill(one.verdict, one.state)), reasons, about),
       card(make("h3", "", "Its parts, as its heartbeat says"), parts.length ? make("div", "tiles", ...parts.map(partTile)) : make("p", "quiet", "Its heartbeat tells of no parts."),
-        ...(one.parts_left_out ? [make("p", "quiet", `${counted(one.parts_left_out, "part")} more, none of them worse`)] : [])),
+        ...(one.parts_left_out ? [make("p", "quiet", `${whole(one.parts_left_out)} more, not told`)] : [])),
       card(make("h3", "", "Its own status"), own),
       card(make("h3", "", "Its connections"), connections.length ? make("ul", "lines", ...connections.slice(0, 50).map(connection)) : make("p", "quiet", "The inventory names none."), ...cut(connections, 50)));
   };
@@ -176,13 +176,14 @@ const auditView = (() => {
       make("span", "soft", ` ${one.login} on ${one.host}, line ${one.line}${one.signature ? ", signed" : ""}${versions ? `; ${counted(versions, "gateway")} published` : ""}`),
       one.reason ? `: ${one.reason}` : ""));
   };
-  const show = ({ verified, problems, entries }) => {
+  const show = ({ verified, signed, told, problems, entries }) => {
     const newest = [...entries].reverse();
     const problem = (words) => make("li", "", pill(entries.length ? "alarm" : "idle", entries.length ? "not so" : "none"), make("span", "", words));
-    const word = verified ? ["good", "verified"] : entries.length ? ["alarm", "does not verify"] : ["idle", "empty"];
+    const word = verified ? (signed ? ["good", "verified"] : ["idle", "signed in part"]) : entries.length ? ["alarm", "does not verify"] : ["idle", "empty"];
     place.replaceChildren(
       card(heading("Audit log", pill(...word)),
-        verified ? make("p", "quiet", "All logs are as they were written, and as long as the directory says.") : make("ul", "lines", ...problems.map(problem))),
+        ...(verified ? [make("p", "quiet", "All logs chain, and have what the directory says. Lines behind the last signature are the word of whoever writes the file:")] : [make("ul", "lines", ...problems.map(problem))]),
+        make("ul", "reasons", ...told.map((words) => make("li", "", words)))),
       card(make("h3", "", "Who changed what"), newest.length ? make("ul", "lines", ...newest.slice(0, LINES).map(line)) : make("p", "quiet", "Nothing."), ...cut(newest, LINES)));
   };
   return { turn: asking(() => "/api/audit", 5000, show, (body) => place.replaceChildren(noAnswer(body))) };

@@ -1,0 +1,28 @@
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use suite::identity::PublicKey;
+
+use super::super::logs::Heads;
+use super::*;
+
+/// Neither the overview nor "nothing has changed", to who has seen one.
+#[test]
+fn a_controller_that_does_not_look_any_more_says_so() {
+    let fleet = PublicKey([1; 32]);
+    let audit = move || Audit::new(Path::new("none"), Ok(Heads::new()), fleet);
+    let surface = Surface::new(Layout::default(), audit);
+    let show = || {
+        let overview = Overview::new(fleet, &Layout::default(), &BTreeMap::new(), 1_000);
+        surface.show(overview, DirectoryView::default(), Vec::new());
+    };
+    show();
+    let first = surface.overview(&Request::get("/api/overview").body(()).unwrap());
+    assert_eq!(first.status(), StatusCode::OK);
+    let again = Request::get("/api/overview").header(IF_NONE_MATCH, &first.headers()[ETAG]).body(()).unwrap();
+    assert_eq!(surface.overview(&again).status(), StatusCode::NOT_MODIFIED);
+    locked(&surface.board).age(Duration::from_secs(10));
+    assert_eq!(surface.overview(&again).status(), StatusCode::SERVICE_UNAVAILABLE);
+    show();
+    assert_eq!(surface.overview(&again).status(), StatusCode::OK);
+}
