@@ -218,7 +218,10 @@ fn other_roles_are_refused_before_anything_is_touched() {
     use suite::CipherSuite::ChaCha20Poly1305;
     for (choice, why) in [
         (Choice { link: "concatenate = \"on\"\nhold = \"1ms\"", ..STATIC_KEYS }, "it holds frames back"),
-        (Choice { suite: ChaCha20Poly1305, link: "fragment = \"on\"\nexpress = true", ..AGREED_KEYS }, "express"),
+        (
+            Choice { suite: ChaCha20Poly1305, link: "fragment = \"on\"\nexpress = true", ..AGREED_KEYS },
+            "express",
+        ),
     ] {
         let (_topology, pair) = lab(&Shape::default(), &choice);
         let said = refused(&pair.scratch, "a");
