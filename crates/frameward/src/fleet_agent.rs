@@ -49,7 +49,7 @@ const LAST_LOOKS: u32 = 6;
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// Longest pause. Each takes between half of its time and all of it, so that agents do not come back at once.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
-/// Interval between two heartbeats without a change. The first one behind a change comes within it.
+/// Interval between two heartbeats without a change. The first one behind a change comes in its second half.
 const BEAT: Duration = Duration::from_secs(fleet::BEAT);
 /// Interval between two looks at verdicts, and so between two heartbeats that tell of them.
 const VERDICTS: Duration = Duration::from_secs(5);

@@ -20,10 +20,10 @@ pub(super) fn at_most(time: Duration) -> Duration {
     time / 2 + part_of(time / 2)
 }
 
-/// When the next heartbeat is due after one at `now`. All agents of a fleet may have had news at once: the next one comes within an interval, and
-/// each further one an interval later.
+/// When the next heartbeat is due after one at `now`. All agents of a fleet may have had news at once: the next one comes in the second half of an
+/// interval, and each further one an interval later.
 pub(super) fn next_beat(now: Instant, had_news: bool) -> Instant {
-    now + if had_news { part_of(BEAT) } else { BEAT }
+    now + if had_news { at_most(BEAT) } else { BEAT }
 }
 
 #[cfg(test)]
@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn agents_that_had_news_at_once_do_not_come_at_once_again() {
         let now = Instant::now();
-        are_spread(|| next_beat(now, true) - now, Duration::ZERO, BEAT);
+        are_spread(|| next_beat(now, true) - now, BEAT / 2, BEAT);
         assert_eq!(next_beat(now, false) - now, BEAT);
         let pause = Duration::from_secs(60);
         are_spread(|| at_most(pause), pause / 2, pause);
