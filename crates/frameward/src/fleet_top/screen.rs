@@ -96,17 +96,21 @@ fn headline(overview: &Overview) -> String {
         text += &format!("; {quiet} idle or waiting");
     }
     if troubled > 0 {
-        let of_state = overview::State::ALL.map(|state| {
-            let count = count(&|one| is_troubled(one.verdict) && one.state == state);
-            let word = if state == overview::State::Confirmed {
-                "with a part that is not well"
-            } else {
-                state.word()
-            };
-            (count, format!("{count} {word}"))
-        });
-        let words: Vec<_> =
-            of_state.into_iter().filter(|(count, _)| *count > 0).map(|(_, words)| words).collect();
+        // A version that is confirmed says nothing of links.
+        let is_confirmed = |one: &GatewayView| one.state == overview::State::Confirmed;
+        let is_untold = |one: &GatewayView| is_confirmed(one) && one.verdict == Verdict::Unknown;
+        let of_parts = [
+            (count(&is_untold), "without verdicts"),
+            (
+                count(&|one| is_troubled(one.verdict) && is_confirmed(one) && !is_untold(one)),
+                "with a part that is not well",
+            ),
+        ];
+        let others = overview::State::ALL.into_iter().filter(|state| *state != overview::State::Confirmed);
+        let of_state =
+            others.map(|state| (count(&|one| is_troubled(one.verdict) && one.state == state), state.word()));
+        let all = of_parts.into_iter().chain(of_state).filter(|(count, _)| *count > 0);
+        let words: Vec<_> = all.map(|(count, words)| format!("{count} {words}")).collect();
         text += &format!("; {troubled} need somebody: {}", words.join(", "));
     }
     text
