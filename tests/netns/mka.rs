@@ -153,7 +153,7 @@ fn ten_keys_in_a_row_under_load_lose_no_frame() {
     assert!(group.command(&["rekey", "b", "press"]).status.success());
     assert_ne!(ki(&b), before);
     let refused = group.command(&["rekey", "a", "oven"]);
-    assert!(!refused.status.success() && refused.stderr.contains("there is no link \"oven\""));
+    assert!(!refused.status.success() && refused.stderr.contains("there is no link or fieldbus \"oven\""));
     stop([a, b]);
 }
 
