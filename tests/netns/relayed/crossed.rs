@@ -41,6 +41,8 @@ fn of_two_calls_that_cross_on_a_long_line_one_stays() {
     std::thread::sleep(4 * FAR + CALL);
     hub.reaches(0, 2, 1472);
     assert!(is_direct(0) && is_direct(2), "the direct way has ended: {}", hub.said());
+    counted_until(&hub, (0, 2), 1, || true);
+    assert!(is_direct(0) && is_direct(2), "{}", hub.said());
     drop(line);
     for site in hub.sites {
         site.stop().unwrap();
