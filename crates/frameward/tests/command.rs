@@ -1,13 +1,15 @@
 //! The program itself: its exit status, its output, and that errors are one line each.
 #![expect(clippy::unwrap_used, reason = "the helpers of tests are tests too")]
 
+mod terminal;
+
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+
+use terminal::Terminal;
 
 struct Directory(PathBuf);
 
@@ -320,54 +322,14 @@ fn status_shows_a_running_gateway() {
     assert_eq!(output, format!("{}\n", serde_json::to_string_pretty(&report()).unwrap()));
 }
 
-/// `status --watch` in a terminal of its own, which `script` makes; what it shows is collected.
-struct Watching {
-    script: std::process::Child,
-    shown: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Watching {
-    fn start(directory: &Directory) -> Self {
+/// `status --watch` in a terminal of its own.
+impl Terminal {
+    fn watching(directory: &Directory) -> Self {
         let commands = format!(
-            "stty rows 24 cols 100; tty >tty; stty -a >before; '{}' status --watch; echo $? >status; stty -a >after",
+            "stty rows 24 cols 100; tty >tty; stty -a >before; FRAMEWARD_RUNTIME_DIR=\"$PWD/run\" '{}' status --watch; echo $? >status; stty -a >after",
             env!("CARGO_BIN_EXE_frameward")
         );
-        let mut script = Command::new("script")
-            .args(["-qefc", &commands, "/dev/null"])
-            .current_dir(&directory.0)
-            .env("FRAMEWARD_RUNTIME_DIR", directory.0.join("run"))
-            .env("SHELL", "/bin/sh")
-            .env("TERM", "xterm")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let shown = Arc::new(Mutex::new(Vec::new()));
-        let (mut output, sink) = (script.stdout.take().unwrap(), Arc::clone(&shown));
-        std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(octets @ 1..) = output.read(&mut piece) {
-                sink.lock().unwrap().extend_from_slice(&piece[..octets]);
-            }
-        });
-        Self { script, shown }
-    }
-
-    fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
-    }
-
-    /// Waits until it has shown something so many times.
-    fn wait_for(&self, what: &str, times: usize) {
-        let end = Instant::now() + Duration::from_secs(30);
-        while self.shown().matches(what).count() < times {
-            assert!(Instant::now() < end, "{what:?} not {times} times: {:?}", self.shown());
-            std::thread::sleep(Duration::from_millis(10));
-        }
-    }
-
-    fn press(&mut self, keys: &str) {
-        self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
+        Self::start(&directory.0, "xterm", &commands)
     }
 
     /// Sees it end well, and the terminal as it was.
@@ -392,7 +354,7 @@ fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
         || ControlSocket::serve(&directory.0.join("run"), "line", move |_| Reply::Report(report())).unwrap();
     let server = serve();
 
-    let mut watching = Watching::start(&directory);
+    let mut watching = Terminal::watching(&directory);
     watching.wait_for("live", 1);
     drop(server);
     watching.wait_for("NO ANSWER", 1);
@@ -410,7 +372,7 @@ fn status_watch_follows_a_gateway_and_gives_the_terminal_back() {
     watching.ended(&directory);
 
     // Ctrl-C ends it as well.
-    let mut watching = Watching::start(&directory);
+    let mut watching = Terminal::watching(&directory);
     watching.wait_for("live", 1);
     watching.press("\u{3}");
     watching.ended(&directory);

@@ -7,6 +7,8 @@ mod enrolment;
 mod keys;
 mod metrics;
 mod serve;
+#[path = "../terminal/mod.rs"]
+mod terminal;
 mod token;
 mod top;
 

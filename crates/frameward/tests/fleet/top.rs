@@ -1,61 +1,26 @@
 //! `fleet top` on a terminal, which `script` makes, with a real directory; and without one.
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::Fleet;
 use super::keys::planted;
-
-/// A terminal in which `fleet top` runs.
-struct Terminal {
-    script: Child,
-    shown: Arc<Mutex<Vec<u8>>>,
-}
+use super::terminal::Terminal;
 
 impl Terminal {
-    fn start(fleet: &Fleet, arguments: &str) -> Self {
+    fn of_fleet(fleet: &Fleet, arguments: &str) -> Self {
         let commands = format!(
             "tty; stty rows 30 cols 120; '{}' fleet {arguments}; echo \"status $?\"",
             env!("CARGO_BIN_EXE_frameward")
         );
-        let mut script = Command::new("script")
-            .args(["-qefc", &commands, "/dev/null"])
-            .current_dir(fleet.0.path())
-            .env("SHELL", "/bin/sh")
-            .env("TERM", "xterm-256color")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let shown = Arc::new(Mutex::new(Vec::new()));
-        let (mut output, sink) = (script.stdout.take().unwrap(), Arc::clone(&shown));
-        std::thread::spawn(move || {
-            let mut piece = [0; 4096];
-            while let Ok(octets @ 1..) = output.read(&mut piece) {
-                sink.lock().unwrap().extend_from_slice(&piece[..octets]);
-            }
-        });
-        Self { script, shown }
-    }
-
-    fn shown(&self) -> String {
-        String::from_utf8_lossy(&self.shown.lock().unwrap()).into_owned()
+        Self::start(fleet.0.path(), "xterm-256color", &commands)
     }
 
     /// Waits for words in what was shown since `from`; says how much was shown then.
-    fn wait_for(&self, from: usize, words: &str) -> usize {
-        let end = Instant::now() + Duration::from_secs(30);
-        loop {
-            let shown = self.shown();
-            if shown.get(from..).is_some_and(|since| since.contains(words)) {
-                return shown.len();
-            }
-            assert!(Instant::now() < end, "no {words:?} after octet {from}: {shown:?}");
-            std::thread::sleep(Duration::from_millis(10));
-        }
+    fn wait_for_since(&self, from: usize, words: &str) -> usize {
+        let condition = format!("no {words:?} after octet {from}");
+        self.wait_until(&condition, |shown| shown.get(from..).is_some_and(|since| since.contains(words)))
     }
 
     /// Waits until a screen that is drawn from nothing has these words: otherwise letters that stay are not written again.
@@ -66,7 +31,7 @@ impl Terminal {
         for rows in [31, 30].into_iter().cycle() {
             let before = self.shown().len();
             self.resize(&tty, rows, 120);
-            let drawn = self.wait_for(before, "HEARD");
+            let drawn = self.wait_for_since(before, "HEARD");
             std::thread::sleep(Duration::from_millis(200));
             if self.shown().get(before..).is_some_and(|screen| screen.contains(words)) {
                 return;
@@ -80,18 +45,6 @@ impl Terminal {
         let resized = Command::new("stty").args(["-F", tty, "rows", &rows, "cols", &columns]).status();
         assert!(resized.unwrap().success());
     }
-
-    fn press(&mut self, keys: &str) {
-        self.script.stdin.as_mut().unwrap().write_all(keys.as_bytes()).unwrap();
-    }
-}
-
-impl Drop for Terminal {
-    fn drop(&mut self) {
-        drop(self.script.stdin.take());
-        let _ = self.script.kill();
-        let _ = self.script.wait();
-    }
 }
 
 #[test]
@@ -100,11 +53,11 @@ fn a_fleet_is_followed_on_a_terminal() {
     let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
     let command =
         format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
-    let mut terminal = Terminal::start(&fleet, &command);
+    let mut terminal = Terminal::of_fleet(&fleet, &command);
     // The whole screen, and the fleet on it.
-    terminal.wait_for(0, "\u{1b}[?1049h");
-    terminal.wait_for(0, "crane");
-    terminal.wait_for(0, "unknown");
+    terminal.wait_for("\u{1b}[?1049h", 1);
+    terminal.wait_for("crane", 1);
+    terminal.wait_for("unknown", 1);
     // A heartbeat comes, and is shown without a key.
     fleet.beats("crane");
     terminal.wait_for_screen("confirmed");
@@ -114,9 +67,9 @@ fn a_fleet_is_followed_on_a_terminal() {
     let tty = terminal.shown().lines().next().unwrap().trim().to_owned();
     let before = terminal.shown().len();
     terminal.resize(&tty, 12, 60);
-    terminal.wait_for(before, "robot");
+    terminal.wait_for_since(before, "robot");
     terminal.press("q");
-    terminal.wait_for(0, "status 0\r\n");
+    terminal.wait_for("status 0\r\n", 1);
     let shown = terminal.shown();
     let (left, ended) = (shown.rfind("\u{1b}[?1049l").unwrap(), shown.rfind("status 0").unwrap());
     assert!(left < ended, "the terminal is given back: {shown:?}");
@@ -129,8 +82,8 @@ fn it_ends_with_its_terminal() {
     let operator = fs::read_to_string(fleet.path("operator.pub")).unwrap();
     let command =
         format!("top inventory --directory fleet.redb --operator {operator} --identities identities");
-    let mut terminal = Terminal::start(&fleet, &command);
-    terminal.wait_for(0, "crane");
+    let mut terminal = Terminal::of_fleet(&fleet, &command);
+    terminal.wait_for("crane", 1);
     let program = fs::canonicalize(env!("CARGO_BIN_EXE_frameward")).unwrap();
     let folder = fs::canonicalize(fleet.0.path()).unwrap();
     let is_there = || {
