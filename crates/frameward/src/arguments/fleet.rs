@@ -21,6 +21,7 @@ mod signing;
 mod signing_key;
 mod standing;
 mod top;
+mod watched;
 
 #[derive(Subcommand)]
 pub(crate) enum Fleet {

@@ -5,17 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use fleet::directory::Address;
 use frameward::cockpit::logs::{self, Audit};
 use frameward::cockpit::{Following, Listening, Server, Settings, Sources, Surface, tokens};
 use frameward::privilege;
-use inventory::Inventory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use suite::identity::PublicKey;
 
-use super::files::mistakes;
-use super::gateway::public_key;
+use super::watched::Watched;
 use crate::{Failure, print, told};
 
 pub(crate) const SERVE_HELP: &str = "\
@@ -53,19 +49,12 @@ Example:
 Exit status: 0 done; 1 the file cannot be used.";
 
 #[derive(Args)]
+#[command(mut_arg("identities", |folder| {
+    folder.help("The folder with the gateways' public identities, beside which the audit logs are")
+}))]
 pub(crate) struct Serve {
-    /// The folder of the inventory's files (TOML)
-    #[arg(value_name = "INVENTORY")]
-    inventory: PathBuf,
-    /// Where the fleet is published: a file, etcd://HOST:PORT,... or etcds://HOST:PORT,...?ca=FILE
-    #[arg(long)]
-    directory: Address,
-    /// The operator's public key
-    #[arg(long, value_name = "HEX", value_parser = public_key)]
-    operator: PublicKey,
-    /// The folder with the gateways' public identities, beside which the audit logs are
-    #[arg(long, value_name = "FOLDER")]
-    identities: PathBuf,
+    #[command(flatten)]
+    watched: Watched,
     /// The address to listen on
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9480")]
     listen: SocketAddr,
@@ -109,14 +98,7 @@ impl Serve {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         let failed = |error: &dyn std::fmt::Display| told(error, Failure::Failed);
         privilege::keep_from_being_dumped().map_err(|error| failed(&error))?;
-        let layout = Inventory::read(&self.inventory).map_err(|findings| mistakes(&findings))?.layout();
-        if !self.identities.is_dir() {
-            let place = self.identities.display();
-            let line = format_args!(
-                "{place}: is no folder; name the folder in which frameward fleet approve put NAME.identity"
-            );
-            return Err(told(&line, Failure::Usage));
-        }
+        let layout = self.watched.layout()?;
         let settings = Settings {
             address: self.listen,
             tls: self.tls_cert.clone().zip(self.tls_key.clone()),
@@ -131,7 +113,7 @@ impl Serve {
         let address = listening.address().map_err(|error| failed(&error))?;
         let surface = Arc::new(Surface::new(layout, self.audit()));
         let _following =
-            Following::start(self.sources(), Arc::clone(&surface)).map_err(|error| failed(&error))?;
+            Following::start(self.watched.sources(), Arc::clone(&surface)).map_err(|error| failed(&error))?;
         let _server = Server::start(listening, surface).map_err(|error| failed(&error))?;
         let scheme = if settings.tls.is_some() { "https" } else { "http" };
         print(&format_args!("the fleet is shown at {scheme}://{address}/\n"))?;
@@ -139,18 +121,9 @@ impl Serve {
         Ok(())
     }
 
-    fn sources(&self) -> Sources {
-        Sources {
-            fleet: self.operator,
-            directory: self.directory.clone(),
-            identities: self.identities.clone(),
-            inventory: self.inventory.clone(),
-        }
-    }
-
     /// Looks at the audit logs, and at their heads in the directory.
     fn audit(&self) -> impl Fn() -> Audit + Send + Sync + 'static {
-        let Sources { fleet, directory, identities, .. } = self.sources();
+        let Sources { fleet, directory, identities, .. } = self.watched.sources();
         move || {
             let heads = directory.is_there().and_then(|()| directory.open());
             let heads = heads.and_then(|mut directory| logs::heads(&mut *directory, fleet));

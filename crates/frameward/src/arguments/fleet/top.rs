@@ -1,18 +1,13 @@
 //! `fleet top`: the fleet on a terminal.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
-use fleet::directory::Address;
 use frameward::cockpit::logs::{Audit, Heads};
-use frameward::cockpit::{Following, Sources, Surface};
+use frameward::cockpit::{Following, Surface};
 use frameward::fleet_top::{self, TopError};
-use inventory::Inventory;
-use suite::identity::PublicKey;
 
-use super::files::mistakes;
-use super::gateway::public_key;
+use super::watched::Watched;
 use crate::{Failure, told};
 
 pub(crate) const TOP_HELP: &str = "\
@@ -40,41 +35,18 @@ frameward fleet top --directory <DIRECTORY> --operator <HEX> --identities <FOLDE
 
 #[derive(Args)]
 pub(crate) struct Top {
-    /// The folder of the inventory's files (TOML)
-    #[arg(value_name = "INVENTORY")]
-    inventory: PathBuf,
-    /// Where the fleet is published: a file, etcd://HOST:PORT,... or etcds://HOST:PORT,...?ca=FILE
-    #[arg(long)]
-    directory: Address,
-    /// The operator's public key
-    #[arg(long, value_name = "HEX", value_parser = public_key)]
-    operator: PublicKey,
-    /// The folder with the gateways' public identities
-    #[arg(long, value_name = "FOLDER")]
-    identities: PathBuf,
+    #[command(flatten)]
+    watched: Watched,
 }
 
 impl Top {
     pub(crate) fn run(&self) -> Result<(), Failure> {
         fleet_top::needs_terminal().map_err(|error| told(&error, Failure::Usage))?;
-        let layout = Inventory::read(&self.inventory).map_err(|findings| mistakes(&findings))?.layout();
-        let Self { inventory, directory, operator, identities } = self;
-        if !identities.is_dir() {
-            let place = identities.display();
-            let line = format_args!(
-                "{place}: is no folder; name the folder in which frameward fleet approve put NAME.identity"
-            );
-            return Err(told(&line, Failure::Usage));
-        }
+        let layout = self.watched.layout()?;
+        let sources = self.watched.sources();
         // The logs are not shown here.
-        let (place, fleet) = (identities.clone(), *operator);
+        let (place, fleet) = (sources.identities.clone(), sources.fleet);
         let surface = Arc::new(Surface::new(layout, move || Audit::new(&place, Ok(Heads::new()), fleet)));
-        let sources = Sources {
-            fleet,
-            directory: directory.clone(),
-            identities: identities.clone(),
-            inventory: inventory.clone(),
-        };
         let failed = |error: TopError| told(&error, Failure::Failed);
         let _following =
             Following::start(sources, Arc::clone(&surface)).map_err(|error| failed(error.into()))?;
